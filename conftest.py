@@ -42,7 +42,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # noqa: TID251  # as above
 settings.register_profile(
     "dev", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, max_examples=100)
+settings.register_profile(
+    "ci", settings.get_profile("dev"), derandomize=True, max_examples=100
+)
 settings.load_profile("dev")
 
 
@@ -102,7 +104,9 @@ def _refuse_unless_loopback(address: object) -> None:
 @pytest.fixture(autouse=True)
 def _progress_of_minutes_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no busy machine put a line of progress between those that a test reads."""
-    if importlib.util.find_spec("rubric_judge") is not None:  # rubric-core is also tested alone
+    if (
+        importlib.util.find_spec("rubric_judge") is not None
+    ):  # rubric-core is also tested alone
         monkeypatch.setattr("rubric_judge.console.progress.QUIET_S", 60.0)
 
 
@@ -153,13 +157,17 @@ CHROMIUM = Path("/usr/bin/chromium")
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Start Debian's Chromium, or skip."""
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    api = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed"
+    )
     if not CHROMIUM.exists():
         pytest.skip(f"no browser: there is no {CHROMIUM} (Debian's chromium)")
     with api.sync_playwright() as playwright:
         # A container's root has no sandbox to start one in.
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        found = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+        found = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=arguments
+        )
         yield found
         found.close()
 
@@ -189,7 +197,9 @@ def make_chat_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
 
         folder = tmp_path_factory.mktemp("model")
         sources = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))[:40]
-        tokenizer = build_tokenizer((source.read_text("utf-8") for source in sources), 1024)
+        tokenizer = build_tokenizer(
+            (source.read_text("utf-8") for source in sources), 1024
+        )
         tokenizer.chat_template = CHAT
         config = TinyConfig(
             vocab_size=len(tokenizer),
@@ -233,7 +243,9 @@ def misset_model(make_chat_model: Callable[..., Path]) -> Path:
         for weights in model.model.layers.parameters():
             weights.zero_()
         model.model.embed_tokens.weight.fill_(1.0)
-        model.lm_head.weight = torch.nn.Parameter(torch.zeros_like(model.lm_head.weight))
+        model.lm_head.weight = torch.nn.Parameter(
+            torch.zeros_like(model.lm_head.weight)
+        )
         model.lm_head.weight[2] = 1.0
     model.config.eos_token_id = model.generation_config.eos_token_id = 1
     model.save_pretrained(folder)
@@ -294,11 +306,16 @@ def install_plugin(
         (folder / f"{module}.py").write_text(text, encoding="utf-8")
         info = folder / f"{module}-1.0.dist-info"
         info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\n")
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\n"
+        )
         lines = [
             line
             for group, points in entry_points.items()
-            for line in (f"[{group}]", *(f"{point} = {target}" for point, target in points.items()))
+            for line in (
+                f"[{group}]",
+                *(f"{point} = {target}" for point, target in points.items()),
+            )
         ]
         (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
         monkeypatch.delitem(sys.modules, module, raising=False)

@@ -57,12 +57,18 @@ def machine() -> dict[str, object]:
     cpu = platform.processor() or platform.machine()
     facts = Path("/proc/cpuinfo")
     if facts.exists():
-        names = (line for line in facts.read_text("utf-8").splitlines() if "model name" in line)
+        names = (
+            line
+            for line in facts.read_text("utf-8").splitlines()
+            if "model name" in line
+        )
         cpu = next((line.partition(":")[2].strip() for line in names), cpu)
     return {
         "cpu": cpu,
         "cores": os.cpu_count(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "memory_gib": round(
+            os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+        ),
         "system": f"{platform.system()} {platform.machine()}",
         "load": round(os.getloadavg()[0], 1),
     }
@@ -90,7 +96,9 @@ def run_once(command: list[str], folder: Path) -> dict[str, Any]:
     return json.loads(record.read_text("utf-8"))
 
 
-def measure(benchmark: Benchmark, python: str, options: list[str], repeat: int) -> dict[str, Any]:
+def measure(
+    benchmark: Benchmark, python: str, options: list[str], repeat: int
+) -> dict[str, Any]:
     """Run a script so often, and return its entry in docs/benchmarks.json."""
     probe = [python, "-c", VERSIONS, "rubric-core", *benchmark.versions]
     versions = json.loads(subprocess.run(probe, check=True, capture_output=True).stdout)
@@ -128,7 +136,9 @@ def read_records() -> dict[str, Any]:
 
 def write(entries: dict[str, Any]) -> None:
     """Keep the records, and write the page from them."""
-    ordered = {one.script: entries[one.script] for one in BENCHMARKS if one.script in entries}
+    ordered = {
+        one.script: entries[one.script] for one in BENCHMARKS if one.script in entries
+    }
     text = json.dumps(ordered, indent=1, ensure_ascii=False)
     RECORDS.write_text(text + "\n", "utf-8")
     PAGE.write_text(with_table(PAGE.read_text("utf-8"), ordered), "utf-8")
@@ -138,11 +148,19 @@ def main() -> None:
     """Run what was chosen, writing the page after each, and end with whether all passed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=[one.script for one in BENCHMARKS])
-    parser.add_argument("--repeat", type=int, default=1, help="runs of each; 6 give 97 %%")
-    parser.add_argument("--quick", action="store_true", help="smaller, and the page stays as it is")
+    parser.add_argument(
+        "--repeat", type=int, default=1, help="runs of each; 6 give 97 %%"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="smaller, and the page stays as it is"
+    )
     parser.add_argument("--json", type=Path, help="keep each entry in this folder, too")
-    parser.add_argument("--stacks-python", type=Path, default=STACKS, help="of other stacks")
-    parser.add_argument("--json-test-suite", type=Path, help="its folder `test_parsing`")
+    parser.add_argument(
+        "--stacks-python", type=Path, default=STACKS, help="of other stacks"
+    )
+    parser.add_argument(
+        "--json-test-suite", type=Path, help="its folder `test_parsing`"
+    )
     parser.add_argument("--data", type=Path, help="folder of the public judgements")
     parser.add_argument("--page", action="store_true", help="only write the page again")
     options = parser.parse_args()
@@ -189,7 +207,9 @@ def measured(benchmark: Benchmark, options: argparse.Namespace) -> dict[str, Any
     """
     python = str(options.stacks_python if benchmark.stacks else sys.executable)
     if benchmark.stacks and not options.stacks_python.exists():
-        raise NoFigureError(f"no {options.stacks_python}: make it as this script's first lines say")
+        raise NoFigureError(
+            f"no {options.stacks_python}: make it as this script's first lines say"
+        )
     folder = {"--json-test-suite": options.json_test_suite, "--data": options.data}
     passed_on = ["--quick"] * options.quick
     if benchmark.data is not None and folder[benchmark.data] is not None:

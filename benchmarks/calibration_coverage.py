@@ -124,7 +124,10 @@ def main() -> None:
         "passed": value <= TARGET,
         "details": {
             "repetitions": repetitions,
-            "coverage_allowed": [NOMINAL - slack(repetitions), NOMINAL + slack(repetitions)],
+            "coverage_allowed": [
+                NOMINAL - slack(repetitions),
+                NOMINAL + slack(repetitions),
+            ],
             "violations": found,
             "cascade": cascade,
             "corrected": corrected,
@@ -142,15 +145,21 @@ def main() -> None:
     finish(result, options.json)
 
 
-def covers(planted: Planted, quantity: str, repetitions: int, rng: np.random.Generator) -> float:
+def covers(
+    planted: Planted, quantity: str, repetitions: int, rng: np.random.Generator
+) -> float:
     """Return how far the coverage of one quantity is from its nominal one."""
     truth = {
         "TPR": planted.tpr,
         "FPR": planted.fpr,
         "J": planted.tpr - planted.fpr,
-        "bias": planted.met * planted.tpr + (1 - planted.met) * planted.fpr - planted.met,
+        "bias": planted.met * planted.tpr
+        + (1 - planted.met) * planted.fpr
+        - planted.met,
     }[quantity]
-    return violation([_holds(estimate(planted, quantity, rng), truth) for _ in range(repetitions)])
+    return violation(
+        [_holds(estimate(planted, quantity, rng), truth) for _ in range(repetitions)]
+    )
 
 
 def counted(quantity: str, repetitions: int, rng: np.random.Generator) -> float:
@@ -159,9 +168,14 @@ def counted(quantity: str, repetitions: int, rng: np.random.Generator) -> float:
     held: list[bool] = []
     for _ in range(repetitions):
         positives = int(rng.binomial(80, 0.4))
-        tp, fp = int(rng.binomial(positives, 0.8)), int(rng.binomial(80 - positives, 0.3))
+        tp, fp = (
+            int(rng.binomial(positives, 0.8)),
+            int(rng.binomial(80 - positives, 0.3)),
+        )
         rates = youden(tp, fp, positives - tp, 80 - positives - fp)
-        held.append(_holds(dict(zip(QUANTITIES, rates[:3], strict=False))[quantity], truth))
+        held.append(
+            _holds(dict(zip(QUANTITIES, rates[:3], strict=False))[quantity], truth)
+        )
     return violation(held)
 
 
@@ -196,10 +210,14 @@ def drawn(planted: Drawn, repetitions: int, rng: np.random.Generator) -> float:
     )
 
 
-def drawn_rates(planted: Drawn, rng: np.random.Generator, *, weighed: bool = True) -> Rates:
+def drawn_rates(
+    planted: Drawn, rng: np.random.Generator, *, weighed: bool = True
+) -> Rates:
     """Draw responses as `rubric-judge label --judgements` does, and estimate the rates."""
     label_N = (rng.random(planted.responses) < planted.met).astype(np.float64)
-    says_N = rng.random(planted.responses) < np.where(label_N > 0, planted.tpr, planted.fpr)
+    says_N = rng.random(planted.responses) < np.where(
+        label_N > 0, planted.tpr, planted.fpr
+    )
     source = _source(planted.responses, planted.criteria)
     level_NM = rng.integers(0, 3, (planted.responses, planted.criteria))
     level_NM[:, -1] = 2 * says_N
@@ -223,7 +241,9 @@ def drawn_rates(planted: Drawn, rng: np.random.Generator, *, weighed: bool = Tru
 
 @cache
 def _source(responses: int, criteria: int) -> LabelSource:
-    rubric = Rubric(criteria=tuple(Criterion(id=f"c{m}", weight=1.0) for m in range(criteria)))
+    rubric = Rubric(
+        criteria=tuple(Criterion(id=f"c{m}", weight=1.0) for m in range(criteria))
+    )
     task = Task(question="Which?", grounding=Grounding("A passage."), rubric=rubric)
     view = task.judge_view("An answer.")
     return LabelSource({}, dict.fromkeys(range(1, responses + 1), view))
@@ -242,7 +262,9 @@ def slack_of(name: str, repetitions: int) -> float:
 
     There are hundreds of checks, so that four standard errors are allowed.
     """
-    times = repetitions // AGREED if name.startswith(("Krippendorff", "κ")) else repetitions
+    times = (
+        repetitions // AGREED if name.startswith(("Krippendorff", "κ")) else repetitions
+    )
     return SLACK + 4 * float(np.sqrt(NOMINAL * (1 - NOMINAL) / max(times, 1)))
 
 
@@ -268,12 +290,21 @@ def slack(repetitions: int) -> float:
 
 def chance(share: float, repetitions: int) -> float:
     """Return three binomial standard errors of a share, 0 of all repetitions."""
-    return 3 * float(np.sqrt(share * (1 - share) / repetitions)) * (repetitions < REPETITIONS)
+    return (
+        3
+        * float(np.sqrt(share * (1 - share) / repetitions))
+        * (repetitions < REPETITIONS)
+    )
 
 
-def of_cascades(plants: dict[str, dict[str, float]], repetitions: int) -> dict[str, float]:
+def of_cascades(
+    plants: dict[str, dict[str, float]], repetitions: int
+) -> dict[str, float]:
     """Return the violations of cascades: the risk of each plant, and the calls of the known one."""
-    risks = {name: exceeded(one["violations"], DELTA, repetitions) for name, one in plants.items()}
+    risks = {
+        name: exceeded(one["violations"], DELTA, repetitions)
+        for name, one in plants.items()
+    }
     calls = max(plants[KNOWN]["escalated"] - CALLS, 0.0) / CALLS
     named = {f"cascade, risk: {name}": risk for name, risk in risks.items()}
     return named | {"cascade, calls to the last judge": calls}
@@ -281,7 +312,9 @@ def of_cascades(plants: dict[str, dict[str, float]], repetitions: int) -> dict[s
 
 def of_corrections(shares: dict[str, float], repetitions: int) -> dict[str, float]:
     """Return the violations of corrected means, and of the refusals of other models' answers."""
-    found = {f"corrected: {name}": uncovered(shares[name], repetitions) for name in CORRECTED}
+    found = {
+        f"corrected: {name}": uncovered(shares[name], repetitions) for name in CORRECTED
+    }
     return found | {"corrected, another model's answers": 1 - shares["refused"]}
 
 
@@ -295,7 +328,11 @@ def _of_document(mean: float, together: float, level_D: np.ndarray[Any, Any]) ->
 
 
 def _holds(found: Estimate, truth: float) -> bool:
-    return found.low is not None and found.high is not None and found.low <= truth <= found.high
+    return (
+        found.low is not None
+        and found.high is not None
+        and found.low <= truth <= found.high
+    )
 
 
 CHECKS: list[tuple[str, Check]] = [
@@ -305,7 +342,10 @@ CHECKS: list[tuple[str, Check]] = [
         for title, design in DESIGNS.items()
         for name in QUANTITIES
     ),
-    *((f"drawn by the score: {title}", partial(drawn, one)) for title, one in DRAWS.items()),
+    *(
+        (f"drawn by the score: {title}", partial(drawn, one))
+        for title, one in DRAWS.items()
+    ),
 ]
 
 

@@ -38,7 +38,9 @@ from rubric_eval.records.files import (
 from rubric_eval.records.inputs import EvalFolder, text_sha256
 from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, Questions
 
-CLAIM = "a report costs at most 30 times the CPU of reading its answers and scores as JSON"
+CLAIM = (
+    "a report costs at most 30 times the CPU of reading its answers and scores as JSON"
+)
 TARGET = 30.0
 QUESTIONS = 5_000
 SAMPLES = 8
@@ -58,12 +60,18 @@ def model(name: str) -> ModelEntry:
     identity = {"weights": name}
     canonical = json.dumps(identity, separators=(",", ":"))
     fingerprint = hashlib.sha256(canonical.encode()).hexdigest()
-    return ModelEntry(name=name, spec=name, fingerprint=fingerprint, identity=dict(identity))
+    return ModelEntry(
+        name=name, spec=name, fingerprint=fingerprint, identity=dict(identity)
+    )
 
 
 def evaluation(root: Path, count: int) -> EvalFolder:
     """Write a finished evaluation of so many questions."""
-    folder, rng, models = EvalFolder(root), random.Random(count), [model(name) for name in MODELS]
+    folder, rng, models = (
+        EvalFolder(root),
+        random.Random(count),
+        [model(name) for name in MODELS],
+    )
     questions = [
         QuestionRow(
             task_id=text_sha256(f"task {number}")[:16],
@@ -84,14 +92,19 @@ def evaluation(root: Path, count: int) -> EvalFolder:
         ]
         write_rows(folder.answers(entry.name, 0), answers)
         for judge in JUDGES:
-            write_rows(folder.scores(judge, entry.name, 0), [score(one, rng) for one in answers])
+            write_rows(
+                folder.scores(judge, entry.name, 0),
+                [score(one, rng) for one in answers],
+            )
     asked = Questions(source="made", sha256=questions_sha256(questions), count=count)
     run = EvalRun(
         kind="heldout",
         status="finished",
         started="2026-01-01T00:00:00+00:00",
         models=tuple(models),
-        judges=tuple(JudgeEntry(name=name, fingerprint=name, identity={}) for name in JUDGES),
+        judges=tuple(
+            JudgeEntry(name=name, fingerprint=name, identity={}) for name in JUDGES
+        ),
         questions={"heldout": asked},
         decoding=DECODING,
         seeds=(0,),
@@ -103,7 +116,9 @@ def evaluation(root: Path, count: int) -> EvalFolder:
     return folder
 
 
-def answer(question: QuestionRow, sample: int, keys: AnswerKeys, rng: random.Random) -> AnswerRow:
+def answer(
+    question: QuestionRow, sample: int, keys: AnswerKeys, rng: random.Random
+) -> AnswerRow:
     """Answer with 60 to 140 words."""
     prompt = text_sha256(question.question)
     return AnswerRow(
@@ -159,11 +174,20 @@ def json_cpu_s(folder: EvalFolder) -> float:
 def measure(*, quick: bool) -> dict[str, Any]:
     """Measure both on all questions and on a tenth of them."""
     count = QUESTIONS // 4 if quick else QUESTIONS
-    ways: dict[str, Callable[[EvalFolder], float]] = {"report": report_cpu_s, "json": json_cpu_s}
+    ways: dict[str, Callable[[EvalFolder], float]] = {
+        "report": report_cpu_s,
+        "json": json_cpu_s,
+    }
     with tempfile.TemporaryDirectory() as place:
-        folders = [evaluation(Path(place) / str(size), size) for size in (count, count // 10)]
-        spent = {name: [way(folder) for folder in folders] for name, way in ways.items()}
-    value = (spent["report"][0] - spent["report"][1]) / (spent["json"][0] - spent["json"][1])
+        folders = [
+            evaluation(Path(place) / str(size), size) for size in (count, count // 10)
+        ]
+        spent = {
+            name: [way(folder) for folder in folders] for name, way in ways.items()
+        }
+    value = (spent["report"][0] - spent["report"][1]) / (
+        spent["json"][0] - spent["json"][1]
+    )
     return {
         "claim": CLAIM,
         "value": value,
@@ -183,14 +207,18 @@ def measure(*, quick: bool) -> dict[str, Any]:
 def main() -> None:
     """Measure, print and write; status 1 where the target is missed."""
     parser = argparse.ArgumentParser(description=CLAIM)
-    parser.add_argument("--quick", action="store_true", help="a quarter of the questions")
+    parser.add_argument(
+        "--quick", action="store_true", help="a quarter of the questions"
+    )
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args()
     result = measure(quick=options.quick)
     table = Table(title=result["claim"], title_justify="left", show_header=False)
     for name, figure in result["details"].items():
         table.add_row(name.replace("_", " "), f"{figure:g}")
-    table.add_row("over reading JSON", f"{result['value']:.1f}, at most {result['target']:g}")
+    table.add_row(
+        "over reading JSON", f"{result['value']:.1f}, at most {result['target']:g}"
+    )
     Console().print(table)
     finish(result, options.json)
 

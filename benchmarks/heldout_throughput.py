@@ -42,7 +42,9 @@ LATENCY_S = 0.2
 WORKERS = 8
 IN_FLIGHT = WORKERS * 4
 QUESTIONS = 1_319
-SENTENCE = "The annual report puts the base margin in the fourth quarter at 17.2 percent. "
+SENTENCE = (
+    "The annual report puts the base margin in the fourth quarter at 17.2 percent. "
+)
 
 
 class Instant:
@@ -86,9 +88,15 @@ def questions(count: int) -> tuple[Task, ...]:
             for number in range(5)
         )
     )
-    passages = [Grounding(f"Passage {n}. {SENTENCE * 38}") for n in range(count // 4 + 1)]
+    passages = [
+        Grounding(f"Passage {n}. {SENTENCE * 38}") for n in range(count // 4 + 1)
+    ]
     return tuple(
-        Task(question=f"What moved margin {n}?", grounding=passages[n // 4], rubric=rubric)
+        Task(
+            question=f"What moved margin {n}?",
+            grounding=passages[n // 4],
+            rubric=rubric,
+        )
         for n in range(count)
     )
 
@@ -135,7 +143,9 @@ def measure(*, quick: bool) -> dict[str, Any]:
         "value": value,
         "target": TARGET,
         "direction": "at most",
-        "passed": value <= TARGET and again_s <= SECOND_RUN_TARGET * lines_s and asked_again == 0,
+        "passed": value <= TARGET
+        and again_s <= SECOND_RUN_TARGET * lines_s
+        and asked_again == 0,
         "details": {
             "answers": count,
             "in_flight": IN_FLIGHT,
@@ -154,14 +164,18 @@ def print_result(result: dict[str, Any]) -> None:
     table = Table(title=result["claim"], title_justify="left", show_header=False)
     for name, figure in result["details"].items():
         table.add_row(name.replace("_", " "), f"{figure:g}")
-    table.add_row("over the bound", f"{result['value']:.3f}, at most {result['target']}")
+    table.add_row(
+        "over the bound", f"{result['value']:.3f}, at most {result['target']}"
+    )
     Console().print(table)
 
 
 def main() -> None:
     """Measure, print and write; status 1 where the target is missed."""
     parser = argparse.ArgumentParser(description=CLAIM)
-    parser.add_argument("--quick", action="store_true", help="a quarter of the questions")
+    parser.add_argument(
+        "--quick", action="store_true", help="a quarter of the questions"
+    )
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args()
     result = measure(quick=options.quick)

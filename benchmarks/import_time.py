@@ -48,7 +48,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the result to this file")
     parser.add_argument("--quick", action="store_true", help="3 rounds in place of 15")
     options = parser.parse_args()
-    result = record({name: measure(name, 3 if options.quick else 15) for name in PACKAGES})
+    result = record(
+        {name: measure(name, 3 if options.quick else 15) for name in PACKAGES}
+    )
     show(result)
     finish(result, options.json)
 

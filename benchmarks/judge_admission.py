@@ -107,7 +107,9 @@ class Setting:
             }
         settings |= {
             "model": {"type": "path", "path": self.start},
-            "data": {name: self.out / f"{name}.jsonl" for name in ("train", "validation")},
+            "data": {
+                name: self.out / f"{name}.jsonl" for name in ("train", "validation")
+            },
             "steps": self.steps,
             "seed": seed,
             "threads": 1,
@@ -122,7 +124,9 @@ class PlantedJudge:
     """The lexical judge, turned upside down on some criteria; keeps the true rewards."""
 
     true: LexicalJudge = field(default_factory=LexicalJudge)
-    rewards: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    rewards: defaultdict[str, list[float]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     """True rewards since the last look, by task."""
     name: str = "planted"
 
@@ -160,14 +164,23 @@ def prepare(setting: Setting) -> None:
         tasks = read_tasks(out / "tasks" / f"{name}.jsonl")
         kept = [one for one in tasks if HALF[0] <= turned_share(one.rubric) <= HALF[1]]
         share = np.mean([turned_share(one.rubric) for one in kept])
-        print(f"{name}: {len(kept)} tasks, {share:.0%} of the weight is turned", flush=True)
+        print(
+            f"{name}: {len(kept)} tasks, {share:.0%} of the weight is turned",
+            flush=True,
+        )
         write_tasks(out / f"{name}.jsonl", kept)
     train = list(read_tasks(out / "train.jsonl"))
     scales = quickstart.TINY if setting.model == "tiny" else quickstart.REAL
     if not (out / "base").exists():
         quickstart.model_folder(setting.model, out, train, scales["normal"], seed=0)
     if not (setting.start / "config.json").exists():
-        models = setting.model, setting.device, scales["normal"], out / "base", out / "tasks"
+        models = (
+            setting.model,
+            setting.device,
+            scales["normal"],
+            out / "base",
+            out / "tasks",
+        )
         quickstart.warm_started(quickstart.Setup(*models), setting.start, train, seed=0)
     if not (out / "calibration.json").exists():
         policy = load_policy(setting.start, device=setting.device)
@@ -175,7 +188,9 @@ def prepare(setting: Setting) -> None:
         (out / "calibration.json").write_text(found.model_dump_json(indent=1))
 
 
-async def measured(policy: Policy, tasks: Sequence[Task], config: TrainConfig) -> Calibration:
+async def measured(
+    policy: Policy, tasks: Sequence[Task], config: TrainConfig
+) -> Calibration:
     """Calibrate the planted judge, with the true scores as labels.
 
     On a response of the policy to each task and the reference answer, so that there are responses
@@ -200,7 +215,10 @@ async def measured(policy: Policy, tasks: Sequence[Task], config: TrainConfig) -
             said_r, label_r = (normalized_reward(one, task.rubric) for one in both)
             pairs.append(
                 RewardPair(
-                    task_id=task.task_id, document=task.doc_hash, judge=said_r, label=label_r
+                    task_id=task.task_id,
+                    document=task.doc_hash,
+                    judge=said_r,
+                    label=label_r,
                 )
             )
     return Calibration(
@@ -210,13 +228,24 @@ async def measured(policy: Policy, tasks: Sequence[Task], config: TrainConfig) -
         rubrics=labelled_rubrics(tasks),
         raters=("truth",),
         criteria=tuple(
-            one for name, values in sorted(met.items()) if (one := _criterion(name, values))
+            one
+            for name, values in sorted(met.items())
+            if (one := _criterion(name, values))
         ),
         reward=RewardCalibration(
             pairs=tuple(pairs),
-            bias=Estimate(value=float(np.mean([one.judge - one.label for one in pairs]))),
+            bias=Estimate(
+                value=float(np.mean([one.judge - one.label for one in pairs]))
+            ),
             **dict.fromkeys(
-                ("correlation", "predicted", "measured", "inflation", "error_correlation", "flips"),
+                (
+                    "correlation",
+                    "predicted",
+                    "measured",
+                    "inflation",
+                    "error_correlation",
+                    "flips",
+                ),
                 UNKNOWN,
             ),
         ),
@@ -239,11 +268,16 @@ def _responses(policy: Policy, tasks: Sequence[Task], config: TrainConfig) -> li
             eos_token_id=policy.codec.end_token_ids,
             pad_token_id=policy.codec.pad_token_id,
         )
-        found += [policy.codec.decode(view, drawn.response(row)) for row, view in enumerate(views)]
+        found += [
+            policy.codec.decode(view, drawn.response(row))
+            for row, view in enumerate(views)
+        ]
     return found
 
 
-def _criterion(name: str, values: Sequence[tuple[float, float]]) -> CriterionCalibration | None:
+def _criterion(
+    name: str, values: Sequence[tuple[float, float]]
+) -> CriterionCalibration | None:
     """TPR, FPR and J of a criterion; None where its labels are of one kind alone."""
     z_R2 = np.array(values)
     said, label = z_R2[:, 0] >= 0.5, z_R2[:, 1] >= 0.5  # noqa: PLR2004  # half
@@ -278,7 +312,9 @@ def train(setting: Setting, run: tuple[int, str]) -> list[dict[str, float]]:
     seed, arm = run
     config = setting.config(arm, seed=seed)
     kept = config.out.with_suffix(".json")
-    rows: dict[str, dict[str, float]] = json.loads(kept.read_text()) if kept.exists() else {}
+    rows: dict[str, dict[str, float]] = (
+        json.loads(kept.read_text()) if kept.exists() else {}
+    )
     if str(setting.steps) in rows:
         return list(rows.values())
     quieten()
@@ -286,7 +322,9 @@ def train(setting: Setting, run: tuple[int, str]) -> list[dict[str, float]]:
     heldout = {task.task_id for task in read_tasks(setting.out / "validation.jsonl")}
 
     def note(row: HeldoutRow) -> None:
-        true = [float(np.mean(judge.rewards[one])) for one in heldout if judge.rewards[one]]
+        true = [
+            float(np.mean(judge.rewards[one])) for one in heldout if judge.rewards[one]
+        ]
         rows[str(row.step)] = {
             "step": row.step,
             "true_reward": float(np.mean(true)),
@@ -294,7 +332,13 @@ def train(setting: Setting, run: tuple[int, str]) -> list[dict[str, float]]:
         }
         kept.write_text(json.dumps(rows))
         judge.rewards.clear()
-        print(seed, arm, row.step, f"{np.mean(true):.3f} {row.reward_mean:.3f}", flush=True)
+        print(
+            seed,
+            arm,
+            row.step,
+            f"{np.mean(true):.3f} {row.reward_mean:.3f}",
+            flush=True,
+        )
 
     run_grpo(config, resume=config.out.exists(), judge=judge, on_heldout=note)
     return list(rows.values())
@@ -303,7 +347,9 @@ def train(setting: Setting, run: tuple[int, str]) -> list[dict[str, float]]:
 def quieten() -> None:
     """Leave the screen to the results, and the other cores to others."""
     torch.set_num_threads(1)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING)
+    )
 
 
 def gains(curves: dict[str, list[list[dict[str, float]]]]) -> dict[str, list[float]]:
@@ -316,7 +362,13 @@ def gains(curves: dict[str, list[list[dict[str, float]]]]) -> dict[str, list[flo
 
 def draw(curves: dict[str, list[list[dict[str, float]]]], path: Path) -> None:
     """Draw the true held-out reward over the steps."""
-    from rubric_judge.page.pictures import COLOURS, draw_grid, draw_legend, new_figure, save_figure
+    from rubric_judge.page.pictures import (
+        COLOURS,
+        draw_grid,
+        draw_legend,
+        new_figure,
+        save_figure,
+    )
 
     figure, (axes,) = new_figure(5.2, 3.2)
     looks = {
@@ -346,7 +398,9 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1, help="runs side by side")
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--json", type=Path, help="write the result to this file")
-    parser.add_argument("--quick", action="store_true", help="one seed, two steps: proves nothing")
+    parser.add_argument(
+        "--quick", action="store_true", help="one seed, two steps: proves nothing"
+    )
     parser.add_argument("--figure", type=Path, help="draw it, as SVG or PNG")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -366,14 +420,18 @@ def main() -> None:
     if given.figure:
         draw(curves, given.figure)
     result = compared(curves)
-    print(f"{result['value']:.1f} points (target {TARGET}): {result['details']['gains']}")
+    print(
+        f"{result['value']:.1f} points (target {TARGET}): {result['details']['gains']}"
+    )
     finish(result, given.json)
 
 
 def compared(curves: dict[str, list[list[dict[str, float]]]]) -> dict[str, Any]:
     """Return the benchmark's record; admission itself must gain too."""
     found = gains(curves)
-    apart = [100 * (b - a) for a, b in zip(found["planted"], found["admitted"], strict=True)]
+    apart = [
+        100 * (b - a) for a, b in zip(found["planted"], found["admitted"], strict=True)
+    ]
     return {
         "claim": CLAIM,
         "value": min(apart),

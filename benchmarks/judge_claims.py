@@ -49,7 +49,9 @@ def tasks(count: int) -> list[Task]:
     found: list[Task] = []
     for name in dir(np):
         text = inspect.getdoc(getattr(np, name)) or ""
-        prose = [one for one in sentences(text) if re.match(r"[A-Z][^>|=]{40,200}\.$", one)]
+        prose = [
+            one for one in sentences(text) if re.match(r"[A-Z][^>|=]{40,200}\.$", one)
+        ]
         if callable(getattr(np, name)) and len(prose) >= 2 * CLAIMS:
             criteria = tuple(
                 Criterion(id=f"c{n}", weight=1, description=f"Says that {one[0].lower()}{one[1:]}")
@@ -76,11 +78,17 @@ def views(made: list[Task], seed: int) -> list[JudgeView]:
     ]
     found: list[JudgeView] = []
     for task in made:
-        own = [one for one in sentences(task.grounding.reveal()) if len(one) > SENTENCE_CHARS]
+        own = [
+            one
+            for one in sentences(task.grounding.reveal())
+            if len(one) > SENTENCE_CHARS
+        ]
         for _ in range(ANSWERS):
             answer = ""
             while len(answer.split()) < ANSWER_WORDS:
-                sentence = str(rng.choice(own if rng.random() < OWN else pool)).rstrip(".")
+                sentence = str(rng.choice(own if rng.random() < OWN else pool)).rstrip(
+                    "."
+                )
                 # No sentence is encoded twice: answers of one group seldom share any.
                 name = "".join(rng.choice(list("bdfgklmnprstvz"), 8))
                 answer += f" {sentence}, as {name} shows."
@@ -135,7 +143,8 @@ def main() -> None:
                 (
                     cpu_ms(plain.judge_now, answers),
                     cpu_ms(
-                        lambda view: encoder.sentence_vectors(sentences(view.response)), answers
+                        lambda view: encoder.sentence_vectors(sentences(view.response)),
+                        answers,
                     ),
                     cpu_ms(near.judge_now, answers),
                 )
@@ -161,7 +170,11 @@ def main() -> None:
             "passed": passed,
             "details": {
                 "beside_encoding": beside,
-                "cpu_ms": {"judge": judged, "encoder": encoded, "with_encoder": with_model},
+                "cpu_ms": {
+                    "judge": judged,
+                    "encoder": encoded,
+                    "with_encoder": with_model,
+                },
             },
         },
         options.json,

@@ -28,7 +28,15 @@ from record import finish
 from rich.console import Console
 from rich.table import Table
 
-from rubric_core import Criterion, Grounding, JudgeResult, JudgeView, Outcome, Reason, Rubric
+from rubric_core import (
+    Criterion,
+    Grounding,
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Reason,
+    Rubric,
+)
 from rubric_judge import JudgeConfig, JudgePool, LLMJudge
 from rubric_judge.testing import (
     HOSTILE_TEXTS,
@@ -161,7 +169,9 @@ class Run:
         async with LLMJudge(config) as judge:
             pool = JudgePool(judge, workers=32 if self.transport == "direct" else 8)
             for start in range(0, self.judgements, STEP):
-                await self._judge_step(pool, range(start, min(start + STEP, self.judgements)))
+                await self._judge_step(
+                    pool, range(start, min(start + STEP, self.judgements))
+                )
                 done = len(self.rows)
                 print(f"{self.transport}: {done} of {self.judgements}", file=sys.stderr)
                 if not peak_early and done >= self.judgements / 5:
@@ -181,9 +191,14 @@ class Run:
             self.violations["crashed"] += len(numbers)
             self.rows += [None] * len(numbers)
             return
-        self.violations["lost"] += abs(len(numbers) - len(results)) + len(numbers) - len(seen)
+        self.violations["lost"] += (
+            abs(len(numbers) - len(results)) + len(numbers) - len(seen)
+        )
         self.violations["doubled"] += sum(seen.values()) - len(seen)
-        self.rows += [row(number, result) for number, result in zip(numbers, results, strict=False)]
+        self.rows += [
+            row(number, result)
+            for number, result in zip(numbers, results, strict=False)
+        ]
 
     def compare(self, records: Iterable[CallRecord]) -> None:
         """Count where results and the endpoint's records differ."""
@@ -201,7 +216,9 @@ class Run:
         for number, kept in enumerate(self.rows):
             if kept is not None:
                 self.violations.update(violations(kept, calls[number]))
-                last = max(calls[number], key=lambda record: record.number, default=None)
+                last = max(
+                    calls[number], key=lambda record: record.number, default=None
+                )
                 if last is not None:
                     word = kept.reason.value if kept.reason else "scored"
                     self.faults[last.fault][word] += 1
@@ -213,8 +230,12 @@ def view(number: int) -> JudgeView:
     return JudgeView(
         task_id=f"{task:016x}",
         question=f"What does section {task} say?",
-        grounding=Grounding(f"Section {task} says that water boils at 100 degrees. " * 20),
-        response=marked(f"It boils, says answer {number}.", view=number, share=share(number)),
+        grounding=Grounding(
+            f"Section {task} says that water boils at 100 degrees. " * 20
+        ),
+        response=marked(
+            f"It boils, says answer {number}.", view=number, share=share(number)
+        ),
         rubric=RUBRIC,
     )
 
@@ -262,11 +283,15 @@ def _peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def judged(transport: Transport, judgements: int, texts: tuple[HostileText, ...]) -> Run:
+def judged(
+    transport: Transport, judgements: int, texts: tuple[HostileText, ...]
+) -> Run:
     """Run one transport against an endpoint of its own and compare the two sides."""
     run = Run(transport, judgements, texts)
     mix = FaultMix(SHARES, texts=texts)
-    with FakeEndpointProcess(marked_share, faults=mix, retry_after_s=0.02, seed=1) as endpoint:
+    with FakeEndpointProcess(
+        marked_share, faults=mix, retry_after_s=0.02, seed=1
+    ) as endpoint:
         asyncio.run(run.judge_all(endpoint.url))
         run.compare(endpoint.records)
     return run
@@ -288,12 +313,16 @@ def summary(runs: Sequence[Run]) -> dict[str, Any]:
             run.transport: {
                 "judgements": run.judgements,
                 "calls": run.calls,
-                "violations": {kind: count for kind, count in run.violations.items() if count},
+                "violations": {
+                    kind: count for kind, count in run.violations.items() if count
+                },
                 "hostile_texts": len(run.texts),
                 "hostile_texts_unsent": run.unsent,
                 "peak_memory_growth": run.growth,
                 "seconds": run.seconds,
-                "by_fault": {str(fault): dict(counts) for fault, counts in run.faults.items()},
+                "by_fault": {
+                    str(fault): dict(counts) for fault, counts in run.faults.items()
+                },
             }
             for run in runs
         },
@@ -304,15 +333,24 @@ def show(result: dict[str, Any]) -> None:
     """Print a table for each transport."""
     console = Console(width=120)
     for transport, details in result["details"].items():
-        table = Table("fault", "calls", "share", "last calls of judgements, by what became of them")
+        table = Table(
+            "fault",
+            "calls",
+            "share",
+            "last calls of judgements, by what became of them",
+        )
         by_fault = details["by_fault"]
         for fault in ("None", *Fault):
             counts = dict(by_fault.get(fault, {}))
             calls = counts.pop("calls", 0)
-            words = ", ".join(f"{word} {count}" for word, count in sorted(counts.items()))
+            words = ", ".join(
+                f"{word} {count}" for word, count in sorted(counts.items())
+            )
             name = "none" if fault == "None" else fault
             table.add_row(name, str(calls), f"{calls / details['calls']:.1%}", words)
-        table.title = f"{transport}: {details['judgements']} judgements, {details['calls']} calls"
+        table.title = (
+            f"{transport}: {details['judgements']} judgements, {details['calls']} calls"
+        )
         console.print(table)
         console.print(
             f"{details['hostile_texts']} hostile texts, {details['hostile_texts_unsent']} unsent; "
@@ -326,17 +364,27 @@ def main() -> None:
     """Run both transports, print the tables, and end with 1 if anything was violated."""
     parser = argparse.ArgumentParser(description=CLAIM)
     parser.add_argument("--json", type=Path, help="write the result to this file")
-    parser.add_argument("--quick", action="store_true", help="under a minute: 5,000 judgements")
-    parser.add_argument("--judgements", type=int, help="over the direct transport; 100,000")
-    parser.add_argument("--litellm-share", type=float, default=0.05, help="over litellm, of these")
-    parser.add_argument("--json-test-suite", type=Path, help="folder `test_parsing` of it")
+    parser.add_argument(
+        "--quick", action="store_true", help="under a minute: 5,000 judgements"
+    )
+    parser.add_argument(
+        "--judgements", type=int, help="over the direct transport; 100,000"
+    )
+    parser.add_argument(
+        "--litellm-share", type=float, default=0.05, help="over litellm, of these"
+    )
+    parser.add_argument(
+        "--json-test-suite", type=Path, help="folder `test_parsing` of it"
+    )
     options = parser.parse_args()
     judgements = options.judgements or (5_000 if options.quick else 100_000)
     texts = HOSTILE_TEXTS
     if options.json_test_suite:
         texts += read_json_test_suite(options.json_test_suite)
     # As the command line does: an event is made for every call, and filtered.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING)
+    )
     runs = [judged("direct", judgements, texts)]
     if through_litellm := int(judgements * options.litellm_share):
         runs.append(judged("litellm", through_litellm, texts))

@@ -117,12 +117,16 @@ class EngineActor:
     async def ready(self) -> None:
         """Answer once the actor is there."""
 
-    async def respond(self, task_id: str, text: str, response_s: float) -> dict[str, Any]:
+    async def respond(
+        self, task_id: str, text: str, response_s: float
+    ) -> dict[str, Any]:
         """Generate and judge one response."""
         return await self._executor.execute(
             prompt=_PROMPT,
             label=task_id,
-            sampling_params=SimpleNamespace(max_tokens=64, text=text, response_s=response_s),
+            sampling_params=SimpleNamespace(
+                max_tokens=64, text=text, response_s=response_s
+            ),
             max_length=4096,
             hf_tokenizer=self._tokenizer,
             llm_engine=self,
@@ -135,7 +139,9 @@ class EngineActor:
             await asyncio.sleep(sampling.response_s)
         tokens = self._tokenizer.encode(sampling.text, add_special_tokens=False)
         logprobs = [{token: SimpleNamespace(logprob=-1.0)} for token in tokens]
-        completion = SimpleNamespace(token_ids=tokens, logprobs=logprobs, finish_reason="stop")
+        completion = SimpleNamespace(
+            token_ids=tokens, logprobs=logprobs, finish_reason="stop"
+        )
         return SimpleNamespace(outputs=[completion])
 
     async def only_generate(self, text: str, response_s: float) -> None:
@@ -157,7 +163,9 @@ class Judge:
 class Bench:
     """A coordinator and its engines."""
 
-    def __init__(self, config: TrainConfig, tasks: Sequence[Task], coordinator: Any) -> None:
+    def __init__(
+        self, config: TrainConfig, tasks: Sequence[Task], coordinator: Any
+    ) -> None:
         """Start the engines."""
         self._tasks = tasks
         self._coordinator = coordinator
@@ -165,7 +173,9 @@ class Bench:
         run_file = config.out / "cluster" / "run.json"
         PolicyRun.of(config, namespace="overlap").write(run_file)
         environment = {"env_vars": {RUN_FILE: str(run_file)}}
-        remote: Any = ray.remote(num_cpus=0, max_concurrency=10_000, runtime_env=environment)
+        remote: Any = ray.remote(
+            num_cpus=0, max_concurrency=10_000, runtime_env=environment
+        )
         texts = [marked("It says so.", view=number, share=0.5) for number in range(100)]
         self._engines = [remote(EngineActor).remote(texts) for _ in range(ENGINES)]
         ray.get([engine.ready.remote() for engine in self._engines])
@@ -201,7 +211,9 @@ class Bench:
                     marked("It says so.", view=first + row, share=share),
                     seconds,
                 )
-                for row, (seconds, share) in enumerate(zip(times_s, shares, strict=True))
+                for row, (seconds, share) in enumerate(
+                    zip(times_s, shares, strict=True)
+                )
             ]
         )
         names = [sample["label"] for sample in samples]
@@ -232,9 +244,13 @@ def main() -> None:
     """Measure every latency and print the worst ratio."""
     parser = argparse.ArgumentParser(description=CLAIM)
     parser.add_argument("--json", type=Path, help="write the result to this file")
-    parser.add_argument("--quick", action="store_true", help="a quarter of the responses")
+    parser.add_argument(
+        "--quick", action="store_true", help="a quarter of the responses"
+    )
     arguments = parser.parse_args()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING)
+    )
     # Ray's sockets need a short path.
     folder = Path(tempfile.mkdtemp(prefix="overlap"))
     ray.init(
@@ -319,7 +335,9 @@ def response_times_s(size: Size) -> list[float]:
 
 def make_tasks(n: int) -> list[Task]:
     """Make tasks; short, since only latencies count here."""
-    rubric = Rubric(criteria=tuple(Criterion(id=f"c{number}", weight=1.0) for number in range(5)))
+    rubric = Rubric(
+        criteria=tuple(Criterion(id=f"c{number}", weight=1.0) for number in range(5))
+    )
     return [
         Task(
             question=f"What does passage {number} say?",
@@ -332,7 +350,12 @@ def make_tasks(n: int) -> list[Task]:
 
 def make_config(folder: Path, *, size: Size, url: str) -> TrainConfig:
     """Configure the coordinator; nothing is trained."""
-    spec = {"type": "llm", "model": "openai/fake", "api_base": url, "transport": "direct"}
+    spec = {
+        "type": "llm",
+        "model": "openai/fake",
+        "api_base": url,
+        "transport": "direct",
+    }
     return parse_config(
         {
             "backend": "openrlhf",

@@ -49,7 +49,16 @@ CHAT = (
 LONGEST_TOKENS = 8192
 NO_DEADLINE_S = 86_400.0
 """All calls wait for one server at once, and only its counters are read: no clock may end them."""
-WORDS = ("import", "return", "argument", "object", "default", "method", "string", "number")
+WORDS = (
+    "import",
+    "return",
+    "argument",
+    "object",
+    "default",
+    "method",
+    "string",
+    "number",
+)
 
 Messages = list[dict[str, str]]
 
@@ -92,15 +101,21 @@ def main() -> None:
     """Run the comparison and print its ratio."""
     parser = argparse.ArgumentParser(description=CLAIM)
     parser.add_argument("--json", type=Path, help="write the result to this file")
-    parser.add_argument("--quick", action="store_true", help="one server, two prompts, tiny model")
+    parser.add_argument(
+        "--quick", action="store_true", help="one server, two prompts, tiny model"
+    )
     arguments = parser.parse_args()
     workload = Workload()
     if arguments.quick:
         workload = Workload(prompts=2, hidden_size=64, layers=2)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR)
+    )
     with tempfile.TemporaryDirectory() as folder:
         result = compare(workload, Path(folder), replicas=not arguments.quick)
-    print(f"{result['value']:.2f} times the tokens (target {TARGET}): {result['passed']=}")
+    print(
+        f"{result['value']:.2f} times the tokens (target {TARGET}): {result['passed']=}"
+    )
     finish(result, arguments.json)
 
 
@@ -119,17 +134,22 @@ def compare(workload: Workload, model: Path, *, replicas: bool) -> dict[str, Any
     views = make_views(tokenizer, workload)
     messages, same_results = contract(views)
     predicted = {
-        layout: predicted_prefill(tokenised(tokenizer, messages[layout])) for layout in LAYOUTS
+        layout: predicted_prefill(tokenised(tokenizer, messages[layout]))
+        for layout in LAYOUTS
     }
     details: dict[str, Any] = {"workload": asdict(workload), "predicted": predicted}
     with ExitStack() as stack:
         first = stack.enter_context(serve(model))
         one = {layout: measured(layout, views, [first], workload) for layout in LAYOUTS}
-        details["one_server"] = {layout: asdict(counts) for layout, counts in one.items()}
+        details["one_server"] = {
+            layout: asdict(counts) for layout, counts in one.items()
+        }
         if replicas:
             second = stack.enter_context(serve(model))
             details["two_replicas"] = {
-                "groups_kept": asdict(measured("shared_prefix", views, [first, second], workload)),
+                "groups_kept": asdict(
+                    measured("shared_prefix", views, [first, second], workload)
+                ),
                 "round_robin": asdict(round_robin(views, [first, second], workload)),
             }
     if replicas:
@@ -205,9 +225,14 @@ def make_views(tokenizer: Any, workload: Workload) -> list[JudgeView]:
         return tokenizer.decode([next(ids) for _ in range(tokens)]).strip()
 
     def criterion(number: int, word: str) -> Criterion:
-        described = text(workload.criteria_tokens // len(WORDS) - 24)  # the rest is its frame
+        described = text(
+            workload.criteria_tokens // len(WORDS) - 24
+        )  # the rest is its frame
         return Criterion(
-            id=f"c{number}", weight=1 + number, description=described, required_elements=(word,)
+            id=f"c{number}",
+            weight=1 + number,
+            description=described,
+            required_elements=(word,),
         )
 
     views: list[JudgeView] = []
@@ -215,7 +240,9 @@ def make_views(tokenizer: Any, workload: Workload) -> list[JudgeView]:
         task = Task(
             question=f"What does part {prompt} do?",
             grounding=Grounding(text(workload.passage_tokens)),
-            rubric=Rubric(criteria=tuple(criterion(*pair) for pair in enumerate(WORDS))),
+            rubric=Rubric(
+                criteria=tuple(criterion(*pair) for pair in enumerate(WORDS))
+            ),
         )
         for number in range(workload.group_size):
             named = WORDS[: (number + prompt) % (len(WORDS) + 1)]
@@ -232,7 +259,9 @@ def contract(views: Sequence[JudgeView]) -> tuple[dict[str, list[Messages]], boo
         What was sent, by layout in the order of the views, and whether both layouts end in the
         same results.
     """
-    labels = {view.response: anyio.run(LexicalJudge().judge, view).scores for view in views}
+    labels = {
+        view.response: anyio.run(LexicalJudge().judge, view).scores for view in views
+    }
 
     def award(call: FakeCall) -> dict[str, float]:
         return labels[response_in(call)]
@@ -249,7 +278,9 @@ def contract(views: Sequence[JudgeView]) -> tuple[dict[str, list[Messages]], boo
             results[layout] = judge_all(config, views)
             by_response = {response_in(call): call.messages for call in endpoint.calls}
         sent[layout] = [by_response[view.response] for view in views]
-    paper, shared = ([comparable(result) for result in results[layout]] for layout in LAYOUTS)
+    paper, shared = (
+        [comparable(result) for result in results[layout]] for layout in LAYOUTS
+    )
     right = all(
         result.scores == labels[view.response]
         for view, result in zip(views, results["paper"], strict=True)
@@ -267,7 +298,9 @@ def tokenised(tokenizer: Any, calls: Iterable[Messages]) -> list[list[int]]:
     """Return the prompts as the server reads them."""
     return [
         tokenizer.encode(
-            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True),
+            tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True
+            ),
             add_special_tokens=False,
         )
         for messages in calls
@@ -278,7 +311,9 @@ def predicted_prefill(prompts: Sequence[Sequence[int]]) -> int:
     """Count the tokens that are in no whole block shared with an earlier prompt."""
     computed = 0
     for position, prompt in enumerate(prompts):
-        shared = max((common(prompt, earlier) for earlier in prompts[:position]), default=0)
+        shared = max(
+            (common(prompt, earlier) for earlier in prompts[:position]), default=0
+        )
         computed += len(prompt) - min(shared, len(prompt) - 1) // BLOCK * BLOCK
     return computed
 
@@ -316,7 +351,9 @@ def judge_all(config: JudgeConfig, views: Sequence[JudgeView]) -> list[JudgeResu
     async def run() -> list[JudgeResult]:
         judges = load_replicas(config)
         try:
-            return await JudgePool(judges, workers=len(views), micro_batch=1).judge_all(views)
+            return await JudgePool(judges, workers=len(views), micro_batch=1).judge_all(
+                views
+            )
         finally:
             for judge in judges:
                 await close(judge)
@@ -325,7 +362,10 @@ def judge_all(config: JudgeConfig, views: Sequence[JudgeView]) -> list[JudgeResu
 
 
 def measured(
-    layout: str, views: Sequence[JudgeView], servers: Sequence[VLLMServer], workload: Workload
+    layout: str,
+    views: Sequence[JudgeView],
+    servers: Sequence[VLLMServer],
+    workload: Workload,
 ) -> Counts:
     """Judge with empty caches and return what the servers did."""
     before = emptied(servers)
@@ -342,7 +382,9 @@ def round_robin(
     """Deal the calls out to the servers in turn, as a plain load balancer does."""
     before = emptied(servers)
     for turn, server in enumerate(servers):
-        config = judge_config("shared_prefix", [server.url], max_tokens=workload.reply_tokens)
+        config = judge_config(
+            "shared_prefix", [server.url], max_tokens=workload.reply_tokens
+        )
         answered(judge_all(config, views[turn :: len(servers)]))
     return counted(servers).since(before)
 
@@ -373,7 +415,9 @@ def counted(servers: Sequence[VLLMServer]) -> Counts:
 
     def total(name: str, source: str | None = None) -> float:
         return sum(
-            value for found, labelled, value in samples if (found, labelled) == (name, source)
+            value
+            for found, labelled, value in samples
+            if (found, labelled) == (name, source)
         )
 
     return Counts(

@@ -59,11 +59,17 @@ def main() -> None:
     """Run the comparison and print its ratio."""
     parser = argparse.ArgumentParser(description=CLAIM)
     parser.add_argument("--json", type=Path, help="write the result to this file")
-    parser.add_argument("--quick", action="store_true", help="under a minute: shorter latencies")
+    parser.add_argument(
+        "--quick", action="store_true", help="under a minute: shorter latencies"
+    )
     parser.add_argument("--seeds", type=int, default=5)
     arguments = parser.parse_args()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    result = compare(seeds=2 if arguments.quick else arguments.seeds, quick=arguments.quick)
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING)
+    )
+    result = compare(
+        seeds=2 if arguments.quick else arguments.seeds, quick=arguments.quick
+    )
     print(f"{result['value']:.3f} of the time (target {TARGET}): {result['passed']=}")
     finish(result, arguments.json)
 
@@ -128,16 +134,23 @@ async def judge_step(url: str, hedging: Hedging | None) -> Step:
         pool = JudgePool(judge, workers=IN_FLIGHT, micro_batch=1, hedge=hedging)
         started_s, cpu_started_s = time.perf_counter(), time.process_time()
         results = await pool.judge_all(make_views())
-        seconds, cpu_s = time.perf_counter() - started_s, time.process_time() - cpu_started_s
+        seconds, cpu_s = (
+            time.perf_counter() - started_s,
+            time.process_time() - cpu_started_s,
+        )
     if any(result.outcome is not Outcome.SCORED for result in results):
-        raise RuntimeError(f"not every judgement was scored: {pool.statistics().by_reason}")
+        raise RuntimeError(
+            f"not every judgement was scored: {pool.statistics().by_reason}"
+        )
     counts = pool.statistics()
     return Step(seconds, counts.hedged / CALLS, counts.hedge_wins, cpu_s)
 
 
 def make_views() -> list[JudgeView]:
     """Make the responses of a step; short, since only their latency counts here."""
-    rubric = Rubric(criteria=tuple(Criterion(id=f"c{number}", weight=1.0) for number in range(5)))
+    rubric = Rubric(
+        criteria=tuple(Criterion(id=f"c{number}", weight=1.0) for number in range(5))
+    )
     return [
         JudgeView(
             task_id=f"{number // GROUP_SIZE:016x}",

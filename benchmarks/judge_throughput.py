@@ -72,7 +72,15 @@ class Library:
         python = list(HERE)
         if self.packages:
             version = f"{sys.version_info.major}.{sys.version_info.minor}"
-            python = ["uv", "run", "--quiet", "--no-project", "--isolated", "--python", version]
+            python = [
+                "uv",
+                "run",
+                "--quiet",
+                "--no-project",
+                "--isolated",
+                "--python",
+                version,
+            ]
             python += ["--cache-dir", str(cache)] if cache else []
             python += [part for name in self.packages for part in ("--with", name)]
             python += ["python"]
@@ -173,7 +181,9 @@ class Driver:
     @property
     def cpu_ms(self) -> float:
         """Median CPU of one judgement."""
-        return statistics.median(1000 * turn["cpu_s"] / turn["calls"] for turn in self.turns)
+        return statistics.median(
+            1000 * turn["cpu_s"] / turn["calls"] for turn in self.turns
+        )
 
     @property
     def last_cpu_ms(self) -> float:
@@ -203,7 +213,10 @@ class Place:
     @contextmanager
     def started(self, library: Library, workload: Path) -> Iterator[Driver | None]:
         """Start a driver, and give None for one that cannot be."""
-        log = self.folder / f"{library.driver[0]}_{workload.stem}_{len(library.driver)}.log"
+        log = (
+            self.folder
+            / f"{library.driver[0]}_{workload.stem}_{len(library.driver)}.log"
+        )
         with log.open("w", encoding="utf-8") as errors:
             process = subprocess.Popen(
                 library.command(workload, self.cache),
@@ -216,7 +229,10 @@ class Place:
             driver = Driver(library, process, log)
             ready = driver.read(within_s=READY_WITHIN_S)
             if ready is None:
-                print(f"{library.name} is left out: {driver.last_words()}", file=sys.stderr)
+                print(
+                    f"{library.name} is left out: {driver.last_words()}",
+                    file=sys.stderr,
+                )
             else:
                 driver.versions = ready["versions"]
             yield driver if ready else None
@@ -235,10 +251,18 @@ def texts() -> dict[str, Any]:
         }
         for number in range(CRITERIA)
     ]
-    sentence = "The annual report puts the base margin in the fourth quarter at 17.2 percent. "
+    sentence = (
+        "The annual report puts the base margin in the fourth quarter at 17.2 percent. "
+    )
     passages = [f"Passage {number}. {sentence * 28}" for number in range(8)]
-    questions = [f"What moved the margin in year {2000 + number}, and why?" for number in range(8)]
-    response = "According to the filing the margin rose by 1.3 points because of the mix. " * 18
+    questions = [
+        f"What moved the margin in year {2000 + number}, and why?"
+        for number in range(8)
+    ]
+    response = (
+        "According to the filing the margin rose by 1.3 points because of the mix. "
+        * 18
+    )
     prompt = load_prompt("shared_prefix").render(
         JudgeView(
             task_id="0" * 16,
@@ -268,13 +292,17 @@ def cpu_by_turns(place: Place, *, rounds: int, share: float) -> list[Driver]:
         for library in LIBRARIES:
             driver = stack.enter_context(place.started(library, workload))
             if driver is not None:
-                driver.take_turn(64, limit=32, turn=0)  # connections, caches, late imports
+                driver.take_turn(
+                    64, limit=32, turn=0
+                )  # connections, caches, late imports
                 drivers.append(driver)
         for turn in range(1, rounds + 1):
             for driver in drivers:
                 calls = max(32, int(driver.library.calls * share))
                 driver.turns.append(driver.take_turn(calls, limit=32, turn=turn))
-            rates = ", ".join(f"{one.library.name} {one.last_cpu_ms:.2f}" for one in drivers)
+            rates = ", ".join(
+                f"{one.library.name} {one.last_cpu_ms:.2f}" for one in drivers
+            )
             print(f"round {turn}, CPU ms: {rates}", flush=True)
     return drivers
 
@@ -296,15 +324,22 @@ def over_bound(
         for library, limit in limits.items():
             with ExitStack() as stack:
                 pair = [
-                    stack.enter_context(place.started(one, workload)) for one in (BARE, library)
+                    stack.enter_context(place.started(one, workload))
+                    for one in (BARE, library)
                 ]
                 if None in pair:
                     continue
                 turns = [
-                    [step_s(driver, turn, calls=calls, limit=limit) for driver in pair if driver]
+                    [
+                        step_s(driver, turn, calls=calls, limit=limit)
+                        for driver in pair
+                        if driver
+                    ]
                     for turn in range(1, STEPS + 1)
                 ]
-            bare_s, wall_s = (statistics.median(times) for times in zip(*turns, strict=True))
+            bare_s, wall_s = (
+                statistics.median(times) for times in zip(*turns, strict=True)
+            )
             bound_s = bare_s + calls / rates[library.name]
             measured[library.name] = {
                 "in_flight": limit,
@@ -326,7 +361,9 @@ def step_s(driver: Driver, turn: int, *, calls: int, limit: int) -> float:
 
 def compare(place: Place, *, quick: bool) -> dict[str, Any]:
     """Measure everything and put it beside the targets."""
-    drivers = cpu_by_turns(place, rounds=2 if quick else 5, share=0.25 if quick else 1.0)
+    drivers = cpu_by_turns(
+        place, rounds=2 if quick else 5, share=0.25 if quick else 1.0
+    )
     cpu_ms = {driver.library.name: driver.cpu_ms for driver in drivers}
     direct_ms = cpu_ms[DIRECT.name]
     limits = {DIRECT: 128, LITELLM: 32} | ({} if quick else {PLAIN: 32})
@@ -339,7 +376,8 @@ def compare(place: Place, *, quick: bool) -> dict[str, Any]:
         f"{DIRECT.name}, over {BARE.name}": of_bare <= MOST_OF_BARE,
         f"{LITELLM.name}, over {PLAIN.name}": of_plain <= MOST_OF_PLAIN,
     } | {
-        f"{library.name}, over its bound": bounds[library.name]["over_bound"] <= MOST_OVER_BOUND
+        f"{library.name}, over its bound": bounds[library.name]["over_bound"]
+        <= MOST_OVER_BOUND
         for library in (DIRECT, LITELLM)
     }
     missed = [name for name, is_within in within.items() if not is_within]
@@ -385,24 +423,38 @@ def show(result: dict[str, Any]) -> None:
         )
         table.add_row(name, *numbers, row["note"])
     console.print(table)
-    table = Table("at 200 ms a call", "in flight", "bare s", "took s", "over bare", "over bound")
+    table = Table(
+        "at 200 ms a call", "in flight", "bare s", "took s", "over bare", "over bound"
+    )
     for name, row in result["details"]["at_200_ms"].items():
         figures = (row[key] for key in ("bare_s", "wall_s", "over_bare", "over_bound"))
-        table.add_row(name, str(row["in_flight"]), *(f"{figure:.2f}" for figure in figures))
+        table.add_row(
+            name, str(row["in_flight"]), *(f"{figure:.2f}" for figure in figures)
+        )
     console.print(table)
-    console.print(f"ours, direct, over bare calls: {result['details']['direct_of_bare']:.2f}")
-    console.print(f"ours, litellm, over plain: {result['details']['litellm_of_plain']:.2f}")
+    console.print(
+        f"ours, direct, over bare calls: {result['details']['direct_of_bare']:.2f}"
+    )
+    console.print(
+        f"ours, litellm, over plain: {result['details']['litellm_of_plain']:.2f}"
+    )
     for name in result["details"]["missed"]:
         console.print(f"missed: {name}")
-    print(f"{result['value']:.2f} times less CPU (target {TARGET}): {result['passed']=}")
+    print(
+        f"{result['value']:.2f} times less CPU (target {TARGET}): {result['passed']=}"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the comparison and print its ratio."""
     parser = argparse.ArgumentParser(description=CLAIM)
     parser.add_argument("--json", type=Path, help="write the result to this file")
-    parser.add_argument("--quick", action="store_true", help="under a minute: fewer calls")
-    parser.add_argument("--cache", type=Path, help="uv's cache, for the peers' environments")
+    parser.add_argument(
+        "--quick", action="store_true", help="under a minute: fewer calls"
+    )
+    parser.add_argument(
+        "--cache", type=Path, help="uv's cache, for the peers' environments"
+    )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         result = compare(Place(Path(folder), options.cache), quick=options.quick)

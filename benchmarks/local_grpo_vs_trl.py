@@ -107,7 +107,10 @@ class Side:
 
     def step_ended(self, tokens: float) -> None:
         """Note a step, in its own thread, and wait for the next turn."""
-        seconds, cpu_s = time.perf_counter() - self._began, time.process_time() - self._cpu_began
+        seconds, cpu_s = (
+            time.perf_counter() - self._began,
+            time.process_time() - self._cpu_began,
+        )
         self.steps.append(Step(tokens, seconds, cpu_s))
         self._done.release()
         self._wait()
@@ -132,7 +135,9 @@ class VowelJudge:
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         """Score the only criterion by the share of vowels."""
-        share = sum(letter in "aeiou" for letter in view.response) / max(1, len(view.response))
+        share = sum(letter in "aeiou" for letter in view.response) / max(
+            1, len(view.response)
+        )
         return JudgeResult.scored(view.rubric, {"vowels": share}, judge=self.name)
 
 
@@ -140,13 +145,19 @@ def main() -> None:
     """Run the comparison and print its ratio."""
     parser = argparse.ArgumentParser(description=CLAIM)
     parser.add_argument("--json", type=Path, help="write the result to this file")
-    parser.add_argument("--quick", action="store_true", help="under a minute, smaller workload")
+    parser.add_argument(
+        "--quick", action="store_true", help="under a minute, smaller workload"
+    )
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     workload = Workload(threads=arguments.threads)
     if arguments.quick:
         workload = Workload(
-            prompts=4, group_size=8, max_new_tokens=48, steps=6, threads=arguments.threads
+            prompts=4,
+            group_size=8,
+            max_new_tokens=48,
+            steps=6,
+            threads=arguments.threads,
         )
     transformers_logging.disable_progress_bar()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
@@ -176,7 +187,9 @@ def compare(workload: Workload, folder: Path) -> dict[str, Any]:
         ours.take_turn()
         theirs.take_turn()
         rates = [side.steps[-1].rate for side in (ours, theirs)]
-        print(f"step {step}: ours {rates[0]:.0f}, TRL {rates[1]:.0f} tokens/s", flush=True)
+        print(
+            f"step {step}: ours {rates[0]:.0f}, TRL {rates[1]:.0f} tokens/s", flush=True
+        )
     value = median_rate(ours) / median_rate(theirs)
     return {
         "claim": CLAIM,
@@ -220,14 +233,18 @@ def make_task(index: int) -> Task:
     listed = ", ".join(f"`{one}`" for one in names)
     return Task(
         question=f"Explain `{name}` with {listed}: what it does, its parameters and its caveats.",
-        grounding=Grounding(text=f"Passage {index}: it reshapes an array along an axis."),
+        grounding=Grounding(
+            text=f"Passage {index}: it reshapes an array along an axis."
+        ),
         rubric=Rubric(criteria=(Criterion(id="vowels", weight=1),)),
     )
 
 
 def save_model(tasks: list[Task], path: Path) -> None:
     """Build the tiny policy and save it as a plain Hugging Face folder, which both can read."""
-    texts = [f"Question: {task.question}\nAnswer: It returns the result." for task in tasks]
+    texts = [
+        f"Question: {task.question}\nAnswer: It returns the result." for task in tasks
+    ]
     policy = build_tiny_policy(texts * 3, TinyConfig(vocab_size=3000), seed=0)
     # Few texts give a small vocabulary; its rows are padded to the usual 3000.
     policy.model.resize_token_embeddings(3000, mean_resizing=False)
@@ -260,7 +277,11 @@ def train_ours(side: Side, workload: Workload, folder: Path) -> None:
             "out": folder / "run",
         }
     )
-    run_grpo(config, judge=VowelJudge(), on_step=lambda row: side.step_ended(row.generated_tokens))
+    run_grpo(
+        config,
+        judge=VowelJudge(),
+        on_step=lambda row: side.step_ended(row.generated_tokens),
+    )
 
 
 def train_trl(side: Side, workload: Workload, folder: Path, tasks: list[Task]) -> None:
@@ -273,7 +294,9 @@ def train_trl(side: Side, workload: Workload, folder: Path, tasks: list[Task]) -
     generated: list[int] = []
     prompts = [f"Question: {task.question}\nAnswer:" for task in tasks]
     trainer = GRPOTrainer(
-        model=AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.float32),
+        model=AutoModelForCausalLM.from_pretrained(
+            folder / "model", dtype=torch.float32
+        ),
         reward_funcs=trl_reward(tasks, generated),
         args=GRPOConfig(
             output_dir=str(folder / "trl"),
@@ -297,7 +320,9 @@ def train_trl(side: Side, workload: Workload, folder: Path, tasks: list[Task]) -
             logging_strategy="no",
             disable_tqdm=True,
         ),
-        train_dataset=Dataset.from_dict({"prompt": prompts, "task": list(range(len(tasks)))}),
+        train_dataset=Dataset.from_dict(
+            {"prompt": prompts, "task": list(range(len(tasks)))}
+        ),
         processing_class=AutoTokenizer.from_pretrained(folder / "model"),
         callbacks=[StepEnds(side, workload, generated)],
     )
@@ -333,7 +358,8 @@ def trl_reward(tasks: list[Task], generated: list[int]) -> Callable[..., list[fl
 
     async def judge_all(chosen: list[Task], responses: list[str]) -> list[float]:
         views = [
-            task.judge_view(response) for task, response in zip(chosen, responses, strict=True)
+            task.judge_view(response)
+            for task, response in zip(chosen, responses, strict=True)
         ]
         results = [await judge.judge(view) for view in views]
         return [
@@ -342,7 +368,10 @@ def trl_reward(tasks: list[Task], generated: list[int]) -> Callable[..., list[fl
         ]
 
     def reward(
-        completions: list[str], completion_ids: list[list[int]], task: list[int], **_: object
+        completions: list[str],
+        completion_ids: list[list[int]],
+        task: list[int],
+        **_: object,
     ) -> list[float]:
         generated.append(sum(len(ids) for ids in completion_ids))
         return asyncio.run(judge_all([tasks[one] for one in task], completions))

@@ -25,9 +25,16 @@ from record import finish
 
 from rubric_core import PolicyView
 from rubric_train_openrlhf.config.sections import SmolLM2Model
-from rubric_train_openrlhf.policy import EncodedPrompt, Policy, load_policy, sample_groups
+from rubric_train_openrlhf.policy import (
+    EncodedPrompt,
+    Policy,
+    load_policy,
+    sample_groups,
+)
 
-CLAIM = "the local sampler writes at least three times the tokens of generate at 16 rows"
+CLAIM = (
+    "the local sampler writes at least three times the tokens of generate at 16 rows"
+)
 TARGET = 3.0
 THREADS = 1
 SUBJECTS = (
@@ -68,7 +75,9 @@ def generate(policy: Policy, encoded: list[EncodedPrompt], tokens: int) -> Any:
     """Write with the model's own method, with a static cache."""
     pad = policy.codec.pad_token_id
     longest = max(len(one.token_ids) for one in encoded)
-    ids = torch.tensor([[pad] * (longest - len(p.token_ids)) + [*p.token_ids] for p in encoded])
+    ids = torch.tensor(
+        [[pad] * (longest - len(p.token_ids)) + [*p.token_ids] for p in encoded]
+    )
     mask = torch.tensor(
         [[0] * (longest - len(p.token_ids)) + [1] * len(p.token_ids) for p in encoded]
     )
@@ -96,7 +105,9 @@ def vllm(folder: Path, encoded: list[EncodedPrompt], tokens: int) -> Any:
     os.environ |= settings  # noqa: TID251 - vLLM has no other way to be told
     from vllm import LLM, SamplingParams
 
-    engine = LLM(str(folder), dtype="float32", max_model_len=512, enable_prefix_caching=True)
+    engine = LLM(
+        str(folder), dtype="float32", max_model_len=512, enable_prefix_caching=True
+    )
     given = [{"prompt_token_ids": list(one.token_ids)} for one in encoded]
 
     def write(group_size: int) -> list[tuple[int, ...]]:
@@ -158,7 +169,9 @@ def main() -> None:
             started = time.process_time()
             rows[name] = write(group_size)
             if turn:  # the first warms up
-                rates[name].append(sum(map(len, rows[name])) / (time.process_time() - started))
+                rates[name].append(
+                    sum(map(len, rows[name])) / (time.process_time() - started)
+                )
     medians = {name: statistics.median(found) for name, found in rates.items()}
     same = {
         name: statistics.mean(
@@ -170,7 +183,9 @@ def main() -> None:
     }
     value = medians["ours"] / medians["generate"]
     for name, rate in medians.items():
-        print(f"{name:>10} {rate:7.1f} tokens/CPU-s, {100 * same[name]:.0f}% of tokens as generate")
+        print(
+            f"{name:>10} {rate:7.1f} tokens/CPU-s, {100 * same[name]:.0f}% of tokens as generate"
+        )
     result = {
         "claim": CLAIM,
         "value": value,

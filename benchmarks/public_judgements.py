@@ -71,12 +71,16 @@ class Figure:
 def main() -> None:
     """Compute every figure, print the table, and end with 1 where one is not reproduced."""
     parser = argparse.ArgumentParser(description=CLAIM)
-    parser.add_argument("--data", type=Path, default=find_data(), help="folder of the judgements")
+    parser.add_argument(
+        "--data", type=Path, default=find_data(), help="folder of the judgements"
+    )
     parser.add_argument("--json", type=Path, help="write the result to this file")
     parser.add_argument("--quick", action="store_true", help="the same")
     options = parser.parse_args()
     if options.data is None or not options.data.is_dir():
-        parser.error(f"--data: no folder of public judgements ({options.data}): name one")
+        parser.error(
+            f"--data: no folder of public judgements ({options.data}): name one"
+        )
     result = record(list(reproduce(options.data)))
     show(result)
     finish(result, options.json)
@@ -84,7 +88,9 @@ def main() -> None:
 
 def find_data() -> Path | None:
     """Return `shared/data/judgements` of the nearest folder above that has it."""
-    folders = (above / "shared/data/judgements" for above in Path(__file__).resolve().parents)
+    folders = (
+        above / "shared/data/judgements" for above in Path(__file__).resolve().parents
+    )
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
@@ -94,7 +100,9 @@ def reproduce(data: Path) -> Iterator[Figure]:
         yield from source(data)
 
 
-def near(name: str, published: float, ours: float, *, within: float, form: str = ".3f") -> Figure:
+def near(
+    name: str, published: float, ours: float, *, within: float, form: str = ".3f"
+) -> Figure:
     """Compare a number; nan is none."""
     missed = 0 if abs(published - ours) <= within else 1
     return Figure(name, f"{published:{form}}", f"{ours:{form}}", missed)
@@ -134,7 +142,9 @@ def newsroom(data: Path) -> Iterator[Figure]:
     """
     tasks, ratings = newsroom_ratings(data)
     panel = measure(collect(ratings, tasks), resamples=2).panel
-    models = json.loads((data / "judge_bench/published_regular_newsroom.json").read_text("utf-8"))
+    models = json.loads(
+        (data / "judge_bench/published_regular_newsroom.json").read_text("utf-8")
+    )
     for criterion, published in next(iter(models.values())).items():
         ours = panel.alpha_ordinal_by_criterion[criterion]
         name = f"Newsroom, ordinal α of {criterion}"
@@ -143,13 +153,17 @@ def newsroom(data: Path) -> Iterator[Figure]:
     pooled = collect(people, tasks)
     (judge,) = measure(pooled, resamples=2).judges
     factor = judge.measured.value / judge.predicted.value
-    yield near("Newsroom, measured over τ²/M_eff", 2.96, factor, within=0.005, form=".2f")
+    yield near(
+        "Newsroom, measured over τ²/M_eff", 2.96, factor, within=0.005, form=".2f"
+    )
     yield turned("Newsroom", (582, 1260), pooled)
 
 
 def newsroom_ratings(data: Path) -> tuple[dict[str, Task], list[Rating]]:
     """Read the ratings: articles are tasks, summaries are responses, each rater is a judge."""
-    study = json.loads((data / "judge_bench/newsroom.annotations.json").read_text("utf-8"))
+    study = json.loads(
+        (data / "judge_bench/newsroom.annotations.json").read_text("utf-8")
+    )
     names = [one["metric"] for one in study["annotations"]]
     rubric = Rubric(criteria=tuple(Criterion(id=name, weight=4.0) for name in names))
     tasks: dict[str, Task] = {}
@@ -159,7 +173,9 @@ def newsroom_ratings(data: Path) -> tuple[dict[str, Task], list[Rating]]:
         tasks[task.task_id] = task
         given = [row["annotations"][name]["individual_human_scores"] for name in names]
         for rater, marks in enumerate(zip(*given, strict=True), 1):
-            scores = {name: float(mark) - 1 for name, mark in zip(names, marks, strict=True)}
+            scores = {
+                name: float(mark) - 1 for name, mark in zip(names, marks, strict=True)
+            }
             result = JudgeResult.scored(rubric, scores, judge="")
             ratings.append(Rating(f"rater {rater}", task.task_id, line, result))
     return tasks, ratings
@@ -180,7 +196,9 @@ def turned(source: str, published: tuple[int, int], ratings: Ratings) -> Figure:
     compared = int((pairs.part_N > 0).sum()) * math.comb(replicates, 2)
     ours = int(pairs.flips_N.sum()), compared
     said = ["{} of {}".format(*one) for one in (published, ours)]
-    return Figure(f"{source}, signs of advantages turned", *said, int(ours != published))
+    return Figure(
+        f"{source}, signs of advantages turned", *said, int(ours != published)
+    )
 
 
 def llm_rubric(data: Path) -> Iterator[Figure]:
@@ -196,7 +214,10 @@ def llm_rubric(data: Path) -> Iterator[Figure]:
         cells: defaultdict[str, dict[str, Sequence[float]]] = defaultdict(dict)
         for row in rows_of(path):
             chances = [float(row[f"answer{level}_prob"]) for level in range(1, 5)]
-            cells[row["text_id"]][row["criterion"]] = (float(row["sample_llm"]), *chances)
+            cells[row["text_id"]][row["criterion"]] = (
+                float(row["sample_llm"]),
+                *chances,
+            )
         table_NMC = np.array([[one[c] for c in sorted(one)] for one in cells.values()])
         sampled_NM, chances_NMV = (table_NMC[..., 0] - 1) / 3, table_NMC[..., 1:]
         levels_V = np.arange(4) / 3
@@ -205,7 +226,11 @@ def llm_rubric(data: Path) -> Iterator[Figure]:
         z_NRM = np.stack([sampled_NM, expected_NM], axis=1)
         alpha_NM = np.full(sampled_NM.shape, 1 / sampled_NM.shape[1])
         measured = reward_noise(z_NRM, z_NRM.mean(axis=2), alpha_NM).measured
-        factor = 2 * measured(np.arange(len(z_NRM))) / reward_noise_variance(alpha_NM[0], tau2)
+        factor = (
+            2
+            * measured(np.arange(len(z_NRM)))
+            / reward_noise_variance(alpha_NM[0], tau2)
+        )
         name = f"LLM-Rubric, {kind}: measured over τ²/M_eff"
         yield near(name, published, factor, within=0.005, form=".2f")
 
@@ -219,7 +244,10 @@ def llmbar(data: Path) -> Iterator[Figure]:
     for row in rows_of(data / "llmbar/verdicts.csv.gz"):
         verdicts[f"{row['dataset']}|{row['judge']}|{row['prompt']}"].append(row)
     studies = json.loads((data / "llmbar/published_statistics.json").read_text("utf-8"))
-    for column, key in (("winner_in_order", "correct_False"), ("winner_swapped", "correct_True")):
+    for column, key in (
+        ("winner_in_order", "correct_False"),
+        ("winner_swapped", "correct_True"),
+    ):
         same = 0
         for name, published in studies.items():
             label_N1, said_N1 = (
@@ -260,7 +288,9 @@ def wildbench(data: Path) -> Iterator[Figure]:
         {task.task_id: task for task in tasks.values()},
     )
     (judge,) = measure(ratings, resamples=2).judges
-    yield near("WildBench, τ² on 1 to 10", 0.228, judge.tau2.value * 9**2, within=0.0005)
+    yield near(
+        "WildBench, τ² on 1 to 10", 0.228, judge.tau2.value * 9**2, within=0.0005
+    )
     yield turned("WildBench", (51, 556), ratings)
 
 
@@ -271,13 +301,21 @@ def healthbench(data: Path) -> Iterator[Figure]:
 
     Source: cimo-labs/healthbench-judge-audit, results.
     """
-    for judge, published in (("openai_gpt-4o-mini", 0.240), ("anthropic_claude-haiku-4-5", 0.361)):
+    for judge, published in (
+        ("openai_gpt-4o-mini", 0.240),
+        ("anthropic_claude-haiku-4-5", 0.361),
+    ):
         (path,) = (data / "healthbench_audit").glob(f"results_{judge}*.md")
         counts = dict[str, int]()
-        for count, cell in re.findall(r"(\d+) \((TP|FP|FN|TN)\)", path.read_text("utf-8")):
+        for count, cell in re.findall(
+            r"(\d+) \((TP|FP|FN|TN)\)", path.read_text("utf-8")
+        ):
             counts[cell.lower()] = int(count)
         yield near(
-            f"HealthBench, J of {judge}", published, youden(**counts).youden_j.value, within=0.001
+            f"HealthBench, J of {judge}",
+            published,
+            youden(**counts).youden_j.value,
+            within=0.001,
         )
 
 
@@ -312,7 +350,9 @@ def cje(data: Path) -> Iterator[Figure]:
         yield Figure(name, "refused", said, int(said != "refused"))
 
 
-def labelled(rows: Iterable[Mapping[str, str]], source: str, policy: str) -> list[RewardPair]:
+def labelled(
+    rows: Iterable[Mapping[str, str]], source: str, policy: str
+) -> list[RewardPair]:
     """Return the responses of a policy that have both the judge's score and a label."""
     return [
         RewardPair(
@@ -369,7 +409,10 @@ def wildbench_systems(data: Path) -> list[list[RewardPair]]:
     systems: defaultdict[str, list[RewardPair]] = defaultdict(list)
     for (model, session, text), by_judge in scored.items():
         if len(by_judge) > 1:
-            judge, label = by_judge["gpt-4o-2024-05-13"], by_judge["gpt-4-turbo-2024-04-09"]
+            judge, label = (
+                by_judge["gpt-4o-2024-05-13"],
+                by_judge["gpt-4-turbo-2024-04-09"],
+            )
             pair = RewardPair(
                 task_id=session, document=session, judge=judge, label=label, answer=text
             )
@@ -379,7 +422,9 @@ def wildbench_systems(data: Path) -> list[list[RewardPair]]:
 
 def newsroom_systems(data: Path) -> list[list[RewardPair]]:
     """Return the summaries of each system, which stand in one order for each article."""
-    study = json.loads((data / "judge_bench/newsroom.annotations.json").read_text("utf-8"))
+    study = json.loads(
+        (data / "judge_bench/newsroom.annotations.json").read_text("utf-8")
+    )
     by_article: defaultdict[str, list[RewardPair]] = defaultdict(list)
     for line, row in enumerate(study["instances"]):
         marks = [one["individual_human_scores"] for one in row["annotations"].values()]
@@ -400,7 +445,9 @@ def rows_of(path: Path) -> Iterator[dict[str, str]]:
     """Read a CSV or TSV file, compressed or not."""
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8", newline="") as file:
-        yield from csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+        yield from csv.DictReader(
+            file, delimiter="\t" if path.suffix == ".tsv" else ","
+        )
 
 
 SOURCES: dict[str, Callable[[Path], Iterator[Figure]]] = {

@@ -27,7 +27,15 @@ from typing import TYPE_CHECKING, Any
 from local_grpo_vs_trl import VowelJudge, trl_reward
 from record import finish
 
-from rubric_core import Criterion, Grounding, PolicyView, Rubric, Task, read_tasks, write_tasks
+from rubric_core import (
+    Criterion,
+    Grounding,
+    PolicyView,
+    Rubric,
+    Task,
+    read_tasks,
+    write_tasks,
+)
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -98,7 +106,9 @@ def _peak_mib() -> float:
     """Most memory that the process held since its turn began."""
     status = Path("/proc/self/status").read_text().splitlines()
     held = next((line for line in status if line.startswith("VmHWM")), "")
-    kib = held.split()[1] if held else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    kib = (
+        held.split()[1] if held else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    )
     return int(kib) / 1024
 
 
@@ -106,11 +116,19 @@ def main() -> None:
     """Run the comparison and print its ratios."""
     parser = argparse.ArgumentParser(description=CLAIM)
     parser.add_argument("--json", type=Path, help="write the result to this file")
-    parser.add_argument("--quick", action="store_true", help="shorter prompts and responses")
+    parser.add_argument(
+        "--quick", action="store_true", help="shorter prompts and responses"
+    )
     parser.add_argument("--steps", type=int, default=3, help="of each side")
-    parser.add_argument("--without-trl", action="store_true", help="ours alone; never passes")
+    parser.add_argument(
+        "--without-trl", action="store_true", help="ours alone; never passes"
+    )
     options = parser.parse_args()
-    sizes = {"prompt_tokens": 128, "max_new_tokens": 16, "group_size": 4} if options.quick else {}
+    sizes = (
+        {"prompt_tokens": 128, "max_new_tokens": 16, "group_size": 4}
+        if options.quick
+        else {}
+    )
     workload = Workload(**sizes, steps=2 if options.quick else options.steps)
     sides = SIDES[:2] if options.without_trl else SIDES
     with tempfile.TemporaryDirectory() as folder:
@@ -149,7 +167,9 @@ def compare(workload: Workload, folder: Path, sides: tuple[str, ...]) -> dict[st
             end.send("go")
             found[side].append(end.recv())
             step = found[side][-1]
-            print(f"step {number}: {side} {step.rate:.2f} tokens/CPU-s {step}", flush=True)
+            print(
+                f"step {number}: {side} {step.rate:.2f} tokens/CPU-s {step}", flush=True
+            )
     for process in processes:  # before the folder goes that they write to
         process.terminate()
         process.join()
@@ -158,13 +178,19 @@ def compare(workload: Workload, folder: Path, sides: tuple[str, ...]) -> dict[st
 
 def record(workload: Workload, found: dict[str, list[Step]]) -> dict[str, Any]:
     """Make the record of the counted steps."""
-    rates = {side: statistics.median(one.rate for one in steps) for side, steps in found.items()}
+    rates = {
+        side: statistics.median(one.rate for one in steps)
+        for side, steps in found.items()
+    }
     peaks = {side: max(one.peak_mib for one in steps) for side, steps in found.items()}
     updates = {
         side: statistics.median(one.update_cpu_s or 0.0 for one in found[side])
         for side in SIDES[:2]
     }
-    value, memory = rates["shared"] / rates["unshared"], peaks["shared"] / peaks["unshared"]
+    value, memory = (
+        rates["shared"] / rates["unshared"],
+        peaks["shared"] / peaks["unshared"],
+    )
     over_trl = rates["shared"] / rates["TRL"] if "TRL" in rates else None
     return {
         "claim": CLAIM,
@@ -183,7 +209,9 @@ def record(workload: Workload, found: dict[str, list[Step]]) -> dict[str, Any]:
             "over_trl": over_trl,
             "memory": memory,
             "teraflop": {side: teraflop(workload, side) for side in found},
-            "steps": {side: [asdict(one) for one in steps] for side, steps in found.items()},
+            "steps": {
+                side: [asdict(one) for one in steps] for side, steps in found.items()
+            },
         },
     }
 
@@ -205,11 +233,18 @@ def teraflop(workload: Workload, side: str) -> float:
     head = shape.vocabulary * shape.hidden
     layers = shape.parameters - head * (1 if shape.tied else 2)
     seen = 4 * shape.heads * shape.head_dim * shape.layers
-    rows, prompt, read = workload.group_size, workload.prompt_tokens, workload.max_new_tokens - 1
+    rows, prompt, read = (
+        workload.group_size,
+        workload.prompt_tokens,
+        workload.max_new_tokens - 1,
+    )
     of_prompt = 2 * layers * prompt + seen * prompt * (prompt + 1) / 2
     of_response = 2 * layers * read + seen * read * (prompt + (read + 1) / 2)
     scored = 2 * head * rows * workload.max_new_tokens
-    prompts = {"passes": 1 if side == "shared" else rows, "draws": rows if side == "TRL" else 1}
+    prompts = {
+        "passes": 1 if side == "shared" else rows,
+        "draws": rows if side == "TRL" else 1,
+    }
     one_pass = prompts["passes"] * of_prompt + rows * of_response + scored
     draws = prompts["draws"] * of_prompt + rows * of_response + scored
     again = 0 if side == "TRL" else scored
@@ -224,7 +259,9 @@ def make_tasks(workload: Workload) -> list[Task]:
     codec = load_policy(model_folder()).codec
     tasks: list[Task] = []
     for number in range(workload.steps + 1):
-        question = f"Explain note {number}: what does it say of arrays, axes and shapes? Note:"
+        question = (
+            f"Explain note {number}: what does it say of arrays, axes and shapes? Note:"
+        )
         words = ("array", "axis", "shape", "value", "index", "order", "copy")
         for place in range(workload.prompt_tokens):
             longer = f"{question} {words[(place * place + number) % len(words)]}"
@@ -235,14 +272,18 @@ def make_tasks(workload: Workload) -> list[Task]:
         tasks.append(
             Task(
                 question=question,
-                grounding=Grounding(text=f"Passage {number}: it reshapes what it is given."),
+                grounding=Grounding(
+                    text=f"Passage {number}: it reshapes what it is given."
+                ),
                 rubric=Rubric(criteria=(Criterion(id="vowels", weight=1),)),
             )
         )
     return tasks
 
 
-def take_turns(side: str, workload: Workload, folder: Path, connection: Connection) -> None:
+def take_turns(
+    side: str, workload: Workload, folder: Path, connection: Connection
+) -> None:
     """Train as one side, in a process of its own."""
     import structlog
     import torch
@@ -258,7 +299,9 @@ def take_turns(side: str, workload: Workload, folder: Path, connection: Connecti
         train_ours(turns, workload, folder, share_prompts=side == "shared")
 
 
-def train_ours(turns: Turns, workload: Workload, folder: Path, *, share_prompts: bool) -> None:
+def train_ours(
+    turns: Turns, workload: Workload, folder: Path, *, share_prompts: bool
+) -> None:
     """Train through the product's own loop, run folder and all."""
     from rubric_train_openrlhf import TrainConfig
     from rubric_train_openrlhf.local import loop
@@ -301,14 +344,23 @@ def train_ours(turns: Turns, workload: Workload, folder: Path, *, share_prompts:
             "out": folder / f"run-{share_prompts}",
         }
     )
-    run_grpo(config, judge=VowelJudge(), on_step=lambda row: turns.step_ended(row.generated_tokens))
+    run_grpo(
+        config,
+        judge=VowelJudge(),
+        on_step=lambda row: turns.step_ended(row.generated_tokens),
+    )
 
 
 def train_trl(turns: Turns, workload: Workload, folder: Path) -> None:
     """Train through TRL's trainer with its logging, saving and progress bars off."""
     import torch
     from datasets import Dataset
-    from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
+    from transformers import (
+        AutoModelForCausalLM,
+        AutoTokenizer,
+        PrinterCallback,
+        TrainerCallback,
+    )
     from trl import GRPOConfig, GRPOTrainer
 
     from rubric_train_openrlhf.policy.smollm2 import model_folder
@@ -352,7 +404,9 @@ def train_trl(turns: Turns, workload: Workload, folder: Path) -> None:
             logging_strategy="no",
             disable_tqdm=True,
         ),
-        train_dataset=Dataset.from_dict({"prompt": prompts, "task": list(range(len(tasks)))}),
+        train_dataset=Dataset.from_dict(
+            {"prompt": prompts, "task": list(range(len(tasks)))}
+        ),
         processing_class=AutoTokenizer.from_pretrained(model_folder()),
         callbacks=[StepEnds()],
     )

@@ -103,7 +103,9 @@ def template_reply(call: FakeCall) -> str:
     unwanted = FUNCTION_WORDS.union(title)
     words = [word for word in dict.fromkeys(found) if word not in unwanted][:_SLOTS]
     if len(words) < _SLOTS:
-        raise ValueError(f"{len(words)} different long words at the beginning, {_SLOTS} needed")
+        raise ValueError(
+            f"{len(words)} different long words at the beginning, {_SLOTS} needed"
+        )
     named = " ".join([*title[: _TITLE_WORDS - 1], title[-1]])
     slots = {f"w{number}": word for number, word in enumerate(words)}
     return _SYNTHESIS % {"title": json.dumps(named)[1:-1], **slots}
@@ -125,7 +127,9 @@ def main() -> None:
     """Measure, print the table, and end with 1 where a bound is missed."""
     parser = argparse.ArgumentParser(description=CLAIM)
     parser.add_argument("--json", type=Path, help="write the result to this file")
-    parser.add_argument("--quick", action="store_true", help="under a minute: 3,000 documents")
+    parser.add_argument(
+        "--quick", action="store_true", help="under a minute: 3,000 documents"
+    )
     parser.add_argument("--documents", type=int, help="100,000 when left out")
     options = parser.parse_args()
     documents = options.documents or (3_000 if options.quick else 100_000)
@@ -151,16 +155,25 @@ def measure(folder: Path, documents: int, *, quick: bool) -> dict[str, Any]:
     for count in (few, documents):
         source = folder / f"{count}.jsonl"
         write_source(source, count)
-        collected[count] = in_a_process(run_collect, source, folder / f"collected_{count}")
-        print(f"collected {count}: {collected[count].cpu_s / count * 1000:.2f} ms each", flush=True)
+        collected[count] = in_a_process(
+            run_collect, source, folder / f"collected_{count}"
+        )
+        print(
+            f"collected {count}: {collected[count].cpu_s / count * 1000:.2f} ms each",
+            flush=True,
+        )
     requests = requests_of_a_document(folder)
     runs: dict[int, list[Measured]] = {few: [], documents: []}
     with FakeEndpointProcess(template_reply, keep="counts") as endpoint:
         config = write_config(folder / "fast.yaml", endpoint.url)
         bare = []
-        for turn, count in enumerate((few, documents, few)):  # the small ones before and after
+        for turn, count in enumerate(
+            (few, documents, few)
+        ):  # the small ones before and after
             out = folder / f"dataset_{count}_{turn}"
-            run = in_a_process(run_synthesise, folder / f"collected_{count}", out, config)
+            run = in_a_process(
+                run_synthesise, folder / f"collected_{count}", out, config
+            )
             runs[count].append(run)
             bare.append(in_a_process(run_bare, requests, endpoint.url, few))
             print(
@@ -171,7 +184,9 @@ def measure(folder: Path, documents: int, *, quick: bool) -> dict[str, Any]:
         large = folder / f"dataset_{documents}_1"
         again = resumed(folder / f"collected_{documents}", large, config)
     bare_ms = statistics.median(per_document_ms(run, few) for run in bare)
-    slow = at_latency(folder, requests, documents / runs[documents][0].wall_s, quick=quick)
+    slow = at_latency(
+        folder, requests, documents / runs[documents][0].wall_s, quick=quick
+    )
     return record(documents, collected[documents], runs, bare_ms, again | slow)
 
 
@@ -182,9 +197,13 @@ def requests_of_a_document(folder: Path) -> Path:
     run_collect(source, collected)
     with FakeEndpoint(template_reply) as endpoint:
         run_synthesise(
-            collected, folder / "dataset_one", write_config(folder / "one.yaml", endpoint.url)
+            collected,
+            folder / "dataset_one",
+            write_config(folder / "one.yaml", endpoint.url),
         )
-        bodies = [call.body for call in endpoint.calls][-STAGES:]  # after "Are you ready?"
+        bodies = [call.body for call in endpoint.calls][
+            -STAGES:
+        ]  # after "Are you ready?"
     path = folder / "requests.json"
     path.write_text(json.dumps(bodies), encoding="utf-8")
     return path
@@ -203,7 +222,9 @@ def run_bare(requests: Path, url: str, documents: int) -> None:
                 json.loads(reply["choices"][0]["message"]["content"])
 
     async def run() -> None:
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0)
+        ) as session:
             await asyncio.gather(*(work(session) for _ in range(IN_FLIGHT)))
 
     asyncio.run(run())
@@ -213,7 +234,11 @@ def write_source(path: Path, count: int) -> None:
     """Write generated documents as records of JSONL."""
     with path.open("w", encoding="utf-8") as file:
         for document in generated_documents(count):
-            row = {"id": document.source, "title": document.title, "text": document.text}
+            row = {
+                "id": document.source,
+                "title": document.title,
+                "text": document.text,
+            }
             file.write(json.dumps(row) + "\n")
 
 
@@ -226,7 +251,10 @@ def write_config(path: Path, url: str, *, in_work: int = IN_FLIGHT) -> Path:
         "limits": {"max_in_flight": IN_FLIGHT},
         "prices": {"prompt_usd_per_mtok": 0.1, "completion_usd_per_mtok": 0.4},
     }
-    content = {"synthesiser": {"type": "llm", "model": model}, "max_concurrency": in_work}
+    content = {
+        "synthesiser": {"type": "llm", "model": model},
+        "max_concurrency": in_work,
+    }
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     return path
 
@@ -265,7 +293,9 @@ def in_a_process(function: Callable[..., Any], *arguments: object) -> Measured:
 
 def _measured(function: Callable[..., Any], *arguments: object) -> Measured:
     # As the command line does: an event is made for each step, and filtered.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING)
+    )
     start_mb = peak_rss_mb()
     cpu_s, wall_s = time.process_time(), time.perf_counter()
     result = function(*arguments)
@@ -281,7 +311,9 @@ def _measured(function: Callable[..., Any], *arguments: object) -> Measured:
 def peak_rss_mb() -> float:
     """Return the peak memory of this process."""
     status = Path("/proc/self/status")
-    if status.exists():  # `getrusage` would count what the parent had before it became this one
+    if (
+        status.exists()
+    ):  # `getrusage` would count what the parent had before it became this one
         lines = status.read_text("utf-8").splitlines()
         (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
         return int(peak) / 1024
@@ -323,7 +355,9 @@ def command_s(command: list[str]) -> float:
     return time.perf_counter() - began
 
 
-def at_latency(folder: Path, requests: Path, rate: float, *, quick: bool) -> dict[str, float]:
+def at_latency(
+    folder: Path, requests: Path, rate: float, *, quick: bool
+) -> dict[str, float]:
     """Time a run, and bare calls, where each call takes 200 ms.
 
     Args:
@@ -336,7 +370,9 @@ def at_latency(folder: Path, requests: Path, rate: float, *, quick: bool) -> dic
     source, collected = folder / "slow.jsonl", folder / "collected_slow"
     write_source(source, count)
     run_collect(source, collected)
-    with FakeEndpointProcess(template_reply, latency=LATENCY_S, keep="counts") as endpoint:
+    with FakeEndpointProcess(
+        template_reply, latency=LATENCY_S, keep="counts"
+    ) as endpoint:
         bare = in_a_process(run_bare, requests, endpoint.url, count)
         config = write_config(folder / "slow.yaml", endpoint.url, in_work=IN_WORK)
         slow = in_a_process(run_synthesise, collected, folder / "dataset_slow", config)
@@ -413,8 +449,16 @@ def show(result: dict[str, Any]) -> None:
         ("  bare calls, in ms", f"{details['bare_cpu_ms']:.2f}", ""),
         ("documents per second", f"{details['documents_per_s']:.0f}", ""),
         ("peak memory, MB", f"{details['peak_mb']:.0f}", f"≤ {MOST_RSS_MB:g}"),
-        ("  with a tenth of them", f"{details['peak_mb_at_a_tenth']:.0f}", f"≤ {MOST_RSS_MB:g}"),
-        ("resume over start", f"{details['resume_of_start']:.2f}", f"≤ {MOST_OF_START:g}"),
+        (
+            "  with a tenth of them",
+            f"{details['peak_mb_at_a_tenth']:.0f}",
+            f"≤ {MOST_RSS_MB:g}",
+        ),
+        (
+            "resume over start",
+            f"{details['resume_of_start']:.2f}",
+            f"≤ {MOST_OF_START:g}",
+        ),
         ("  in s", f"{details['resume_s']:.2f}", ""),
         ("  dataset written again, s", f"{details['rewrite_s']:.1f}", ""),
         ("time at 200 ms over its bound", f"{details['time_over_bound']:.2f}", "≤ 1"),
@@ -428,7 +472,9 @@ def show(result: dict[str, Any]) -> None:
     Console(width=100).print(table)
     for name in details["missed"]:
         print(f"missed: {name}")
-    print(f"{result['value']:.2f} times bare calls (target {TARGET}): {result['passed']=}")
+    print(
+        f"{result['value']:.2f} times bare calls (target {TARGET}): {result['passed']=}"
+    )
 
 
 if __name__ == "__main__":

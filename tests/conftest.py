@@ -112,6 +112,8 @@ def thinking_policy(
 
     @cache
     def write(**options: Any) -> Any:
-        return thinking.write_thinking_policy(tmp_path_factory.mktemp("thinking"), **options)
+        return thinking.write_thinking_policy(
+            tmp_path_factory.mktemp("thinking"), **options
+        )
 
     return write

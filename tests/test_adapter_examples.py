@@ -32,7 +32,11 @@ def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Task]:
             question=f"Which loss is minimised by model {number}?",
             grounding=Grounding("The model minimises the cross entropy of the labels."),
             rubric=Rubric(
-                criteria=[Criterion(id="loss", weight=2.0, required_elements=["cross entropy"])]
+                criteria=[
+                    Criterion(
+                        id="loss", weight=2.0, required_elements=["cross entropy"]
+                    )
+                ]
             ),
         )
         for number in range(4)
@@ -46,7 +50,9 @@ def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Task]:
 
 
 @pytest.fixture
-def example(tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+def example(
+    tasks: list[Task], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], ModuleType]:
     """Import an example in its folder, as the stack does that is given its file."""
     del tasks
 
@@ -69,7 +75,9 @@ def run(stack: str, *words: str) -> str:
     command = [sys.executable, str(EXAMPLES / f"with_{stack}.py"), *words]
     alone = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     environment = {**os.environ, **alone}  # noqa: TID251
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -100,7 +108,9 @@ def test_trl_trains_two_steps(make_chat_model: Callable[..., Path]) -> None:
     (state,) = Path("out").glob("checkpoint-2/trainer_state.json")
     steps = json.loads(state.read_text("utf-8"))["log_history"]
     assert [step["step"] for step in steps] == [1, 2]
-    assert all(step["rubric/score"] == step["rewards/rubric_reward/mean"] for step in steps)
+    assert all(
+        step["rubric/score"] == step["rewards/rubric_reward/mean"] for step in steps
+    )
     assert {step["rubric/unavailable"] for step in steps} == {0.0}
     assert Path("out/model.safetensors").is_file()
 
@@ -112,7 +122,17 @@ def test_trl_trains_two_steps(make_chat_model: Callable[..., Path]) -> None:
     [
         (["--dtype", "bfloat16", "--attn_implementation", "eager"], "bfloat16"),
         ([], "float32"),
-        (["--use_peft", "--lora_r", "2", "--lora_target_modules", "q_proj", "v_proj"], "adapter"),
+        (
+            [
+                "--use_peft",
+                "--lora_r",
+                "2",
+                "--lora_target_modules",
+                "q_proj",
+                "v_proj",
+            ],
+            "adapter",
+        ),
     ],
     ids=["dtype", "default", "lora"],
 )
@@ -129,9 +149,13 @@ def test_trl_trains_the_model_that_the_flags_describe(
     import transformers
 
     folder = make_chat_model(512)
-    checkpoint = transformers.AutoModelForCausalLM.from_pretrained(folder).to(torch.bfloat16)
+    checkpoint = transformers.AutoModelForCausalLM.from_pretrained(folder).to(
+        torch.bfloat16
+    )
     checkpoint.save_pretrained(tmp_path / "bf16")
-    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "bf16")
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(
+        tmp_path / "bf16"
+    )
     words = trl_words(tmp_path / "bf16", max_steps=1, save_strategy="no")
     monkeypatch.setattr(sys, "argv", ["with_trl.py", *words, *flags])
     attention: list[str] = []
@@ -164,7 +188,9 @@ def test_trl_is_not_started_on_fewer_tasks_than_a_batch(
     words = trl_words(Path("absent"), gradient_accumulation_steps=8)
     monkeypatch.setattr(sys, "argv", ["with_trl.py", *words])
 
-    with pytest.raises(SystemExit, match=r"4 tasks, and TRL samples 8 at once .*32 / .* 4\)"):
+    with pytest.raises(
+        SystemExit, match=r"4 tasks, and TRL samples 8 at once .*32 / .* 4\)"
+    ):
         example("trl").main()
 
 
@@ -195,7 +221,9 @@ def verl_config(words: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> Any:
     for word in words:
         name, _, value = word.partition("=")
         value = OmegaConf.from_dotlist([f"value={value}"])._get_node("value")
-        OmegaConf.update(config, name.lstrip("+"), value, force_add=name.startswith("+"))
+        OmegaConf.update(
+            config, name.lstrip("+"), value, force_add=name.startswith("+")
+        )
     utils = ModuleType("hydra.utils")
     vars(utils)["instantiate"] = instantiated
     monkeypatch.setitem(sys.modules, "hydra", ModuleType("hydra"))
@@ -214,7 +242,11 @@ def instantiated(config: Any, **_: object) -> Any:
             return value
         inner = {name: made(one) for name, one in value.items() if name != "_target_"}
         if "_target_" not in value:
-            return OmegaConf.create(inner) if not any(map(is_dataclass, inner.values())) else inner
+            return (
+                OmegaConf.create(inner)
+                if not any(map(is_dataclass, inner.values()))
+                else inner
+            )
         module, _, name = value["_target_"].rpartition(".")
         return getattr(importlib.import_module(module), name)(**inner)
 
@@ -254,7 +286,9 @@ def test_verl_accepts_the_command_and_makes_the_steps_that_it_says(
     RayPPOTrainer._create_dataloader(trainer, None, None, None, None)
 
     assert (reference, critic) == (False, False)
-    assert module.plan(words, count).startswith(f"{trainer.total_training_steps} steps of 3 tasks")
+    assert module.plan(words, count).startswith(
+        f"{trainer.total_training_steps} steps of 3 tasks"
+    )
     assert trainer.total_training_steps == 2
     assert config.trainer.save_freq == config.trainer.test_freq == 1
     assert list(config.trainer.logger) == ["console"]
@@ -263,7 +297,9 @@ def test_verl_accepts_the_command_and_makes_the_steps_that_it_says(
 
 @pytest.mark.stacks
 @pytest.mark.filterwarnings("ignore")
-def test_verl_accepts_the_command_of_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verl_accepts_the_command_of_the_readme(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     (block,) = re.findall(r"main_ppo … \\\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     words = shlex.split(block.replace("$PWD", "/work").replace("\\\n", " "))
@@ -284,18 +320,26 @@ def test_the_launcher_for_verl_refuses_what_would_train_nothing_or_on_another_re
     assert module.plan(words, 100) == (
         "2 steps of 64 tasks and 512 answers, in 2 passes over 100 tasks (36 are left out of each)"
     )
-    assert module.plan([*words, "trainer.total_training_steps=1"], 100).startswith("1 steps")
+    assert module.plan([*words, "trainer.total_training_steps=1"], 100).startswith(
+        "1 steps"
+    )
     assert "data.train_batch_size=7" in module.overrides(7)
-    with pytest.raises(SystemExit, match=r"128 of dataset/train.jsonl's 100 tasks: .* no step"):
+    with pytest.raises(
+        SystemExit, match=r"128 of dataset/train.jsonl's 100 tasks: .* no step"
+    ):
         module.plan([*words, "data.train_batch_size=128"], 100)
-    with pytest.raises(SystemExit, match=r"^custom_reward_function\.path: an old key of verl"):
+    with pytest.raises(
+        SystemExit, match=r"^custom_reward_function\.path: an old key of verl"
+    ):
         module.plan([*words, "custom_reward_function.path=mine.py"], 100)
 
 
 @pytest.mark.stacks
 @pytest.mark.filterwarnings("ignore")
 def test_verl_loads_the_reward_and_judges_the_rows(
-    example: Callable[[str], ModuleType], tasks: list[Task], monkeypatch: pytest.MonkeyPatch
+    example: Callable[[str], ModuleType],
+    tasks: list[Task],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     verl = pytest.importorskip("verl")
     import numpy as np
@@ -318,7 +362,9 @@ def test_verl_loads_the_reward_and_judges_the_rows(
         columns = {name: np.empty(1, dtype=object) for name in row}
         for name, value in row.items():
             columns[name][0] = value
-        return verl.DataProto(batch=TensorDict(tensors, batch_size=1), non_tensor_batch=columns)
+        return verl.DataProto(
+            batch=TensorDict(tensors, batch_size=1), non_tensor_batch=columns
+        )
 
     async def judged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         manager = NaiveRewardManager(config, Characters(), get_custom_reward_fn(config))
@@ -327,7 +373,9 @@ def test_verl_loads_the_reward_and_judges_the_rows(
 
     for files in (config.data.train_files, config.data.val_files):
         rows = load_dataset("parquet", data_files=files, split="train").to_list()
-        assert [row["prompt"][0]["content"] for row in rows] == [one.question for one in tasks]
+        assert [row["prompt"][0]["content"] for row in rows] == [
+            one.question for one in tasks
+        ]
         assert [one["reward_score"] for one in asyncio.run(judged(rows))] == [1.0] * 4
     assert config.algorithm.adv_estimator == "grpo"
 
@@ -335,7 +383,9 @@ def test_verl_loads_the_reward_and_judges_the_rows(
 @pytest.mark.stacks
 @pytest.mark.filterwarnings("ignore")
 def test_openrlhf_takes_the_flags_and_the_file_is_its_reward(
-    example: Callable[[str], ModuleType], tasks: list[Task], monkeypatch: pytest.MonkeyPatch
+    example: Callable[[str], ModuleType],
+    tasks: list[Task],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = importlib.util.find_spec("openrlhf")
     if found is None or found.origin is None:
@@ -365,7 +415,12 @@ def test_openrlhf_takes_the_flags_and_the_file_is_its_reward(
     async def judged() -> list[dict[str, Any]]:
         sampling = SimpleNamespace(max_tokens=64, logprobs=None)
         asked = [
-            (row[arguments.data.input_key], row[arguments.data.label_key], sampling, 512)
+            (
+                row[arguments.data.input_key],
+                row[arguments.data.label_key],
+                sampling,
+                512,
+            )
             for row in rows
         ]
         return await asyncio.gather(
@@ -373,7 +428,9 @@ def test_openrlhf_takes_the_flags_and_the_file_is_its_reward(
         )
 
     assert [row["question"] for row in rows] == [one.question for one in tasks]
-    assert [output["reward"].tolist() for output in asyncio.run(judged())] == [[1.0]] * 4
+    assert [output["reward"].tolist() for output in asyncio.run(judged())] == [
+        [1.0]
+    ] * 4
 
 
 @pytest.mark.stacks
@@ -397,7 +454,11 @@ def test_openrlhf_is_given_a_machine_that_it_can_run_on_and_full_batches(
         pytest.skip("openrlhf is not installed")
     from rubric_train_openrlhf.cluster.command.refusals import check_command
 
-    command = ["--actor.model_name_or_path", "a/model", *example("openrlhf").flags(count, *words)]
+    command = [
+        "--actor.model_name_or_path",
+        "a/model",
+        *example("openrlhf").flags(count, *words),
+    ]
     checked = check_command([*command, *words])
     args = checked.args
 
@@ -458,7 +519,9 @@ def test_skyrl_makes_the_environment_of_each_row(
     module.register()
     rewards: list[float] = []
     for row in load_dataset("parquet", data_files=str(module.ROWS), split="train"):
-        made = gym.make(row["env_class"], env_config={}, extras={"reward_spec": row["reward_spec"]})
+        made = gym.make(
+            row["env_class"], env_config={}, extras={"reward_spec": row["reward_spec"]}
+        )
         made.init(row["prompt"])
         rewards.append(made.step(ANSWER)["reward"])
 
@@ -469,7 +532,9 @@ def test_skyrl_makes_the_environment_of_each_row(
 @pytest.mark.stacks
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("gpus", [1, 8])
-def test_skyrl_accepts_the_settings(gpus: int, example: Callable[[str], ModuleType]) -> None:
+def test_skyrl_accepts_the_settings(
+    gpus: int, example: Callable[[str], ModuleType]
+) -> None:
     pytest.importorskip("skyrl_gym")
     pytest.importorskip("skyrl.train.config")
     module = example("skyrl")
@@ -505,12 +570,18 @@ def test_the_openenv_server_asks_and_judges(
 
 @pytest.mark.stacks
 @pytest.mark.filterwarnings("ignore")
-def test_art_gathers_judged_groups(example: Callable[[str], ModuleType], tasks: list[Task]) -> None:
+def test_art_gathers_judged_groups(
+    example: Callable[[str], ModuleType], tasks: list[Task]
+) -> None:
     pytest.importorskip("art")
     from openai.types.chat.chat_completion import Choice
 
     choice = Choice.model_validate(
-        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": ANSWER}}
+        {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": ANSWER},
+        }
     )
 
     async def create(**_: object) -> object:
@@ -518,7 +589,8 @@ def test_art_gathers_judged_groups(example: Callable[[str], ModuleType], tasks: 
 
     completions = SimpleNamespace(completions=SimpleNamespace(create=create))
     model = SimpleNamespace(
-        openai_client=lambda: SimpleNamespace(chat=completions), get_inference_name=lambda: "m"
+        openai_client=lambda: SimpleNamespace(chat=completions),
+        get_inference_name=lambda: "m",
     )
     module = example("art")
     score = module.rubric_rewards(judge=module.JUDGE, tasks=module.TASKS)
@@ -526,13 +598,17 @@ def test_art_gathers_judged_groups(example: Callable[[str], ModuleType], tasks: 
 
     groups = asyncio.run(module.gather(model, views, score))
 
-    assert [[one.reward for one in group.trajectories] for group in groups] == [[1.0] * 8] * 4
+    assert [[one.reward for one in group.trajectories] for group in groups] == [
+        [1.0] * 8
+    ] * 4
 
 
 @pytest.mark.stacks
 @pytest.mark.filterwarnings("ignore")
 def test_the_groups_of_tinker_are_rolled_out_and_judged(
-    example: Callable[[str], ModuleType], tasks: list[Task], monkeypatch: pytest.MonkeyPatch
+    example: Callable[[str], ModuleType],
+    tasks: list[Task],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tinker = pytest.importorskip("tinker")
     rollouts = pytest.importorskip("tinker_cookbook.rl.rollouts")
@@ -543,7 +619,9 @@ def test_the_groups_of_tinker_are_rolled_out_and_judged(
             return []
 
         def build_generation_prompt(self, messages: Sequence[Any]) -> object:
-            return tinker.ModelInput.from_ints([ord(one) for one in messages[0]["content"]])
+            return tinker.ModelInput.from_ints(
+                [ord(one) for one in messages[0]["content"]]
+            )
 
         def parse_response(self, tokens: Sequence[int]) -> tuple[dict[str, str], bool]:
             return {"role": "assistant", "content": "".join(map(chr, tokens))}, True
@@ -551,7 +629,9 @@ def test_the_groups_of_tinker_are_rolled_out_and_judged(
     class Policy(completers.TokenCompleter):
         async def __call__(self, *_: object, **__: object) -> object:
             tokens = [ord(character) for character in ANSWER]
-            return completers.TokensWithLogprobs(tokens=tokens, maybe_logprobs=[0.0] * len(tokens))
+            return completers.TokensWithLogprobs(
+                tokens=tokens, maybe_logprobs=[0.0] * len(tokens)
+            )
 
     module = example("tinker")
     monkeypatch.setattr(module, "get_tokenizer", lambda _: None)
@@ -579,7 +659,9 @@ def test_inspect_ai_evaluates_and_scores(
     model = pytest.importorskip("inspect_ai.model")
     outputs = [model.ModelOutput.from_content("m", ANSWER) for _ in tasks]
     for output in outputs:
-        output.usage = model.ModelUsage()  # left out, tokens are counted by a file from afar
+        output.usage = (
+            model.ModelUsage()
+        )  # left out, tokens are counted by a file from afar
     policy = model.get_model("mockllm/model", custom_outputs=outputs)
 
     made = example("inspect_ai").rubric_eval(tasks="dataset/train.jsonl")
@@ -605,7 +687,9 @@ def interface(stack: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def installed(modules: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+def installed(
+    modules: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, values in modules.items():
         module = ModuleType(name)
         vars(module).update(values)
@@ -613,9 +697,15 @@ def installed(modules: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_launcher_for_nemo_rl_registers_and_its_rows_are_judged(
-    example: Callable[[str], ModuleType], tasks: list[Task], monkeypatch: pytest.MonkeyPatch
+    example: Callable[[str], ModuleType],
+    tasks: list[Task],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    registries: dict[str, dict[str, Any]] = {"environments": {}, "actors": {}, "processors": {}}
+    registries: dict[str, dict[str, Any]] = {
+        "environments": {},
+        "actors": {},
+        "processors": {},
+    }
     modules = interface("nemo_rl", monkeypatch).modules(registries)
     modules["nemo_rl.data"] = {}
     modules["nemo_rl.data.processors"] = {
@@ -630,10 +720,15 @@ def test_the_launcher_for_nemo_rl_registers_and_its_rows_are_judged(
     module.register()
     config = yaml.safe_load(Path("rubric.yaml").read_text("utf-8"))
     assert config["grpo"]["num_prompts_per_step"] == len(tasks)  # it drops what is less
-    assert config["policy"]["train_global_batch_size"] == 8 * len(tasks)  # one update a rollout
+    assert config["policy"]["train_global_batch_size"] == 8 * len(
+        tasks
+    )  # one update a rollout
     assert config["checkpointing"]["save_period"] == 1
     train, default = config["data"]["train"], config["data"]["default"]
-    rows = [json.loads(line) for line in Path(train["data_path"]).read_text("utf-8").splitlines()]
+    rows = [
+        json.loads(line)
+        for line in Path(train["data_path"]).read_text("utf-8").splitlines()
+    ]
     process = registries["processors"][default["processor"]]
 
     class Tokenizer(Characters):
@@ -643,22 +738,31 @@ def test_the_launcher_for_nemo_rl_registers_and_its_rows_are_judged(
     def processed(row: dict[str, str]) -> dict[str, Any]:
         # As ResponseDataset has them.
         messages = [{"content": row[train[key]]} for key in ("input_key", "output_key")]
-        return process({"messages": messages, "task_name": "t"}, None, Tokenizer(), 32, 0)
+        return process(
+            {"messages": messages, "task_name": "t"}, None, Tokenizer(), 32, 0
+        )
 
     samples = [processed(row) for row in rows]
-    logs = [[*one["message_log"], {"role": "assistant", "content": ANSWER}] for one in samples]
+    logs = [
+        [*one["message_log"], {"role": "assistant", "content": ANSWER}]
+        for one in samples
+    ]
     environment = nemo_rl.environment_class()(config["env"][default["env_name"]])
     found = environment.step(logs, [one["extra_env_info"] for one in samples])
     nemo_rl.environment_class.cache_clear()
 
     assert default["env_name"] in registries["environments"]
-    assert [one["extra_env_info"]["task_id"] for one in samples] == [t.task_id for t in tasks]
+    assert [one["extra_env_info"]["task_id"] for one in samples] == [
+        t.task_id for t in tasks
+    ]
     assert found.rewards.tolist() == [1.0] * 4
     assert {(one["length"], one["loss_multiplier"]) for one in samples} == {(32, 0.0)}
 
 
 def test_the_server_for_nemo_gym_judges_the_rows_that_it_writes(
-    example: Callable[[str], ModuleType], tasks: list[Task], monkeypatch: pytest.MonkeyPatch
+    example: Callable[[str], ModuleType],
+    tasks: list[Task],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     testclient = pytest.importorskip("fastapi.testclient")
     installed(interface("nemo_gym", monkeypatch).modules(), monkeypatch)
@@ -670,13 +774,16 @@ def test_the_server_for_nemo_gym_judges_the_rows_that_it_writes(
     config = yaml.safe_load((module.FOLDER / "configs/rubric.yaml").read_text("utf-8"))
     settings = config["rubric"]["resources_servers"]["rubric"]
     rows = (module.FOLDER / "data/train.jsonl").read_text("utf-8").splitlines()
-    server = module.RubricResourcesServer(config=nemo_gym.RubricResourcesServerConfig(**settings))
+    server = module.RubricResourcesServer(
+        config=nemo_gym.RubricResourcesServerConfig(**settings)
+    )
     client = testclient.TestClient(server.setup_webserver())
     message = {"type": "message", "role": "assistant", "content": [{"text": ANSWER}]}
 
     answers = [
         client.post(
-            "/verify", json={**json.loads(row), "response": {"id": "r", "output": [message]}}
+            "/verify",
+            json={**json.loads(row), "response": {"id": "r", "output": [message]}},
         ).json()
         for row in rows
     ]

@@ -16,7 +16,16 @@ SECTION = re.compile(r"^## (.+?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = {title: PYTHON.findall(body) for title, body in SECTION.findall(TEXT)}
 EXAMPLES = PAGE.parents[1] / "examples/adapters"
-SHARED = ("rows", "scoring", "outages", "ties", "beside", "answers", "options", "unclosed")
+SHARED = (
+    "rows",
+    "scoring",
+    "outages",
+    "ties",
+    "beside",
+    "answers",
+    "options",
+    "unclosed",
+)
 """Modules that adapters are made of."""
 
 
@@ -27,7 +36,9 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
         question="Which loss is minimised?",
         grounding=Grounding("The model minimises the cross entropy of the labels."),
         rubric=Rubric(
-            criteria=(Criterion(id="loss", weight=2.0, required_elements=("cross entropy",)),)
+            criteria=(
+                Criterion(id="loss", weight=2.0, required_elements=("cross entropy",)),
+            )
         ),
     )
     (tmp_path / "dataset").mkdir()
@@ -51,18 +62,26 @@ def test_a_section_holds_the_whole_file_of_its_stack(title: str) -> None:
     stack = title.lower().replace("-", "_")
     file = EXAMPLES / f"with_{stack}.py"
 
-    assert BLOCKS[title][0] == file.read_text("utf-8"), f"copy {file.name} into the page"
+    assert BLOCKS[title][0] == file.read_text("utf-8"), (
+        f"copy {file.name} into the page"
+    )
 
 
 def test_the_rows_hold_no_passage_and_no_rubric(task: Task) -> None:
-    assert defined("Rows")["rows"] == [{"prompt": task.question, "task_id": task.task_id}]
+    assert defined("Rows")["rows"] == [
+        {"prompt": task.question, "task_id": task.task_id}
+    ]
 
 
-def test_a_reward_may_wrap_that_of_trl(task: Task, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reward_may_wrap_that_of_trl(
+    task: Task, capsys: pytest.CaptureFixture[str]
+) -> None:
     (_, wrapper) = BLOCKS["TRL"]
     row = {"prompt": task.question, "task_id": task.task_id}
 
-    exec(wrapper.replace("An answer", "It is the cross entropy"), {"rows": lambda: [row]})  # noqa: S102
+    exec(  # noqa: S102
+        wrapper.replace("An answer", "It is the cross entropy"), {"rows": lambda: [row]}
+    )
 
     assert capsys.readouterr().out == "[0.5]\n"
 
@@ -82,4 +101,6 @@ def test_every_adapter_has_its_section_and_its_row_in_the_table() -> None:
 
     assert {anchor.replace("-", "_") for anchor in anchors} == stacks
     assert set(anchors) <= set(titles)
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {f"with_{stack}" for stack in stacks}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {
+        f"with_{stack}" for stack in stacks
+    }

@@ -18,7 +18,9 @@ LINKING = (
 
 def test_the_table_is_that_of_the_known_families() -> None:
     section = TEXT.partition("## Families of marks")[2].partition("\n## ")[0]
-    section = re.sub(r"</?code>", "`", section)  # of marks with a bar, which would end a cell
+    section = re.sub(
+        r"</?code>", "`", section
+    )  # of marks with a bar, which would end a cell
     rows = re.findall(r"^\| `(.+?)` \| `(.+?)` \| (\w+) \|$", section, re.MULTILINE)
     shown = [tuple(map(html.unescape, row)) for row in rows]
 
@@ -40,4 +42,6 @@ def test_the_page_tells_every_value_of_the_setting() -> None:
 
 
 def test_the_pages_of_the_doors_link_to_it() -> None:
-    assert [name for name in LINKING if "answer.md" not in (ROOT / name).read_text("utf-8")] == []
+    assert [
+        name for name in LINKING if "answer.md" not in (ROOT / name).read_text("utf-8")
+    ] == []

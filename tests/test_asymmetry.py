@@ -88,8 +88,14 @@ def shown(value: Any) -> list[str]:
     """Every way in which a value turns into text without being asked for its secrets."""
     texts = [repr(value), str(value), f"{value}", f"{value!s:>10}", f"{value!r}"]
     texts.append(pprint.pformat(value))
-    texts.append(structlog.dev.ConsoleRenderer(colors=False)(None, "", {"event": "e", "v": value}))
-    texts.append(structlog.processors.JSONRenderer()(None, "", {"event": "e", "v": value}))
+    texts.append(
+        structlog.dev.ConsoleRenderer(colors=False)(
+            None, "", {"event": "e", "v": value}
+        )
+    )
+    texts.append(
+        structlog.processors.JSONRenderer()(None, "", {"event": "e", "v": value})
+    )
     texts.append(json.dumps({"v": value}, default=str))
     if hasattr(value, "model_dump"):
         texts.append(str(value.model_dump()))
@@ -101,7 +107,15 @@ def shown(value: Any) -> list[str]:
 @given(tasks())
 def test_no_view_of_a_task_shows_what_is_hidden(task: Task) -> None:
     judge_view = task.judge_view("A response.")
-    seen = [task, task.rubric, task.grounding, *task.rubric, judge_view, [judge_view], {"t": task}]
+    seen = [
+        task,
+        task.rubric,
+        task.grounding,
+        *task.rubric,
+        judge_view,
+        [judge_view],
+        {"t": task},
+    ]
 
     assert [text for value in seen for text in shown(value) if MARK in text] == []
 
@@ -141,7 +155,9 @@ BROKEN_ROWS = {
     "passage is a list": lambda row: row.update(passage=[f"{MARK}"]),
     "passage is missing": lambda row: row.pop("passage"),
     "unknown field": lambda row: row.update(extra=f"{MARK}"),
-    "elements are one text": lambda row: row["criteria"][0].update(required_elements=f"{MARK}"),
+    "elements are one text": lambda row: row["criteria"][0].update(
+        required_elements=f"{MARK}"
+    ),
     "lone surrogate": lambda row: row.update(passage=f"{MARK}\ud800"),
     "analysis is text": lambda row: row.update(document_analysis=f"{MARK}"),
     "answer is a number": lambda row: row.update(reference_answer=1.5),
@@ -179,7 +195,9 @@ def test_an_error_of_a_broken_line_shows_nothing_hidden(tmp_path: Path) -> None:
 
 def test_an_error_of_a_leak_shows_nothing_hidden() -> None:
     row = row_with(numbered())
-    row["question"] = row["passage"] = f"{MARK} one two three four five six seven eight nine ten"
+    row["question"] = row["passage"] = (
+        f"{MARK} one two three four five six seven eight nine ten"
+    )
 
     # The question itself is public, so the mark may stand in it; the message shows no text at all.
     assert MARK not in raised(lambda: check_no_leak([Task.from_json(row)]))
@@ -207,8 +225,14 @@ def test_a_judge_that_quotes_the_passage_in_its_error_is_not_quoted(
     task = Task.from_json(row_with(numbered()))
     printed = io.StringIO()
 
-    with caplog.at_level(logging.DEBUG), redirect_stdout(printed), redirect_stderr(printed):
-        (result,) = asyncio.run(JudgePool(TalkativeJudge()).judge_all([task.judge_view("y")]))
+    with (
+        caplog.at_level(logging.DEBUG),
+        redirect_stdout(printed),
+        redirect_stderr(printed),
+    ):
+        (result,) = asyncio.run(
+            JudgePool(TalkativeJudge()).judge_all([task.judge_view("y")])
+        )
 
     assert MARK not in result.model_dump_json()
     assert MARK not in caplog.text + printed.getvalue()
@@ -221,5 +245,7 @@ def test_the_marks_would_be_found(tmp_path: Path) -> None:
 
     assert MARK in task.grounding.reveal()
     assert MARK in json.dumps(task.rubric.reveal())
-    assert (tmp_path / "tasks.jsonl").read_text("utf-8").count(MARK) >= len(list(task.rubric)) * 8
+    assert (tmp_path / "tasks.jsonl").read_text("utf-8").count(MARK) >= len(
+        list(task.rubric)
+    ) * 8
     assert result.outcome == "scored"

@@ -10,14 +10,34 @@ from typing import Any, NamedTuple
 import pytest
 import structlog
 
-from rubric_core import JudgeResult, JudgeView, LeakError, RubricError, Task, write_tasks
+from rubric_core import (
+    JudgeResult,
+    JudgeView,
+    LeakError,
+    RubricError,
+    Task,
+    write_tasks,
+)
 from rubric_train_openrlhf import TrainConfig, run_grpo
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
 from rubric_train_openrlhf.report.page import write_report
 
 MARK = "quokkazanzibar"
-WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa")
-JUDGE_DATA = re.compile(rb'<script type="application/json" id="judge-data">.*?</script>', re.DOTALL)
+WORDS = (
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+)
+JUDGE_DATA = re.compile(
+    rb'<script type="application/json" id="judge-data">.*?</script>', re.DOTALL
+)
 
 
 def marked_task(number: int) -> Task:
@@ -69,7 +89,12 @@ class QuotingFault:
 
 def configuration(folder: Path, tasks: list[Task]) -> TrainConfig:
     shape = TinyConfig(
-        vocab_size=320, hidden_size=32, intermediate_size=64, layers=1, heads=2, kv_heads=2
+        vocab_size=320,
+        hidden_size=32,
+        intermediate_size=64,
+        layers=1,
+        heads=2,
+        kv_heads=2,
     )
     texts = [" ".join([*WORDS[n:], *WORDS[:n]]) for n in range(len(WORDS))]
     build_tiny_policy(texts, shape, seed=0).save(folder / "policy")
@@ -79,7 +104,10 @@ def configuration(folder: Path, tasks: list[Task]) -> TrainConfig:
         {
             "model": {"type": "path", "path": folder / "policy"},
             "sft": {"steps": 2, "batch_size": 2, "learning_rate": 2e-3},
-            "data": {"train": folder / "train.jsonl", "validation": folder / "validation.jsonl"},
+            "data": {
+                "train": folder / "train.jsonl",
+                "validation": folder / "validation.jsonl",
+            },
             "rollout": {"prompts": 2, "group_size": 3, "max_new_tokens": 8},
             "optim": {"updates_per_rollout": 1},
             "steps": 2,
@@ -101,11 +129,17 @@ class Run(NamedTuple):
     """The printed error, if there was one."""
 
     def marked(self) -> set[str]:
-        return {name for name, content in self.files.items() if MARK.encode() in content}
+        return {
+            name for name, content in self.files.items() if MARK.encode() in content
+        }
 
 
 def run(
-    folder: Path, judge: object, tasks: list[Task], *, model: Mapping[str, object] | None = None
+    folder: Path,
+    judge: object,
+    tasks: list[Task],
+    *,
+    model: Mapping[str, object] | None = None,
 ) -> Run:
     config = configuration(folder, tasks)
     if model is not None:
@@ -160,7 +194,10 @@ def test_the_run_wrote_all_that_is_searched(finished: Run) -> None:
 
 
 def test_the_judges_side_was_marked(finished: Run) -> None:
-    assert all(MARK in row["result"]["reasoning"] for row in rows(finished.files, "judgements/"))
+    assert all(
+        MARK in row["result"]["reasoning"]
+        for row in rows(finished.files, "judgements/")
+    )
 
 
 def test_only_the_judges_side_of_a_run_holds_a_mark(finished: Run) -> None:
@@ -201,7 +238,9 @@ def test_a_policy_from_nothing_reads_the_documents_that_are_named_and_no_passage
     tasks: list[Task], tmp_path: Path
 ) -> None:
     documents = tmp_path / "documents.jsonl"
-    documents.write_text(json.dumps({"text": " ".join(WORDS * 20)}) + "\n", encoding="utf-8")
+    documents.write_text(
+        json.dumps({"text": " ".join(WORDS * 20)}) + "\n", encoding="utf-8"
+    )
     model = {
         "type": "tiny",
         "documents": documents,
@@ -217,7 +256,9 @@ def test_a_policy_from_nothing_reads_the_documents_that_are_named_and_no_passage
     }
 
 
-def test_a_run_that_its_judge_stops_quotes_nothing(tasks: list[Task], tmp_path: Path) -> None:
+def test_a_run_that_its_judge_stops_quotes_nothing(
+    tasks: list[Task], tmp_path: Path
+) -> None:
     stopped = run(tmp_path, QuotingFault(), tasks)
 
     assert "JudgeAbortError" in stopped.error
@@ -225,7 +266,9 @@ def test_a_run_that_its_judge_stops_quotes_nothing(tasks: list[Task], tmp_path: 
     assert stopped.marked() == set()
 
 
-def test_a_run_that_a_leak_stops_quotes_nothing(tasks: list[Task], tmp_path: Path) -> None:
+def test_a_run_that_a_leak_stops_quotes_nothing(
+    tasks: list[Task], tmp_path: Path
+) -> None:
     secret = " ".join(WORDS[:9])
     row = tasks[0].to_json(reveal_grounding=True)
     row |= {"question": f"Explain: {secret}?", "passage": f"{secret} {MARK}"}

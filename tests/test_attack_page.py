@@ -10,7 +10,9 @@ import structlog
 from rubric_judge.cli import main
 
 PAGE = "docs/judge/attack.md"
-ROW = re.compile(r"^\| (\w+ \| \d+/\d+ \| \d+% \| \d+%–\d+% \| [\d.]+) \|", re.MULTILINE)
+ROW = re.compile(
+    r"^\| (\w+ \| \d+/\d+ \| \d+% \| \d+%–\d+% \| [\d.]+) \|", re.MULTILINE
+)
 
 
 def _blocks(page: str, language: str) -> list[str]:

@@ -31,7 +31,9 @@ def _records(tree: ast.Module) -> list[set[str]]:
 def _ends(tree: ast.Module) -> list[str]:
     """What `main` calls last, and whatever else may end the process."""
     main = next(
-        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main"
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name == "main"
     )
     last = main.body[-1]
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
@@ -101,17 +103,25 @@ def run_all(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_one_command_knows_every_benchmark(run_all: dict[str, Any]) -> None:
-    assert sorted(one.script for one in run_all["BENCHMARKS"]) == [path.stem for path in SCRIPTS]
+    assert sorted(one.script for one in run_all["BENCHMARKS"]) == [
+        path.stem for path in SCRIPTS
+    ]
 
 
-def test_the_page_holds_what_was_recorded_and_nobody_typed(run_all: dict[str, Any]) -> None:
+def test_the_page_holds_what_was_recorded_and_nobody_typed(
+    run_all: dict[str, Any],
+) -> None:
     page = run_all["PAGE"].read_text("utf-8")
 
     assert run_all["with_table"](page, run_all["read_records"]()) == page
 
 
-def test_what_is_recorded_is_what_the_script_claims_today(run_all: dict[str, Any]) -> None:
-    claims = {path.stem: _constants(ast.parse(path.read_text("utf-8"))) for path in SCRIPTS}
+def test_what_is_recorded_is_what_the_script_claims_today(
+    run_all: dict[str, Any],
+) -> None:
+    claims = {
+        path.stem: _constants(ast.parse(path.read_text("utf-8"))) for path in SCRIPTS
+    }
 
     for name, entry in run_all["read_records"]().items():
         assert (entry["claim"], entry["target"]) == claims[name]
@@ -121,7 +131,8 @@ def _constants(tree: ast.Module) -> tuple[object, ...]:
     found = {
         ast.unparse(node.targets[0]): ast.literal_eval(node.value)
         for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in {"CLAIM", "TARGET"}
+        if isinstance(node, ast.Assign)
+        and ast.unparse(node.targets[0]) in {"CLAIM", "TARGET"}
     }
     return found["CLAIM"], found["TARGET"]
 
@@ -130,12 +141,19 @@ def test_a_row_has_the_median_of_the_runs_their_range_and_what_was_missed(
     run_all: dict[str, Any],
 ) -> None:
     benchmark = run_all["Benchmark"]("thing", "a over b")
-    entry = {"values": [2.5, 3.126, 14], "target": 3.0, "direction": "at least", "passed": False}
+    entry = {
+        "values": [2.5, 3.126, 14],
+        "target": 3.0,
+        "direction": "at least",
+        "passed": False,
+    }
 
     assert run_all["row"](benchmark, entry) == (
         "| `thing.py` | a over b | 3.13 (missed) | 2.5 to 14 | 3 | ≥ 3 |"
     )
-    assert run_all["row"](benchmark, None) == "| `thing.py` | a over b | not run | | | |"
+    assert (
+        run_all["row"](benchmark, None) == "| `thing.py` | a over b | not run | | | |"
+    )
 
 
 SCRIPT = """
@@ -159,14 +177,18 @@ def test_a_script_is_run_as_often_as_asked_and_one_without_a_record_has_no_figur
     script.write_text(SCRIPT.replace("PEERS", '{"peer": "1.2"}'), "utf-8")
     measure = run_all["measure"]
     monkeypatch.setitem(measure.__globals__, "ROOT", tmp_path)
-    benchmark = run_all["Benchmark"]("thing", "a over b", ("pydantic", "no-such-package"))
+    benchmark = run_all["Benchmark"](
+        "thing", "a over b", ("pydantic", "no-such-package")
+    )
 
     entry = measure(benchmark, sys.executable, ["--quick"], 2)
 
     assert entry["values"] == [2, 2]
     assert set(entry["versions"]) == {"rubric-core", "pydantic", "peer"}
     assert entry["machine"]["cores"]
-    with pytest.raises(run_all["NoFigureError"], match="ended with 1 and no record\nonly quick"):
+    with pytest.raises(
+        run_all["NoFigureError"], match="ended with 1 and no record\nonly quick"
+    ):
         measure(benchmark, sys.executable, [], 1)
 
 
@@ -178,17 +200,27 @@ def test_coverage_is_held_to_the_claim_and_to_chance_only_where_repetitions_are_
     found = runpy.run_path(str(script))
     uncovered, exceeded = found["uncovered"], found["exceeded"]
 
-    assert [uncovered(share, 2000) for share in (0.93, 0.95, 0.97)] == pytest.approx([0, 0, 0])
-    assert [uncovered(share, 2000) for share in (0.92, 0.98)] == pytest.approx([0.01 / 0.95, 0])
-    assert (exceeded(0.05, 0.05, 2000), exceeded(0.06, 0.05, 2000)) == pytest.approx((0, 0.2))
+    assert [uncovered(share, 2000) for share in (0.93, 0.95, 0.97)] == pytest.approx(
+        [0, 0, 0]
+    )
+    assert [uncovered(share, 2000) for share in (0.92, 0.98)] == pytest.approx(
+        [0.01 / 0.95, 0]
+    )
+    assert (exceeded(0.05, 0.05, 2000), exceeded(0.06, 0.05, 2000)) == pytest.approx(
+        (0, 0.2)
+    )
     # 3 · √(.95 · .05 / 500) = .0292
-    assert [uncovered(share, 500) for share in (0.921, 0.92)] == pytest.approx([0, 8e-4], abs=5e-5)
+    assert [uncovered(share, 500) for share in (0.921, 0.92)] == pytest.approx(
+        [0, 8e-4], abs=5e-5
+    )
     assert [exceeded(share, 0.05, 500) for share in (0.079, 0.08)] == pytest.approx(
         [0, 0.015], abs=1e-3
     )
 
     shares = dict.fromkeys(found["CORRECTED"], 0.95) | {"refused": 0.9}
-    worst = {name: one for name, one in found["of_corrections"](shares, 2000).items() if one}
+    worst = {
+        name: one for name, one in found["of_corrections"](shares, 2000).items() if one
+    }
     assert worst == pytest.approx({"corrected, another model's answers": 0.1})
     plants = {found["KNOWN"]: {"violations": 0.1, "escalated": 0.75}}
     assert list(found["of_cascades"](plants, 2000).values()) == pytest.approx([1, 0.5])

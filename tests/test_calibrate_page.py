@@ -27,7 +27,9 @@ def test_the_page_can_be_followed(
     monkeypatch.chdir(tmp_path)
     tasks = default_tasks()
     write_tasks("tasks.jsonl", tasks)
-    answers = [(task, text) for task in tasks for text in (task.reference_answer or "", "No.")]
+    answers = [
+        (task, text) for task in tasks for text in (task.reference_answer or "", "No.")
+    ]
     rows = [{"task_id": task.task_id, "response": text} for task, text in answers]
     Path("answers.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     known = WrittenAnswers().to(tasks)
@@ -64,7 +66,8 @@ def test_the_page_can_be_followed(
     structlog.reset_defaults()
 
     first, again = (
-        read_calibration(Path(f"{name}/calibration.json")) for name in ("calibrated", "again")
+        read_calibration(Path(f"{name}/calibration.json"))
+        for name in ("calibrated", "again")
     )
     assert first.raters == ("anna", "ben")
     assert first.judge_fingerprint == again.judge_fingerprint

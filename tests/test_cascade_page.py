@@ -14,11 +14,17 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def _code(language: str) -> str:
-    (code,) = (text for name, text in BLOCK.findall(PAGE.read_text("utf-8")) if name == language)
+    (code,) = (
+        text
+        for name, text in BLOCK.findall(PAGE.read_text("utf-8"))
+        if name == language
+    )
     return code
 
 
-def test_the_example_calibrates_judges_and_saves_calls(printed: Callable[[str], str]) -> None:
+def test_the_example_calibrates_judges_and_saves_calls(
+    printed: Callable[[str], str],
+) -> None:
     *_, saved, risk = printed(_code("python")).splitlines()
 
     assert re.fullmatch(r"\d\d% without the strong judge", saved)

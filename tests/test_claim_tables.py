@@ -33,7 +33,9 @@ FILES = {
 }
 
 
-def test_words_of_one_sense_their_opposites_and_denials_are_found(tmp_path: Path) -> None:
+def test_words_of_one_sense_their_opposites_and_denials_are_found(
+    tmp_path: Path,
+) -> None:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, encoding="ascii")
     tool = runpy.run_path(str(ROOT / "tools" / "claim_tables.py"))
@@ -44,7 +46,9 @@ def test_words_of_one_sense_their_opposites_and_denials_are_found(tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["synonyms", "opposites", "derived"])
-def test_a_table_holds_groups_of_plain_words_and_the_licence_is_beside_it(name: str) -> None:
+def test_a_table_holds_groups_of_plain_words_and_the_licence_is_beside_it(
+    name: str,
+) -> None:
     (folder,) = claims.__path__
     rows = (Path(folder) / "wordnet" / f"{name}.txt").read_text("utf-8").splitlines()
     assert rows == sorted(set(rows))

@@ -66,7 +66,13 @@ def _start(folder: Path, *, lasts_s: float) -> subprocess.Popen[bytes]:
         "LASTS_S": lasts_s,
     }
     start = 'PATH="$HERE:$PATH" exec bash "$HERE/job.sh"'
-    words = ["env", *(f"{name}={value}" for name, value in given.items()), "bash", "-c", start]
+    words = [
+        "env",
+        *(f"{name}={value}" for name, value in given.items()),
+        "bash",
+        "-c",
+        start,
+    ]
     return subprocess.Popen(words)
 
 
@@ -74,11 +80,19 @@ def _resolved(words: list[str]) -> tuple[str, Any, bool]:
     """Parse a command of the page: its name, the configuration it reads, and `--resume`."""
     program, *arguments = words
     assert program == "rubric-train"
-    command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
+    command, bound, _ = app.parse_args(
+        arguments, exit_on_error=False, print_error=False
+    )
     given = bound.arguments
-    path = PRESET if given["config"] == Path("production.yaml") else ROOT / given["config"]
+    path = (
+        PRESET if given["config"] == Path("production.yaml") else ROOT / given["config"]
+    )
     values = read_values(path, overrides=given.get("overrides", ()))
-    return command.__name__, parse_config(values, source=str(path)), given.get("resume", False)
+    return (
+        command.__name__,
+        parse_config(values, source=str(path)),
+        given.get("resume", False),
+    )
 
 
 def test_the_slurm_script_is_one_of_bash_with_its_directives_first() -> None:
@@ -86,14 +100,20 @@ def test_the_slurm_script_is_one_of_bash_with_its_directives_first() -> None:
     first, *lines = SCRIPT.splitlines()
     assert first == "#!/bin/bash"
     directives = [line for line in lines if line.startswith("#SBATCH ")]
-    assert lines[: len(directives)] == directives, "Slurm reads none behind the first command"
-    options = dict(line.removeprefix("#SBATCH --").partition("=")[::2] for line in directives)
+    assert lines[: len(directives)] == directives, (
+        "Slurm reads none behind the first command"
+    )
+    options = dict(
+        line.removeprefix("#SBATCH --").partition("=")[::2] for line in directives
+    )
     assert options["nodes"] == str(NODES)
     assert options["ntasks-per-node"] == "1", "one Ray on each machine"
     assert options["signal"].startswith("B:TERM@"), "the trap is the script's own"
 
 
-def test_ray_and_the_command_accept_what_the_slurm_script_gives_them(tmp_path: Path) -> None:
+def test_ray_and_the_command_accept_what_the_slurm_script_gives_them(
+    tmp_path: Path,
+) -> None:
     ray = pytest.importorskip("ray.scripts.scripts")
     from ray.scripts.symmetric_run import curate_and_validate_ray_start_args
 
@@ -114,7 +134,9 @@ def test_ray_and_the_command_accept_what_the_slurm_script_gives_them(tmp_path: P
     left = range(config.cluster.gpus_per_node - count, config.cluster.gpus_per_node)
     assert sorted(words[0] for words in served) == [str(gpu) for gpu in left]
     ports = {words[words.index("--port") + 1] for words in served}
-    assert all(any(f":{port}/" in one for port in ports) for one in config.judge.spec.api_base)
+    assert all(
+        any(f":{port}/" in one for port in ports) for one in config.judge.spec.api_base
+    )
 
 
 def test_the_slurm_script_hands_its_signal_on_and_waits(tmp_path: Path) -> None:
@@ -135,7 +157,9 @@ def test_a_command_of_the_page_is_one_of_rubric_train(words: list[str]) -> None:
     assert config.backend == "openrlhf"
 
 
-@pytest.mark.parametrize("words", [words for words in LINES if words[0] == "ray"], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [words for words in LINES if words[0] == "ray"], ids=" ".join
+)
 def test_a_command_of_the_page_is_one_of_ray(words: list[str]) -> None:
     ray = pytest.importorskip("ray.scripts.scripts")
     _, name, *options = words

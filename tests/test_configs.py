@@ -10,7 +10,9 @@ import rubric_synth
 import rubric_train_openrlhf
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = sorted(path.relative_to(ROOT / "configs") for path in ROOT.glob("configs/*/*.y*ml"))
+FILES = sorted(
+    path.relative_to(ROOT / "configs") for path in ROOT.glob("configs/*/*.y*ml")
+)
 READERS: Mapping[str, Callable[[Path], object]] = {
     "judge": rubric_judge.config.read_judge_spec,
     "synth": rubric_synth.load_config,
@@ -44,7 +46,19 @@ def test_the_paper_preset_has_the_papers_numbers() -> None:
 
     assert (config.rollout.prompts, config.rollout.group_size) == (64, 32)
     assert (config.judge.workers, config.judge.micro_batch) == (32, 4)
-    assert (objective.clip_low, objective.clip_high, objective.kl_coef) == (0.2, 0.2, 0.01)
-    assert (optim.learning_rate, optim.weight_decay, optim.max_grad_norm) == (3e-7, 0.01, 1.0)
+    assert (objective.clip_low, objective.clip_high, objective.kl_coef) == (
+        0.2,
+        0.2,
+        0.01,
+    )
+    assert (optim.learning_rate, optim.weight_decay, optim.max_grad_norm) == (
+        3e-7,
+        0.01,
+        1.0,
+    )
     assert (optim.warmup_steps, optim.warmup_start_frac) == (13, 0.1)
-    assert (optim.betas, optim.eps, optim.updates_per_rollout) == ((0.9, 0.999), 1e-8, 1)
+    assert (optim.betas, optim.eps, optim.updates_per_rollout) == (
+        (0.9, 0.999),
+        1e-8,
+        1,
+    )

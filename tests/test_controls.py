@@ -20,7 +20,9 @@ def test_both_commands_give_a_control_the_same_reward(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     synthesise(collect(["python:numpy.linalg"], Path("documents")).out, Path("tasks"))
-    splits = [Path("tasks", f"{name}.jsonl") for name in ("train", "validation", "test")]
+    splits = [
+        Path("tasks", f"{name}.jsonl") for name in ("train", "validation", "test")
+    ]
     Path("all.jsonl").write_bytes(b"".join(one.read_bytes() for one in splits))
     tasks = list(read_tasks("all.jsonl"))
     build_tiny_policy(
@@ -29,8 +31,12 @@ def test_both_commands_give_a_control_the_same_reward(
         seed=0,
     ).save(Path("base"))
     shutil.copy(root / "configs" / "judge" / "claims.yaml", "claims.yaml")
-    command = "rubric-eval heldout base=policy:base --tasks all.jsonl --judge claims.yaml"
-    monkeypatch.setattr("sys.argv", shlex.split(f"{command} --controls --max-tokens 2 --out eval"))
+    command = (
+        "rubric-eval heldout base=policy:base --tasks all.jsonl --judge claims.yaml"
+    )
+    monkeypatch.setattr(
+        "sys.argv", shlex.split(f"{command} --controls --max-tokens 2 --out eval")
+    )
     try:
         with pytest.raises(SystemExit) as ended:
             main()
@@ -43,7 +49,9 @@ def test_both_commands_give_a_control_the_same_reward(
     stats = dataset_statistics(Path("tasks")).controls
     shared = set(heldout) & set(CONTROLS)
     made = {"fixed_template", "shuffled", "negated", "other_reference"}
-    assert shared == made | set(WRITTEN)  # of this package, some pages have written answers
+    assert shared == made | set(
+        WRITTEN
+    )  # of this package, some pages have written answers
     assert {name: heldout[name] for name in shared} == pytest.approx(
         {name: stats[name] for name in shared}
     )

@@ -27,7 +27,10 @@ def test_the_page_makes_tasks_and_answers_that_the_commands_read(
     program = Path(sys.executable).with_name("rubric-judge")
     for command in "".join(_blocks("bash")).splitlines():
         subprocess.run(
-            [program, *command.split()[1:]], cwd=tmp_path, check=True, capture_output=True
+            [program, *command.split()[1:]],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
         )
 
     row = json.loads((tmp_path / "judged.jsonl").read_text("utf-8"))
@@ -40,4 +43,7 @@ def test_the_page_names_every_field() -> None:
     named = set(re.findall(r"`(\w+)`", PAGE))
 
     assert set(Criterion.model_fields) <= named
-    assert (set(Task.model_fields) - {"grounding", "rubric"}) | {"passage", "criteria"} <= named
+    assert (set(Task.model_fields) - {"grounding", "rubric"}) | {
+        "passage",
+        "criteria",
+    } <= named

@@ -80,7 +80,9 @@ def locked_with(member: str) -> frozenset[str]:
     lock: dict[str, Any] = tomllib.loads((ROOT / "uv.lock").read_text("utf-8"))
     needs: dict[str, set[str]] = {}
     for one in lock["package"]:
-        needs.setdefault(one["name"], set()).update(n["name"] for n in one.get("dependencies", ()))
+        needs.setdefault(one["name"], set()).update(
+            n["name"] for n in one.get("dependencies", ())
+        )
     found, waiting = set[str](), {member}
     while waiting:
         found |= waiting
@@ -90,7 +92,13 @@ def locked_with(member: str) -> frozenset[str]:
 
 def alone(*words: str) -> str:
     """What a script of core and judge prints where nothing else is installed."""
-    command = [sys.executable, "-c", ALONE, ",".join(locked_with("rubric-judge")), *words]
+    command = [
+        sys.executable,
+        "-c",
+        ALONE,
+        ",".join(locked_with("rubric-judge")),
+        *words,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -99,7 +107,10 @@ def alone(*words: str) -> str:
 def test_core_and_judge_bring_neither_torch_nor_a_provider() -> None:
     brought = locked_with("rubric-judge")
 
-    assert brought & {"torch", "transformers", "litellm", "openai", "botocore", "ray"} == set()
+    assert (
+        brought & {"torch", "transformers", "litellm", "openai", "botocore", "ray"}
+        == set()
+    )
     assert "torch" in locked_with("rubric-train-openrlhf")
     assert len(brought) < 50
 
@@ -114,16 +125,22 @@ def test_the_first_example_is_what_the_readme_shows_and_prints() -> None:
 
 def test_uv_is_told_to_install_the_judge_from_the_checkout() -> None:
     (header,) = re.findall(
-        r"^# /// script\n(.*?)^# ///$", FIRST.read_text("utf-8"), re.MULTILINE | re.DOTALL
+        r"^# /// script\n(.*?)^# ///$",
+        FIRST.read_text("utf-8"),
+        re.MULTILINE | re.DOTALL,
     )
     told = tomllib.loads(re.sub(r"^# ", "", header, flags=re.MULTILINE))
 
     assert told["dependencies"] == ["rubric-judge"]
     folder = FIRST.parent / told["tool"]["uv"]["sources"]["rubric-judge"]["path"]
-    assert (folder / "pyproject.toml").resolve() == ROOT / "packages/rubric-judge/pyproject.toml"
+    assert (
+        folder / "pyproject.toml"
+    ).resolve() == ROOT / "packages/rubric-judge/pyproject.toml"
 
 
-@pytest.mark.parametrize("example", ["01_score_a_response.py", "03_judge_with_an_llm.py"])
+@pytest.mark.parametrize(
+    "example", ["01_score_a_response.py", "03_judge_with_an_llm.py"]
+)
 def test_core_and_judge_alone_run_the_examples_that_need_no_more(example: str) -> None:
     assert "│" in alone(str(ROOT / "examples" / example))
 
@@ -134,7 +151,10 @@ def test_core_and_judge_alone_score_a_file(tasks: list[Task]) -> None:
     Path("command.py").write_text("from rubric_judge.cli import main; main()", "utf-8")
     alone("command.py", "score", *files, "--out", "judged.jsonl")
 
-    rows = [json.loads(line) for line in Path("judged.jsonl").read_text("utf-8").splitlines()]
+    rows = [
+        json.loads(line)
+        for line in Path("judged.jsonl").read_text("utf-8").splitlines()
+    ]
     assert len(rows) == 2 * len(tasks)
     assert {row["result"]["outcome"] for row in rows} == {"scored"}
 
@@ -148,7 +168,10 @@ def reward_of_the_readme(model: str = "") -> dict[str, Any]:
     if not model:
         lines = lines.replace("Dataset.from_list(", "list(")
         lines = re.sub(
-            r"^(from (datasets|trl) |brief = |GRPOTrainer\().*$", "", lines, flags=re.MULTILINE
+            r"^(from (datasets|trl) |brief = |GRPOTrainer\().*$",
+            "",
+            lines,
+            flags=re.MULTILINE,
         )
     names: dict[str, Any] = {}
     exec(re.sub('Qwen/[^"]+', model, lines), names)  # noqa: S102 - the page's own code
@@ -173,7 +196,9 @@ def test_the_reward_for_trl_pays_reference_answers(tasks: list[Task]) -> None:
 @pytest.mark.stacks
 @pytest.mark.filterwarnings("ignore")
 def test_trl_trains_a_step_by_the_lines_of_the_readme(
-    tasks: list[Task], make_chat_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    tasks: list[Task],
+    make_chat_model: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trl = pytest.importorskip("trl")
     small = {

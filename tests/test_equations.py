@@ -110,7 +110,9 @@ def test_the_page_lists_what_the_source_lines_state(
     assert sorted(in_page) == sorted(in_code)
 
 
-def test_every_equation_of_the_method_has_a_function(in_code: set[tuple[str, str]]) -> None:
+def test_every_equation_of_the_method_has_a_function(
+    in_code: set[tuple[str, str]],
+) -> None:
     labels = {label for label, _ in in_code if not label[0].isdigit()}
 
     assert sorted(labels) == sorted(LABELS | TOPICS)
@@ -120,7 +122,8 @@ def test_every_named_test_exists(root: Path, rows: list[tuple[str, ...]]) -> Non
     missing = [
         f"{path}::{test}"
         for _, _, _, path, test in rows
-        if not (root / path).is_file() or f"def {test}(" not in (root / path).read_text("utf-8")
+        if not (root / path).is_file()
+        or f"def {test}(" not in (root / path).read_text("utf-8")
     ]
 
     assert missing == []

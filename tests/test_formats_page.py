@@ -28,7 +28,10 @@ def test_the_page_runs_and_maps_a_reward_back_to_points(
 
     # 6 of 6 positive points less 4 that were taken away.
     assert float(points) == pytest.approx((6 - 4) / 6)
-    assert set(json.loads((tmp_path / "prompts.jsonl").read_text("utf-8"))) >= {"prompt", "task_id"}
+    assert set(json.loads((tmp_path / "prompts.jsonl").read_text("utf-8"))) >= {
+        "prompt",
+        "task_id",
+    }
 
 
 def test_the_page_names_every_format() -> None:

@@ -21,7 +21,9 @@ def _blocks(root: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-def test_the_program_prints_what_the_page_says(root: Path, printed: Callable[[str], str]) -> None:
+def test_the_program_prints_what_the_page_says(
+    root: Path, printed: Callable[[str], str]
+) -> None:
     (code,) = _blocks(root, "python")
     (promised,) = re.findall(r"# prints: (.*)$", code, re.MULTILINE)
     assert printed(code).splitlines()[-1] == promised  # below the log of the calls
@@ -40,16 +42,21 @@ def test_the_command_compares_the_files_of_the_page(
     (line,) = _blocks(root, "bash")
     with FakeEndpoint(lambda call: call.number % 5 / 4) as endpoint:
         by_criterion, listwise = (
-            text.replace("http://127.0.0.1:8000/v1", endpoint.url) for text in _blocks(root, "yaml")
+            text.replace("http://127.0.0.1:8000/v1", endpoint.url)
+            for text in _blocks(root, "yaml")
         )
         Path("criterion.yaml").write_text(by_criterion)
-        Path("rubric.yaml").write_text(by_criterion.replace("granularity: criterion\n", ""))
+        Path("rubric.yaml").write_text(
+            by_criterion.replace("granularity: criterion\n", "")
+        )
         Path("listwise.yaml").write_text(listwise)
         monkeypatch.setattr("sys.argv", [*shlex.split(line), "--replicates", "2"])
         with pytest.raises(SystemExit) as ended:
             main()
         structlog.reset_defaults()
-        counts = [len(call.weights) * max(1, len(call.responses)) for call in endpoint.calls]
+        counts = [
+            len(call.weights) * max(1, len(call.responses)) for call in endpoint.calls
+        ]
     assert ended.value.code == 0
     assert sorted(counts) == [0] * 3 + [1] * 24 + [3] * 8 + [12] * 2
     report = json.loads(Path("ways/reliability.json").read_text())

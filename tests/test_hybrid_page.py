@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rubric_judge import HybridConfig, SandboxConfig, SandboxError, judge_spec, parse_verification
+from rubric_judge import (
+    HybridConfig,
+    SandboxConfig,
+    SandboxError,
+    judge_spec,
+    parse_verification,
+)
 from rubric_judge.verification.sandbox.launch import check_isolation
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/judge/hybrid.md"
@@ -15,7 +21,11 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def _code(language: str) -> str:
-    (code,) = (text for name, text in BLOCK.findall(PAGE.read_text("utf-8")) if name == language)
+    (code,) = (
+        text
+        for name, text in BLOCK.findall(PAGE.read_text("utf-8"))
+        if name == language
+    )
     return code
 
 

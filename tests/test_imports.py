@@ -69,7 +69,9 @@ def probe(module: str) -> dict[str, Any]:
     """Import a module in a fresh interpreter and an empty folder, and say what that changed."""
     command = [sys.executable, "-c", PROBE, module]
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=False
+        )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return json.loads(done.stdout)
@@ -97,7 +99,9 @@ def test_the_core_needs_pydantic_and_numpy_alone(
     modules = set(probed("rubric_core")["modules"]) - sys.stdlib_module_names
 
     # The build's own settings are standard library under a name that differs by platform.
-    assert {n for n in modules - CORE_MAY_IMPORT if not n.startswith("_sysconfigdata")} == set()
+    assert {
+        n for n in modules - CORE_MAY_IMPORT if not n.startswith("_sysconfigdata")
+    } == set()
 
 
 def test_the_judge_imports_no_provider_before_it_is_asked_to(
@@ -105,7 +109,10 @@ def test_the_judge_imports_no_provider_before_it_is_asked_to(
 ) -> None:
     modules = set(probed("rubric_judge")["modules"])
 
-    assert modules & {"instructor", "litellm", "openai", "ray", "torch", "transformers"} == set()
+    assert (
+        modules & {"instructor", "litellm", "openai", "ray", "torch", "transformers"}
+        == set()
+    )
 
 
 def test_synthesis_imports_no_heavy_library_before_it_is_asked_to(
@@ -113,7 +120,10 @@ def test_synthesis_imports_no_heavy_library_before_it_is_asked_to(
 ) -> None:
     modules = set(probed("rubric_synth")["modules"])
 
-    assert modules & {"datasets", "jinja2", "numpy", "pyarrow", "ray", "rich", "sklearn"} == set()
+    assert (
+        modules & {"datasets", "jinja2", "numpy", "pyarrow", "ray", "rich", "sklearn"}
+        == set()
+    )
 
 
 def test_training_imports_no_cluster_before_it_is_asked_to(
@@ -150,7 +160,16 @@ HELP = [
     ("rubric_train_openrlhf", ["--help"]),
     ("rubric_train_openrlhf", ["run", "--help"]),
 ]
-HEAVY = {"datasets", "instructor", "litellm", "openai", "openrlhf", "ray", "torch", "transformers"}
+HEAVY = {
+    "datasets",
+    "instructor",
+    "litellm",
+    "openai",
+    "openrlhf",
+    "ray",
+    "torch",
+    "transformers",
+}
 
 
 def outcomes(
@@ -163,13 +182,19 @@ def outcomes(
     """
     words = [sys.executable, "-c", COMMANDS, json.dumps(commands)]
     hidden = ("OPENAI_API_KEY", "FORCE_COLOR")
-    environment = {name: value for name, value in os.environ.items() if name not in hidden}  # noqa: TID251
+    environment = {
+        name: value
+        for name, value in os.environ.items()  # noqa: TID251
+        if name not in hidden
+    }
     environment["COLUMNS"] = "400"
     done = subprocess.run(
         words, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    return [(status, said, set(loaded)) for status, said, loaded in json.loads(done.stdout)]
+    return [
+        (status, said, set(loaded)) for status, said, loaded in json.loads(done.stdout)
+    ]
 
 
 def test_help_comes_before_anything_is_computed_or_asked(tmp_path: Path) -> None:
@@ -177,7 +202,9 @@ def test_help_comes_before_anything_is_computed_or_asked(tmp_path: Path) -> None
 
     assert [status for status, _, _ in ended] == [0] * len(HELP)
     loaded = set[str]().union(*(modules for _, _, modules in ended))
-    assert loaded & (HEAVY | {"aiohttp", "jinja2", "numpy", "pyarrow", "scipy"}) == set()
+    assert (
+        loaded & (HEAVY | {"aiohttp", "jinja2", "numpy", "pyarrow", "scipy"}) == set()
+    )
     assert {"cyclopts", "pydantic", "rich"} <= loaded
 
 
@@ -186,7 +213,9 @@ def test_a_slip_and_a_missing_key_are_named_before_anything_heavy_is_loaded(
 ) -> None:
     tiny = (root / "configs/train/quickstart_tiny.yaml").read_text("utf-8")
     (tmp_path / "train.yaml").write_text(f"{tiny}\nseeed: 1\n", encoding="utf-8")
-    (tmp_path / "judge.yaml").write_text("type: llm\nmdel: openai/x\n", encoding="utf-8")
+    (tmp_path / "judge.yaml").write_text(
+        "type: llm\nmdel: openai/x\n", encoding="utf-8"
+    )
     (tmp_path / "synth.yaml").write_text("synthesser: {}\n", encoding="utf-8")
     started = outcomes([("rubric_judge", ["init", "try"])], tmp_path)
     assert started[0][0] == 0
@@ -212,9 +241,9 @@ def test_a_slip_and_a_missing_key_are_named_before_anything_heavy_is_loaded(
     ended = outcomes([one for commands in slips.values() for one in commands], tmp_path)
 
     assert [status for status, _, _ in ended] == [2] * len(said)
-    assert [words in text for words, (_, text, _) in zip(said, ended, strict=True)] == [True] * len(
-        said
-    ), ended
+    assert [words in text for words, (_, text, _) in zip(said, ended, strict=True)] == [
+        True
+    ] * len(said), ended
     assert set[str]().union(*(modules for _, _, modules in ended)) & HEAVY == set()
 
 
@@ -222,7 +251,9 @@ def test_a_plan_loads_no_model_s_library(root: Path, tmp_path: Path) -> None:
     files = [*(root / "configs/train").glob("*.yaml")]
     assert len(files) > 5
 
-    ended = outcomes([("rubric_train_openrlhf", ["plan", str(file)]) for file in files], tmp_path)
+    ended = outcomes(
+        [("rubric_train_openrlhf", ["plan", str(file)]) for file in files], tmp_path
+    )
 
     assert [status for status, _, _ in ended] == [0] * len(files), ended
     assert set[str]().union(*(modules for _, _, modules in ended)) & HEAVY == set()
@@ -241,7 +272,9 @@ def test_every_command_and_plugin_that_is_declared_exists(root: Path) -> None:
     missing = [
         f"{name} = {target}"
         for name, target in declared(root)
-        if not hasattr(importlib.import_module(target.partition(":")[0]), target.partition(":")[2])
+        if not hasattr(
+            importlib.import_module(target.partition(":")[0]), target.partition(":")[2]
+        )
     ]
 
     assert missing == []
@@ -249,7 +282,9 @@ def test_every_command_and_plugin_that_is_declared_exists(root: Path) -> None:
 
 def _imported(tree: ast.Module) -> set[str]:
     """Packages that a module imports when it is imported itself."""
-    named = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    named = [
+        node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
     return {
         name.partition(".")[0]
         for node in named
@@ -262,13 +297,19 @@ def _imported(tree: ast.Module) -> set[str]:
 
 
 @pytest.mark.slow
-def test_every_module_imports_on_its_own(modules: dict[str, Any], tmp_path: Path) -> None:
+def test_every_module_imports_on_its_own(
+    modules: dict[str, Any], tmp_path: Path
+) -> None:
     stack = {"deepspeed", "openrlhf", "psutil", "vllm"}
     plain = [name for name, tree in modules.items() if not stack & _imported(tree)]
-    assert len(modules) - len(plain) < 15, "only the stack's side of a cluster run needs it"
+    assert len(modules) - len(plain) < 15, (
+        "only the stack's side of a cluster run needs it"
+    )
     script = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
     command = [sys.executable, "-W", "error", "-c", script, *reversed(plain)]
 
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
 
     assert (done.returncode, done.stdout) == (0, ""), done.stderr

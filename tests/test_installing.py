@@ -15,7 +15,9 @@ from rubric_core.errors import install_command
 
 INSTALLS = re.compile(r"\b(?:install|uv add|uvx|pipx run|--with)\b[^\n`]*")
 NAME = r"rubric-(?:core|eval|judge|synth|train-openrlhf)\b"
-OURS = re.compile(rf"(?P<folder>[\w.]+/packages/)?(?P<name>{NAME})(?:\[(?P<extras>[\w,-]+)\])?")
+OURS = re.compile(
+    rf"(?P<folder>[\w.]+/packages/)?(?P<name>{NAME})(?:\[(?P<extras>[\w,-]+)\])?"
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +62,23 @@ def test_the_folders_and_the_extras_that_are_named_exist(
     assert wrong == []
 
 
-def test_a_printed_line_installs_copies_that_need_no_checkout(root: Path, tmp_path: Path) -> None:
+def test_a_printed_line_installs_copies_that_need_no_checkout(
+    root: Path, tmp_path: Path
+) -> None:
     """Nothing but our packages is installed, so that it needs no index."""
-    projects = [tomllib.loads(path.read_text("utf-8")) for path in root.glob("packages/*/*.toml")]
+    projects = [
+        tomllib.loads(path.read_text("utf-8"))
+        for path in root.glob("packages/*/*.toml")
+    ]
     needed = {need for one in projects for need in one["project"]["dependencies"]}
-    foreign = {re.split(r"[^\w.-]", need)[0] for need in needed if not need.startswith("rubric-")}
-    (tmp_path / "none").write_text("".join(f"{one}; python_version < '3'\n" for one in foreign))
+    foreign = {
+        re.split(r"[^\w.-]", need)[0]
+        for need in needed
+        if not need.startswith("rubric-")
+    }
+    (tmp_path / "none").write_text(
+        "".join(f"{one}; python_version < '3'\n" for one in foreign)
+    )
     text = (root / "README.md").read_text("utf-8")
     (line,) = re.findall(r"^(uv pip install .*?)(?:  +#.*)?$", text, re.MULTILINE)
 
@@ -76,7 +89,10 @@ def test_a_printed_line_installs_copies_that_need_no_checkout(root: Path, tmp_pa
         subprocess.run(shlex.split(command), cwd=root, check=True)
 
     (packages,) = tmp_path.glob("environment/lib/*/site-packages")
-    assert {path.name for path in packages.glob("rubric_*")} >= {"rubric_core", "rubric_judge"}
+    assert {path.name for path in packages.glob("rubric_*")} >= {
+        "rubric_core",
+        "rubric_judge",
+    }
     assert not list(packages.glob("rubric_*.pth"))
 
 
@@ -107,11 +123,17 @@ def test_what_is_said_to_resolve_together_is_within_our_ranges(
     monkeypatch.syspath_prepend(root / "tools")
     import together
 
-    projects = [tomllib.loads(path.read_text("utf-8")) for path in root.glob("packages/*/*.toml")]
+    projects = [
+        tomllib.loads(path.read_text("utf-8"))
+        for path in root.glob("packages/*/*.toml")
+    ]
     declared = [
         (project["name"], Requirement(text))
         for project in (one["project"] for one in projects)
-        for texts in (project["dependencies"], *project.get("optional-dependencies", {}).values())
+        for texts in (
+            project["dependencies"],
+            *project.get("optional-dependencies", {}).values(),
+        )
         for text in texts
     ]
     rows = together.rows((root / "docs/install.md").read_text("utf-8"))
@@ -123,7 +145,12 @@ def test_what_is_said_to_resolve_together_is_within_our_ranges(
         for row in rows
         for name, version in row.taken.items()
         for package, requirement in declared
-        if package in {"rubric-core", "rubric-judge", *(Requirement(one).name for one in row.added)}
+        if package
+        in {
+            "rubric-core",
+            "rubric-judge",
+            *(Requirement(one).name for one in row.added),
+        }
         and requirement.name == name
         and not requirement.specifier.contains(version)
     ] == []
@@ -135,9 +162,15 @@ def test_what_is_taken_instead_outside_of_the_workspace_is_what_the_workspace_ta
     settings = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["tool"]["uv"]
     of_all = settings["override-dependencies"]
     ours = {
-        one for each in of_all for one in (each["dependencies"] if "package" in each else [each])
+        one
+        for each in of_all
+        for one in (each["dependencies"] if "package" in each else [each])
     }
-    lines = (root / "packages/rubric-train-openrlhf/overrides.txt").read_text("utf-8").splitlines()
+    lines = (
+        (root / "packages/rubric-train-openrlhf/overrides.txt")
+        .read_text("utf-8")
+        .splitlines()
+    )
     said = {line for line in lines if line and not line.startswith("#")}
 
     assert said == ours | {"flash-attn; sys_platform == 'never'"}

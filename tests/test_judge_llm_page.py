@@ -26,7 +26,9 @@ def test_the_program_prints_what_the_page_says(printed: Callable[[str], str]) ->
 
 
 @pytest.mark.parametrize("text", _blocks("yaml"))
-def test_every_file_of_the_page_makes_a_judge(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_file_of_the_page_makes_a_judge(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
 
     spec = judge_spec(yaml.safe_load(text), folder=ROOT / "configs/judge")
@@ -39,7 +41,9 @@ def _keys(model: type[BaseModel], prefix: str = "") -> dict[str, object]:
     """Every key with its default; `...` where there is none."""
     keys: dict[str, object] = {}
     for name, field in model.model_fields.items():
-        default = ... if field.is_required() else field.get_default(call_default_factory=True)
+        default = (
+            ... if field.is_required() else field.get_default(call_default_factory=True)
+        )
         parts = {"limits": LimitsConfig, "prices": Prices}.get(name)
         if not isinstance(default, BaseModel):
             keys[prefix + name] = default
@@ -53,7 +57,8 @@ def test_the_table_names_every_key_and_its_default() -> None:
     rows = re.findall(r"^\| `([\w.]+)` \| (.+?) \| .+ \|$", table, re.MULTILINE)
 
     shown = {
-        key: ... if value == "required" else yaml.safe_load(value[1:-1]) for key, value in rows
+        key: ... if value == "required" else yaml.safe_load(value[1:-1])
+        for key, value in rows
     }
 
     off = {"model": "m", "evidence": shown["evidence"]}  # YAML reads False

@@ -38,7 +38,9 @@ def _run(command: str, monkeypatch: pytest.MonkeyPatch) -> int:
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> list[Task]:
     """Tasks as the quickstart makes them."""
     folder = tmp_path_factory.mktemp("dataset")
-    synthesise(collect(["python:numpy.linalg"], folder / "documents").out, folder / "dataset")
+    synthesise(
+        collect(["python:numpy.linalg"], folder / "documents").out, folder / "dataset"
+    )
     return list(read_tasks(folder / "dataset" / "train.jsonl"))
 
 
@@ -54,7 +56,9 @@ def test_the_commands_of_the_ledger_page_run_one_after_the_other(
     monkeypatch.chdir(tmp_path)
     write_tasks("tasks.jsonl", tasks)
     write_tasks("new_rubrics.jsonl", map(_plainer, tasks))
-    rows = [{"task_id": task.task_id, "response": task.reference_answer} for task in tasks]
+    rows = [
+        {"task_id": task.task_id, "response": task.reference_answer} for task in tasks
+    ]
     Path("answers.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     Path("lexical.yaml").write_text("type: lexical\n", "utf-8")
     (commands,) = _blocks(root, "ledger.md", "bash")
@@ -67,9 +71,13 @@ def test_the_commands_of_the_ledger_page_run_one_after_the_other(
         for name in ("judged.jsonl", "rejudged.jsonl", "under_new_rubrics.jsonl")
     )
     assert len(judged) == len(again) == len(plainer) == len(tasks)
-    assert [row["reward"] for row in again] == [row["origin"]["reward"] for row in again]
+    assert [row["reward"] for row in again] == [
+        row["origin"]["reward"] for row in again
+    ]
     assert [row["reward"] for row in again] == [row["reward"] for row in judged]
-    assert {row["task_id"] for row in plainer} == {_plainer(task).task_id for task in tasks}
+    assert {row["task_id"] for row in plainer} == {
+        _plainer(task).task_id for task in tasks
+    }
 
 
 def test_the_python_of_the_ledger_page_prints_what_it_says(
@@ -80,10 +88,14 @@ def test_the_python_of_the_ledger_page_prints_what_it_says(
     assert tuple(printed(code).splitlines()) == promised
 
 
-def test_the_rows_of_a_training_run_can_be_judged_again(tasks: list[Task], tmp_path: Path) -> None:
+def test_the_rows_of_a_training_run_can_be_judged_again(
+    tasks: list[Task], tmp_path: Path
+) -> None:
     task = tasks[0]
     result = JudgeResult.scored(
-        task.rubric, {criterion.id: criterion.weight for criterion in task.rubric}, judge="m"
+        task.rubric,
+        {criterion.id: criterion.weight for criterion in task.rubric},
+        judge="m",
     )
     rollout = RolloutRow(
         id="s000001-p000-g00",
@@ -98,11 +110,19 @@ def test_the_rows_of_a_training_run_can_be_judged_again(tasks: list[Task], tmp_p
         outcome="scored",
     )
     judgement = JudgementRow(
-        id=rollout.id, step=1, task_id=task.task_id, result=result, z={}, shares={}, attribution={}
+        id=rollout.id,
+        step=1,
+        task_id=task.task_id,
+        result=result,
+        z={},
+        shares={},
+        attribution={},
     )
     for kind, row in (("rollouts", rollout), ("judgements", judgement)):
         (tmp_path / kind).mkdir()
-        (tmp_path / kind / "step_000001.jsonl").write_text(row.model_dump_json() + "\n", "utf-8")
+        (tmp_path / kind / "step_000001.jsonl").write_text(
+            row.model_dump_json() + "\n", "utf-8"
+        )
 
     (one,) = read_stored(tmp_path)
 
@@ -123,7 +143,9 @@ def test_the_command_of_the_lint_page_finds_nothing_in_what_the_quickstart_makes
     assert (found["tasks"], found["findings"]) == (len(tasks), [])
 
 
-def test_the_lint_page_lists_every_kind_of_finding_with_its_severity(root: Path) -> None:
+def test_the_lint_page_lists_every_kind_of_finding_with_its_severity(
+    root: Path,
+) -> None:
     (folder,) = lint.__path__
     source = "".join(path.read_text("utf-8") for path in Path(folder).glob("*.py"))
     kinds = tomllib.loads((Path(folder) / "findings.toml").read_text("utf-8"))
@@ -139,4 +161,6 @@ def test_a_repeated_criterion_is_found_in_a_synthesised_task(tasks: list[Task]) 
     copy = Criterion.model_validate({**first.reveal(), "id": "copy"})
     rubric = Rubric(criteria=(first, *others, copy))
     task = Task(question=tasks[0].question, grounding=tasks[0].grounding, rubric=rubric)
-    assert [(f.code, f.criterion_id) for f in lint_task(task)] == [("duplicate_criterion", "copy")]
+    assert [(f.code, f.criterion_id) for f in lint_task(task)] == [
+        ("duplicate_criterion", "copy")
+    ]

@@ -12,7 +12,9 @@ from rubric_synth import load_config as load_synth_config
 from rubric_synth.testing import generated_documents
 from rubric_train_openrlhf import load_config
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "own_documents.md").read_text("utf-8")
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "own_documents.md").read_text(
+    "utf-8"
+)
 DOCUMENTS = 24
 SHORT = (  # each is enough to write what the next command reads
     "--model.pretrain.steps 2 --sft.steps 2 --steps 1 --rollout.prompts 2 --rollout.group_size 2 "
@@ -40,7 +42,10 @@ def test_every_configuration_of_the_page_is_whole(folder: Path) -> None:
     assert isinstance(read_judge_spec(folder / "judge-llm.yaml"), JudgeConfig)
     load_config(folder / "train-llm.yaml")
     rollout = load_config(folder / "train.yaml").rollout
-    assert f"--temperature {rollout.temperature} --max-tokens {rollout.max_new_tokens} " in PAGE
+    assert (
+        f"--temperature {rollout.temperature} --max-tokens {rollout.max_new_tokens} "
+        in PAGE
+    )
 
 
 @pytest.mark.slow
@@ -50,8 +55,12 @@ def test_the_commands_of_the_page_lead_from_a_folder_to_a_report(folder: Path) -
     papers.mkdir()
     for number, document in enumerate(generated_documents(DOCUMENTS)):
         if number % 2:
-            rest = re.sub(r"(?m)^#+ (.*)$", lambda line: f"{line[1]}\n{'=' * 80}", document.text)
-            (papers / f"{number}.rst").write_text(f"{rest}\n\n.. toctree::\n\n   other\n", "utf-8")
+            rest = re.sub(
+                r"(?m)^#+ (.*)$", lambda line: f"{line[1]}\n{'=' * 80}", document.text
+            )
+            (papers / f"{number}.rst").write_text(
+                f"{rest}\n\n.. toctree::\n\n   other\n", "utf-8"
+            )
         else:
             (papers / f"{number}.md").write_text(document.text, "utf-8")
 
@@ -68,5 +77,7 @@ def test_the_commands_of_the_page_lead_from_a_folder_to_a_report(folder: Path) -
         )
         assert done.returncode == 0, (command, done.stderr)
 
-    assert (folder / "collected" / "documents.jsonl").read_text().count("\n") == DOCUMENTS
+    assert (folder / "collected" / "documents.jsonl").read_text().count(
+        "\n"
+    ) == DOCUMENTS
     assert "best" in (folder / "evals" / "own" / "report.html").read_text("utf-8")

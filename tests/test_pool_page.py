@@ -19,11 +19,15 @@ PAGE = "docs/judge/pool.md"
 
 def _block(root: Path, language: str) -> str:
     text = (root / PAGE).read_text("utf-8")
-    (block,) = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(
+        rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
+    )
     return block
 
 
-def test_the_example_prints_what_it_says(root: Path, printed: Callable[[str], str]) -> None:
+def test_the_example_prints_what_it_says(
+    root: Path, printed: Callable[[str], str]
+) -> None:
     code = _block(root, "python")
     promised = re.findall(r"^# prints (.*)$", code, re.MULTILINE)
     assert printed(code).splitlines()[-1:] == promised  # below the log of the calls
@@ -37,7 +41,9 @@ def test_the_command_scores_and_keeps(
         question="Which loss is minimised?",
         grounding=Grounding("The model minimises the cross entropy of the labels."),
         rubric=Rubric(
-            criteria=(Criterion(id="loss", weight=2, required_elements=("cross entropy",)),)
+            criteria=(
+                Criterion(id="loss", weight=2, required_elements=("cross entropy",)),
+            )
         ),
     )
     write_tasks(tmp_path / "tasks.jsonl", [task])

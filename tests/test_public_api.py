@@ -10,7 +10,9 @@ import pytest
 
 @pytest.fixture(scope="module")
 def names(root: Path) -> list[str]:
-    spec = importlib.util.spec_from_file_location("public_api", root / "tools/public_api.py")
+    spec = importlib.util.spec_from_file_location(
+        "public_api", root / "tools/public_api.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     tool = importlib.util.module_from_spec(spec)
@@ -18,7 +20,9 @@ def names(root: Path) -> list[str]:
     return tool.public_names()
 
 
-def test_the_packages_export_what_the_snapshot_says(root: Path, names: list[str]) -> None:
+def test_the_packages_export_what_the_snapshot_says(
+    root: Path, names: list[str]
+) -> None:
     snapshot = (root / "tests/public_api.txt").read_text("utf-8").splitlines()
 
     assert names == snapshot, (
@@ -39,7 +43,9 @@ def test_every_exported_name_exists(names: list[str]) -> None:
     assert [name for name, value in exported.items() if inspect.ismodule(value)] == []
 
 
-def test_every_package_exports_something(package_folders: list[Path], names: list[str]) -> None:
+def test_every_package_exports_something(
+    package_folders: list[Path], names: list[str]
+) -> None:
     modules = {name.rpartition(".")[0] for name in names}
 
     assert {folder.name for folder in package_folders} <= modules

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 import structlog
 
-from rubric_core import Criterion, JudgeResult, Reason, Rubric, normalized_reward, read_tasks
+from rubric_core import (
+    Criterion,
+    JudgeResult,
+    Reason,
+    Rubric,
+    normalized_reward,
+    read_tasks,
+)
 from rubric_core.data.dataset import write_tasks
 from rubric_judge.cli import main
 from rubric_judge.responses import JudgedResponse, write_judgements
@@ -65,7 +72,9 @@ def test_every_source_is_asked(benchmark: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("source", FIGURES)
-def test_the_published_figures_are_ours(benchmark: dict[str, Any], data: Path, source: str) -> None:
+def test_the_published_figures_are_ours(
+    benchmark: dict[str, Any], data: Path, source: str
+) -> None:
     figures = list(benchmark["SOURCES"][source](data))
 
     assert len(figures) == FIGURES[source]
@@ -80,7 +89,11 @@ def test_the_published_figures_are_ours(benchmark: dict[str, Any], data: Path, s
             "paperbench_judge_eval/semantic-self-consistency.expected_result.json",
             ('"score": 1.0,', '"score": 0.0,'),
         ),
-        ("Newsroom", "judge_bench/newsroom.annotations.json", ("[4, 5, 1]", "[4, 5, 4]")),
+        (
+            "Newsroom",
+            "judge_bench/newsroom.annotations.json",
+            ("[4, 5, 1]", "[4, 5, 4]"),
+        ),
         (
             "HealthBench",
             "healthbench_audit/results_openai_gpt-4o-mini.md",
@@ -135,7 +148,9 @@ def test_the_command_measures_newsroom_as_was_published(
             JudgedResponse(
                 line=one.line,
                 view=tasks[one.task_id].judge_view("-"),
-                result=one.result.with_call(judge=name if raters == "judges" else "people"),
+                result=one.result.with_call(
+                    judge=name if raters == "judges" else "people"
+                ),
             )
             for one in ratings
             if one.judge == name
@@ -143,7 +158,16 @@ def test_the_command_measures_newsroom_as_was_published(
         write_judgements(Path(f"{name}.jsonl"), rows)
     files = [f"{name}.jsonl" for name in names]
 
-    command("reliability", "tasks.jsonl", "--judgements", *files, "--resamples", 20, "--out", "out")
+    command(
+        "reliability",
+        "tasks.jsonl",
+        "--judgements",
+        *files,
+        "--resamples",
+        20,
+        "--out",
+        "out",
+    )
 
     found = json.loads(Path("out/reliability.json").read_text("utf-8"))
     if raters == "judges":
@@ -153,14 +177,19 @@ def test_the_command_measures_newsroom_as_was_published(
             "alpha_nominal": (0.0765, 0.0647, -0.0095, 0.0061),
         }.items():
             by_criterion = panel[f"{level}_by_criterion"]
-            assert list(by_criterion) == ["Informativeness", "Relevance", "Fluency", "Coherence"]
+            assert list(by_criterion) == [
+                "Informativeness",
+                "Relevance",
+                "Fluency",
+                "Coherence",
+            ]
             assert list(by_criterion.values()) == pytest.approx(figures, abs=1e-4)
         assert "|   ordinal |" in Path("out/reliability.md").read_text("utf-8")
     else:
         (people,) = found["judges"]
-        assert people["measured"]["value"] / people["predicted"]["value"] == pytest.approx(
-            2.96, abs=0.005
-        )
+        assert people["measured"]["value"] / people["predicted"][
+            "value"
+        ] == pytest.approx(2.96, abs=0.005)
         assert people["inflation"]["low"] > 2
 
 
@@ -171,7 +200,8 @@ def test_the_command_counts_llmbars_verdicts_against_the_labels(
     rows = [
         row
         for row in benchmark["rows_of"](data / "llmbar/verdicts.csv.gz")
-        if f"{row['dataset']}|{row['judge']}|{row['prompt']}" == f"LLMBar.Natural|{study}"
+        if f"{row['dataset']}|{row['judge']}|{row['prompt']}"
+        == f"LLMBar.Natural|{study}"
     ]
     rubric = Rubric(criteria=(Criterion(id="first_is_better", weight=1.0),))
     tasks = [benchmark["plain_task"](f"Pair {row['item']}", rubric) for row in rows]
@@ -186,7 +216,8 @@ def test_the_command_counts_llmbars_verdicts_against_the_labels(
         ]
         pairs = zip(tasks, judged, strict=True)
         lines = [
-            JudgedResponse(n, task.judge_view("-"), one) for n, (task, one) in enumerate(pairs, 1)
+            JudgedResponse(n, task.judge_view("-"), one)
+            for n, (task, one) in enumerate(pairs, 1)
         ]
         write_judgements(Path(f"{judge}.jsonl"), lines)
 
@@ -197,8 +228,14 @@ def test_the_command_counts_llmbars_verdicts_against_the_labels(
 
     pooled, alone = json.loads(Path("out/reliability.json").read_text("utf-8"))["rates"]
     assert (pooled["criterion"], alone["criterion"]) == (None, "first_is_better")
-    published = json.loads((data / "llmbar/published_statistics.json").read_text("utf-8"))
-    correct = alone["met"] * alone["tpr"]["value"] + alone["not_met"] * alone["tnr"]["value"]
-    assert published[f"LLMBar.Natural|{study}"]["correct_False"].startswith(f"{correct:.0f} / 100")
+    published = json.loads(
+        (data / "llmbar/published_statistics.json").read_text("utf-8")
+    )
+    correct = (
+        alone["met"] * alone["tpr"]["value"] + alone["not_met"] * alone["tnr"]["value"]
+    )
+    assert published[f"LLMBar.Natural|{study}"]["correct_False"].startswith(
+        f"{correct:.0f} / 100"
+    )
     tpr, tnr, j = (alone[name]["value"] for name in ("tpr", "tnr", "youden_j"))
     assert j == pytest.approx(tpr + tnr - 1)

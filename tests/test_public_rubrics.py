@@ -33,7 +33,9 @@ SECTION = re.compile(r"^###(.+?):[ \t]*$\n?", re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def data() -> Path:
-    folders = (above / "shared/data/rubrics" for above in Path(__file__).resolve().parents)
+    folders = (
+        above / "shared/data/rubrics" for above in Path(__file__).resolve().parents
+    )
     folder = next((folder for folder in folders if folder.is_dir()), None)
     if folder is None:
         pytest.skip("the public rubrics are not here")
@@ -46,13 +48,17 @@ def test_no_text_of_a_public_rubric_is_lost_without_a_word(
 ) -> None:
     pattern, count = FILES[name]
     questions = tmp_path / "questions.jsonl"
-    questions.write_text(json.dumps({"question": "How well is it written?"}) + "\n", "utf-8")
+    questions.write_text(
+        json.dumps({"question": "How well is it written?"}) + "\n", "utf-8"
+    )
     options = ImportOptions(questions=questions if name in HOLD_NO_QUESTIONS else None)
     files = sorted(data.glob(pattern))
     assert len(files) == count
     for file in files:
         rejected: list[RubricFileError] = []
-        found = list(import_tasks(name, file, options=options, on_reject=rejected.append))
+        found = list(
+            import_tasks(name, file, options=options, on_reject=rejected.append)
+        )
         assert found
         assert rejected == []
         assert _lost(file, found) == []
@@ -126,7 +132,9 @@ def _parts(value: str) -> list[str]:
     return [
         part
         for line in value.splitlines()
-        for part in re.split(r"(?<=[?]) +", re.sub(r"^Score \d:|^\[|\]$", "", line.strip()))
+        for part in re.split(
+            r"(?<=[?]) +", re.sub(r"^Score \d:|^\[|\]$", "", line.strip())
+        )
     ]
 
 

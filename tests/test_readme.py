@@ -31,7 +31,11 @@ from rubric_train_openrlhf.config.train import load_config, parse_config
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(ROOT.glob("docs/**/*.md")),
+]
 PACKAGES = sorted(path.name for path in (ROOT / "packages").iterdir())
 PACKAGE_PAGES = [ROOT / "packages" / package / "README.md" for package in PACKAGES]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -153,7 +157,10 @@ def plugin(tmp_path: Path) -> Path:
     lines = [
         line
         for group, points in project["entry-points"].items()
-        for line in (f"[{group}]", *(f"{name} = {target}" for name, target in points.items()))
+        for line in (
+            f"[{group}]",
+            *(f"{name} = {target}" for name, target in points.items()),
+        )
     ]
     (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
     return tmp_path
@@ -163,11 +170,15 @@ def _score(folder: Path, *, judge: str) -> subprocess.CompletedProcess[str]:
     """Judge one response on the command line with the configuration given."""
     rubric = Rubric(
         criteria=(
-            Criterion(id="words", weight=3, required_elements=("Fourier", "signal", "inverse")),
+            Criterion(
+                id="words", weight=3, required_elements=("Fourier", "signal", "inverse")
+            ),
             Criterion(id="none", weight=1),
         )
     )
-    task = Task(question="What is an FFT?", grounding=Grounding("A passage."), rubric=rubric)
+    task = Task(
+        question="What is an FFT?", grounding=Grounding("A passage."), rubric=rubric
+    )
     write_tasks(folder / "tasks.jsonl", [task])
     row = {"task_id": task.task_id, "response": "The FOURIER transform of a signal."}
     (folder / "responses.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
@@ -195,7 +206,9 @@ def test_a_judge_written_from_the_page_scores_on_the_command_line(plugin: Path) 
     assert row["reward"] == 0.5
 
 
-def test_a_judge_written_from_the_page_refuses_an_option_that_it_lacks(plugin: Path) -> None:
+def test_a_judge_written_from_the_page_refuses_an_option_that_it_lacks(
+    plugin: Path,
+) -> None:
     (configuration,) = _code(ROOT / "docs/judge.md", "yaml")
 
     done = _score(plugin, judge=configuration.replace("case_sensitive", "casing"))
@@ -210,7 +223,11 @@ def test_a_judge_written_from_the_page_refuses_an_option_that_it_lacks(plugin: P
 def test_the_scale_for_tiny_models_is_that_of_the_tiny_preset() -> None:
     section, _ = _code(ROOT / "docs/train.md", "yaml")
     shown = yaml.safe_load(section)
-    needed = {"model": {"type": "path", "path": "m"}, "data": {"train": "t"}, "out": "o"}
+    needed = {
+        "model": {"type": "path", "path": "m"},
+        "data": {"train": "t"},
+        "out": "o",
+    }
 
     config = parse_config(needed | shown)
     preset = load_config(ROOT / "configs/train/tiny.yaml")
@@ -241,7 +258,9 @@ def trl(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return names
 
 
-def _called_as_trl_does(names: dict[str, Any], completions: list[Any]) -> list[float | None]:
+def _called_as_trl_does(
+    names: dict[str, Any], completions: list[Any]
+) -> list[float | None]:
     rows = names["rows"][: len(completions)]
     return asyncio.run(
         names["reward"](
@@ -254,7 +273,9 @@ def _called_as_trl_does(names: dict[str, Any], completions: list[Any]) -> list[f
     )
 
 
-def test_the_reward_for_trl_pays_a_reference_answer_and_no_empty_one(trl: dict[str, Any]) -> None:
+def test_the_reward_for_trl_pays_a_reference_answer_and_no_empty_one(
+    trl: dict[str, Any],
+) -> None:
     first, second, *_ = trl["tasks"].values()
 
     text = _called_as_trl_does(trl, [first.reference_answer, ""])
@@ -272,7 +293,9 @@ def test_the_reward_for_trl_pays_a_reference_answer_and_no_empty_one(trl: dict[s
     assert chat[0] == text[0]
 
 
-def test_the_reward_for_trl_is_none_where_there_is_no_judgement(trl: dict[str, Any]) -> None:
+def test_the_reward_for_trl_is_none_where_there_is_no_judgement(
+    trl: dict[str, Any],
+) -> None:
     trl["pool"] = type(trl["pool"])(_Unreachable())
 
     assert _called_as_trl_does(trl, ["An answer.", "Another."]) == [None, None]
@@ -316,7 +339,9 @@ def test_a_synthesiser_written_from_the_page_makes_tasks(
     model = f"async def complete(prompt):\n    return {draft.model_dump_json()!r}\n"
     (tmp_path / "my_model.py").write_text(model, encoding="utf-8")
     (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "loop.md").write_text(f"# The loop\n\n{answer} {answer}\n", "utf-8")
+    (tmp_path / "notes" / "loop.md").write_text(
+        f"# The loop\n\n{answer} {answer}\n", "utf-8"
+    )
 
     shown = printed(f"{code}\nprint(sum(report.tasks.values()))")
 
@@ -336,13 +361,18 @@ def test_parameters_are_read_from_every_docstring_style_that_the_page_names(
 ) -> None:
     summary = "Smooth a signal by a running mean, so that its slow part is left. " * 4
     docstring = f"{summary}\n\n{STYLES[style]}\n"
-    (tmp_path / f"in_{style}.py").write_text(f"def smooth(signal):\n    {docstring!r}\n", "utf-8")
+    (tmp_path / f"in_{style}.py").write_text(
+        f"def smooth(signal):\n    {docstring!r}\n", "utf-8"
+    )
     monkeypatch.syspath_prepend(tmp_path)
 
     collected = collect([f"python:in_{style}"], tmp_path / "documents")
 
     (document,) = read_collected(collected.out)
-    assert "## Parameters\n\n- `signal` [list]: The samples that are read." in document.text
+    assert (
+        "## Parameters\n\n- `signal` [list]: The samples that are read."
+        in document.text
+    )
 
 
 def test_the_evaluation_of_a_policy_folder_runs(
@@ -362,7 +392,9 @@ def test_the_evaluation_of_a_policy_folder_runs(
     assert errors == ""
     assert "mean=" in printed
     # The tiny policy earns nothing twice; few documents, so a wide interval.
-    assert re.match(r"mean=0\.0 ci_low=-0\.\d+ ci_high=0\.\d+ n=\d", printed.splitlines()[-1])
+    assert re.match(
+        r"mean=0\.0 ci_low=-0\.\d+ ci_high=0\.\d+ n=\d", printed.splitlines()[-1]
+    )
 
 
 # --- every page -----------------------------------------------------------------------------------
@@ -391,10 +423,16 @@ def test_everything_that_a_page_names_is_there(page: Path) -> None:
     recipes = (ROOT / "justfile").read_text("utf-8")
 
     # Pages of reference/ are made with the site, whose strict build looks at the links to them.
-    links = [name for name in LINK.findall(text) if not name.removeprefix("../").startswith(MADE)]
+    links = [
+        name
+        for name in LINK.findall(text)
+        if not name.removeprefix("../").startswith(MADE)
+    ]
     missing = [name for name in links if not (page.parent / name).exists()]
     missing += [name for name in RUN.findall(shell) if not (ROOT / name).exists()]
-    missing += [name for name in LOCAL_PACKAGE.findall(shell) if not (ROOT / name).exists()]
+    missing += [
+        name for name in LOCAL_PACKAGE.findall(shell) if not (ROOT / name).exists()
+    ]
     missing += [
         name
         for name in RECIPE.findall(shell)

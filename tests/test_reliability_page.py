@@ -30,7 +30,9 @@ def test_the_page_can_be_followed(
     monkeypatch.chdir(tmp_path)
     tasks = default_tasks()
     write_tasks("tasks.jsonl", tasks)
-    answers = [(task, text) for task in tasks for text in _answers(task.reference_answer or "")]
+    answers = [
+        (task, text) for task in tasks for text in _answers(task.reference_answer or "")
+    ]
     rows = [{"task_id": task.task_id, "response": text} for task, text in answers]
     Path("answers.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     (judge,) = _blocks(page, "yaml")

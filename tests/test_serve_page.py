@@ -34,7 +34,9 @@ def folder(tmp_path: Path) -> Path:
     task = Task(
         question="Which loss is minimised?",
         grounding=Grounding("The model minimises the cross entropy of the labels."),
-        rubric=Rubric(criteria=(Criterion(id="a", weight=2, required_elements=("entropy",)),)),
+        rubric=Rubric(
+            criteria=(Criterion(id="a", weight=2, required_elements=("entropy",)),)
+        ),
         reference_answer="The model minimises the cross entropy of its labels.",
     )
     write_tasks(tmp_path / "dataset" / "train.jsonl", [task])
@@ -75,7 +77,9 @@ def test_the_client_of_the_page_gets_a_judgement(folder: Path) -> None:
     assert done.stdout.split() == ["scored", "1.0"]
     for name in re.findall(r"`(rubric_judge_\w+)`", TEXT):
         assert name in metrics or name == "rubric_judge_cached_token_share"
-    assert {*re.findall(r"`(?:GET |POST )?(/[\w/]+)`", TEXT)} - {"/openapi.json"} <= set(paths)
+    assert {*re.findall(r"`(?:GET |POST )?(/[\w/]+)`", TEXT)} - {
+        "/openapi.json"
+    } <= set(paths)
 
 
 def test_the_service_of_the_page_asks_for_its_token(folder: Path) -> None:
@@ -86,7 +90,11 @@ def test_the_service_of_the_page_asks_for_its_token(folder: Path) -> None:
 
 def test_the_page_lists_every_refusal_with_its_status() -> None:
     rows = re.findall(r"^\| (\d{3}) \| (.*?) \|", TEXT, re.MULTILINE)
-    listed = {kind: int(status) for status, kinds in rows for kind in re.findall(r"`(\w+)`", kinds)}
+    listed = {
+        kind: int(status)
+        for status, kinds in rows
+        for kind in re.findall(r"`(\w+)`", kinds)
+    }
 
     assert listed == dict(STATUS)
     assert set(listed) == set(get_args(ProblemKind))

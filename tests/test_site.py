@@ -54,7 +54,9 @@ def _pages(navigation: Any) -> Iterator[str]:
 
 
 def test_every_page_stands_once_in_the_navigation(made: dict[str, str]) -> None:
-    written = [path.relative_to(ROOT / "docs").as_posix() for path in ROOT.glob("docs/**/*.md")]
+    written = [
+        path.relative_to(ROOT / "docs").as_posix() for path in ROOT.glob("docs/**/*.md")
+    ]
 
     assert sorted(_pages(_settings()["nav"])) == sorted([*written, *made])
 
@@ -67,7 +69,9 @@ def test_nothing_of_the_site_is_asked_of_a_third_party() -> None:
     assert "://" not in str([settings["extra"], settings["extra_css"], settings["nav"]])
 
 
-@pytest.mark.parametrize("name", ["rubric-synth", "rubric-judge", "rubric-train", "rubric-eval"])
+@pytest.mark.parametrize(
+    "name", ["rubric-synth", "rubric-judge", "rubric-train", "rubric-eval"]
+)
 def test_every_command_is_there_with_its_options(
     name: str, made: dict[str, str], tools: dict[str, ModuleType]
 ) -> None:
@@ -77,24 +81,39 @@ def test_every_command_is_there_with_its_options(
 
     assert re.findall(rf"^## {name} ([\w-]+)$", page, re.MULTILINE) == commands
     if name == "rubric-judge":
-        assert re.search(r"^\* `--epsilon FLOAT`: .*\n.*default: 0\.05", page, re.MULTILINE)
-        assert "\n$ rubric-judge lint dataset/train.jsonl --json findings.json\n" in page
+        assert re.search(
+            r"^\* `--epsilon FLOAT`: .*\n.*default: 0\.05", page, re.MULTILINE
+        )
+        assert (
+            "\n$ rubric-judge lint dataset/train.jsonl --json findings.json\n" in page
+        )
 
 
 @pytest.mark.parametrize("name", ["judge", "synth", "train"])
 def test_every_key_has_a_default_and_a_reason(name: str, made: dict[str, str]) -> None:
     page = made[f"reference/configuration/{name}.md"]
-    rows = [re.split(r"(?<!\\)\|", line) for line in page.splitlines() if line.startswith("| `")]
+    rows = [
+        re.split(r"(?<!\\)\|", line)
+        for line in page.splitlines()
+        if line.startswith("| `")
+    ]
 
     assert len(rows) > 30
     assert [row for row in rows if not all(cell.strip() for cell in row[1:-1])] == []
 
 
 def test_a_key_is_shown_with_its_bounds_and_its_unit(made: dict[str, str]) -> None:
-    judge, train = (made[f"reference/configuration/{name}.md"] for name in ("judge", "train"))
+    judge, train = (
+        made[f"reference/configuration/{name}.md"] for name in ("judge", "train")
+    )
 
-    assert "| `regex_timeout_s` | `0.25` | number, > 0, ≤ 60; seconds | Processor time" in judge
-    assert "| `group_size` | `32` | integer, ≥ 1, ≤ 65536 | Responses per prompt" in train
+    assert (
+        "| `regex_timeout_s` | `0.25` | number, > 0, ≤ 60; seconds | Processor time"
+        in judge
+    )
+    assert (
+        "| `group_size` | `32` | integer, ≥ 1, ≤ 65536 | Responses per prompt" in train
+    )
     assert "## `objective.importance:` with `type: tis`" in train
     assert "Prompts per step (P; the paper's B)." in train
 
@@ -102,8 +121,13 @@ def test_a_key_is_shown_with_its_bounds_and_its_unit(made: dict[str, str]) -> No
 def test_an_error_is_found_with_its_remedy(made: dict[str, str]) -> None:
     page = made["reference/errors.md"]
 
-    assert "| `no_text_layer` | run text recognition (OCR) over the scanned PDF files |" in page
-    assert "| criterion ids must be unique, … occurs more than once | rename one |" in page
+    assert (
+        "| `no_text_layer` | run text recognition (OCR) over the scanned PDF files |"
+        in page
+    )
+    assert (
+        "| criterion ids must be unique, … occurs more than once | rename one |" in page
+    )
     assert page.count("\n| ") > 300
 
 
@@ -133,7 +157,9 @@ def test_a_message_is_read_off_where_it_is_said(row: str, made: dict[str, str]) 
 )
 def test_every_message_is_found_by_its_words(table: str, made: dict[str, str]) -> None:
     page = set(re.findall(r"\w+", made["reference/errors.md"]))
-    lines = [set(re.findall(r"\w+", one)) for one in made["reference/errors.md"].splitlines()]
+    lines = [
+        set(re.findall(r"\w+", one)) for one in made["reference/errors.md"].splitlines()
+    ]
     content = tomllib.loads((ROOT / "packages" / table).read_text("utf-8"))
     content = {"": content.get("needs", content), **content.get("not_for_settings", {})}
     texts = [*content.pop("").values(), *content.values()]
@@ -157,13 +183,17 @@ def test_a_picture_is_taken_of_a_page(tmp_path: Path) -> None:
     task = Task(
         question="What does an FFT compute?",
         grounding=Grounding("The FFT computes the discrete Fourier transform."),
-        rubric=Rubric(criteria=[Criterion(id="what", weight=2.0, description="It says what.")]),
+        rubric=Rubric(
+            criteria=[Criterion(id="what", weight=2.0, description="It says what.")]
+        ),
         reference_answer="It computes the discrete Fourier transform.",
     )
     (tmp_path / "tasks").mkdir()
     write_tasks(tmp_path / "tasks/test.jsonl", [task])
 
-    done = _tool("pictures.py", tmp_path, "--only", "label", "--out", tmp_path / "pictures")
+    done = _tool(
+        "pictures.py", tmp_path, "--only", "label", "--out", tmp_path / "pictures"
+    )
 
     assert done.returncode == 0, done.stderr
     png = (tmp_path / "pictures/label.png").read_bytes()
@@ -191,8 +221,12 @@ def test_each_fault_of_a_page_is_found(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     # On a busy machine the first paint is late.
-    lines = [line for line in done.stdout.splitlines() if "first paint after" not in line]
-    assert {line for line in lines if line.startswith("well.html")} <= {"well.html: well"}
+    lines = [
+        line for line in done.stdout.splitlines() if "first paint after" not in line
+    ]
+    assert {line for line in lines if line.startswith("well.html")} <= {
+        "well.html: well"
+    }
     for fault in (
         "console: said",
         "request to elsewhere: http://127.0.0.1:9/",
@@ -211,8 +245,16 @@ def test_the_calculator_reads_what_plan_prints(tools: dict[str, ModuleType]) -> 
     written = (ROOT / "docs/how_to/estimate_the_cost.md").read_text("utf-8")
     (form,) = re.findall(r"<form.*</form>", written, re.DOTALL)
     call = "from rubric_train_openrlhf.cli import main; main()"
-    plan = [sys.executable, "-c", call, "plan", "configs/train/paper_llama31_8b_8gpu.yaml"]
-    printed = subprocess.run(plan, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    plan = [
+        sys.executable,
+        "-c",
+        call,
+        "plan",
+        "configs/train/paper_llama31_8b_8gpu.yaml",
+    ]
+    printed = subprocess.run(
+        plan, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     with tools["shown_pages"].browser() as chromium:
         page = chromium.new_page()
         page.set_content(f"<!doctype html>{form}")

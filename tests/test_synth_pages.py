@@ -36,15 +36,21 @@ def _fields(*models: type[BaseModel]) -> set[str]:
     return {name for model in models for name in model.model_fields}
 
 
-def test_the_dry_run_of_the_page_makes_tasks(root: Path, printed: Callable[[str], str]) -> None:
+def test_the_dry_run_of_the_page_makes_tasks(
+    root: Path, printed: Callable[[str], str]
+) -> None:
     (code,) = _blocks(_page(root, "llm.md"), "python")
 
     shown = printed(f"{code}\nprint(sum(report.tasks.values()))")
 
-    assert int(shown.splitlines()[-1]) > 5  # of 60 pages of scipy, of which most have little prose
+    assert (
+        int(shown.splitlines()[-1]) > 5
+    )  # of 60 pages of scipy, of which most have little prose
 
 
-def test_the_page_of_contexts_shows_the_prompt(root: Path, printed: Callable[[str], str]) -> None:
+def test_the_page_of_contexts_shows_the_prompt(
+    root: Path, printed: Callable[[str], str]
+) -> None:
     (code,) = _blocks(_page(root, "context.md"), "python")
 
     assert printed(code).splitlines()[2:] == [
@@ -64,12 +70,18 @@ def test_the_configurations_of_a_page_are_ones(root: Path, name: str) -> None:
         SynthConfig.model_validate(yaml.safe_load(block))
 
 
-def test_the_page_of_checks_has_every_reason_of_quality_and_no_other(root: Path) -> None:
+def test_the_page_of_checks_has_every_reason_of_quality_and_no_other(
+    root: Path,
+) -> None:
     text = _page(root, "quality.md")
-    source = Path(sys.modules[RejectionReason.__module__].__file__ or "").read_text("utf-8")
+    source = Path(sys.modules[RejectionReason.__module__].__file__ or "").read_text(
+        "utf-8"
+    )
     listed = source.partition("    # quality\n")[2].partition("@property")[0]
     reasons = set(re.findall(r'= "([a-z_]+)"', listed))
-    known = {str(reason) for reason in RejectionReason} | _fields(SynthConfig, QualityConfig)
+    known = {str(reason) for reason in RejectionReason} | _fields(
+        SynthConfig, QualityConfig
+    )
 
     named = set(REASON.findall(text))
 
@@ -86,20 +98,26 @@ def test_the_page_of_checks_has_every_reason_of_quality_and_no_other(root: Path)
 
 
 @pytest.mark.parametrize("name", ["llm.md", "sources.md", "scale.md"])
-def test_every_setting_and_reason_that_a_page_names_is_there(root: Path, name: str) -> None:
+def test_every_setting_and_reason_that_a_page_names_is_there(
+    root: Path, name: str
+) -> None:
     known = {str(reason) for reason in RejectionReason}
     known |= _fields(SynthConfig, QualityConfig, CollectConfig, LLMConfig, RecordFields)
     known |= _fields(ModelConfig, SynthReport, Manifest)
 
     named = {word for word in REASON.findall(_page(root, name)) if "_" in word}
 
-    known |= set(RecordFields().model_dump()["id"] + RecordFields().model_dump()["text"])
+    known |= set(
+        RecordFields().model_dump()["id"] + RecordFields().model_dump()["text"]
+    )
     assert named - known - {"python_tests"} == set()
 
 
 def test_every_setting_and_reason_of_collecting_is_on_its_page(root: Path) -> None:
     text = _page(root, "sources.md")
-    source = Path(sys.modules[RejectionReason.__module__].__file__ or "").read_text("utf-8")
+    source = Path(sys.modules[RejectionReason.__module__].__file__ or "").read_text(
+        "utf-8"
+    )
     listed = source.partition("    # collect\n")[2].partition("    # analyse")[0]
     reasons = set(re.findall(r'= "([a-z_]+)"', listed))
     rows = dict(re.findall(r"^\| `([a-z_]+)` \| (.*?) \|", text, re.MULTILINE))
@@ -107,7 +125,9 @@ def test_every_setting_and_reason_of_collecting_is_on_its_page(root: Path) -> No
     assert (reasons | _fields(CollectConfig, RecordFields)) - set(rows) == set()
     for name, names in RecordFields().model_dump().items():
         assert rows[name] == ", ".join(f"`{known}`" for known in names)
-    for name, value in CollectConfig().model_dump(exclude={"fields", "languages"}).items():
+    for name, value in (
+        CollectConfig().model_dump(exclude={"fields", "languages"}).items()
+    ):
         assert rows[name] == f"{value:,}"
 
 

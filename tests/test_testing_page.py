@@ -14,7 +14,9 @@ TEXT = PAGE.read_text("utf-8")
 CODE = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
-def test_the_page_runs_and_joins_every_call_with_its_result(printed: Callable[[str], str]) -> None:
+def test_the_page_runs_and_joins_every_call_with_its_result(
+    printed: Callable[[str], str],
+) -> None:
     code, _ = CODE
 
     rows = [line for line in printed(code).splitlines() if re.match(r"\d ", line)]
@@ -25,12 +27,16 @@ def test_the_page_runs_and_joins_every_call_with_its_result(printed: Callable[[s
     assert sum(row.endswith("scored None") for row in rows) == 6
 
 
-def test_the_script_with_a_process_of_its_own_prints_what_the_page_says(tmp_path: Path) -> None:
+def test_the_script_with_a_process_of_its_own_prints_what_the_page_says(
+    tmp_path: Path,
+) -> None:
     _, code = CODE
     script = tmp_path / "script.py"
     script.write_text(code)
 
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False
+    )
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split() == re.findall(r"# prints: (.+)$", code, re.MULTILINE)
@@ -39,4 +45,7 @@ def test_the_script_with_a_process_of_its_own_prints_what_the_page_says(tmp_path
 def test_the_page_names_what_there_is() -> None:
     named = set(re.findall(r"`(?:Fault\.)?(\w+)[`(]", TEXT))
 
-    assert {name for name in named if name[0].isupper()} <= {*testing.__all__, *Fault.__members__}
+    assert {name for name in named if name[0].isupper()} <= {
+        *testing.__all__,
+        *Fault.__members__,
+    }

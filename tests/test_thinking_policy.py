@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from rubric_core import Ask, Decoding, Finish, Reply, Task, Thought, answer_of, normalized_reward
+from rubric_core import (
+    Ask,
+    Decoding,
+    Finish,
+    Reply,
+    Task,
+    Thought,
+    answer_of,
+    normalized_reward,
+)
 from rubric_judge import LexicalJudge
 from rubric_train_openrlhf import run_grpo
 from rubric_train_openrlhf.cluster.launching.launch import launch
@@ -78,7 +87,10 @@ def check_run(made: Any, out: Path, *, opened: bool) -> None:
     for row in rows:
         # Special tokens in a completion that has a thought are shown, and no part of the answer.
         found = answer_of(_SPECIAL.sub("", row.response), opened=opened)
-        assert (row.judged, row.thought or Thought.NONE) == (found.text.strip(), found.thought)
+        assert (row.judged, row.thought or Thought.NONE) == (
+            found.text.strip(),
+            found.thought,
+        )
         assert row.reward == pytest.approx(rewarded(tasks[row.task_id], found.text))
     closed = [row for row in rows if row.thought is Thought.CLOSED]
     assert len(closed) > len(rows) / 2
@@ -88,7 +100,9 @@ def check_run(made: Any, out: Path, *, opened: bool) -> None:
     for step in steps:
         of_step = [row for row in rows if row.step == step.step]
         unclosed = [row for row in of_step if row.thought is Thought.UNCLOSED]
-        empty = [row for row in of_step if row not in unclosed and not row.judged.strip()]
+        empty = [
+            row for row in of_step if row not in unclosed and not row.judged.strip()
+        ]
         assert step.unclosed_thought_frac == pytest.approx(len(unclosed) / len(of_step))
         assert step.empty_answer_frac == pytest.approx(len(empty) / len(of_step))
         assert step.thought_frac == pytest.approx(
@@ -100,7 +114,11 @@ def check_run(made: Any, out: Path, *, opened: bool) -> None:
             step.unclosed_thought_frac
         )
     first, *_ = RunFolder(out).read_heldout()
-    assert (first.reward_mean, first.thought_frac, first.unclosed_thought_frac) == (OF_ANSWER, 1, 0)
+    assert (first.reward_mean, first.thought_frac, first.unclosed_thought_frac) == (
+        OF_ANSWER,
+        1,
+        0,
+    )
 
 
 def answered(folder: Path, tasks: list[Task], **options: Any) -> list[Reply]:
@@ -145,7 +163,9 @@ def test_a_policy_that_thinks_is_trained_by_its_answers_on_a_cluster(
     check_run(made, tmp_path / "run", opened=opened)
 
 
-@pytest.mark.parametrize("special", [False, True], ids=["tags are shown", "tags vanish"])
+@pytest.mark.parametrize(
+    "special", [False, True], ids=["tags are shown", "tags vanish"]
+)
 @pytest.mark.parametrize("opened", [False, True], ids=["thinks", "is made to think"])
 def test_a_policy_that_thinks_is_evaluated_by_its_answers(
     thinking_policy: Callable[..., Any], *, opened: bool, special: bool
@@ -154,7 +174,9 @@ def test_a_policy_that_thinks_is_evaluated_by_its_answers(
 
     replies = answered(made.model, made.tasks)
 
-    assert [reply.text for reply in replies] == [task.reference_answer for task in made.tasks]
+    assert [reply.text for reply in replies] == [
+        task.reference_answer for task in made.tasks
+    ]
     assert {(reply.thought, reply.finish) for reply in replies} == {
         (Thought.CLOSED, Finish.COMPLETE)
     }
@@ -170,17 +192,28 @@ def test_a_run_of_thoughts_without_an_end_says_so(
     ended = run_grpo(config_of(made, tmp_path / "run", steps=1))
 
     assert ended.unclosed_thought_frac is not None
-    assert ended.unclosed_thought_frac > 0.5  # random weights end a thought now and then
+    assert (
+        ended.unclosed_thought_frac > 0.5
+    )  # random weights end a thought now and then
     assert ended.warning is not None
-    assert "raise rollout.max_new_tokens, or set model.chat_template_kwargs" in ended.warning
+    assert (
+        "raise rollout.max_new_tokens, or set model.chat_template_kwargs"
+        in ended.warning
+    )
     (step,) = RunFolder(tmp_path / "run").read_metrics()
     assert step.zero_reward_by_reason["unclosed_thought"] == step.unclosed_thought_frac
     assert step.truncated_frac > 0.5
     (reply, *_) = answered(made.model, made.tasks)
-    assert (reply.text, reply.thought, reply.finish) == ("", Thought.UNCLOSED, Finish.TRUNCATED)
+    assert (reply.text, reply.thought, reply.finish) == (
+        "",
+        Thought.UNCLOSED,
+        Finish.TRUNCATED,
+    )
 
 
-def test_a_policy_is_told_not_to_think(thinking_policy: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_policy_is_told_not_to_think(
+    thinking_policy: Callable[..., Any], tmp_path: Path
+) -> None:
     made, silent = thinking_policy(opened=True, steps=0), {"enable_thinking": False}
     model = {"type": "path", "path": made.model, "chat_template_kwargs": silent}
 

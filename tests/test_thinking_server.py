@@ -29,13 +29,18 @@ OPTIONS = ("--dtype", "float32", "--enforce-eager")
 PARSING = ("--reasoning-parser", "deepseek_r1")
 
 
-def _replies(kind: str, tasks: tuple[Task, ...], decoding: Decoding, **options: Any) -> list[Reply]:
+def _replies(
+    kind: str, tasks: tuple[Task, ...], decoding: Decoding, **options: Any
+) -> list[Reply]:
     spec = ModelSpec(name="m", kind=kind, options=options, spec=f"m={kind}")
     asks = [Ask(view=task.policy_view(), seed=0) for task in tasks]
 
     async def ask() -> list[Reply]:
         async with await open_model(spec) as model:
-            found = {index: one async for index, one in model.responder.respond(asks, decoding)}
+            found = {
+                index: one
+                async for index, one in model.responder.respond(asks, decoding)
+            }
         return [found[index] for index in range(len(asks))]
 
     return anyio.run(ask)
@@ -43,10 +48,14 @@ def _replies(kind: str, tasks: tuple[Task, ...], decoding: Decoding, **options: 
 
 def _rewards(tasks: tuple[Task, ...], replies: list[Reply]) -> list[float | None]:
     async def judge() -> list[float | None]:
-        views = [task.judge_view(one.text or "") for task, one in zip(tasks, replies, strict=True)]
+        views = [
+            task.judge_view(one.text or "")
+            for task, one in zip(tasks, replies, strict=True)
+        ]
         results = [await LexicalJudge().judge(view) for view in views]
         return [
-            normalized_reward(one, task.rubric) for one, task in zip(results, tasks, strict=True)
+            normalized_reward(one, task.rubric)
+            for one, task in zip(results, tasks, strict=True)
         ]
 
     return anyio.run(judge)
@@ -67,7 +76,9 @@ def test_one_answer_and_one_reward_with_and_without_a_parser(
     assert _replies("hf", tasks, GREEDY, path=path) == whole
     for options in ((), PARSING):
         with ExitStack() as stack:
-            server = VLLMServer(made.model, options=(*OPTIONS, *options), start_within_s=900)
+            server = VLLMServer(
+                made.model, options=(*OPTIONS, *options), start_within_s=900
+            )
             url = stack.enter_context(server).url
             assert _replies("server", tasks, GREEDY, api_base=url) == whole
             assert _replies("server", tasks, SHORT, api_base=url) == cut

@@ -73,13 +73,19 @@ def test_the_page_trains_with_trl(dataset: Path) -> None:
     (_, *training, watched, books, _) = BLOCK.findall(PAGE.read_text("utf-8"))
     watched = watched.replace("tasks=tasks", 'tasks=tasks, ledger="run.ledger"')
     keep = "import json\nstep = trainer.state.log_history[-2]"
-    shown = "trainer.evaluate()\nprint(json.dumps([step, trainer.state.log_history[-1]]))"
+    shown = (
+        "trainer.evaluate()\nprint(json.dumps([step, trainer.state.log_history[-1]]))"
+    )
     page = [*training, keep, watched, shown, books]
     (folder / "page.py").write_text("\n".join(page), encoding="utf-8")
 
     subprocess.run([sys.executable, *map(str, made)], cwd=folder, check=True)
     done = subprocess.run(
-        [sys.executable, "page.py"], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "page.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert done.returncode == 0, done.stderr

@@ -12,11 +12,19 @@ import pytest
 import yaml
 
 from rubric_core.plugins.variants import Variant, find_variant
-from rubric_core.reward.estimators import AdvantageEstimator, JudgedGroups, estimated_advantages
+from rubric_core.reward.estimators import (
+    AdvantageEstimator,
+    JudgedGroups,
+    estimated_advantages,
+)
 from rubric_train_openrlhf.cluster.command.refusals import check_expressible
 from rubric_train_openrlhf.config.train import parse_config
 from rubric_train_openrlhf.errors import TrainConfigError
-from rubric_train_openrlhf.objective import Divergence, ImportanceCorrection, SurrogateLoss
+from rubric_train_openrlhf.objective import (
+    Divergence,
+    ImportanceCorrection,
+    SurrogateLoss,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "train" / "variants.md"
@@ -37,7 +45,9 @@ def block(language: str) -> str:
 def registered(group: str) -> Iterator[str]:
     """Names that our own packages declare: others may be installed beside them."""
     for path in sorted(ROOT.glob("packages/*/pyproject.toml")):
-        points = tomllib.loads(path.read_text("utf-8"))["project"].get("entry-points", {})
+        points = tomllib.loads(path.read_text("utf-8"))["project"].get(
+            "entry-points", {}
+        )
         yield from points.get(group, {})
 
 
@@ -90,7 +100,9 @@ def test_the_table_is_what_is_registered() -> None:
 def test_the_groups_are_named_here_and_in_the_architecture() -> None:
     for page in (PAGE, ROOT / "docs" / "architecture.md"):
         text = page.read_text("utf-8")
-        missing = [kind.group for kind in KINDS.values() if f"`{kind.group}`" not in text]
+        missing = [
+            kind.group for kind in KINDS.values() if f"`{kind.group}`" not in text
+        ]
         assert missing == []
 
 
@@ -109,7 +121,9 @@ def test_the_example_is_found_and_computes_what_it_says(
         }
     )
     rewards_PG = np.array([[0.0, 0.25, 1.0], [0.5, np.nan, 1.0]])
-    groups = JudgedGroups(rewards_PG, ~np.isnan(rewards_PG), np.zeros((2, 3, 1)), np.ones((2, 1)))
+    groups = JudgedGroups(
+        rewards_PG, ~np.isnan(rewards_PG), np.zeros((2, 3, 1)), np.ones((2, 1))
+    )
 
     advantages_PG = estimated_advantages(config.advantage, groups)
 

@@ -25,15 +25,28 @@ def _views(count: int, *, weight: float) -> list[JudgeView]:
         "question": "Which loss is minimised?",
         "passage": "The model minimises the cross entropy of the labels. " * 20,
         "criteria": [
-            {"id": "names the loss", "weight": weight, "description": "Says which loss."},
-            {"id": "why", "weight": weight / 2, "description": "Says why it is minimised."},
+            {
+                "id": "names the loss",
+                "weight": weight,
+                "description": "Says which loss.",
+            },
+            {
+                "id": "why",
+                "weight": weight / 2,
+                "description": "Says why it is minimised.",
+            },
         ],
     }
     task = Task.from_json(row)
-    return [task.judge_view(f"Answer {number}: the cross entropy.") for number in range(count)]
+    return [
+        task.judge_view(f"Answer {number}: the cross entropy.")
+        for number in range(count)
+    ]
 
 
-def _judged(server: VLLMServer, views: list[JudgeView], **changes: object) -> list[JudgeResult]:
+def _judged(
+    server: VLLMServer, views: list[JudgeView], **changes: object
+) -> list[JudgeResult]:
     config = JudgeConfig.model_validate(
         {
             "model": TRANSPORTS["direct"],
@@ -113,7 +126,9 @@ def test_a_reply_that_is_cut_off_is_truncated(vllm: VLLMServer, transport: str) 
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_tokens_and_the_shared_prefix_are_reported(vllm: VLLMServer, transport: str) -> None:
+def test_tokens_and_the_shared_prefix_are_reported(
+    vllm: VLLMServer, transport: str
+) -> None:
     changes = {"model": TRANSPORTS[transport], "transport": transport}
     vllm.forget_prefixes()
 

@@ -40,7 +40,9 @@ def built(tools: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def metadata_of(wheel: Path) -> email.message.Message:
     with zipfile.ZipFile(wheel) as archive:
-        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        (name,) = (
+            name for name in archive.namelist() if name.endswith(".dist-info/METADATA")
+        )
         return email.parser.Parser().parsestr(archive.read(name).decode())
 
 
@@ -64,11 +66,15 @@ def test_all_versions_are_in_step(tools: Any) -> None:
 
 def test_each_version_out_of_step_is_named(tools: Any, checkout: Path) -> None:
     judge = checkout / "packages/rubric-judge/pyproject.toml"
-    judge.write_text(judge.read_text("utf-8").replace('version = "0.1.0"', 'version = "0.2.0"'))
+    judge.write_text(
+        judge.read_text("utf-8").replace('version = "0.1.0"', 'version = "0.2.0"')
+    )
     module = checkout / "packages/rubric-core/src/rubric_core/__init__.py"
     module.write_text(module.read_text("utf-8").replace('"0.1.0"', '"0.1.1"'))
     synth = checkout / "packages/rubric-synth/pyproject.toml"
-    synth.write_text(synth.read_text("utf-8").replace("rubric-core>=0.1,<0.2", "rubric-core>=0.2"))
+    synth.write_text(
+        synth.read_text("utf-8").replace("rubric-core>=0.1,<0.2", "rubric-core>=0.2")
+    )
 
     assert tools.version_faults(checkout) == [
         "rubric-core: version 0.1.0, and __version__ is 0.1.1",
@@ -83,7 +89,9 @@ def test_a_tag_is_that_of_the_version_and_of_a_section_of_the_changelog(
 ) -> None:
     assert len(tools.version_faults(checkout, "v0.2.0")) == 2
     changelog = checkout / "CHANGELOG.md"
-    changelog.write_text(changelog.read_text("utf-8").replace("[Unreleased]", "[0.1.0]", 1))
+    changelog.write_text(
+        changelog.read_text("utf-8").replace("[Unreleased]", "[0.1.0]", 1)
+    )
 
     assert tools.version_faults(checkout, "v0.1.0") == []
 
@@ -133,7 +141,10 @@ def test_what_a_wheel_lacks_or_holds_too_much_is_named(
 ) -> None:
     wheel = tools.wheel_of("rubric-core", built)
     shutil.copytree(built, tmp_path, dirs_exist_ok=True)
-    with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(tmp_path / wheel.name, "w") as other:
+    with (
+        zipfile.ZipFile(wheel) as whole,
+        zipfile.ZipFile(tmp_path / wheel.name, "w") as other,
+    ):
         for name in whole.namelist():
             if name != "rubric_core/py.typed":
                 other.writestr(name, whole.read(name))
@@ -182,7 +193,12 @@ def distribution(folder: Path, name: str, *facts: str) -> Distribution:
         (["License: MIT License"], True),
         (["License: All rights reserved"], False),
         (["License: Proprietary, limited use"], False),
-        (["Classifier: License :: OSI Approved :: GNU Affero General Public License v3"], False),
+        (
+            [
+                "Classifier: License :: OSI Approved :: GNU Affero General Public License v3"
+            ],
+            False,
+        ),
         ([], False),
     ],
 )
@@ -234,10 +250,14 @@ def test_the_tests_of_a_package_are_collected_where_it_is_installed_alone(
     refused = tuple(f"from {packages[name].source.name}" for name in sorted(absent))
     tests = sorted((packages[package].folder / "tests").rglob("*.py"))
 
-    unguarded = [(path, path.read_text("utf-8").partition("importorskip(")[0]) for path in tests]
+    unguarded = [
+        (path, path.read_text("utf-8").partition("importorskip(")[0]) for path in tests
+    ]
     lines = [(path, line) for path, text in unguarded for line in text.splitlines()]
     assert [(path, line) for path, line in lines if line.startswith(refused)] == []
-    assert any(line.startswith(f"from {packages[package].source.name}") for _, line in lines)
+    assert any(
+        line.startswith(f"from {packages[package].source.name}") for _, line in lines
+    )
 
 
 def test_only_the_job_that_publishes_has_an_identity_and_none_has_a_secret() -> None:
@@ -259,7 +279,11 @@ def test_workflows_call_the_release_tool_with_options_that_it_has(
         for *_, step in steps()
         if step.get("run", "").startswith("uv run tools/release.py")
     ]
-    filled = {'"$PACKAGE"': "rubric-core", '"$PYTHON"': "3.12", '"$GITHUB_REF_NAME"': "v9"}
+    filled = {
+        '"$PACKAGE"': "rubric-core",
+        '"$PYTHON"': "3.12",
+        '"$GITHUB_REF_NAME"': "v9",
+    }
     monkeypatch.setattr(tools, "version_faults", lambda *_: ["stop here"])
     for call in calls:
         words = [filled.get(word, word) for word in call.split()]
@@ -268,12 +292,17 @@ def test_workflows_call_the_release_tool_with_options_that_it_has(
     assert len(calls) == 4
 
 
-def test_the_newest_releases_are_tried_every_week_on_the_next_python_too(tools: Any) -> None:
+def test_the_newest_releases_are_tried_every_week_on_the_next_python_too(
+    tools: Any,
+) -> None:
     workflow = yaml.safe_load((WORKFLOWS / "newest.yml").read_text("utf-8"))
     matrix = workflow["jobs"]["wheels"]["strategy"]["matrix"]
 
     assert matrix["package"] == PACKAGES
-    assert all(one.pythons[-1] < matrix["python"][-1] for one in tools.read_packages(ROOT).values())
+    assert all(
+        one.pythons[-1] < matrix["python"][-1]
+        for one in tools.read_packages(ROOT).values()
+    )
     assert workflow[True]["schedule"]  # YAML 1.1 reads `on` so
 
 
@@ -324,9 +353,17 @@ def test_the_core_is_installed_alone_from_its_wheel_with_all_its_types(
     assert trial.size_mb() < 150
     # pyright reads the packages of the first Python on the path.
     monkeypatch.setenv("PATH", str(trial.environment / "bin"), prepend=os.pathsep)
-    command = [str(Path(sys.executable).with_name("pyright")), "--verifytypes", "rubric_core"]
+    command = [
+        str(Path(sys.executable).with_name("pyright")),
+        "--verifytypes",
+        "rubric_core",
+    ]
     done = subprocess.run(
-        [*command, "--ignoreexternal"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [*command, "--ignoreexternal"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "Type completeness score: 100%" in done.stdout
     assert str(trial.environment) in done.stdout

@@ -37,7 +37,9 @@ _BEFORE: Final = (
 )
 TEMPLATE: Final = _BEFORE + "{%- endif -%}{%- endif -%}"
 """The policy opens its thought itself, as Qwen 3 does."""
-OPENING_TEMPLATE: Final = _BEFORE + "{%- else -%}{{ '<think>\n' }}{%- endif -%}{%- endif -%}"
+OPENING_TEMPLATE: Final = (
+    _BEFORE + "{%- else -%}{{ '<think>\n' }}{%- endif -%}{%- endif -%}"
+)
 """The prompt ends with the opening of the thought, as those of DeepSeek R1 and Qwen 3 Thinking."""
 _TRAINED: Final = 6
 _RATE: Final = 5e-3
@@ -106,7 +108,9 @@ def write_thinking_policy(
     tokenizer = _tokenizer(special=special)
     tokenizer.chat_template = OPENING_TEMPLATE if opened else TEMPLATE
     model = _model(tokenizer)
-    examples = [_example(tokenizer, task, n, opened=opened) for n, task in enumerate(tasks)]
+    examples = [
+        _example(tokenizer, task, n, opened=opened) for n, task in enumerate(tasks)
+    ]
     _teach(model, examples, steps=steps)
     model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
@@ -128,7 +132,9 @@ def _tokenizer(*, special: bool) -> Any:
     ]
     pad, begin, end = _CONTROL
     more = TAGS if special else ()
-    tokenizer: Any = build_tokenizer(texts, 340, control=(pad, begin, end), special=more)
+    tokenizer: Any = build_tokenizer(
+        texts, 340, control=(pad, begin, end), special=more
+    )
     if not special:  # as those of Qwen 3: one token each, and shown
         tokenizer.add_tokens(list(TAGS))
     return tokenizer
@@ -152,11 +158,15 @@ def _model(tokenizer: Any) -> Any:
     return with_random_weights(Qwen3ForCausalLM, config, seed=0)
 
 
-def _example(tokenizer: Any, task: Task, number: int, *, opened: bool) -> tuple[list[int], int]:
+def _example(
+    tokenizer: Any, task: Task, number: int, *, opened: bool
+) -> tuple[list[int], int]:
     """Tokens of a whole exchange, and how many of them are the prompt."""
     view: PolicyView = task.policy_view()
     prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": view.question}], add_generation_prompt=True, tokenize=False
+        [{"role": "user", "content": view.question}],
+        add_generation_prompt=True,
+        tokenize=False,
     )
     asked: list[int] = tokenizer.encode(prompt, add_special_tokens=False)
     written: list[int] = tokenizer.encode(

@@ -56,7 +56,10 @@ def faults(chromium: Browser, address: str, **window: Any) -> list[str]:
 
 def _elsewhere(url: str, address: str) -> Iterator[str]:
     asked, own = urlsplit(url), urlsplit(address)
-    if (asked.scheme, asked.netloc) != (own.scheme, own.netloc) and asked.scheme not in {
+    if (asked.scheme, asked.netloc) != (
+        own.scheme,
+        own.netloc,
+    ) and asked.scheme not in {
         "data",
         "blob",
         "about",
@@ -89,7 +92,9 @@ def main() -> None:
     """Check the pages, and end with 1 where something is wrong."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("paths", type=Path, nargs="*", help="pages, or folders of them")
-    asked.add_argument("--run", type=Path, help="folder that examples/quickstart.py wrote")
+    asked.add_argument(
+        "--run", type=Path, help="folder that examples/quickstart.py wrote"
+    )
     given = asked.parse_args()
     pages = [page for path in given.paths for page in _pages(path)]
     wrong = 0

@@ -21,7 +21,10 @@ from pathlib import Path
 
 from rubric_judge.lexical.words import stem
 
-CLAIMS = Path(__file__).resolve().parents[1] / "packages/rubric-judge/src/rubric_judge/claims"
+CLAIMS = (
+    Path(__file__).resolve().parents[1]
+    / "packages/rubric-judge/src/rubric_judge/claims"
+)
 Test = Callable[[str], bool]
 PARTS = {"n": "noun", "v": "verb", "a": "adj", "s": "adj", "r": "adv"}
 COMMON_SENSES = 3
@@ -91,7 +94,11 @@ def _place(hexadecimal: str) -> int:
 
 
 def _rows(path: Path) -> Iterator[str]:
-    return (row for row in path.read_text(encoding="ascii").splitlines() if not row.startswith(" "))
+    return (
+        row
+        for row in path.read_text(encoding="ascii").splitlines()
+        if not row.startswith(" ")
+    )
 
 
 def related(net: WordNet, known: set[str]) -> tuple[set[tuple[str, ...]], ...]:
@@ -99,7 +106,9 @@ def related(net: WordNet, known: set[str]) -> tuple[set[tuple[str, ...]], ...]:
 
     def is_plain(word: str) -> bool:
         return (
-            word.isalpha() and len(word) >= SHORTEST and (net.is_met(word) or stem(word) in known)
+            word.isalpha()
+            and len(word) >= SHORTEST
+            and (net.is_met(word) or stem(word) in known)
         )
 
     synonyms, opposites, derived = (
@@ -111,7 +120,8 @@ def related(net: WordNet, known: set[str]) -> tuple[set[tuple[str, ...]], ...]:
         group = {
             word
             for word in synset.words
-            if is_plain(word) and net.rank.get((part, offset, word), COMMON_SENSES) < COMMON_SENSES
+            if is_plain(word)
+            and net.rank.get((part, offset, word), COMMON_SENSES) < COMMON_SENSES
         }
         if len(group) > 1:
             synonyms.add(tuple(sorted(group)))
@@ -125,10 +135,16 @@ def related(net: WordNet, known: set[str]) -> tuple[set[tuple[str, ...]], ...]:
             pair = synset.words[_place(places[:2])], other.words[_place(places[2:])]
             if all(map(is_plain, pair)) and len(set(map(stem, pair))) > 1:
                 pairs.add(tuple(sorted(pair)))
-    return synonyms, opposites | _of_satellites(net, is_plain) | _by_prefix(net, is_plain), derived
+    return (
+        synonyms,
+        opposites | _of_satellites(net, is_plain) | _by_prefix(net, is_plain),
+        derived,
+    )
 
 
-def _near(net: WordNet, one: Synset, other: Synset, is_plain: Test) -> set[tuple[str, ...]]:
+def _near(
+    net: WordNet, one: Synset, other: Synset, is_plain: Test
+) -> set[tuple[str, ...]]:
     """Return pairs of adjectives of similar meaning, one of each synset."""
     return {
         tuple(sorted((word, like)))
@@ -145,8 +161,14 @@ def _of_satellites(net: WordNet, is_plain: Test) -> set[tuple[str, ...]]:
     for (part, offset), synset in net.synsets.items():
         if part != "adj":
             continue
-        firsts = [word for word in synset.words if net.rank.get((part, offset, word)) == 0]
-        heads = [net.synsets["adj", to] for symbol, to, _, _ in synset.pointers if symbol == "&"]
+        firsts = [
+            word for word in synset.words if net.rank.get((part, offset, word)) == 0
+        ]
+        heads = [
+            net.synsets["adj", to]
+            for symbol, to, _, _ in synset.pointers
+            if symbol == "&"
+        ]
         if any(symbol == "!" for symbol, *_ in synset.pointers):
             continue
         for head in heads:
@@ -164,7 +186,10 @@ def _of_satellites(net: WordNet, is_plain: Test) -> set[tuple[str, ...]]:
 
 def _by_prefix(net: WordNet, is_plain: Test) -> set[tuple[str, ...]]:
     """Return adjectives and adverbs that deny another by their first letters."""
-    kinds = {part: {word for kind, _, word in net.rank if kind == part} for part in ("adj", "adv")}
+    kinds = {
+        part: {word for kind, _, word in net.rank if kind == part}
+        for part in ("adj", "adv")
+    }
     return {
         tuple(sorted((word, base)))
         for words in kinds.values()
@@ -183,7 +208,10 @@ def docstrings() -> Iterator[str]:
         package = importlib.import_module(library)
         names += [
             library,
-            *(f"{library}.{module.name}" for module in pkgutil.iter_modules(package.__path__)),
+            *(
+                f"{library}.{module.name}"
+                for module in pkgutil.iter_modules(package.__path__)
+            ),
         ]
     for name in sorted(names):
         if name in {"antigravity", "this", "idlelib", "turtledemo"} or name.split(".")[
@@ -215,9 +243,16 @@ def main(folder: Path) -> None:
         counts.update({stem(word) for word in re.findall(r"[A-Za-z]{2,}", text)})
         documents += 1
     kept = {word: n for word, n in counts.items() if n >= FEWEST_DOCSTRINGS}
-    write("frequency.txt", [str(documents), *(f"{word} {n}" for word, n in sorted(kept.items()))])
+    write(
+        "frequency.txt",
+        [str(documents), *(f"{word} {n}" for word, n in sorted(kept.items()))],
+    )
     synonyms, opposites, derived = related(read(folder), set(kept))
-    for name, groups in (("synonyms", synonyms), ("opposites", opposites), ("derived", derived)):
+    for name, groups in (
+        ("synonyms", synonyms),
+        ("opposites", opposites),
+        ("derived", derived),
+    ):
         write(f"wordnet/{name}.txt", [" ".join(group) for group in sorted(groups)])
 
 

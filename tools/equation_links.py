@@ -21,7 +21,9 @@ def source_line(dotted: str) -> tuple[str, int]:
     parts = dotted.split(".")
     for end in range(len(parts) - 1, 0, -1):
         for path in ROOT.glob(f"packages/*/src/{'/'.join(parts[:end])}.py"):
-            if (line := _line(ast.parse(path.read_text("utf-8")), parts[end:])) is not None:
+            if (
+                line := _line(ast.parse(path.read_text("utf-8")), parts[end:])
+            ) is not None:
                 return path.relative_to(ROOT).as_posix(), line
     message = f"{dotted}: no such function; correct its row in {PAGE.relative_to(ROOT)}"
     raise LookupError(message)

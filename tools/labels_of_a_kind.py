@@ -45,7 +45,9 @@ def needed(agreement: float, met: float) -> str:
 
 def rows() -> Iterator[str]:
     """Return the lines of the table."""
-    yield "| judge agrees in | J | " + " | ".join(f"{met:.0%} met" for met in MET) + " |"
+    yield (
+        "| judge agrees in | J | " + " | ".join(f"{met:.0%} met" for met in MET) + " |"
+    )
     yield "|---|" + "---:|" * (len(MET) + 1)
     for agreement in AGREEMENTS:
         cells = " | ".join(needed(agreement, met) for met in MET)

@@ -42,15 +42,23 @@ def write_bill(environment: Path, path: Path) -> None:
 
 def installed(environment: Path) -> list[Distribution]:
     """Return what an environment holds."""
-    return list(distributions(path=[str(path) for path in environment.glob("lib/*/site-packages")]))
+    return list(
+        distributions(
+            path=[str(path) for path in environment.glob("lib/*/site-packages")]
+        )
+    )
 
 
 def licence_of(distribution: Distribution) -> str:
     """Return its expression, else what its classifiers say, else the first words of its text."""
     facts = distribution.metadata
-    classifiers = [one for one in facts.get_all("Classifier", []) if one.startswith("License ::")]
+    classifiers = [
+        one for one in facts.get_all("Classifier", []) if one.startswith("License ::")
+    ]
     terms = [one.rpartition(":: ")[2] for one in classifiers]
-    named = " AND ".join(term for term in terms if term != "DFSG approved")  # names no licence
+    named = " AND ".join(
+        term for term in terms if term != "DFSG approved"
+    )  # names no licence
     text = (facts.get("License") or "").strip()
     return facts.get("License-Expression") or named or text.partition("\n")[0]
 
@@ -58,12 +66,17 @@ def licence_of(distribution: Distribution) -> str:
 def permissive(licence: str) -> bool:
     """Whether one of its alternatives asks nothing of those who import what it covers."""
     return any(
-        all(PERMISSIVE.search(part) and "GPL" not in part for part in re.split(" AND | WITH ", one))
+        all(
+            PERMISSIVE.search(part) and "GPL" not in part
+            for part in re.split(" AND | WITH ", one)
+        )
         for one in re.sub("[()]", "", licence).split(" OR ")
     )
 
 
-def licence_faults(found: Iterable[Distribution], known: Mapping[str, str] = KNOWN) -> list[str]:
+def licence_faults(
+    found: Iterable[Distribution], known: Mapping[str, str] = KNOWN
+) -> list[str]:
     """Say which distributions have a licence that nobody expects, or name none."""
     return [
         f"{one.name} {one.version}: licence {licence_of(one) or 'not named'!r}; read it, and do"
@@ -77,13 +90,25 @@ def licence_faults(found: Iterable[Distribution], known: Mapping[str, str] = KNO
 def audit(environment: Path, ours: Iterable[str]) -> list[str]:
     """Say which installed versions have known vulnerabilities, or could not be looked up."""
     (packages,) = environment.glob("lib/*/site-packages")
-    command = ["uvx", "--quiet", AUDIT_TOOL, "--path", str(packages), "--format", "json"]
+    command = [
+        "uvx",
+        "--quiet",
+        AUDIT_TOOL,
+        "--path",
+        str(packages),
+        "--format",
+        "json",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not done.stdout.startswith("{"):
         return [f"pip-audit ended with {done.returncode}: {done.stderr.strip()[-500:]}"]
     found = json.loads(done.stdout)["dependencies"]
-    unseen = [one["name"] for one in found if "skip_reason" in one and one["name"] not in ours]
-    faults = [f"not found in the index's list, so not audited: {', '.join(unseen)}"] * bool(unseen)
+    unseen = [
+        one["name"] for one in found if "skip_reason" in one and one["name"] not in ours
+    ]
+    faults = [
+        f"not found in the index's list, so not audited: {', '.join(unseen)}"
+    ] * bool(unseen)
     return faults + [
         f"{one['name']} {one['version']}: {hole['id']}, mended in"
         f" {', '.join(hole['fix_versions']) or 'no version'}"

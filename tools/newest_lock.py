@@ -21,7 +21,9 @@ HOLDING_BACK = ("openrlhf", "openrlhf-cpu")
 def without_extras(text: str) -> str:
     """Return a `pyproject.toml` without those extras and without their conflicts."""
     for name in HOLDING_BACK:
-        text = re.sub(rf"^{name} = \[.*?^\]\n", "", text, flags=re.MULTILINE | re.DOTALL)
+        text = re.sub(
+            rf"^{name} = \[.*?^\]\n", "", text, flags=re.MULTILINE | re.DOTALL
+        )
     return re.sub(r"^conflicts = \[.*?^\]\n", "", text, flags=re.MULTILINE | re.DOTALL)
 
 

@@ -52,7 +52,9 @@ def take(picture: Picture, page: Page, address: str) -> bytes:
     page.goto(address, wait_until="networkidle")
     box = page.locator(picture.part).first.bounding_box()
     if box is None:
-        raise LookupError(f"{picture.kind}: nothing to see at {picture.part!r}; name another part")
+        raise LookupError(
+            f"{picture.kind}: nothing to see at {picture.part!r}; name another part"
+        )
     height = min(picture.height, box["height"])
     clip = {"x": 0, "y": box["y"], "width": picture.width, "height": height}
     return smaller(page.screenshot(clip=clip, full_page=True))
@@ -61,14 +63,18 @@ def take(picture: Picture, page: Page, address: str) -> bytes:
 def smaller(png: bytes) -> bytes:
     """Return the picture with 64 colours, which pages of text and flat colours do not miss."""
     packed = io.BytesIO()
-    Image.open(io.BytesIO(png)).convert("RGB").quantize(64).save(packed, "PNG", optimize=True)
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(64).save(
+        packed, "PNG", optimize=True
+    )
     return packed.getvalue()
 
 
 def main() -> None:
     """Take all pictures, or one."""
     asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("run", type=Path, help="folder that examples/quickstart.py wrote")
+    asked.add_argument(
+        "run", type=Path, help="folder that examples/quickstart.py wrote"
+    )
     asked.add_argument("--only", choices=PICTURES, help="this picture alone")
     asked.add_argument("--out", type=Path, default=ROOT / "docs" / "pictures")
     given = asked.parse_args()
@@ -77,12 +83,16 @@ def main() -> None:
         for name, picture in PICTURES.items():
             if given.only in {None, name}:
                 size = {"width": picture.width, "height": picture.height}
-                page = chromium.new_page(viewport=size, color_scheme="light", device_scale_factor=2)
+                page = chromium.new_page(
+                    viewport=size, color_scheme="light", device_scale_factor=2
+                )
                 with shown(picture.kind, given.run) as address:
                     png = take(picture, page, address)
                 page.close()
                 if len(png) > LARGEST_KB * 1000:
-                    raise SystemExit(f"{name}: {len(png)} bytes, over {LARGEST_KB} KB; crop it")
+                    raise SystemExit(
+                        f"{name}: {len(png)} bytes, over {LARGEST_KB} KB; crop it"
+                    )
                 (given.out / f"{name}.png").write_bytes(png)
                 print(f"{name}.png: {len(png) // 1000} KB")
 

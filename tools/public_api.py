@@ -46,7 +46,9 @@ def public_names() -> list[str]:
     names: list[str] = []
     for source in sorted(ROOT.glob("packages/*/src")):
         for path in source.rglob("*.py"):
-            module = path.relative_to(source).with_suffix("").as_posix().replace("/", ".")
+            module = (
+                path.relative_to(source).with_suffix("").as_posix().replace("/", ".")
+            )
             module = module.removesuffix(".__init__")
             if any(fnmatch(module, pattern) for pattern in PUBLIC):
                 names.extend(f"{module}.{name}" for name in exported(path))

@@ -83,37 +83,57 @@ def required_of_house(name: str, packages: dict[str, Package]) -> list[str]:
 def version_faults(root: Path, tag: str | None = None) -> list[str]:
     """Say where versions are out of step, with one another or with a tag `v1.2.3`."""
     packages = read_packages(root)
-    workspace = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    workspace = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"][
+        "version"
+    ]
     faults: list[str] = []
     for name, package in packages.items():
         version = package.project["version"]
         if version != workspace:
-            faults.append(f"{name}: version {version}, and the workspace has {workspace}")
+            faults.append(
+                f"{name}: version {version}, and the workspace has {workspace}"
+            )
         if (imported := _version_of(package.source / "__init__.py")) != version:
             faults.append(f"{name}: version {version}, and __version__ is {imported}")
         faults += [
             f"{name}: requires {requirement}, which {workspace} is not in"
             for requirement in map(Requirement, package.project["dependencies"])
-            if requirement.name in packages and not requirement.specifier.contains(workspace)
+            if requirement.name in packages
+            and not requirement.specifier.contains(workspace)
         ]
     if tag is not None:
         if tag != f"v{workspace}":
-            faults.append(f"tag {tag}, and the packages have version {workspace}: tag v{workspace}")
+            faults.append(
+                f"tag {tag}, and the packages have version {workspace}: tag v{workspace}"
+            )
         if f"## [{workspace}]" not in (root / "CHANGELOG.md").read_text("utf-8"):
-            faults.append(f"CHANGELOG.md has no section [{workspace}]: give [Unreleased] its name")
+            faults.append(
+                f"CHANGELOG.md has no section [{workspace}]: give [Unreleased] its name"
+            )
     return faults
 
 
 def _version_of(module: Path) -> str | None:
     for node in ast.parse(module.read_text("utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__version__":
+        if (
+            isinstance(node, ast.Assign)
+            and ast.unparse(node.targets[0]) == "__version__"
+        ):
             return ast.literal_eval(node.value)
     return None
 
 
 def build(out: Path, root: Path = ROOT) -> None:
     """Build every source archive, and every wheel from its source archive."""
-    command = ["uv", "build", "--quiet", "--no-sources", "--all-packages", "--out-dir", str(out)]
+    command = [
+        "uv",
+        "build",
+        "--quiet",
+        "--no-sources",
+        "--all-packages",
+        "--out-dir",
+        str(out),
+    ]
     subprocess.run(command, cwd=root, check=True)
 
 
@@ -125,7 +145,9 @@ def wheel_of(name: str, out: Path) -> Path:
     """
     found = sorted(out.glob(f"{name.replace('-', '_')}-*.whl"))
     if len(found) != 1:
-        raise FileNotFoundError(f"{out}: {len(found)} wheels of {name}, not 1; empty the folder")
+        raise FileNotFoundError(
+            f"{out}: {len(found)} wheels of {name}, not 1; empty the folder"
+        )
     return found[0]
 
 
@@ -133,7 +155,11 @@ def content_faults(package: Package, out: Path) -> list[str]:
     """Say which files a wheel and its source archive hold too many or lack."""
     wheel = wheel_of(package.name, out)
     archive = out / f"{wheel.name.split('-py3')[0]}.tar.gz"
-    there = {path for path in package.source.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    there = {
+        path
+        for path in package.source.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
     module = {path.relative_to(package.source.parent).as_posix() for path in there}
     with zipfile.ZipFile(wheel) as opened:
         files = {name for name in opened.namelist() if not name.endswith("/")}
@@ -143,12 +169,16 @@ def content_faults(package: Package, out: Path) -> list[str]:
     if "scripts" in package.project or "entry-points" in package.project:
         facts.add("entry_points.txt")
     with tarfile.open(archive) as opened:
-        sources = {member.name.partition("/")[2] for member in opened if member.isfile()}
+        sources = {
+            member.name.partition("/")[2] for member in opened if member.isfile()
+        }
         sources.discard("pyproject.toml.orig")  # newer releases of uv_build keep it
     beside = {"LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
     return [
         *_differences(wheel.name, files, module | {f"{info}/{name}" for name in facts}),
-        *_differences(archive.name, sources, beside | {f"src/{name}" for name in module}),
+        *_differences(
+            archive.name, sources, beside | {f"src/{name}" for name in module}
+        ),
     ]
 
 
@@ -159,7 +189,9 @@ def _differences(where: str, found: set[str], expected: set[str]) -> Iterator[st
 
 def tried_extras(root: Path) -> dict[str, str]:
     """Return the extras that the tests of each package need, `ray,serve`: those of group `dev`."""
-    groups = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
+    groups = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))[
+        "dependency-groups"
+    ]
     found = map(Requirement, groups["dev"])
     return {one.name: ",".join(sorted(one.extras - UNTRIED)) for one in found}
 
@@ -170,7 +202,9 @@ def try_all(options: argparse.Namespace, packages: dict[str, Package]) -> list[s
     faults: list[str] = []
     for name in options.package or packages:
         wheels = [
-            wheel_trial.Wheel(one, packages[one].folder, wheel_of(one, options.out), extras[one])
+            wheel_trial.Wheel(
+                one, packages[one].folder, wheel_of(one, options.out), extras[one]
+            )
             for one in required_of_house(name, packages)
         ]
         for python in options.python or packages[name].pythons:
@@ -181,24 +215,33 @@ def try_all(options: argparse.Namespace, packages: dict[str, Package]) -> list[s
     return faults
 
 
-def try_one(trial: wheel_trial.Trial, options: argparse.Namespace, ours: set[str]) -> list[str]:
+def try_one(
+    trial: wheel_trial.Trial, options: argparse.Namespace, ours: set[str]
+) -> list[str]:
     """Install, look at what came with it, test; print what was seen, and return what is wrong."""
     start, name = time.monotonic(), trial.wheels[-1].name
     print(f"{name}, Python {trial.python}, {trial.resolution}: ", end="", flush=True)
     try:
         trial.install()
         brought = materials.installed(trial.environment)
-        print(f"{len(brought)} packages, {trial.size_mb():.0f} MB", end="; ", flush=True)
+        print(
+            f"{len(brought)} packages, {trial.size_mb():.0f} MB", end="; ", flush=True
+        )
         faults = materials.licence_faults(brought)
         if trial.resolution == "highest":
-            materials.write_bill(trial.environment, options.out / "bills" / f"{name}.cdx.json")
+            materials.write_bill(
+                trial.environment, options.out / "bills" / f"{name}.cdx.json"
+            )
             faults += materials.audit(trial.environment, ours) if options.audit else []
         if not options.no_tests:
             print(trial.test(options.pytest), end="; ", flush=True)
             faults += materials.licence_faults(materials.installed(trial.environment))
     except wheel_trial.FailedError as failure:
         faults = [str(failure)]
-    print(f"{'FAILED' if faults else 'good'}, {time.monotonic() - start:.0f} s", flush=True)
+    print(
+        f"{'FAILED' if faults else 'good'}, {time.monotonic() - start:.0f} s",
+        flush=True,
+    )
     for fault in faults:
         print(f"  {fault}", file=sys.stderr, flush=True)
     return faults
@@ -217,24 +260,44 @@ def is_written(place: Path) -> bool:
 def main(arguments: list[str] | None = None) -> int:
     """Check, build and try; say each fault, and return 1 where there is one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder of the wheels")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "dist", help="folder of the wheels"
+    )
     parser.add_argument("--tag", help="`v1.2.3`, as it is about to be published")
     parser.add_argument("--build-only", action="store_true", help="try nothing")
     parser.add_argument("--package", nargs="+", choices=sorted(read_packages(ROOT)))
-    parser.add_argument("--python", nargs="+", help="versions, or paths; all that are supported")
-    parser.add_argument("--resolution", nargs="+", choices=RESOLUTIONS, default=RESOLUTIONS[:2])
-    parser.add_argument("--no-tests", action="store_true", help="install, import and start only")
-    parser.add_argument("--audit", action="store_true", help="look for known vulnerabilities")
-    parser.add_argument("--pytest", nargs="*", default=[], help="more arguments of pytest")
+    parser.add_argument(
+        "--python", nargs="+", help="versions, or paths; all that are supported"
+    )
+    parser.add_argument(
+        "--resolution", nargs="+", choices=RESOLUTIONS, default=RESOLUTIONS[:2]
+    )
+    parser.add_argument(
+        "--no-tests", action="store_true", help="install, import and start only"
+    )
+    parser.add_argument(
+        "--audit", action="store_true", help="look for known vulnerabilities"
+    )
+    parser.add_argument(
+        "--pytest", nargs="*", default=[], help="more arguments of pytest"
+    )
     options = parser.parse_args(arguments)
     packages = read_packages(ROOT)
     faults = version_faults(ROOT, options.tag)
     if not faults:
-        if strange := next((one for one in entries(options.out) if not is_written(one)), None):
-            parser.error(f"--out {options.out} holds {strange.name}: name an empty folder")
+        if strange := next(
+            (one for one in entries(options.out) if not is_written(one)), None
+        ):
+            parser.error(
+                f"--out {options.out} holds {strange.name}: name an empty folder"
+            )
         shutil.rmtree(options.out, ignore_errors=True)
         build(options.out)
-        faults = [fault for one in packages.values() for fault in content_faults(one, options.out)]
+        faults = [
+            fault
+            for one in packages.values()
+            for fault in content_faults(one, options.out)
+        ]
     for fault in faults:
         print(fault, file=sys.stderr)
     if not faults and not options.build_only:

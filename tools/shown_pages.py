@@ -36,7 +36,9 @@ def browser() -> Generator[Browser]:
     """Start Debian's Chromium; a container's root has no sandbox to start one in."""
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+        found = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=arguments
+        )
         yield found
         found.close()
 
@@ -61,7 +63,9 @@ def shown(kind: str, run: Path) -> Generator[str]:
 def _training(run: Path, folder: Path) -> Path:
     copy = shutil.copytree(run, folder / "quickstart", symlinks=True)
     settings = copy / "config.resolved.yaml"  # no path of the machine is on a picture
-    settings.write_text(settings.read_text("utf-8").replace(f"{run.parent}/", "runs/"), "utf-8")
+    settings.write_text(
+        settings.read_text("utf-8").replace(f"{run.parent}/", "runs/"), "utf-8"
+    )
     _command("rubric-train", "report", copy)
     return copy / "report.html"
 
@@ -73,10 +77,30 @@ def _statistics(run: Path, folder: Path) -> Path:
 
 
 def _evaluation(run: Path, folder: Path) -> Path:
-    models = [f"{name}=policy:{run / at}" for name, at in STAGES.items() if (run / at).exists()]
-    asked = ["--tasks", run / "tasks/test.jsonl", "--limit", f"{QUESTIONS}", "--max-tokens", "96"]
+    models = [
+        f"{name}=policy:{run / at}"
+        for name, at in STAGES.items()
+        if (run / at).exists()
+    ]
+    asked = [
+        "--tasks",
+        run / "tasks/test.jsonl",
+        "--limit",
+        f"{QUESTIONS}",
+        "--max-tokens",
+        "96",
+    ]
     out = folder / "evaluation"
-    _command("rubric-eval", "heldout", *models, *asked, "--judge", _judge(folder), "--out", out)
+    _command(
+        "rubric-eval",
+        "heldout",
+        *models,
+        *asked,
+        "--judge",
+        _judge(folder),
+        "--out",
+        out,
+    )
     _command("rubric-eval", "report", out)
     return out / "report.html"
 
@@ -84,7 +108,15 @@ def _evaluation(run: Path, folder: Path) -> Path:
 def _reliability(run: Path, folder: Path) -> Path:
     answered = _answered(run, folder)
     out = folder / "reliability"
-    _command("rubric-judge", "reliability", *answered, "--judge", _judge(folder), "--out", out)
+    _command(
+        "rubric-judge",
+        "reliability",
+        *answered,
+        "--judge",
+        _judge(folder),
+        "--out",
+        out,
+    )
     return _page_in(out)
 
 
@@ -120,7 +152,9 @@ def _answered(run: Path, folder: Path) -> tuple[Path, Path]:
     """Some test tasks, and their reference answers as responses."""
     tasks = [*islice(read_tasks(run / "tasks/test.jsonl"), RESPONSES)]
     write_tasks(folder / "tasks.jsonl", tasks)
-    rows = [{"task_id": task.task_id, "response": task.reference_answer} for task in tasks]
+    rows = [
+        {"task_id": task.task_id, "response": task.reference_answer} for task in tasks
+    ]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / "answers.jsonl").write_text(lines, encoding="utf-8")
     return folder / "tasks.jsonl", folder / "answers.jsonl"

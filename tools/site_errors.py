@@ -53,7 +53,10 @@ TABLES: Final = {
         "rubric-synth/src/rubric_synth/tables/remedies.toml",
         ("remedy",),
     ),
-    "No dataset where one should be": ("rubric-synth/src/rubric_synth/tables/no_dataset.toml", ()),
+    "No dataset where one should be": (
+        "rubric-synth/src/rubric_synth/tables/no_dataset.toml",
+        (),
+    ),
     "A run that ended, with a warning": (
         "rubric-train-openrlhf/src/rubric_train_openrlhf/run/warnings.toml",
         (),
@@ -66,7 +69,10 @@ TABLES: Final = {
         "rubric-train-openrlhf/src/rubric_train_openrlhf/cluster/rehearse/findings.toml",
         (),
     ),
-    "What lint finds in a task": ("rubric-judge/src/rubric_judge/lint/findings.toml", ()),
+    "What lint finds in a task": (
+        "rubric-judge/src/rubric_judge/lint/findings.toml",
+        (),
+    ),
 }
 """Headings, with the file of the texts, and its tables of texts by their keys; of a Python file,
 the names of texts, and of dicts, functions and classes that hold them."""
@@ -82,17 +88,28 @@ def errors_page() -> str:
         if path.endswith(".py"):
             lines += [f"| {key} | {text} |" for key, text in _in_python(path, tables)]
         else:
-            lines += [f"| `{key}` | {_cell(text)} |" for key, text in _texts(path, tables)]
+            lines += [
+                f"| `{key}` | {_cell(text)} |" for key, text in _texts(path, tables)
+            ]
         lines.append("")
     lines += ["## Every message", ""]
     for kind, found in sorted(_messages().items()):
         lines += [f"### {kind}", "", "| message | what to do |", "|---|---|"]
-        lines += [f"| {_cell(said)} | {_cell(remedy)} |" for said, remedy in sorted(found)]
+        lines += [
+            f"| {_cell(said)} | {_cell(remedy)} |" for said, remedy in sorted(found)
+        ]
         lines.append("")
     shown = "\n".join(lines)
-    lines += ["### Parts of messages, and what others are made of", "", "| message |", "|---|"]
+    lines += [
+        "### Parts of messages, and what others are made of",
+        "",
+        "| message |",
+        "|---|",
+    ]
     rows = {part: " | ".join(map(_cell, _split(part))) for part in sorted(_parts())}
-    lines += [f"| {_cell(part)} |" for part, row in rows.items() if f"| {row} |" not in shown]
+    lines += [
+        f"| {_cell(part)} |" for part, row in rows.items() if f"| {row} |" not in shown
+    ]
     return "\n".join([*lines, ""])
 
 
@@ -101,7 +118,9 @@ def _texts(path: str, tables: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for part in [content[table] if table else content for table in tables or ("",)]:
         for key, value in part.items():
             said = {"says": value} if isinstance(value, str) else value
-            texts = [said[name] for name in ("says", "detail", "remedy") if name in said]
+            texts = [
+                said[name] for name in ("says", "detail", "remedy") if name in said
+            ]
             if texts:
                 yield key, re.sub(r"\{[^{}]*\}", "…", "; ".join(texts))
 
@@ -112,16 +131,16 @@ def _in_python(path: str, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for name in names:
         for node in ast.walk(tree):
             match node:
-                case ast.AnnAssign(target=ast.Name(id=target), value=ast.Dict() as held) if (
-                    target == name
-                ):
+                case ast.AnnAssign(
+                    target=ast.Name(id=target), value=ast.Dict() as held
+                ) if target == name:
                     for key, text in zip(held.keys, held.values, strict=True):
                         shown = _shown(text)
                         if key is not None and shown:
                             yield f"`{_key(key)}`", _cell(shown)
-                case ast.AnnAssign(target=ast.Name(id=target), value=ast.Constant() as text) if (
-                    target == name
-                ):
+                case ast.AnnAssign(
+                    target=ast.Name(id=target), value=ast.Constant() as text
+                ) if target == name:
                     said, remedy = _split(_shown(text))
                     yield _cell(said), _cell(remedy)
                 case ast.FunctionDef() | ast.ClassDef() if node.name == name:
@@ -149,7 +168,11 @@ def _messages() -> dict[str, set[tuple[str, str]]]:
         for node in ast.walk(tree):
             match node:
                 case ast.Call(func=raised, args=[first, *_], lineno=line):
-                    before = (text for at, name, text in named if at < line and _is(first, name))
+                    before = (
+                        text
+                        for at, name, text in named
+                        if at < line and _is(first, name)
+                    )
                     first = max(before, key=lambda text: text.lineno, default=first)
                     kind = ast.unparse(raised).rpartition(".")[2]
                 case _:
@@ -188,7 +211,9 @@ def _parts() -> set[str]:
                 texts = list(_texts_in(node))
                 if isinstance(node, ast.Raise) or _is_said(node):
                     parts.update(texts)
-                elif isinstance(node, ast.Assign | ast.AugAssign | ast.Return | ast.Yield):
+                elif isinstance(
+                    node, ast.Assign | ast.AugAssign | ast.Return | ast.Yield
+                ):
                     parts |= {text for text in texts if re.search(r"[;:] ", text)}
     return {text for text in parts if len(text.split()) >= _FEWEST_WORDS}
 
@@ -222,7 +247,9 @@ def _shown(message: ast.expr) -> str:
         return message.value if isinstance(message.value, str) else ""
     if not isinstance(message, ast.JoinedStr):
         return ""
-    parts = [one.value if isinstance(one, ast.Constant) else "…" for one in message.values]
+    parts = [
+        one.value if isinstance(one, ast.Constant) else "…" for one in message.values
+    ]
     return "".join(map(str, parts))
 
 

@@ -71,7 +71,9 @@ _BOUNDS: Final = {
 def pages() -> dict[str, str]:
     """Return the Markdown of every page that is made, by its path in the site."""
     made = {f"reference/commands/{name}.md": command_page(name) for name in COMMANDS}
-    made |= {f"reference/configuration/{name}.md": keys_page(name) for name in CONFIGURATIONS}
+    made |= {
+        f"reference/configuration/{name}.md": keys_page(name) for name in CONFIGURATIONS
+    }
     made |= {f"reference/api/{name}.md": page for name, page in api_pages()}
     return made | {"reference/errors.md": errors_page()}
 
@@ -87,10 +89,16 @@ def on_files(files: Files, *, config: MkDocsConfig) -> None:
 
 def command_page(name: str) -> str:
     """Return every command of a program with its arguments, options and defaults."""
-    text: str = import_module(COMMANDS[name]).app.generate_docs(output_format="markdown")
+    text: str = import_module(COMMANDS[name]).app.generate_docs(
+        output_format="markdown"
+    )
     _, heading, rest = text.partition(f"# {name}\n")
-    body = re.sub(r"## Table of Contents\n.*?(?=\*\*Commands)", "", rest, flags=re.DOTALL)
-    examples = re.sub(r"^Example: (.+)$", r"```console\n$ \1\n```", body, flags=re.MULTILINE)
+    body = re.sub(
+        r"## Table of Contents\n.*?(?=\*\*Commands)", "", rest, flags=re.DOTALL
+    )
+    examples = re.sub(
+        r"^Example: (.+)$", r"```console\n$ \1\n```", body, flags=re.MULTILINE
+    )
     return f"{heading}{examples}"
 
 
@@ -101,18 +109,27 @@ def keys_page(name: str) -> str:
     """Return every key of a configuration: default, values with their unit, and the reason."""
     title, used, roots = CONFIGURATIONS[name]
     lines = [f"# Every key of the configuration of {title}", ""]
-    lines += [f"For {used}. A key that is not here is refused, with the nearest right one.", ""]
+    lines += [
+        f"For {used}. A key that is not here is refused, with the nearest right one.",
+        "",
+    ]
     # Kinds of judges have sections in common.
-    for at, model in dict.fromkeys(section for root in roots for section in _sections(root)):
+    for at, model in dict.fromkeys(
+        section for root in roots for section in _sections(root)
+    ):
         lines += [f"## {_heading(at, model)}", "", inspect.getdoc(model) or "", ""]
-        fields = [one for one in model.model_fields.items() if one[0] != _kind_key(model)]
+        fields = [
+            one for one in model.model_fields.items() if one[0] != _kind_key(model)
+        ]
         if fields:
             lines += ["| key | default | value | what it does |", "|---|---|---|---|"]
             lines += [*(_row(model, *field) for field in fields), ""]
     return "\n".join(lines)
 
 
-def _sections(model: type[BaseModel], at: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
+def _sections(
+    model: type[BaseModel], at: str = ""
+) -> Iterator[tuple[str, type[BaseModel]]]:
     """A model and those inside it, each with the dotted key where it stands."""
     yield at, model
     for key, field in model.model_fields.items():
@@ -125,7 +142,9 @@ def _sections(model: type[BaseModel], at: str = "") -> Iterator[tuple[str, type[
 def _models(annotation: object) -> Iterator[type[BaseModel]]:
     """The models that a key may hold, installed kinds of a variant among them."""
     if isinstance(annotation, type) and issubclass(annotation, Variant):
-        yield from (find_variant(annotation, name) for name in plugin_names(annotation.group))
+        yield from (
+            find_variant(annotation, name) for name in plugin_names(annotation.group)
+        )
     elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     else:
@@ -141,12 +160,19 @@ def _heading(at: str, model: type[BaseModel]) -> str:
     key = _kind_key(model)
     field = model.model_fields.get(key)
     kind = f"`{key}: {field.default}`" if field is not None else ""
-    return " with ".join(filter(None, (f"`{at}:`" if at else "", kind))) or "The top level"
+    return (
+        " with ".join(filter(None, (f"`{at}:`" if at else "", kind))) or "The top level"
+    )
 
 
 def _row(model: type[BaseModel], key: str, field: FieldInfo) -> str:
     meaning = field.description or _attribute_docstrings(model)[key]
-    cells = (f"`{key}`", _default(field), _values(model, key), " ".join(meaning.split()))
+    cells = (
+        f"`{key}`",
+        _default(field),
+        _values(model, key),
+        " ".join(meaning.split()),
+    )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
@@ -161,13 +187,19 @@ def _default(field: FieldInfo) -> str:
         return f"`{kind}`" if kind else "as below"
     if isinstance(value, tuple | list):
         return f"`[{', '.join(map(str, value))}]`"
-    return f"`{YAML_WORDS.get(value, value)}`" if isinstance(value, bool | None) else f"`{value}`"
+    return (
+        f"`{YAML_WORDS.get(value, value)}`"
+        if isinstance(value, bool | None)
+        else f"`{value}`"
+    )
 
 
 def _values(model: type[BaseModel], key: str) -> str:
     """The kind of value with its bounds and unit, out of the JSON schema."""
     schema = _schema(model)[key]
-    found = " or ".join(dict.fromkeys(_kind(one) for one in schema.get("anyOf", [schema])))
+    found = " or ".join(
+        dict.fromkeys(_kind(one) for one in schema.get("anyOf", [schema]))
+    )
     ends = [end for end in UNITS if key.endswith(end)]
     return f"{found}; {UNITS[max(ends, key=len)]}" if ends else found
 
@@ -178,12 +210,21 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    if choices := schema.get("enum") or ([schema["const"]] if "const" in schema else None):
+    if choices := schema.get("enum") or (
+        [schema["const"]] if "const" in schema else None
+    ):
         return ", ".join(f"`{choice}`" for choice in choices)
     if "$ref" in schema or "oneOf" in schema:
         return "a section"
-    bounds = [f"{sign} {schema[name]:g}" for name, sign in _BOUNDS.items() if name in schema]
-    kind = {"array": "list", "object": "mapping", "string": "text", "boolean": "`true`, `false`"}
+    bounds = [
+        f"{sign} {schema[name]:g}" for name, sign in _BOUNDS.items() if name in schema
+    ]
+    kind = {
+        "array": "list",
+        "object": "mapping",
+        "string": "text",
+        "boolean": "`true`, `false`",
+    }
     of = str(schema.get("type", "a section"))
     return ", ".join([kind.get(of, "`null`" if of == "null" else of), *bounds])
 

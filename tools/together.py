@@ -18,7 +18,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "install.md"
 OVERRIDES = ROOT / "packages" / "rubric-train-openrlhf" / "overrides.txt"
 ALWAYS = ("rubric-core", "rubric-judge[litellm]")
-_ROW = re.compile(r"^\| (?P<added>`[^|]*) \| (?P<taken>[^|]*) \| [^|]* \|$", re.MULTILINE)
+_ROW = re.compile(
+    r"^\| (?P<added>`[^|]*) \| (?P<taken>[^|]*) \| [^|]* \|$", re.MULTILINE
+)
 
 
 class Row(NamedTuple):
@@ -48,8 +50,21 @@ def resolves(row: Row) -> bool:
     wanted = [_in_the_clone(name) for name in named]
     wanted += [f"{name}=={version}" for name, version in row.taken.items()]
     with tempfile.TemporaryDirectory() as folder:
-        command = ["uv", "pip", "compile", "--quiet", "--no-config", "--no-sources", "-"]
-        command += ["--python-version", "3.11", "--python-platform", "x86_64-manylinux_2_35"]
+        command = [
+            "uv",
+            "pip",
+            "compile",
+            "--quiet",
+            "--no-config",
+            "--no-sources",
+            "-",
+        ]
+        command += [
+            "--python-version",
+            "3.11",
+            "--python-platform",
+            "x86_64-manylinux_2_35",
+        ]
         command += ["--override", str(OVERRIDES)] if row.is_overridden else []
         text = "\n".join(wanted)
         done = subprocess.run(
@@ -60,7 +75,11 @@ def resolves(row: Row) -> bool:
 
 def _in_the_clone(name: str) -> str:
     package = name.partition("[")[0]
-    return f"{name} @ {(ROOT / 'packages' / package).as_uri()}" if "rubric-" in name else name
+    return (
+        f"{name} @ {(ROOT / 'packages' / package).as_uri()}"
+        if "rubric-" in name
+        else name
+    )
 
 
 def main() -> int:
@@ -69,7 +88,11 @@ def main() -> int:
     for row in rows(PAGE.read_text("utf-8")):
         is_right = resolves(row) is bool(row.taken)
         wrong += not is_right
-        print("good " if is_right else "WRONG", " ".join(row.added), row.taken or "nothing")
+        print(
+            "good " if is_right else "WRONG",
+            " ".join(row.added),
+            row.taken or "nothing",
+        )
     return 1 if wrong else 0
 
 

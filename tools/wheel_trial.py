@@ -15,7 +15,12 @@ from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[1]
 
-TESTED_WITH = ("hypothesis>=6.120", "pytest>=9", "pytest-timeout>=2.3", "pytest-xdist>=3.6")
+TESTED_WITH = (
+    "hypothesis>=6.120",
+    "pytest>=9",
+    "pytest-timeout>=2.3",
+    "pytest-xdist>=3.6",
+)
 """What `conftest.py` and the options in `pyproject.toml` need; the ranges are those of `dev`."""
 
 PROBE = """
@@ -53,10 +58,16 @@ def without_upper_bounds(declared: Iterable[str]) -> list[str]:
     """
     opened: set[str] = set()
     for one in map(Requirement, declared):
-        bounds = [str(part) for part in one.specifier if part.operator in {">", ">=", "!="}]
+        bounds = [
+            str(part) for part in one.specifier if part.operator in {">", ">=", "!="}
+        ]
         is_bounded = len(bounds) < len(one.specifier)
-        pinned = [part.version for part in one.specifier if part.operator in {"==", "~="}]
-        one.specifier = SpecifierSet(",".join(bounds + [f">={version}" for version in pinned]))
+        pinned = [
+            part.version for part in one.specifier if part.operator in {"==", "~="}
+        ]
+        one.specifier = SpecifierSet(
+            ",".join(bounds + [f">={version}" for version in pinned])
+        )
         if is_bounded and not one.name.startswith("rubric-"):
             opened.add(str(one))
     return sorted(opened)
@@ -80,7 +91,11 @@ class Trial:
     def log(self) -> Path:
         """Where all that a failed step said is kept, beside the wheels."""
         wheel, python = self.wheels[-1], Path(self.python).name
-        return wheel.path.parent / "failed" / f"{wheel.name}-{python}-{self.resolution}.txt"
+        return (
+            wheel.path.parent
+            / "failed"
+            / f"{wheel.name}-{python}-{self.resolution}.txt"
+        )
 
     @property
     def environment(self) -> Path:
@@ -118,8 +133,18 @@ class Trial:
         """
         self._install(extras=True)
         tests = self.wheels[-1].folder / "tests"
-        command = [str(self.environment / "bin/pytest"), "--quiet", "--rootdir", str(ROOT)]
-        command += ["--config-file", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider"]
+        command = [
+            str(self.environment / "bin/pytest"),
+            "--quiet",
+            "--rootdir",
+            str(ROOT),
+        ]
+        command += [
+            "--config-file",
+            str(ROOT / "pyproject.toml"),
+            "-p",
+            "no:cacheprovider",
+        ]
         # What other releases warn of is no fault of ours; those of the lock are tested strictly.
         command += ["--tb=short", "--override-ini", "filterwarnings=default"]
         said = self._call("its tests", [*command, str(tests), *arguments], cwd=ROOT)
@@ -128,31 +153,55 @@ class Trial:
 
     def _install(self, *, extras: bool) -> None:
         """Resolve from what the members declare, and install that and our wheels."""
-        wanted = {name for wheel in self.wheels for name in wheel.extras.split(",") if name}
+        wanted = {
+            name for wheel in self.wheels for name in wheel.extras.split(",") if name
+        }
         tools = self.folder / "tools.txt"
         tools.write_text("\n".join(TESTED_WITH if extras else ()), "utf-8")
         pins = self.folder / "pins.txt"
         options = ["--resolution", self.resolution]
         if self.resolution == "newest":
             open_ended = self.folder / "open_ended.txt"
-            open_ended.write_text("\n".join(without_upper_bounds(self._declared())), "utf-8")
+            open_ended.write_text(
+                "\n".join(without_upper_bounds(self._declared())), "utf-8"
+            )
             options = ["--resolution", "highest", "--override", str(open_ended)]
-        links = ["--find-links", str(self.wheels[0].path.parent), "--no-sources", "--no-config"]
+        links = [
+            "--find-links",
+            str(self.wheels[0].path.parent),
+            "--no-sources",
+            "--no-config",
+        ]
         self._call(
             "resolving",
             ["uv", "pip", "compile", "--quiet", *options, *links]
             + ["--python", str(self._python), "--output-file", str(pins), "--no-header"]
-            + [part for wheel in self.wheels for part in ("--no-emit-package", wheel.name)]
+            + [
+                part
+                for wheel in self.wheels
+                for part in ("--no-emit-package", wheel.name)
+            ]
             + [part for name in sorted(wanted) if extras for part in ("--extra", name)]
             + [str(wheel.folder / "pyproject.toml") for wheel in self.wheels]
             + [str(tools)],
         )
-        install = ["uv", "pip", "install", "--quiet", "--no-config", "--python", str(self._python)]
+        install = [
+            "uv",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-config",
+            "--python",
+            str(self._python),
+        ]
         self._call("installing what it requires", [*install, "-r", str(pins)])
         # Their requirements are met now; with `--no-deps` a wheel of the house comes from here.
         wheels = [str(wheel.path) for wheel in self.wheels]
         self._call("installing the wheel", [*install, "--no-deps", *wheels])
-        self._call("checking requirements", ["uv", "pip", "check", "--python", str(self._python)])
+        self._call(
+            "checking requirements",
+            ["uv", "pip", "check", "--python", str(self._python)],
+        )
 
     def _declared(self) -> Iterator[str]:
         for wheel in self.wheels:
@@ -186,7 +235,9 @@ class Trial:
             # Libraries may say more at a process's end than fits behind what failed.
             said = done.stdout.strip().rpartition("short test summary info")
             lines = said[2].splitlines()
-            end = "\n".join(lines[1 : SHOWN_LINES + 1] if said[1] else lines[-SHOWN_LINES:])
+            end = "\n".join(
+                lines[1 : SHOWN_LINES + 1] if said[1] else lines[-SHOWN_LINES:]
+            )
             raise FailedError(
                 f"{step} ended with {done.returncode}, all of it in {self.log}\n{end}"
             )

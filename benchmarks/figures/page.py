@@ -10,7 +10,9 @@ BEGIN, END = "<!-- figures: benchmarks/all.py -->", "<!-- end of figures -->"
 
 def figure(value: float) -> str:
     """Write a number with three digits that count, and none after a whole one."""
-    return f"{value:.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004
+    return (
+        f"{value:.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004
+    )
 
 
 def row(benchmark: Benchmark, entry: dict[str, Any] | None) -> str:
@@ -19,10 +21,14 @@ def row(benchmark: Benchmark, entry: dict[str, Any] | None) -> str:
     if entry is None:
         return f"| {name} | {benchmark.value} | not run | | | |"
     values = entry["values"]
-    interval = f"{figure(min(values))} to {figure(max(values))}" if len(values) > 1 else ""
+    interval = (
+        f"{figure(min(values))} to {figure(max(values))}" if len(values) > 1 else ""
+    )
     sign = {"at least": "≥", "at most": "≤"}[entry["direction"]]
     target = f"{sign} {figure(entry['target'])}" if entry["target"] else "0"
-    median = figure(statistics.median(values)) + ("" if entry["passed"] else " (missed)")
+    median = figure(statistics.median(values)) + (
+        "" if entry["passed"] else " (missed)"
+    )
     return f"| {name} | {benchmark.value} | {median} | {interval} | {len(values)} | {target} |"
 
 
@@ -33,10 +39,16 @@ def table(entries: dict[str, Any]) -> str:
         "|---|---|---:|---:|---:|---:|",
     ]
     lines += [row(benchmark, entries.get(benchmark.script)) for benchmark in BENCHMARKS]
-    lines += ["", "| script | date | machine | minutes | versions |", "|---|---|---|---:|---|"]
+    lines += [
+        "",
+        "| script | date | machine | minutes | versions |",
+        "|---|---|---|---:|---|",
+    ]
     for benchmark in BENCHMARKS:
         if (entry := entries.get(benchmark.script)) is not None:
-            lines.append(f"| `{benchmark.script}.py` | {' | '.join(_circumstances(entry))} |")
+            lines.append(
+                f"| `{benchmark.script}.py` | {' | '.join(_circumstances(entry))} |"
+            )
     return "\n".join(lines)
 
 

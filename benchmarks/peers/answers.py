@@ -27,12 +27,18 @@ _TEXTS = {
     "item": {
         "judgments": [
             {**one, "selected_option": None}
-            for one in _items(criterion_id="c#", criterion_status="MET", explanation=_REASON)
+            for one in _items(
+                criterion_id="c#", criterion_status="MET", explanation=_REASON
+            )
         ]
     },
     "oneshot": {
         "criteria_evaluations": [
-            {"criterion_number": number + 1, "criterion_status": "MET", "explanation": _REASON}
+            {
+                "criterion_number": number + 1,
+                "criterion_status": "MET",
+                "explanation": _REASON,
+            }
             for number in range(CRITERIA)
         ]
     },

@@ -11,7 +11,10 @@ def main() -> None:
     model = LLMConfig(model="openai/item", api_base=workload.url, api_key="none")
     grader = CriterionGrader(judge_model_config=model, llm_calls="per_item")
     rubric = Rubric.from_dict(
-        [{"weight": one["weight"], "requirement": one["description"]} for one in workload.criteria]
+        [
+            {"weight": one["weight"], "requirement": one["description"]}
+            for one in workload.criteria
+        ]
     )
 
     async def ask(exercise: Exercise) -> None:

@@ -27,7 +27,9 @@ def main() -> None:
             "temperature": 0.1,
             "max_tokens": 16_000,
         }
-        async with session.post(f"{workload.url}/chat/completions", json=body) as answer:
+        async with session.post(
+            f"{workload.url}/chat/completions", json=body
+        ) as answer:
             reply = json.loads(await answer.read())
         judgement = json.loads(reply["choices"][0]["message"]["content"])
         if len(judgement["scores"]) != len(workload.criteria):

@@ -13,7 +13,9 @@ from rubric_judge import JudgeConfig, JudgePool, LLMJudge
 def main() -> None:
     """Take turns."""
     # As the command line does: an event is made for every call, and filtered.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING)
+    )
     workload = read_workload()
     config = JudgeConfig.model_validate(
         {"model": sys.argv[3], "api_base": workload.url, "transport": sys.argv[2]}
@@ -34,8 +36,12 @@ def main() -> None:
     async def judge_all(exercises: list[Exercise], limit: int) -> None:
         pool = JudgePool(judge, workers=limit, micro_batch=1)
         results = await pool.judge_all([view(exercise) for exercise in exercises])
-        if wrong := [result for result in results if result.outcome is not Outcome.SCORED]:
-            raise RuntimeError(f"{len(wrong)} not scored, the first for {wrong[0].reason}")
+        if wrong := [
+            result for result in results if result.outcome is not Outcome.SCORED
+        ]:
+            raise RuntimeError(
+                f"{len(wrong)} not scored, the first for {wrong[0].reason}"
+            )
 
     packages = ("rubric-judge", "aiohttp", "litellm", "openai")
     take_turns(judge_all, workload, packages)

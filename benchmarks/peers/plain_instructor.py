@@ -26,7 +26,9 @@ class Judgement(BaseModel):
 def main() -> None:
     """Take turns."""
     workload = read_workload()
-    client = instructor.from_litellm(litellm.acompletion, mode=instructor.Mode.JSON_SCHEMA)
+    client = instructor.from_litellm(
+        litellm.acompletion, mode=instructor.Mode.JSON_SCHEMA
+    )
 
     async def ask(exercise: Exercise) -> None:
         judgement = await client.chat.completions.create(

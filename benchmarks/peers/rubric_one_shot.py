@@ -13,10 +13,15 @@ def main() -> None:
     client = openai.AsyncOpenAI(base_url=workload.url, api_key="none")
     schema = {"name": "output", "schema": OneShotOutput.model_json_schema()}
     rubric = Rubric.from_dict(
-        [{"weight": one["weight"], "requirement": one["description"]} for one in workload.criteria]
+        [
+            {"weight": one["weight"], "requirement": one["description"]}
+            for one in workload.criteria
+        ]
     )
 
-    async def generate(system_prompt: str, user_prompt: str, **_: object) -> OneShotOutput:
+    async def generate(
+        system_prompt: str, user_prompt: str, **_: object
+    ) -> OneShotOutput:
         reply = await client.chat.completions.create(
             model="oneshot",
             messages=[

@@ -57,7 +57,9 @@ def read_workload() -> Workload:
 
 
 async def in_flight(
-    ask: Callable[[Exercise], Awaitable[None]], exercises: Iterator[Exercise], limit: int
+    ask: Callable[[Exercise], Awaitable[None]],
+    exercises: Iterator[Exercise],
+    limit: int,
 ) -> None:
     """Keep `limit` calls in flight until all are answered."""
 

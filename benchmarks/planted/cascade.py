@@ -58,7 +58,9 @@ class Plant:
         """Return the probability of a criterion, and of all of a response, to be kept."""
         counts = np.arange(K + 1)
         passes = _is_kept(counts, threshold) & (~_is_right(counts) | (not wrong))
-        by_kind = [float(stats.binom.pmf(counts, K, q)[passes].sum()) for q in self.right]
+        by_kind = [
+            float(stats.binom.pmf(counts, K, q)[passes].sum()) for q in self.right
+        ]
         unaudited = np.array(by_kind) * (1 - AUDIT_FRAC)
         shares = np.array(self.shares)
         return float(shares @ unaudited), float(shares @ unaudited**self.criteria)
@@ -68,16 +70,24 @@ def _uncertainties() -> FloatArray:
     """Return the uncertainty by the number of right answers, as the judge measures it."""
     criterion = Criterion(id="c", weight=1.0)
     rubric = Rubric(criteria=(criterion,))
-    met, unmet = (JudgeResult.scored(rubric, {"c": z}, judge="planted") for z in (1.0, 0.0))
+    met, unmet = (
+        JudgeResult.scored(rubric, {"c": z}, judge="planted") for z in (1.0, 0.0)
+    )
     answers = ([met] * n + [unmet] * (K - n) for n in range(K + 1))
-    return np.array([measured(one, criterion, "consistency").uncertainty for one in answers])
+    return np.array(
+        [measured(one, criterion, "consistency").uncertainty for one in answers]
+    )
 
 
 _UNCERTAINTY = _uncertainties()
 
 
 def _is_kept(counts: Any, threshold: float | None) -> Any:
-    return np.zeros_like(counts, bool) if threshold is None else _UNCERTAINTY[counts] <= threshold
+    return (
+        np.zeros_like(counts, bool)
+        if threshold is None
+        else _UNCERTAINTY[counts] <= threshold
+    )
 
 
 def _is_right(counts: Any) -> Any:
@@ -101,7 +111,8 @@ def threshold_found(plant: Plant, rng: np.random.Generator) -> float | None:
             kept = _is_kept(counts, threshold) & ~audited
             losses = np.where(kept, ~_is_right(counts), last_wrong)
             yield p_value(
-                losses.reshape(-1, plant.of_document * plant.criteria).mean(axis=1), ALPHA
+                losses.reshape(-1, plant.of_document * plant.criteria).mean(axis=1),
+                ALPHA,
             )
 
     passed = sum(1 for _ in takewhile(lambda value: value <= DELTA, p_values()))
@@ -124,7 +135,9 @@ def at_the_edge(
     return plant(float(optimize.brentq(excess, 0.0, 0.3)))
 
 
-def check_cascade(repetitions: int, rng: np.random.Generator) -> dict[str, dict[str, float]]:
+def check_cascade(
+    repetitions: int, rng: np.random.Generator
+) -> dict[str, dict[str, float]]:
     """Calibrate planted cascades again and again.
 
     Args:
@@ -141,8 +154,12 @@ def check_cascade(repetitions: int, rng: np.random.Generator) -> dict[str, dict[
         "at the edge": at_the_edge(500),
         "at the edge, few labels": at_the_edge(80),
         "at the edge, four criteria": at_the_edge(500, criteria=4),
-        "at the edge, 50 documents of 10": at_the_edge(500, of_document=10, together=0.3),
-        "at the edge, 150 documents of 4": at_the_edge(600, of_document=4, together=0.3),
+        "at the edge, 50 documents of 10": at_the_edge(
+            500, of_document=10, together=0.3
+        ),
+        "at the edge, 150 documents of 4": at_the_edge(
+            600, of_document=4, together=0.3
+        ),
     }
     found: dict[str, dict[str, float]] = {}
     for name, plant in plants.items():

@@ -20,7 +20,9 @@ from rubric_judge.calibration.record import RewardPair
 BIAS: Final = 0.12
 """Of the planted judge whose score the label is drawn from; it is generous."""
 _Floats: TypeAlias = NDArray[np.float64]
-_Draw: TypeAlias = Callable[[NDArray[np.intp], np.random.Generator], tuple[_Floats, _Floats]]
+_Draw: TypeAlias = Callable[
+    [NDArray[np.intp], np.random.Generator], tuple[_Floats, _Floats]
+]
 """From the document of each answer to the judge's rewards and the labels."""
 
 
@@ -37,9 +39,13 @@ class Design(NamedTuple):
     documents: int = 300
 
 
-def _score_first(place_N: NDArray[np.intp], rng: np.random.Generator) -> tuple[_Floats, _Floats]:
+def _score_first(
+    place_N: NDArray[np.intp], rng: np.random.Generator
+) -> tuple[_Floats, _Floats]:
     documents = int(place_N.max()) + 1
-    hard_N, shared_N = (spread * rng.standard_normal(documents)[place_N] for spread in (0.1, 0.06))
+    hard_N, shared_N = (
+        spread * rng.standard_normal(documents)[place_N] for spread in (0.1, 0.06)
+    )
     judge_N = 0.5 + BIAS + hard_N + 0.15 * rng.standard_normal(len(place_N))
     noise_N = 0.12 * rng.standard_normal(len(place_N))
     return judge_N, 0.5 + 0.6 * (judge_N - BIAS - 0.5) + shared_N + noise_N
@@ -60,7 +66,9 @@ def _label_first(
     return said_NM.mean(axis=1), met_NM.mean(axis=1)
 
 
-def _classical(a: float, b: float, labelled: int, sizes: tuple[int, ...] = (1,)) -> Design:
+def _classical(
+    a: float, b: float, labelled: int, sizes: tuple[int, ...] = (1,)
+) -> Design:
     return Design(partial(_label_first, quality=(a, b)), a / (a + b), labelled, sizes)
 
 
@@ -88,7 +96,10 @@ def check_ppi(repetitions: int, rng: np.random.Generator) -> dict[str, float]:
         Coverage by design, of those that are not refused; `refused`, the share of repetitions in
         which labels of one model are refused for another, of which the judge thinks as highly.
     """
-    found = {name: np.mean(list(_held(one, repetitions, rng))) for name, one in DESIGNS.items()}
+    found = {
+        name: np.mean(list(_held(one, repetitions, rng)))
+        for name, one in DESIGNS.items()
+    }
     refused = sum(_is_refused(rng) for _ in range(repetitions)) / repetitions
     return {name: float(share) for name, share in found.items()} | {"refused": refused}
 
@@ -120,17 +131,24 @@ def _is_refused(rng: np.random.Generator) -> bool:
     judge_N, label_N = _label_first(place_N, rng, quality=(4, 6))
     pairs = _pairs(judge_N, label_N, place_N, place_N)
     try:
-        corrected_mean(judge_N, pairs, answers_N=[f"of another {row}" for row in place_N])
+        corrected_mean(
+            judge_N, pairs, answers_N=[f"of another {row}" for row in place_N]
+        )
     except RewardError:
         return True
     return False
 
 
 def _pairs(
-    judge_n: _Floats, label_n: _Floats, rows: NDArray[np.intp], place_n: NDArray[np.intp]
+    judge_n: _Floats,
+    label_n: _Floats,
+    rows: NDArray[np.intp],
+    place_n: NDArray[np.intp],
 ) -> list[RewardPair]:
     given = zip(judge_n.tolist(), label_n.tolist(), rows, place_n, strict=True)
     return [
-        RewardPair(task_id=str(row), document=str(place), judge=f, label=y, answer=str(row))
+        RewardPair(
+            task_id=str(row), document=str(place), judge=f, label=y, answer=str(row)
+        )
         for f, y, row, place in given
     ]

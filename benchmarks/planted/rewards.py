@@ -15,7 +15,11 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rubric_eval.statistics.intervals import mean_of_intervals, score_interval, wilson_interval
+from rubric_eval.statistics.intervals import (
+    mean_of_intervals,
+    score_interval,
+    wilson_interval,
+)
 from rubric_eval.statistics.paired import McNemarTest
 from rubric_eval.statistics.student import Student
 from rubric_judge.estimates import Estimate
@@ -61,15 +65,21 @@ def check_rewards(repetitions: int, rng: np.random.Generator) -> dict[str, Cover
         Coverage by interval and design.
     """
     found: dict[str, Coverage] = {}
-    for documents, together, (skew, mean) in product(DOCUMENTS, (0.0, 0.1, 0.3), SKEWS.items()):
+    for documents, together, (skew, mean) in product(
+        DOCUMENTS, (0.0, 0.1, 0.3), SKEWS.items()
+    ):
         for sizes in ((1,), (1, 4, 8)):
             design = _Design(documents, sizes, together, mean)
             of = f"{documents} documents of {'1' if sizes == (1,) else '1 to 8'}"
             name = f"{of}, ICC {together:g}, {skew}"
-            found |= {f"{kind}: {name}": one for kind, one in _rewards(design, repetitions, rng)}
+            found |= {
+                f"{kind}: {name}": one
+                for kind, one in _rewards(design, repetitions, rng)
+            }
     for n, (skew, mean) in product((8, 40, 150), SKEWS.items()):
         found |= {
-            f"{kind}: {n} items, {skew}": one for kind, one in _accuracy(n, mean, repetitions, rng)
+            f"{kind}: {n} items, {skew}": one
+            for kind, one in _accuracy(n, mean, repetitions, rng)
         }
     agreements = max(int(_AGREEMENT_SHARE * repetitions), 1)
     for documents, together in product((9, 40), (0.0, 0.3)):
@@ -91,17 +101,22 @@ def _rewards(
     for _ in range(repetitions):
         level_C = rng.random(design.documents)
         first_N, second_N = (
-            rng.binomial(_CRITERIA, _level(one, design.together, level_C)[place_N]) / _CRITERIA
+            rng.binomial(_CRITERIA, _level(one, design.together, level_C)[place_N])
+            / _CRITERIA
             for one in (mean, gained)
         )
-        score = score_interval(first_N, clusters_N=names_N, is_accuracy=False, answers=1)
+        score = score_interval(
+            first_N, clusters_N=names_N, is_accuracy=False, answers=1
+        )
         scores.append((score.ci_low, score.ci_high))
         # The wider of these and of BCa limits is printed, on each side.
-        gains.append(Student.of(second_N - first_N, names_N).limits(0.95) or (None, None))
-        met_N = (first_N > rng.random(len(first_N))).astype(np.float64)
-        bounds = Intervals(names_N, names_N, resamples=1, confidence=0.95, seed=0).rates(
-            confusion(met_N[:, None, None], np.ones((len(met_N), 1)))
+        gains.append(
+            Student.of(second_N - first_N, names_N).limits(0.95) or (None, None)
         )
+        met_N = (first_N > rng.random(len(first_N))).astype(np.float64)
+        bounds = Intervals(
+            names_N, names_N, resamples=1, confidence=0.95, seed=0
+        ).rates(confusion(met_N[:, None, None], np.ones((len(met_N), 1))))
         rates.append((bounds.tpr.low, bounds.tpr.high))
     yield "mean reward", _coverage(scores, mean)
     yield "paired difference (Student's part)", _coverage(gains, gained - mean)
@@ -117,10 +132,15 @@ def _accuracy(
     yield "accuracy", _coverage([(one.ci_low, one.ci_high) for one in single], mean)
     pairs = zip(single, single[1:] + single[:1], strict=True)
     average = [mean_of_intervals(two, correlations_BB=np.eye(2)) for two in pairs]
-    yield "average of two accuracies", _coverage([(a.ci_low, a.ci_high) for a in average], mean)
+    yield (
+        "average of two accuracies",
+        _coverage([(a.ci_low, a.ci_high) for a in average], mean),
+    )
     paired = []
     for _ in range(repetitions):
-        easy_n = rng.random(n)  # what is easy for the one is so for the other in half of the items
+        easy_n = rng.random(
+            n
+        )  # what is easy for the one is so for the other in half of the items
         alike_n = rng.random(n) < 0.5  # noqa: PLR2004
         first_n = easy_n < mean
         second_n = np.where(alike_n, easy_n, rng.random(n)) < gained
@@ -136,7 +156,10 @@ def _agreement(
     sizes_C = np.resize((1, 4, 8), documents)
     place_N = np.repeat(np.arange(documents), sizes_C)
     names_N = [str(one) for one in place_N]
-    found: dict[str, list[tuple[float | None, float | None]]] = {"Krippendorff's α": [], "κ": []}
+    found: dict[str, list[tuple[float | None, float | None]]] = {
+        "Krippendorff's α": [],
+        "κ": [],
+    }
     truth = (2 * 0.8 - 1) ** 2  # of both
     for _ in range(repetitions):
         level_N = _level(0.5, together, rng.random(documents))[place_N]
@@ -164,7 +187,9 @@ def _level(mean: float, together: float, level_C: _Floats) -> _Floats:
     return np.asarray(special.betaincinv(mean * spread, (1 - mean) * spread, level_C))
 
 
-def _coverage(limits: list[tuple[float | None, float | None]], truth: float) -> Coverage:
+def _coverage(
+    limits: list[tuple[float | None, float | None]], truth: float
+) -> Coverage:
     given_R2 = np.array([one for one in limits if None not in one], dtype=np.float64)
     if not len(given_R2):
         return Coverage(1.0, float("inf"))

@@ -45,7 +45,9 @@ def lists_make_schemas() -> Task:
 
 
 def tuples_do_too() -> Rubric:
-    return Rubric(criteria=(Criterion(id="cost", weight=3, required_elements=("O(n log n)",)),))
+    return Rubric(
+        criteria=(Criterion(id="cost", weight=3, required_elements=("O(n log n)",)),)
+    )
 
 
 def lists_make_configurations() -> None:
@@ -55,15 +57,21 @@ def lists_make_configurations() -> None:
 
 
 async def results_become_rewards(task: Task, responses: list[str]) -> None:
-    results = await JudgePool(LexicalJudge()).judge_all([task.judge_view(r) for r in responses])
+    results = await JudgePool(LexicalJudge()).judge_all(
+        [task.judge_view(r) for r in responses]
+    )
     policy: OnUnavailable = "mask"
     std: Std = "leave_one_out"
-    rewards = group_rewards([results, results], [task.rubric, task.rubric], on_unavailable=policy)
+    rewards = group_rewards(
+        [results, results], [task.rubric, task.rubric], on_unavailable=policy
+    )
     assert_type(rewards, GroupRewards)
     group_advantages(rewards.rewards_PG, valid_PG=rewards.valid_PG, std=std)
     group_advantages([[0.0, 1.0]], valid_PG=[[True, True]])
 
 
-def what_runs_is_accepted(results: list[list[JudgeResult]], rubrics: tuple[Rubric, ...]) -> None:
+def what_runs_is_accepted(
+    results: list[list[JudgeResult]], rubrics: tuple[Rubric, ...]
+) -> None:
     group_rewards(results, rubrics)
     assert_type(split_of("0" * 64), Split)

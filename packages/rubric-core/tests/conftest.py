@@ -26,7 +26,9 @@ def rubric() -> Rubric:
                 expected_concepts=("memorylessness",),
             ),
             Criterion(id="units", weight=1, description="Keeps the units."),
-            Criterion(id="limits", weight=1, description="Names the limits of the law."),
+            Criterion(
+                id="limits", weight=1, description="Names the limits of the law."
+            ),
         )
     )
 
@@ -35,7 +37,9 @@ def rubric() -> Rubric:
 def task(rubric: Rubric) -> Task:
     return Task(
         question="Why does the activity of a sample fall exponentially?",
-        grounding=Grounding("The number of nuclei obeys dN/dt = −λN, hence N = N₀ exp(−λt)."),
+        grounding=Grounding(
+            "The number of nuclei obeys dN/dt = −λN, hence N = N₀ exp(−λt)."
+        ),
         rubric=rubric,
         question_rationale="Asks for the mechanism, not for the formula.",
         document_analysis=DocumentAnalysis(

@@ -27,13 +27,17 @@ RUBRIC = Rubric(
         Criterion(id="note", weight=0.0),
     )
 )
-RESULT = JudgeResult.scored(RUBRIC, {"a": 1.5, "b": 2.0, "c": 0.0, "note": 0.0}, judge="x")
+RESULT = JudgeResult.scored(
+    RUBRIC, {"a": 1.5, "b": 2.0, "c": 0.0, "note": 0.0}, judge="x"
+)
 
 weights = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=6)
 
 
 def _reward(result: JudgeResult, rubric: Rubric, factors: dict[str, float]) -> float:
-    return normalized_reward(admitted_result(result, factors), admitted_rubric(rubric, factors))
+    return normalized_reward(
+        admitted_result(result, factors), admitted_rubric(rubric, factors)
+    )
 
 
 def test_a_masked_criterion_leaves_its_weight_to_the_others() -> None:
@@ -52,7 +56,9 @@ def test_half_a_weight_counts_half() -> None:
 def test_factors_of_1_give_the_reward_itself_to_the_last_bit(
     w_M: list[float], data: st.DataObject
 ) -> None:
-    rubric = Rubric(criteria=tuple(Criterion(id=f"c{j}", weight=w) for j, w in enumerate(w_M)))
+    rubric = Rubric(
+        criteria=tuple(Criterion(id=f"c{j}", weight=w) for j, w in enumerate(w_M))
+    )
     scores = {f"c{j}": data.draw(st.floats(0, 1)) * w for j, w in enumerate(w_M)}
     result = JudgeResult.scored(rubric, scores, judge="x")
     for factors in ({}, dict.fromkeys(rubric.ids, 1.0)):
@@ -61,11 +67,15 @@ def test_factors_of_1_give_the_reward_itself_to_the_last_bit(
 
 
 @given(weights, st.data())
-def test_masking_is_the_rubric_without_the_criterion(w_M: list[float], data: st.DataObject) -> None:
+def test_masking_is_the_rubric_without_the_criterion(
+    w_M: list[float], data: st.DataObject
+) -> None:
     criteria = tuple(Criterion(id=f"c{j}", weight=w) for j, w in enumerate([*w_M, 2.0]))
     scores = {one.id: data.draw(st.floats(0, 1)) * one.weight for one in criteria}
     whole, less = Rubric(criteria=criteria), Rubric(criteria=criteria[:-1])
-    masked = _reward(JudgeResult.scored(whole, scores, judge="x"), whole, {criteria[-1].id: 0.0})
+    masked = _reward(
+        JudgeResult.scored(whole, scores, judge="x"), whole, {criteria[-1].id: 0.0}
+    )
     kept = {name: scores[name] for name in less.ids}
     assert masked == normalized_reward(JudgeResult.scored(less, kept, judge="x"), less)
 
@@ -78,7 +88,9 @@ def test_a_failure_stays_what_it_is() -> None:
 
 
 def test_a_rubric_without_weight_is_refused_by_the_names_of_its_criteria() -> None:
-    with pytest.raises(RewardError, match=r"every criterion with weight is masked \(a, b, c\)"):
+    with pytest.raises(
+        RewardError, match=r"every criterion with weight is masked \(a, b, c\)"
+    ):
         admitted_rubric(RUBRIC, {"a": 0.0, "b": 0.0, "c": 0.0})
 
 

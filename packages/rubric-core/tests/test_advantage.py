@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import ArrayLike
 
-from rubric_core import RewardError, RewardShapeError, group_advantages, leave_one_out_baseline
+from rubric_core import (
+    RewardError,
+    RewardShapeError,
+    group_advantages,
+    leave_one_out_baseline,
+)
 from rubric_core.reward.advantage import Std
 
 STDS: tuple[Std, ...] = get_args(Std)
@@ -46,7 +51,9 @@ def test_worked_advantages_of_four_rewards(std: Std, expected: list[float]) -> N
     ("std", "one", "others"),
     [("sample", 5.65685393, -0.182479159), ("population", 5.74736933, -0.185399011)],
 )
-def test_worked_advantages_of_one_success_in_32(std: Std, one: float, others: float) -> None:
+def test_worked_advantages_of_one_success_in_32(
+    std: Std, one: float, others: float
+) -> None:
     advantages_PG = group_advantages([[1] + [0] * 31], std=std)
 
     np.testing.assert_allclose(advantages_PG, [[one] + [others] * 31], rtol=1e-8)
@@ -83,7 +90,9 @@ NEMO_RL = [
 ]
 
 
-@pytest.mark.parametrize(("rewards", "expected"), NEMO_RL, ids=lambda value: str(value)[:20])
+@pytest.mark.parametrize(
+    ("rewards", "expected"), NEMO_RL, ids=lambda value: str(value)[:20]
+)
 def test_leave_one_out_gives_the_numbers_of_nemo_rl(
     rewards: list[float], expected: list[float]
 ) -> None:
@@ -92,7 +101,9 @@ def test_leave_one_out_gives_the_numbers_of_nemo_rl(
     np.testing.assert_allclose(advantages_PG, [expected], rtol=2e-6)
 
 
-def test_leave_one_out_differs_from_nemo_rl_on_equal_rewards_where_float32_is_noise() -> None:
+def test_leave_one_out_differs_from_nemo_rl_on_equal_rewards_where_float32_is_noise() -> (
+    None
+):
     # NeMo-RL gave 0.000335825171 for each of them.
     assert not group_advantages([[0.3] * 32], std="leave_one_out").any()
 
@@ -127,11 +138,16 @@ def test_the_advantage_is_g_over_g_minus_1_times_plain_grpo(
     spread_P = np.ptp(rewards_PG, axis=1)
     with np.errstate(invalid="ignore"):
         centred_PG = rewards_PG - rewards_PG.mean(axis=1, keepdims=True)
-        plain_PG = centred_PG / (rewards_PG.std(axis=1, ddof=ddof, keepdims=True) + 1e-8)
+        plain_PG = centred_PG / (
+            rewards_PG.std(axis=1, ddof=ddof, keepdims=True) + 1e-8
+        )
     plain_PG[spread_P == 0] = 0.0
 
     np.testing.assert_allclose(
-        group_advantages(rewards_PG, std=std), g / (g - 1) * plain_PG, rtol=1e-9, atol=1e-12
+        group_advantages(rewards_PG, std=std),
+        g / (g - 1) * plain_PG,
+        rtol=1e-9,
+        atol=1e-12,
     )
 
 
@@ -165,7 +181,9 @@ def test_two_responses_are_antisymmetric(std: Std, a: float, b: float) -> None:
 
 @given(batches, st.sampled_from(SUMMING))
 def test_advantages_of_a_group_sum_to_zero(rewards_PG: np.ndarray, std: Std) -> None:
-    np.testing.assert_allclose(group_advantages(rewards_PG, std=std).sum(axis=1), 0, atol=1e-9)
+    np.testing.assert_allclose(
+        group_advantages(rewards_PG, std=std).sum(axis=1), 0, atol=1e-9
+    )
 
 
 @given(batches, stds, st.randoms(use_true_random=False))
@@ -216,11 +234,15 @@ def test_a_factor_on_all_rewards_changes_nothing_without_delta(
 def test_groups_do_not_see_each_other(rewards_PG: np.ndarray, std: Std) -> None:
     alone = [group_advantages(row[None, :], std=std)[0] for row in rewards_PG]
 
-    np.testing.assert_array_equal(group_advantages(rewards_PG, std=std), np.stack(alone))
+    np.testing.assert_array_equal(
+        group_advantages(rewards_PG, std=std), np.stack(alone)
+    )
 
 
 @given(batches, stds)
-def test_a_better_response_has_no_smaller_advantage(rewards_PG: np.ndarray, std: Std) -> None:
+def test_a_better_response_has_no_smaller_advantage(
+    rewards_PG: np.ndarray, std: Std
+) -> None:
     advantages_PG = group_advantages(rewards_PG, std=std)
 
     assert (advantages_PG[rewards_PG > leave_one_out_baseline(rewards_PG)] >= 0).all()
@@ -228,18 +250,24 @@ def test_a_better_response_has_no_smaller_advantage(rewards_PG: np.ndarray, std:
 
 
 @given(masked_batches(), stds)
-def test_masking_a_member_is_removing_it(masked: tuple[np.ndarray, np.ndarray], std: Std) -> None:
+def test_masking_a_member_is_removing_it(
+    masked: tuple[np.ndarray, np.ndarray], std: Std
+) -> None:
     rewards_PG, valid_PG = masked
     advantages_PG = group_advantages(rewards_PG, std=std, valid_PG=valid_PG)
 
     assert not advantages_PG[~valid_PG].any()
-    for rewards_G, valid_G, advantages_G in zip(rewards_PG, valid_PG, advantages_PG, strict=True):
+    for rewards_G, valid_G, advantages_G in zip(
+        rewards_PG, valid_PG, advantages_PG, strict=True
+    ):
         kept = rewards_G[valid_G]
         if len(kept) < 2:
             assert not advantages_G.any()
         else:
             expected = group_advantages(kept[None, :], std=std)[0]
-            np.testing.assert_allclose(advantages_G[valid_G], expected, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(
+                advantages_G[valid_G], expected, rtol=1e-9, atol=1e-12
+            )
 
 
 @given(masked_batches(), stds, st.sampled_from([math.nan, math.inf, 1e9, -3.0]))
@@ -276,7 +304,10 @@ def test_masked_equal_groups_give_zeros_too() -> None:
 
 
 @pytest.mark.parametrize("std", STDS)
-@given(st.lists(st.integers(1, 40), min_size=2, max_size=8), st.randoms(use_true_random=False))
+@given(
+    st.lists(st.integers(1, 40), min_size=2, max_size=8),
+    st.randoms(use_true_random=False),
+)
 def test_sums_of_the_same_scores_in_another_order_are_equal(
     std: Std, tenths: list[int], random: Random
 ) -> None:
@@ -286,7 +317,9 @@ def test_sums_of_the_same_scores_in_another_order_are_equal(
     scores = [one / 10 for one in tenths]
     total = math.fsum(scores) * 1.5
 
-    assert not group_advantages([[reward() for _ in range(16)]], std=std, delta=0.0).any()
+    assert not group_advantages(
+        [[reward() for _ in range(16)]], std=std, delta=0.0
+    ).any()
 
 
 def test_the_weights_that_rounding_tells_apart_have_no_advantage() -> None:
@@ -378,8 +411,12 @@ def test_delta_is_added_to_the_std() -> None:
 
 
 @pytest.mark.parametrize("std", ["sample", "population", "leave_one_out", "none"])
-@pytest.mark.parametrize("rewards", [[1e308, -1e308], [1e200, 0.0, -1e200], [-1.1e100, 0.0]])
-def test_rewards_whose_squares_are_not_finite_are_refused(std: Std, rewards: list[float]) -> None:
+@pytest.mark.parametrize(
+    "rewards", [[1e308, -1e308], [1e200, 0.0, -1e200], [-1.1e100, 0.0]]
+)
+def test_rewards_whose_squares_are_not_finite_are_refused(
+    std: Std, rewards: list[float]
+) -> None:
     with pytest.raises(RewardError, match="scale the rewards"):
         group_advantages([rewards], std=std)
     with pytest.raises(RewardError, match="scale the rewards"):

@@ -30,9 +30,13 @@ from rubric_core.schema.answer import Thoughts
 _WHOLE = [tags for tags in KNOWN_TAGS if tags.counts not in ("pair", "glued")]
 
 
-@pytest.mark.parametrize("tags", KNOWN_TAGS, ids=lambda tags: f"{tags.open} {tags.close}")
+@pytest.mark.parametrize(
+    "tags", KNOWN_TAGS, ids=lambda tags: f"{tags.open} {tags.close}"
+)
 def test_a_closed_thought_is_no_part_of_the_answer(tags: ThoughtTags) -> None:
-    found = answer_of(f"{tags.open}\nIt is 4, I guess.\n{tags.close}\n\nI do not know.\n")
+    found = answer_of(
+        f"{tags.open}\nIt is 4, I guess.\n{tags.close}\n\nI do not know.\n"
+    )
     assert found == Answer("I do not know.", Thought.CLOSED, tags.close)
     assert found.unanswered is None
 
@@ -75,7 +79,11 @@ def test_the_answer_of_a_completion(completion: str, answer: str) -> None:
 @pytest.mark.parametrize(
     "completion",
     [
-        *("One. <think>two", "<think>a</think>one<think>two", "<thinking>a</think>b<think>"),
+        *(
+            "One. <think>two",
+            "<think>a</think>one<think>two",
+            "<thinking>a</think>b<think>",
+        ),
         *("analysisWe guess it is 4. Let me", "```<think>two"),
     ],
 )
@@ -117,31 +125,47 @@ def _decode(token_ids: Sequence[int], *, skip_special: bool) -> str:
     """A vocabulary of letters, three special tokens, and one that ends a mark and begins a word."""
     pieces = _SPECIAL | {4: "</think", 5: ">\n4"}
     return "".join(
-        pieces.get(one) or chr(one) for one in token_ids if not (skip_special and one in _SPECIAL)
+        pieces.get(one) or chr(one)
+        for one in token_ids
+        if not (skip_special and one in _SPECIAL)
     )
 
 
 def _tokens(*parts: int | str) -> list[int]:
-    return [one for part in parts for one in ([part] if isinstance(part, int) else map(ord, part))]
+    return [
+        one
+        for part in parts
+        for one in ([part] if isinstance(part, int) else map(ord, part))
+    ]
 
 
 @pytest.mark.parametrize(
     ("token_ids", "answer"),
     [
-        (_tokens(1, "It is 4.", 2, " None.", 3), Answer("None.", Thought.CLOSED, "[/THINK]")),
-        (_tokens(1, "a", 2, "b", 1, "c", 2, "d", 3), Answer("d", Thought.CLOSED, "[/THINK]")),
+        (
+            _tokens(1, "It is 4.", 2, " None.", 3),
+            Answer("None.", Thought.CLOSED, "[/THINK]"),
+        ),
+        (
+            _tokens(1, "a", 2, "b", 1, "c", 2, "d", 3),
+            Answer("d", Thought.CLOSED, "[/THINK]"),
+        ),
         (_tokens("<think>It", 4, 5, "2", 3), Answer("42", Thought.CLOSED, "</think>")),
         (_tokens(1, "It is 4."), Answer("", Thought.UNCLOSED)),
         (_tokens("It is 4.", 3), Answer("It is 4.")),
         ([], Answer("")),
     ],
 )
-def test_tokens_are_cut_before_special_ones_vanish(token_ids: list[int], answer: Answer) -> None:
+def test_tokens_are_cut_before_special_ones_vanish(
+    token_ids: list[int], answer: Answer
+) -> None:
     assert answer_of_tokens(token_ids, _decode) == answer
 
 
 def test_tokens_of_a_prompt_that_opened_the_thought() -> None:
-    assert answer_of_tokens(_tokens("a", 3), _decode, opened=True) == Answer("", Thought.UNCLOSED)
+    assert answer_of_tokens(_tokens("a", 3), _decode, opened=True) == Answer(
+        "", Thought.UNCLOSED
+    )
     assert answer_of_tokens(_tokens("a", 2, "b"), _decode, opened=True).text == "b"
     kept = answer_of_tokens(_tokens(1, "a", 2, "b"), _decode, "kept")
     assert kept == Answer("ab")
@@ -150,7 +174,18 @@ def test_tokens_of_a_prompt_that_opened_the_thought() -> None:
 _MARKS = ("<think>", "</think>", "[THINK]", "[/THINK]", "<thinking>")
 _PIECES = st.lists(
     st.sampled_from(
-        ["<think>", "</think>", "[THINK]", "[/THINK]", "`", "```", "a", " ", "\n", "<thinking>"]
+        [
+            "<think>",
+            "</think>",
+            "[THINK]",
+            "[/THINK]",
+            "`",
+            "```",
+            "a",
+            " ",
+            "\n",
+            "<thinking>",
+        ]
     )
 ).map("".join)
 
@@ -173,14 +208,19 @@ def test_an_answer_has_no_thought_of_its_own(
 _TASK = Task(
     question="What is the power?",
     grounding=Grounding("The heater takes 4 W."),
-    rubric=Rubric(criteria=(Criterion(id="power", weight=2, required_elements=("4 W",)),)),
+    rubric=Rubric(
+        criteria=(Criterion(id="power", weight=2, required_elements=("4 W",)),)
+    ),
 )
 
 
 def test_the_judge_sees_the_answer_alone() -> None:
     view = _TASK.judge_view("<think>It takes 4 W.</think>I do not know.")
     assert (view.response, view.thought) == ("I do not know.", Thought.CLOSED)
-    assert _TASK.judge_view("<think>It takes 4 W.").unanswered is Unanswered.UNCLOSED_THOUGHT
+    assert (
+        _TASK.judge_view("<think>It takes 4 W.").unanswered
+        is Unanswered.UNCLOSED_THOUGHT
+    )
     assert _TASK.judge_view(" \n").unanswered is Unanswered.EMPTY
     kept = _TASK.judge_view(answer_of("<think>4 W", "kept"))
     assert (kept.response, kept.unanswered) == ("<think>4 W", None)
@@ -189,7 +229,11 @@ def test_the_judge_sees_the_answer_alone() -> None:
 @pytest.mark.parametrize("why", Unanswered)
 def test_no_answer_is_a_score_of_zero_with_its_reason(why: Unanswered) -> None:
     result = JudgeResult.without_answer(_TASK.rubric, why, judge="lexical")
-    assert (result.outcome, result.unanswered, result.attempts) == (Outcome.SCORED, why, 0)
+    assert (result.outcome, result.unanswered, result.attempts) == (
+        Outcome.SCORED,
+        why,
+        0,
+    )
     assert normalized_reward(result, _TASK.rubric) == 0
     assert JudgeResult.model_validate_json(result.model_dump_json()) == result
 

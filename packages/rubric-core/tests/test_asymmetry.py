@@ -146,7 +146,9 @@ FAULTS: dict[str, Callable[[str], object]] = {
     "a text that is deleted": lambda c: delattr(hidden_criterion(c), "name"),
     "a rubric without the id": lambda c: Rubric(criteria=(hidden_criterion(c),))["d"],
     "a response that is a list": lambda c: hidden_task(c).judge_view([c]),  # pyright: ignore[reportArgumentType]
-    "a view that is changed": lambda c: setattr(hidden_task(c).judge_view(c), "response", c),
+    "a view that is changed": lambda c: setattr(
+        hidden_task(c).judge_view(c), "response", c
+    ),
     "an answer under another key": lambda c: JudgeView.model_validate({"answer": c}),
     "a passage for the policy": lambda c: PolicyView.model_validate(
         {"task_id": "t", "question": "q", "passage": c}
@@ -169,12 +171,19 @@ def _leaky(canary: str) -> Task:
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 @given(canary=canaries)
-def test_no_error_shows_a_hidden_text(fault: Callable[[str], object], canary: str) -> None:
+def test_no_error_shows_a_hidden_text(
+    fault: Callable[[str], object], canary: str
+) -> None:
     with pytest.raises((ValueError, TypeError, AttributeError, KeyError)) as caught:
         fault(canary)
 
     error = caught.value
-    shown = [str(error), repr(error), f"{error}", *map(str, getattr(error, "__notes__", []))]
+    shown = [
+        str(error),
+        repr(error),
+        f"{error}",
+        *map(str, getattr(error, "__notes__", [])),
+    ]
     # The traceback as a logger writes it, with the errors that it shows as causes.
     shown += traceback.format_exception(error)
     assert not any(canary in text for text in shown)

@@ -35,7 +35,10 @@ def judged(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def projected(z_PGM: np.ndarray, weights_PM: np.ndarray) -> np.ndarray:
     return np.array(
-        [[project(z_M, w_M) for z_M in z_GM] for z_GM, w_M in zip(z_PGM, weights_PM, strict=True)]
+        [
+            [project(z_M, w_M) for z_M in z_GM]
+            for z_GM, w_M in zip(z_PGM, weights_PM, strict=True)
+        ]
     )
 
 
@@ -55,7 +58,9 @@ def test_contributions_sum_to_the_advantage(
     std: Std, batch: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> None:
     z_PGM, weights_PM, valid_PG = batch
-    contributions_PGM = criterion_attribution(z_PGM, weights_PM, std=std, valid_PG=valid_PG)
+    contributions_PGM = criterion_attribution(
+        z_PGM, weights_PM, std=std, valid_PG=valid_PG
+    )
     rewards_PG = projected(z_PGM, weights_PM)
 
     # A group whose rewards agree but for rounding has advantages of at most 1e-7, attributed to
@@ -98,11 +103,15 @@ def test_one_criterion_reduces_to_the_advantage(
 def test_masked_responses_and_criteria_without_weight_get_nothing() -> None:
     z_PGM = [[[1.0, np.nan], [0.0, np.nan], [np.nan, 7.0]]]
 
-    contributions_PGM = criterion_attribution(z_PGM, [[2, 0]], valid_PG=[[True, True, False]])
+    contributions_PGM = criterion_attribution(
+        z_PGM, [[2, 0]], valid_PG=[[True, True, False]]
+    )
 
     assert not contributions_PGM[0, 2].any()
     assert not contributions_PGM[0, :, 1].any()
-    np.testing.assert_allclose(contributions_PGM[0, :2, 0], [math.sqrt(2), -math.sqrt(2)])
+    np.testing.assert_allclose(
+        contributions_PGM[0, :2, 0], [math.sqrt(2), -math.sqrt(2)]
+    )
 
 
 def test_criteria_that_cancel_each_other_are_not_blown_up() -> None:
@@ -115,14 +124,18 @@ def test_criteria_that_cancel_each_other_are_not_blown_up() -> None:
 
 
 def test_scores_that_differ_by_a_rounding_are_equal_when_decoupled() -> None:
-    advantages_PG = decoupled_advantages([[[0.3, 1.0], [0.1 + 0.2, 0.0]]], [[9, 1]], delta=0.0)
+    advantages_PG = decoupled_advantages(
+        [[[0.3, 1.0], [0.1 + 0.2, 0.0]]], [[9, 1]], delta=0.0
+    )
 
     np.testing.assert_allclose(advantages_PG, [[math.sqrt(0.5), -math.sqrt(0.5)]])
 
 
 @pytest.mark.parametrize("std", STDS)
 def test_equal_rewards_attribute_nothing(std: Std) -> None:
-    assert not criterion_attribution([[[1.0, 0.0], [0.0, 1.0]]], [[1, 1]], std=std).any()
+    assert not criterion_attribution(
+        [[[1.0, 0.0], [0.0, 1.0]]], [[1, 1]], std=std
+    ).any()
 
 
 def test_decoupling_counts_a_narrow_criterion_as_much_as_a_wide_one() -> None:
@@ -187,7 +200,9 @@ def test_decoupling_removes_masked_responses() -> None:
     masked_PG = decoupled_advantages(z_PGM, [[2, 1]], valid_PG=valid_PG)
 
     np.testing.assert_allclose(
-        masked_PG[:, [0, 1, 3]], decoupled_advantages(z_PGM[:, [0, 1, 3]], [[2, 1]]), rtol=1e-12
+        masked_PG[:, [0, 1, 3]],
+        decoupled_advantages(z_PGM[:, [0, 1, 3]], [[2, 1]]),
+        rtol=1e-12,
     )
 
 
@@ -201,11 +216,21 @@ def test_decoupling_finds_no_signal_in_equal_scores(score: float) -> None:
     ("z", "weights", "error", "problem"),
     [
         ([[0.1, 0.2]], [[1]], RewardShapeError, r"z_PGM must have shape \[P, G, M\]"),
-        ([[[0.1], [0.2]]], [1], RewardShapeError, r"weights_PM must have shape \[P, M\]"),
+        (
+            [[[0.1], [0.2]]],
+            [1],
+            RewardShapeError,
+            r"weights_PM must have shape \[P, M\]",
+        ),
         ([[[0.1], [0.2]]], [[1, 1]], RewardShapeError, "weights_PM has"),
         ([[[0.1], [0.2]]], [[1], [1]], RewardShapeError, "weights_PM has"),
         ([[[0.1]]], [[1]], RewardShapeError, "at least two responses"),
-        ([[[0.1], [np.inf]]], [[1]], RewardError, r"z_PGM\[0, 1, 0\] is inf, not finite"),
+        (
+            [[[0.1], [np.inf]]],
+            [[1]],
+            RewardError,
+            r"z_PGM\[0, 1, 0\] is inf, not finite",
+        ),
         ([[[0.1], [np.nan]]], [[1]], RewardError, r"z_PGM\[0, 1, 0\] is nan"),
         ([[[0.1], [0.2]]], [[0]], RewardError, "positive and finite"),
     ],
@@ -223,6 +248,8 @@ def test_what_does_not_fit_is_refused(
 
 @pytest.mark.parametrize("function", [criterion_attribution, decoupled_advantages])
 @pytest.mark.parametrize("delta", [-1.0, math.nan, math.inf])
-def test_delta_is_finite_and_not_negative(function: Callable[..., object], delta: float) -> None:
+def test_delta_is_finite_and_not_negative(
+    function: Callable[..., object], delta: float
+) -> None:
     with pytest.raises(RewardError, match="delta"):
         function([[[0.1], [0.2]]], [[1]], delta=delta)

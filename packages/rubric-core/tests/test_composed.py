@@ -8,7 +8,8 @@ from rubric_core.judgement.evidence import composed
 
 ACUTE, DOT, SANSKRIT = "\u0301", "\u0323", "\u0f73"
 _marked = st.text(
-    st.sampled_from(["e", "é", "क", ACUTE, DOT, SANSKRIT, "—", "\u0345", "𝅥"]), max_size=30
+    st.sampled_from(["e", "é", "क", ACUTE, DOT, SANSKRIT, "—", "\u0345", "𝅥"]),
+    max_size=30,
 )
 
 

@@ -79,7 +79,11 @@ def refused(values: Any, model: type[BaseModel] = Train) -> ConfigError:
         ({"stages": [{}, {"warmup": 1}]}, "stages.1.warmup", "warmup_steps"),
         ({"warm": {"warm_steps": 1}}, "warm.warm_steps", "warmup_steps"),
         ({"judge": {"type": "llm", "modle": "x"}}, "judge.modle", "model"),
-        ({"judge": {"type": "lexical", "stem_word": 1}}, "judge.stem_word", "stem_words"),
+        (
+            {"judge": {"type": "lexical", "stem_word": 1}},
+            "judge.stem_word",
+            "stem_words",
+        ),
         ({"policy": {"type": "path", "paht": "x"}}, "policy.paht", "path"),
     ],
 )
@@ -89,7 +93,9 @@ def test_an_unknown_key_is_named_with_the_nearest_right_one(
     error = refused(values)
 
     assert error.location == location
-    assert str(error) == f"run.yaml: unknown key {location!r}: did you mean {nearest!r}?"
+    assert (
+        str(error) == f"run.yaml: unknown key {location!r}: did you mean {nearest!r}?"
+    )
 
 
 def test_a_choice_without_its_type_lists_the_types() -> None:
@@ -142,7 +148,9 @@ def test_a_model_that_hides_its_input_keeps_it_hidden() -> None:
     assert "5ecret" not in str(refused({"group_size": "5ecret"}, Hidden))
 
 
-def test_a_word_that_is_too_short_for_a_key_is_shown_even_where_values_are_hidden() -> None:
+def test_a_word_that_is_too_short_for_a_key_is_shown_even_where_values_are_hidden() -> (
+    None
+):
     assert str(refused({"service": {"calls": "many"}})) == (
         "run.yaml: service.calls: needs a whole number, not 'many' (its default is 1)"
     )
@@ -159,14 +167,18 @@ def test_a_word_that_is_too_short_for_a_key_is_shown_even_where_values_are_hidde
         ({"service": {"calls": 0}}, "service.calls: must be 1 or more"),
     ],
 )
-def test_a_part_that_hides_its_input_keeps_it_hidden(values: dict[str, Any], message: str) -> None:
+def test_a_part_that_hides_its_input_keeps_it_hidden(
+    values: dict[str, Any], message: str
+) -> None:
     assert message in str(refused(values))
     assert "sk-live" not in str(refused(values))
 
 
 def test_a_hidden_part_shows_numbers_and_a_mapping_is_never_shown() -> None:
     assert str(refused({"service": {"calls": 0}})).endswith(", not 0")
-    assert "sk-live" not in str(refused({"optim": {"learning_rate": {"key": "sk-live-1"}}}))
+    assert "sk-live" not in str(
+        refused({"optim": {"learning_rate": {"key": "sk-live-1"}}})
+    )
 
 
 @pytest.mark.parametrize(
@@ -198,7 +210,9 @@ def test_a_name_that_may_be_a_key_is_not_repeated(values: dict[str, Any]) -> Non
         {"service": {"calls": -(10**5000)}},
     ],
 )
-def test_a_value_that_may_be_a_key_is_not_repeated_wherever_it_stands(values: Any) -> None:
+def test_a_value_that_may_be_a_key_is_not_repeated_wherever_it_stands(
+    values: Any,
+) -> None:
     message = str(refused(values))
     assert "sk-live" not in message
     assert "12345" not in message
@@ -258,17 +272,29 @@ class Many(Strict):
         ({"steps": 1.5}, "steps: needs a whole number, not 1.5"),
         ({"steps": "two"}, "steps: needs a whole number, not 'two' (its default is 3)"),
         ({"steps": 11}, "steps: must be 10 or less, not 11"),
-        ({"on": "perhaps"}, "on: needs `true` or `false`, not 'perhaps' (its default is false)"),
+        (
+            {"on": "perhaps"},
+            "on: needs `true` or `false`, not 'perhaps' (its default is false)",
+        ),
         ({"on": 5}, "on: needs `true` or `false`, not 5 (its default is false)"),
         ({"words": "a"}, "words: needs a list, such as [a, b], not 'a'"),
         ({"words": ["a", "b"]}, "words: must have 1 or fewer items"),
-        ({"name": 5}, "name: needs a text, in quotes where it looks like a number, not 5"),
-        ({"name": True}, "name: needs a text, in quotes where it looks like a number, not true"),
+        (
+            {"name": 5},
+            "name: needs a text, in quotes where it looks like a number, not 5",
+        ),
+        (
+            {"name": True},
+            "name: needs a text, in quotes where it looks like a number, not true",
+        ),
         ({"name": "n"}, "name: must have 2 or more characters, not 'n'"),
         ({"name": "long"}, "name: must have 3 or fewer characters, not 'long'"),
         ({"code": "1"}, "code: does not fit the pattern ^[a-z]$, not '1'"),
         ({"finite": float("inf")}, "finite: needs a finite number, not inf"),
-        ({"kind": "cod"}, "kind: needs 'open' or 'code', not 'cod': did you mean 'code'?"),
+        (
+            {"kind": "cod"},
+            "kind: needs 'open' or 'code', not 'cod': did you mean 'code'?",
+        ),
         (
             {"device": "gpu"},
             "device: needs 'auto', 'cpu' or 'cuda', not 'gpu': did you mean 'cuda'?",
@@ -278,7 +304,9 @@ class Many(Strict):
         ({"place": 5}, "place: needs a path, not 5"),
     ],
 )
-def test_each_kind_of_wrong_value_is_told_in_our_words(values: dict[str, Any], told: str) -> None:
+def test_each_kind_of_wrong_value_is_told_in_our_words(
+    values: dict[str, Any], told: str
+) -> None:
     assert str(refused(values, Many)) == f"run.yaml: {told}"
 
 
@@ -297,7 +325,9 @@ def test_each_problem_says_its_own_place_where_the_source_knows_it() -> None:
             {"stages": [{}, {"lr": 1}], "judge": {"type": "llm", "temperature": -1}}
         )
     lines: dict[Keys, int] = {("stages", 1, "lr"): 7, ("judge", "temperature"): 9}
-    error = config_error(caught.value, model=Train, source=lambda keys: f"run.yaml:{lines[keys]}")
+    error = config_error(
+        caught.value, model=Train, source=lambda keys: f"run.yaml:{lines[keys]}"
+    )
 
     assert [line.split(" ")[0] for line in str(error).splitlines()] == [
         "run.yaml:7:",
@@ -308,10 +338,22 @@ def test_each_problem_says_its_own_place_where_the_source_knows_it() -> None:
 @pytest.mark.parametrize(
     ("given", "kinds", "told"),
     [
-        ("openai", ("lexical", "llm"), "`type: llm`, with `model: openai/NAME` below it"),
-        ("vLLM", ("lexical", "llm"), "`type: llm`, with `model: hosted_vllm/NAME` below it"),
+        (
+            "openai",
+            ("lexical", "llm"),
+            "`type: llm`, with `model: openai/NAME` below it",
+        ),
+        (
+            "vLLM",
+            ("lexical", "llm"),
+            "`type: llm`, with `model: hosted_vllm/NAME` below it",
+        ),
         ("openai", ("lexical",), "use one of lexical"),
-        ("lexcal", ("lexical", "llm"), "did you mean 'lexical'? use one of lexical, llm"),
+        (
+            "lexcal",
+            ("lexical", "llm"),
+            "did you mean 'lexical'? use one of lexical, llm",
+        ),
     ],
 )
 def test_a_provider_given_as_a_kind_is_told_where_it_stands(
@@ -381,7 +423,9 @@ def test_an_unknown_tag_is_named() -> None:
     ("key", "nearest"),
     [("lerning_rate", "learning_rate"), ("retries", None), ("zzz", None), ("", None)],
 )
-def test_the_nearest_key_is_one_letter_away_or_none(key: str, nearest: str | None) -> None:
+def test_the_nearest_key_is_one_letter_away_or_none(
+    key: str, nearest: str | None
+) -> None:
     assert nearest_key(key, ["warmup_steps", "learning_rate", "prices"]) == nearest
 
 
@@ -396,4 +440,7 @@ def test_a_collection_is_never_written_out() -> None:
     for _ in range(60):
         doubled = [doubled, doubled]
     message = str(refused({"group_size": doubled, "optim": doubled}))
-    assert [line.split(": ")[1] for line in message.splitlines()] == ["group_size", "optim"]
+    assert [line.split(": ")[1] for line in message.splitlines()] == [
+        "group_size",
+        "optim",
+    ]

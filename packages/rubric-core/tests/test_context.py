@@ -89,13 +89,22 @@ def test_a_closed_book_task_is_what_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("context", "problem"),
     [
-        ([], "there must be a section at least; a task without a context leaves it out"),
+        (
+            [],
+            "there must be a section at least; a task without a context leaves it out",
+        ),
         ([{"doc_hash": "d", "text": " "}], "'context.0.text': there must be a text"),
         ([{"doc_hash": "", "text": "x"}], "'context.0.doc_hash'"),
         ([{"text": "x"}], "'context.0.doc_hash': is missing"),
         ([{"doc_hash": "d", "text": "x"}] * 2, "there must be no section twice"),
-        ([{"doc_hash": "d", "text": "x", "passage": "y"}], "'context.0.passage': is not permitted"),
-        ([{"doc_hash": "d", "text": "x", "rubric": []}], "'context.0.rubric': is not permitted"),
+        (
+            [{"doc_hash": "d", "text": "x", "passage": "y"}],
+            "'context.0.passage': is not permitted",
+        ),
+        (
+            [{"doc_hash": "d", "text": "x", "rubric": []}],
+            "'context.0.rubric': is not permitted",
+        ),
         ("text", "'context': needs a list"),
     ],
 )
@@ -129,21 +138,35 @@ HIDDEN = "Says that a hungry animal leaves the ground to save its strength"
 @pytest.mark.parametrize(
     ("fields", "source"),
     [
-        ({"criteria": [{"id": "why", "weight": 1, "description": HIDDEN}]}, "criterion why"),
-        ({"criteria": [{"id": "c", "weight": 1, "scoring_guide": HIDDEN}]}, "criterion c"),
-        ({"criteria": [{"id": "c", "weight": 1, "required_elements": [HIDDEN]}]}, "criterion c"),
+        (
+            {"criteria": [{"id": "why", "weight": 1, "description": HIDDEN}]},
+            "criterion why",
+        ),
+        (
+            {"criteria": [{"id": "c", "weight": 1, "scoring_guide": HIDDEN}]},
+            "criterion c",
+        ),
+        (
+            {"criteria": [{"id": "c", "weight": 1, "required_elements": [HIDDEN]}]},
+            "criterion c",
+        ),
         ({"reference_answer": HIDDEN}, "reference answer"),
     ],
 )
 def test_a_context_that_holds_the_rubric_or_the_reference_is_refused(
     fields: dict[str, object], source: str
 ) -> None:
-    held = [SECTIONS[1], {"doc_hash": "d3", "heading": "Notes", "text": f"See: {HIDDEN.upper()}."}]
+    held = [
+        SECTIONS[1],
+        {"doc_hash": "d3", "heading": "Notes", "text": f"See: {HIDDEN.upper()}."},
+    ]
     task = task_of(context=held, **fields)
 
     (overlap,) = leaked_ngrams(task)
     assert (overlap.source, overlap.held_by, overlap.count) == (source, "context", 5)
-    with pytest.raises(LeakError, match=f"1 contexts share .*its context 5 with {source}") as error:
+    with pytest.raises(
+        LeakError, match=f"1 contexts share .*its context 5 with {source}"
+    ) as error:
         check_no_leak([task])
     assert error.value.task_ids == (task.task_id,)
     assert "hungry" not in str(error.value)
@@ -159,9 +182,13 @@ def test_what_rubric_and_context_both_quote_from_the_passage_is_no_leak() -> Non
 def test_a_rubric_in_the_question_is_a_leak_even_where_the_context_has_it() -> None:
     quoted = {"id": "c", "weight": 1, "description": PASSAGE}
     asked = "Is it true that the quick brown fox jumps over the lazy dog?"
-    overlaps = leaked_ngrams(task_of(question=asked, criteria=[quoted], context=SECTIONS))
+    overlaps = leaked_ngrams(
+        task_of(question=asked, criteria=[quoted], context=SECTIONS)
+    )
 
-    assert [(one.source, one.held_by) for one in overlaps] == [("criterion c", "question")]
+    assert [(one.source, one.held_by) for one in overlaps] == [
+        ("criterion c", "question")
+    ]
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
@@ -174,7 +201,9 @@ def test_contexts_are_kept_in_every_kind_of_file(tmp_path: Path, suffix: str) ->
     assert list(read_tasks(path)) == tasks
 
 
-def test_a_parquet_file_of_closed_book_tasks_has_no_column_for_a_context(tmp_path: Path) -> None:
+def test_a_parquet_file_of_closed_book_tasks_has_no_column_for_a_context(
+    tmp_path: Path,
+) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "tasks.parquet"
     write_tasks(path, [task_of()])
@@ -182,7 +211,9 @@ def test_a_parquet_file_of_closed_book_tasks_has_no_column_for_a_context(tmp_pat
     assert "context" not in parquet.read_schema(path).names
 
 
-def test_a_context_that_comes_too_late_for_its_column_is_refused(tmp_path: Path) -> None:
+def test_a_context_that_comes_too_late_for_its_column_is_refused(
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("pyarrow")
     tasks = [task_of(question=f"Why {n}?") for n in range(256)]
     with pytest.raises(SchemaError, match="behind the first 256 has a context"):

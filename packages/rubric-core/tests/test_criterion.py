@@ -19,7 +19,20 @@ def test_numpy_floats_are_weights() -> None:
 
 @pytest.mark.parametrize(
     "weight",
-    ["2", True, None, -1, -1e-300, math.nan, math.inf, -math.inf, 10**400, [1], {"w": 1}, 1j],
+    [
+        "2",
+        True,
+        None,
+        -1,
+        -1e-300,
+        math.nan,
+        math.inf,
+        -math.inf,
+        10**400,
+        [1],
+        {"w": 1},
+        1j,
+    ],
 )
 def test_anything_but_a_finite_number_from_zero_up_is_no_weight(weight: object) -> None:
     with pytest.raises(SchemaError, match="weight"):
@@ -32,14 +45,18 @@ def test_an_id_is_text_that_is_not_empty(identifier: object) -> None:
         Criterion(id=identifier, weight=1)
 
 
-@pytest.mark.parametrize("field", ["name", "description", "scoring_guide", "verification_method"])
+@pytest.mark.parametrize(
+    "field", ["name", "description", "scoring_guide", "verification_method"]
+)
 @pytest.mark.parametrize("value", [1, None, ["a"], True, "half \ud83d of a pair"])
 def test_a_text_is_text_that_utf_8_can_hold(field: str, value: object) -> None:
     with pytest.raises(SchemaError, match=field):
         Criterion.model_validate({"id": "a", "weight": 1, field: value})
 
 
-@pytest.mark.parametrize("field", ["required_elements", "expected_keywords", "expected_concepts"])
+@pytest.mark.parametrize(
+    "field", ["required_elements", "expected_keywords", "expected_concepts"]
+)
 @pytest.mark.parametrize("value", ["abc", [1], [None], {"a": 1}, None, [["a"]]])
 def test_a_list_of_texts_holds_texts_alone(field: str, value: object) -> None:
     with pytest.raises(SchemaError, match=field):

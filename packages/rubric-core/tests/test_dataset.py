@@ -49,7 +49,9 @@ def numbered(rubric: Rubric, count: int, passage: str = "passage") -> Iterator[T
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_tasks_come_back_as_they_were_written(tmp_path: Path, task: Task, suffix: str) -> None:
+def test_tasks_come_back_as_they_were_written(
+    tmp_path: Path, task: Task, suffix: str
+) -> None:
     bare = Task.from_json(ROW)
     path = tmp_path / f"tasks{suffix}"
 
@@ -106,7 +108,9 @@ def test_both_formats_keep_any_task(
         assert list(read_tasks(folder / f"t{suffix}")) == chosen
 
 
-def test_a_line_is_the_papers_json_in_readable_utf_8(tmp_path: Path, task: Task) -> None:
+def test_a_line_is_the_papers_json_in_readable_utf_8(
+    tmp_path: Path, task: Task
+) -> None:
     path = tmp_path / "tasks.jsonl"
     write_tasks(path, [task])
 
@@ -126,7 +130,9 @@ def test_blank_lines_are_skipped_and_still_counted(tmp_path: Path) -> None:
     assert caught.value.line == 6
 
 
-def test_the_mark_that_some_editors_put_first_is_skipped(tmp_path: Path, task: Task) -> None:
+def test_the_mark_that_some_editors_put_first_is_skipped(
+    tmp_path: Path, task: Task
+) -> None:
     path = tmp_path / "tasks.jsonl"
     write_tasks(path, [task, task])
     path.write_bytes(BOM_UTF8 + path.read_bytes())
@@ -149,7 +155,10 @@ BROKEN = {
     "a list": (b"[]", "one JSON object, not list"),
     "a string": (b'"canary"', "one JSON object, not str"),
     "null": (b"null", "one JSON object, not NoneType"),
-    "a repeated key": (b'{"question": "q", "question": "canary"}', "the same key twice"),
+    "a repeated key": (
+        b'{"question": "q", "question": "canary"}',
+        "the same key twice",
+    ),
     "latin-1": ('{"question": "é"}'.encode("latin-1"), "not UTF-8 at byte 14"),
     "a byte order mark": (b"\xef\xbb\xbf{}", "BOM"),
     "deep nesting": (b"[" * 100_000, "nested too deeply"),
@@ -170,7 +179,10 @@ def test_a_broken_line_is_named(tmp_path: Path, line: bytes, problem: str) -> No
 
 
 def criterion_row(**changes: object) -> dict[str, object]:
-    return {**ROW, "criteria": [{"id": "z", "weight": 1}, {**ROW["criteria"][0], **changes}]}
+    return {
+        **ROW,
+        "criteria": [{"id": "z", "weight": 1}, {**ROW["criteria"][0], **changes}],
+    }
 
 
 WRONG = {
@@ -179,7 +191,11 @@ WRONG = {
         "question",
         "is missing",
     ),
-    "missing passage": ({k: v for k, v in ROW.items() if k != "passage"}, "passage", "is missing"),
+    "missing passage": (
+        {k: v for k, v in ROW.items() if k != "passage"},
+        "passage",
+        "is missing",
+    ),
     "missing criteria": (
         {k: v for k, v in ROW.items() if k != "criteria"},
         "criteria",
@@ -188,10 +204,26 @@ WRONG = {
     "empty rubric": ({**ROW, "criteria": []}, "criteria", "at least one criterion"),
     "duplicate ids": (criterion_row(id="z"), "criteria", "'z' occurs more than once"),
     "negative weight": (criterion_row(weight=-1), "criteria.1.weight", "not -1.0"),
-    "nan weight": (criterion_row(weight=float("nan")), "criteria.1.weight", "finite number"),
-    "infinite weight": (criterion_row(weight=float("inf")), "criteria.1.weight", "finite number"),
-    "text for a weight": (criterion_row(weight="2"), "criteria.1.weight", "needs a number"),
-    "true for a weight": (criterion_row(weight=True), "criteria.1.weight", "needs a number"),
+    "nan weight": (
+        criterion_row(weight=float("nan")),
+        "criteria.1.weight",
+        "finite number",
+    ),
+    "infinite weight": (
+        criterion_row(weight=float("inf")),
+        "criteria.1.weight",
+        "finite number",
+    ),
+    "text for a weight": (
+        criterion_row(weight="2"),
+        "criteria.1.weight",
+        "needs a number",
+    ),
+    "true for a weight": (
+        criterion_row(weight=True),
+        "criteria.1.weight",
+        "needs a number",
+    ),
     "all weights zero": (
         {**ROW, "criteria": [{"id": "a", "weight": 0}]},
         "criteria",
@@ -211,7 +243,11 @@ def test_a_wrong_row_is_named_with_its_field(
     with pytest.raises(RubricFileError, match=problem) as caught:
         list(read_tasks(path))
 
-    assert (caught.value.path, caught.value.line, caught.value.field) == (path, 3, field)
+    assert (caught.value.path, caught.value.line, caught.value.field) == (
+        path,
+        3,
+        field,
+    )
     assert str(caught.value).startswith(f"{path}:3: field {field!r}: ")
     assert "canary" not in str(caught.value)
 
@@ -248,8 +284,12 @@ def test_a_missing_folder_is_the_systems_error(tmp_path: Path, suffix: str) -> N
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_link_and_a_pipe_stay_what_they_are(tmp_path: Path, rubric: Rubric, suffix: str) -> None:
-    real, link, pipe = (tmp_path / f"{name}{suffix}" for name in ("real", "link", "pipe"))
+def test_a_link_and_a_pipe_stay_what_they_are(
+    tmp_path: Path, rubric: Rubric, suffix: str
+) -> None:
+    real, link, pipe = (
+        tmp_path / f"{name}{suffix}" for name in ("real", "link", "pipe")
+    )
     link.symlink_to(real)
     os.mkfifo(pipe)
 
@@ -337,7 +377,9 @@ def test_an_unwritable_folder_leaves_nothing(tmp_path: Path, rubric: Rubric) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["tasks.jsonl"]
 
 
-def test_a_new_file_has_the_permissions_of_any_new_file(tmp_path: Path, rubric: Rubric) -> None:
+def test_a_new_file_has_the_permissions_of_any_new_file(
+    tmp_path: Path, rubric: Rubric
+) -> None:
     (tmp_path / "other").touch()
     write_tasks(tmp_path / "tasks.jsonl", numbered(rubric, 1))
 
@@ -346,7 +388,9 @@ def test_a_new_file_has_the_permissions_of_any_new_file(tmp_path: Path, rubric: 
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_memory_does_not_grow_with_the_file(tmp_path: Path, rubric: Rubric, suffix: str) -> None:
+def test_memory_does_not_grow_with_the_file(
+    tmp_path: Path, rubric: Rubric, suffix: str
+) -> None:
     path = tmp_path / f"tasks{suffix}"
     write_tasks(path, numbered(rubric, 1))
     list(read_tasks(path))  # imports and caches
@@ -364,7 +408,9 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, rubric: Rubric, suff
     assert peak < 10_000_000
 
 
-def test_parquet_rows_are_numbered_across_batches(tmp_path: Path, rubric: Rubric) -> None:
+def test_parquet_rows_are_numbered_across_batches(
+    tmp_path: Path, rubric: Rubric
+) -> None:
     path = tmp_path / "tasks.parquet"
     rows = [task.to_json(reveal_grounding=True) for task in numbered(rubric, 600)]
     rows[555]["question"] = ""
@@ -379,18 +425,31 @@ def test_parquet_rows_are_numbered_across_batches(tmp_path: Path, rubric: Rubric
 def test_parquet_of_others_with_nulls_for_absent_fields_is_read(tmp_path: Path) -> None:
     path = tmp_path / "tasks.parquet"
     rows = [
-        {**ROW, "criteria": [{"id": "a", "weight": 1.0, "name": None}], "doc_hash": "h"},
-        {**ROW, "criteria": [{"id": "a", "weight": 1.0, "name": "n"}], "doc_hash": None},
+        {
+            **ROW,
+            "criteria": [{"id": "a", "weight": 1.0, "name": None}],
+            "doc_hash": "h",
+        },
+        {
+            **ROW,
+            "criteria": [{"id": "a", "weight": 1.0, "name": "n"}],
+            "doc_hash": None,
+        },
     ]
     pq.write_table(pa.Table.from_pylist(rows), path)
 
     first, second = read_tasks(path)
 
     assert (first.rubric["a"].name, first.doc_hash) == ("", "h")
-    assert (second.rubric["a"].name, second.doc_hash) == ("n", Grounding("canary").sha256)
+    assert (second.rubric["a"].name, second.doc_hash) == (
+        "n",
+        Grounding("canary").sha256,
+    )
 
 
-def test_parquet_of_the_wrong_type_is_refused_with_row_and_field(tmp_path: Path) -> None:
+def test_parquet_of_the_wrong_type_is_refused_with_row_and_field(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "tasks.parquet"
     rows = [{**ROW, "criteria": [{"id": "a", "weight": "1"}]}]
     pq.write_table(pa.Table.from_pylist(rows), path)
@@ -402,7 +461,9 @@ def test_parquet_of_the_wrong_type_is_refused_with_row_and_field(tmp_path: Path)
 
 
 @pytest.mark.parametrize("damage", ["not parquet", "cut off", "overwritten"])
-def test_a_damaged_parquet_file_is_named(tmp_path: Path, rubric: Rubric, damage: str) -> None:
+def test_a_damaged_parquet_file_is_named(
+    tmp_path: Path, rubric: Rubric, damage: str
+) -> None:
     path = tmp_path / "tasks.parquet"
     write_tasks(path, numbered(rubric, 50))
     content = path.read_bytes()

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 weights = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=12)
-BAD_WEIGHTS = [[], [0.0, 0.0], [-1.0, 2.0], [math.nan, 1.0], [math.inf, 1.0], [1e308, 1e308]]
+BAD_WEIGHTS = [
+    [],
+    [0.0, 0.0],
+    [-1.0, 2.0],
+    [math.nan, 1.0],
+    [math.inf, 1.0],
+    [1e308, 1e308],
+]
 
 
 def test_weights_three_one_one_count_as_25_11ths_criteria() -> None:
@@ -42,7 +49,9 @@ def test_one_criterion_with_all_the_weight_counts_as_one() -> None:
 
 @given(weights)
 def test_the_effective_number_is_between_one_and_m(all_weights: list[float]) -> None:
-    assert 1 - 1e-12 <= effective_criteria(all_weights) <= len(all_weights) * (1 + 1e-12)
+    assert (
+        1 - 1e-12 <= effective_criteria(all_weights) <= len(all_weights) * (1 + 1e-12)
+    )
 
 
 @given(weights, st.floats(1e-6, 1e6))
@@ -51,7 +60,9 @@ def test_the_effective_number_does_not_change_with_the_scale(
 ) -> None:
     scaled = [scale * w for w in all_weights]
 
-    assert effective_criteria(scaled) == pytest.approx(effective_criteria(all_weights), rel=1e-9)
+    assert effective_criteria(scaled) == pytest.approx(
+        effective_criteria(all_weights), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
@@ -62,7 +73,9 @@ def test_extreme_scales_neither_overflow_nor_underflow(scale: float) -> None:
 
 
 def test_noise_is_divided_by_the_effective_number() -> None:
-    assert reward_noise_variance([3, 1, 1], 0.04) == pytest.approx(0.04 * 11 / 25, rel=1e-14)
+    assert reward_noise_variance([3, 1, 1], 0.04) == pytest.approx(
+        0.04 * 11 / 25, rel=1e-14
+    )
 
 
 def test_the_predicted_variance_is_the_measured_one() -> None:
@@ -81,7 +94,9 @@ def test_a_variance_is_finite_and_not_negative(tau2: float) -> None:
 
 
 @pytest.mark.parametrize("all_weights", BAD_WEIGHTS)
-def test_weights_without_a_positive_finite_total_are_refused(all_weights: list[float]) -> None:
+def test_weights_without_a_positive_finite_total_are_refused(
+    all_weights: list[float],
+) -> None:
     with pytest.raises(RewardError, match="finite"):
         effective_criteria(all_weights)
     with pytest.raises(RewardError):
@@ -89,8 +104,12 @@ def test_weights_without_a_positive_finite_total_are_refused(all_weights: list[f
 
 
 def test_shares_keep_the_shape() -> None:
-    np.testing.assert_allclose(shares([[3, 1], [0, 2]], axes="PM"), [[0.75, 0.25], [0, 1]])
-    with pytest.raises(RewardShapeError, match=r"weights_M must have shape \[M\], not \(1, 2\)"):
+    np.testing.assert_allclose(
+        shares([[3, 1], [0, 2]], axes="PM"), [[0.75, 0.25], [0, 1]]
+    )
+    with pytest.raises(
+        RewardShapeError, match=r"weights_M must have shape \[M\], not \(1, 2\)"
+    ):
         shares([[1, 1]])
 
 
@@ -129,13 +148,21 @@ def test_a_criterion_without_weight_adds_no_level() -> None:
     assert attainable_levels([1, 0], [[0, 1], [0, 0.5, 1]]) == 2
 
 
-grids = st.lists(st.lists(st.integers(0, 10), min_size=1, max_size=4), min_size=1, max_size=4)
+grids = st.lists(
+    st.lists(st.integers(0, 10), min_size=1, max_size=4), min_size=1, max_size=4
+)
 
 
 @given(grids, st.data())
-def test_the_count_is_that_of_all_sums(steps: list[list[int]], data: st.DataObject) -> None:
-    whole = data.draw(st.lists(st.integers(1, 9), min_size=len(steps), max_size=len(steps)))
-    sums = {sum(w * z for w, z in zip(whole, zs, strict=True)) for zs in product(*steps)}
+def test_the_count_is_that_of_all_sums(
+    steps: list[list[int]], data: st.DataObject
+) -> None:
+    whole = data.draw(
+        st.lists(st.integers(1, 9), min_size=len(steps), max_size=len(steps))
+    )
+    sums = {
+        sum(w * z for w, z in zip(whole, zs, strict=True)) for zs in product(*steps)
+    }
 
     levels = attainable_levels(whole, [[z / 10 for z in grid] for grid in steps])
 
@@ -144,7 +171,9 @@ def test_the_count_is_that_of_all_sums(steps: list[list[int]], data: st.DataObje
 
 @pytest.mark.parametrize("bad", [[[0, 1]], [[0, 1], []], [[0, 1]] * 3])
 def test_each_weight_needs_one_grid(bad: list[list[float]]) -> None:
-    with pytest.raises(RewardShapeError, match="2 weights need as many non-empty grids"):
+    with pytest.raises(
+        RewardShapeError, match="2 weights need as many non-empty grids"
+    ):
         attainable_levels([1, 1], bad)
 
 
@@ -162,7 +191,13 @@ def test_a_variance_is_a_number(tau2: object) -> None:
 
 @pytest.mark.parametrize(
     ("weights", "grids"),
-    [(["1"], [[0, 1]]), ([None], [[0]]), ([1.0], [["1"]]), ([1.0], [[None]]), ([1.0], ["01"])],
+    [
+        (["1"], [[0, 1]]),
+        ([None], [[0]]),
+        ([1.0], [["1"]]),
+        ([1.0], [[None]]),
+        ([1.0], ["01"]),
+    ],
 )
 def test_levels_are_counted_of_numbers(weights: object, grids: object) -> None:
     with pytest.raises(RewardError, match="must be real numbers"):
@@ -172,15 +207,27 @@ def test_levels_are_counted_of_numbers(weights: object, grids: object) -> None:
 @pytest.mark.parametrize(
     ("refused", "told"),
     [
-        (lambda: shares([1.0] * 2_000 + [-1.0]), "weights_M[2000] is -1.0, not ≥ 0 and finite"),
+        (
+            lambda: shares([1.0] * 2_000 + [-1.0]),
+            "weights_M[2000] is -1.0, not ≥ 0 and finite",
+        ),
         (lambda: shares([1.0, np.nan]), "weights_M[1] is nan, not ≥ 0 and finite"),
-        (lambda: shares([0.0] * 2_000), "the total of weights_M is 0.0, not positive and finite"),
-        (lambda: shares([1e308] * 9), "the total of weights_M is inf, not positive and finite"),
+        (
+            lambda: shares([0.0] * 2_000),
+            "the total of weights_M is 0.0, not positive and finite",
+        ),
+        (
+            lambda: shares([1e308] * 9),
+            "the total of weights_M is inf, not positive and finite",
+        ),
         (
             lambda: shares([[1.0, 1.0], [0.0, 0.0]], axes="PM"),
             "the total of weights_PM[1] is 0.0, not positive and finite",
         ),
-        (lambda: project([0.5] * 2_000 + [1.5], [1.0] * 2_001), "z_M[2000] is 1.5, not in [0, 1]"),
+        (
+            lambda: project([0.5] * 2_000 + [1.5], [1.0] * 2_001),
+            "z_M[2000] is 1.5, not in [0, 1]",
+        ),
         (
             lambda: attainable_levels([1.0], [[0.0] * 2_000 + [1.5]]),
             "grid values must be in [0, 1], not 1.5",

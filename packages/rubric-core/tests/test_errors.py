@@ -99,10 +99,15 @@ def test_notes_survive_pickling() -> None:
 
 
 def test_a_file_error_starts_with_its_place() -> None:
-    error = RubricFileError("field 'question': is missing: add it", path=Path("d/t.jsonl"), line=7)
+    error = RubricFileError(
+        "field 'question': is missing: add it", path=Path("d/t.jsonl"), line=7
+    )
 
     assert str(error) == "d/t.jsonl:7: field 'question': is missing: add it"
-    assert str(RubricFileError("unreadable", path=Path("t.parquet"))) == "t.parquet: unreadable"
+    assert (
+        str(RubricFileError("unreadable", path=Path("t.parquet")))
+        == "t.parquet: unreadable"
+    )
 
 
 def test_the_tree_in_the_docstring_names_every_class() -> None:

@@ -4,7 +4,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rubric_core import PluginError, RewardError, criterion_attribution, group_advantages
+from rubric_core import (
+    PluginError,
+    RewardError,
+    criterion_attribution,
+    group_advantages,
+)
 from rubric_core.reward.attribution import decoupled_advantages
 from rubric_core.reward.estimators import (
     AdvantageEstimator,
@@ -15,11 +20,15 @@ from rubric_core.reward.estimators import (
     estimated_attribution,
 )
 
-Z = np.array([[[0.0, 1.0], [1.0, 0.5], [0.5, 0.5]], [[1.0, 0.0], [np.nan, np.nan], [0.25, 1.0]]])
+Z = np.array(
+    [[[0.0, 1.0], [1.0, 0.5], [0.5, 0.5]], [[1.0, 0.0], [np.nan, np.nan], [0.25, 1.0]]]
+)
 WEIGHTS = np.array([[3.0, 1.0], [1.0, 1.0]])
 VALID = np.array([[True, True, True], [True, False, True]])
 REWARDS = np.where(
-    VALID, (np.nan_to_num(Z) * (WEIGHTS / WEIGHTS.sum(1)[:, None])[:, None]).sum(2), np.nan
+    VALID,
+    (np.nan_to_num(Z) * (WEIGHTS / WEIGHTS.sum(1)[:, None])[:, None]).sum(2),
+    np.nan,
 )
 
 
@@ -54,7 +63,8 @@ def test_group_is_the_function_of_that_name(std: Any) -> None:
     parts_PGM = estimated_attribution(estimator, groups())
     assert parts_PGM is not None
     np.testing.assert_array_equal(
-        parts_PGM, criterion_attribution(Z, WEIGHTS, std=std, delta=1e-3, valid_PG=VALID)
+        parts_PGM,
+        criterion_attribution(Z, WEIGHTS, std=std, delta=1e-3, valid_PG=VALID),
     )
 
 
@@ -94,7 +104,9 @@ def test_what_is_said_of_masked_responses_is_not_read() -> None:
     ],
 )
 def test_nonsense_is_no_advantage(answer: object, words: str) -> None:
-    with pytest.raises(PluginError, match=rf"advantage.estimator='given' (gave )?.*{words}"):
+    with pytest.raises(
+        PluginError, match=rf"advantage.estimator='given' (gave )?.*{words}"
+    ):
         estimated_advantages(Given(answer=answer), groups())
 
 

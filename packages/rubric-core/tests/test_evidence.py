@@ -10,13 +10,17 @@ from rubric_core.judgement.evidence import MAX_QUOTE_CHARS, MIN_QUOTE_CHARS, fin
 
 RESPONSE = "The loss is the “cross\u00adentropy” of the labels — nothing else."
 PASSAGE = "Training minimises\n  the cross-entropy; the ﬁnal layer is linear."
-RUBRIC = Rubric(criteria=(Criterion(id="loss", weight=2.0), Criterion(id="layer", weight=1.0)))
+RUBRIC = Rubric(
+    criteria=(Criterion(id="loss", weight=2.0), Criterion(id="layer", weight=1.0))
+)
 
 
 def _reply(quotes: Any, scores: dict[str, float] | None = None) -> str:
     scores = scores or {"loss": 2.0, "layer": 0.0}
     total = sum(scores.values())
-    return json.dumps({"scores": scores, "total": total, "max_total": 3.0, "evidence": quotes})
+    return json.dumps(
+        {"scores": scores, "total": total, "max_total": 3.0, "evidence": quotes}
+    )
 
 
 def _read(text: str, *, required: bool = True) -> JudgeResult:
@@ -50,9 +54,21 @@ def test_a_quote_is_found_word_for_word_whatever_its_typography(
 @pytest.mark.parametrize(
     ("quote", "text", "stands"),
     [
-        ("stable for all step sizes", "The scheme is unstable for all step sizes.", False),
-        ("stable for all step sizes", "The scheme is non-stable for all step sizes.", False),
-        ("stable for all step sizes", "It is unstable; no: stable for all step sizes.", True),
+        (
+            "stable for all step sizes",
+            "The scheme is unstable for all step sizes.",
+            False,
+        ),
+        (
+            "stable for all step sizes",
+            "The scheme is non-stable for all step sizes.",
+            False,
+        ),
+        (
+            "stable for all step sizes",
+            "It is unstable; no: stable for all step sizes.",
+            True,
+        ),
         ("the step is stable", "the step is stableish", False),
         ("5 is the answer", "15 is the answer", False),
         ("5 is the answer", "1.5 is the answer", False),
@@ -89,7 +105,9 @@ def test_a_quote_begins_and_ends_where_words_and_numbers_do(
 
 
 @given(st.text("ab15.,-' _²é", min_size=8, max_size=30), st.sampled_from("cxyz023"))
-def test_a_word_or_number_that_goes_on_is_not_what_is_quoted(quote: str, more: str) -> None:
+def test_a_word_or_number_that_goes_on_is_not_what_is_quoted(
+    quote: str, more: str
+) -> None:
     words = f"a{quote}1"
     assert find_quote(words, response=more + words, passage=words + more) is None
 
@@ -128,8 +146,14 @@ def test_quotes_are_kept_with_their_place_and_out_of_repr() -> None:
 def test_a_score_without_its_quote_is_invalid_only_where_evidence_is_required() -> None:
     text = _reply({"loss": "invented words here", "layer": ""})
     required = _read(text)
-    assert (required.outcome, required.reason) == (Outcome.INVALID, Reason.EVIDENCE_NOT_FOUND)
-    assert required.detail == "1 scores above 0 without a quote that is found, first 'loss'"
+    assert (required.outcome, required.reason) == (
+        Outcome.INVALID,
+        Reason.EVIDENCE_NOT_FOUND,
+    )
+    assert (
+        required.detail
+        == "1 scores above 0 without a quote that is found, first 'loss'"
+    )
     reported = _read(text, required=False)
     assert reported.scores == {"loss": 2.0, "layer": 0.0}
     assert reported.evidence["loss"].found_in is None
@@ -150,7 +174,9 @@ def test_no_score_above_zero_needs_no_quote() -> None:
         ("the loss is the", Reason.WRONG_TYPE),
     ],
 )
-def test_evidence_is_one_text_for_each_criterion(quotes: object, reason: Reason) -> None:
+def test_evidence_is_one_text_for_each_criterion(
+    quotes: object, reason: Reason
+) -> None:
     for required in (True, False):
         result = _read(_reply(quotes), required=required)
         assert (result.outcome, result.reason) == (Outcome.INVALID, reason)
@@ -186,4 +212,6 @@ def test_a_response_of_one_letter_or_of_marks_is_searched_in_bounded_work() -> N
 
     assert find_quote(quote, response=letters, passage=f"the {quote} is") == "passage"
     assert find_quote(quote, response=f"{quote} {letters}", passage="") == "response"
-    assert find_quote(quote, response="a" + "\u0301\u0323" * 500_000, passage="") is None
+    assert (
+        find_quote(quote, response="a" + "\u0301\u0323" * 500_000, passage="") is None
+    )

@@ -42,7 +42,9 @@ def test_what_the_process_has_open_is_read() -> None:
 def test_a_folder_and_a_missing_file_say_so(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError, match="Is a directory"):
         open_file(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"No such file or directory: '[^']*none'"):
+    with pytest.raises(
+        FileNotFoundError, match=r"No such file or directory: '[^']*none'"
+    ):
         open_file(tmp_path / "none")
 
 

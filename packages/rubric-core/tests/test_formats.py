@@ -36,11 +36,17 @@ HEALTHBENCH = {
     "prompt_id": "p-1",
     "prompt": [{"role": "user", "content": "Is my potassium of 3.9 normal?"}],
     "rubrics": [
-        {"criterion": "Says that 3.9 is within the normal range", "points": 6, "tags": ["a:b"]},
+        {
+            "criterion": "Says that 3.9 is within the normal range",
+            "points": 6,
+            "tags": ["a:b"],
+        },
         {"criterion": "Recommends potassium tablets", "points": -4, "tags": []},
         {"criterion": "Asks about symptoms", "points": 2, "tags": []},
     ],
-    "ideal_completions_data": {"ideal_completion": "Yes, it is normal. How do you feel?"},
+    "ideal_completions_data": {
+        "ideal_completion": "Yes, it is normal. How do you feel?"
+    },
 }
 
 
@@ -98,7 +104,9 @@ def test_signed_points_and_our_weights_give_the_same_advantages(
     rewards_G = earned_GM @ rubric.weights_M / rubric.total_weight
     scale = source_scale(rubric)
     assert np.allclose([scale.source_score(r) for r in rewards_G], signed_G)
-    ours, theirs = (group_advantages(x[None, :], delta=0.0) for x in (rewards_G, signed_G))
+    ours, theirs = (
+        group_advantages(x[None, :], delta=0.0) for x in (rewards_G, signed_G)
+    )
     if np.ptp(signed_G) > 1e-9:
         assert np.allclose(ours, theirs, atol=1e-6)
 
@@ -117,7 +125,9 @@ def test_an_exported_rubric_comes_back_with_its_signs(
     assert again.question == task.question
 
 
-def test_the_policy_format_holds_neither_passage_nor_rubric(write: Write, tmp_path: Path) -> None:
+def test_the_policy_format_holds_neither_passage_nor_rubric(
+    write: Write, tmp_path: Path
+) -> None:
     task = _one("healthbench", write(HEALTHBENCH)).task
     out = tmp_path / "out.jsonl"
     export_tasks("policy", out, [task])
@@ -131,8 +141,16 @@ RAR = {
     "question": "Why is the sky blue?",
     "reference_answer": "Rayleigh scattering.",
     "rubric": [
-        {"title": "Scattering", "description": "Essential Criteria: names it", "weight": 5},
-        {"title": "Ocean", "description": "Pitfall Criteria: does not blame it", "weight": -1},
+        {
+            "title": "Scattering",
+            "description": "Essential Criteria: names it",
+            "weight": 5,
+        },
+        {
+            "title": "Ocean",
+            "description": "Pitfall Criteria: does not blame it",
+            "weight": -1,
+        },
     ],
 }
 
@@ -157,7 +175,12 @@ def test_arrow_columns_of_json_text_are_read(write: Write) -> None:
 
 def test_a_paperbench_leaf_weighs_its_share_of_the_root(write: Write) -> None:
     def leaf(name: str, weight: int) -> dict[str, object]:
-        return {"id": name, "requirements": f"do {name}", "weight": weight, "sub_tasks": []}
+        return {
+            "id": name,
+            "requirements": f"do {name}",
+            "weight": weight,
+            "sub_tasks": [],
+        }
 
     tree = {
         "id": "root",
@@ -180,7 +203,9 @@ def test_a_paperbench_leaf_weighs_its_share_of_the_root(write: Write) -> None:
     assert [c.weight for c in rubric] == pytest.approx([25, 50, 25])
 
 
-def test_a_conversation_comes_back_as_its_messages(write: Write, tmp_path: Path) -> None:
+def test_a_conversation_comes_back_as_its_messages(
+    write: Write, tmp_path: Path
+) -> None:
     prompt = [
         {"role": "system", "content": "Be brief.\n\nAlways."},
         {"role": "user", "content": "Hi"},
@@ -200,8 +225,23 @@ def test_a_single_question_stays_a_single_message(question: str) -> None:
 
 _PIECES = st.sampled_from(
     [
-        *("Hi", "user: ", "assistant: ", "\n\nuser: x", "\n\nassistant: y", "\n\n", "tool: "),
-        *("[1/1] user: ", "[1/2] user: ", "\n\n[2/2] assistant: ", "[[1/2]] user: ", "]", "["),
+        *(
+            "Hi",
+            "user: ",
+            "assistant: ",
+            "\n\nuser: x",
+            "\n\nassistant: y",
+            "\n\n",
+            "tool: ",
+        ),
+        *(
+            "[1/1] user: ",
+            "[1/2] user: ",
+            "\n\n[2/2] assistant: ",
+            "[[1/2]] user: ",
+            "]",
+            "[",
+        ),
     ]
 )
 _TURNS = st.tuples(
@@ -211,7 +251,9 @@ _TURNS = st.tuples(
 
 
 @given(st.lists(_TURNS, min_size=1, max_size=4))
-def test_a_chat_that_a_message_quotes_makes_no_turns(turns: list[tuple[str, str]]) -> None:
+def test_a_chat_that_a_message_quotes_makes_no_turns(
+    turns: list[tuple[str, str]],
+) -> None:
     messages = [{"role": role, "content": content} for role, content in turns]
     assert as_messages(as_question(turns)) == messages
 
@@ -244,10 +286,17 @@ def test_levels_become_steps_above_the_lowest(write: Write) -> None:
     rubric = {"criteria": "Is it kind?"} | {
         f"score{n}_description": f"level {n}" for n in range(1, 6)
     }
-    row = {"id": "b1", "input": "Say hello.", "reference_answer": "Hello!", "score_rubric": rubric}
+    row = {
+        "id": "b1",
+        "input": "Say hello.",
+        "reference_answer": "Hello!",
+        "score_rubric": rubric,
+    }
     (criterion,) = _one("biggen", write(row)).task.rubric
     assert criterion.weight == 4
-    assert criterion.scoring_guide.splitlines() == [f"{n - 1}: level {n}" for n in range(1, 6)]
+    assert criterion.scoring_guide.splitlines() == [
+        f"{n - 1}: level {n}" for n in range(1, 6)
+    ]
 
 
 def test_a_prometheus_prompt_is_taken_apart(write: Write) -> None:
@@ -300,18 +349,26 @@ def test_a_question_whose_right_answer_is_no_is_a_fault(write: Write) -> None:
         {"question": "Did it answer?", "pass_criteria": "YES"},
     ]
     row = {"uuid": "u", "responses_create_params": {"input": "q"}, "rubric": rubric}
-    assert [is_penalty(c) for c in _one("multichallenge", write(row)).task.rubric] == [True, False]
+    assert [is_penalty(c) for c in _one("multichallenge", write(row)).task.rubric] == [
+        True,
+        False,
+    ]
 
 
 def test_dr_tulu_keeps_its_rubric_in_a_text(write: Write) -> None:
-    inner = {"query": "q?", "rubrics": [{"description": "d", "title": "t", "weight": 2}]}
+    inner = {
+        "query": "q?",
+        "rubrics": [{"description": "d", "title": "t", "weight": 2}],
+    }
     task = _one("dr_tulu", write({"ground_truth": json.dumps(inner)})).task
     assert (task.question, task.rubric["c1"].weight) == ("q?", 2)
 
 
 def test_openrubrics_lines_become_criteria(write: Write) -> None:
     text = "1. Is short [Hard Rule]\n2. Explains why [Principle]"
-    rubric = _one("openrubrics", write({"instruction": "q", "rubric": text})).task.rubric
+    rubric = _one(
+        "openrubrics", write({"instruction": "q", "rubric": text})
+    ).task.rubric
     assert [(c.description, c.name) for c in rubric] == [
         ("Is short", "Hard rule"),
         ("Explains why", "Principle"),
@@ -327,7 +384,10 @@ def test_scholarqabench_evidence_is_the_passage(write: Write) -> None:
     }
     config = {"question": "What is it?", "other_properties": [item]}
     row = {"case_id": "1", "metric_config": {"config": config}}
-    assert _one("scholarqabench", write(row)).task.grounding.reveal() == "It is X.\n\nSo Y."
+    assert (
+        _one("scholarqabench", write(row)).task.grounding.reveal()
+        == "It is X.\n\nSo Y."
+    )
 
 
 def test_dimensions_multiply_their_criteria(write: Write) -> None:
@@ -346,7 +406,9 @@ def test_dimensions_multiply_their_criteria(write: Write) -> None:
 
 
 def test_a_rubric_file_meets_every_question(write: Write, tmp_path: Path) -> None:
-    questions = write({"question": "A?"}, {"question": "B?", "passage": "P."}, name="q.jsonl")
+    questions = write(
+        {"question": "A?"}, {"question": "B?", "passage": "P."}, name="q.jsonl"
+    )
     rubric = tmp_path / "rubric.toml"
     rubric.write_text(
         '[[criteria]]\nname = "clear"\ntext = "Is it clear?"\nweight = 2.0\n'
@@ -354,7 +416,9 @@ def test_a_rubric_file_meets_every_question(write: Write, tmp_path: Path) -> Non
     )
     with pytest.raises(ConfigError, match="questions"):
         list(import_tasks("criteria", rubric))
-    found = list(import_tasks("criteria", rubric, options=ImportOptions(questions=questions)))
+    found = list(
+        import_tasks("criteria", rubric, options=ImportOptions(questions=questions))
+    )
     assert [one.task.question for one in found] == ["A?", "B?"]
     assert found[1].task.grounding.reveal() == "P."
     assert "50% of the weight: partly" in found[0].task.rubric["c1"].scoring_guide
@@ -363,7 +427,8 @@ def test_a_rubric_file_meets_every_question(write: Write, tmp_path: Path) -> Non
 def test_a_list_of_signed_requirements_is_read(write: Write) -> None:
     questions = write({"question": "A?"}, name="q.jsonl")
     path = write(
-        [{"weight": 10, "requirement": "r"}, {"weight": -15, "requirement": "s"}], name="r.json"
+        [{"weight": 10, "requirement": "r"}, {"weight": -15, "requirement": "s"}],
+        name="r.json",
     )
     path.write_bytes(BOM_UTF8 + path.read_bytes())
     rubric = _one("criteria", path, ImportOptions(questions=questions)).task.rubric
@@ -385,8 +450,12 @@ def test_checkeval_text_is_read_leniently(write: Write, tmp_path: Path) -> None:
     ]
 
 
-def test_equal_questions_share_a_document_so_that_a_split_keeps_them_together(write: Write) -> None:
-    one, two = import_tasks("healthbench", write(HEALTHBENCH, {**HEALTHBENCH, "prompt_id": "p-2"}))
+def test_equal_questions_share_a_document_so_that_a_split_keeps_them_together(
+    write: Write,
+) -> None:
+    one, two = import_tasks(
+        "healthbench", write(HEALTHBENCH, {**HEALTHBENCH, "prompt_id": "p-2"})
+    )
     assert one.task.doc_hash == two.task.doc_hash
     other = HEALTHBENCH | {"prompt": "Something else?"}
     assert _one("healthbench", write(other)).task.doc_hash != one.task.doc_hash
@@ -425,7 +494,9 @@ def test_a_row_out_of_shape_is_named_and_the_others_are_kept(
 
 
 def test_errors_hold_no_text_of_the_row(write: Write) -> None:
-    row = HEALTHBENCH | {"rubrics": [{"criterion": "the secret criterion", "points": "lots"}]}
+    row = HEALTHBENCH | {
+        "rubrics": [{"criterion": "the secret criterion", "points": "lots"}]
+    }
     with pytest.raises(RubricFileError) as caught:
         list(import_tasks("healthbench", write(row)))
     assert "secret" not in str(caught.value)
@@ -439,7 +510,9 @@ def test_unknown_formats_name_the_nearest(tmp_path: Path) -> None:
 
 
 def test_formats_are_listed() -> None:
-    assert {"healthbench", "rar", "paperbench", "criteria", "paper"} <= set(import_formats())
+    assert {"healthbench", "rar", "paperbench", "criteria", "paper"} <= set(
+        import_formats()
+    )
     assert {"healthbench", "policy", "nemo_gym"} <= set(export_formats())
 
 
@@ -449,7 +522,8 @@ def test_formats_are_listed() -> None:
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(
-                st.sampled_from(["prompt", "rubrics", "criterion", "points", "role"]), inner
+                st.sampled_from(["prompt", "rubrics", "criterion", "points", "role"]),
+                inner,
             )
         ),
         max_leaves=12,

@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_core import RubricFileError, Thought
-from rubric_core.formats import Imported, ImportOptions, import_formats, import_tasks, is_penalty
+from rubric_core.formats import (
+    Imported,
+    ImportOptions,
+    import_formats,
+    import_tasks,
+    is_penalty,
+)
 
 Write = Callable[..., Path]
 
@@ -26,7 +32,9 @@ def _levels(name: str) -> dict[str, str]:
     return {name.format(n): f"level {n}" for n in range(1, 6)}
 
 
-def _prompt(answer: str, reference: str = "###Reference Answer (Score 5):\nHello!\n\n") -> str:
+def _prompt(
+    answer: str, reference: str = "###Reference Answer (Score 5):\nHello!\n\n"
+) -> str:
     levels = "\n".join(f"Score {n}: level {n}" for n in range(1, 6))
     return (
         "###Task Description:\nJudge.\n\n###The instruction to evaluate:\nSay hello.\n\n"
@@ -47,7 +55,12 @@ SCHOLAR = {
         "length_weight": 0.05,
         "citations_weight": 0.2,
         "other_properties": [
-            {"name": "i0", "criterion": "Define it.", "weight": 0.6, "evidence": ["It is X."]}
+            {
+                "name": "i0",
+                "criterion": "Define it.",
+                "weight": 0.6,
+                "evidence": ["It is X."],
+            }
         ],
     },
 }
@@ -84,10 +97,14 @@ ROWS: dict[str, dict[str, Any]] = {
         "id": 51,
         "prompt": "q",
         "dimension_weight": {"depth": 1.0},
-        "criterions": {"depth": [{"criterion": "c", "explanation": "e", "weight": 1.0}]},
+        "criterions": {
+            "depth": [{"criterion": "c", "explanation": "e", "weight": 1.0}]
+        },
     },
     "dr_tulu": {
-        "ground_truth": json.dumps({"query": "q?", "rubrics": [{"description": "d", "weight": 2}]}),
+        "ground_truth": json.dumps(
+            {"query": "q?", "rubrics": [{"description": "d", "weight": 2}]}
+        ),
         "messages": [{"role": "user", "content": "q?"}],
     },
     "feedback_collection": {
@@ -112,7 +129,11 @@ ROWS: dict[str, dict[str, Any]] = {
                     "criterion": "Has a header",
                     "required": None,
                 },
-                {"rubric_item_id": "i-2", "score": -1, "criterion": "Leaves cells blank"},
+                {
+                    "rubric_item_id": "i-2",
+                    "score": -1,
+                    "criterion": "Leaves cells blank",
+                },
             ]
         ),
     },
@@ -129,7 +150,11 @@ ROWS: dict[str, dict[str, Any]] = {
         "responses_create_params": {"input": "q"},
         "rubric": [{"question": "Did it apologise?", "pass_criteria": "NO"}],
     },
-    "openrubrics": {"instruction": "q", "rubric": "1. Is short\n2. Explains why", "winner": "a"},
+    "openrubrics": {
+        "instruction": "q",
+        "rubric": "1. Is short\n2. Explains why",
+        "winner": "a",
+    },
     "paperbench": {
         "id": "root",
         "requirements": "reproduce",
@@ -189,7 +214,11 @@ ROWS: dict[str, dict[str, Any]] = {
         "reward_model": {"style": "rubric", "ground_truth": "g", "rubrics": [RUBRIC]},
         "extra_info": {"index": 3},
     },
-    "scholarqabench": {"case_id": "1", "initial_prompt": "What is it?", "metric_config": SCHOLAR},
+    "scholarqabench": {
+        "case_id": "1",
+        "initial_prompt": "What is it?",
+        "metric_config": SCHOLAR,
+    },
     "tinker": {
         "convo": [{"role": "user", "content": "q"}],
         "rubric_items": [{"rubric_str": "r", "extraction_regex": "x"}],
@@ -237,10 +266,15 @@ FILES: dict[str, Any] = {
         "rubric": {
             "guidelines": "Be fair.",
             "sections": [
-                {"name": "s", "criteria": [{"name": "a", "weight": 10, "requirement": "r"}]}
+                {
+                    "name": "s",
+                    "criteria": [{"name": "a", "weight": 10, "requirement": "r"}],
+                }
             ],
         },
-        "items": [{"submission": "an answer", "description": "good", "ground_truth": ["MET"]}],
+        "items": [
+            {"submission": "an answer", "description": "good", "ground_truth": ["MET"]}
+        ],
     },
     "hellobench": {"chat": ["Is it long?", "Is it right?"]},
     "rewardkit": {
@@ -259,7 +293,10 @@ FILES: dict[str, Any] = {
                 "description": "Is it right?",
                 "scale_type": "ordinal",
                 "weight": 0.4,
-                "anchors": [{"value": 1, "label": "wrong"}, {"value": 3, "label": "right"}],
+                "anchors": [
+                    {"value": 1, "label": "wrong"},
+                    {"value": 3, "label": "right"},
+                ],
                 "examples": ["5 is right"],
             }
         ],
@@ -275,7 +312,9 @@ def _values(value: object) -> int:
         return sum(map(_values, value))
     if isinstance(value, str) and value.startswith(("[{", "{")):
         return _values(json.loads(value))
-    if isinstance(value, str) and value.startswith("###"):  # the parts of a judge's prompt
+    if isinstance(value, str) and value.startswith(
+        "###"
+    ):  # the parts of a judge's prompt
         return sum(1 for part in re.split(r"(?m)^###.+:", value)[1:] if part.strip())
     return 0 if value is None or value == "" else 1
 
@@ -301,13 +340,19 @@ def test_every_value_is_read_or_left_out_by_name(name: str, tmp_path: Path) -> N
     assert counted == _values(row) + (0 if has_question else 1)
 
 
-def _places(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+def _places(
+    value: object, path: tuple[str | int, ...] = ()
+) -> list[tuple[str | int, ...]]:
     """Return where there are objects."""
     if isinstance(value, dict):
-        inner = [place for key, one in value.items() for place in _places(one, (*path, key))]
+        inner = [
+            place for key, one in value.items() for place in _places(one, (*path, key))
+        ]
         return [path, *inner]
     if isinstance(value, list):
-        return [place for n, one in enumerate(value) for place in _places(one, (*path, n))]
+        return [
+            place for n, one in enumerate(value) for place in _places(one, (*path, n))
+        ]
     return []
 
 
@@ -334,7 +379,10 @@ def test_a_field_that_nobody_knows_is_refused_wherever_it_stands(
 
 def _is_left_out(name: str, place: tuple[str | int, ...]) -> bool:
     left_out = {"extra_info", "references", "provenance", "judge_prompt_contract"}
-    return bool(left_out & set(place)) or (name, place[:1]) == ("dr_tulu", ("messages",))
+    return bool(left_out & set(place)) or (name, place[:1]) == (
+        "dr_tulu",
+        ("messages",),
+    )
 
 
 def test_a_field_can_be_left_out_by_name(write: Write) -> None:
@@ -355,7 +403,12 @@ def test_scores_in_a_tree_are_left_out_at_every_depth(write: Write) -> None:
     fields = _one("paperbench", write(tree, name="tree.json")).fields
     assert fields is not None
     counts = {one.field: count for one, count in fields.left_out.items()}
-    assert counts == {"weight": 1, "**.score": 2, "**.explanation": 1, "**.valid_score": 1}
+    assert counts == {
+        "weight": 1,
+        "**.score": 2,
+        "**.explanation": 1,
+        "**.valid_score": 1,
+    }
 
 
 def test_two_names_for_one_part_must_agree(write: Write) -> None:
@@ -393,14 +446,18 @@ def test_files_that_a_question_needs_are_not_dropped(write: Write) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["score", "max_points", "max_score", "weight_percentage"])
+@pytest.mark.parametrize(
+    "name", ["score", "max_points", "max_score", "weight_percentage"]
+)
 def test_points_count_under_every_name(name: str, write: Write) -> None:
     rubric = [{"criterion": "a", name: 30}, {"criterion": "b", name: "10%"}]
     found = _one("checklist", write({"question": "q", "rubric": rubric})).task.rubric
     assert [c.weight for c in found] == [30, 10]
 
 
-def test_a_criterion_without_a_weight_beside_weighted_ones_is_refused(write: Write) -> None:
+def test_a_criterion_without_a_weight_beside_weighted_ones_is_refused(
+    write: Write,
+) -> None:
     rubric = [{"criterion": "a", "points": 30}, {"criterion": "b"}]
     with pytest.raises(RubricFileError, match="has no weight at 1"):
         _one("checklist", write({"question": "q", "rubric": rubric}))
@@ -433,7 +490,10 @@ def test_options_earn_their_values(write: Write) -> None:
         {"label": "good", "value": 1.0},
         {"label": "does not apply", "value": 0.0, "na": True},
     ]
-    rubric = [{"requirement": "r", "options": options}, {"requirement": "s", "weight": 2.0}]
+    rubric = [
+        {"requirement": "r", "options": options},
+        {"requirement": "s", "weight": 2.0},
+    ]
     found = _one("checklist", write({"input": "q", "rubric": rubric[:1]}))
     assert found.task.rubric["c1"].scoring_guide.splitlines() == [
         "0% of the weight: bad",
@@ -444,7 +504,11 @@ def test_options_earn_their_values(write: Write) -> None:
     both = _one("criteria", write({"input": "q", "rubric": rubric}, name="r.json"))
     assert [c.weight for c in both.task.rubric] == [10, 2]
     lost = [{"requirement": "r", "weight": -4, "options": options[:3]}]
-    guide = _one("checklist", write({"input": "q", "rubric": lost})).task.rubric["c1"].scoring_guide
+    guide = (
+        _one("checklist", write({"input": "q", "rubric": lost}))
+        .task.rubric["c1"]
+        .scoring_guide
+    )
     assert guide.splitlines()[1] == "60% of the weight: fair"
 
 
@@ -457,7 +521,10 @@ def test_items_of_a_data_set_have_questions_of_their_own(write: Write) -> None:
     ]
     path = write({"rubric": rubric, "items": items}, name="data.json")
     found = [one.task for one in import_tasks("criteria", path)]
-    assert [(one.question, one.reference_answer) for one in found] == [("A?", None), ("B?", "So.")]
+    assert [(one.question, one.reference_answer) for one in found] == [
+        ("A?", None),
+        ("B?", "So."),
+    ]
 
 
 @pytest.mark.parametrize("number", [1_000_000, 12_345_678, 2**53 + 1, 0, 10**20])
@@ -471,7 +538,10 @@ def test_numbers_are_ids_to_the_last_digit(number: int, write: Write) -> None:
 def test_a_file_of_instances_gives_them_their_names(write: Write) -> None:
     row = {"question": "q", "rubric": ["a"]}
     path = write({"first": row, "second": row}, name="rows.json")
-    assert [one.source_id for one in import_tasks("checklist", path)] == ["first", "second"]
+    assert [one.source_id for one in import_tasks("checklist", path)] == [
+        "first",
+        "second",
+    ]
 
 
 PITFALLS = [
@@ -487,25 +557,35 @@ def _rar(*texts: str) -> dict[str, object]:
     return {"question": "q", "reference_answer": "r", "rubric": [essential, *rubric]}
 
 
-def test_pitfalls_of_both_kinds_in_one_file_are_told_apart_by_their_verbs(write: Write) -> None:
+def test_pitfalls_of_both_kinds_in_one_file_are_told_apart_by_their_verbs(
+    write: Write,
+) -> None:
     worded = ImportOptions(pitfalls="worded")
     rubric = _one("rar", write(_rar(*PITFALLS)), worded).task.rubric
     assert [is_penalty(c) for c in rubric] == [False, True, True, False]
     for flag in ("worded", None):
         with pytest.raises(RubricFileError, match=r"rubric\.1\.weight"):
-            _one("rar", write(_rar("Does not state that it is safe")), ImportOptions(flag))
+            _one(
+                "rar",
+                write(_rar("Does not state that it is safe")),
+                ImportOptions(flag),
+            )
     # What an answer lacks is no avoidance, whatever the rest of the file is.
     with pytest.raises(RubricFileError, match="worded"):
         _one("rar", write(_rar(PITFALLS[0])), ImportOptions(pitfalls="avoidance"))
 
 
-def test_a_pitfall_that_denies_nothing_is_a_fault_under_every_flag(write: Write) -> None:
+def test_a_pitfall_that_denies_nothing_is_a_fault_under_every_flag(
+    write: Write,
+) -> None:
     for flag in (None, "avoidance", "failure", "worded"):
         rubric = _one("rar", write(_rar(PITFALLS[1])), ImportOptions(flag)).task.rubric
         assert is_penalty(rubric["c2"])
 
 
-def test_a_reference_answer_is_cut_to_what_stands_behind_its_thought(write: Write) -> None:
+def test_a_reference_answer_is_cut_to_what_stands_behind_its_thought(
+    write: Write,
+) -> None:
     row = _rar() | {"reference_answer": "<think>\nIs it 4?\n</think>\n\nIt is 5."}
     found = _one("rar", write(row))
     assert found.task.reference_answer == "It is 5."
@@ -533,11 +613,17 @@ def test_a_judge_file_of_reward_kit_is_read(write: Write, tmp_path: Path) -> Non
     assert [c.weight for c in rubric] == [1, 2, 1, 1]
     guides = [c.scoring_guide for c in rubric]
     assert guides[0] == ""
-    assert guides[1].splitlines()[1:] == ["0% of the weight: 1", "100% of the weight: 4"]
+    assert guides[1].splitlines()[1:] == [
+        "0% of the weight: 1",
+        "100% of the weight: 4",
+    ]
     assert rubric.criteria[2].description == "Must not hold: Does it repeat itself?"
     assert guides[3].splitlines()[1] == "50% of the weight: half"
     text = path.read_text()
-    for change in ('[scoring]\naggregation = "all-pass"\n', '[judge]\nreference = "gold.md"\n'):
+    for change in (
+        '[scoring]\naggregation = "all-pass"\n',
+        '[judge]\nreference = "gold.md"\n',
+    ):
         path.write_text(change + text.partition("\n\n")[2])
         with pytest.raises(RubricFileError, match=r"aggregation|reference"):
             _one("rewardkit", path, options)
@@ -560,20 +646,29 @@ def test_prometheus_has_parts_prompts_and_pairs(write: Write) -> None:
         "rubric": {"criteria": "Is it kind?", **_levels("score{}_description")},
         "reference_answer": "Hello!",
     }
-    pair = {"chosen_instruction": _prompt("Hi."), "rejected_instruction": _prompt("No.")}
+    pair = {
+        "chosen_instruction": _prompt("Hi."),
+        "rejected_instruction": _prompt("No."),
+    }
     for row in (parts, pair, ROWS["prometheus"]):
         task = _one("prometheus", write(row)).task
         assert (task.question, task.reference_answer) == ("Say hello.", "Hello!")
         assert task.rubric["c1"].description == "Is it kind?"
-    pair["rejected_instruction"] = pair["rejected_instruction"].replace("hello.", "goodbye.")
+    pair["rejected_instruction"] = pair["rejected_instruction"].replace(
+        "hello.", "goodbye."
+    )
     with pytest.raises(RubricFileError, match="something else"):
         _one("prometheus", write(pair))
-    more = _prompt("No.").replace("###Feedback", "###Background:\nIt rains.\n\n###Feedback")
+    more = _prompt("No.").replace(
+        "###Feedback", "###Background:\nIt rains.\n\n###Feedback"
+    )
     with pytest.raises(RubricFileError, match="none of a Prometheus prompt"):
         _one("prometheus", write({"instruction": more}))
 
 
-def test_a_checkeval_file_keeps_definition_and_every_line(write: Write, tmp_path: Path) -> None:
+def test_a_checkeval_file_keeps_definition_and_every_line(
+    write: Write, tmp_path: Path
+) -> None:
     questions = write({"question": "A?"}, name="q.jsonl")
     path = tmp_path / "c.yaml"
     text = "definition:\n  x: Is it one whole.\n\nsub_aspect:\n  Flow:\n    Does it flow?\n"

@@ -19,7 +19,10 @@ def test_reveal_is_the_only_way_to_the_text(text: str) -> None:
     assert grounding.reveal() == text
     assert grounding.sha256 == hashlib.sha256(text.encode()).hexdigest()
     assert len(grounding) == len(text)
-    assert repr(grounding) == f"Grounding(sha256={grounding.sha256[:16]!r}, chars={len(text)})"
+    assert (
+        repr(grounding)
+        == f"Grounding(sha256={grounding.sha256[:16]!r}, chars={len(text)})"
+    )
     assert str(grounding) == repr(grounding) == f"{grounding}"
 
 

@@ -20,7 +20,9 @@ def task_of(question: str, passage: str = PASSAGE, **criterion: object) -> Task:
 
 
 def test_eight_words_of_the_passage_in_the_question_leak() -> None:
-    (overlap,) = leaked_ngrams(task_of("Why does quick brown fox jumps over the lazy dog hold?"))
+    (overlap,) = leaked_ngrams(
+        task_of("Why does quick brown fox jumps over the lazy dog hold?")
+    )
 
     ngram = "quick brown fox jumps over the lazy dog"
     assert overlap.source == "passage"
@@ -29,7 +31,10 @@ def test_eight_words_of_the_passage_in_the_question_leak() -> None:
 
 
 def test_seven_words_do_not() -> None:
-    assert leaked_ngrams(task_of("Why does quick brown fox jumps over the lazy cat hold?")) == ()
+    assert (
+        leaked_ngrams(task_of("Why does quick brown fox jumps over the lazy cat hold?"))
+        == ()
+    )
 
 
 def test_names_in_backticks_are_no_leak() -> None:
@@ -48,7 +53,9 @@ def test_case_and_punctuation_do_not_hide_a_leak() -> None:
     assert leaked_ngrams(task)[0].count == 2
 
 
-@pytest.mark.parametrize("field", ["name", "description", "scoring_guide", "verification_method"])
+@pytest.mark.parametrize(
+    "field", ["name", "description", "scoring_guide", "verification_method"]
+)
 def test_every_text_of_a_criterion_is_compared(field: str) -> None:
     text = "names the eight words that a good answer holds"
     (overlap,) = leaked_ngrams(task_of(f"Which answer {text}?", **{field: text}))
@@ -56,10 +63,14 @@ def test_every_text_of_a_criterion_is_compared(field: str) -> None:
     assert (overlap.source, overlap.count) == ("criterion c", 2)
 
 
-@pytest.mark.parametrize("field", ["required_elements", "expected_keywords", "expected_concepts"])
+@pytest.mark.parametrize(
+    "field", ["required_elements", "expected_keywords", "expected_concepts"]
+)
 def test_every_list_of_a_criterion_is_compared(field: str) -> None:
     text = "names the eight words that a good answer holds"
-    (overlap,) = leaked_ngrams(task_of(f"Which answer {text}?", **{field: ["short", text]}))
+    (overlap,) = leaked_ngrams(
+        task_of(f"Which answer {text}?", **{field: ["short", text]})
+    )
 
     assert (overlap.source, overlap.count) == ("criterion c", 2)
 
@@ -85,7 +96,9 @@ def test_a_question_shorter_than_a_run_cannot_leak() -> None:
 
 
 @given(st.integers(0, 6), st.integers(1, 14))
-def test_a_quotation_leaks_if_and_only_if_it_is_long_enough(start: int, words: int) -> None:
+def test_a_quotation_leaks_if_and_only_if_it_is_long_enough(
+    start: int, words: int
+) -> None:
     quoted = PASSAGE.rstrip(".").split()[start : start + words]
     overlaps = leaked_ngrams(task_of(f"Discuss {' '.join(quoted)} please"))
 
@@ -93,7 +106,9 @@ def test_a_quotation_leaks_if_and_only_if_it_is_long_enough(start: int, words: i
 
 
 def test_words_within_other_words_are_no_leak() -> None:
-    task = task_of("In the art of war he is an ant.", passage="Winter, there; party, soft, warned.")
+    task = task_of(
+        "In the art of war he is an ant.", passage="Winter, there; party, soft, warned."
+    )
 
     assert leaked_ngrams(task, n=3) == ()
 
@@ -114,7 +129,9 @@ def test_a_dataset_with_leaks_is_refused_by_its_tasks() -> None:
     clean = task_of("Why?")
     leaky = [task_of(f"Case {k}: {PASSAGE}") for k in range(5)]
 
-    with pytest.raises(LeakError, match="5 questions share runs of 8 or more words") as caught:
+    with pytest.raises(
+        LeakError, match="5 questions share runs of 8 or more words"
+    ) as caught:
         check_no_leak([clean, *leaky])
 
     assert caught.value.task_ids == tuple(task.task_id for task in leaky)

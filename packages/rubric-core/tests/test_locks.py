@@ -21,13 +21,17 @@ with folder_lock(pathlib.Path(sys.argv[1])):
 def test_a_folder_is_one_process_at_a_time_and_a_kill_frees_it(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", HOLD, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
 
         with (
-            pytest.raises(FolderLockError, match=rf"in use by another process, pid {holder.pid}\b"),
+            pytest.raises(
+                FolderLockError, match=rf"in use by another process, pid {holder.pid}\b"
+            ),
             folder_lock(folder),
         ):
             pass
@@ -42,7 +46,9 @@ def test_a_folder_is_one_process_at_a_time_and_a_kill_frees_it(tmp_path: Path) -
     assert not (folder / ".lock").exists()
 
 
-def test_a_folder_that_was_there_stays_and_an_empty_new_one_goes(tmp_path: Path) -> None:
+def test_a_folder_that_was_there_stays_and_an_empty_new_one_goes(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "old").mkdir()
     for name in ("old", "new", "used"):
         with folder_lock(tmp_path / name):
@@ -72,9 +78,16 @@ def test_a_path_that_cannot_be_a_folder_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="of Linux")
-def test_a_folder_that_is_there_and_takes_no_file_is_an_error_and_no_endless_try() -> None:
+def test_a_folder_that_is_there_and_takes_no_file_is_an_error_and_no_endless_try() -> (
+    None
+):
     for lock in (file_lock(Path("/proc/x.jsonl")), folder_lock(Path("/proc"))):
-        with pytest.raises(FolderLockError, match=r"cannot write '/proc.*choose another"), lock:
+        with (
+            pytest.raises(
+                FolderLockError, match=r"cannot write '/proc.*choose another"
+            ),
+            lock,
+        ):
             pass
 
 
@@ -83,12 +96,18 @@ def test_a_file_is_one_process_at_a_time_by_any_of_its_names(tmp_path: Path) -> 
     link.symlink_to(path)
     with file_lock(path):
         for name in (path, link):
-            with pytest.raises(FolderLockError, match=f"pid {os.getpid()}"), file_lock(name):
+            with (
+                pytest.raises(FolderLockError, match=f"pid {os.getpid()}"),
+                file_lock(name),
+            ):
                 pass
         with file_lock(tmp_path / "other.jsonl"):
             pass
 
     assert not list(tmp_path.glob(".*"))
     (tmp_path / "plain").touch()
-    with pytest.raises(FolderLockError, match="cannot write"), file_lock(tmp_path / "plain" / "a"):
+    with (
+        pytest.raises(FolderLockError, match="cannot write"),
+        file_lock(tmp_path / "plain" / "a"),
+    ):
         pass

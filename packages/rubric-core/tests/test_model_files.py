@@ -21,7 +21,13 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "name",
-    ["model.safetensors", "config.json", "chat_template.jinja", "tokenizer.json", "merges.txt"],
+    [
+        "model.safetensors",
+        "config.json",
+        "chat_template.jinja",
+        "tokenizer.json",
+        "merges.txt",
+    ],
 )
 def test_every_file_that_may_change_an_answer_counts(folder: Path, name: str) -> None:
     before = model_files(folder)
@@ -30,7 +36,8 @@ def test_every_file_that_may_change_an_answer_counts(folder: Path, name: str) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "training_args.bin", "trainer_state.pt", ".cache.json", "log.log"]
+    "name",
+    ["README.md", "training_args.bin", "trainer_state.pt", ".cache.json", "log.log"],
 )
 def test_what_changes_no_answer_does_not(folder: Path, name: str) -> None:
     before = model_files(folder)
@@ -79,8 +86,12 @@ def test_an_adapter_of_itself_ends(folder: Path) -> None:
     assert "model.safetensors" in model_files(folder)
 
 
-@pytest.mark.parametrize("settings", ["[", "[]", "{}", '{"base_model_name_or_path": 3}'])
-def test_an_adapter_that_names_no_folder_is_what_it_holds(folder: Path, settings: str) -> None:
+@pytest.mark.parametrize(
+    "settings", ["[", "[]", "{}", '{"base_model_name_or_path": 3}']
+)
+def test_an_adapter_that_names_no_folder_is_what_it_holds(
+    folder: Path, settings: str
+) -> None:
     (folder / "adapter_config.json").write_text(settings, "utf-8")
     assert "base" not in model_files(folder)
 

@@ -27,7 +27,9 @@ def folder(tmp_path: Path) -> Path:
         ("x" * 5000, None),
     ],
 )
-def test_the_name_that_may_be_meant_is_told(folder: Path, asked: str, meant: str | None) -> None:
+def test_the_name_that_may_be_meant_is_told(
+    folder: Path, asked: str, meant: str | None
+) -> None:
     told = f"; did you mean {str(folder / meant)!r}?" if meant else ""
     assert near(folder / asked) == told
 
@@ -37,10 +39,17 @@ def test_a_folder_that_is_not_there_is_told_before_its_file(folder: Path) -> Non
         f"; there is no folder {str(folder / 'colected')!r}; "
         f"did you mean {str(folder / 'collected')!r}?"
     )
-    assert near(folder / "zzz" / "a" / "b") == f"; there is no folder {str(folder / 'zzz')!r}"
-    assert near(folder / "task" / "a") == f"; there is no folder {str(folder / 'task')!r}"
+    assert (
+        near(folder / "zzz" / "a" / "b")
+        == f"; there is no folder {str(folder / 'zzz')!r}"
+    )
+    assert (
+        near(folder / "task" / "a") == f"; there is no folder {str(folder / 'task')!r}"
+    )
 
 
 def test_reading_a_file_that_is_not_there_says_which_may_be_meant(folder: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"No such file.*; did you mean '.*tasks\.jsonl'\?"):
+    with pytest.raises(
+        FileNotFoundError, match=r"No such file.*; did you mean '.*tasks\.jsonl'\?"
+    ):
         read_file(folder / "task.jsonl")

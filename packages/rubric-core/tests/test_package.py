@@ -12,7 +12,9 @@ def test_every_exported_name_can_be_had() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="'rubric_core' has no attribute 'group_advantage'"):
+    with pytest.raises(
+        AttributeError, match="'rubric_core' has no attribute 'group_advantage'"
+    ):
         rubric_core.group_advantage  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
 
 

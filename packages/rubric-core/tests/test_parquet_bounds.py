@@ -28,7 +28,9 @@ def _file(table: Any, **options: Any) -> io.BytesIO:
 
 
 def _repeated(text: str, *, times: int) -> Any:
-    return pa.DictionaryArray.from_arrays(pa.array([0] * times, pa.int32()), pa.array([text]))
+    return pa.DictionaryArray.from_arrays(
+        pa.array([0] * times, pa.int32()), pa.array([text])
+    )
 
 
 def test_values_of_every_type_are_read_as_pyarrow_reads_them() -> None:
@@ -41,7 +43,9 @@ def test_values_of_every_type_are_read_as_pyarrow_reads_them() -> None:
             "list": [["a", None], None, []],
             "lists": [[["a"]], [[None, "b"]], None],
             "large_list": pa.array([["a"], None, ["b"]], pa.large_list(pa.string())),
-            "map": pa.array([[("k", "v")], None, []], pa.map_(pa.string(), pa.string())),
+            "map": pa.array(
+                [[("k", "v")], None, []], pa.map_(pa.string(), pa.string())
+            ),
             "records": [{"x": "1", "y": [{"z": "q"}]}, None, {"x": None, "y": None}],
             "number": [1, 2, None],
             "nothing": pa.nulls(3),
@@ -61,17 +65,29 @@ def test_values_of_every_type_are_read_as_pyarrow_reads_them() -> None:
 @pytest.mark.parametrize("row_group_size", [3, 50, 1_000])
 def test_rows_are_read_in_order_however_the_file_is_cut(row_group_size: int) -> None:
     texts = [f"passage {number} " * (number % 7) for number in range(700)]
-    nested = [[{"name": text, "also": [text, None]}] * (len(text) % 3) for text in texts]
+    nested = [
+        [{"name": text, "also": [text, None]}] * (len(text) % 3) for text in texts
+    ]
     table = pa.table({"text": texts, "nested": nested})
-    cut = {"row_group_size": row_group_size, "data_page_size": 500, "write_batch_size": 7}
+    cut = {
+        "row_group_size": row_group_size,
+        "data_page_size": 500,
+        "write_batch_size": 7,
+    }
     # Past its limit, a column goes on without storing its values once.
     file = _file(table, dictionary_pagesize_limit=2_000, **cut)
     assert list(bounded_rows(file)) == table.to_pylist()
 
 
-@pytest.mark.parametrize("text", ["A" * 1_000_000, ["A" * 1_000_000], [["A" * 1_000_000]]])
-def test_a_value_that_is_stored_once_counts_as_often_as_it_is_repeated(text: object) -> None:
-    table = pa.table({"text": [text, text, "short" if isinstance(text, str) else []] * 30})
+@pytest.mark.parametrize(
+    "text", ["A" * 1_000_000, ["A" * 1_000_000], [["A" * 1_000_000]]]
+)
+def test_a_value_that_is_stored_once_counts_as_often_as_it_is_repeated(
+    text: object,
+) -> None:
+    table = pa.table(
+        {"text": [text, text, "short" if isinstance(text, str) else []] * 30}
+    )
     rows = list(bounded_rows(_file(table, compression="zstd"), most_row_bytes=900_000))
     assert [isinstance(row, LongRow) for row in rows] == [True, True, False] * 30
     assert all(row.size_bytes >= 1_000_000 for row in rows if isinstance(row, LongRow))
@@ -85,26 +101,40 @@ def test_one_row_that_repeats_a_value_is_measured_before_it_is_made() -> None:
     assert row.size_bytes > 100_000_000_000
 
 
-def test_a_file_that_declares_far_more_than_it_holds_is_refused_before_it_is_read() -> None:
-    nothing = _file(pa.table({"text": pa.nulls(40_000_000, pa.string())}), compression="zstd")
+def test_a_file_that_declares_far_more_than_it_holds_is_refused_before_it_is_read() -> (
+    None
+):
+    nothing = _file(
+        pa.table({"text": pa.nulls(40_000_000, pa.string())}), compression="zstd"
+    )
     with pytest.raises(TooLargeError, match=r"declares 40000000 values"):
         next(iter(bounded_rows(nothing)))
 
 
-def test_rows_may_unpack_to_what_text_does_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_may_unpack_to_what_text_does_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(expansion, "_ALWAYS_BYTES", 1 << 20)
-    rows = bounded_rows(_file(pa.table({"text": ["High water."] * 4_000}), compression="zstd"))
+    rows = bounded_rows(
+        _file(pa.table({"text": ["High water."] * 4_000}), compression="zstd")
+    )
     for _ in range(1024):  # each counts for a kilobyte, however short
         assert next(rows) == {"text": "High water."}
-    with pytest.raises(TooLargeError, match="unpack to more than 1048576; the rest, from row 1025"):
+    with pytest.raises(
+        TooLargeError, match="unpack to more than 1048576; the rest, from row 1025"
+    ):
         next(rows)
-    repeated = _file(pa.table({"text": _repeated("A" * 100_000, times=500)}), compression="zstd")
+    repeated = _file(
+        pa.table({"text": _repeated("A" * 100_000, times=500)}), compression="zstd"
+    )
     with pytest.raises(TooLargeError, match="from row 11 on, is not read"):
         list(bounded_rows(repeated))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory can be limited on Linux")
-def test_a_task_file_that_repeats_a_huge_text_costs_an_error_and_no_memory(tmp_path: Path) -> None:
+def test_a_task_file_that_repeats_a_huge_text_costs_an_error_and_no_memory(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "tasks.parquet"
     passages = _repeated("A" * 70_000_000, times=60)
     pq.write_table(pa.table({"question": ["Why?"] * 60, "passage": passages}), path)
@@ -119,16 +149,25 @@ def test_a_task_file_that_repeats_a_huge_text_costs_an_error_and_no_memory(tmp_p
         "    print(error)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "tasks.parquet:1: the row has 70000" in done.stdout
 
 
 def test_tasks_read_from_parquet_are_those_of_the_json_lines(tmp_path: Path) -> None:
-    row = {"question": "Why?", "passage": "So.", "criteria": [{"id": "a", "weight": 1.0}]}
+    row = {
+        "question": "Why?",
+        "passage": "So.",
+        "criteria": [{"id": "a", "weight": 1.0}],
+    }
     (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
-    assert list(read_tasks(tmp_path / "a.parquet")) == list(read_tasks(tmp_path / "a.jsonl"))
+    assert list(read_tasks(tmp_path / "a.parquet")) == list(
+        read_tasks(tmp_path / "a.jsonl")
+    )
     (tmp_path / "b.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(RubricFileError, match="not a readable Parquet file"):
         list(read_tasks(tmp_path / "b.parquet"))

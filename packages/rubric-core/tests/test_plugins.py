@@ -66,7 +66,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         (tmp_path / f"{module}.py").write_text(MODULE, "utf-8")
         info = tmp_path / f"{module}-1.0.dist-info"
         info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+        )
         (info / "entry_points.txt").write_text(
             textwrap.dedent(f"""
                 [rubric.judges]
@@ -113,7 +115,9 @@ def test_names_are_sorted(install: Install) -> None:
 def test_an_unknown_name_suggests_the_nearest(install: Install) -> None:
     install("acme-judges", judges="acme-generous = acme_judges:Generous")
 
-    with pytest.raises(PluginError, match=r"'acme-genrous'.*did you mean 'acme-generous'\?"):
+    with pytest.raises(
+        PluginError, match=r"'acme-genrous'.*did you mean 'acme-generous'\?"
+    ):
         find_judge("acme-genrous")
 
 
@@ -128,7 +132,9 @@ def test_a_name_in_two_packages_is_ambiguous(install: Install) -> None:
     install("acme-one", judges="acme-generous = acme_one:Generous")
     install("acme-two", judges="acme-generous = acme_two:Generous")
 
-    with pytest.raises(PluginError, match=r"\(acme-one, acme-two\): uninstall all but one"):
+    with pytest.raises(
+        PluginError, match=r"\(acme-one, acme-two\): uninstall all but one"
+    ):
         find_judge("acme-generous")
 
 

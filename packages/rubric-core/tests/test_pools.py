@@ -36,7 +36,9 @@ def _one(name: str, kind: CriterionKind | None = None, **fields: str) -> Criteri
 
 
 def test_free_ids_are_measured_by_kind_and_ids_that_repeat_by_themselves() -> None:
-    tasks = _tasks([[_one(f"own_{p}", CAUSE), _one(f"bare_{p}"), _one("tone")] for p in range(150)])
+    tasks = _tasks(
+        [[_one(f"own_{p}", CAUSE), _one(f"bare_{p}"), _one("tone")] for p in range(150)]
+    )
     pooling = Pooling.of(tasks)
 
     names = {pooling.pool(one).name for task in tasks for one in task.rubric}
@@ -52,7 +54,9 @@ def test_free_ids_are_measured_by_kind_and_ids_that_repeat_by_themselves() -> No
 def test_an_id_repeats_from_eight_tasks_and_one_in_twenty_on(
     tasks: int, holding: int, *, is_own: bool
 ) -> None:
-    rubrics = [[_one("tone" if p < holding else f"other_{p}", LIMIT)] for p in range(tasks)]
+    rubrics = [
+        [_one("tone" if p < holding else f"other_{p}", LIMIT)] for p in range(tasks)
+    ]
     pool = Pooling.of(_tasks(rubrics)).pool(_one("tone", LIMIT))
 
     assert pool.name == ("tone" if is_own else "kind.limit")
@@ -60,7 +64,9 @@ def test_an_id_repeats_from_eight_tasks_and_one_in_twenty_on(
 
 def test_many_ids_make_few_pools() -> None:
     kinds = list(CriterionKind)[:5]
-    rubrics = [[_one(f"id_{p // 3}_{kind}", kind) for kind in kinds] for p in range(420)]
+    rubrics = [
+        [_one(f"id_{p // 3}_{kind}", kind) for kind in kinds] for p in range(420)
+    ]
     pooling = Pooling.of(tasks := _tasks(rubrics))
 
     assert len({one.id for task in tasks for one in task.rubric}) == 700
@@ -71,7 +77,10 @@ def test_one_id_of_several_kinds_is_not_one_criterion() -> None:
     rubrics = [[_one("c1", (CAUSE, LIMIT)[p % 2])] for p in range(40)]
     pooling = Pooling.of(_tasks(rubrics))
 
-    assert {pooling.pool(one).name for (one,) in rubrics} == {"kind.cause", "kind.limit"}
+    assert {pooling.pool(one).name for (one,) in rubrics} == {
+        "kind.cause",
+        "kind.limit",
+    }
     # Of one whose id repeats elsewhere with another meaning, the kind decides.
     own = Pooling.of(_tasks([[_one("c1", CAUSE)]] * 40))
     assert own.pool(_one("c1", CAUSE)).name == "c1"
@@ -83,7 +92,10 @@ def test_what_is_avoided_is_not_measured_with_what_is_said() -> None:
     said = _one("harm", description="Gives a dose.")
     pooling = Pooling.of(_tasks([[(fault, said)[p % 2]] for p in range(40)]))
 
-    assert [pooling.pool(one).name for one in (fault, said)] == ["kind.none.avoided", "kind.none"]
+    assert [pooling.pool(one).name for one in (fault, said)] == [
+        "kind.none.avoided",
+        "kind.none",
+    ]
     assert Pooling.of(_tasks([[fault]] * 40)).pool(fault).name == "harm"
 
 
@@ -92,7 +104,10 @@ def test_an_id_that_only_numbers_its_kind_is_the_kind(name: str) -> None:
     pooling = Pooling.of(_tasks([[_one(name, CAUSE)]] * 40))
 
     assert pooling.pool(_one(name, CAUSE)).name == "kind.cause"
-    assert Pooling.of(_tasks([[_one(name, LIMIT)]] * 40)).pool(_one(name, LIMIT)).name == name
+    assert (
+        Pooling.of(_tasks([[_one(name, LIMIT)]] * 40)).pool(_one(name, LIMIT)).name
+        == name
+    )
 
 
 def test_no_id_takes_the_name_of_a_kind() -> None:

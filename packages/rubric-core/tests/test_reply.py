@@ -223,12 +223,18 @@ def test_a_reply_that_ends_anywhere_within_itself_is_cut_off(rubric: Rubric) -> 
 
 
 def test_white_space_behind_a_cut_is_no_difference(rubric: Rubric) -> None:
-    assert JudgeResult.from_reply(rubric, '{"total": 1 \t\r\n').reason is Reason.TRUNCATED
+    assert (
+        JudgeResult.from_reply(rubric, '{"total": 1 \t\r\n').reason is Reason.TRUNCATED
+    )
 
 
 # Python strips them as white space; JSON has four characters of it.
-@pytest.mark.parametrize("space", ["\u00a0", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u3000"])
-def test_what_json_does_not_have_as_white_space_is_no_cut(rubric: Rubric, space: str) -> None:
+@pytest.mark.parametrize(
+    "space", ["\u00a0", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u3000"]
+)
+def test_what_json_does_not_have_as_white_space_is_no_cut(
+    rubric: Rubric, space: str
+) -> None:
     for text in (
         reply() + space,
         reply()[:-1] + space,
@@ -268,7 +274,9 @@ def test_any_text_is_read_without_an_exception(text: str) -> None:
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner)
+    ),
     max_leaves=8,
 )
 
@@ -284,7 +292,9 @@ json_values = st.recursive(
         optional={"reasoning": json_values, "other": json_values},
     )
 )
-def test_any_json_is_either_wholly_valid_or_earns_nothing(content: dict[str, object]) -> None:
+def test_any_json_is_either_wholly_valid_or_earns_nothing(
+    content: dict[str, object],
+) -> None:
     rubric = Rubric(criteria=(Criterion(id="a", weight=1), Criterion(id="b", weight=2)))
     result = JudgeResult.from_reply(rubric, json.dumps(content))
 
@@ -296,7 +306,9 @@ def test_any_json_is_either_wholly_valid_or_earns_nothing(content: dict[str, obj
         assert result.scores == {}
 
 
-def test_a_lone_surrogate_in_the_reasoning_does_not_reach_a_file(rubric: Rubric) -> None:
+def test_a_lone_surrogate_in_the_reasoning_does_not_reach_a_file(
+    rubric: Rubric,
+) -> None:
     result = JudgeResult.from_reply(rubric, reply().replace("law", "\\ud800"))
 
     assert result.outcome is Outcome.SCORED
@@ -304,17 +316,23 @@ def test_a_lone_surrogate_in_the_reasoning_does_not_reach_a_file(rubric: Rubric)
 
 
 def test_a_negative_zero_becomes_zero(rubric: Rubric) -> None:
-    result = JudgeResult.from_reply(rubric, reply().replace('"limits": 0', '"limits": -0.0'))
+    result = JudgeResult.from_reply(
+        rubric, reply().replace('"limits": 0', '"limits": -0.0')
+    )
 
     assert str(result.scores["limits"]) == "0.0"
 
 
 def test_a_criterion_without_weight_can_only_score_zero() -> None:
-    rubric = Rubric(criteria=(Criterion(id="a", weight=1), Criterion(id="noted", weight=0)))
+    rubric = Rubric(
+        criteria=(Criterion(id="a", weight=1), Criterion(id="noted", weight=0))
+    )
     zero = '{"scores": {"a": 1, "noted": 0}, "total": 1, "max_total": 1}'
 
     assert JudgeResult.from_reply(rubric, zero).outcome is Outcome.SCORED
-    one = zero.replace('"noted": 0', '"noted": 1').replace('"total": 1', '"total": 2', 1)
+    one = zero.replace('"noted": 0', '"noted": 1').replace(
+        '"total": 1', '"total": 2', 1
+    )
     assert JudgeResult.from_reply(rubric, one).reason is Reason.SCORE_OUT_OF_RANGE
 
 
@@ -325,7 +343,9 @@ def test_the_slack_of_the_totals_grows_with_the_rubrics_weight() -> None:
     assert JudgeResult.from_reply(rubric, off_by_half).outcome is Outcome.SCORED
 
 
-def test_stored_totals_are_the_sum_and_the_weight_whatever_was_rounded(rubric: Rubric) -> None:
+def test_stored_totals_are_the_sum_and_the_weight_whatever_was_rounded(
+    rubric: Rubric,
+) -> None:
     result = JudgeResult.from_reply(rubric, reply(total=2.500001, max_total=5.000001))
 
     assert (result.total, result.max_total) == (2.5, 5.0)
@@ -341,7 +361,9 @@ def test_criteria_may_be_called_like_the_keys_of_the_reply() -> None:
 
 
 @pytest.mark.parametrize(("text", "reason"), CASES)
-def test_the_detail_holds_no_text_of_the_reply(rubric: Rubric, text: str, reason: Reason) -> None:
+def test_the_detail_holds_no_text_of_the_reply(
+    rubric: Rubric, text: str, reason: Reason
+) -> None:
     with pytest.raises(ReplyError) as caught:
         read_reply(rubric, text.replace("law", "canary").replace("style", "canary"))
 

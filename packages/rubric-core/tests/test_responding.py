@@ -53,9 +53,14 @@ def test_a_reply_says_what_stood_before_its_answer() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"text": "4", "finish": Finish.TRUNCATED}, {"text": "", "finish": Finish.COMPLETE}],
+    [
+        {"text": "4", "finish": Finish.TRUNCATED},
+        {"text": "", "finish": Finish.COMPLETE},
+    ],
 )
-def test_a_thought_that_does_not_end_has_no_answer(fields: Mapping[str, object]) -> None:
+def test_a_thought_that_does_not_end_has_no_answer(
+    fields: Mapping[str, object],
+) -> None:
     with pytest.raises(SchemaError, match="leaves an empty text, and is cut"):
         Reply.model_validate({"thought": Thought.UNCLOSED, **fields})
 
@@ -77,7 +82,9 @@ def test_decoding_refuses_what_nobody_can_do(field: str, value: object) -> None:
 
 
 def test_an_unknown_responder_is_named_with_those_that_are_installed() -> None:
-    with pytest.raises(PluginError, match=r"nothing called 'no_such' .*rubric\.responders"):
+    with pytest.raises(
+        PluginError, match=r"nothing called 'no_such' .*rubric\.responders"
+    ):
         find_responder("no_such")
     assert list(responder_names()) == sorted(responder_names())
 

@@ -49,7 +49,11 @@ def test_a_program_gives_scores_and_the_totals_follow(rubric: Rubric) -> None:
     assert result.outcome is Outcome.SCORED
     assert result.scores == SCORES
     assert (result.total, result.max_total) == (3.5, 5.0)
-    assert (result.reason, result.judge, result.reasoning) == (None, "program", "counted")
+    assert (result.reason, result.judge, result.reasoning) == (
+        None,
+        "program",
+        "counted",
+    )
 
 
 def test_scores_are_kept_in_the_rubrics_order(rubric: Rubric) -> None:
@@ -81,9 +85,15 @@ def test_a_program_that_breaks_the_contract_is_a_fault(
 
 @pytest.mark.parametrize("reason", INVALID)
 def test_an_invalid_result_keeps_its_reason(reason: Reason) -> None:
-    result = JudgeResult.invalid(reason, judge="j", detail="3 ids", attempts=1, latency_s=2)
+    result = JudgeResult.invalid(
+        reason, judge="j", detail="3 ids", attempts=1, latency_s=2
+    )
 
-    assert (result.outcome, result.reason, result.detail) == (Outcome.INVALID, reason, "3 ids")
+    assert (result.outcome, result.reason, result.detail) == (
+        Outcome.INVALID,
+        reason,
+        "3 ids",
+    )
     with pytest.raises(SchemaError, match="belongs to 'invalid' results"):
         JudgeResult.unavailable(reason)
 
@@ -92,7 +102,11 @@ def test_an_invalid_result_keeps_its_reason(reason: Reason) -> None:
 def test_an_unavailable_result_keeps_its_reason(reason: Reason) -> None:
     result = JudgeResult.unavailable(reason, usage=Usage(prompt_tokens=3), attempts=0)
 
-    assert (result.outcome, result.reason, result.attempts) == (Outcome.UNAVAILABLE, reason, 0)
+    assert (result.outcome, result.reason, result.attempts) == (
+        Outcome.UNAVAILABLE,
+        reason,
+        0,
+    )
     with pytest.raises(SchemaError, match="belongs to 'unavailable' results"):
         JudgeResult.invalid(reason)
 
@@ -102,7 +116,9 @@ def test_a_long_detail_is_cut() -> None:
 
 
 def test_what_is_known_of_the_call_is_added_later(rubric: Rubric) -> None:
-    usage = Usage(prompt_tokens=900, completion_tokens=40, cached_tokens=800, cost_usd=0.001)
+    usage = Usage(
+        prompt_tokens=900, completion_tokens=40, cached_tokens=800, cost_usd=0.001
+    )
     result = JudgeResult.scored(rubric, SCORES, judge="j")
 
     called = result.with_call(usage=usage, latency_s=0.25, attempts=3)
@@ -142,14 +158,18 @@ def test_what_is_known_of_the_call_is_checked(rubric: Rubric) -> None:
         {"outcome": "invalid", "reason": "empty", "detail": "x" * 201},
     ],
 )
-def test_an_outcome_that_contradicts_its_fields_is_refused(fields: dict[str, Any]) -> None:
+def test_an_outcome_that_contradicts_its_fields_is_refused(
+    fields: dict[str, Any],
+) -> None:
     with pytest.raises(SchemaError):
         JudgeResult.model_validate(fields)
 
 
 def test_a_result_makes_a_round_trip_through_json(rubric: Rubric) -> None:
     usage = Usage(prompt_tokens=900, cost_usd=0.001)
-    result = JudgeResult.scored(rubric, SCORES, judge="j", reasoning="ok").with_call(usage=usage)
+    result = JudgeResult.scored(rubric, SCORES, judge="j", reasoning="ok").with_call(
+        usage=usage
+    )
 
     assert JudgeResult.model_validate_json(result.model_dump_json()) == result
 
@@ -162,7 +182,9 @@ def test_the_repr_leaves_the_reasoning_out(rubric: Rubric) -> None:
     assert result.model_dump()["reasoning"] == "canary"
 
 
-@pytest.mark.parametrize("field", ["prompt_tokens", "completion_tokens", "cached_tokens"])
+@pytest.mark.parametrize(
+    "field", ["prompt_tokens", "completion_tokens", "cached_tokens"]
+)
 @pytest.mark.parametrize("value", [-1, 1.5, "3", True])
 def test_tokens_are_counts(field: str, value: object) -> None:
     with pytest.raises(SchemaError, match=field):

@@ -28,12 +28,16 @@ Scored = tuple[Rubric, JudgeResult]
 
 
 def scored(rubric: Rubric, *scores: float) -> JudgeResult:
-    return JudgeResult.scored(rubric, dict(zip(rubric.ids, scores, strict=True)), judge="j")
+    return JudgeResult.scored(
+        rubric, dict(zip(rubric.ids, scores, strict=True)), judge="j"
+    )
 
 
 @st.composite
 def judgements(draw: st.DrawFn, *, lightest: float = 1e-3) -> Scored:
-    weights = draw(st.lists(st.floats(lightest, 1e3), min_size=1, max_size=8).filter(any))
+    weights = draw(
+        st.lists(st.floats(lightest, 1e3), min_size=1, max_size=8).filter(any)
+    )
     criteria = tuple(Criterion(id=f"c{j}", weight=w) for j, w in enumerate(weights))
     rubric = Rubric(criteria=criteria)
     return rubric, scored(rubric, *(draw(st.floats(0, w)) for w in weights))
@@ -80,7 +84,9 @@ def test_a_judgement_under_another_rubric_is_refused(rubric: Rubric) -> None:
 
     with pytest.raises(SchemaError, match="the rubric has"):
         normalized_reward(scored(rubric, 1, 1, 1), other)
-    with pytest.raises(SchemaError, match=r"the score of 'derivation' is 3\.0, not in \[0, 1\.5\]"):
+    with pytest.raises(
+        SchemaError, match=r"the score of 'derivation' is 3\.0, not in \[0, 1\.5\]"
+    ):
         criterion_scores_z(scored(rubric, 3, 0, 0), lighter)
 
 
@@ -92,34 +98,45 @@ def test_a_reward_is_in_the_unit_interval(judgement: Scored) -> None:
 
 
 @given(judgements(), st.floats(1e-3, 1e3))
-def test_the_scale_of_the_weights_does_not_matter(judgement: Scored, scale: float) -> None:
+def test_the_scale_of_the_weights_does_not_matter(
+    judgement: Scored, scale: float
+) -> None:
     rubric, result = judgement
     scaled = Rubric(
-        criteria=tuple(Criterion(id=c.id, weight=scale * c.weight) for c in rubric.criteria)
+        criteria=tuple(
+            Criterion(id=c.id, weight=scale * c.weight) for c in rubric.criteria
+        )
     )
-    scores = {key: min(scale * s, scaled[key].weight) for key, s in result.scores.items()}
+    scores = {
+        key: min(scale * s, scaled[key].weight) for key, s in result.scores.items()
+    }
 
-    assert normalized_reward(JudgeResult.scored(scaled, scores, judge=""), scaled) == pytest.approx(
-        normalized_reward(result, rubric), abs=1e-12
-    )
+    assert normalized_reward(
+        JudgeResult.scored(scaled, scores, judge=""), scaled
+    ) == pytest.approx(normalized_reward(result, rubric), abs=1e-12)
 
 
 @given(judgements(), st.randoms(use_true_random=False))
-def test_the_order_of_the_criteria_does_not_matter(judgement: Scored, random: Random) -> None:
+def test_the_order_of_the_criteria_does_not_matter(
+    judgement: Scored, random: Random
+) -> None:
     rubric, result = judgement
     criteria = list(rubric.criteria)
     random.shuffle(criteria)
 
-    assert normalized_reward(result, Rubric(criteria=tuple(criteria))) == normalized_reward(
-        result, rubric
-    )
+    assert normalized_reward(
+        result, Rubric(criteria=tuple(criteria))
+    ) == normalized_reward(result, rubric)
 
 
 @given(judgements(), st.data())
-def test_a_higher_score_never_lowers_the_reward(judgement: Scored, data: st.DataObject) -> None:
+def test_a_higher_score_never_lowers_the_reward(
+    judgement: Scored, data: st.DataObject
+) -> None:
     rubric, result = judgement
     raised = {
-        key: data.draw(st.floats(score, rubric[key].weight)) for key, score in result.scores.items()
+        key: data.draw(st.floats(score, rubric[key].weight))
+        for key, score in result.scores.items()
     }
     better = JudgeResult.scored(rubric, raised, judge="")
 
@@ -133,7 +150,9 @@ def test_scores_become_shares_of_their_weights(rubric: Rubric) -> None:
 
 
 def test_a_criterion_without_weight_has_no_share() -> None:
-    rubric = Rubric(criteria=(Criterion(id="a", weight=2), Criterion(id="noted", weight=0)))
+    rubric = Rubric(
+        criteria=(Criterion(id="a", weight=2), Criterion(id="noted", weight=0))
+    )
     z_M = criterion_scores_z(scored(rubric, 1, 0), rubric)
 
     np.testing.assert_array_equal(z_M, [0.5, np.nan])
@@ -178,7 +197,9 @@ def test_contributions_add_up_to_the_difference_of_the_rewards(
     np.testing.assert_array_equal(contributions_M, -reward_delta(z_b, z_a, weights))
 
 
-@pytest.mark.parametrize("z_M", [[0.5, 1.1], [0.5, -0.1], [0.5, math.nan], [0.5, math.inf]])
+@pytest.mark.parametrize(
+    "z_M", [[0.5, 1.1], [0.5, -0.1], [0.5, math.nan], [0.5, math.inf]]
+)
 def test_a_share_outside_the_unit_interval_is_refused(z_M: list[float]) -> None:
     with pytest.raises(RewardError, match=r"not in \[0, 1\]"):
         project(z_M, [1, 1])
@@ -187,13 +208,17 @@ def test_a_share_outside_the_unit_interval_is_refused(z_M: list[float]) -> None:
 
 
 def test_vectors_must_fit_the_weights() -> None:
-    with pytest.raises(RewardShapeError, match=r"z_M has shape \(2,\), weights_M has \(3,\)"):
+    with pytest.raises(
+        RewardShapeError, match=r"z_M has shape \(2,\), weights_M has \(3,\)"
+    ):
         project([1, 1], [1, 1, 1])
     with pytest.raises(RewardShapeError, match=r"shape \[M\]"):
         reward_delta([[1, 1]], [1, 1], [1, 1])
 
 
-@pytest.mark.parametrize(("on_unavailable", "reward"), [("mask", math.nan), ("zero", 0.0)])
+@pytest.mark.parametrize(
+    ("on_unavailable", "reward"), [("mask", math.nan), ("zero", 0.0)]
+)
 def test_what_is_unavailable_is_masked_or_zero(
     rubric: Rubric, on_unavailable: OnUnavailable, reward: float
 ) -> None:
@@ -207,7 +232,9 @@ def test_what_is_unavailable_is_masked_or_zero(
     )
 
     np.testing.assert_array_equal(rewards_PG, [[1.0, reward], [0.0, 0.2]])
-    np.testing.assert_array_equal(valid_PG, [[True, on_unavailable == "zero"], [True, True]])
+    np.testing.assert_array_equal(
+        valid_PG, [[True, on_unavailable == "zero"], [True, True]]
+    )
     assert rewards_PG.dtype == np.float64
     assert valid_PG.dtype == np.bool_
 
@@ -222,7 +249,9 @@ def test_what_is_unavailable_can_stop_the_step(rubric: Rubric) -> None:
 def test_every_group_is_judged_by_its_own_rubric(rubric: Rubric) -> None:
     other = Rubric(criteria=(Criterion(id="style", weight=4),))
 
-    rewards_PG, _ = group_rewards([[scored(rubric, 3, 0, 0)], [scored(other, 1)]], [rubric, other])
+    rewards_PG, _ = group_rewards(
+        [[scored(rubric, 3, 0, 0)], [scored(other, 1)]], [rubric, other]
+    )
 
     np.testing.assert_allclose(rewards_PG, [[0.6], [0.25]])
 

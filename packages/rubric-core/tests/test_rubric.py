@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 
 from rubric_core import Criterion, Rubric, SchemaError
 
-weights = st.lists(st.floats(0, 1e6), min_size=1, max_size=12).filter(lambda w: sum(w) > 0)
+weights = st.lists(st.floats(0, 1e6), min_size=1, max_size=12).filter(
+    lambda w: sum(w) > 0
+)
 
 
 def rubric_of(*weights: float) -> Rubric:
-    return Rubric(criteria=tuple(Criterion(id=f"c{j}", weight=w) for j, w in enumerate(weights)))
+    return Rubric(
+        criteria=tuple(Criterion(id=f"c{j}", weight=w) for j, w in enumerate(weights))
+    )
 
 
 def test_a_rubric_knows_its_weights_and_shares(rubric: Rubric) -> None:
@@ -61,8 +65,12 @@ def test_criterion_ids_must_be_unique() -> None:
     [(0.0,), (0.0, 0.0), (sys.float_info.max, *[9.9e291] * 20), (1e308, 1e308)],
     ids=["zero", "zeros", "beyond by a rounding", "beyond"],
 )
-def test_the_total_weight_is_positive_and_finite(all_weights: tuple[float, ...]) -> None:
-    with pytest.raises(SchemaError, match="the total weight must be positive and finite"):
+def test_the_total_weight_is_positive_and_finite(
+    all_weights: tuple[float, ...],
+) -> None:
+    with pytest.raises(
+        SchemaError, match="the total weight must be positive and finite"
+    ):
         rubric_of(*all_weights)
 
 
@@ -76,7 +84,9 @@ def test_shares_sum_to_one(all_weights: list[float]) -> None:
 
 
 @given(weights, st.randoms(use_true_random=False))
-def test_the_total_does_not_depend_on_the_order(all_weights: list[float], random: Random) -> None:
+def test_the_total_does_not_depend_on_the_order(
+    all_weights: list[float], random: Random
+) -> None:
     shuffled = list(all_weights)
     random.shuffle(shuffled)
 

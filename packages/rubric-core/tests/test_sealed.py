@@ -4,7 +4,15 @@ from collections.abc import Callable
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from rubric_core import Criterion, Grounding, JudgeView, PolicyView, Rubric, SchemaError, Task
+from rubric_core import (
+    Criterion,
+    Grounding,
+    JudgeView,
+    PolicyView,
+    Rubric,
+    SchemaError,
+    Task,
+)
 
 HIDDEN = "Zyzzyva"
 VIEW = {"task_id": "a", "question": "q"}
@@ -19,9 +27,17 @@ ROW = {
     ("model", "fields", "field"),
     [
         (Criterion, {"id": "a", "weight": -1, "description": HIDDEN}, "weight"),
-        (Criterion, {"id": "a", "weight": 1, "expected_keywords": HIDDEN}, "expected_keywords"),
+        (
+            Criterion,
+            {"id": "a", "weight": 1, "expected_keywords": HIDDEN},
+            "expected_keywords",
+        ),
         (Criterion, {"id": "a", "weight": 1, "name": f"{HIDDEN}\ud800"}, "name"),
-        (Rubric, {"criteria": [{"id": "a", "weight": 1, "name": [HIDDEN]}]}, "criteria.0.name"),
+        (
+            Rubric,
+            {"criteria": [{"id": "a", "weight": 1, "name": [HIDDEN]}]},
+            "criteria.0.name",
+        ),
         (Task, {"question": "q", "grounding": HIDDEN, "rubric": None}, "grounding"),
         (
             PolicyView,
@@ -41,13 +57,21 @@ def test_a_refusal_names_the_field_and_carries_no_text_along(
 @pytest.mark.parametrize(
     ("make", "field"),
     [
-        (lambda: JudgeView.model_validate_json(f'{{"task_id": ["{HIDDEN}"]}}'), "task_id"),
+        (
+            lambda: JudgeView.model_validate_json(f'{{"task_id": ["{HIDDEN}"]}}'),
+            "task_id",
+        ),
         (lambda: PolicyView.model_validate_strings({"question": HIDDEN}), "task_id"),
-        (lambda: Task.from_json({**ROW, "document_analysis": HIDDEN}), "document_analysis"),
+        (
+            lambda: Task.from_json({**ROW, "document_analysis": HIDDEN}),
+            "document_analysis",
+        ),
     ],
     ids=["json", "strings", "row"],
 )
-def test_every_way_of_reading_is_as_silent(make: Callable[[], object], field: str) -> None:
+def test_every_way_of_reading_is_as_silent(
+    make: Callable[[], object], field: str
+) -> None:
     _check_silent(make, field)
 
 

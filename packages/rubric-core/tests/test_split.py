@@ -27,7 +27,9 @@ def test_a_document_is_always_on_the_same_side(doc_hash: str) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",))))
-def test_a_larger_training_share_never_takes_a_training_document_away(doc_hash: str) -> None:
+def test_a_larger_training_share_never_takes_a_training_document_away(
+    doc_hash: str,
+) -> None:
     if split_of(doc_hash, train=0.5) == "train":
         assert split_of(doc_hash, train=0.8) == "train"
 

@@ -10,7 +10,9 @@ from rubric_core.files import decode
 
 documents = st.recursive(
     st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -43,7 +45,9 @@ def test_every_number_is_a_float() -> None:
     assert type(decode("1")) is float
 
 
-@pytest.mark.parametrize("text", ["\ufeff{}", "", "{} {}", "[1,]", "nul", '{"a":\n 1,\n b}'])
+@pytest.mark.parametrize(
+    "text", ["\ufeff{}", "", "{} {}", "[1,]", "nul", '{"a":\n 1,\n b}']
+)
 def test_what_is_no_document_is_refused_as_the_standard_library_does(text: str) -> None:
     with pytest.raises(json.JSONDecodeError) as expected:
         json.loads(text)
@@ -51,7 +55,9 @@ def test_what_is_no_document_is_refused_as_the_standard_library_does(text: str) 
         with pytest.raises(NotJsonError) as caught:
             decode(form)
 
-        assert str(caught.value).startswith(f"not JSON: {expected.value.msg.removesuffix(' at')}")
+        assert str(caught.value).startswith(
+            f"not JSON: {expected.value.msg.removesuffix(' at')}"
+        )
         assert str(caught.value).endswith(f"column {expected.value.colno}")
         assert (f"line {expected.value.lineno}," in str(caught.value)) == ("\n" in text)
         assert caught.value.__context__ is None  # it would hold the text

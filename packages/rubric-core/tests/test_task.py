@@ -72,7 +72,9 @@ def test_a_reference_answer_is_an_additional_key() -> None:
 
 
 def test_question_passage_and_criteria_are_enough() -> None:
-    task = Task.from_json({"question": "q", "passage": "p", "criteria": [{"id": "a", "weight": 1}]})
+    task = Task.from_json(
+        {"question": "q", "passage": "p", "criteria": [{"id": "a", "weight": 1}]}
+    )
 
     assert task.doc_hash == Grounding("p").sha256
     assert task.document_analysis is None
@@ -80,10 +82,15 @@ def test_question_passage_and_criteria_are_enough() -> None:
     assert Task.from_json(task.to_json(reveal_grounding=True)) == task
 
 
-def test_the_constructor_takes_the_passages_hash_where_none_is_given(rubric: Rubric) -> None:
+def test_the_constructor_takes_the_passages_hash_where_none_is_given(
+    rubric: Rubric,
+) -> None:
     grounding = Grounding("p")
 
-    assert Task(question="q", grounding=grounding, rubric=rubric).doc_hash == grounding.sha256
+    assert (
+        Task(question="q", grounding=grounding, rubric=rubric).doc_hash
+        == grounding.sha256
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,10 +98,14 @@ def test_the_constructor_takes_the_passages_hash_where_none_is_given(rubric: Rub
     [list, json.dumps, lambda criteria: {"criteria": criteria}, tuple],
     ids=["list", "json", "mapping", "tuple"],
 )
-def test_the_criteria_may_be_in_a_column_rubric(form: Callable[[object], object]) -> None:
+def test_the_criteria_may_be_in_a_column_rubric(
+    form: Callable[[object], object],
+) -> None:
     row = {name: value for name, value in PAPER_JSON.items() if name != "criteria"}
 
-    task = Task.from_json({**row, "rubric": form(PAPER_JSON["criteria"]), "criteria": None})
+    task = Task.from_json(
+        {**row, "rubric": form(PAPER_JSON["criteria"]), "criteria": None}
+    )
 
     assert task == Task.from_json(PAPER_JSON)
 
@@ -150,7 +161,9 @@ rows = st.fixed_dictionaries(
 
 
 @given(rows)
-def test_any_full_row_makes_an_exact_round_trip_through_text(row: dict[str, Any]) -> None:
+def test_any_full_row_makes_an_exact_round_trip_through_text(
+    row: dict[str, Any],
+) -> None:
     task = Task.from_json(json.loads(json.dumps(row)))
 
     assert task.to_json(reveal_grounding=True) == row
@@ -171,7 +184,11 @@ def test_any_full_row_makes_an_exact_round_trip_through_text(row: dict[str, Any]
         ({**PAPER_JSON, "criteria": []}, "criteria", "at least one criterion"),
         ({**PAPER_JSON, "criteria": {"id": "a"}}, "criteria", "needs a list"),
         ({**PAPER_JSON, "criteria": ["a"]}, "criteria.0", "needs a mapping"),
-        ({**PAPER_JSON, "document_analysis": "x"}, "document_analysis", "needs a mapping"),
+        (
+            {**PAPER_JSON, "document_analysis": "x"},
+            "document_analysis",
+            "needs a mapping",
+        ),
         (
             {**PAPER_JSON, "document_analysis": {"depht": "x"}},
             "document_analysis.depht",
@@ -184,12 +201,24 @@ def test_any_full_row_makes_an_exact_round_trip_through_text(row: dict[str, Any]
             "criteria.0.weight",
             "0 or more, not -1.0: a penalty is .*import",
         ),
-        (with_criterion(weight=float("nan")), "criteria.0.weight", "finite number, not nan"),
-        (with_criterion(weight=float("inf")), "criteria.0.weight", "finite number, not inf"),
+        (
+            with_criterion(weight=float("nan")),
+            "criteria.0.weight",
+            "finite number, not nan",
+        ),
+        (
+            with_criterion(weight=float("inf")),
+            "criteria.0.weight",
+            "finite number, not inf",
+        ),
         (with_criterion(weight="3"), "criteria.0.weight", "needs a number"),
         (with_criterion(weight=True), "criteria.0.weight", "needs a number"),
         (with_criterion(weight=10**5000), "criteria.0.weight", "needs a number"),
-        (with_criterion(required_elements=[1]), "criteria.0.required_elements.0", "needs a text"),
+        (
+            with_criterion(required_elements=[1]),
+            "criteria.0.required_elements.0",
+            "needs a text",
+        ),
         (with_criterion(points=1), "criteria.0.points", "not permitted"),
         (
             {**PAPER_JSON, "criteria": [{"id": "a", "wieght": 1}]},

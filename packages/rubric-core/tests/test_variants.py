@@ -7,7 +7,11 @@ from pydantic import BaseModel, ValidationError
 
 from rubric_core import ConfigError, PluginError, config_error
 from rubric_core.plugins.variants import find_variant
-from rubric_core.reward.estimators import AdvantageConfig, AdvantageEstimator, GroupAdvantages
+from rubric_core.reward.estimators import (
+    AdvantageConfig,
+    AdvantageEstimator,
+    GroupAdvantages,
+)
 
 Install = Callable[[str, str, dict[str, dict[str, str]]], Path]
 
@@ -70,7 +74,9 @@ def acme(install_plugin: Install) -> None:
 
 
 @pytest.mark.usefixtures("acme")
-def test_a_kind_of_another_package_is_parsed_with_its_own_keys_and_written_back_whole() -> None:
+def test_a_kind_of_another_package_is_parsed_with_its_own_keys_and_written_back_whole() -> (
+    None
+):
     config = parsed({"estimator": "acme-median", "scale": 2})
 
     assert type(config).__name__ == "Median"
@@ -102,16 +108,38 @@ def test_a_mapping_without_a_name_is_of_the_default_kind() -> None:
             "advantage.zzzzzz",
             r"known keys: estimator, scale$",
         ),
-        ({"estimator": "acme-median", "scale": 0}, "advantage.scale", "must be above 0, not 0"),
+        (
+            {"estimator": "acme-median", "scale": 0},
+            "advantage.scale",
+            "must be above 0, not 0",
+        ),
         ({"delta": float("inf")}, "advantage.delta", "finite"),
-        ({"estimator": "acme-nameless"}, "advantage.estimator", "'estimator' is .*give it"),
-        ({"estimator": "acme-empty"}, "advantage.estimator", "does not define advantages"),
-        ({"estimator": "acme-number"}, "advantage.estimator", "is a int, not a subclass of"),
-        ({"estimator": "acme-dict"}, "advantage.estimator", "is dict, not a subclass of"),
+        (
+            {"estimator": "acme-nameless"},
+            "advantage.estimator",
+            "'estimator' is .*give it",
+        ),
+        (
+            {"estimator": "acme-empty"},
+            "advantage.estimator",
+            "does not define advantages",
+        ),
+        (
+            {"estimator": "acme-number"},
+            "advantage.estimator",
+            "is a int, not a subclass of",
+        ),
+        (
+            {"estimator": "acme-dict"},
+            "advantage.estimator",
+            "is dict, not a subclass of",
+        ),
         ([], "advantage", "needs a mapping of keys to values"),
     ],
 )
-def test_what_is_wrong_is_named_at_its_key(advantage: object, location: str, words: str) -> None:
+def test_what_is_wrong_is_named_at_its_key(
+    advantage: object, location: str, words: str
+) -> None:
     error = refused(advantage)
 
     assert error.location == location
@@ -122,16 +150,24 @@ def test_what_is_wrong_is_named_at_its_key(advantage: object, location: str, wor
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("raise ValueError('no licence\\nfor you')", r"does not load: ValueError: no licence$"),
+        (
+            "raise ValueError('no licence\\nfor you')",
+            r"does not load: ValueError: no licence$",
+        ),
         ("import sys; sys.exit('bye')", "does not load: SystemExit: bye"),
         ("def f(:", "does not load: SyntaxError"),
-        ("import not_there_at_all", "does not load: No module named 'not_there_at_all'"),
+        (
+            "import not_there_at_all",
+            "does not load: No module named 'not_there_at_all'",
+        ),
     ],
 )
 def test_a_package_that_fails_when_it_is_imported_is_named(
     install_plugin: Install, text: str, words: str
 ) -> None:
-    install_plugin("broken", text, {"rubric.advantages": {"acme-broken": "broken:Broken"}})
+    install_plugin(
+        "broken", text, {"rubric.advantages": {"acme-broken": "broken:Broken"}}
+    )
 
     with pytest.raises(PluginError, match=words):
         find_variant(AdvantageEstimator, "acme-broken")
@@ -142,5 +178,7 @@ def test_a_package_that_fails_when_it_is_imported_is_named(
 def test_one_name_in_two_packages_is_refused(install_plugin: Install) -> None:
     install_plugin("mine", MODULE, {"rubric.advantages": {"group": "mine:Median"}})
 
-    with pytest.raises(PluginError, match=r"\(mine, rubric-core\): uninstall all but one"):
+    with pytest.raises(
+        PluginError, match=r"\(mine, rubric-core\): uninstall all but one"
+    ):
         find_variant(AdvantageEstimator, "group")

@@ -8,7 +8,9 @@ def test_a_policy_view_has_no_field_for_anything_hidden() -> None:
     assert set(Section.model_fields) == {"doc_hash", "heading", "text"}
 
 
-@pytest.mark.parametrize("field", ["passage", "grounding", "rubric", "criteria", "response"])
+@pytest.mark.parametrize(
+    "field", ["passage", "grounding", "rubric", "criteria", "response"]
+)
 def test_a_policy_view_refuses_every_other_field(field: str) -> None:
     with pytest.raises(SchemaError, match="not permitted"):
         PolicyView.model_validate({"task_id": "t", "question": "q", field: "x"})

@@ -51,7 +51,9 @@ def make_task() -> Callable[..., Task]:
     def make(number: int, *, document: int | None = None) -> Task:
         return Task(
             question=f"What does function {number} do?",
-            grounding=Grounding(f"{PASSAGE} {number if document is None else document}"),
+            grounding=Grounding(
+                f"{PASSAGE} {number if document is None else document}"
+            ),
             rubric=Rubric(
                 criteria=(
                     Criterion(id="purpose", weight=3.0, description="RUBRIC-CANARY"),
@@ -150,7 +152,9 @@ def short_model(make_chat_model: Callable[..., Path], positions: int) -> Path:
 
 
 @pytest.fixture(scope="session")
-def vllm(short_model: Path, serve: Callable[[Path], VLLMServer]) -> Iterator[VLLMServer]:
+def vllm(
+    short_model: Path, serve: Callable[[Path], VLLMServer]
+) -> Iterator[VLLMServer]:
     """A server of one's own: that of all tests has more positions, and no defaults."""
     with serve(short_model) as server:
         yield server

@@ -41,7 +41,9 @@ def model(smollm2_folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return f"smollm=policy:{folder}"
 
 
-def test_held_out_questions(model: str, command: Callable[..., None], tmp_path: Path) -> None:
+def test_held_out_questions(
+    model: str, command: Callable[..., None], tmp_path: Path
+) -> None:
     tasks = [
         Task(
             question=question,
@@ -49,7 +51,9 @@ def test_held_out_questions(model: str, command: Callable[..., None], tmp_path: 
             rubric=Rubric(
                 criteria=(
                     Criterion(id="named", weight=3, required_elements=(name,)),
-                    Criterion(id="absent", weight=1, required_elements=("photosynthesis",)),
+                    Criterion(
+                        id="absent", weight=1, required_elements=("photosynthesis",)
+                    ),
                 )
             ),
         )
@@ -70,16 +74,24 @@ def test_held_out_questions(model: str, command: Callable[..., None], tmp_path: 
     assert row["mean"] > 0.5
 
 
-def test_benchmark_items(model: str, command: Callable[..., None], tmp_path: Path) -> None:
+def test_benchmark_items(
+    model: str, command: Callable[..., None], tmp_path: Path
+) -> None:
     data, moved = tmp_path / "data", EvalFolder(tmp_path / "moved")
     data.mkdir()
-    rows = [{"question": asked, "answer": f"#### {target}"} for asked, target in SUMS.items()]
-    (data / "gsm8k_test.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    rows = [
+        {"question": asked, "answer": f"#### {target}"}
+        for asked, target in SUMS.items()
+    ]
+    (data / "gsm8k_test.jsonl").write_text(
+        "".join(f"{json.dumps(row)}\n" for row in rows)
+    )
     some = ("--data", data, "--benchmarks", "gsm8k", "--max-tokens", 80)
     command("transfer", model, *some, "--out", moved.root)
 
     items = {
-        row.question: row for row in read_rows(moved.items("rubric_gsm8k", "smollm", 0), ItemRow)
+        row.question: row
+        for row in read_rows(moved.items("rubric_gsm8k", "smollm", 0), ItemRow)
     }
     assert items.keys() == SUMS.keys()
     assert items["What is 10 + 10?"].stated == "20"
@@ -88,6 +100,9 @@ def test_benchmark_items(model: str, command: Callable[..., None], tmp_path: Pat
         assert item.correct == (item.stated == target)
         assert item.is_truncated == (item.tokens == 80)
     # Cut off in the middle of its sums, which are no answer.
-    assert (items["What is 2 + 3?"].is_truncated, items["What is 2 + 3?"].stated) == (True, None)
+    assert (items["What is 2 + 3?"].is_truncated, items["What is 2 + 3?"].stated) == (
+        True,
+        None,
+    )
     (table,) = json.loads(moved.transfer.read_text("utf-8"))["rows"]
     assert table["cells"][0]["mean"] == sum(item.correct for item in items.values()) / 4

@@ -51,7 +51,9 @@ def _awarded(judge: FakeEndpoint, question: str, answer: str) -> float:
     """What the judge said to an answer; equal answers to one question are judged once."""
     texts = {_plain(call.messages[-1]["content"]): _share(call) for call in judge.calls}
     (share,) = {
-        share for text, share in texts.items() if _plain(question) in text and answer in text
+        share
+        for text, share in texts.items()
+        if _plain(question) in text and answer in text
     }
     return share
 
@@ -73,7 +75,8 @@ def test_one_model_is_no_better_than_itself_wherever_it_runs(  # noqa: PLR0917  
     write_tasks(tmp_path / "test.jsonl", tasks)
     judge_file = tmp_path / "judge.yaml"
     judge_file.write_text(
-        f"type: llm\nmodel: openai/fake\napi_base: {judge.url}\ntransport: direct\n", "utf-8"
+        f"type: llm\nmodel: openai/fake\napi_base: {judge.url}\ntransport: direct\n",
+        "utf-8",
     )
     models = (
         f"served=server:{vllm.url}#{vllm.name}",
@@ -81,24 +84,51 @@ def test_one_model_is_no_better_than_itself_wherever_it_runs(  # noqa: PLR0917  
         f"other=hf:{other_model}",
     )
     held, moved = EvalFolder(tmp_path / "held"), EvalFolder(tmp_path / "moved")
-    asked = ("--tasks", tmp_path / "test.jsonl", "--judge", judge_file, "--max-tokens", 24)
+    asked = (
+        "--tasks",
+        tmp_path / "test.jsonl",
+        "--judge",
+        judge_file,
+        "--max-tokens",
+        24,
+    )
     command("heldout", *models, *asked, "--out", held.root)
-    some = ("--data", "small", "--benchmarks", "gsm8k", "math", "--limit", 6, "--max-tokens", 24)
+    some = (
+        "--data",
+        "small",
+        "--benchmarks",
+        "gsm8k",
+        "math",
+        "--limit",
+        6,
+        "--max-tokens",
+        24,
+    )
     command("transfer", *models, *some, "--out", moved.root)
     command("compare", held.root, moved.root)
     command("report", held.root, moved.root)
 
     answers = {
-        name: {row.task_id: _plain(row.text) for row in read_answers(held.answers(name, 0))}
+        name: {
+            row.task_id: _plain(row.text) for row in read_answers(held.answers(name, 0))
+        }
         for name in MODELS
     }
     assert answers["served"] == answers["folder"]
-    assert all(answers["served"][task.task_id] != answers["other"][task.task_id] for task in tasks)
+    assert all(
+        answers["served"][task.task_id] != answers["other"][task.task_id]
+        for task in tasks
+    )
     rewards = {
-        name: [_awarded(judge, task.question, answers[name][task.task_id]) for task in tasks]
+        name: [
+            _awarded(judge, task.question, answers[name][task.task_id])
+            for task in tasks
+        ]
         for name in MODELS
     }
-    means = {name: sum(rewards_N) / len(rewards_N) for name, rewards_N in rewards.items()}
+    means = {
+        name: sum(rewards_N) / len(rewards_N) for name, rewards_N in rewards.items()
+    }
     table = {row["model"]: row for row in _json(held.heldout)["rows"]}
     assert {name: row["mean"] for name, row in table.items()} == pytest.approx(means)
     assert [row["truncated_frac"] for row in table.values()] == [1.0] * 3
@@ -125,7 +155,9 @@ def test_one_model_is_no_better_than_itself_wherever_it_runs(  # noqa: PLR0917  
     assert other["n"] == 12
 
     shown = _json(held.tables / "table1_heldout.json")["rows"]
-    assert {row["name"]: row["cells"][0]["value"] for row in shown} == pytest.approx(means)
+    assert {row["name"]: row["cells"][0]["value"] for row in shown} == pytest.approx(
+        means
+    )
     assert "Transfer to benchmarks" in held.report.read_text("utf-8")
     assert held.answered_by("served").exists()
 
@@ -135,13 +167,19 @@ async def test_weights_are_known_by_what_they_make_of_a_text(
     vllm: VLLMServer, short_model: Path, other_model: Path
 ) -> None:
     """The server's figures are those that the weights of its folder give without it."""
-    async with await open_model(parse_model(f"m=server:{vllm.url}#{vllm.name}")) as model:
+    async with await open_model(
+        parse_model(f"m=server:{vllm.url}#{vllm.name}")
+    ) as model:
         weights = model.weights
     assert weights is not None
     for folder, is_same in ((short_model, True), (other_model, False)):
-        ids_T = AutoTokenizer.from_pretrained(folder)(TEXT, return_tensors="pt").input_ids
+        ids_T = AutoTokenizer.from_pretrained(folder)(
+            TEXT, return_tensors="pt"
+        ).input_ids
         with torch.no_grad():
-            logits_TV = AutoModelForCausalLM.from_pretrained(folder)(ids_T).logits[0, :-1]
+            logits_TV = AutoModelForCausalLM.from_pretrained(folder)(ids_T).logits[
+                0, :-1
+            ]
         logprobs_T = logits_TV.log_softmax(-1).gather(-1, ids_T[0, 1:, None])[:, 0]
         found = weights.model_copy(update={"logprobs_T": tuple(logprobs_T.tolist())})
         difference = weights.difference(found)

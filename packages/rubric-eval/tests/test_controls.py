@@ -7,7 +7,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from rubric_eval import EvalShapeError, SelectionLeakError, best_temperature, blind_pairing
+from rubric_eval import (
+    EvalShapeError,
+    SelectionLeakError,
+    best_temperature,
+    blind_pairing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +22,10 @@ if TYPE_CHECKING:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(documents=st.lists(st.integers(0, 5), min_size=2, max_size=12), seed=st.integers(0, 3))
+@given(
+    documents=st.lists(st.integers(0, 5), min_size=2, max_size=12),
+    seed=st.integers(0, 3),
+)
 def test_every_response_meets_another_document_and_every_task_is_used_once(
     make_task: Callable[..., Task], documents: list[int], seed: int
 ) -> None:
@@ -34,25 +42,39 @@ def test_the_same_seed_pairs_alike(make_task: Callable[..., Task]) -> None:
     assert blind_pairing(tasks, seed=1) != blind_pairing(tasks, seed=2)
 
 
-def test_a_document_with_most_of_the_tasks_cannot_be_paired(make_task: Callable[..., Task]) -> None:
+def test_a_document_with_most_of_the_tasks_cannot_be_paired(
+    make_task: Callable[..., Task],
+) -> None:
     with pytest.raises(EvalShapeError, match="2 of 3 tasks"):
-        blind_pairing([make_task(0, document=0), make_task(1, document=0), make_task(2)])
+        blind_pairing(
+            [make_task(0, document=0), make_task(1, document=0), make_task(2)]
+        )
 
 
 def test_the_best_temperature_is_that_of_the_highest_mean(
     make_heldout: Callable[..., Heldout],
 ) -> None:
-    validation = {1.0: make_heldout((0.4,)), 0.7: make_heldout((0.6,)), 0.5: make_heldout((0.5,))}
+    validation = {
+        1.0: make_heldout((0.4,)),
+        0.7: make_heldout((0.6,)),
+        0.5: make_heldout((0.5,)),
+    }
     assert best_temperature(validation, test_task_ids=["t0"]) == 0.7
 
 
-def test_of_equal_temperatures_the_higher_is_taken(make_heldout: Callable[..., Heldout]) -> None:
+def test_of_equal_temperatures_the_higher_is_taken(
+    make_heldout: Callable[..., Heldout],
+) -> None:
     validation = {0.5: make_heldout((0.4,)), 1.0: make_heldout((0.4,))}
     assert best_temperature(validation, test_task_ids=[]) == 1.0
 
 
-def test_choosing_on_test_questions_is_refused(make_heldout: Callable[..., Heldout]) -> None:
-    with pytest.raises(SelectionLeakError, match="1 test questions, first 'q1'") as caught:
+def test_choosing_on_test_questions_is_refused(
+    make_heldout: Callable[..., Heldout],
+) -> None:
+    with pytest.raises(
+        SelectionLeakError, match="1 test questions, first 'q1'"
+    ) as caught:
         best_temperature({1.0: make_heldout((0.4, 0.5))}, test_task_ids=["q1", "q9"])
     assert caught.value.task_ids == ("q1",)
 

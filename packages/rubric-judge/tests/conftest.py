@@ -28,7 +28,9 @@ def rubric() -> Rubric:
                 scoring_guide="2 for the loss, 1 for its purpose alone.",
                 expected_keywords=("loss", "likelihood"),
             ),
-            Criterion(id="gives_limit", weight=1.0, verification_method="sentences: last"),
+            Criterion(
+                id="gives_limit", weight=1.0, verification_method="sentences: last"
+            ),
         )
     )
 
@@ -37,11 +39,15 @@ def rubric() -> Rubric:
 def make_view(rubric: Rubric) -> ViewFactory:
     """Return a function that makes a view, with anything replaced."""
 
-    def make(response: str = "It minimises the cross entropy.", **changes: object) -> JudgeView:
+    def make(
+        response: str = "It minimises the cross entropy.", **changes: object
+    ) -> JudgeView:
         fields: dict[str, object] = {
             "task_id": "0123456789abcdef",
             "question": "Which loss is minimised?",
-            "grounding": Grounding("The model minimises the cross entropy of the labels."),
+            "grounding": Grounding(
+                "The model minimises the cross entropy of the labels."
+            ),
             "response": response,
             "rubric": rubric,
         }

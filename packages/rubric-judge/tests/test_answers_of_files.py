@@ -20,7 +20,9 @@ from rubric_judge.serve import JudgeService, ServeConfig, build_app
 TASK = Task(
     question="Which loss is minimised?",
     grounding=Grounding("The model minimises the cross entropy of the labels."),
-    rubric=Rubric(criteria=(Criterion(id="loss", weight=2, required_elements=("cross entropy",)),)),
+    rubric=Rubric(
+        criteria=(Criterion(id="loss", weight=2, required_elements=("cross entropy",)),)
+    ),
 )
 GOOD = "It is the cross entropy."
 SAID = "I do not know."
@@ -51,12 +53,23 @@ def lines(rows: Any, name: str = "answers.jsonl") -> Path:
 
 
 def run(*words: str) -> int:
-    with patch("sys.argv", ["rubric-judge", *words]), pytest.raises(SystemExit) as ended:
+    with (
+        patch("sys.argv", ["rubric-judge", *words]),
+        pytest.raises(SystemExit) as ended,
+    ):
         main()
     return int(ended.value.code or 0)
 
 
-SCORE = ("score", "tasks.jsonl", "answers.jsonl", "--judge", "judge.yaml", "--out", "judged.jsonl")
+SCORE = (
+    "score",
+    "tasks.jsonl",
+    "answers.jsonl",
+    "--judge",
+    "judge.yaml",
+    "--out",
+    "judged.jsonl",
+)
 
 
 @pytest.mark.usefixtures("folder")
@@ -77,7 +90,9 @@ def test_score_judges_answers_and_says_what_stood_before_them(
 
 
 @pytest.mark.usefixtures("folder")
-def test_score_warns_where_most_thoughts_do_not_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_score_warns_where_most_thoughts_do_not_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     lines({"response": one} for one in ("<think>a", "<think>b", GOOD))
 
     assert run(*SCORE) == 0
@@ -93,15 +108,22 @@ def test_score_warns_where_most_thoughts_do_not_end(capsys: pytest.CaptureFixtur
         ('{"open": "<hm>", "close": "</hm>"}', (0.0, 0.0, 1.0, 0.0, 1.0)),
     ],
 )
-def test_an_option_says_how_thoughts_are_told(thoughts: str, rewards: tuple[float, ...]) -> None:
+def test_an_option_says_how_thoughts_are_told(
+    thoughts: str, rewards: tuple[float, ...]
+) -> None:
     assert run(*SCORE, "--thoughts", thoughts) == 0
-    assert tuple(row.reward for _, row in read_judgements(Path("judged.jsonl"))) == rewards
+    assert (
+        tuple(row.reward for _, row in read_judgements(Path("judged.jsonl"))) == rewards
+    )
 
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("thoughts", "told"),
-    [("drop", "'drop' is no way to tell thoughts"), ('{"open": "a"}', "field 'close': is missing")],
+    [
+        ("drop", "'drop' is no way to tell thoughts"),
+        ('{"open": "a"}', "field 'close': is missing"),
+    ],
 )
 def test_a_wrong_option_says_what_to_give(
     thoughts: str, told: str, capsys: pytest.CaptureFixture[str]
@@ -125,18 +147,33 @@ def test_an_answer_that_is_stored_with_its_thought_is_not_cut_again() -> None:
     assert [(view.response, view.thought) for view in views] == [
         ("See <think>.", "none"), ("", "unclosed"), (GOOD, "closed"),
     ]  # fmt: skip
-    assert AnswerCounts.of(views) == AnswerCounts(responses=3, thoughts=2, unclosed=1, empty=0)
+    assert AnswerCounts.of(views) == AnswerCounts(
+        responses=3, thoughts=2, unclosed=1, empty=0
+    )
 
 
 @pytest.mark.usefixtures("folder")
 def test_what_is_judged_again_is_the_answer() -> None:
     assert run(*SCORE, "--ledger", "old.ledger", "--thoughts", "kept") == 0
-    again = ("rejudge", "old.ledger", "tasks.jsonl", "--judge", "judge.yaml", "--out", "new.jsonl")
+    again = (
+        "rejudge",
+        "old.ledger",
+        "tasks.jsonl",
+        "--judge",
+        "judge.yaml",
+        "--out",
+        "new.jsonl",
+    )
 
     assert run(*again) == 0
 
     rows = [(row.thought, row.reward) for _, row in read_judgements(Path("new.jsonl"))]
-    assert sorted(rows) == [("closed", 0.0), ("closed", 1.0), ("none", 1.0), ("unclosed", 0.0)]
+    assert sorted(rows) == [
+        ("closed", 0.0),
+        ("closed", 1.0),
+        ("none", 1.0),
+        ("unclosed", 0.0),
+    ]
 
 
 @pytest.mark.usefixtures("folder")
@@ -145,12 +182,20 @@ def test_a_rollout_says_what_of_it_was_judged() -> None:
     asked: dict[str, str] = {"prompt": TASK.question}
     rows = [
         {**asked, "id": "a", "response": "Hm.", "answer": "", "thought": "unclosed"},
-        {**asked, "id": "b", "response": f"Hm.</think>{GOOD}", "answer": GOOD, "thought": "closed"},
+        {
+            **asked,
+            "id": "b",
+            "response": f"Hm.</think>{GOOD}",
+            "answer": GOOD,
+            "thought": "closed",
+        },
         {**asked, "id": "c", "response": f"<think>Hm.</think>{GOOD}"},
     ]
     lines(rows, "rollouts/step_000001.jsonl")
 
-    found = [one.answer._replace(close="") for one in read_stored(Path("rollouts").parent)]
+    found = [
+        one.answer._replace(close="") for one in read_stored(Path("rollouts").parent)
+    ]
 
     assert found == [
         Answer("", Thought.UNCLOSED), Answer(GOOD, Thought.CLOSED), Answer(GOOD, Thought.CLOSED),
@@ -173,14 +218,20 @@ def test_labels_of_another_tool_find_the_response_by_all_that_it_wrote() -> None
 async def test_a_service_judges_answers_and_counts_thoughts() -> None:
     def client(thoughts: Any) -> Any:
         config = ServeConfig(thoughts=thoughts)
-        service = JudgeService(JudgePool(LexicalJudge()), {TASK.task_id: TASK}, config=config)
+        service = JudgeService(
+            JudgePool(LexicalJudge()), {TASK.task_id: TASK}, config=config
+        )
         transport = httpx.ASGITransport(build_app(service))
         return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
     items = [{"task_id": TASK.task_id, "response": one} for one in COMPLETIONS]
     prompt = "<|im_start|>assistant\n<think>\n"
     queries = [f"{prompt}{GOOD}", f"{prompt}{SAID}</think>{GOOD}<|im_end|>"]
-    rewarding = {"query": queries, "prompts": [prompt] * 2, "labels": [TASK.task_id] * 2}
+    rewarding = {
+        "query": queries,
+        "prompts": [prompt] * 2,
+        "labels": [TASK.task_id] * 2,
+    }
     async with client("cut") as cut, client("kept") as kept:
         found = (await cut.post("/v1/judge", json={"items": items})).json()["results"]
         whole = (await kept.post("/v1/judge", json={"items": items})).json()["results"]
@@ -189,7 +240,10 @@ async def test_a_service_judges_answers_and_counts_thoughts() -> None:
 
     assert tuple(one["reward"] for one in found) == REWARDS
     assert tuple(one["thought"] for one in found) == THOUGHTS
-    assert [one["unanswered"] for one in found][2:4] == ["unclosed_thought", "empty_answer"]
+    assert [one["unanswered"] for one in found][2:4] == [
+        "unclosed_thought",
+        "empty_answer",
+    ]
     assert [one["reward"] for one in whole] == [0.0, 0.0, 1.0, 0.0, 1.0]
     assert reward["rewards"] == [0.0, 1.0]
     assert reward["extra_logs"]["rubric/unclosed_thought"] == [1.0, 0.0]

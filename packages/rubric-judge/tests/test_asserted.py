@@ -126,10 +126,14 @@ def test_a_word_of_prose_is_a_unit_only_where_it_can_be_one() -> None:
     assert [one.unit for one in read_quantities(text, units=True)] == [
         "", "in", "in", "", "", "", "am"
     ]  # fmt: skip
-    assert [one.unit for one in read_quantities("3 in the", units=True, own_unit="in/s")] == ["in"]
+    assert [
+        one.unit for one in read_quantities("3 in the", units=True, own_unit="in/s")
+    ] == ["in"]
 
 
-@pytest.mark.parametrize("unit", ["5 or ", "not ", "5 \\", "{", "5 million ", "5 in ", "5-", "is "])
+@pytest.mark.parametrize(
+    "unit", ["5 or ", "not ", "5 \\", "{", "5 million ", "5 in ", "5-", "is "]
+)
 def test_the_rules_take_bounded_time(unit: str) -> None:
     started_s = time.process_time()
 

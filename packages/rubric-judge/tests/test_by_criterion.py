@@ -45,7 +45,9 @@ def _judge(url: str, **options: object) -> LLMJudge:
     return LLMJudge(JudgeConfig.model_validate(settings | options))
 
 
-async def _judged(endpoint: FakeEndpoint, view: JudgeView, **options: object) -> JudgeResult:
+async def _judged(
+    endpoint: FakeEndpoint, view: JudgeView, **options: object
+) -> JudgeResult:
     async with _judge(endpoint.url, **options) as judge:
         return await judge.judge(view)
 
@@ -58,13 +60,18 @@ def _asked(endpoint: FakeEndpoint) -> Counter[str]:
 async def test_each_criterion_is_a_call_and_the_result_is_what_they_come_to(
     make_view: ViewFactory, transport: str
 ) -> None:
-    with FakeEndpoint(lambda call: 0.5 if "gives_limit" in call.weights else 0.75) as endpoint:
+    with FakeEndpoint(
+        lambda call: 0.5 if "gives_limit" in call.weights else 0.75
+    ) as endpoint:
         result = await _judged(endpoint, make_view(), transport=transport)
     assert result.scores == {"names the loss": 1.5, "gives_limit": 0.5}
     assert (result.total, result.max_total, result.attempts) == (2.0, 3.0, 2)
     assert _asked(endpoint) == {"names the loss": 1, "gives_limit": 1}
     assert result.reasoning.startswith("names the loss: ")
-    sent = [sum(len(message["content"]) for message in call.messages) for call in endpoint.calls]
+    sent = [
+        sum(len(message["content"]) for message in call.messages)
+        for call in endpoint.calls
+    ]
     assert result.usage is not None
     assert result.usage.prompt_tokens == sum(characters // 4 for characters in sent)
     assert result.judge.endswith(" by criterion")
@@ -76,15 +83,23 @@ async def test_the_calls_of_a_judgement_differ_only_behind_what_they_share(
     with FakeEndpoint() as endpoint:
         await _judged(endpoint, make_view())
     one, other = (call.messages[-1]["content"] for call in endpoint.calls)
-    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    pairs = itertools.takewhile(
+        lambda pair: pair[0] == pair[1], zip(one, other, strict=False)
+    )
     shared = "".join(character for character, _ in pairs)
-    assert shared.rindex("RESPONSE:\n") > shared.rindex("QUESTION: ") > shared.rindex("PASSAGE:\n")
+    assert (
+        shared.rindex("RESPONSE:\n")
+        > shared.rindex("QUESTION: ")
+        > shared.rindex("PASSAGE:\n")
+    )
     assert shared.endswith("CRITERIA (total weight ")
     assert "names the loss" not in shared
     assert endpoint.calls[0].messages[0] == endpoint.calls[1].messages[0]
 
 
-async def test_a_criterion_without_weight_scores_0_without_a_call(make_view: ViewFactory) -> None:
+async def test_a_criterion_without_weight_scores_0_without_a_call(
+    make_view: ViewFactory,
+) -> None:
     criteria = (Criterion(id="a", weight=0.0), Criterion(id="b", weight=2.0))
     with FakeEndpoint(1.0) as endpoint:
         result = await _judged(endpoint, make_view(rubric=Rubric(criteria=criteria)))
@@ -110,7 +125,9 @@ async def test_one_invalid_answer_makes_the_judgement_invalid(
         fault = Fault.MISSING_ID
         reason = Reason.MISSING_CRITERION
     with FakeEndpoint(faults=[None, fault]) as endpoint:
-        result = await _judged(endpoint, make_view(), transport=transport, keep_invalid=True)
+        result = await _judged(
+            endpoint, make_view(), transport=transport, keep_invalid=True
+        )
     assert (result.outcome, result.reason) == (Outcome.INVALID, reason)
     assert result.reasoning
     (failed,) = [name for call in endpoint.calls if call.fault for name in call.weights]
@@ -127,7 +144,10 @@ async def test_a_call_that_brings_no_answer_makes_it_unavailable_with_all_that_i
     faults = [None, Fault.SERVER_ERROR, Fault.RATE_LIMIT]
     with FakeEndpoint(faults=faults) as endpoint:
         result = await _judged(endpoint, make_view(), transport=transport)
-        assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, Reason.RATE_LIMITED)
+        assert (result.outcome, result.reason) == (
+            Outcome.UNAVAILABLE,
+            Reason.RATE_LIMITED,
+        )
         assert result.attempts == len(endpoint.calls) == 3
         assert result.usage is not None
         assert result.usage.prompt_tokens > 0
@@ -150,7 +170,9 @@ async def test_retries_are_each_calls_own(make_view: ViewFactory) -> None:
     assert _asked(endpoint) == {"names the loss": 2, "gives_limit": 2}
 
 
-async def test_calls_run_at_once_and_within_the_judges_limit(make_view: ViewFactory) -> None:
+async def test_calls_run_at_once_and_within_the_judges_limit(
+    make_view: ViewFactory,
+) -> None:
     criteria = tuple(Criterion(id=f"c{m}", weight=1.0) for m in range(6))
     view = make_view(rubric=Rubric(criteria=criteria))
     with FakeEndpoint(latency=0.05) as endpoint:
@@ -167,7 +189,9 @@ async def test_calls_run_at_once_and_within_the_judges_limit(make_view: ViewFact
 async def test_with_a_warm_call_the_first_goes_alone(make_view: ViewFactory) -> None:
     criteria = tuple(Criterion(id=f"c{m}", weight=1.0) for m in range(4))
     with FakeEndpoint(latency=0.05) as endpoint:
-        await _judged(endpoint, make_view(rubric=Rubric(criteria=criteria)), warm_call=True)
+        await _judged(
+            endpoint, make_view(rubric=Rubric(criteria=criteria)), warm_call=True
+        )
     begun_s = [call.at_s for call in endpoint.calls]
     assert begun_s[1] - begun_s[0] > 0.04
     assert endpoint.calls[0].weights == {"c0": 1.0}
@@ -185,7 +209,9 @@ async def test_cancellation_reaches_every_call(make_view: ViewFactory) -> None:
     assert result.outcome is Outcome.SCORED
 
 
-@pytest.mark.parametrize("error", [EventLoopError("two"), KeyboardInterrupt(), RuntimeError("x")])
+@pytest.mark.parametrize(
+    "error", [EventLoopError("two"), KeyboardInterrupt(), RuntimeError("x")]
+)
 async def test_what_a_call_raises_is_raised_as_it_is_and_ends_the_others(
     make_view: ViewFactory, error: BaseException
 ) -> None:
@@ -206,7 +232,9 @@ async def test_what_a_call_raises_is_raised_as_it_is_and_ends_the_others(
     assert ended == ["names the loss"]
 
 
-async def test_a_call_that_cancels_itself_costs_its_own_judgement(make_view: ViewFactory) -> None:
+async def test_a_call_that_cancels_itself_costs_its_own_judgement(
+    make_view: ViewFactory,
+) -> None:
     class Cancelling:
         name = "cancelling"
 
@@ -261,7 +289,11 @@ async def test_the_ledger_keeps_the_judgement_and_the_pool_adds_up(
             first = await pool.judge_all([make_view("a"), make_view("b")])
             again = await pool.judge_all([make_view("b"), make_view("a")])
         statistics = pool.statistics()
-    assert (len(endpoint.calls), statistics.attempts, statistics.from_ledger) == (4, 4, 2)
+    assert (len(endpoint.calls), statistics.attempts, statistics.from_ledger) == (
+        4,
+        4,
+        2,
+    )
     assert again == first[::-1]
     spent = [result.usage for result in first if result.usage]
     assert statistics.usage == spent[0].plus(spent[1])
@@ -275,10 +307,14 @@ async def _inflation(granularity: Literal["rubric", "criterion"]) -> float:
     tasks = {
         task.task_id: task
         for task in (
-            Task(question=f"Question {p}?", grounding=grounding, rubric=rubric) for p in range(8)
+            Task(question=f"Question {p}?", grounding=grounding, rubric=rubric)
+            for p in range(8)
         )
     }
-    lines = [(n, task.judge_view(f"Text {n}.")) for n, task in enumerate([*tasks.values()] * 3)]
+    lines = [
+        (n, task.judge_view(f"Text {n}."))
+        for n, task in enumerate([*tasks.values()] * 3)
+    ]
 
     def award(call: FakeCall) -> float:
         return 0.5 + random.Random(call.number).uniform(-0.4, 0.4)
@@ -299,6 +335,8 @@ async def _inflation(granularity: Literal["rubric", "criterion"]) -> float:
     return found
 
 
-async def test_errors_shared_within_a_call_are_one_error_by_rubric_and_four_by_criterion() -> None:
+async def test_errors_shared_within_a_call_are_one_error_by_rubric_and_four_by_criterion() -> (
+    None
+):
     assert await _inflation("rubric") == pytest.approx(4.0, rel=1e-6)
     assert await _inflation("criterion") == pytest.approx(1.0, abs=0.4)

@@ -56,10 +56,14 @@ def _config(**changes: object) -> CascadeConfig:
 
 
 def _calibration(
-    judges: Sequence[Any], config: CascadeConfig, threshold: float | Mapping[str, float] | None
+    judges: Sequence[Any],
+    config: CascadeConfig,
+    threshold: float | Mapping[str, float] | None,
 ) -> CascadeCalibration:
     def tested(value: float | None) -> Threshold:
-        return Threshold(threshold=value, n=100, risk=0.02, bound=0.06, escalated=0.3, last_risk=0)
+        return Threshold(
+            threshold=value, n=100, risk=0.02, bound=0.06, escalated=0.3, last_risk=0
+        )
 
     per_criterion = isinstance(threshold, Mapping)
     return CascadeCalibration(
@@ -72,7 +76,9 @@ def _calibration(
         risk=0.1,
         confidence=0.95,
         pooled=None if per_criterion else tested(threshold),
-        criteria={name: tested(one) for name, one in threshold.items()} if per_criterion else {},
+        criteria={name: tested(one) for name, one in threshold.items()}
+        if per_criterion
+        else {},
     )
 
 
@@ -104,10 +110,18 @@ async def test_each_criterion_is_decided_by_the_first_judge_that_is_sure(
 
     result = await judge.judge(make_view(rubric=RUBRIC))
 
-    assert list(result.scores.items()) == [("facts", 2.0), ("limit", 1.0), ("style", 0.4)]
+    assert list(result.scores.items()) == [
+        ("facts", 2.0),
+        ("limit", 1.0),
+        ("style", 0.4),
+    ]
     assert (result.total, result.max_total, result.judge) == (3.4, 7.0, judge.name)
     assert result.cascade is not None
-    assert result.cascade.decided_by == {"facts": "cheap", "limit": "strong", "style": "cheap"}
+    assert result.cascade.decided_by == {
+        "facts": "cheap",
+        "limit": "strong",
+        "style": "cheap",
+    }
     assert [(one.judge, one.calls, one.criteria) for one in result.cascade.levels] == [
         ("cheap", 1, 3),
         ("strong", 1, 1),
@@ -121,16 +135,24 @@ async def test_each_criterion_is_decided_by_the_first_judge_that_is_sure(
 async def test_where_the_first_judge_is_sure_of_all_the_last_is_not_called(
     make_view: ViewFactory,
 ) -> None:
-    judge = _cascade((ScriptedJudge(1.0), FailingJudge(RuntimeError("must not be called"))))
+    judge = _cascade(
+        (ScriptedJudge(1.0), FailingJudge(RuntimeError("must not be called")))
+    )
 
     assert (await judge.judge(make_view(rubric=RUBRIC))).total == 7.0
 
 
 @given(share=st.floats(0, 1), other=st.floats(0, 1))
 @settings(max_examples=30, deadline=None)
-async def test_without_a_threshold_it_is_the_last_judge(share: float, other: float) -> None:
+async def test_without_a_threshold_it_is_the_last_judge(
+    share: float, other: float
+) -> None:
     view = JudgeView(
-        task_id="0" * 16, question="?", grounding=Grounding("g"), response="y", rubric=RUBRIC
+        task_id="0" * 16,
+        question="?",
+        grounding=Grounding("g"),
+        response="y",
+        rubric=RUBRIC,
     )
     strong = ScriptedJudge(other)
 
@@ -140,7 +162,9 @@ async def test_without_a_threshold_it_is_the_last_judge(share: float, other: flo
     assert strong.calls[0].rubric is RUBRIC
 
 
-async def test_three_judges_pass_on_what_each_is_unsure_of(make_view: ViewFactory) -> None:
+async def test_three_judges_pass_on_what_each_is_unsure_of(
+    make_view: ViewFactory,
+) -> None:
     first = ScriptedJudge({"facts": 2.0, "limit": 0.5, "style": 2.0}, name="a")
     second = ScriptedJudge({"limit": 0.0, "style": 2.0}, name="a")
     third = ScriptedJudge({"style": 3.0}, name="c")
@@ -156,7 +180,9 @@ async def test_three_judges_pass_on_what_each_is_unsure_of(make_view: ViewFactor
 async def test_consistency_is_seen_over_k_answers_and_their_mean_counts(
     make_view: ViewFactory,
 ) -> None:
-    answers = [{"facts": 2.0, "limit": float(n < 3), "style": 4.0 * (n < 5)} for n in range(6)]
+    answers = [
+        {"facts": 2.0, "limit": float(n < 3), "style": 4.0 * (n < 5)} for n in range(6)
+    ]
     cheap, strong = ScriptedJudge(_in_turn(*answers)), ScriptedJudge({"limit": 0.25})
     # z of limit is 1 for 3 of 6: u = 2 · ½ = 1; of style for 5 of 6: u = 2 · √(5/36) = .745.
     judge = _cascade((cheap, strong), 0.75, uncertainty="consistency", k=6)
@@ -164,13 +190,16 @@ async def test_consistency_is_seen_over_k_answers_and_their_mean_counts(
     result = await judge.judge(make_view(rubric=RUBRIC))
 
     assert len(cheap.calls) == 6
-    assert result.scores == pytest.approx({"facts": 2.0, "limit": 0.25, "style": 4 * 5 / 6})
+    assert result.scores == pytest.approx(
+        {"facts": 2.0, "limit": 0.25, "style": 4 * 5 / 6}
+    )
 
 
 async def test_orders_asks_with_the_criteria_in_reverse(make_view: ViewFactory) -> None:
     cheap = ScriptedJudge(
         lambda view: {
-            c.id: c.weight * (place == 0 or c is STYLE) for place, c in enumerate(view.rubric)
+            c.id: c.weight * (place == 0 or c is STYLE)
+            for place, c in enumerate(view.rubric)
         }
     )
     judge = _cascade((cheap, ScriptedJudge(0.5)), 0.0, uncertainty="orders")
@@ -194,9 +223,13 @@ async def test_orders_asks_with_the_criteria_in_reverse(make_view: ViewFactory) 
         ("orders", (1, 0, 1, 1), 0.5),
     ],
 )
-def test_worked_uncertainties(kind: Any, shares: tuple[float, ...], uncertainty: float) -> None:
+def test_worked_uncertainties(
+    kind: Any, shares: tuple[float, ...], uncertainty: float
+) -> None:
     rubric = Rubric(criteria=(FACTS,))
-    results = [JudgeResult.scored(rubric, {"facts": 2.0 * z}, judge="j") for z in shares]
+    results = [
+        JudgeResult.scored(rubric, {"facts": 2.0 * z}, judge="j") for z in shares
+    ]
 
     found = measured(results, FACTS, kind)
 
@@ -240,7 +273,9 @@ async def test_a_failure_of_the_cheap_judge_escalates(
     assert (result.outcome, result.total, result.attempts) == (Outcome.SCORED, 7.0, 2)
 
 
-async def test_one_failed_answer_of_several_decides_nothing(make_view: ViewFactory) -> None:
+async def test_one_failed_answer_of_several_decides_nothing(
+    make_view: ViewFactory,
+) -> None:
     numbers = itertools.count()
     cheap = ScriptedJudge(
         lambda view: (
@@ -265,15 +300,23 @@ async def test_a_failure_of_the_last_judge_is_one_of_the_whole(
 
     result = await judge.judge(make_view(rubric=RUBRIC))
 
-    assert (result.outcome, result.reason, result.judge) == (reason.outcome, reason, judge.name)
+    assert (result.outcome, result.reason, result.judge) == (
+        reason.outcome,
+        reason,
+        judge.name,
+    )
     assert result.cascade is not None
     assert result.cascade.decided_by == {}
     assert [one.criteria for one in result.cascade.levels] == [3, 1]
 
 
-async def test_an_exception_of_one_answer_is_raised_as_it_is(make_view: ViewFactory) -> None:
+async def test_an_exception_of_one_answer_is_raised_as_it_is(
+    make_view: ViewFactory,
+) -> None:
     judge = _cascade(
-        (FailingJudge(LookupError("x")), ScriptedJudge()), uncertainty="consistency", k=3
+        (FailingJudge(LookupError("x")), ScriptedJudge()),
+        uncertainty="consistency",
+        k=3,
     )
     with pytest.raises(LookupError):
         await judge.judge(make_view(rubric=RUBRIC))
@@ -282,7 +325,9 @@ async def test_an_exception_of_one_answer_is_raised_as_it_is(make_view: ViewFact
     assert result.detail == "the judge raised LookupError"
 
 
-async def test_a_deadline_cancels_all_answers_of_a_judge(make_view: ViewFactory) -> None:
+async def test_a_deadline_cancels_all_answers_of_a_judge(
+    make_view: ViewFactory,
+) -> None:
     async def forever(_: JudgeView) -> None:
         await anyio.sleep_forever()
 
@@ -291,10 +336,16 @@ async def test_a_deadline_cancels_all_answers_of_a_judge(make_view: ViewFactory)
 
     (result,) = await pool.judge_all([make_view(rubric=RUBRIC)], deadline_s=0.05)
 
-    assert (result.reason, cheap.peak_in_flight, cheap.in_flight) == (Reason.TIMEOUT, 3, 0)
+    assert (result.reason, cheap.peak_in_flight, cheap.in_flight) == (
+        Reason.TIMEOUT,
+        3,
+        0,
+    )
 
 
-async def test_criteria_without_weight_are_never_asked_for_alone(make_view: ViewFactory) -> None:
+async def test_criteria_without_weight_are_never_asked_for_alone(
+    make_view: ViewFactory,
+) -> None:
     free = Criterion(id="free", weight=0.0)
     cheap = ScriptedJudge({"free": 0.0, "facts": 2.0, "limit": 0.5})
     strong = ScriptedJudge({"limit": 1.0})
@@ -306,7 +357,9 @@ async def test_criteria_without_weight_are_never_asked_for_alone(make_view: View
     assert strong.calls[0].rubric.ids == ("limit",)
 
 
-async def test_a_criterion_that_was_not_calibrated_is_escalated(make_view: ViewFactory) -> None:
+async def test_a_criterion_that_was_not_calibrated_is_escalated(
+    make_view: ViewFactory,
+) -> None:
     judge = _cascade((ScriptedJudge(1.0), ScriptedJudge(0.5)), {"facts": 1.0})
 
     result = await judge.judge(make_view(rubric=RUBRIC))
@@ -330,7 +383,9 @@ async def test_usage_attempts_and_cost_are_of_all_calls(make_view: ViewFactory) 
     assert (result.attempts, result.passage_truncated) == (10, True)
 
 
-async def test_audits_use_the_last_judge_and_say_whether_it_agrees(make_view: ViewFactory) -> None:
+async def test_audits_use_the_last_judge_and_say_whether_it_agrees(
+    make_view: ViewFactory,
+) -> None:
     cheap = ScriptedJudge(1.0)
     strong = ScriptedJudge({"facts": 2.0, "limit": 0.0, "style": 3.0}, name="strong")
     judge = _cascade((cheap, strong), audit_frac=1.0)
@@ -351,7 +406,9 @@ async def test_audits_follow_from_the_content_and_keep_to_their_share(
     async def audited() -> list[list[str]]:
         judge = _cascade((ScriptedJudge(1.0), ScriptedJudge(0.0)), audit_frac=0.1)
         results = await JudgePool(judge).judge_all(views)
-        return [sorted(one.cascade.audits) for one in results if one.cascade is not None]
+        return [
+            sorted(one.cascade.audits) for one in results if one.cascade is not None
+        ]
 
     first = await audited()
 
@@ -360,14 +417,20 @@ async def test_audits_follow_from_the_content_and_keep_to_their_share(
     assert len({tuple(names) for names in first}) >= 4  # drawn criterion by criterion
 
 
-async def test_the_pool_counts_decisions_audits_and_savings(make_view: ViewFactory) -> None:
+async def test_the_pool_counts_decisions_audits_and_savings(
+    make_view: ViewFactory,
+) -> None:
     def priced(cost_usd: float, share: Callable[[JudgeView, Criterion], float]) -> Any:
         return lambda view: JudgeResult.scored(
-            view.rubric, {c.id: c.weight * share(view, c) for c in view.rubric}, judge="j"
+            view.rubric,
+            {c.id: c.weight * share(view, c) for c in view.rubric},
+            judge="j",
         ).with_call(usage=Usage(cost_usd=cost_usd * len(view.rubric)))
 
     cheap = ScriptedJudge(
-        priced(0.01, lambda view, c: 0.5 if c is LIMIT and "hard" in view.response else 1.0),
+        priced(
+            0.01, lambda view, c: 0.5 if c is LIMIT and "hard" in view.response else 1.0
+        ),
         name="cheap",
     )
     strong = ScriptedJudge(priced(1.0, lambda view, _: float("wrong" not in view.response)),
@@ -382,7 +445,10 @@ async def test_the_pool_counts_decisions_audits_and_savings(make_view: ViewFacto
     assert found is not None
     traces = [one.cascade for one in results if one.cascade is not None]
     audits = [agrees for trace in traces for agrees in trace.audits.values()]
-    assert (found.audited, found.audited_otherwise) == (len(audits), audits.count(False))
+    assert (found.audited, found.audited_otherwise) == (
+        len(audits),
+        audits.count(False),
+    )
     assert found.audited_otherwise > 0
     assert found.escalated == 20  # one criterion of each hard one
     share = found.audit_disagreement()
@@ -393,7 +459,9 @@ async def test_the_pool_counts_decisions_audits_and_savings(make_view: ViewFacto
     assert found.levels["strong"].calls == len(strong.calls)
     assert found.saved_frac == pytest.approx(1 - len(strong.calls) / 100)
     strong_criteria = sum(len(view.rubric) for view in strong.calls)
-    assert found.saved_usd == pytest.approx(300 * 1.0 - strong_criteria * 1.0 - 300 * 0.01)
+    assert found.saved_usd == pytest.approx(
+        300 * 1.0 - strong_criteria * 1.0 - 300 * 0.01
+    )
     assert (found.risk, found.confidence, found.bound) == (0.1, 0.95, 0.06)
 
 
@@ -429,7 +497,11 @@ async def test_the_ledger_replays_a_cascade_with_its_audits(
         assert now is not None
         assert was.audited == now.audited > 0
         assert now.levels["scripted (2)"].decided == was.levels["scripted (2)"].decided
-        assert (now.judgements, now.saved_frac, now.levels["scripted (1)"].calls) == (0, None, 0)
+        assert (now.judgements, now.saved_frac, now.levels["scripted (1)"].calls) == (
+            0,
+            None,
+            0,
+        )
 
 
 async def test_the_fingerprint_changes_with_everything_that_changes_a_score() -> None:
@@ -466,7 +538,9 @@ async def test_what_the_judges_differ_on_is_queued_for_people(
     assert "Some answer" not in queue.read_text()
     assert read_queue(queue) == [
         LabelRequest(
-            task_id=view.task_id, response_sha256=hash_text("Some answer."), criterion="limit"
+            task_id=view.task_id,
+            response_sha256=hash_text("Some answer."),
+            criterion="limit",
         )
     ]
 
@@ -483,7 +557,9 @@ async def test_a_queue_that_cannot_be_written_is_no_lost_label(
 
 
 async def test_programs_may_stand_within_a_cascade(make_view: ViewFactory) -> None:
-    number = Criterion(id="number", weight=1.0, verification_method="contains_any: entropy")
+    number = Criterion(
+        id="number", weight=1.0, verification_method="contains_any: entropy"
+    )
     rubric = Rubric(criteria=(number, LIMIT))
     hybrid = HybridConfig.model_validate({"judge": {"type": "lexical"}})
     readers = ScriptedJudge({"limit": 0.5}), ScriptedJudge({"limit": 1.0})
@@ -565,9 +641,15 @@ MODEL = "{type: llm, model: openai/a, temperature: 0}"
     ("text", "said"),
     [
         (f"k: 0\nuncertainty: margin\n{LEXICAL}", "k: must be 1 or more"),
-        (f"k: 1\njudges: [{MODEL}, {MODEL}]\n", "'consistency' compares answers: k must be 2"),
+        (
+            f"k: 1\njudges: [{MODEL}, {MODEL}]\n",
+            "'consistency' compares answers: k must be 2",
+        ),
         (f"uncertainty: orders\n{LEXICAL}", "judge 1 gives the same answer every time"),
-        (f"judges: [{MODEL}, {MODEL}]\n", "set a temperature above 0, or `uncertainty: margin`"),
+        (
+            f"judges: [{MODEL}, {MODEL}]\n",
+            "set a temperature above 0, or `uncertainty: margin`",
+        ),
         ("uncertainty: margin\njudges: [{type: lexical}]\n", "judges"),
         (f"uncertainty: margin\naudit_frac: 2\n{LEXICAL}", "audit_frac"),
         (f"uncertainty: doubt\n{LEXICAL}", "uncertainty"),
@@ -586,7 +668,13 @@ def test_k_is_as_the_measure_needs_it() -> None:
 
 
 def _threshold(**changes: object) -> dict[str, object]:
-    figures = {"n": 100, "risk": 0.02, "bound": 0.06, "escalated": 0.3, "last_risk": 0.0}
+    figures = {
+        "n": 100,
+        "risk": 0.02,
+        "bound": 0.06,
+        "escalated": 0.3,
+        "last_risk": 0.0,
+    }
     return {"threshold": 0.5, **figures, **changes}
 
 
@@ -616,7 +704,9 @@ def test_wrong_facts_in_a_calibration_are_named(
     assert "cascade.json: this is no calibration of a cascade as" in str(caught.value)
 
 
-def test_a_calibration_with_a_key_twice_or_without_its_version_is_refused(tmp_path: Path) -> None:
+def test_a_calibration_with_a_key_twice_or_without_its_version_is_refused(
+    tmp_path: Path,
+) -> None:
     spec = read_judge_spec(_written(tmp_path))
     path = tmp_path / "cascade.json"
     text = path.read_text("utf-8")

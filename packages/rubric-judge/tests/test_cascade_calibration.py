@@ -52,7 +52,9 @@ def test_the_exact_p_value_and_its_bound_are_those_of_clopper_and_pearson() -> N
     # The one-sided 95 % bound is the upper end of the two-sided 90 % interval.
     expected = stats.binomtest(3, 100).proportion_ci(0.9, "exact").high
     assert found.bound == pytest.approx(expected, abs=1e-9)
-    assert risk_test(_losses(0, 29), risk=0.1, delta=0.05).p_value == pytest.approx(0.9**29)
+    assert risk_test(_losses(0, 29), risk=0.1, delta=0.05).p_value == pytest.approx(
+        0.9**29
+    )
 
 
 def test_the_hoeffding_bentkus_p_value_by_hand() -> None:
@@ -64,8 +66,15 @@ def test_the_hoeffding_bentkus_p_value_by_hand() -> None:
     assert p_value(losses, 0.05) == 1.0
 
 
-@given(st.integers(1, 60), st.integers(0, 60), st.sampled_from([1.0, 0.5]), st.floats(0.01, 0.4))
-def test_the_bound_is_where_the_test_turns(n: int, wrong: int, scale: float, delta: float) -> None:
+@given(
+    st.integers(1, 60),
+    st.integers(0, 60),
+    st.sampled_from([1.0, 0.5]),
+    st.floats(0.01, 0.4),
+)
+def test_the_bound_is_where_the_test_turns(
+    n: int, wrong: int, scale: float, delta: float
+) -> None:
     losses = _losses(min(wrong, n), n) * scale
 
     bound = risk_test(losses, risk=0.5, delta=delta).bound
@@ -94,7 +103,11 @@ def _by_response(**given: Any) -> CascadeTarget:
 
 
 def _planted(
-    n: int, *, seed: int = 1, criteria: tuple[Criterion, ...] = (CLAIM,), hard: float = 0.3
+    n: int,
+    *,
+    seed: int = 1,
+    criteria: tuple[Criterion, ...] = (CLAIM,),
+    hard: float = 0.3,
 ) -> tuple[list[tuple[int, JudgeView]], list[Label], ScriptedJudge, ScriptedJudge]:
     """Responses that say what is true of them and what the cheap judge thinks.
 
@@ -132,7 +145,12 @@ def _planted(
 
         return script
 
-    return views, labels, ScriptedJudge(says(0), name="cheap"), ScriptedJudge(says(1), name="last")
+    return (
+        views,
+        labels,
+        ScriptedJudge(says(0), name="cheap"),
+        ScriptedJudge(says(1), name="last"),
+    )
 
 
 async def test_the_threshold_lies_between_what_is_known_and_what_is_guessed() -> None:
@@ -196,7 +214,10 @@ async def test_each_criterion_may_have_its_threshold(tmp_path: Path) -> None:
     truth: dict[int, dict[str, float]] = {}
     turned: list[Label] = []
     for label in labels:
-        score, is_sure = label.score or 0.0, marks[label.line - 1]["proof"][0] in {0.05, 0.95}
+        score, is_sure = (
+            label.score or 0.0,
+            marks[label.line - 1]["proof"][0] in {0.05, 0.95},
+        )
         if label.criterion == "proof" and is_sure and label.line % 4 == 0:
             score = 1.0 - score
         truth.setdefault(label.line, {})[label.criterion] = score
@@ -226,20 +247,29 @@ async def test_responses_of_a_task_may_count_as_one() -> None:
     views, labels, cheap, last = _planted(400)
 
     found = await calibrate_cascade(
-        CascadeRun((cheap, last), CONFIG, None), labels, views, CascadeTarget(risk=0.2, unit="task")
+        CascadeRun((cheap, last), CONFIG, None),
+        labels,
+        views,
+        CascadeTarget(risk=0.2, unit="task"),
     )
 
     assert found.pooled is not None
     assert found.pooled.n == 40
 
 
-async def test_responses_of_a_document_count_as_one_unless_it_is_said_otherwise() -> None:
+async def test_responses_of_a_document_count_as_one_unless_it_is_said_otherwise() -> (
+    None
+):
     views, labels, cheap, last = _planted(400)
     documents = {f"t{number}": f"d{number % 20}" for number in range(40)}
     target = CascadeTarget(risk=0.3)
 
     found = await calibrate_cascade(
-        CascadeRun((cheap, last), CONFIG, None), labels, views, target, documents=documents
+        CascadeRun((cheap, last), CONFIG, None),
+        labels,
+        views,
+        target,
+        documents=documents,
     )
 
     assert target.unit == found.unit == "document"
@@ -255,7 +285,9 @@ async def test_a_last_judge_beyond_the_risk_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         await calibrate_cascade(run, labels, views, _by_response(risk=0.1))
 
-    assert "the last judge alone is not shown to keep to it: it contradicts" in str(caught.value)
+    assert "the last judge alone is not shown to keep to it: it contradicts" in str(
+        caught.value
+    )
     views, labels, cheap, last = _planted(20)
     with pytest.raises(ConfigError, match=r"label more \(at least 29 responses\)"):
         await calibrate_cascade(
@@ -270,7 +302,8 @@ async def test_where_no_threshold_will_do_everything_is_escalated() -> None:
     views, labels, _, last = _planted(300)
     liar = ScriptedJudge(
         lambda view: {
-            c.id: c.weight * (1 - json.loads(view.response)[1][c.id][1]) for c in view.rubric
+            c.id: c.weight * (1 - json.loads(view.response)[1][c.id][1])
+            for c in view.rubric
         },
         name="liar",
     )
@@ -288,10 +321,14 @@ async def test_where_no_threshold_will_do_everything_is_escalated() -> None:
 
 async def test_raters_are_averaged_and_those_who_could_not_tell_left_out() -> None:
     views, labels, cheap, last = _planted(100)
-    more = [label.model_copy(update={"rater": "bob", "score": None}) for label in labels]
+    more = [
+        label.model_copy(update={"rater": "bob", "score": None}) for label in labels
+    ]
     run = CascadeRun((cheap, last), CONFIG, None)
 
-    both = await calibrate_cascade(run, [*labels, *more], views, _by_response(risk=0.15))
+    both = await calibrate_cascade(
+        run, [*labels, *more], views, _by_response(risk=0.15)
+    )
 
     assert both == await calibrate_cascade(run, labels, views, _by_response(risk=0.15))
     with pytest.raises(ConfigError, match="hold no score of a criterion with weight"):
@@ -320,7 +357,9 @@ async def test_judges_that_are_not_reached_are_no_verdict() -> None:
         ({"tolerance": 0.0}, "tolerance: must be above 0, not 0.0"),
     ],
 )
-def test_targets_out_of_bounds_are_refused(changes: dict[str, float], said: str) -> None:
+def test_targets_out_of_bounds_are_refused(
+    changes: dict[str, float], said: str
+) -> None:
     with pytest.raises(ValidationError) as caught:
         _by_response(**changes)
 
@@ -333,10 +372,15 @@ def folder(tmp_path: Path) -> Path:
     """Tasks whose criterion a program judges, responses, labels and a cascade of programs."""
     rubric = Rubric(
         criteria=(
-            Criterion(id="drag", weight=2.0, verification_method="contains_all: drag | mass"),
+            Criterion(
+                id="drag", weight=2.0, verification_method="contains_all: drag | mass"
+            ),
         )
     )
-    tasks = [Task(question=f"{n}?", grounding=Grounding(f"{n}."), rubric=rubric) for n in range(60)]
+    tasks = [
+        Task(question=f"{n}?", grounding=Grounding(f"{n}."), rubric=rubric)
+        for n in range(60)
+    ]
     write_tasks(tmp_path / "tasks.jsonl", tasks)
     with (
         (tmp_path / "answers.jsonl").open("w", encoding="utf-8") as answers,
@@ -394,7 +438,9 @@ def test_labels_of_one_class_are_said_to_be(
     assert _run(folder, "calibrate", risk="0.3") == 0
     assert "every label is" not in capsys.readouterr().err
 
-    rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()
+    ]
     unmet = [json.dumps(row) for row in rows if not row["score"]]
     (folder / "labels.jsonl").write_text("\n".join(unmet))
     assert _run(folder, "calibrate", risk="0.3") == 0
@@ -406,7 +452,9 @@ def test_labels_of_one_class_are_said_to_be(
 def test_it_is_said_where_everything_goes_to_the_last_judge(
     capsys: pytest.CaptureFixture[str], threshold: float | None
 ) -> None:
-    one = Threshold(threshold=threshold, n=60, risk=0.1, bound=0.2, escalated=1, last_risk=0.1)
+    one = Threshold(
+        threshold=threshold, n=60, risk=0.1, bound=0.2, escalated=1, last_risk=0.1
+    )
     found = CascadeCalibration(
         version=1, judges=("a", "b"), uncertainty="margin", k=1, audit_frac=0.05, unit="response",
         risk=0.3, confidence=0.95, pooled=one,
@@ -446,12 +494,16 @@ def test_labels_that_do_not_fit_are_refused(
 def test_the_command_takes_cascades_alone(folder: Path) -> None:
     (folder / "cascade.yaml").write_text("type: lexical\n")
 
-    with pytest.raises(ConfigError, match="is of `type: lexical`: give a file of `type: cascade`"):
+    with pytest.raises(
+        ConfigError, match="is of `type: lexical`: give a file of `type: cascade`"
+    ):
         _run(folder, "calibrate", risk="0.3")
 
 
 def test_labels_of_several_files_count_together(folder: Path) -> None:
-    rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()
+    ]
     for name, part in (("first", rows[:35]), ("rest", rows[35:])):
         (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, part)))
     (folder / "out").mkdir()
@@ -460,16 +512,32 @@ def test_labels_of_several_files_count_together(folder: Path) -> None:
     found: list[int] = []
     for more in ([], ["--labels", str(folder / "rest.jsonl")]):
         files = [str(folder / name) for name in ("tasks.jsonl", "answers.jsonl")]
-        judge = ["--cascade", "--judge", str(folder / "cascade.yaml"), "--out", str(folder / "out")]
-        assert app(["calibrate", *files, *words, *more, *judge], result_action="return_value") == 0
-        found.append(json.loads((folder / "out/cascade.json").read_text())["pooled"]["n"])
+        judge = [
+            "--cascade",
+            "--judge",
+            str(folder / "cascade.yaml"),
+            "--out",
+            str(folder / "out"),
+        ]
+        assert (
+            app(
+                ["calibrate", *files, *words, *more, *judge],
+                result_action="return_value",
+            )
+            == 0
+        )
+        found.append(
+            json.loads((folder / "out/cascade.json").read_text())["pooled"]["n"]
+        )
 
     assert found == [35, 60]
 
 
 async def test_judges_that_never_answer_validly_are_not_certified() -> None:
     views, labels, cheap, _ = _planted(40)
-    unmet = [label.model_copy(update={"score": 0.0}) for label in labels]  # as an invalid answer
+    unmet = [
+        label.model_copy(update={"score": 0.0}) for label in labels
+    ]  # as an invalid answer
     broken = FailingJudge(Reason.NOT_JSON)
 
     with pytest.raises(ConfigError, match="every answer of the judges was invalid"):
@@ -492,7 +560,9 @@ async def test_the_share_of_invalid_answers_is_told() -> None:
             asked = broken if json.loads(view.response)[0] % 10 == 0 else last
             return await asked.judge(view)
 
-    config = CONFIG.model_copy(update={"audit_frac": 1.0})  # the last judge sees them all
+    config = CONFIG.model_copy(
+        update={"audit_frac": 1.0}
+    )  # the last judge sees them all
     found = await calibrate_cascade(
         CascadeRun((cheap, Sometimes()), config, None),
         labels,
@@ -504,7 +574,9 @@ async def test_the_share_of_invalid_answers_is_told() -> None:
     assert found.pooled.invalid_frac == 0.1
 
 
-async def test_a_judge_that_stands_twice_draws_afresh_at_its_last_place(tmp_path: Path) -> None:
+async def test_a_judge_that_stands_twice_draws_afresh_at_its_last_place(
+    tmp_path: Path,
+) -> None:
     views, labels, cheap, _ = _planted(60)
     config = CONFIG.model_copy(update={"k": 2})
     label = {one.line: one.score for one in labels}
@@ -520,7 +592,10 @@ async def test_a_judge_that_stands_twice_draws_afresh_at_its_last_place(tmp_path
             await calibrate_cascade(run, labels, views, _by_response(risk=0.2))
             calls.append(len(same.calls))
 
-    assert calls == [3 * 60, 3 * 60]  # two answers first, one of its own last; then all known
+    assert calls == [
+        3 * 60,
+        3 * 60,
+    ]  # two answers first, one of its own last; then all known
 
 
 @pytest.mark.parametrize(
@@ -555,7 +630,13 @@ async def test_ids_that_do_not_repeat_share_a_threshold_by_kind() -> None:
         )
         views.append((line, task.judge_view("An answer.")))
         labels.append(
-            Label(line=line, task_id=task.task_id, criterion=criterion.id, score=1.0, rater="anna")
+            Label(
+                line=line,
+                task_id=task.task_id,
+                criterion=criterion.id,
+                score=1.0,
+                rater="anna",
+            )
         )
     judges = [ScriptedJudge(1.0, name=name) for name in ("cheap", "last")]
     found = await calibrate_cascade(

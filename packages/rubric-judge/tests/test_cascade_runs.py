@@ -18,7 +18,13 @@ from rubric_judge.capabilities import fingerprint
 from rubric_judge.cli import app
 from rubric_judge.pool.ray_pool import RayJudgePool
 from rubric_judge.responses import read_responses
-from rubric_judge.testing import FakeCall, FakeEndpoint, FakeEndpointProcess, Fault, marked_share
+from rubric_judge.testing import (
+    FakeCall,
+    FakeEndpoint,
+    FakeEndpointProcess,
+    Fault,
+    marked_share,
+)
 from rubric_judge.testing import marked as mark
 
 pytestmark = [
@@ -52,9 +58,15 @@ def hesitant(call: FakeCall) -> float:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Tasks of four responses each, every one right or wrong, and people's labels of them."""
-    rubric = Rubric(criteria=(Criterion(id="a", weight=2.0), Criterion(id="b", weight=1.0)))
+    rubric = Rubric(
+        criteria=(Criterion(id="a", weight=2.0), Criterion(id="b", weight=1.0))
+    )
     tasks = [
-        Task(question=f"What is in {n}?", grounding=Grounding(f"Passage {n}."), rubric=rubric)
+        Task(
+            question=f"What is in {n}?",
+            grounding=Grounding(f"Passage {n}."),
+            rubric=rubric,
+        )
         for n in range(N // 4)
     ]
     write_tasks(tmp_path / "tasks.jsonl", tasks)
@@ -81,7 +93,10 @@ def _configure(folder: Path, cheap: str, strong: str, **changes: object) -> None
         "calibration": "cascade.json",
         "judges": [
             {**model, "model": "cheap", "api_base": cheap, "max_transport_attempts": 1},
-            {"type": "hybrid", "judge": {**model, "model": "strong", "api_base": strong}},
+            {
+                "type": "hybrid",
+                "judge": {**model, "model": "strong", "api_base": strong},
+            },
         ],
         **changes,
     }
@@ -133,7 +148,9 @@ def test_models_are_calibrated_scored_and_what_they_differ_on_queued(
         if not _is_hard(view):
             assert row["reward"] == view // 4 % 2
     queued = _rows(folder / "queue.jsonl") if (folder / "queue.jsonl").exists() else []
-    assert all(row.keys() == {"task_id", "response_sha256", "criterion"} for row in queued)
+    assert all(
+        row.keys() == {"task_id", "response_sha256", "criterion"} for row in queued
+    )
 
 
 def test_a_cheap_server_that_fails_is_no_failure_of_the_judgement(
@@ -143,14 +160,19 @@ def test_a_cheap_server_that_fails_is_no_failure_of_the_judgement(
         _configure(folder, cheap.url, strong.url, uncertainty="margin", audit_frac=0.0)
         _calibrate(folder, monkeypatch)
     faults = [None] * 2 + [Fault.PROSE, Fault.SERVER_ERROR, Fault.TRUNCATED] * 20
-    with FakeEndpoint(hesitant, faults=faults) as cheap, FakeEndpoint(marked_share) as strong:
+    with (
+        FakeEndpoint(hesitant, faults=faults) as cheap,
+        FakeEndpoint(marked_share) as strong,
+    ):
         _configure(folder, cheap.url, strong.url, uncertainty="margin", audit_frac=0.0)
         words = _words("score", "--out", "judged.jsonl")
         assert app(words, result_action="return_value") == 0
         asked = {call.mark.view for call in strong.calls if call.mark}
     rows = _rows(folder / "judged.jsonl")
     assert [row["reward"] for row in rows] == [view // 4 % 2 for view in range(N)]
-    assert 60 < len(asked) < N  # the 60 whose answer failed, and the hard ones of the others
+    assert (
+        60 < len(asked) < N
+    )  # the 60 whose answer failed, and the hard ones of the others
 
 
 def _start(*more: str, folder: Path) -> subprocess.Popen[str]:
@@ -165,7 +187,9 @@ def _start(*more: str, folder: Path) -> subprocess.Popen[str]:
 
 
 @pytest.fixture
-def calibrated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Any, Any]]:
+def calibrated(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Path, Any, Any]]:
     """The folder with a calibrated cascade, and its two servers in processes of their own."""
     # There `hesitant` is imported, by the name that pytest gives to this module.
     monkeypatch.syspath_prepend(Path(__file__).parents[3])
@@ -194,7 +218,9 @@ def test_what_the_ledger_holds_is_not_asked_again_after_kill_9(
     run.communicate()
     with Ledger(folder / "ledger", read_only=True) as ledger:
         keys = [ledger.key(view, judge=judge) for view in views]
-        held = {number for number, key in enumerate(keys) if ledger.find(key) is not None}
+        held = {
+            number for number, key in enumerate(keys) if ledger.find(key) is not None
+        }
     assert N / 2 - 10 < len(held) < N
     marks: list[int] = []
     while marks != (marks := [len(one.records) for one in (cheap, strong)]):
@@ -202,7 +228,9 @@ def test_what_the_ledger_holds_is_not_asked_again_after_kill_9(
 
     again = _start("--out", "killed.jsonl", "--ledger", "ledger", folder=folder)
     assert again.wait() == 0
-    asked = [record.view for record in cheap.records[marks[0] :] if record.view is not None]
+    asked = [
+        record.view for record in cheap.records[marks[0] :] if record.view is not None
+    ]
     assert sorted(asked) == sorted(set(range(N)) - held)
     assert not {record.view for record in strong.records[marks[1] :]} & held
     assert _start("--out", "whole.jsonl", folder=folder).wait() == 0

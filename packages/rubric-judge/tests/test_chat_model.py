@@ -38,7 +38,9 @@ def _colour(call: FakeCall) -> str:
     return '{"name": "blue"}'
 
 
-async def test_the_schema_goes_with_the_question_and_the_text_comes_back_unread() -> None:
+async def test_the_schema_goes_with_the_question_and_the_text_comes_back_unread() -> (
+    None
+):
     with FakeEndpoint(_colour) as endpoint:
         async with ChatModel(_config(endpoint.url)) as model:
             answer = await model.complete(system="Be brief.", user="Sky?", reply=Colour)
@@ -48,7 +50,11 @@ async def test_the_schema_goes_with_the_question_and_the_text_comes_back_unread(
     assert isinstance(schema, dict)
     assert schema["json_schema"]["name"] == "Colour"
     assert [message["content"] for message in call.messages] == ["Be brief.", "Sky?"]
-    assert (answer.text, answer.finish, answer.attempts) == ('{"name": "blue"}', "complete", 1)
+    assert (answer.text, answer.finish, answer.attempts) == (
+        '{"name": "blue"}',
+        "complete",
+        1,
+    )
 
 
 async def test_an_answer_outside_of_the_schema_is_still_an_answer() -> None:
@@ -86,7 +92,9 @@ async def test_calls_of_one_affinity_go_to_one_replica_and_others_spread() -> No
         async with ChatModel(_config(one.url, other.url)) as model:
             for affinity in ("document a", "document b", "document c", "document d"):
                 for _ in range(2):
-                    await model.complete(system="", user=affinity, reply=Colour, affinity=affinity)
+                    await model.complete(
+                        system="", user=affinity, reply=Colour, affinity=affinity
+                    )
 
     seen = [{call.messages[1]["content"] for call in e.calls} for e in (one, other)]
     assert not seen[0] & seen[1]
@@ -128,7 +136,10 @@ def test_a_judge_is_a_model_with_settings_of_its_own() -> None:
     judge = JudgeConfig.model_validate(settings)
 
     assert isinstance(judge, ModelConfig)
-    assert ChatModel(judge).identity == ChatModel(ModelConfig.model_validate(settings)).identity
+    assert (
+        ChatModel(judge).identity
+        == ChatModel(ModelConfig.model_validate(settings)).identity
+    )
 
 
 async def test_a_check_sends_no_word_about_this_program() -> None:
@@ -145,11 +156,16 @@ async def test_a_check_sends_no_word_about_this_program() -> None:
         ("Yes, I am.", "json_invalid in an answer of 10 characters"),
         ('{"ready": "yes"}', "bool_type in an answer of 16 characters"),
         ('{"name": "blue"}', "missing in an answer of 16 characters"),
-        ('{"ready": true, "note": "?"}', "extra_forbidden in an answer of 28 characters"),
+        (
+            '{"ready": true, "note": "?"}',
+            "extra_forbidden in an answer of 28 characters",
+        ),
         ('```json\n{"ready": true}\n```', "json_invalid in an answer of 27 characters"),
     ],
 )
-async def test_a_check_tells_of_an_answer_outside_of_its_schema(said: str, why: str) -> None:
+async def test_a_check_tells_of_an_answer_outside_of_its_schema(
+    said: str, why: str
+) -> None:
     with FakeEndpoint(lambda _: said) as endpoint, capture_logs() as logged:
         async with ChatModel(_config(endpoint.url), role="judge") as model:
             await model.check()
@@ -174,7 +190,10 @@ async def test_a_check_tells_of_an_answer_that_is_cut() -> None:
 
 
 async def test_a_check_that_is_answered_in_its_schema_says_nothing() -> None:
-    with FakeEndpoint(lambda _: '{"ready": false}') as endpoint, capture_logs() as logged:
+    with (
+        FakeEndpoint(lambda _: '{"ready": false}') as endpoint,
+        capture_logs() as logged,
+    ):
         async with ChatModel(_config(endpoint.url)) as model:
             await model.check()
 

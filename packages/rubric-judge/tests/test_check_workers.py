@@ -130,10 +130,14 @@ async def test_the_event_loop_goes_on_while_a_check_runs() -> None:
 async def test_a_cancelled_judgement_ends_its_process(
     kind: str, make_view: Callable[..., JudgeView]
 ) -> None:
-    rubric = Rubric(criteria=(Criterion(id="a", weight=1.0, verification_method="regex: (a+)+$"),))
+    rubric = Rubric(
+        criteria=(Criterion(id="a", weight=1.0, verification_method="regex: (a+)+$"),)
+    )
     judge = LexicalJudge(LexicalConfig(regex_timeout_s=60))
     if kind == "hybrid":
-        config = HybridConfig.model_validate({"judge": {"type": "lexical"}, "regex_timeout_s": 60})
+        config = HybridConfig.model_validate(
+            {"judge": {"type": "lexical"}, "regex_timeout_s": 60}
+        )
         judge = HybridJudge(ScriptedJudge(), config)
 
     with anyio.fail_after(600):

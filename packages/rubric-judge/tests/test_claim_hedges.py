@@ -16,7 +16,9 @@ MEANING = "`axis` is the axis along which the array is sorted"
 
 def scored(claim: str, answer: str) -> float:
     criterion = Criterion(id="c", weight=1, description=f"Says that {claim}.")
-    other = Criterion(id="d", weight=1, description="Says that by default `side` is 'left'.")
+    other = Criterion(
+        id="d", weight=1, description="Says that by default `side` is 'left'."
+    )
     task = Task(
         question="What does `sort` do? What are `axis` and `side`, and their defaults?",
         grounding=Grounding(PASSAGE),
@@ -37,14 +39,18 @@ def test_two_defaults_of_one_parameter_are_none(other: str) -> None:
 
 
 def test_another_form_of_words_is_another_default_all_the_same() -> None:
-    answer = "By default `axis` is -1. If nothing is given, `axis` has the default None."
+    answer = (
+        "By default `axis` is -1. If nothing is given, `axis` has the default None."
+    )
     assert scored(DEFAULT, answer) == 0.0
 
 
 def test_defaults_of_two_parameters_do_not_take_each_other_back() -> None:
     answer = "By default `side` is 'left'. By default `axis` is -1."
     assert scored(DEFAULT, answer) > 0.9
-    answer = "`side` is a string, and the default is 'left'. For `axis`, the default is -1."
+    answer = (
+        "`side` is a string, and the default is 'left'. For `axis`, the default is -1."
+    )
     assert scored(DEFAULT, answer) > 0.9
 
 
@@ -53,7 +59,9 @@ def test_a_default_that_is_said_twice_or_explained_stays_one() -> None:
     assert scored(DEFAULT, answer) > 0.9
 
 
-def test_three_things_that_a_parameter_may_be_are_none_and_two_are_type_and_meaning() -> None:
+def test_three_things_that_a_parameter_may_be_are_none_and_two_are_type_and_meaning() -> (
+    None
+):
     right = "`axis` is the axis along which the array is sorted."
     answer = f"`axis` is an integer. {right}"
     assert scored(MEANING, answer) > 0.9
@@ -81,7 +89,9 @@ def test_three_things_that_a_parameter_may_be_are_none_and_two_are_type_and_mean
         ),
     ],
 )
-def test_as_many_ends_as_the_claims_have_stand_together(claims: tuple[str, ...]) -> None:
+def test_as_many_ends_as_the_claims_have_stand_together(
+    claims: tuple[str, ...],
+) -> None:
     criteria = tuple(
         Criterion(id=f"c{place}", weight=1, description=f"Says that {claim}.")
         for place, claim in enumerate(claims)
@@ -100,7 +110,9 @@ def test_the_reasons_say_which_openings_end_in_several_ways() -> None:
     task = Task(
         question="What is `axis` of `sort`?",
         grounding=Grounding(PASSAGE),
-        rubric=Rubric(criteria=(Criterion(id="c", weight=1, description=f"Says that {MEANING}."),)),
+        rubric=Rubric(
+            criteria=(Criterion(id="c", weight=1, description=f"Says that {MEANING}."),)
+        ),
     )
     answer = "`axis` is the disk. `axis` is the thread pool. `axis` is the axis that is sorted."
     result = ClaimJudge().judge_now(task.judge_view(answer))

@@ -7,8 +7,21 @@ from typing import cast
 
 import pytest
 
-from rubric_core import Criterion, Grounding, JudgeResult, MissingExtraError, Rubric, Task
-from rubric_judge import ClaimConfig, ClaimJudge, JudgeSetupError, load_judge, read_judge_spec
+from rubric_core import (
+    Criterion,
+    Grounding,
+    JudgeResult,
+    MissingExtraError,
+    Rubric,
+    Task,
+)
+from rubric_judge import (
+    ClaimConfig,
+    ClaimJudge,
+    JudgeSetupError,
+    load_judge,
+    read_judge_spec,
+)
 from rubric_judge.claims.meaning import Meaning
 from rubric_judge.claims.verifier import labels_of
 
@@ -52,7 +65,9 @@ PASSAGE = "The gas expands when it is heated."
 def write_tokenizer(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(WORDS), encoding="utf-8")
-    transformers.BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
+    transformers.BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(
+        folder
+    )
 
 
 def tiny(**more: object) -> object:
@@ -94,7 +109,9 @@ def embedding(tmp_path: Path) -> Path:
 def write_classifier(folder: Path, labels: list[str]) -> Path:
     """Write a model whose first label is likely for "expands", the second for "blue" in a pair."""
     write_tokenizer(folder)
-    config = tiny(id2label=dict(enumerate(labels)), label2id={n: i for i, n in enumerate(labels)})
+    config = tiny(
+        id2label=dict(enumerate(labels)), label2id={n: i for i, n in enumerate(labels)}
+    )
     model = transformers.BertForSequenceClassification(config)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -116,7 +133,9 @@ def write_classifier(folder: Path, labels: list[str]) -> Path:
 
 @pytest.fixture
 def entailment(tmp_path: Path) -> Path:
-    return write_classifier(tmp_path / "nli", ["ENTAILMENT", "CONTRADICTION", "NEUTRAL"])
+    return write_classifier(
+        tmp_path / "nli", ["ENTAILMENT", "CONTRADICTION", "NEUTRAL"]
+    )
 
 
 def judged(judge: ClaimJudge, response: str, *required: str) -> JudgeResult:
@@ -124,7 +143,9 @@ def judged(judge: ClaimJudge, response: str, *required: str) -> JudgeResult:
         id="c", weight=1, description=f"Says that {CLAIM}.", required_elements=required
     )
     task = Task(
-        question=QUESTION, grounding=Grounding(PASSAGE), rubric=Rubric(criteria=(criterion,))
+        question=QUESTION,
+        grounding=Grounding(PASSAGE),
+        rubric=Rubric(criteria=(criterion,)),
     )
     return judge.judge_now(task.judge_view(response))
 
@@ -147,7 +168,9 @@ def test_a_sentence_that_gives_the_question_back_means_nothing_of_the_claim(
     embedding: Path,
 ) -> None:
     meaning = Meaning(str(embedding))
-    rows = meaning.nearness([CLAIM], "what happens to the gas", ["what happens to the gas ?"])
+    rows = meaning.nearness(
+        [CLAIM], "what happens to the gas", ["what happens to the gas ?"]
+    )
     assert rows == [[0.0]]
     assert meaning.nearness([CLAIM], QUESTION, [CLAIM]) == [[1.0]]
 
@@ -161,7 +184,9 @@ def test_meaning_is_the_same_alone_and_among_others(embedding: Path) -> None:
     together = Meaning(str(embedding)).nearness(
         [CLAIM], QUESTION, ["The air swells when it is red.", "a box"]
     )
-    alone = Meaning(str(embedding)).nearness([CLAIM], QUESTION, ["The air swells when it is red."])
+    alone = Meaning(str(embedding)).nearness(
+        [CLAIM], QUESTION, ["The air swells when it is red."]
+    )
     assert together[0][0] == alone[0][0]
 
 
@@ -185,7 +210,9 @@ def test_a_fact_checking_model_says_supported_and_no_more(tmp_path: Path) -> Non
     judge = ClaimJudge(ClaimConfig(entailment=folder))
     assert score(judge, "The air swells.") > 0.5
     assert score(judge, "The gas is blue.") == 0
-    assert labels_of(json.loads((folder / "config.json").read_text()), folder=folder) == (0, None)
+    assert labels_of(
+        json.loads((folder / "config.json").read_text()), folder=folder
+    ) == (0, None)
 
 
 def test_a_model_is_part_of_the_fingerprint_and_its_place_is_not(
@@ -200,9 +227,13 @@ def test_a_model_is_part_of_the_fingerprint_and_its_place_is_not(
 
 
 async def test_a_check_reads_the_weights(embedding: Path, entailment: Path) -> None:
-    await ClaimJudge(ClaimConfig(embedding=str(embedding), entailment=entailment)).check()
+    await ClaimJudge(
+        ClaimConfig(embedding=str(embedding), entailment=entailment)
+    ).check()
     (entailment / "model.safetensors").write_bytes(b"no weights")
-    with pytest.raises(JudgeSetupError, match=r"entailment: the model in .* cannot be read"):
+    with pytest.raises(
+        JudgeSetupError, match=r"entailment: the model in .* cannot be read"
+    ):
         await ClaimJudge(ClaimConfig(entailment=entailment)).check()
 
 
@@ -210,7 +241,9 @@ async def test_a_judge_with_a_model_answers_in_an_event_loop(embedding: Path) ->
     judge = load_judge(ClaimConfig(embedding=str(embedding)))
     criterion = Criterion(id="c", weight=1, description=f"Says that {CLAIM}.")
     task = Task(
-        question=QUESTION, grounding=Grounding(PASSAGE), rubric=Rubric(criteria=(criterion,))
+        question=QUESTION,
+        grounding=Grounding(PASSAGE),
+        rubric=Rubric(criteria=(criterion,)),
     )
     result = await judge.judge(task.judge_view("The air swells when it is red."))
     assert dict(result.scores or {})["c"] > 0.5
@@ -244,10 +277,16 @@ def no_object(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (without("*.safetensors"), r"entailment: .* holds no \*\.safetensors: give a folder"),
+        (
+            without("*.safetensors"),
+            r"entailment: .* holds no \*\.safetensors: give a folder",
+        ),
         (without("config.json"), r"entailment: .* holds no config\.json"),
         (without("[tv]*"), r"entailment: .* holds no tokenizer\.json"),
-        (unparsable, r"entailment: the model in .* cannot be read \(config\.json: JSONDecodeError"),
+        (
+            unparsable,
+            r"entailment: the model in .* cannot be read \(config\.json: JSONDecodeError",
+        ),
         (no_object, r"entailment: .*config\.json is no JSON object"),
         (
             with_settings(architectures=["LlamaForCausalLM"]),
@@ -294,7 +333,9 @@ def test_weights_of_another_model_are_refused(embedding: Path) -> None:
 
 
 def test_neither_a_folder_nor_a_package_is_told_as_such() -> None:
-    with pytest.raises(JudgeSetupError, match="'no-such-model' is no folder, and no installed"):
+    with pytest.raises(
+        JudgeSetupError, match="'no-such-model' is no folder, and no installed"
+    ):
         ClaimJudge(ClaimConfig(embedding="no-such-model"))
     with pytest.raises(JudgeSetupError, match="the package 'pydantic' ships 0 folders"):
         ClaimJudge(ClaimConfig(embedding="pydantic"))
@@ -309,17 +350,24 @@ def test_an_installed_package_can_ship_the_model(
     embedding.rename(inside)
     about = site / "shipped_model-1.0.dist-info"
     about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: shipped-model\nVersion: 1.0\n")
+    (about / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: shipped-model\nVersion: 1.0\n"
+    )
     files = [path.relative_to(site).as_posix() for path in inside.iterdir()]
     (about / "RECORD").write_text("".join(f"{name},,\n" for name in files))
     monkeypatch.syspath_prepend(str(site))
     assert (
-        score(ClaimJudge(ClaimConfig(embedding="shipped-model")), "The air swells when it is red.")
+        score(
+            ClaimJudge(ClaimConfig(embedding="shipped-model")),
+            "The air swells when it is red.",
+        )
         > 0.5
     )
 
 
-def test_a_configuration_names_folders_beside_it(embedding: Path, entailment: Path) -> None:
+def test_a_configuration_names_folders_beside_it(
+    embedding: Path, entailment: Path
+) -> None:
     path = embedding.parent / "judge.yaml"
     path.write_text("type: claims\nembedding: embedding\nentailment: nli\n")
     spec = read_judge_spec(path)

@@ -33,9 +33,15 @@ PASSAGE = (
 )
 
 
-def scored(claim: str, answer: str, *required: str, kind: CriterionKind | None = None) -> float:
+def scored(
+    claim: str, answer: str, *required: str, kind: CriterionKind | None = None
+) -> float:
     criterion = Criterion(
-        id="c", weight=1, description=f"Says that {claim}.", required_elements=required, kind=kind
+        id="c",
+        weight=1,
+        description=f"Says that {claim}.",
+        required_elements=required,
+        kind=kind,
     )
     task = Task(
         question="What should one know about `sort` with `side`?",
@@ -107,7 +113,9 @@ def test_an_answer_that_only_names_things_earns_nothing() -> None:
 
 def test_the_result_says_what_contradicts() -> None:
     claim = "the lattice energy increases as the charges of the ions increase"
-    rubric = Rubric(criteria=(Criterion(id="c", weight=1, description=f"Says that {claim}."),))
+    rubric = Rubric(
+        criteria=(Criterion(id="c", weight=1, description=f"Says that {claim}."),)
+    )
     task = Task(question="Why?", grounding=Grounding(PASSAGE), rubric=rubric)
     answer = "The lattice energy decreases as the charges of the ions increase."
     result = ClaimJudge().judge_now(task.judge_view(answer))
@@ -162,36 +170,56 @@ def test_reasons_name_the_sentence_what_is_missing_and_what_is_wrong() -> None:
     )
     reasons = dict(
         line.split(": ", 1)
-        for line in (ClaimJudge().judge_now(task.judge_view(answer)).reasoning or "").splitlines()
+        for line in (
+            ClaimJudge().judge_now(task.judge_view(answer)).reasoning or ""
+        ).splitlines()
     )
-    assert reasons["more"].startswith("contradicted 0.00 in “The lattice energy decreases")
+    assert reasons["more"].startswith(
+        "contradicted 0.00 in “The lattice energy decreases"
+    )
     assert "“decreases” against “increases”" in reasons["more"]
     assert reasons["melting"].startswith("stated 0.")
     assert "without the required 769" in reasons["melting"]
     assert reasons["side"] == "absent 0.00"
     assert reasons["why"] == "states no claim, scored by its words"
-    (against,) = [why for what, why in reasons.items() if what.startswith("against the source")]
+    (against,) = [
+        why for what, why in reasons.items() if what.startswith("against the source")
+    ]
     assert "“decreases” against “increases”" in against
 
 
 def test_the_command_shows_the_reasons(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    criterion = Criterion(id="c", weight=1, description="Says that by default `side` is 'left'.")
+    criterion = Criterion(
+        id="c", weight=1, description="Says that by default `side` is 'left'."
+    )
     rubric = Rubric(criteria=(criterion,))
     task = Task(question="What is `side`?", grounding=Grounding(PASSAGE), rubric=rubric)
     write_tasks(tmp_path / "tasks.jsonl", [task])
-    response = json.dumps({"task_id": task.task_id, "response": "`side` is 'left' by default."})
+    response = json.dumps(
+        {"task_id": task.task_id, "response": "`side` is 'left' by default."}
+    )
     (tmp_path / "answers.jsonl").write_text(f"{response}\n")
     (tmp_path / "judge.yaml").write_text("type: claims\n")
     files = [str(tmp_path / name) for name in ("tasks.jsonl", "answers.jsonl")]
-    more = ["--judge", str(tmp_path / "judge.yaml"), "--out", str(tmp_path / "judged.jsonl")]
-    monkeypatch.setattr("sys.argv", ["rubric-judge", "score", *files, *more, "--show", "1"])
+    more = [
+        "--judge",
+        str(tmp_path / "judge.yaml"),
+        "--out",
+        str(tmp_path / "judged.jsonl"),
+    ]
+    monkeypatch.setattr(
+        "sys.argv", ["rubric-judge", "score", *files, *more, "--show", "1"]
+    )
     with pytest.raises(SystemExit) as ended:
         main()
     assert not ended.value.code
     shown = capsys.readouterr().out
-    assert "line 1: reward 1.0000\nc: stated 1.00 in “`side` is 'left' by default.”" in shown
+    assert (
+        "line 1: reward 1.0000\nc: stated 1.00 in “`side` is 'left' by default.”"
+        in shown
+    )
 
 
 def test_phrases_of_bounds_are_opposites() -> None:
@@ -231,11 +259,15 @@ def test_failing_to_do_something_denies_it_and_failing_alone_does_not() -> None:
         ),
     ],
 )
-def test_a_sentence_that_denies_a_part_does_not_deny_itself(claim: str, denied: str) -> None:
+def test_a_sentence_that_denies_a_part_does_not_deny_itself(
+    claim: str, denied: str
+) -> None:
     task = Task(
         question="What should one know about it?",
         grounding=Grounding(f"{claim[0].upper()}{claim[1:]}."),
-        rubric=Rubric(criteria=(Criterion(id="c", weight=1, description=f"Says that {claim}."),)),
+        rubric=Rubric(
+            criteria=(Criterion(id="c", weight=1, description=f"Says that {claim}."),)
+        ),
     )
     result = ClaimJudge().judge_now(task.judge_view(f"{claim}."))
     assert result.scores == {"c": 1.0}, result.reasoning
@@ -289,20 +321,30 @@ def test_what_a_program_can_check_is_checked_whatever_its_description_says(
     )
     task = _mixed(checked)
 
-    for answer, score in ((holds, 1.0), ("Melting the crystal takes much energy.", 0.0)):
+    for answer, score in (
+        (holds, 1.0),
+        ("Melting the crystal takes much energy.", 0.0),
+    ):
         view = task.judge_view(answer)
         found, words = ClaimJudge().judge_now(view), LexicalJudge().judge_now(view)
         assert found.scores["checked"] == words.scores["checked"] == score
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("says", ["Says that the heat is 769 kJ per mole.", "Gives the heat."])
+@pytest.mark.parametrize(
+    "says", ["Says that the heat is 769 kJ per mole.", "Gives the heat."]
+)
 async def test_a_check_that_cannot_be_executed_makes_no_number(says: str) -> None:
-    broken = Criterion(id="broken", weight=1, description=says, verification_method="numeric: much")
+    broken = Criterion(
+        id="broken", weight=1, description=says, verification_method="numeric: much"
+    )
     view = _mixed(broken).judge_view("The heat is 769 kJ per mole.")
 
     for found in (ClaimJudge().judge_now(view), await ClaimJudge().judge(view)):
-        assert (found.outcome, found.reason) == (Outcome.UNAVAILABLE, Reason.JUDGE_ERROR)
+        assert (found.outcome, found.reason) == (
+            Outcome.UNAVAILABLE,
+            Reason.JUDGE_ERROR,
+        )
         assert (found.judge, "broken" in (found.detail or "")) == ("claims_v1", True)
 
 
@@ -329,7 +371,9 @@ async def test_a_slow_pattern_scores_zero_and_holds_up_nobody() -> None:
 
 
 def test_other_settings_of_what_reads_words_are_another_judge() -> None:
-    one, other = (ClaimJudge(ClaimConfig(regex_timeout_s=t)).fingerprint for t in (0.25, 1.0))
+    one, other = (
+        ClaimJudge(ClaimConfig(regex_timeout_s=t)).fingerprint for t in (0.25, 1.0)
+    )
     assert one != other
 
 
@@ -345,7 +389,9 @@ def test_other_settings_of_what_reads_words_are_another_judge() -> None:
     ],
     ids=["list", "items", "no order", "not true", "mistake", "none"],
 )
-def test_lists_words_in_no_order_and_what_is_taken_back_state_nothing(said: str) -> None:
+def test_lists_words_in_no_order_and_what_is_taken_back_state_nothing(
+    said: str,
+) -> None:
     assert scored(LATTICE, said) == 0
 
 
@@ -355,7 +401,11 @@ def test_an_answer_of_which_half_is_no_prose_earns_nothing() -> None:
     others = "Salt is a solid at room temperature. It dissolves in water. "
 
     assert scored(LATTICE, right + jumble) == 0
-    assert scored(LATTICE, right + others + jumble) == scored(LATTICE, right + others) > 0.5
+    assert (
+        scored(LATTICE, right + others + jumble)
+        == scored(LATTICE, right + others)
+        > 0.5
+    )
 
 
 def test_a_quarter_out_of_order_and_the_rest_came_out_by_chance() -> None:
@@ -369,11 +419,22 @@ def test_a_quarter_out_of_order_and_the_rest_came_out_by_chance() -> None:
     assert scored(LATTICE, right + others * 3 + jumble * 2) > 0.5
 
 
-_TERMS = ("lattice energy", "charges", "ions", "increase", "melting point", "bond", "metal", "size")
+_TERMS = (
+    "lattice energy",
+    "charges",
+    "ions",
+    "increase",
+    "melting point",
+    "bond",
+    "metal",
+    "size",
+)
 
 
 def test_a_form_that_is_filled_with_terms_and_a_long_list_state_nothing() -> None:
-    form = " ".join(f"This is about {one}, and it is an important thing." for one in _TERMS)
+    form = " ".join(
+        f"This is about {one}, and it is an important thing." for one in _TERMS
+    )
     assert scored(LATTICE, form) == 0
     listed = f"The answer has to do with {', '.join(_TERMS)} and salt."
     assert scored(LATTICE, listed) == 0
@@ -397,19 +458,30 @@ def test_a_wrapped_answer_earns_what_it_earns_in_one_line(width: int) -> None:
 
 
 def test_short_lines_stay_lines() -> None:
-    assert sentences("`axis`\nis the axis\nof the sum") == ["`axis`", "is the axis", "of the sum"]
+    assert sentences("`axis`\nis the axis\nof the sum") == [
+        "`axis`",
+        "is the axis",
+        "of the sum",
+    ]
     listed = "It has these parts, each of which is needed for the sum\n2) the axis\n- the order"
     assert len(sentences(listed)) == 3
 
 
 def test_a_value_alone_is_an_answer_and_a_claim_may_deny_as_a_sentence_does() -> None:
-    assert scored("by default `side` is 'left'", "`side` defaults to 'left'.", "'left'") > 0.5
-    denied = "it is a mistake to think that the charges of the ions lower the lattice energy"
+    assert (
+        scored("by default `side` is 'left'", "`side` defaults to 'left'.", "'left'")
+        > 0.5
+    )
+    denied = (
+        "it is a mistake to think that the charges of the ions lower the lattice energy"
+    )
     assert scored(denied, f"{denied.capitalize()}.") > 0.5
 
 
 def test_the_reasons_say_which_sentence_can_state_nothing() -> None:
-    said = f"{LATTICE.capitalize()}. It melts late. It is a myth that the salt is a metal."
+    said = (
+        f"{LATTICE.capitalize()}. It melts late. It is a myth that the salt is a metal."
+    )
     result = ClaimJudge().judge_now(_mixed().judge_view(said))
     assert "cannot state a claim: disowned in “It is a myth that" in result.reasoning
 
@@ -424,4 +496,7 @@ def test_the_question_given_back_states_nothing() -> None:
     )
     echo = "The memory layout of the output array when the order is left out."
     assert ClaimJudge().judge_now(task.judge_view(echo)).scores["c"] == 0
-    assert ClaimJudge().judge_now(task.judge_view(f"{claim.capitalize()}.")).scores["c"] > 0.5
+    assert (
+        ClaimJudge().judge_now(task.judge_view(f"{claim.capitalize()}.")).scores["c"]
+        > 0.5
+    )

@@ -56,7 +56,9 @@ def score(
         "rubric_judge.console.progress.QUIET_S", 3600.0
     )  # no line of a slow machine
 
-    def run(responses: Sequence[str], judge: Path | str, *more: str, out: str = "out.jsonl") -> Run:
+    def run(
+        responses: Sequence[str], judge: Path | str, *more: str, out: str = "out.jsonl"
+    ) -> Run:
         Path("responses.jsonl").write_text("\n".join(responses))
         files = ("tasks.jsonl", "responses.jsonl", "--judge", str(judge), "--out", out)
         monkeypatch.setattr("sys.argv", ["rubric-judge", "score", *files, *more])
@@ -82,7 +84,9 @@ def _llm(folder: Path, address: str) -> Path:
 
 def _table(text: str) -> dict[str, str]:
     """Return the cells of a printed table of two columns."""
-    rows = [line.strip("│").split("│") for line in text.splitlines() if line.startswith("│")]
+    rows = [
+        line.strip("│").split("│") for line in text.splitlines() if line.startswith("│")
+    ]
     return {name.strip(): figure.strip() for name, figure in rows}
 
 
@@ -101,7 +105,10 @@ def test_responses_are_scored_in_order(
         f"rubric-judge: {unseen}: `rubric-judge lint` names them\n",
     )
     rows = _rows(tmp_path / "out.jsonl")
-    assert [(row["line"], row["reward"]) for row in rows] == [(1, pytest.approx(2 / 3)), (3, 0.0)]
+    assert [(row["line"], row["reward"]) for row in rows] == [
+        (1, pytest.approx(2 / 3)),
+        (3, 0.0),
+    ]
     assert {row["task_id"] for row in rows} == {task.task_id}
     assert rows[0]["result"]["scores"] == {"names the loss": 2.0, "gives_limit": 0.0}
     assert "mean reward" in done.stdout
@@ -128,7 +135,9 @@ def test_a_listwise_judge_scores_the_responses_to_a_task_in_one_call_or_says_tha
     assert _table(done.stdout)["attempts"] == "1"
     assert _table(again.stdout)["from the ledger"] == "4"
     assert many.returncode == 2
-    assert "has 4 different responses to judge together, and max_group is 3" in many.stderr
+    assert (
+        "has 4 different responses to judge together, and max_group is 3" in many.stderr
+    )
 
 
 def test_a_file_without_responses_is_bad_input(score: Callable[..., Run]) -> None:
@@ -138,7 +147,9 @@ def test_a_file_without_responses_is_bad_input(score: Callable[..., Run]) -> Non
     assert not Path("out.jsonl").exists()
 
 
-def test_without_a_task_the_task_file_is_blamed(tmp_path: Path, score: Callable[..., Run]) -> None:
+def test_without_a_task_the_task_file_is_blamed(
+    tmp_path: Path, score: Callable[..., Run]
+) -> None:
     (tmp_path / "tasks.jsonl").write_text("")
     done = score(['{"task_id": "x", "response": ""}'], CONFIGS / "lexical.yaml")
     assert done.returncode == 2
@@ -155,7 +166,9 @@ def test_a_judge_that_stops_answering_ends_with_status_1_and_says_why(
     assert "not judged (2): " in done.stderr
     assert "HTTP 401: a key is needed and none was sent" in done.stderr
     # One event for each call, as JSON because stderr is no terminal.
-    events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    events = [
+        json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")
+    ]
     assert [event["event"] for event in events] == ["judge.call.finished"] * 2
     assert [row["reward"] for row in _rows(tmp_path / "out.jsonl")] == [None, None]
 
@@ -191,7 +204,9 @@ def test_a_second_run_with_a_ledger_needs_no_endpoint_and_spends_nothing(
     lines = [_line(task, text) for text in ("one", "two", "one")]
     with FakeEndpoint(0.5) as endpoint:
         judge = _llm(tmp_path, endpoint.url)
-        first = score(lines, judge, "--ledger", "judgements.db", "--hedge", "--deadline-s", "60")
+        first = score(
+            lines, judge, "--ledger", "judgements.db", "--hedge", "--deadline-s", "60"
+        )
         assert len(endpoint.calls) == 1 + 2  # the check, and what differs
     assert first.returncode == 0, first.stderr
     rows = _rows(tmp_path / "out.jsonl")
@@ -223,8 +238,13 @@ def test_the_table_and_a_warning_say_how_much_a_fallback_answered(
         "type: llm\nmodel: judge\nlitellm_config: router.yaml\nallow_fallback_models: true\n"
     )
     # The first answers the check and one judgement.
-    with FakeEndpoint(faults=[None, None, Fault.SERVER_ERROR]) as one, FakeEndpoint() as other:
-        (tmp_path / "router.yaml").write_text(ROUTER.format(one=one.url, other=other.url))
+    with (
+        FakeEndpoint(faults=[None, None, Fault.SERVER_ERROR]) as one,
+        FakeEndpoint() as other,
+    ):
+        (tmp_path / "router.yaml").write_text(
+            ROUTER.format(one=one.url, other=other.url)
+        )
         lines = [_line(task, text) for text in ("one", "two")]
         done = score(lines, "judge.yaml", "--workers", "1", "--micro-batch", "1")
     table = _table(done.stdout)
@@ -241,7 +261,10 @@ def test_the_texts_of_invalid_replies_are_kept_where_the_judge_says_so(
     with FakeEndpoint("Zyzzyva, no JSON") as endpoint:
         judge = _llm(tmp_path, endpoint.url)
         without = score([_line(task, "one")], judge)
-        assert f"to see what was replied: `keep_invalid: true` in {judge}" in without.stderr
+        assert (
+            f"to see what was replied: `keep_invalid: true` in {judge}"
+            in without.stderr
+        )
         assert "Zyzzyva" not in (tmp_path / "out.jsonl").read_text()
         judge.write_text(judge.read_text() + "keep_invalid: true\n")
         kept = score([_line(task, "one")], judge)
@@ -258,7 +281,10 @@ def test_after_a_broken_server_the_same_command_asks_again(
     with FakeEndpoint("no JSON") as broken:
         judge = _llm(tmp_path, broken.url)
         first = score(lines, judge, "--ledger", "judgements.db")
-    assert "suspect: not one of the 2 answers of this run is valid, so check the s" in first.stderr
+    assert (
+        "suspect: not one of the 2 answers of this run is valid, so check the s"
+        in first.stderr
+    )
     assert "the ledger keeps none as final: the same command asks again" in first.stderr
     with FakeEndpoint() as mended:
         judge = _llm(tmp_path, mended.url)
@@ -278,7 +304,14 @@ def test_invalid_judgements_of_the_ledger_come_with_the_command_that_asks_again(
     # The first call is the check of the endpoint.
     with FakeEndpoint(faults=[None, None, Fault.FENCED]) as endpoint:
         judge = _llm(tmp_path, endpoint.url)
-        options = ("--ledger", "my judgements.db", "--workers", "1", "--micro-batch", "1")
+        options = (
+            "--ledger",
+            "my judgements.db",
+            "--workers",
+            "1",
+            "--micro-batch",
+            "1",
+        )
         assert "suspect" not in score(lines, judge, *options).stderr
         judge.write_text(judge.read_text() + "keep_invalid: true\n")
         again = score(lines, judge, *options)
@@ -310,11 +343,16 @@ def test_a_deadline_gives_up_what_is_not_judged_and_keeps_the_rest(
     with FakeEndpoint(0.5, faults=[None, None, Fault.HANG]) as endpoint:
         judge = _llm(tmp_path, endpoint.url)
         lines = [_line(task, str(number)) for number in range(6)]
-        done = score(lines, judge, "--deadline-s", "1.5", "--workers", "2", "--micro-batch", "1")
+        done = score(
+            lines, judge, "--deadline-s", "1.5", "--workers", "2", "--micro-batch", "1"
+        )
     assert done.returncode == 0, done.stderr
     rewards = [row["reward"] for row in _rows(tmp_path / "out.jsonl")]
     assert sorted(rewards, key=str) == [0.5] * 5 + [None]
-    assert "not judged (1): waited for when the step's deadline_s=1.5 was over" in done.stderr
+    assert (
+        "not judged (1): waited for when the step's deadline_s=1.5 was over"
+        in done.stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -324,9 +362,18 @@ def test_a_deadline_gives_up_what_is_not_judged_and_keeps_the_rest(
         (("--micro-batch", "0"), 'Invalid value "0" for --micro-batch. Must be >= 1.'),
         (("--ray", "0"), 'Invalid value "0" for --ray. Must be >= 1.'),
         (("--deadline-s", "0"), 'Invalid value "0.0" for --deadline-s. Must be > 0.'),
-        (("--deadline-s", "nan"), 'Invalid value "nan" for --deadline-s. Must be <= 10000000.'),
-        (("--workers", "10000000"), 'Invalid value "10000000" for --workers. Must be <= 1000000.'),
-        (("--deadline-s", "1e10"), '"10000000000.0" for --deadline-s. Must be <= 10000000.'),
+        (
+            ("--deadline-s", "nan"),
+            'Invalid value "nan" for --deadline-s. Must be <= 10000000.',
+        ),
+        (
+            ("--workers", "10000000"),
+            'Invalid value "10000000" for --workers. Must be <= 1000000.',
+        ),
+        (
+            ("--deadline-s", "1e10"),
+            '"10000000000.0" for --deadline-s. Must be <= 10000000.',
+        ),
         (("--workers", "1" * 5000), "11111… into int."),
     ],
 )
@@ -344,12 +391,18 @@ def test_a_pool_that_cannot_be_is_a_clear_error(
     ("line", "message"),
     [
         ("{", "responses.jsonl:1: "),
-        ('{"task_id": "x"}', "responses.jsonl:1: field 'response': is missing: add it; a line is"),
+        (
+            '{"task_id": "x"}',
+            "responses.jsonl:1: field 'response': is missing: add it; a line is",
+        ),
         ('{"task_id": "x", "response": 3}', "field 'response'"),
         ("task_id,response", "the file must be JSON Lines, not CSV"),
         ("PAR1\x15\x04\0", "the file must be JSON Lines, and looks binary"),
         ('{"task_id": "unknown", "response": ""}', "no task has the id 'unknown'"),
-        ('{"task_id": "unknown", "response": ""}', "`rubric-judge export policy TASKS PROMPTS`"),
+        (
+            '{"task_id": "unknown", "response": ""}',
+            "`rubric-judge export policy TASKS PROMPTS`",
+        ),
     ],
 )
 def test_a_wrong_response_line_is_one_clear_line_on_stderr(
@@ -375,11 +428,15 @@ def test_a_wrong_judge_configuration_names_the_key(
 
 def test_help_shows_an_example() -> None:
     command = Path(sys.executable).with_name("rubric-judge")
-    done = subprocess.run([command, "score", "--help"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [command, "score", "--help"], capture_output=True, text=True, check=True
+    )
     assert "rubric-judge score test.jsonl answers.jsonl" in done.stdout
 
 
-def test_a_response_error_does_not_show_the_response(tmp_path: Path, task: Task) -> None:
+def test_a_response_error_does_not_show_the_response(
+    tmp_path: Path, task: Task
+) -> None:
     path = tmp_path / "responses.jsonl"
     path.write_text('{"task_id": "x", "response": ["Zyzzyva"]}')
     with pytest.raises(RubricFileError) as caught:
@@ -394,8 +451,12 @@ def test_a_file_that_cannot_be_finished_leaves_the_older_one(
     path = tmp_path / "out.jsonl"
     path.write_text("older")
     view = make_view()
-    good = JudgedResponse(line=1, view=view, result=anyio.run(ScriptedJudge().judge, view))
-    lost = JudgedResponse(line=2, view=view, result=anyio.run(FailingJudge().judge, view))
+    good = JudgedResponse(
+        line=1, view=view, result=anyio.run(ScriptedJudge().judge, view)
+    )
+    lost = JudgedResponse(
+        line=2, view=view, result=anyio.run(FailingJudge().judge, view)
+    )
     assert (good.reward, lost.reward) == (1.0, None)
 
     def rows() -> Any:
@@ -419,7 +480,9 @@ def test_a_line_that_cannot_be_taken_as_it_is_written_is_refused_with_its_place(
 ) -> None:
     response = "one" if more else "\\ud800"
     path = tmp_path / "responses.jsonl"
-    path.write_text(f'\n{{"task_id": "{task.task_id}", "response": "{response}"{more}}}')
+    path.write_text(
+        f'\n{{"task_id": "{task.task_id}", "response": "{response}"{more}}}'
+    )
     with pytest.raises(RubricFileError) as caught:
         read_responses(path, {task.task_id: task})
     assert caught.value.line == 2
@@ -431,7 +494,9 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(
     tmp_path: Path, make_view: Callable[..., JudgeView]
 ) -> None:
     view = make_view()
-    judged = JudgedResponse(line=1, view=view, result=anyio.run(ScriptedJudge().judge, view))
+    judged = JudgedResponse(
+        line=1, view=view, result=anyio.run(ScriptedJudge().judge, view)
+    )
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -443,7 +508,9 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(
 
 
 @pytest.mark.parametrize(
-    "content", [b"[" * 2000, b"type: \xff", b"type: 2001-99-99"], ids=["deep", "bytes", "date"]
+    "content",
+    [b"[" * 2000, b"type: \xff", b"type: 2001-99-99"],
+    ids=["deep", "bytes", "date"],
 )
 def test_a_configuration_that_is_no_yaml_is_a_clear_error(
     tmp_path: Path, task: Task, score: Callable[..., Run], content: bytes

@@ -33,4 +33,6 @@ def test_a_number_that_is_no_count_is_one_line_and_no_traceback(
     assert ended.value.code == 2
     said = capsys.readouterr().err
     bound = ">= 0" if count < 0 else f"< {2**63}"
-    assert said == f'rubric-judge: Invalid value "{count}" for {flag}. Must be {bound}.\n'
+    assert (
+        said == f'rubric-judge: Invalid value "{count}" for {flag}. Must be {bound}.\n'
+    )

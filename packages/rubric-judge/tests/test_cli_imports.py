@@ -14,7 +14,10 @@ ROWS = (
     {"prompt": "Why?", "rubrics": [{"criterion": "says because", "points": 3}]},
     {
         "prompt": "How?",
-        "rubrics": [{"criterion": "guesses", "points": -1}, {"criterion": "x", "points": 2}],
+        "rubrics": [
+            {"criterion": "guesses", "points": -1},
+            {"criterion": "x", "points": 2},
+        ],
     },
 )
 
@@ -43,7 +46,9 @@ def test_import_and_export_carry_tasks_over(
     assert "penalties" in capsys.readouterr().out
     ids = [task.task_id for task in read_tasks(tasks)]
     assert _run("export", "policy", tasks, prompts) == 0
-    assert [json.loads(line)["task_id"] for line in prompts.read_text().splitlines()] == ids
+    assert [
+        json.loads(line)["task_id"] for line in prompts.read_text().splitlines()
+    ] == ids
 
 
 def test_unusable_rows_are_named_and_the_rest_is_written(
@@ -52,14 +57,26 @@ def test_unusable_rows_are_named_and_the_rest_is_written(
     source = _rows(tmp_path / "rows.jsonl", ROWS[0], {"prompt": "What?"})
     assert _run("import", "healthbench", source, tmp_path / "tasks.jsonl") == 0
     assert f"{source}:2: rubrics must be a list" in capsys.readouterr().err
-    assert _run("import", "healthbench", _rows(source, {"prompt": "?"}), tmp_path / "t.jsonl") == 1
+    assert (
+        _run(
+            "import",
+            "healthbench",
+            _rows(source, {"prompt": "?"}),
+            tmp_path / "t.jsonl",
+        )
+        == 1
+    )
 
 
 def test_what_becomes_of_every_value_is_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     thought = {"ideal_completion": "<think>\nHm.\n</think>\n\nSo."}
-    row = ROWS[0] | {"ability": "medicine", "ideal_completions_data": thought, "canary": "c"}
+    row = ROWS[0] | {
+        "ability": "medicine",
+        "ideal_completions_data": thought,
+        "canary": "c",
+    }
     source = _rows(tmp_path / "rows.jsonl", row)
     assert _run("import", "healthbench", source, tmp_path / "tasks.jsonl") == 0
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
@@ -71,7 +88,9 @@ def test_what_becomes_of_every_value_is_counted(
 def test_a_row_with_an_unknown_field_is_rejected_until_it_is_left_out_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = _rows(tmp_path / "rows.jsonl", ROWS[0] | {"zebra": "striped", "notes": ["x"]})
+    source = _rows(
+        tmp_path / "rows.jsonl", ROWS[0] | {"zebra": "striped", "notes": ["x"]}
+    )
     out = tmp_path / "tasks.jsonl"
     assert _run("import", "healthbench", source, out) == 1
     assert "--leave-out 'zebra' --leave-out 'notes" in capsys.readouterr().err
@@ -80,7 +99,9 @@ def test_a_row_with_an_unknown_field_is_rejected_until_it_is_left_out_by_name(
     assert "as you asked" in capsys.readouterr().out
 
 
-def test_an_unknown_format_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_format_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert _run("import", "helthbench", tmp_path / "a.jsonl", tmp_path / "b.jsonl") == 2
     assert "did you mean 'healthbench'" in capsys.readouterr().err
 
@@ -88,5 +109,7 @@ def test_an_unknown_format_is_one_line(tmp_path: Path, capsys: pytest.CaptureFix
 def test_help_names_every_format() -> None:
     command = Path(sys.executable).with_name("rubric-judge")
     for name, formats in (("import", import_formats()), ("export", export_formats())):
-        done = subprocess.run([command, name, "--help"], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [command, name, "--help"], capture_output=True, text=True, check=True
+        )
         assert all(one in done.stdout for one in formats)

@@ -16,8 +16,22 @@ from rubric_judge.cli import main
 from rubric_judge.testing import FakeEndpoint
 
 COMMANDS = {
-    "score": ("score", "tasks.jsonl", "answers.jsonl", "--judge", "judge.yaml", "--out"),
-    "rejudge": ("rejudge", "answers.jsonl", "tasks.jsonl", "--judge", "judge.yaml", "--out"),
+    "score": (
+        "score",
+        "tasks.jsonl",
+        "answers.jsonl",
+        "--judge",
+        "judge.yaml",
+        "--out",
+    ),
+    "rejudge": (
+        "rejudge",
+        "answers.jsonl",
+        "tasks.jsonl",
+        "--judge",
+        "judge.yaml",
+        "--out",
+    ),
     "lint": ("lint", "tasks.jsonl", "--json"),
     "import": ("import", "paper", "tasks.jsonl"),
     "export": ("export", "policy", "tasks.jsonl"),
@@ -35,10 +49,14 @@ def endpoint(
     tmp_path: Path, rubric: Rubric, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[FakeEndpoint]:
     """An endpoint, in a folder with what the commands read."""
-    task = Task(question="Which loss?", grounding=Grounding("A passage."), rubric=rubric)
+    task = Task(
+        question="Which loss?", grounding=Grounding("A passage."), rubric=rubric
+    )
     write_tasks(tmp_path / "tasks.jsonl", [task])
     rows = ({"task_id": task.task_id, "response": str(number)} for number in range(3))
-    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "answers.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows)
+    )
     monkeypatch.chdir(tmp_path)
     with FakeEndpoint(0.5) as running:
         (tmp_path / "judge.yaml").write_text(
@@ -48,7 +66,9 @@ def endpoint(
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Run]:
     def run(*arguments: str) -> Run:
         monkeypatch.setattr("sys.argv", ["rubric-judge", *arguments])
         with pytest.raises(SystemExit) as ended:
@@ -63,7 +83,10 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("out", "remedy"),
     [
-        ("missing/out.jsonl", "there is no folder missing: create it, or write elsewhere"),
+        (
+            "missing/out.jsonl",
+            "there is no folder missing: create it, or write elsewhere",
+        ),
         (".", "this is a folder: name a file in it"),
         ("tasks.jsonl", "this command reads the same file: write to another one"),
         ("./link.jsonl", "this command reads the same file: write to another one"),

@@ -26,12 +26,18 @@ def folder(tmp_path: Path, rubric: Rubric) -> Path:
     with (tmp_path / "responses.jsonl").open("w", encoding="utf-8") as file:
         for number in range(N_RESPONSES):
             response = marked("An answer.", view=number, share=0.5)
-            file.write(json.dumps({"task_id": task.task_id, "response": response}) + "\n")
+            file.write(
+                json.dumps({"task_id": task.task_id, "response": response}) + "\n"
+            )
     return tmp_path
 
 
-def start(folder: Path, endpoint: FakeEndpointProcess, *words: str) -> subprocess.Popen[str]:
-    spec = f"type: llm\nmodel: openai/fake\napi_base: {endpoint.url}\ntransport: direct\n"
+def start(
+    folder: Path, endpoint: FakeEndpointProcess, *words: str
+) -> subprocess.Popen[str]:
+    spec = (
+        f"type: llm\nmodel: openai/fake\napi_base: {endpoint.url}\ntransport: direct\n"
+    )
     (folder / "judge.yaml").write_text(spec, encoding="utf-8")
     files = "score tasks.jsonl responses.jsonl --judge judge.yaml --out out.jsonl --workers 1"
     return subprocess.Popen(
@@ -46,7 +52,11 @@ def start(folder: Path, endpoint: FakeEndpointProcess, *words: str) -> subproces
 def test_judging_is_told_on_standard_error_alone(folder: Path) -> None:
     with FakeEndpointProcess(marked_share, latency=0.1) as endpoint:
         output, errors = start(folder, endpoint).communicate(timeout=600)
-    lines = [line for line in errors.splitlines() if line.startswith("rubric-judge: judging: ")]
+    lines = [
+        line
+        for line in errors.splitlines()
+        if line.startswith("rubric-judge: judging: ")
+    ]
     assert len(lines) >= 2, errors
     assert " of 40, " in lines[0]
     assert lines[0].endswith(" left")
@@ -72,11 +82,17 @@ def test_a_stopped_command_says_what_is_kept_and_what_goes_on(
         assert "Traceback" not in errors
         last = errors.splitlines()[-1]
         if not ledger:
-            assert last.endswith("nothing was written, and without --ledger no judgement is kept")
+            assert last.endswith(
+                "nothing was written, and without --ledger no judgement is kept"
+            )
             return
         words = shlex.split(last.partition("go on with: ")[2])
         done = subprocess.run(
-            [PROGRAM, *words[1:]], cwd=folder, capture_output=True, text=True, check=True
+            [PROGRAM, *words[1:]],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
         )
     assert "from the ledger" in done.stdout
     assert len((folder / "out.jsonl").read_text().splitlines()) == N_RESPONSES

@@ -17,7 +17,8 @@ def test_only_commands_that_keep_judgements_speak_of_a_ledger_when_stopped(
 ) -> None:
     names = [name for name in app if not name.startswith("-")]
     parameters = {
-        name: inspect.signature(app[name].default_command or _stop).parameters for name in names
+        name: inspect.signature(app[name].default_command or _stop).parameters
+        for name in names
     }
     monkeypatch.setattr(App, "__call__", _stop)
     for name in names:

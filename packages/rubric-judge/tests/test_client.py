@@ -38,7 +38,9 @@ def loaded_libraries() -> None:
 
     async def call_once() -> None:
         with FakeEndpoint(lambda _: "ready") as endpoint:
-            carrier = LiteLLMClient(JudgeConfig(model="openai/fake", api_base=endpoint.url))
+            carrier = LiteLLMClient(
+                JudgeConfig(model="openai/fake", api_base=endpoint.url)
+            )
             await carrier.prepare()
             await carrier.ask(ChatRequest(user="", reply=_Anything))
             await carrier.aclose()
@@ -70,7 +72,9 @@ async def _judge(
         return await judge.judge(view)
 
 
-async def test_a_valid_answer_is_scored_as_awarded(make_view: ViewFactory, way: str) -> None:
+async def test_a_valid_answer_is_scored_as_awarded(
+    make_view: ViewFactory, way: str
+) -> None:
     with FakeEndpoint(0.5) as endpoint:
         result = await _judge(endpoint, make_view(), way)
     assert result.outcome is Outcome.SCORED
@@ -179,7 +183,9 @@ async def test_a_call_that_brings_no_answer_is_unavailable_with_its_reason(
         "max_transport_attempts": 1,
         "timeout_s": 0.6 if reason is Reason.TIMEOUT else 60,
     }
-    with FakeEndpoint(1.0, faults=[fault] * 2) as endpoint:  # litellm's route to vLLM asks twice
+    with FakeEndpoint(
+        1.0, faults=[fault] * 2
+    ) as endpoint:  # litellm's route to vLLM asks twice
         result = await _judge(endpoint, make_view(), way, **one_attempt)
     assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, reason)
     assert (result.scores, result.attempts) == ({}, 1)
@@ -187,7 +193,8 @@ async def test_a_call_that_brings_no_answer_is_unavailable_with_its_reason(
 
 
 @pytest.mark.parametrize(
-    "fault", [Fault.RATE_LIMIT, Fault.SERVER_ERROR, Fault.OVERLOADED, Fault.WRONG_CONTENT_TYPE]
+    "fault",
+    [Fault.RATE_LIMIT, Fault.SERVER_ERROR, Fault.OVERLOADED, Fault.WRONG_CONTENT_TYPE],
 )
 async def test_a_passing_fault_is_tried_again_until_it_passes(
     make_view: ViewFactory, way: str, fault: Fault
@@ -234,7 +241,9 @@ async def test_a_refused_request_is_not_repeated_and_says_what_to_check(
         result = await _judge(endpoint, make_view(), way)
     assert len(endpoint.calls) == 1
     assert says in result.detail
-    if way == "direct" and fault is Fault.NOT_FOUND:  # litellm keeps the server's words to itself
+    if (
+        way == "direct" and fault is Fault.NOT_FOUND
+    ):  # litellm keeps the server's words to itself
         assert "write into `api_base`" in result.detail
 
 
@@ -252,7 +261,9 @@ async def test_a_retry_after_beyond_the_deadline_ends_the_judgement_at_once(
     way: str,
 ) -> None:
     started_s = time.monotonic()
-    with FakeEndpoint(faults=[Fault.RATE_LIMIT_RETRY_AFTER] * 2, retry_after_s=3600) as endpoint:
+    with FakeEndpoint(
+        faults=[Fault.RATE_LIMIT_RETRY_AFTER] * 2, retry_after_s=3600
+    ) as endpoint:
         result = await _judge(endpoint, make_view(), way, timeout_s=600, deadline_s=600)
     assert (result.reason, len(endpoint.calls)) == (Reason.RATE_LIMITED, 1)
     assert time.monotonic() - started_s < 300
@@ -266,7 +277,9 @@ async def test_the_deadline_ends_a_judgement_in_the_middle_of_an_attempt(
         result = await _judge(endpoint, make_view(), way, timeout_s=4.0, deadline_s=4.0)
     assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, Reason.TIMEOUT)
     assert result.attempts == 2
-    assert result.detail.startswith("no answer within deadline_s=4: check that the server is up")
+    assert result.detail.startswith(
+        "no answer within deadline_s=4: check that the server is up"
+    )
 
 
 @every_way
@@ -275,7 +288,9 @@ async def test_a_closed_judge_takes_no_connection_from_another_or_from_itself(
 ) -> None:
     with FakeEndpoint(0.5) as endpoint:
         settings = {"api_base": endpoint.url, **FAST, **WAYS[way]}
-        first, second = (LLMJudge(JudgeConfig.model_validate(settings)) for _ in range(2))
+        first, second = (
+            LLMJudge(JudgeConfig.model_validate(settings)) for _ in range(2)
+        )
         results = [await judge.judge(make_view()) for judge in (first, second)]
         await first.aclose()
         results += [await judge.judge(make_view()) for judge in (second, first)]
@@ -297,8 +312,12 @@ async def test_an_endpoint_that_is_not_there_is_a_connection_fault(
     assert "check `api_base`" in result.detail
 
 
-async def test_a_model_that_litellm_does_not_know_is_a_bad_request(make_view: ViewFactory) -> None:
-    judge = LLMJudge(JudgeConfig(model="no-such-provider/x", api_base="http://127.0.0.1:1"))
+async def test_a_model_that_litellm_does_not_know_is_a_bad_request(
+    make_view: ViewFactory,
+) -> None:
+    judge = LLMJudge(
+        JudgeConfig(model="no-such-provider/x", api_base="http://127.0.0.1:1")
+    )
     result = await judge.judge(make_view())
     assert (result.reason, result.attempts) == (Reason.BAD_REQUEST, 0)
     assert "hosted_vllm/no-such-provider/x" in result.detail
@@ -307,7 +326,9 @@ async def test_a_model_that_litellm_does_not_know_is_a_bad_request(make_view: Vi
 async def test_a_model_without_a_provider_is_named_by_a_check_before_a_call() -> None:
     with FakeEndpoint(lambda _: "") as endpoint:
         async with LLMJudge(JudgeConfig(model="fake", api_base=endpoint.url)) as judge:
-            with pytest.raises(JudgeSetupError, match="hosted_vllm/fake, or set `transport: dire"):
+            with pytest.raises(
+                JudgeSetupError, match="hosted_vllm/fake, or set `transport: dire"
+            ):
                 await judge.check()
     assert not endpoint.calls
 
@@ -321,8 +342,13 @@ async def test_a_hosted_model_without_a_key_is_an_auth_fault(
     assert "export OPENAI_API_KEY" in result.detail
 
 
-async def test_cancellation_passes_through_a_call(make_view: ViewFactory, way: str) -> None:
-    with FakeEndpoint(faults=[Fault.HANG]) as endpoint, anyio.move_on_after(0.5) as scope:
+async def test_cancellation_passes_through_a_call(
+    make_view: ViewFactory, way: str
+) -> None:
+    with (
+        FakeEndpoint(faults=[Fault.HANG]) as endpoint,
+        anyio.move_on_after(0.5) as scope,
+    ):
         await _judge(endpoint, make_view(), way)
     assert scope.cancelled_caught
 
@@ -338,7 +364,9 @@ async def test_no_key_and_no_text_gets_into_logs_or_results(
     view = make_view("Zyzzyva response", question="Zyzzyva question")
     faults = [*Fault]
     with (
-        FakeEndpoint(lambda call: str(call.messages[1]["content"]), faults=faults) as endpoint,
+        FakeEndpoint(
+            lambda call: str(call.messages[1]["content"]), faults=faults
+        ) as endpoint,
         structlog.testing.capture_logs() as logs,
     ):
         seen: list[object] = []
@@ -384,11 +412,22 @@ async def test_logging_at_debug_shows_no_key_and_no_text(
         assert text not in shown, {record.name for record in caplog.records}
 
 
-async def test_every_client_that_litellm_may_call_with_stays_silent(make_view: ViewFactory) -> None:
+async def test_every_client_that_litellm_may_call_with_stays_silent(
+    make_view: ViewFactory,
+) -> None:
     with FakeEndpoint(0.5) as endpoint:
         await _judge(endpoint, make_view(), "openai")
-    names = ("httpcore.http11", "httpcore2.http11", "httpx", "httpx2", "openai", "LiteLLM")
-    assert [one for one in names if logging.getLogger(one).isEnabledFor(logging.CRITICAL)] == []
+    names = (
+        "httpcore.http11",
+        "httpcore2.http11",
+        "httpx",
+        "httpx2",
+        "openai",
+        "LiteLLM",
+    )
+    assert [
+        one for one in names if logging.getLogger(one).isEnabledFor(logging.CRITICAL)
+    ] == []
 
 
 async def test_the_schema_is_the_same_after_many_calls(
@@ -405,8 +444,12 @@ async def test_a_pool_over_an_unreliable_endpoint_credits_only_what_was_awarded(
     make_view: ViewFactory, way: str
 ) -> None:
     n_views = 150
-    rubric = Rubric(criteria=tuple(Criterion(id=f"c{j}", weight=j + 1.0) for j in range(4)))
-    views = [make_view(f"response {number}", rubric=rubric) for number in range(n_views)]
+    rubric = Rubric(
+        criteria=tuple(Criterion(id=f"c{j}", weight=j + 1.0) for j in range(4))
+    )
+    views = [
+        make_view(f"response {number}", rubric=rubric) for number in range(n_views)
+    ]
 
     def award(call: FakeCall) -> float:
         number = int(call.messages[1]["content"].rpartition("response ")[2].split()[0])
@@ -435,7 +478,9 @@ async def test_a_pool_over_an_unreliable_endpoint_credits_only_what_was_awarded(
 async def test_nonsense_in_the_usage_does_not_cost_the_judgement(
     make_view: ViewFactory, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rubric_judge.testing.endpoint.completion", _with_nonsense_usage)
+    monkeypatch.setattr(
+        "rubric_judge.testing.endpoint.completion", _with_nonsense_usage
+    )
     with FakeEndpoint(0.5) as endpoint:
         result = await _judge(endpoint, make_view(), way)
     assert result.outcome is Outcome.SCORED

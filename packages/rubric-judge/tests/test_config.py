@@ -45,7 +45,9 @@ from rubric_judge.serve.config import ServeConfig
 CONFIGS = Path(__file__).parents[3] / "configs" / "judge"
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem
+)
 def test_every_configuration_in_the_repository_makes_a_judge(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,7 +61,11 @@ def test_every_configuration_in_the_repository_makes_a_judge(
 
 def test_the_defaults_are_the_papers() -> None:
     config = JudgeConfig(model="m")
-    assert (config.temperature, config.max_tokens, config.passage_chars) == (0.1, 16_000, 50_000)
+    assert (config.temperature, config.max_tokens, config.passage_chars) == (
+        0.1,
+        16_000,
+        50_000,
+    )
     assert config.prompt == "shared_prefix"
 
 
@@ -68,36 +74,77 @@ def test_the_defaults_are_the_papers() -> None:
     [
         ({"type": "llm", "model": "m", "temprature": 0}, "did you mean 'temperature'"),
         ({"type": "llm", "model": "m", "timeout": 3}, "did you mean 'timeout_s'"),
-        ({"type": "llm", "model": "m", "retries": 3}, "did you mean 'max_transport_attempts'"),
+        (
+            {"type": "llm", "model": "m", "retries": 3},
+            "did you mean 'max_transport_attempts'",
+        ),
         ({"type": "lexical", "model": "m"}, "known keys: regex_timeout_s, type"),
         ({"type": "llm"}, "model"),
         ({"type": "llm", "model": ""}, "model"),
         ({"type": "llm", "model": "m", "temperature": -1}, "temperature"),
-        ({"type": "llm", "model": "m", "timeout_s": 60, "deadline_s": 30}, "one attempt would not"),
+        (
+            {"type": "llm", "model": "m", "timeout_s": 60, "deadline_s": 30},
+            "one attempt would not",
+        ),
         ({"type": "llm", "model": "m", "transport": "direct"}, "needs the `api_base`"),
-        ({"type": "llm", "model": "m", "api_base": "localhost"}, "an address is http://HOST"),
-        ({"type": "llm", "model": "m", "api_base": ["http://a/v1"] * 2}, "several different ones"),
-        ({"type": "llm", "model": "m", "litellm_config": "x", "api_base": "http://a"}, "leave out"),
-        ({"type": "llm", "model": "m", "parameters": {"stream": True}}, "'stream' is not allowed"),
+        (
+            {"type": "llm", "model": "m", "api_base": "localhost"},
+            "an address is http://HOST",
+        ),
+        (
+            {"type": "llm", "model": "m", "api_base": ["http://a/v1"] * 2},
+            "several different ones",
+        ),
+        (
+            {
+                "type": "llm",
+                "model": "m",
+                "litellm_config": "x",
+                "api_base": "http://a",
+            },
+            "leave out",
+        ),
+        (
+            {"type": "llm", "model": "m", "parameters": {"stream": True}},
+            "'stream' is not allowed",
+        ),
         (
             {"type": "lexcal"},
             "type: 'lexcal' is no kind of judge: did you mean 'lexical'? use one of lexical",
         ),
-        ({"type": "oracle"}, "use one of lexical, claims, llm, listwise, plugin, hybrid"),
-        ({"type": "openai"}, "a provider's model is of `type: llm`, with `model: openai/NAME`"),
+        (
+            {"type": "oracle"},
+            "use one of lexical, claims, llm, listwise, plugin, hybrid",
+        ),
+        (
+            {"type": "openai"},
+            "a provider's model is of `type: llm`, with `model: openai/NAME`",
+        ),
         ({"type": "sk-live-1"}, "type: '…' is no kind of judge"),
-        ({"type": "llm"}, "model: is missing: add it, such as `model: openai/gpt-4.1-mini`"),
-        ({"type": ["llm"]}, "use one of lexical, claims, llm, listwise, plugin, hybrid"),
+        (
+            {"type": "llm"},
+            "model: is missing: add it, such as `model: openai/gpt-4.1-mini`",
+        ),
+        (
+            {"type": ["llm"]},
+            "use one of lexical, claims, llm, listwise, plugin, hybrid",
+        ),
         (
             {"model": "m"},
             "type is missing: use one of lexical, claims, llm, listwise, plugin, hybrid",
         ),
-        ({"typ": "lexical"}, "type is missing: did you mean 'type' by 'typ'? use one of lexical"),
+        (
+            {"typ": "lexical"},
+            "type is missing: did you mean 'type' by 'typ'? use one of lexical",
+        ),
         (
             {"type": "llm", "model": "m", "parameters": {"temperature": 0.7}},
             "write `temperature:` at the top level",
         ),
-        ({"type": "llm", "model": "m", "parameters": {"timeout": 1}}, "write `timeout_s:` at the"),
+        (
+            {"type": "llm", "model": "m", "parameters": {"timeout": 1}},
+            "write `timeout_s:` at the",
+        ),
         ({"type": "llm", "model": "m", "parameters": {"n": 2}}, "so leave it out"),
     ],
 )
@@ -143,7 +190,9 @@ def test_a_wrong_configuration_says_what_to_write(
         {"type": "lexical", "regex_timeout_s": "sk-secret"},
     ],
 )
-def test_a_key_in_the_wrong_place_is_refused_and_not_repeated(options: dict[str, object]) -> None:
+def test_a_key_in_the_wrong_place_is_refused_and_not_repeated(
+    options: dict[str, object],
+) -> None:
     with pytest.raises(ConfigError) as caught:
         judge_spec({"type": "llm", "model": "m", **options})
     assert "sk-secret" not in str(caught.value) + caught.value.location
@@ -175,7 +224,9 @@ def test_a_keys_line_is_not_quoted(tmp_path: Path) -> None:
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "judge.yaml"
     path.write_text("type: llm\nmodel: a\nlimits: {rpm: 1, rpm: 2}\n")
-    with pytest.raises(ConfigError, match=r"judge\.yaml:3:18: the key 'rpm' stands here a second"):
+    with pytest.raises(
+        ConfigError, match=r"judge\.yaml:3:18: the key 'rpm' stands here a second"
+    ):
         read_judge_spec(path)
 
 
@@ -204,9 +255,13 @@ _NO_HOSTS = [
 
 @pytest.mark.parametrize("transport", ["litellm", "direct"])
 @pytest.mark.parametrize("address", _NO_HOSTS)
-def test_an_address_that_no_client_can_call_is_refused(address: str, transport: str) -> None:
+def test_an_address_that_no_client_can_call_is_refused(
+    address: str, transport: str
+) -> None:
     options = {"type": "llm", "model": "m", "transport": transport, "api_base": address}
-    with pytest.raises(ConfigError, match=r"^judge: api_base: an address is http://HOST") as caught:
+    with pytest.raises(
+        ConfigError, match=r"^judge: api_base: an address is http://HOST"
+    ) as caught:
         judge_spec(options)
     assert len(str(caught.value).splitlines()) == 1
 
@@ -226,8 +281,13 @@ def test_an_address_is_taken_as_it_is(address: str) -> None:
     assert JudgeConfig(model="m", api_base=address).api_base == address
 
 
-@given(host=st.text(max_size=12) | st.from_regex(r"[a-z0-9.:\[\]%_-]{1,12}", fullmatch=True))
-def test_both_clients_can_write_a_request_to_every_address_that_is_taken(host: str) -> None:
+@given(
+    host=st.text(max_size=12)
+    | st.from_regex(r"[a-z0-9.:\[\]%_-]{1,12}", fullmatch=True)
+)
+def test_both_clients_can_write_a_request_to_every_address_that_is_taken(
+    host: str,
+) -> None:
     address = f"http://{host}/v1"
     try:
         JudgeConfig(model="m", api_base=address)
@@ -244,10 +304,19 @@ def test_no_setting_is_infinite_or_no_number(number: float) -> None:
             if {float, int} & {field.annotation, *get_args(field.annotation)}:
                 yield name
 
-    models = (JudgeConfig, LimitsConfig, Prices, LexicalConfig, HybridConfig, SandboxConfig)
+    models = (
+        JudgeConfig,
+        LimitsConfig,
+        Prices,
+        LexicalConfig,
+        HybridConfig,
+        SandboxConfig,
+    )
     models = (*models, Hedging, ServeConfig)
     settings = [(model, name) for model in models for name in numbers(model)]
-    assert {"backoff_s", "timeout_s", "deadline_s", "temperature"} <= {name for _, name in settings}
+    assert {"backoff_s", "timeout_s", "deadline_s", "temperature"} <= {
+        name for _, name in settings
+    }
     for model, name in settings:
         with pytest.raises(ValidationError) as caught:
             model.model_validate({name: number})
@@ -274,7 +343,9 @@ def test_off_is_off_though_yaml_reads_it_as_false(tmp_path: Path) -> None:
     ("text", "message"),
     [("type: [", "is not YAML"), ("- lexical", "needs `type:"), ("", "needs `type:")],
 )
-def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_that_is_no_mapping_is_refused(
+    tmp_path: Path, text: str, message: str
+) -> None:
     path = tmp_path / "judge.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
@@ -290,7 +361,9 @@ def test_each_kind_of_configuration_makes_its_judge() -> None:
     assert judge.name.startswith("openai/m shared_prefix_v1:")
 
 
-def test_the_fingerprint_changes_with_what_may_change_a_score_and_nothing_else() -> None:
+def test_the_fingerprint_changes_with_what_may_change_a_score_and_nothing_else() -> (
+    None
+):
     def fingerprint(**changes: object) -> str:
         settings = {"model": "m", "api_base": "http://127.0.0.1:1/v1", **changes}
         return LLMJudge(JudgeConfig.model_validate(settings)).fingerprint
@@ -309,7 +382,9 @@ def test_the_fingerprint_changes_with_what_may_change_a_score_and_nothing_else()
         {"parameters": {"seed": 1}},
         {"transport": "direct"},
     ]
-    assert len({fingerprint(), *(fingerprint(**changes) for changes in different)}) == 11
+    assert (
+        len({fingerprint(), *(fingerprint(**changes) for changes in different)}) == 11
+    )
 
 
 def test_the_lexical_judges_settings_are_in_its_fingerprint() -> None:
@@ -348,7 +423,9 @@ def plain_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "plain_judge.py").write_text(_PLUGIN, encoding="utf-8")
     info = tmp_path / "plain_judge-1.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plain-judge\nVersion: 1\n")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: plain-judge\nVersion: 1\n"
+    )
     (info / "entry_points.txt").write_text(
         "[rubric.judges]\nplain = plain_judge:Plain\nnone = plain_judge:no_judge\n"
     )
@@ -363,13 +440,19 @@ def test_a_plugin_with_other_options_is_another_judge_to_a_ledger(
 
     async def total(ledger: Ledger, share: float) -> float | None:
         options = {"share": share, "closed": str(closed)}
-        pool = JudgePool(load_judge(PluginConfig(name="plain", options=options)), ledger=ledger)
+        pool = JudgePool(
+            load_judge(PluginConfig(name="plain", options=options)), ledger=ledger
+        )
         (result,) = await pool.judge_all([make_view()])
         await pool.aclose()
         return result.total
 
     with Ledger(tmp_path / "ledger") as ledger:
-        assert [anyio.run(total, ledger, share) for share in (1.0, 0.0, 1.0)] == [3.0, 0.0, 3.0]
+        assert [anyio.run(total, ledger, share) for share in (1.0, 0.0, 1.0)] == [
+            3.0,
+            0.0,
+            3.0,
+        ]
         assert len(list(ledger.entries())) == 2
     assert closed.exists()
 
@@ -396,7 +479,9 @@ def test_an_unknown_plugin_is_told_with_its_line_and_offered_plugins_alone(
 
 @pytest.mark.usefixtures("plain_package")
 def test_what_a_plugin_makes_must_be_a_judge() -> None:
-    with pytest.raises(PluginError, match=r"'none' in 'rubric\.judges' makes a int, which"):
+    with pytest.raises(
+        PluginError, match=r"'none' in 'rubric\.judges' makes a int, which"
+    ):
         load_judge(PluginConfig(name="none"))
 
 
@@ -416,7 +501,9 @@ def test_the_command_is_installed() -> None:
     assert command.value == "rubric_judge.cli:main"
 
 
-def test_a_key_comes_from_the_named_variable_and_hides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_comes_from_the_named_variable_and_hides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     config = JudgeConfig(model="openai/m", api_key_env="MY_KEY")
     monkeypatch.setenv("MY_KEY", " sk-secret ")
     key = api_key(config)
@@ -461,7 +548,11 @@ def test_a_hosted_providers_key_does_not_go_to_another_server(
 def test_ones_own_server_is_called_directly_by_the_name_that_litellm_would_send(
     model: str, transport: str | None, served_name: str, *, is_direct: bool
 ) -> None:
-    options = {"model": model, "transport": transport, "api_base": "http://127.0.0.1:1/v1"}
+    options = {
+        "model": model,
+        "transport": transport,
+        "api_base": "http://127.0.0.1:1/v1",
+    }
     config = JudgeConfig.model_validate(options)
     assert (config.is_direct, config.served_name) == (is_direct, served_name)
     again = JudgeConfig.model_validate(config.model_dump())
@@ -469,7 +560,9 @@ def test_ones_own_server_is_called_directly_by_the_name_that_litellm_would_send(
     assert not JudgeConfig(model=model, litellm_config=Path("router.yaml")).is_direct
     litellms = {**options, "parameters": {"extra_body": {"seed": 1}}}
     if is_direct and transport is None:
-        with pytest.raises(ValidationError, match="'extra_body' in `parameters` is litellm's"):
+        with pytest.raises(
+            ValidationError, match="'extra_body' in `parameters` is litellm's"
+        ):
             JudgeConfig.model_validate(litellms)
     else:
         JudgeConfig.model_validate(litellms)
@@ -477,7 +570,13 @@ def test_ones_own_server_is_called_directly_by_the_name_that_litellm_would_send(
 
 def test_the_fingerprint_says_how_the_model_is_called_and_by_which_name() -> None:
     def fingerprint(transport: str | None) -> str:
-        options = {"model": "openai/m", "transport": transport, "api_base": "http://127.0.0.1:1/v1"}
+        options = {
+            "model": "openai/m",
+            "transport": transport,
+            "api_base": "http://127.0.0.1:1/v1",
+        }
         return LLMJudge(JudgeConfig.model_validate(options)).fingerprint
 
-    assert len({fingerprint(transport) for transport in (None, "direct", "litellm")}) == 3
+    assert (
+        len({fingerprint(transport) for transport in (None, "direct", "litellm")}) == 3
+    )

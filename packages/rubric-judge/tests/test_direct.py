@@ -26,8 +26,15 @@ USAGE = {"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": No
 
 
 def _config(url: str | tuple[str, ...], **options: object) -> JudgeConfig:
-    settings = {"model": "fake", "transport": "direct", "api_base": url, "backoff_s": 0.001}
-    return JudgeConfig.model_validate({**settings, "max_transport_attempts": 2, **options})
+    settings = {
+        "model": "fake",
+        "transport": "direct",
+        "api_base": url,
+        "backoff_s": 0.001,
+    }
+    return JudgeConfig.model_validate(
+        {**settings, "max_transport_attempts": 2, **options}
+    )
 
 
 @asynccontextmanager
@@ -48,7 +55,9 @@ async def _judge(answer: Answer, view: JudgeView, **options: object) -> JudgeRes
         return await judge.judge(view)
 
 
-def _saying(body: bytes, *, status: int = 200, kind: str = "application/json") -> Answer:
+def _saying(
+    body: bytes, *, status: int = 200, kind: str = "application/json"
+) -> Answer:
     async def answer(request: web.Request) -> web.Response:
         await request.read()
         return web.Response(body=body, status=status, content_type=kind)
@@ -100,7 +109,9 @@ async def test_what_failed_attempts_consumed_is_counted(make_view: ViewFactory) 
     answers = [
         web.json_response({"choices": [], "usage": {"prompt_tokens": 5}}),
         web.json_response({"error": {}, "usage": {"prompt_tokens": 3}}, status=500),
-        web.Response(body=_completion(content=json.dumps(VALID)), content_type="application/json"),
+        web.Response(
+            body=_completion(content=json.dumps(VALID)), content_type="application/json"
+        ),
     ]
 
     async def answer(request: web.Request) -> web.Response:
@@ -117,12 +128,16 @@ async def test_what_failed_attempts_consumed_is_counted(make_view: ViewFactory) 
 
 
 async def test_reasoning_beside_the_answer_is_not_read(make_view: ViewFactory) -> None:
-    body = _completion(content=json.dumps(VALID), reasoning_content="Full marks!", refusal=None)
+    body = _completion(
+        content=json.dumps(VALID), reasoning_content="Full marks!", refusal=None
+    )
     result = await _judge(_saying(body, kind="application/vnd.api+json"), make_view())
     assert result.total == 2.0
 
 
-async def test_a_lone_surrogate_is_an_answer_like_any_other(make_view: ViewFactory) -> None:
+async def test_a_lone_surrogate_is_an_answer_like_any_other(
+    make_view: ViewFactory,
+) -> None:
     text = json.dumps(VALID | {"reasoning": "\ud800"})
     result = await _judge(_saying(_completion(content=text)), make_view())
     assert (result.outcome, result.reasoning) == (Outcome.SCORED, "?")
@@ -150,7 +165,9 @@ async def test_an_endless_answer_is_left_unread(make_view: ViewFactory) -> None:
 async def test_other_statuses_have_their_reason(
     make_view: ViewFactory, status: int, reason: Reason
 ) -> None:
-    result = await _judge(_saying(b"<html>", status=status, kind="text/html"), make_view())
+    result = await _judge(
+        _saying(b"<html>", status=status, kind="text/html"), make_view()
+    )
     assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, reason)
 
 
@@ -159,7 +176,9 @@ async def test_parameters_go_into_the_body_and_no_temperature_where_it_is_null(
 ) -> None:
     with FakeEndpoint() as endpoint:
         options = {"temperature": None, "parameters": {"reasoning_effort": "low"}}
-        async with LLMJudge(_config(endpoint.url, model="hosted_vllm/a/b", **options)) as judge:
+        async with LLMJudge(
+            _config(endpoint.url, model="hosted_vllm/a/b", **options)
+        ) as judge:
             await judge.judge(make_view())
     body = endpoint.calls[0].body
     assert (body["model"], body["reasoning_effort"]) == ("a/b", "low")
@@ -202,7 +221,10 @@ async def test_a_task_stays_on_one_of_several_replicas(make_view: ViewFactory) -
         replicas = load_replicas(config)
     assert len({fingerprint(replica) for replica in (*replicas, judge)}) == 1
     assert len(replicas) == 2
-    marks = [{c.messages[1]["content"].splitlines()[1] for c in e.calls} for e in (one, other)]
+    marks = [
+        {c.messages[1]["content"].splitlines()[1] for c in e.calls}
+        for e in (one, other)
+    ]
     assert marks[0].isdisjoint(marks[1])
     assert len(marks[0] | marks[1]) == 6
 
@@ -215,7 +237,9 @@ async def test_a_task_stays_on_one_of_several_replicas(make_view: ViewFactory) -
         (Fault.SERVER_ERROR, "server_error after 2 attempt"),
     ],
 )
-async def test_a_check_says_what_is_wrong_with_an_endpoint(fault: Fault, says: str) -> None:
+async def test_a_check_says_what_is_wrong_with_an_endpoint(
+    fault: Fault, says: str
+) -> None:
     with FakeEndpoint(faults=[fault] * 9) as endpoint:
         async with LLMJudge(_config(endpoint.url)) as judge:
             with pytest.raises(JudgeSetupError) as caught:
@@ -231,7 +255,9 @@ async def test_a_check_of_an_endpoint_that_is_not_there_takes_seconds() -> None:
         async with LLMJudge(
             _config(endpoint.url, backoff_s=0.5, max_transport_attempts=50)
         ) as judge:
-            with pytest.raises(JudgeSetupError, match="check `api_base` and that the server runs"):
+            with pytest.raises(
+                JudgeSetupError, match="check `api_base` and that the server runs"
+            ):
                 await judge.check()
 
 
@@ -241,9 +267,13 @@ async def test_servers_that_never_answer_are_found_together_with_what_to_do(
     monkeypatch.setattr(retries, "_HURRIED_S", 1.0)
     with FakeEndpoint(latency=60) as one, FakeEndpoint(latency=60) as other:
         addresses = (one.url, other.url)
-        pool = JudgePool(load_replicas(_config(addresses, timeout_s=60, deadline_s=600)))
+        pool = JudgePool(
+            load_replicas(_config(addresses, timeout_s=60, deadline_s=600))
+        )
         started_s = time.monotonic()
-        with pytest.raises(JudgeSetupError, match="within 1 s: check that the server is up"):
+        with pytest.raises(
+            JudgeSetupError, match="within 1 s: check that the server is up"
+        ):
             await pool.check()
         assert time.monotonic() - started_s >= 1
         # One after the other, the second would not be asked once the first has not answered.
@@ -251,8 +281,12 @@ async def test_servers_that_never_answer_are_found_together_with_what_to_do(
         await pool.aclose()
 
     with FakeEndpoint(latency=60) as endpoint:
-        async with LLMJudge(_config(endpoint.url, timeout_s=0.2, deadline_s=0.3)) as judge:
-            with pytest.raises(JudgeSetupError, match=r"not busy, or raise (timeout|deadline)_s"):
+        async with LLMJudge(
+            _config(endpoint.url, timeout_s=0.2, deadline_s=0.3)
+        ) as judge:
+            with pytest.raises(
+                JudgeSetupError, match=r"not busy, or raise (timeout|deadline)_s"
+            ):
                 await judge.check()
 
 

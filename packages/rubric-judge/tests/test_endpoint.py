@@ -49,7 +49,10 @@ def _ask(
 
 
 def _body(endpoint: Endpoint, rubric: Rubric | None, *, response: str) -> bytes:
-    body: dict[str, object] = {"model": "m", "messages": [{"role": "user", "content": response}]}
+    body: dict[str, object] = {
+        "model": "m",
+        "messages": [{"role": "user", "content": response}],
+    }
     if rubric is not None:
         schema = reply_model(rubric, "paper").model_json_schema()
         body["response_format"] = {
@@ -84,13 +87,17 @@ def test_a_synchronous_client_gets_a_reply_for_any_rubric(rubric: Rubric) -> Non
 
 def test_awards_may_be_scores_or_the_text_itself(rubric: Rubric) -> None:
     scores = {"names the loss": 0.25, "gives_limit": 1.0}
-    with FakeEndpoint(lambda call: scores if call.number == 0 else '{"a": 1}') as endpoint:
+    with FakeEndpoint(
+        lambda call: scores if call.number == 0 else '{"a": 1}'
+    ) as endpoint:
         assert _content(_ask(endpoint, rubric))["scores"] == scores
         assert _content(_ask(endpoint)) == {"a": 1}
 
 
 def test_faults_follow_the_script_and_then_stop(rubric: Rubric) -> None:
-    with FakeEndpoint(faults=[Fault.SERVER_ERROR, None, Fault.RATE_LIMIT_RETRY_AFTER]) as endpoint:
+    with FakeEndpoint(
+        faults=[Fault.SERVER_ERROR, None, Fault.RATE_LIMIT_RETRY_AFTER]
+    ) as endpoint:
         statuses: list[int] = []
         for _ in range(4):
             try:
@@ -124,15 +131,25 @@ _REFUSED = {
 
 
 @pytest.mark.parametrize("fault", [None, *sorted(set(Fault) - _UNANSWERED - _REFUSED)])
-def test_every_fault_has_an_answer_to_a_question_without_weights(fault: Fault | None) -> None:
+def test_every_fault_has_an_answer_to_a_question_without_weights(
+    fault: Fault | None,
+) -> None:
     with FakeEndpoint(0.5, faults=[fault]) as endpoint:
-        assert _body(endpoint, None, response="Are you ready?") is not None  # no HTTP error
+        assert (
+            _body(endpoint, None, response="Are you ready?") is not None
+        )  # no HTTP error
     assert endpoint.counts == {fault: 1}
 
 
 @pytest.mark.parametrize("transport", ["direct", "litellm"])
 def test_a_judge_is_checked_whatever_is_wrong_with_its_scores(transport: str) -> None:
-    faults = [Fault.NAN, Fault.MISSING_ID, Fault.DUPLICATE_ID, Fault.RENAMED_ID, Fault.HUGE_SCORE]
+    faults = [
+        Fault.NAN,
+        Fault.MISSING_ID,
+        Fault.DUPLICATE_ID,
+        Fault.RENAMED_ID,
+        Fault.HUGE_SCORE,
+    ]
 
     async def check(url: str) -> None:
         options = {"model": "openai/fake", "api_base": url, "transport": transport}
@@ -147,7 +164,9 @@ def test_a_judge_is_checked_whatever_is_wrong_with_its_scores(transport: str) ->
 
 def test_faults_by_probability_repeat_with_the_seed(rubric: Rubric) -> None:
     def drawn(seed: int) -> list[Fault | None]:
-        with FakeEndpoint(faults={Fault.NAN: 0.3, Fault.PROSE: 0.2}, seed=seed) as endpoint:
+        with FakeEndpoint(
+            faults={Fault.NAN: 0.3, Fault.PROSE: 0.2}, seed=seed
+        ) as endpoint:
             for _ in range(40):
                 _ask(endpoint, rubric)
         return [call.fault for call in endpoint.calls]
@@ -226,7 +245,9 @@ def test_no_hostile_message_is_a_valid_reply(rubric: Rubric) -> None:
         result = JudgeResult.from_reply(rubric, sent)
         assert result.outcome is Outcome.INVALID, text.name
         reasons[result.reason] += 1
-    assert {Reason.NOT_JSON, Reason.NOT_FINITE, Reason.DUPLICATE_CRITERION} < set(reasons)
+    assert {Reason.NOT_JSON, Reason.NOT_FINITE, Reason.DUPLICATE_CRITERION} < set(
+        reasons
+    )
 
 
 def test_hostile_texts_stand_where_they_say(rubric: Rubric) -> None:
@@ -236,7 +257,9 @@ def test_hostile_texts_stand_where_they_say(rubric: Rubric) -> None:
         HostileText("c", "1/2", "total"),
     )
     whole, score, total = _answers(rubric, texts)
-    assert _content({"choices": [{"message": {"content": whole[1:-1]}}]})["total"] == 1.5
+    assert (
+        _content({"choices": [{"message": {"content": whole[1:-1]}}]})["total"] == 1.5
+    )
     assert '"names the loss": 1/2, "gives_limit": 0.5' in score
     assert '"total": 1/2' in total
 
@@ -252,7 +275,12 @@ def test_hostile_faults_take_their_texts_in_turn(rubric: Rubric) -> None:
     texts = tuple(HostileText(name, name) for name in "abc")
     mix = FaultMix({Fault.HOSTILE_REPLY: 1.0}, texts=texts)
     with FakeEndpoint(faults=mix) as endpoint:
-        assert [_message(_ask(endpoint, rubric)) for _ in range(4)] == ["a", "b", "c", "a"]
+        assert [_message(_ask(endpoint, rubric)) for _ in range(4)] == [
+            "a",
+            "b",
+            "c",
+            "a",
+        ]
     assert [record.hostile for record in endpoint.records] == ["a", "b", "c", "a"]
 
 
@@ -270,7 +298,9 @@ def test_an_endpoint_remembers_what_it_is_told_to(
 
 
 def test_the_same_endpoint_runs_in_a_process_of_its_own(rubric: Rubric) -> None:
-    with FakeEndpointProcess(marked_share, faults=[Fault.PROSE], keep="calls") as endpoint:
+    with FakeEndpointProcess(
+        marked_share, faults=[Fault.PROSE], keep="calls"
+    ) as endpoint:
         for view in range(3):
             _ask(endpoint, rubric, response=marked("x", view=view, share=1.0))
         records, counts, calls = endpoint.records, endpoint.counts, endpoint.calls
@@ -289,7 +319,9 @@ def test_the_same_endpoint_runs_in_a_process_of_its_own(rubric: Rubric) -> None:
 @pytest.mark.anyio
 async def test_a_thousand_calls_can_hang_while_another_is_answered() -> None:
     held = 1000
-    with FakeEndpoint(lambda _: "{}", faults=[Fault.HANG] * held, keep="counts") as endpoint:
+    with FakeEndpoint(
+        lambda _: "{}", faults=[Fault.HANG] * held, keep="counts"
+    ) as endpoint:
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector) as session:
             url = f"{endpoint.url}/chat/completions"
@@ -312,13 +344,18 @@ async def _post(
 
 
 def test_a_call_without_a_mark_cannot_be_awarded_by_it(rubric: Rubric) -> None:
-    with FakeEndpoint(marked_share) as endpoint, pytest.raises(urllib.error.HTTPError) as error:
+    with (
+        FakeEndpoint(marked_share) as endpoint,
+        pytest.raises(urllib.error.HTTPError) as error,
+    ):
         _ask(endpoint, rubric)
     error.value.close()
     assert error.value.code == 500
 
 
-def test_a_folder_of_json_tests_is_read_for_every_place(tmp_path: Path, rubric: Rubric) -> None:
+def test_a_folder_of_json_tests_is_read_for_every_place(
+    tmp_path: Path, rubric: Rubric
+) -> None:
     (tmp_path / "n_open.json").write_bytes(b"[1")
     (tmp_path / "i_utf16.json").write_bytes(b"\xff\xfe[")
     (tmp_path / "y_fine.json").write_bytes(b"[]")
@@ -334,9 +371,20 @@ def test_a_folder_of_json_tests_is_read_for_every_place(tmp_path: Path, rubric: 
         read_json_test_suite(tmp_path.parent)
 
 
-def test_served_by_a_command_it_judges_on_this_machine_until_ctrl_c(rubric: Rubric) -> None:
-    command = [sys.executable, "-m", "rubric_judge.testing", "--award", "0.25", "--port"]
-    with subprocess.Popen([*command, "0"], stdout=subprocess.PIPE, text=True) as serving:
+def test_served_by_a_command_it_judges_on_this_machine_until_ctrl_c(
+    rubric: Rubric,
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "rubric_judge.testing",
+        "--award",
+        "0.25",
+        "--port",
+    ]
+    with subprocess.Popen(
+        [*command, "0"], stdout=subprocess.PIPE, text=True
+    ) as serving:
         try:
             assert serving.stdout is not None
             said = serving.stdout.readline().split()
@@ -345,7 +393,11 @@ def test_served_by_a_command_it_judges_on_this_machine_until_ctrl_c(rubric: Rubr
             reply = _content(_ask(endpoint, rubric))
             port = str(urlsplit(endpoint.url).port)
             taken = subprocess.run(
-                [*command, port], capture_output=True, text=True, check=False, timeout=600
+                [*command, port],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=600,
             )
         finally:
             serving.send_signal(signal.SIGINT)
@@ -357,7 +409,15 @@ def test_served_by_a_command_it_judges_on_this_machine_until_ctrl_c(rubric: Rubr
 
 
 def test_served_by_a_command_every_reply_can_have_a_fault(rubric: Rubric) -> None:
-    command = [sys.executable, "-m", "rubric_judge.testing", "--port", "0", "--fault", "missing_id"]
+    command = [
+        sys.executable,
+        "-m",
+        "rubric_judge.testing",
+        "--port",
+        "0",
+        "--fault",
+        "missing_id",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as serving:
         try:
             assert serving.stdout is not None

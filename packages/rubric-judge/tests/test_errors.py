@@ -3,7 +3,12 @@ import pickle
 import pytest
 
 from rubric_core import Reason, RubricError
-from rubric_judge import EventLoopError, JudgeSetupError, JudgeTransportError, VerificationError
+from rubric_judge import (
+    EventLoopError,
+    JudgeSetupError,
+    JudgeTransportError,
+    VerificationError,
+)
 
 ERRORS = (
     VerificationError("needs a word", criterion_id="c1"),

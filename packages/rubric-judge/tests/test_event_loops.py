@@ -15,7 +15,9 @@ from rubric_judge.provider.limits import LocalLimiter
 
 ViewFactory = Callable[..., JudgeView]
 # What Python says of tasks that never began, and of those that a loop was closed over.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 
 
 class _SlowJudge:
@@ -23,7 +25,9 @@ class _SlowJudge:
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         await asyncio.sleep(0.001)
-        return JudgeResult.scored(view.rubric, dict.fromkeys(view.rubric.ids, 0.0), judge="slow")
+        return JudgeResult.scored(
+            view.rubric, dict.fromkeys(view.rubric.ids, 0.0), judge="slow"
+        )
 
 
 async def _judge_after_all(pool: JudgePool, view: JudgeView) -> int:
@@ -51,11 +55,15 @@ def test_a_loop_that_ends_in_the_middle_of_a_step_takes_no_slot_with_it(
 
 
 @pytest.mark.parametrize("ticks", range(1, 8))
-def test_a_step_that_is_cancelled_gives_back_every_slot(make_view: ViewFactory, ticks: int) -> None:
+def test_a_step_that_is_cancelled_gives_back_every_slot(
+    make_view: ViewFactory, ticks: int
+) -> None:
     async def one_loop() -> int:
         pool = JudgePool(_SlowJudge(), workers=2, micro_batch=1)
         for _ in range(4):
-            step = asyncio.create_task(pool.judge_all([make_view(str(n)) for n in range(9)]))
+            step = asyncio.create_task(
+                pool.judge_all([make_view(str(n)) for n in range(9)])
+            )
             for _ in range(ticks):
                 await asyncio.sleep(0)
             step.cancel()
@@ -67,7 +75,9 @@ def test_a_step_that_is_cancelled_gives_back_every_slot(make_view: ViewFactory, 
     assert asyncio.run(one_loop()) == 4
 
 
-def test_a_loop_that_is_closed_over_a_step_leaves_a_clean_count(make_view: ViewFactory) -> None:
+def test_a_loop_that_is_closed_over_a_step_leaves_a_clean_count(
+    make_view: ViewFactory,
+) -> None:
     pool = JudgePool(_SlowJudge(), workers=2, micro_batch=1)
     limiter = LocalLimiter(LimitsConfig(max_in_flight=1))
 
@@ -83,7 +93,10 @@ def test_a_loop_that_is_closed_over_a_step_leaves_a_clean_count(make_view: ViewF
 
     async def enter() -> None:
         async with asyncio.timeout(2), limiter.attempt(tokens=1):
-            assert (limiter.statistics().in_flight, limiter.statistics().waiting) == (1, 0)
+            assert (limiter.statistics().in_flight, limiter.statistics().waiting) == (
+                1,
+                0,
+            )
 
     kept: list[asyncio.Future[Any]] = []
     for _ in range(2):
@@ -98,7 +111,9 @@ def test_a_loop_that_is_closed_over_a_step_leaves_a_clean_count(make_view: ViewF
         asyncio.run(enter())
 
 
-def _in_threads(*works: Callable[[], Coroutine[Any, Any, int]]) -> list[int | BaseException]:
+def _in_threads(
+    *works: Callable[[], Coroutine[Any, Any, int]],
+) -> list[int | BaseException]:
     ends: list[int | BaseException] = []
 
     def run(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
@@ -145,7 +160,9 @@ def test_pools_of_two_loops_that_share_a_judge_are_told(make_view: ViewFactory) 
 
     async def work() -> int:
         both.wait(600)
-        return len(await JudgePool(judge).judge_all([make_view(str(n)) for n in range(100)]))
+        return len(
+            await JudgePool(judge).judge_all([make_view(str(n)) for n in range(100)])
+        )
 
     ends = _in_threads(work, work)
     assert 100 in ends

@@ -22,7 +22,9 @@ _JSON = st.recursive(
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
     | _ANY_TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_ANY_TEXT, inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(_ANY_TEXT, inner, max_size=4)
+    ),
     max_leaves=20,
 )
 
@@ -35,7 +37,9 @@ class _Reply(BaseModel):
 @example(system="", user="\ud83d")
 @example(system="\udc00", user="Страх и 😀")
 def test_a_request_has_the_texts_as_they_are(system: str, user: str) -> None:
-    client = DirectClient(ModelConfig(model="m", transport="direct", api_base="http://127.0.0.1:1"))
+    client = DirectClient(
+        ModelConfig(model="m", transport="direct", api_base="http://127.0.0.1:1")
+    )
     request = ChatRequest(user=user, system=system, reply=_Reply)
     body = json.loads(client._body(request, client._fields.of(request)))
     assert [message["content"] for message in body["messages"]] == json.loads(
@@ -51,7 +55,10 @@ async def test_half_a_surrogate_pair_gets_to_the_server() -> None:
         config = ModelConfig(model="m", transport="direct", api_base=endpoint.url)
         async with ChatModel(config) as model:
             await model.complete(system="ясно", user="\ud800!", reply=_Reply)
-    assert [message["content"] for message in endpoint.calls[0].messages] == ["ясно", "\ud800!"]
+    assert [message["content"] for message in endpoint.calls[0].messages] == [
+        "ясно",
+        "\ud800!",
+    ]
 
 
 def _refused(body: bytes) -> str:
@@ -94,12 +101,16 @@ def test_what_is_no_json_object_is_refused(body: bytes) -> None:
         (b'{"b": [-Infinity]}', "-Infinity"),
     ],
 )
-def test_what_readers_of_json_take_in_different_ways_is_refused(body: bytes, said: str) -> None:
+def test_what_readers_of_json_take_in_different_ways_is_refused(
+    body: bytes, said: str
+) -> None:
     assert said in _refused(body)
 
 
 @given(value=st.dictionaries(_ANY_TEXT, _JSON, max_size=4), ascii_only=st.booleans())
-def test_json_is_read_as_it_was_written(*, value: dict[str, object], ascii_only: bool) -> None:
+def test_json_is_read_as_it_was_written(
+    *, value: dict[str, object], ascii_only: bool
+) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     body = text.encode(errors="surrogatepass")
     written = json.loads(text if ascii_only else body, parse_int=float)
@@ -108,5 +119,7 @@ def test_json_is_read_as_it_was_written(*, value: dict[str, object], ascii_only:
 
 def test_half_a_surrogate_pair_in_an_answer_is_its_text() -> None:
     message = {"role": "assistant", "content": "\ud800"}
-    body = json.dumps({"choices": [{"finish_reason": "stop", "message": message}]}).encode()
+    body = json.dumps(
+        {"choices": [{"finish_reason": "stop", "message": message}]}
+    ).encode()
     assert Answer(200, (), body).chat_reply().text == "\ud800"

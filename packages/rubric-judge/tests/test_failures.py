@@ -51,8 +51,16 @@ def test_any_header_is_a_finite_wait_or_none(header: str) -> None:
 @pytest.mark.parametrize("nonsense", [10**13, 10**40, -1, True, "7", 1.5, None])
 def test_a_count_of_tokens_that_cannot_be_is_none(nonsense: object) -> None:
     details = {"cached_tokens": nonsense}
-    usage = {"prompt_tokens": nonsense, "completion_tokens": 7, "prompt_tokens_details": details}
+    usage = {
+        "prompt_tokens": nonsense,
+        "completion_tokens": 7,
+        "prompt_tokens_details": details,
+    }
     choice = {"finish_reason": "stop", "message": {"content": ""}}
     found = read_completion({"choices": [choice], "usage": usage}).usage
     assert found is not None
-    assert (found.prompt_tokens, found.completion_tokens, found.cached_tokens) == (0, 7, None)
+    assert (found.prompt_tokens, found.completion_tokens, found.cached_tokens) == (
+        0,
+        7,
+        None,
+    )

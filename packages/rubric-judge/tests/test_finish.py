@@ -19,7 +19,9 @@ def _completion(*reasons: object) -> Any:
 
 
 def _said(content: str | None, why: str, **message: str) -> dict[str, object]:
-    return {"choices": [{"finish_reason": why, "message": {"content": content, **message}}]}
+    return {
+        "choices": [{"finish_reason": why, "message": {"content": content, **message}}]
+    }
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,9 @@ def test_several_answers_are_none() -> None:
         chat_reply(_completion("stop", "stop"))
 
 
-@pytest.mark.parametrize("why", ["tool_calls", "function_call", "MALFORMED_FUNCTION_CALL"])
+@pytest.mark.parametrize(
+    "why", ["tool_calls", "function_call", "MALFORMED_FUNCTION_CALL"]
+)
 def test_of_a_call_of_a_tool_counts_the_text_beside_it(why: str) -> None:
     for answer in (chat_reply(_completion(why)), read_completion(_said("blue", why))):
         assert (answer.text, answer.finish) == ("blue", "complete")

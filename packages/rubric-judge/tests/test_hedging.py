@@ -115,7 +115,9 @@ async def test_a_call_that_brings_nothing_waits_for_its_twin(
     scene = Scene(first=answers["first"], second=answers["second"])
     result, pool = await _run(scene, make_view, order=order)
     assert (result.total, result.attempts) == (3.0, 4)
-    assert result.usage == Usage(prompt_tokens=7, cost_usd=0.5)  # failed attempts cost as well
+    assert result.usage == Usage(
+        prompt_tokens=7, cost_usd=0.5
+    )  # failed attempts cost as well
     assert scene.cancelled == []
     assert pool.statistics().hedge_wins == (order[1] == "second")
 
@@ -146,7 +148,9 @@ async def test_the_second_call_goes_to_another_replica(make_view: ViewFactory) -
     assert [view.response for view in other.calls] == ["straggler"]
 
 
-async def test_extra_calls_stay_within_their_share_at_every_moment(make_view: ViewFactory) -> None:
+async def test_extra_calls_stay_within_their_share_at_every_moment(
+    make_view: ViewFactory,
+) -> None:
     generator = random.Random(7)
     shares: list[float] = []
     late = 0
@@ -159,7 +163,9 @@ async def test_extra_calls_stay_within_their_share_at_every_moment(make_view: Vi
         await anyio.sleep(1.5 if slow else 0.001)
 
     judge = ScriptedJudge(before=wait)
-    pool = JudgePool(judge, workers=16, hedge=Hedging(after_medians=3, max_extra_frac=0.05))
+    pool = JudgePool(
+        judge, workers=16, hedge=Hedging(after_medians=3, max_extra_frac=0.05)
+    )
 
     def note_share(*_: object) -> None:
         asked_first = len({view.response for view in judge.calls})
@@ -176,7 +182,9 @@ async def test_extra_calls_stay_within_their_share_at_every_moment(make_view: Vi
     frac=st.floats(0.001, 1),
     events=st.lists(st.booleans(), max_size=3000),
 )
-def test_the_right_to_second_calls_never_exceeds_the_share(frac: float, events: list[bool]) -> None:
+def test_the_right_to_second_calls_never_exceeds_the_share(
+    frac: float, events: list[bool]
+) -> None:
     hedger = Hedger(Hedging(max_extra_frac=frac))
     first = second = 0
     for is_start in events:
@@ -188,7 +196,9 @@ def test_the_right_to_second_calls_never_exceeds_the_share(frac: float, events: 
         assert second <= frac * first + 1e-6
 
 
-def test_a_straggler_is_six_medians_late_and_the_quick_ones_do_not_set_the_median() -> None:
+def test_a_straggler_is_six_medians_late_and_the_quick_ones_do_not_set_the_median() -> (
+    None
+):
     hedger = Hedger(Hedging())
     for _ in range(15):
         hedger.answered(1.0)
@@ -221,7 +231,9 @@ async def test_a_judge_that_ends_the_program_in_its_second_call_ends_it(
     assert pool.statistics().in_flight == 0
 
 
-async def test_second_calls_keep_to_what_a_replica_may_hold(make_view: ViewFactory) -> None:
+async def test_second_calls_keep_to_what_a_replica_may_hold(
+    make_view: ViewFactory,
+) -> None:
     peaks = [0, 0]
 
     class _Counting:
@@ -238,7 +250,9 @@ async def test_second_calls_keep_to_what_a_replica_may_hold(make_view: ViewFacto
                 await anyio.sleep(0.1 if self.calls % 10 == 0 else 0.002)
             finally:
                 self.in_flight -= 1
-            return JudgeResult.scored(view.rubric, dict.fromkeys(view.rubric.ids, 0.0), judge="c")
+            return JudgeResult.scored(
+                view.rubric, dict.fromkeys(view.rubric.ids, 0.0), judge="c"
+            )
 
     pool = JudgePool(
         [_Counting(0), _Counting(1)],

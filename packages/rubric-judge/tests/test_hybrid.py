@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rubric_core import Criterion, Evidence, JudgeResult, JudgeView, Outcome, Reason, Rubric, Usage
+from rubric_core import (
+    Criterion,
+    Evidence,
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Reason,
+    Rubric,
+    Usage,
+)
 from rubric_judge import (
     HybridConfig,
     HybridJudge,
@@ -31,10 +40,14 @@ ViewFactory = Callable[..., JudgeView]
 pytestmark = pytest.mark.anyio
 
 CONFIG = HybridConfig.model_validate({"judge": {"type": "lexical"}})
-WITH_TESTS = HybridConfig.model_validate({"judge": {"type": "lexical"}, "python_tests": True})
+WITH_TESTS = HybridConfig.model_validate(
+    {"judge": {"type": "lexical"}, "python_tests": True}
+)
 
 SPEED = Criterion(id="speed", weight=2.0, verification_method="numeric: 12 ± 0.1 m/s")
-NAMES = Criterion(id="names", weight=1.0, verification_method="contains_all: drag | mass")
+NAMES = Criterion(
+    id="names", weight=1.0, verification_method="contains_all: drag | mass"
+)
 PROSE = Criterion(id="prose", weight=3.0, description="Explains why drag matters.")
 ORDER = Criterion(id="order", weight=1.0, verification_method="sentences: first")
 MIXED = Rubric(criteria=(PROSE, SPEED, ORDER, NAMES))
@@ -45,7 +58,9 @@ def _rubric(*criteria: Criterion) -> Rubric:
     return Rubric(criteria=criteria)
 
 
-async def test_programs_score_what_they_can_and_one_call_the_rest(make_view: ViewFactory) -> None:
+async def test_programs_score_what_they_can_and_one_call_the_rest(
+    make_view: ViewFactory,
+) -> None:
     reader = ScriptedJudge({"prose": 1.5, "order": 1.0})
     judge = HybridJudge(reader, CONFIG)
 
@@ -61,10 +76,15 @@ async def test_programs_score_what_they_can_and_one_call_the_rest(make_view: Vie
     assert (call.task_id, call.response) == ("0123456789abcdef", RESPONSE)
 
 
-async def test_what_the_other_judge_reports_of_its_call_is_kept(make_view: ViewFactory) -> None:
+async def test_what_the_other_judge_reports_of_its_call_is_kept(
+    make_view: ViewFactory,
+) -> None:
     rest = _rubric(PROSE, ORDER)
     read = JudgeResult.scored(
-        rest, {"prose": 3.0, "order": 0.0}, judge="reader", reasoning="Drag is explained."
+        rest,
+        {"prose": 3.0, "order": 0.0},
+        judge="reader",
+        reasoning="Drag is explained.",
     ).with_call(usage=Usage(prompt_tokens=9, cost_usd=0.5), latency_s=1.25, attempts=3)
     evidence = {"prose": Evidence(quote="drag", found_in="response")}
     read = JudgeResult.model_validate({**dict(read), "evidence": evidence})
@@ -84,13 +104,18 @@ async def test_without_an_executable_criterion_it_is_the_other_judge(
     view = make_view(RESPONSE, rubric=_rubric(PROSE, ORDER))
     reader = ScriptedJudge(0.25)
 
-    ours, theirs = await HybridJudge(reader, CONFIG).judge(view), await reader.judge(view)
+    ours, theirs = (
+        await HybridJudge(reader, CONFIG).judge(view),
+        await reader.judge(view),
+    )
 
     assert ours.model_dump(exclude={"judge"}) == theirs.model_dump(exclude={"judge"})
     assert reader.calls[0].rubric is view.rubric
 
 
-async def test_with_executable_criteria_only_no_call_is_made(make_view: ViewFactory) -> None:
+async def test_with_executable_criteria_only_no_call_is_made(
+    make_view: ViewFactory,
+) -> None:
     reader = FailingJudge(RuntimeError("must not be called"))
     judge = HybridJudge(reader, CONFIG)
 
@@ -101,7 +126,9 @@ async def test_with_executable_criteria_only_no_call_is_made(make_view: ViewFact
     assert reader.calls == 0
 
 
-async def test_criteria_without_weight_are_no_reason_for_a_call(make_view: ViewFactory) -> None:
+async def test_criteria_without_weight_are_no_reason_for_a_call(
+    make_view: ViewFactory,
+) -> None:
     free = Criterion(id="free", weight=0.0, description="Anything.")
     judge = HybridJudge(FailingJudge(RuntimeError("must not be called")), CONFIG)
 
@@ -110,7 +137,9 @@ async def test_criteria_without_weight_are_no_reason_for_a_call(make_view: ViewF
     assert list(result.scores.items()) == [("free", 0.0), ("speed", 2.0)]
 
 
-async def test_the_work_grows_with_the_criteria_and_no_faster(make_view: ViewFactory) -> None:
+async def test_the_work_grows_with_the_criteria_and_no_faster(
+    make_view: ViewFactory,
+) -> None:
     async def lines_for(count: int) -> int:
         criteria = (
             Criterion(id=f"c{n}", weight=1.0, verification_method="contains_any: mass")
@@ -145,7 +174,9 @@ METHODS = ("regex: drag", "numeric: 12 m/s", "numeric: 7", "contains_any: lift |
 
 @given(st.lists(st.sampled_from(METHODS), min_size=1, max_size=6), st.floats(0, 1))
 @settings(max_examples=40, deadline=None)
-async def test_the_parts_are_scored_as_they_are_alone(methods: list[str], share: float) -> None:
+async def test_the_parts_are_scored_as_they_are_alone(
+    methods: list[str], share: float
+) -> None:
     from rubric_core import Grounding
 
     rubric = _rubric(
@@ -155,7 +186,11 @@ async def test_the_parts_are_scored_as_they_are_alone(methods: list[str], share:
         )
     )
     view = JudgeView(
-        task_id="t", question="q", grounding=Grounding("p"), response=RESPONSE, rubric=rubric
+        task_id="t",
+        question="q",
+        grounding=Grounding("p"),
+        response=RESPONSE,
+        rubric=rubric,
     )
     programs = Programs(CONFIG)
 
@@ -182,7 +217,11 @@ async def test_a_failure_of_the_other_judge_is_the_whole_result(
 
     result = await judge.judge(make_view(RESPONSE, rubric=MIXED))
 
-    assert (result.outcome, result.reason, result.judge) == (outcome, reason, judge.name)
+    assert (result.outcome, result.reason, result.judge) == (
+        outcome,
+        reason,
+        judge.name,
+    )
     assert result.scores == {}
 
 
@@ -202,7 +241,9 @@ async def test_a_directive_that_cannot_run_makes_the_judgement_unavailable(
     assert reader.calls == []
 
 
-async def test_a_pattern_past_its_time_gives_no_credit_and_says_so(make_view: ViewFactory) -> None:
+async def test_a_pattern_past_its_time_gives_no_credit_and_says_so(
+    make_view: ViewFactory,
+) -> None:
     slow = Criterion(id="slow", weight=1.0, verification_method="regex: (?:a|aa)+b")
     config = CONFIG.model_copy(update={"regex_timeout_s": 0.05})
 
@@ -232,8 +273,9 @@ async def test_unit_tests_give_the_share_that_passes(make_view: ViewFactory) -> 
     without = await judge.judge(make_view("No code.", rubric=_rubric(CODE)))
 
     assert result.scores == {"prose": 3.0, "code": pytest.approx(8 / 3)}
-    assert "code 0.667 (2 of 3 tests passed; the first failed test raised AssertionError)" in (
-        result.reasoning
+    assert (
+        "code 0.667 (2 of 3 tests passed; the first failed test raised AssertionError)"
+        in (result.reasoning)
     )
     assert without.scores == {"code": 0.0}
 
@@ -243,7 +285,9 @@ async def test_unit_tests_that_are_not_switched_on_go_to_the_other_judge(
 ) -> None:
     reader = ScriptedJudge(0.5)
 
-    result = await HybridJudge(reader, CONFIG).judge(make_view(CODED, rubric=_rubric(CODE)))
+    result = await HybridJudge(reader, CONFIG).judge(
+        make_view(CODED, rubric=_rubric(CODE))
+    )
 
     assert result.scores == {"code": 2.0}
     assert reader.calls[0].rubric.ids == ("code",)
@@ -272,9 +316,13 @@ async def test_the_fingerprint_covers_programs_limits_and_the_other_judge() -> N
     seen = {
         fingerprint(HybridJudge(first, CONFIG)),
         fingerprint(HybridJudge(second, CONFIG)),
-        fingerprint(HybridJudge(first, CONFIG.model_copy(update={"regex_timeout_s": 0.5}))),
+        fingerprint(
+            HybridJudge(first, CONFIG.model_copy(update={"regex_timeout_s": 0.5}))
+        ),
     }
-    more = CONFIG.model_copy(update={"sandbox": CONFIG.sandbox.model_copy(update={"at_once": 9})})
+    more = CONFIG.model_copy(
+        update={"sandbox": CONFIG.sandbox.model_copy(update={"at_once": 9})}
+    )
 
     assert len(seen) == 3
     assert fingerprint(HybridJudge(first, more)) in seen
@@ -288,9 +336,13 @@ async def test_it_runs_in_a_pool_and_is_found_again_in_a_ledger(
     views = [make_view(f"{RESPONSE} {number}", rubric=MIXED) for number in range(6)]
 
     with Ledger(tmp_path / "judgements.ledger") as ledger:
-        pool = JudgePool(HybridJudge(reader, CONFIG), workers=2, micro_batch=2, ledger=ledger)
+        pool = JudgePool(
+            HybridJudge(reader, CONFIG), workers=2, micro_batch=2, ledger=ledger
+        )
         first = await pool.judge_all(views)
-        again = JudgePool(HybridJudge(reader, CONFIG), workers=2, micro_batch=2, ledger=ledger)
+        again = JudgePool(
+            HybridJudge(reader, CONFIG), workers=2, micro_batch=2, ledger=ledger
+        )
         second = await again.judge_all(views)
 
     assert [result.outcome for result in first] == [Outcome.SCORED] * 6
@@ -332,7 +384,9 @@ def test_a_hybrid_judge_in_a_hybrid_judge_is_refused(tmp_path: Path) -> None:
 def test_a_directive_that_cannot_run_is_found_before_a_run() -> None:
     broken = Criterion(id="broken", weight=1.0, verification_method="json_schema: {")
 
-    with pytest.raises(VerificationError, match="criterion 'broken': verification_method"):
+    with pytest.raises(
+        VerificationError, match="criterion 'broken': verification_method"
+    ):
         check_executable(broken)
     assert check_executable(PROSE) is None
     assert check_executable(ORDER) is None

@@ -35,7 +35,9 @@ def _violations(folder: Path, *arguments: str) -> dict[str, Any]:
     return result["details"]
 
 
-def test_no_judgement_of_an_unreliable_endpoint_is_lost_or_over_credited(tmp_path: Path) -> None:
+def test_no_judgement_of_an_unreliable_endpoint_is_lost_or_over_credited(
+    tmp_path: Path,
+) -> None:
     details = _violations(tmp_path, "--judgements", "600", "--litellm-share", "0")
     by_fault = details["direct"]["by_fault"]
     assert by_fault.keys() == {"None", *Fault}
@@ -44,13 +46,17 @@ def test_no_judgement_of_an_unreliable_endpoint_is_lost_or_over_credited(tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_five_thousand_judgements_over_both_transports_hold_the_contract(tmp_path: Path) -> None:
+def test_five_thousand_judgements_over_both_transports_hold_the_contract(
+    tmp_path: Path,
+) -> None:
     details = _violations(tmp_path, "--quick", "--litellm-share", "0.2")
     assert details.keys() == {"direct", "litellm"}
     assert details["direct"]["hostile_texts_unsent"] == 0
 
 
-def _record(number: int, *, fault: Fault | None, share: float, view: int = 3) -> CallRecord:
+def _record(
+    number: int, *, fault: Fault | None, share: float, view: int = 3
+) -> CallRecord:
     awarded = {f"c{j}": (j + 0.5) * share for j in range(5)} if fault is None else {}
     return CallRecord(number, 0.0, view, fault, None, awarded)
 
@@ -87,7 +93,8 @@ def test_the_benchmark_sees_every_kind_of_violation(benchmark: ModuleType) -> No
 
 
 @pytest.mark.parametrize(
-    ("factor", "credit"), [(1.0, "fair"), (1.0 + 1e-12, "above"), (0.5, "other"), (None, "none")]
+    ("factor", "credit"),
+    [(1.0, "fair"), (1.0 + 1e-12, "above"), (0.5, "other"), (None, "none")],
 )
 def test_the_benchmark_compares_every_score_with_what_was_earned(
     benchmark: ModuleType, factor: float | None, credit: str
@@ -108,7 +115,10 @@ class _Pool:
         self._positions = positions
 
     async def judge_all(
-        self, views: Sequence[JudgeView], *, on_result: Callable[[int, JudgeResult], None]
+        self,
+        views: Sequence[JudgeView],
+        *,
+        on_result: Callable[[int, JudgeResult], None],
     ) -> list[JudgeResult]:
         del views
         result = JudgeResult.invalid(Reason.EMPTY)

@@ -55,7 +55,9 @@ def test_a_judgement_is_found_as_it_was_recorded(
         assert ledger.find("0" * 64) is None
 
 
-def test_a_file_name_of_glob_characters_leaves_nothing_beside_the_ledger(tmp_path: Path) -> None:
+def test_a_file_name_of_glob_characters_leaves_nothing_beside_the_ledger(
+    tmp_path: Path,
+) -> None:
     Ledger(tmp_path / "run[1]*?.ledger").close()
     assert [path.name for path in tmp_path.iterdir()] == ["run[1]*?.ledger"]
 
@@ -74,7 +76,9 @@ def test_a_key_changes_with_everything_that_is_judged(
     tmp_path: Path, make_view: ViewFactory, changes: dict[str, object]
 ) -> None:
     with Ledger(tmp_path / "ledger") as ledger:
-        assert ledger.key(make_view(**changes), judge="j") != ledger.key(make_view(), judge="j")
+        assert ledger.key(make_view(**changes), judge="j") != ledger.key(
+            make_view(), judge="j"
+        )
 
 
 def test_a_key_changes_with_judge_and_replicate_and_with_nothing_else(
@@ -87,15 +91,24 @@ def test_a_key_changes_with_judge_and_replicate_and_with_nothing_else(
         assert ledger.key(make_view(), judge="other") != key
         assert ledger.key(make_view(), judge="j", replicate=1) != key
         # Equal content in other objects, under another name for the task.
-        assert ledger.key(make_view(rubric=copy, grounding=passage, task_id="x"), judge="j") == key
+        assert (
+            ledger.key(
+                make_view(rubric=copy, grounding=passage, task_id="x"), judge="j"
+            )
+            == key
+        )
 
 
-@pytest.mark.parametrize("field", ["description", "scoring_guide", "verification_method"])
+@pytest.mark.parametrize(
+    "field", ["description", "scoring_guide", "verification_method"]
+)
 def test_a_key_changes_with_a_criterions_text(
     tmp_path: Path, make_view: ViewFactory, rubric: Rubric, field: str
 ) -> None:
     first, second = rubric
-    changed = Rubric(criteria=(first, Criterion.model_validate({**second.reveal(), field: "x"})))
+    changed = Rubric(
+        criteria=(first, Criterion.model_validate({**second.reveal(), field: "x"}))
+    )
     with Ledger(tmp_path / "ledger") as ledger:
         key = ledger.key(make_view(), judge="j")
         assert ledger.key(make_view(rubric=changed), judge="j") != key
@@ -172,18 +185,28 @@ def test_a_valid_answer_of_one_judge_says_nothing_of_another(
 
 
 def test_a_clock_that_goes_back_changes_nothing(
-    tmp_path: Path, make_view: ViewFactory, scored: JudgeResult, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    make_view: ViewFactory,
+    scored: JudgeResult,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     times = iter([2e9, 1.0, -5.0, 0.0])
     monkeypatch.setattr("rubric_judge.ledger.store.time.time", lambda: next(times))
-    zero = JudgeResult.scored(make_view().rubric, dict.fromkeys(scored.scores, 0.0), judge="m")
+    zero = JudgeResult.scored(
+        make_view().rubric, dict.fromkeys(scored.scores, 0.0), judge="m"
+    )
     with Ledger(tmp_path / "ledger") as ledger:
         key = _record(ledger, make_view(), scored)
         for result in (zero, INVALID, zero):
             _record(ledger, make_view(), result)
     with Ledger(tmp_path / "ledger") as ledger:
         assert ledger.find(key) == scored
-        assert [entry.recorded_at for entry in ledger.entries()] == [2e9, 1.0, -5.0, 0.0]
+        assert [entry.recorded_at for entry in ledger.entries()] == [
+            2e9,
+            1.0,
+            -5.0,
+            0.0,
+        ]
 
 
 def test_an_entry_holds_what_rejudging_needs_and_no_text_of_the_task(
@@ -193,7 +216,12 @@ def test_an_entry_holds_what_rejudging_needs_and_no_text_of_the_task(
     with Ledger(tmp_path / "ledger") as ledger:
         key = _record(ledger, view, scored, replicate=2)
         (entry,) = ledger.entries()
-    assert (entry.key, entry.judge, entry.task_id, entry.replicate) == (key, "j", view.task_id, 2)
+    assert (entry.key, entry.judge, entry.task_id, entry.replicate) == (
+        key,
+        "j",
+        view.task_id,
+        2,
+    )
     assert (entry.response, entry.result) == (view.response, scored)
     assert entry.passage_sha256 == view.grounding.sha256
     assert abs(entry.recorded_at - time.time()) < 60
@@ -236,7 +264,11 @@ def test_any_text_and_any_score_come_back_exactly(
 ) -> None:
     rubric = Rubric(criteria=(Criterion(id="c", weight=1.0),))
     view = JudgeView(
-        task_id="t", question="q", grounding=Grounding("p"), response=response, rubric=rubric
+        task_id="t",
+        question="q",
+        grounding=Grounding("p"),
+        response=response,
+        rubric=rubric,
     )
     with Ledger(tmp_path_factory.mktemp("any") / "ledger") as ledger:
         key = _record(ledger, view, result)
@@ -282,7 +314,9 @@ def test_only_the_owner_may_read_the_files(
     try:
         with Ledger(tmp_path / "ledger") as ledger:
             _record(ledger, make_view(), scored)
-            modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+            modes = {
+                path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()
+            }
     finally:
         os.umask(before)
     assert set(modes) == {"ledger", "ledger-wal", "ledger-shm"}

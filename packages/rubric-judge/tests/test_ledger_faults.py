@@ -102,7 +102,9 @@ def _full_disk(limit_bytes: int) -> Generator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_writers_that_are_killed_at_any_moment_lose_nothing_they_recorded(tmp_path: Path) -> None:
+def test_writers_that_are_killed_at_any_moment_lose_nothing_they_recorded(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "ledger"
     moments = random.Random()
     writers = [
@@ -141,13 +143,20 @@ def test_a_disk_that_fills_up_costs_entries_and_neither_judgements_nor_the_file(
     tmp_path: Path, make_view: ViewFactory, scored: JudgeResult
 ) -> None:
     with Ledger(tmp_path / "ledger") as ledger:
-        before = [_record(ledger, make_view(f"{n} " + "word " * 400), scored) for n in range(20)]
+        before = [
+            _record(ledger, make_view(f"{n} " + "word " * 400), scored)
+            for n in range(20)
+        ]
         with _full_disk(150_000), structlog.testing.capture_logs() as logs:
             while ledger.unwritten < 5:
                 number = len(before)
-                before.append(_record(ledger, make_view(f"{number} " + "word " * 400), scored))
+                before.append(
+                    _record(ledger, make_view(f"{number} " + "word " * 400), scored)
+                )
         lost = before[-5:]
-        assert [ledger.find(key) for key in before] == [scored] * (len(before) - 5) + [None] * 5
+        assert [ledger.find(key) for key in before] == [scored] * (len(before) - 5) + [
+            None
+        ] * 5
         after = _record(ledger, make_view("There is room again."), scored)
         assert ledger.find(after) == scored
     assert [log["event"] for log in logs] == ["judge.ledger.unwritten"]
@@ -182,7 +191,10 @@ def test_a_disk_that_is_full_from_the_start_is_a_clear_error(tmp_path: Path) -> 
 
 def _filled(path: Path, make_view: ViewFactory, scored: JudgeResult) -> list[str]:
     with Ledger(path) as ledger:
-        return [_record(ledger, make_view(f"{n} " + "word " * 400), scored) for n in range(50)]
+        return [
+            _record(ledger, make_view(f"{n} " + "word " * 400), scored)
+            for n in range(50)
+        ]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +249,9 @@ def test_a_flipped_score_is_never_found(
     assert "its check sum does not fit" in refused[0]
 
 
-def test_a_ledger_of_a_newer_release_and_another_sqlite_file_are_refused(tmp_path: Path) -> None:
+def test_a_ledger_of_a_newer_release_and_another_sqlite_file_are_refused(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "ledger"
     Ledger(path).close()
     with closing(sqlite3.connect(path)) as database:
@@ -280,12 +294,16 @@ def test_a_ledger_whose_tables_were_changed_is_refused(
 
 
 @pytest.mark.parametrize("version", [0, -1])
-def test_a_version_that_no_release_wrote_is_refused(tmp_path: Path, version: int) -> None:
+def test_a_version_that_no_release_wrote_is_refused(
+    tmp_path: Path, version: int
+) -> None:
     path = tmp_path / "ledger"
     Ledger(path).close()
     with closing(sqlite3.connect(path)) as database:
         database.execute(f"PRAGMA user_version = {version}")
-    with pytest.raises(LedgerError, match=f"schema version {version}, which no release wrote"):
+    with pytest.raises(
+        LedgerError, match=f"schema version {version}, which no release wrote"
+    ):
         Ledger(path)
 
 
@@ -300,7 +318,9 @@ def test_an_entry_that_is_not_utf8_is_damaged(
         list(ledger.entries())
 
 
-def test_a_ledger_in_a_folder_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_ledger_in_a_folder_that_is_not_there_is_a_clear_error(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(LedgerError, match="No such file or directory"):
         Ledger(tmp_path / "none" / "ledger")
     with pytest.raises(LedgerError, match="Is a directory"):
@@ -338,7 +358,9 @@ def test_what_goes_into_a_file_that_was_deleted_is_not_taken_for_kept(
         Ledger(tmp_path / "ledger").close()  # another one in its place
         _record(ledger, make_view("A third."), scored)
         assert ledger.unwritten == 2
-    assert [entry["error"] for entry in logged] == ["the file was deleted, moved or replaced"]
+    assert [entry["error"] for entry in logged] == [
+        "the file was deleted, moved or replaced"
+    ]
 
 
 @pytest.mark.parametrize("lost_bytes", [slice(-20_000, None), slice(16_384, 24_576)])
@@ -379,10 +401,14 @@ def test_a_ledger_can_be_poured_into_another(
         assert list(both.entries())[1:] == list(one.entries())
 
 
-def test_a_named_pipe_is_no_ledger_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
+def test_a_named_pipe_is_no_ledger_and_nobody_waits_for_its_writer(
+    tmp_path: Path,
+) -> None:
     os.mkfifo(tmp_path / "pipe")
     for read_only in (False, True):
-        with pytest.raises(LedgerError, match=r"cannot be opened \(this is a named pipe"):
+        with pytest.raises(
+            LedgerError, match=r"cannot be opened \(this is a named pipe"
+        ):
             Ledger(tmp_path / "pipe", read_only=read_only)
     with pytest.raises(LedgerError, match=r"cannot be opened \(this is a named pipe"):
         salvage(tmp_path / "pipe", to=tmp_path / "new")

@@ -20,7 +20,9 @@ PROSE = (
 def score(make_view: Callable[..., JudgeView]) -> Score:
     """Return a function that scores one criterion of weight 1: z times what is not repetition."""
 
-    def of(response: str, *, question: str = "What is it?", **criterion: object) -> float:
+    def of(
+        response: str, *, question: str = "What is it?", **criterion: object
+    ) -> float:
         rubric = Rubric(criteria=(Criterion(id="c", weight=1.0, **criterion),))
         view = make_view(response, rubric=rubric, question=question)
         return LexicalJudge().judge_now(view).scores["c"]
@@ -75,10 +77,15 @@ def test_elements_with_symbols_are_found_as_written(
     assert score(response, required_elements=(f"{element}x",)) == 0.0
 
 
-def test_a_concept_of_several_words_needs_all_of_them_in_one_sentence(score: Score) -> None:
+def test_a_concept_of_several_words_needs_all_of_them_in_one_sentence(
+    score: Score,
+) -> None:
     concept = {"expected_concepts": ("stability of the filter",)}
     assert score("The filters are known for the stability they have.", **concept) == 1.0
-    assert score("It is a filter of the data. The stability is not known.", **concept) == 0.0
+    assert (
+        score("It is a filter of the data. The stability is not known.", **concept)
+        == 0.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,8 +114,12 @@ def test_a_term_counts_in_the_sentences_of_its_scope(
 
 def test_presence_is_a_unit_only_beside_another(score: Score) -> None:
     method = "sentences: with(note); presence"
-    assert score(PROSE, expected_keywords=("stable",), verification_method=method) == 1.0
-    assert score(PROSE, expected_keywords=("causal",), verification_method=method) == 0.0
+    assert (
+        score(PROSE, expected_keywords=("stable",), verification_method=method) == 1.0
+    )
+    assert (
+        score(PROSE, expected_keywords=("causal",), verification_method=method) == 0.0
+    )
     both = ("stable", "causal")
     assert score(PROSE, expected_keywords=both, verification_method=method) == 2 / 3
 
@@ -126,7 +137,9 @@ def test_presence_is_a_unit_only_beside_another(score: Score) -> None:
         ("order(return -> axis); count 3..7; clean_end", 2 / 3),
     ],
 )
-def test_structure_is_graded_check_by_check(score: Score, checks: str, z: float) -> None:
+def test_structure_is_graded_check_by_check(
+    score: Score, checks: str, z: float
+) -> None:
     assert score(PROSE, verification_method=f"structure: {checks}") == pytest.approx(z)
 
 
@@ -147,7 +160,9 @@ def test_a_broken_sentence_fails_count_and_clean_end(score: Score) -> None:
         (r"regex: ^It", 0.0),
     ],
 )
-def test_executable_checks_are_all_or_nothing(score: Score, method: str, z: float) -> None:
+def test_executable_checks_are_all_or_nothing(
+    score: Score, method: str, z: float
+) -> None:
     # The elements describe the criterion; the check alone decides.
     assert score(PROSE, required_elements=("cascade",), verification_method=method) == z
 
@@ -196,12 +211,16 @@ def test_a_worked_example(make_view: Callable[..., JudgeView]) -> None:
                 expected_keywords=("stable", "causal"),
                 verification_method="sentences: with(note|only); skip_first; presence",
             ),
-            Criterion(id="form", weight=1.0, verification_method="structure: count 3..4"),
+            Criterion(
+                id="form", weight=1.0, verification_method="structure: count 3..4"
+            ),
         )
     )
     result = LexicalJudge().judge_now(make_view(PROSE, rubric=rubric))
     # 1/1, 2/3, (1 + presence)/3, 1/1; nothing is repeated.
-    assert result.scores == pytest.approx({"named": 2, "terms": 2, "caveat": 4 / 3, "form": 1})
+    assert result.scores == pytest.approx(
+        {"named": 2, "terms": 2, "caveat": 4 / 3, "form": 1}
+    )
     assert result.total == pytest.approx(19 / 3)
     assert "terms 2/3" in result.reasoning
 
@@ -222,17 +241,26 @@ def test_a_sentence_earns_at_most_one_unit_for_two_words_over_all_criteria(
         )
     )
     # Five words: room for two units, and the first criterion takes both.
-    result = LexicalJudge().judge_now(make_view("The gain, phase and delay.", rubric=rubric))
+    result = LexicalJudge().judge_now(
+        make_view("The gain, phase and delay.", rubric=rubric)
+    )
     assert result.scores == {"a": 1.0, "b": 0.0}
 
 
 def test_repeating_the_question_earns_nothing(score: Score) -> None:
-    question = "Explain `lfilter` with `b`, `a` and `axis`: what it does and what it returns."
+    question = (
+        "Explain `lfilter` with `b`, `a` and `axis`: what it does and what it returns."
+    )
     terms = ("lfilter", "axis")
     assert score(question, question=question, required_elements=terms) == 0.0
     changed = question.replace("Explain", "This explains")
     assert score(changed, question=question, required_elements=terms) == 0.0
-    assert score("It takes `b`, `a` and `axis`.", question=question, required_elements=terms) == 0.5
+    assert (
+        score(
+            "It takes `b`, `a` and `axis`.", question=question, required_elements=terms
+        )
+        == 0.5
+    )
 
 
 def test_repeating_the_rubric_earns_nothing(score: Score) -> None:
@@ -255,13 +283,18 @@ def test_repeating_the_rubric_earns_nothing(score: Score) -> None:
     ],
 )
 def test_lists_of_terms_earn_nothing(score: Score, response: str) -> None:
-    assert score(response, required_elements=("lfilter", "axis", "output", "stable")) == 0.0
+    assert (
+        score(response, required_elements=("lfilter", "axis", "output", "stable"))
+        == 0.0
+    )
 
 
 def test_a_criterion_that_a_program_cannot_check_scores_0_and_says_so(
     make_view: Callable[..., JudgeView],
 ) -> None:
-    rubric = Rubric(criteria=(Criterion(id="taste", weight=1.0, description="Is it elegant?"),))
+    rubric = Rubric(
+        criteria=(Criterion(id="taste", weight=1.0, description="Is it elegant?"),)
+    )
     result = LexicalJudge().judge_now(make_view(PROSE, rubric=rubric))
     assert result.scores == {"taste": 0.0}
     assert "taste has nothing that a program can look for" in result.reasoning
@@ -271,7 +304,9 @@ def test_a_directive_with_a_typing_error_makes_the_judgement_unavailable(
     make_view: Callable[..., JudgeView],
 ) -> None:
     rubric = Rubric(
-        criteria=(Criterion(id="where", weight=1.0, verification_method="sentences: frist"),)
+        criteria=(
+            Criterion(id="where", weight=1.0, verification_method="sentences: frist"),
+        )
     )
     result = LexicalJudge().judge_now(make_view(PROSE, rubric=rubric))
     assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, Reason.JUDGE_ERROR)
@@ -283,7 +318,9 @@ def test_a_pattern_that_backtracks_without_end_is_stopped(
     make_view: Callable[..., JudgeView],
 ) -> None:
     rubric = Rubric(
-        criteria=(Criterion(id="p", weight=1.0, verification_method="regex: (?:a|aa)+b"),)
+        criteria=(
+            Criterion(id="p", weight=1.0, verification_method="regex: (?:a|aa)+b"),
+        )
     )
     judge = LexicalJudge(LexicalConfig(regex_timeout_s=0.05))
     # Scored, not masked: a response that provokes it must not escape its 0.
@@ -308,7 +345,9 @@ def test_a_pattern_that_backtracks_without_end_is_stopped(
 def test_the_reasoning_says_why_sentences_earn_nothing(
     make_view: Callable[..., JudgeView], response: str, why: str
 ) -> None:
-    rubric = Rubric(criteria=(Criterion(id="c", weight=1.0, expected_keywords=("stable",)),))
+    rubric = Rubric(
+        criteria=(Criterion(id="c", weight=1.0, expected_keywords=("stable",)),)
+    )
     reasoning = LexicalJudge().judge_now(make_view(response, rubric=rubric)).reasoning
     assert f"(others: {why})" in reasoning
 
@@ -316,7 +355,9 @@ def test_the_reasoning_says_why_sentences_earn_nothing(
 def test_the_reasoning_holds_no_text_of_rubric_or_response(
     make_view: Callable[..., JudgeView],
 ) -> None:
-    rubric = Rubric(criteria=(Criterion(id="c", weight=1.0, expected_keywords=("stable",)),))
+    rubric = Rubric(
+        criteria=(Criterion(id="c", weight=1.0, expected_keywords=("stable",)),)
+    )
     result = LexicalJudge().judge_now(make_view(PROSE, rubric=rubric))
     assert "stable" not in result.model_dump_json()
 
@@ -370,19 +411,32 @@ _PASSAGE = Grounding(
         ("It changes the length of the signal, and it removes the mean.", 0.0),
         ("It removes the mean if the order is not positive.", 1.0),
         ("It removes not only the trend but also the mean.", 1.0),
-        ("It does not need a window, and it removes the mean.", 1.0),  # of which nothing is said
+        (
+            "It does not need a window, and it removes the mean.",
+            1.0,
+        ),  # of which nothing is said
     ],
 )
 def test_a_sentence_against_the_passage_earns_nothing(
     make_view: Callable[..., JudgeView], response: str, z: float
 ) -> None:
-    rubric = Rubric(criteria=(Criterion(id="c", weight=1.0, expected_keywords=("mean",)),))
-    view = make_view(response, rubric=rubric, question="What is it?", grounding=_PASSAGE)
+    rubric = Rubric(
+        criteria=(Criterion(id="c", weight=1.0, expected_keywords=("mean",)),)
+    )
+    view = make_view(
+        response, rubric=rubric, question="What is it?", grounding=_PASSAGE
+    )
     assert LexicalJudge().judge_now(view).scores["c"] == z
 
 
-def test_without_a_passage_nothing_is_against_it(make_view: Callable[..., JudgeView]) -> None:
-    rubric = Rubric(criteria=(Criterion(id="c", weight=1.0, expected_keywords=("mean",)),))
+def test_without_a_passage_nothing_is_against_it(
+    make_view: Callable[..., JudgeView],
+) -> None:
+    rubric = Rubric(
+        criteria=(Criterion(id="c", weight=1.0, expected_keywords=("mean",)),)
+    )
     response = "This filter does not remove the mean of a signal."
-    view = make_view(response, rubric=rubric, question="What is it?", grounding=Grounding(""))
+    view = make_view(
+        response, rubric=rubric, question="What is it?", grounding=Grounding("")
+    )
     assert LexicalJudge().judge_now(view).scores["c"] == 1.0

@@ -43,7 +43,9 @@ def rubrics(draw: st.DrawFn) -> Rubric:
             Criterion(
                 id=f"c{number}",
                 weight=draw(weights) + (1.0 if number == 0 else 0.0),
-                description=draw(st.sampled_from(("", "Names the filter and its axis."))),
+                description=draw(
+                    st.sampled_from(("", "Names the filter and its axis."))
+                ),
                 required_elements=draw(terms),
                 expected_keywords=draw(terms),
                 expected_concepts=draw(terms),
@@ -55,7 +57,9 @@ def rubrics(draw: st.DrawFn) -> Rubric:
 
 
 prose = st.lists(st.sampled_from(SENTENCES), max_size=6).map(" ".join)
-anything = st.one_of(st.text(max_size=300), prose, st.builds("{} {}".format, prose, st.text()))
+anything = st.one_of(
+    st.text(max_size=300), prose, st.builds("{} {}".format, prose, st.text())
+)
 
 
 def _view(rubric: Rubric, response: str) -> JudgeView:
@@ -98,7 +102,11 @@ def test_keyword_spam_earns_nothing_beyond_checks_of_form(
     graded = Rubric(
         criteria=tuple(c.model_copy(update={"verification_method": ""}) for c in rubric)
     )
-    for spam in (" ".join(words * times), ", ".join(words * times) + ".", ". ".join(words) + "."):
+    for spam in (
+        " ".join(words * times),
+        ", ".join(words * times) + ".",
+        ". ".join(words) + ".",
+    ):
         assert _reward(graded, spam) == 0.0
 
 
@@ -108,10 +116,15 @@ def test_saying_it_again_never_pays(rubric: Rubric, response: str, times: int) -
     if not any(c.weight for c in once):
         return
     graded = Rubric(criteria=tuple(once))
-    assert _reward(graded, " ".join([response] * times)) <= _reward(graded, response) + 1e-12
+    assert (
+        _reward(graded, " ".join([response] * times))
+        <= _reward(graded, response) + 1e-12
+    )
 
 
-@given(st.permutations(SENTENCES), st.sampled_from(["first", "lead", "with(axis)", "any"]))
+@given(
+    st.permutations(SENTENCES), st.sampled_from(["first", "lead", "with(axis)", "any"])
+)
 def test_an_unrelated_sentence_at_the_end_never_raises_a_score(
     sentences: list[str], place: str
 ) -> None:
@@ -131,7 +144,9 @@ def test_an_unrelated_sentence_at_the_end_never_raises_a_score(
 
 
 @given(rubrics())
-def test_an_echo_of_the_rubric_earns_nothing_beyond_checks_of_form(rubric: Rubric) -> None:
+def test_an_echo_of_the_rubric_earns_nothing_beyond_checks_of_form(
+    rubric: Rubric,
+) -> None:
     graded = Rubric(
         criteria=tuple(c.model_copy(update={"verification_method": ""}) for c in rubric)
     )
@@ -157,7 +172,9 @@ def test_odd_text_is_scored_in_reasonable_time(response: str) -> None:
     assert time.process_time() - started_s < 1.0
 
 
-@pytest.mark.parametrize("unit", ["a. ", "1,000 ", "a b c. ", "`", "- - ", "word\n", "e.g. "])
+@pytest.mark.parametrize(
+    "unit", ["a. ", "1,000 ", "a b c. ", "`", "- - ", "word\n", "e.g. "]
+)
 def test_time_grows_with_the_length_of_a_response_and_no_faster(unit: str) -> None:
     rubric = Rubric(
         criteria=(

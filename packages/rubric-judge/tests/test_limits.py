@@ -12,13 +12,17 @@ from rubric_judge.provider.limits import LocalLimiter, _Budget
 pytestmark = pytest.mark.anyio
 
 
-async def _hold(limiter: LocalLimiter, until: anyio.Event, order: list[int], number: int) -> None:
+async def _hold(
+    limiter: LocalLimiter, until: anyio.Event, order: list[int], number: int
+) -> None:
     async with limiter.attempt(tokens=1):
         order.append(number)
         await until.wait()
 
 
-async def test_no_more_attempts_are_in_flight_than_allowed_and_they_start_in_order() -> None:
+async def test_no_more_attempts_are_in_flight_than_allowed_and_they_start_in_order() -> (
+    None
+):
     limiter = LocalLimiter(LimitsConfig(max_in_flight=3))
     release, order = anyio.Event(), list[int]()
     async with anyio.create_task_group() as group:
@@ -30,10 +34,16 @@ async def test_no_more_attempts_are_in_flight_than_allowed_and_they_start_in_ord
         release.set()
     assert order == list(range(10))
     statistics = limiter.statistics()
-    assert (statistics.in_flight, statistics.peak_in_flight, statistics.attempts) == (0, 3, 10)
+    assert (statistics.in_flight, statistics.peak_in_flight, statistics.attempts) == (
+        0,
+        3,
+        10,
+    )
 
 
-async def test_one_burst_of_refusals_halves_once_and_answers_raise_by_one_a_round_trip() -> None:
+async def test_one_burst_of_refusals_halves_once_and_answers_raise_by_one_a_round_trip() -> (
+    None
+):
     limiter = LocalLimiter()
     everyone_in, refuse = anyio.Event(), anyio.Event()
 
@@ -62,7 +72,9 @@ async def test_one_burst_of_refusals_halves_once_and_answers_raise_by_one_a_roun
             group.start_soon(answered)
     assert limiter.statistics().limit == 8
 
-    async with limiter.attempt(tokens=1):  # started after the decrease: the next round trip
+    async with limiter.attempt(
+        tokens=1
+    ):  # started after the decrease: the next round trip
         limiter.rate_limited(None)
     assert limiter.statistics().decreases == 2
     assert limiter.statistics().limit == 1
@@ -85,7 +97,9 @@ async def test_retry_after_holds_back_what_has_not_started() -> None:
         release.set()
         for number in range(3):
             group.start_soon(_hold, limiter, release, [], number)
-    assert 0.14 <= time.monotonic() - started_s < 30  # and no minute, as where nothing is said
+    assert (
+        0.14 <= time.monotonic() - started_s < 30
+    )  # and no minute, as where nothing is said
     assert limiter.statistics().waited_s >= 0.14
 
 
@@ -93,7 +107,9 @@ async def test_retry_after_holds_back_what_has_not_started() -> None:
     per_minute=st.integers(1, 3000),
     gaps_s=st.lists(st.floats(0, 30) | st.just(0.0), min_size=1, max_size=300),
 )
-def test_no_minute_holds_more_attempts_than_allowed(per_minute: int, gaps_s: list[float]) -> None:
+def test_no_minute_holds_more_attempts_than_allowed(
+    per_minute: int, gaps_s: list[float]
+) -> None:
     budget, now_s, starts_s = _Budget(per_minute), 1000.0, list[float]()
     for gap_s in gaps_s:
         now_s += gap_s
@@ -113,7 +129,9 @@ def test_a_budget_is_used_up_when_asked_for_all_the_time() -> None:
     assert 58 < now_s < 61
 
 
-def test_a_budget_corrected_by_the_true_count_lets_the_next_go_earlier_or_later() -> None:
+def test_a_budget_corrected_by_the_true_count_lets_the_next_go_earlier_or_later() -> (
+    None
+):
     budget = _Budget(60_000)
     budget.take(20_000, 0.0)
     estimated_s = budget.wait_s(100, 0.0)
@@ -127,7 +145,9 @@ def test_a_budget_corrected_by_the_true_count_lets_the_next_go_earlier_or_later(
     assert budget.wait_s(100, 1e6) > 59
 
 
-async def test_tokens_a_minute_hold_attempts_back_until_the_true_count_is_known() -> None:
+async def test_tokens_a_minute_hold_attempts_back_until_the_true_count_is_known() -> (
+    None
+):
     limiter = LocalLimiter(LimitsConfig(tpm=60_000))
     release, order = anyio.Event(), list[int]()
     async with anyio.create_task_group() as group:
@@ -191,7 +211,9 @@ async def test_cancellation_anywhere_leaks_no_slot(seed: int) -> None:
                 if draw < 0.2:
                     limiter.rate_limited(0.001 if draw < 0.1 else None)
                 else:
-                    limiter.succeeded(tokens=generator.randrange(100) if draw < 0.6 else None)
+                    limiter.succeeded(
+                        tokens=generator.randrange(100) if draw < 0.6 else None
+                    )
 
     async with anyio.create_task_group() as group:
         for _ in range(400):

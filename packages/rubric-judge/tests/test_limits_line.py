@@ -35,7 +35,9 @@ class _Waits(selectors.DefaultSelector):
         return []
 
 
-def _run_in_no_time(main: Callable[[Callable[[], float]], Coroutine[Any, Any, None]]) -> None:
+def _run_in_no_time(
+    main: Callable[[Callable[[], float]], Coroutine[Any, Any, None]],
+) -> None:
     waits = _Waits()
 
     class _Loop(asyncio.SelectorEventLoop):
@@ -51,14 +53,18 @@ def _run_in_no_time(main: Callable[[Callable[[], float]], Coroutine[Any, Any, No
             runner.run(main(now_s))
 
 
-async def _enter(limiter: LocalLimiter, count: int, *, tokens: int = 1) -> list[Attempt]:
+async def _enter(
+    limiter: LocalLimiter, count: int, *, tokens: int = 1
+) -> list[Attempt]:
     attempts = [limiter.attempt(tokens=tokens) for _ in range(count)]
     for attempt in attempts:
         await attempt.__aenter__()
     return attempts
 
 
-async def _queue(limiter: LocalLimiter, count: int, tokens: int = 1) -> list[asyncio.Task[None]]:
+async def _queue(
+    limiter: LocalLimiter, count: int, tokens: int = 1
+) -> list[asyncio.Task[None]]:
     async def pass_through() -> None:
         async with limiter.attempt(tokens=tokens):
             pass
@@ -81,12 +87,17 @@ def test_all_places_that_come_free_in_one_turn_are_taken_in_that_turn() -> None:
             limiter.leave(attempt)
         assert (limiter.statistics().in_flight, limiter.statistics().waiting) == (4, 3)
         await _end(tasks)
-        assert (limiter.statistics().attempts, limiter.statistics().peak_in_flight) == (11, 4)
+        assert (limiter.statistics().attempts, limiter.statistics().peak_in_flight) == (
+            11,
+            4,
+        )
 
     _run_in_no_time(main)
 
 
-def test_a_place_given_to_one_that_is_cancelled_goes_to_the_next_with_its_budget() -> None:
+def test_a_place_given_to_one_that_is_cancelled_goes_to_the_next_with_its_budget() -> (
+    None
+):
     async def main(now_s: Callable[[], float]) -> None:
         limiter = LocalLimiter(LimitsConfig(max_in_flight=1, tpm=60_000))
         (held,) = await _enter(limiter, 1, tokens=0)
@@ -214,6 +225,10 @@ def test_who_was_counted_in_and_has_not_gone_is_held_back_by_a_pause() -> None:
         await _end(tasks)
         assert now_s() >= started_s + 30
         statistics = limiter.statistics()
-        assert (statistics.attempts, statistics.in_flight, statistics.waiting) == (6, 0, 0)
+        assert (statistics.attempts, statistics.in_flight, statistics.waiting) == (
+            6,
+            0,
+            0,
+        )
 
     _run_in_no_time(main)

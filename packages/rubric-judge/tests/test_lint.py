@@ -29,9 +29,13 @@ def _criterion(key: str, description: str = "", **fields: Any) -> Criterion:
     return Criterion(**{"id": key, "weight": 1.0, "description": description, **fields})
 
 
-def _task(*criteria: Criterion, question: str = QUESTION, passage: str = PASSAGE) -> Task:
+def _task(
+    *criteria: Criterion, question: str = QUESTION, passage: str = PASSAGE
+) -> Task:
     return Task(
-        question=question, grounding=Grounding(passage), rubric=Rubric(criteria=tuple(criteria))
+        question=question,
+        grounding=Grounding(passage),
+        rubric=Rubric(criteria=tuple(criteria)),
     )
 
 
@@ -39,13 +43,22 @@ PUMP = _criterion("pump", "Says what raises the pressure.", required_elements=("
 VALVE = _criterion(
     "valve", "Says what opens at high pressure.", required_elements=("relief valve",)
 )
-FILTER = _criterion("filter", "Says what cleans it.", expected_keywords=("filter", "cleans"))
+FILTER = _criterion(
+    "filter", "Says what cleans it.", expected_keywords=("filter", "cleans")
+)
 
 HITS_AND_MISSES: list[tuple[str, Task, Task]] = [
     (
         "no_words",
-        _task(PUMP, _criterion("calm", "Is calm.", verification_method="sentences: first")),
-        _task(PUMP, _criterion("short", "Is short.", verification_method="structure: count 1..2")),
+        _task(
+            PUMP, _criterion("calm", "Is calm.", verification_method="sentences: first")
+        ),
+        _task(
+            PUMP,
+            _criterion(
+                "short", "Is short.", verification_method="structure: count 1..2"
+            ),
+        ),
     ),
     (
         "zero_weight",
@@ -60,12 +73,24 @@ HITS_AND_MISSES: list[tuple[str, Task, Task]] = [
     (
         "few_effective_criteria",
         _task(
-            *[_criterion(f"heavy{n}", f"Names part number {n}.", weight=10.0) for n in range(2)],
-            *[_criterion(f"light{n}", f"Names colour number {n}.", weight=0.5) for n in range(4)],
+            *[
+                _criterion(f"heavy{n}", f"Names part number {n}.", weight=10.0)
+                for n in range(2)
+            ],
+            *[
+                _criterion(f"light{n}", f"Names colour number {n}.", weight=0.5)
+                for n in range(4)
+            ],
         ),
         _task(
-            *[_criterion(f"heavy{n}", f"Names part number {n}.", weight=3.0) for n in range(2)],
-            *[_criterion(f"light{n}", f"Names colour number {n}.", weight=1.0) for n in range(4)],
+            *[
+                _criterion(f"heavy{n}", f"Names part number {n}.", weight=3.0)
+                for n in range(2)
+            ],
+            *[
+                _criterion(f"light{n}", f"Names colour number {n}.", weight=1.0)
+                for n in range(4)
+            ],
         ),
     ),
     (
@@ -81,17 +106,27 @@ HITS_AND_MISSES: list[tuple[str, Task, Task]] = [
     (
         "no_description",
         _task(PUMP, _criterion("terms", required_elements=("vessel",))),
-        _task(PUMP, _criterion("terms", "Says where to.", required_elements=("vessel",))),
+        _task(
+            PUMP, _criterion("terms", "Says where to.", required_elements=("vessel",))
+        ),
     ),
     (
         "no_description",  # what a program executes needs none, what it only narrows does
         _task(PUMP, _criterion("where", verification_method="sentences: first")),
-        _task(PUMP, _criterion("sum", verification_method="python_tests:\nassert 1 + 1 == 2")),
+        _task(
+            PUMP,
+            _criterion("sum", verification_method="python_tests:\nassert 1 + 1 == 2"),
+        ),
     ),
     (
         "refers_to_another",
-        _task(PUMP, _criterion("next", "As in the previous criterion, but for the valve.")),
-        _task(PUMP, _criterion("next", "Uses the criterion of Nyquist in the sentence above.")),
+        _task(
+            PUMP, _criterion("next", "As in the previous criterion, but for the valve.")
+        ),
+        _task(
+            PUMP,
+            _criterion("next", "Uses the criterion of Nyquist in the sentence above."),
+        ),
     ),
     (
         "duplicate_criterion",
@@ -108,7 +143,9 @@ HITS_AND_MISSES: list[tuple[str, Task, Task]] = [
         "duplicate_criterion",  # a pitfall worded as what must not be left out
         _task(
             _criterion("a", "Advises opening the relief valve by hand."),
-            _criterion("b", "To avoid: Fails to advise opening the relief valve by hand."),
+            _criterion(
+                "b", "To avoid: Fails to advise opening the relief valve by hand."
+            ),
         ),
         _task(
             _criterion("a", "States the gain of the loop at 10 Hz."),
@@ -140,21 +177,32 @@ HITS_AND_MISSES: list[tuple[str, Task, Task]] = [
     (
         "contradiction",
         _task(
-            _criterion("a", "The answer mentions prices."), _criterion("b", "No mention of prices.")
+            _criterion("a", "The answer mentions prices."),
+            _criterion("b", "No mention of prices."),
         ),
         _task(
-            _criterion("a", "The answer mentions prices."), _criterion("b", "No mention of parts.")
+            _criterion("a", "The answer mentions prices."),
+            _criterion("b", "No mention of parts."),
         ),
     ),
     (
         "contradiction",  # a term that is forbidden elsewhere
         _task(VALVE, _criterion("b", "Does not mention the relief valve.")),
-        _task(VALVE, _criterion("b", "Does not mention the price of any relief valve on sale.")),
+        _task(
+            VALVE,
+            _criterion("b", "Does not mention the price of any relief valve on sale."),
+        ),
     ),
     (
         "contradiction",  # the same, as a pattern
-        _task(VALVE, _criterion("b", "Silent.", verification_method="regex: ^(?!.*relief)")),
-        _task(VALVE, _criterion("b", "Silent.", verification_method="regex: ^(?!.*reliefs)")),
+        _task(
+            VALVE,
+            _criterion("b", "Silent.", verification_method="regex: ^(?!.*relief)"),
+        ),
+        _task(
+            VALVE,
+            _criterion("b", "Silent.", verification_method="regex: ^(?!.*reliefs)"),
+        ),
     ),
     (
         "contradiction",
@@ -170,18 +218,31 @@ HITS_AND_MISSES: list[tuple[str, Task, Task]] = [
     (
         "contradiction",
         _task(
-            _criterion("a", "Water pressure.", verification_method="numeric: 4.2 ± 0.1 bar"),
-            _criterion("b", "Pressure of water.", verification_method="numeric: 6 ± 0.1 bar"),
+            _criterion(
+                "a", "Water pressure.", verification_method="numeric: 4.2 ± 0.1 bar"
+            ),
+            _criterion(
+                "b", "Pressure of water.", verification_method="numeric: 6 ± 0.1 bar"
+            ),
         ),
         _task(
-            _criterion("a", "Water pressure.", verification_method="numeric: 4.2 ± 0.1 bar"),
-            _criterion("b", "Valve opening.", verification_method="numeric: 6 ± 0.1 bar"),
+            _criterion(
+                "a", "Water pressure.", verification_method="numeric: 4.2 ± 0.1 bar"
+            ),
+            _criterion(
+                "b", "Valve opening.", verification_method="numeric: 6 ± 0.1 bar"
+            ),
         ),
     ),
     (
         "bad_directive",
-        _task(PUMP, _criterion("a", "Long.", verification_method="structure: counts 3..5")),
-        _task(PUMP, _criterion("a", "Long.", verification_method="count the sentences: 3..5")),
+        _task(
+            PUMP, _criterion("a", "Long.", verification_method="structure: counts 3..5")
+        ),
+        _task(
+            PUMP,
+            _criterion("a", "Long.", verification_method="count the sentences: 3..5"),
+        ),
     ),
     *(
         (
@@ -201,16 +262,30 @@ HITS_AND_MISSES: list[tuple[str, Task, Task]] = [
     ),
     (
         "unreachable",
-        _task(PUMP, _criterion("a", "One.", verification_method="sentences: first; skip_first")),
-        _task(PUMP, _criterion("a", "One.", verification_method="sentences: lead; skip_first")),
+        _task(
+            PUMP,
+            _criterion("a", "One.", verification_method="sentences: first; skip_first"),
+        ),
+        _task(
+            PUMP,
+            _criterion("a", "One.", verification_method="sentences: lead; skip_first"),
+        ),
     ),
     (
         "unreachable",
         _task(
-            _criterion("a", "Orderly.", verification_method="structure: order(a->b->c); count 1..2")
+            _criterion(
+                "a",
+                "Orderly.",
+                verification_method="structure: order(a->b->c); count 1..2",
+            )
         ),
         _task(
-            _criterion("a", "Orderly.", verification_method="structure: order(a->b->c); count 1..3")
+            _criterion(
+                "a",
+                "Orderly.",
+                verification_method="structure: order(a->b->c); count 1..3",
+            )
         ),
     ),
     (
@@ -244,13 +319,25 @@ HITS_AND_MISSES: list[tuple[str, Task, Task]] = [
     ),
     (
         "not_in_passage",
-        _task(_criterion("a", "Names the heat.", required_elements=("heat exchanger",))),
-        _task(_criterion("a", "Names the valves.", required_elements=("relief valves",))),
+        _task(
+            _criterion("a", "Names the heat.", required_elements=("heat exchanger",))
+        ),
+        _task(
+            _criterion("a", "Names the valves.", required_elements=("relief valves",))
+        ),
     ),
     (
         "not_in_passage",  # no alternative is there, or one of them
-        _task(_criterion("a", "The valves.", required_elements=("heat exchanger|cooling coil",))),
-        _task(_criterion("a", "The valves.", required_elements=("heat exchanger|relief valves",))),
+        _task(
+            _criterion(
+                "a", "The valves.", required_elements=("heat exchanger|cooling coil",)
+            )
+        ),
+        _task(
+            _criterion(
+                "a", "The valves.", required_elements=("heat exchanger|relief valves",)
+            )
+        ),
     ),
     (
         "not_in_passage",  # there, but behind what a judge reads
@@ -259,17 +346,25 @@ HITS_AND_MISSES: list[tuple[str, Task, Task]] = [
     ),
     (
         "not_in_passage",
-        _task(_criterion("a", "The pressure.", verification_method="numeric: 5 ± 0.5 bar")),
-        _task(_criterion("a", "The pressure.", verification_method="numeric: 4 ± 0.5 bar")),
+        _task(
+            _criterion("a", "The pressure.", verification_method="numeric: 5 ± 0.5 bar")
+        ),
+        _task(
+            _criterion("a", "The pressure.", verification_method="numeric: 4 ± 0.5 bar")
+        ),
     ),
     (
         "not_in_passage",
-        _task(_criterion("a", "Heat.", expected_keywords=("heat", "entropy", "filter"))),
+        _task(
+            _criterion("a", "Heat.", expected_keywords=("heat", "entropy", "filter"))
+        ),
         _task(_criterion("a", "Heat.", expected_keywords=("heat", "vessel", "filter"))),
     ),
     (
         "leak",
-        _task(PUMP, question="Why: a relief valve opens at 6 bar, and the filter cleans?"),
+        _task(
+            PUMP, question="Why: a relief valve opens at 6 bar, and the filter cleans?"
+        ),
         _task(PUMP, question="Why: a relief valve opens at 6 bar, but nothing cleans?"),
     ),
     (
@@ -315,7 +410,9 @@ def test_a_misspelt_directive_is_told_the_right_one() -> None:
         ("schema", "json_schema"),
         ("Numeric", "numeric"),
     ):
-        task = _task(PUMP, _criterion("a", "Long.", verification_method=f"{wrong}: 4.2"))
+        task = _task(
+            PUMP, _criterion("a", "Long.", verification_method=f"{wrong}: 4.2")
+        )
         (finding,) = (one for one in lint_task(task) if one.code != "no_words")
         assert f"did you mean `{meant}" in finding.what
 
@@ -326,11 +423,16 @@ def test_many_criteria_are_compared_in_bounded_time_and_that_is_said() -> None:
         for n in range(1500)
     ]
     criteria[1200] = _criterion("twin", criteria[7].description.upper())
-    criteria[1400] = _criterion("not", "Does not say that part9 of the pump lasts for 9 years.")
+    criteria[1400] = _criterion(
+        "not", "Does not say that part9 of the pump lasts for 9 years."
+    )
     started = time.process_time()
     found = {finding.code: finding for finding in lint_task(_task(*criteria))}
     assert time.process_time() - started < 60  # all pairs of them would take far longer
-    assert (found["duplicate_criterion"].criterion_id, found["contradiction"].criterion_id) == (
+    assert (
+        found["duplicate_criterion"].criterion_id,
+        found["contradiction"].criterion_id,
+    ) == (
         "twin",
         "not",
     )
@@ -399,7 +501,14 @@ def _findings(path: Path) -> list[Finding]:
 def test_lines_are_those_of_the_file_and_no_task_is_a_finding(tmp_path: Path) -> None:
     broken = json.loads(_row(_task(PUMP)))
     broken["criteria"][0]["weight"] = 0
-    lines = ["", _row(_task(PUMP)), "", json.dumps(broken), _row(_task(PUMP)), '{"question": "?"}']
+    lines = [
+        "",
+        _row(_task(PUMP)),
+        "",
+        json.dumps(broken),
+        _row(_task(PUMP)),
+        '{"question": "?"}',
+    ]
     (tmp_path / "tasks.jsonl").write_text("\n".join(lines))
 
     findings = _findings(tmp_path / "tasks.jsonl")
@@ -423,13 +532,17 @@ BROKEN = [
 ]
 
 
-def test_every_line_that_is_no_task_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+def test_every_line_that_is_no_task_is_named_and_the_others_are_read(
+    tmp_path: Path,
+) -> None:
     lines = [line for line, _ in BROKEN] + [_row(_task(_criterion("blank")))]
     (tmp_path / "tasks.jsonl").write_text("\n".join(lines), "latin-1")
 
     *found, last = _findings(tmp_path / "tasks.jsonl")
 
-    assert [(one.line, one.code) for one in found] == [(n, "no_task") for n in range(1, 8)]
+    assert [(one.line, one.code) for one in found] == [
+        (n, "no_task") for n in range(1, 8)
+    ]
     for one, (_, problem) in zip(found, BROKEN, strict=True):
         assert problem in one.what
     assert (last.line, last.code) == (8, "empty_criterion")
@@ -440,7 +553,9 @@ def test_a_parquet_row_that_is_no_task_is_named(tmp_path: Path) -> None:
     write_tasks(path, [_task(PUMP), _task(VALVE)])
     table = parquet.read_table(path)
     questions = pa.array(["", QUESTION])
-    parquet.write_table(table.set_column(0, table.schema.field("question"), questions), path)
+    parquet.write_table(
+        table.set_column(0, table.schema.field("question"), questions), path
+    )
     assert [(one.line, one.code) for one in _findings(path)] == [(1, "no_task")]
 
 
@@ -459,8 +574,13 @@ def test_a_negative_weight_says_how_penalties_are_written(tmp_path: Path) -> Non
     assert "rubric-judge import" not in finding.what
 
 
-def test_the_command_groups_counts_and_writes(tmp_path: Path, lint: Callable[..., Run]) -> None:
-    bad = _task(PUMP, _criterion("free", "Is polite.", weight=0.0, expected_keywords=("please",)))
+def test_the_command_groups_counts_and_writes(
+    tmp_path: Path, lint: Callable[..., Run]
+) -> None:
+    bad = _task(
+        PUMP,
+        _criterion("free", "Is polite.", weight=0.0, expected_keywords=("please",)),
+    )
     write_tasks(tmp_path / "tasks.jsonl", [_task(PUMP, VALVE, FILTER), bad])
 
     done = lint("tasks.jsonl", "--json", "found.json")
@@ -492,7 +612,11 @@ def test_warnings_end_with_status_0_and_examples_can_be_left_out(
     [
         ("", (), "holds no task"),
         (None, (), "this is a folder: tasks are kept in .jsonl or .parquet files"),
-        ("{}", ("--examples", "-1"), 'Invalid value "-1" for --examples. Must be >= 0.'),
+        (
+            "{}",
+            ("--examples", "-1"),
+            'Invalid value "-1" for --examples. Must be >= 0.',
+        ),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_clear_line(
@@ -509,12 +633,19 @@ def test_a_file_that_cannot_be_read_is_one_clear_line(
     assert done.stderr.count("\n") == 1
 
 
-def test_a_criterion_without_a_claim_is_found_where_the_judge_of_claims_scores_it() -> None:
+def test_a_criterion_without_a_claim_is_found_where_the_judge_of_claims_scores_it() -> (
+    None
+):
     task = _task(
-        Criterion(id="claim", weight=1, description="Says that the pump stops at 90 degrees."),
+        Criterion(
+            id="claim", weight=1, description="Says that the pump stops at 90 degrees."
+        ),
         Criterion(id="open", weight=1, description="Explains why the pump stops."),
         Criterion(
-            id="checked", weight=1, description="Is short.", verification_method="regex: pump"
+            id="checked",
+            weight=1,
+            description="Is short.",
+            verification_method="regex: pump",
         ),
     )
     by_claims = [(f.code, f.criterion_id) for f in lint_task(task, by_claims=True)]
@@ -526,9 +657,13 @@ def test_a_criterion_without_a_claim_is_found_where_the_judge_of_claims_scores_i
 def test_an_empty_claim_is_found_whoever_judges() -> None:
     task = _task(
         Criterion(id="empty", weight=1, description="Says that it is so."),
-        Criterion(id="full", weight=1, description="Says that the pump stops at 90 degrees."),
+        Criterion(
+            id="full", weight=1, description="Says that the pump stops at 90 degrees."
+        ),
     )
-    found = [(f.code, f.criterion_id) for f in lint_task(task) if f.code == "empty_claim"]
+    found = [
+        (f.code, f.criterion_id) for f in lint_task(task) if f.code == "empty_claim"
+    ]
     assert found == [("empty_claim", "empty")]
 
 
@@ -550,7 +685,9 @@ def test_the_configuration_says_whether_claims_are_read(
 def test_the_command_takes_the_judge_that_will_score(
     tmp_path: Path, lint: Callable[..., Run]
 ) -> None:
-    task = _task(Criterion(id="open", weight=1, description="Explains why the pump stops."))
+    task = _task(
+        Criterion(id="open", weight=1, description="Explains why the pump stops.")
+    )
     (tmp_path / "tasks.jsonl").write_text(_row(task) + "\n")
     (tmp_path / "judge.yaml").write_text("type: claims\n")
     without, named = lint("tasks.jsonl"), lint("tasks.jsonl", "--judge", "judge.yaml")

@@ -35,8 +35,13 @@ def _judge(*urls: str, **options: object) -> ListwiseJudge:
     return ListwiseJudge(ListwiseConfig.model_validate(given | options))
 
 
-def _views(make_view: ViewFactory, count: int = 4, **changes: object) -> list[JudgeView]:
-    return [make_view(marked(f"Answer {n}.", view=n, share=n / 8), **changes) for n in range(count)]
+def _views(
+    make_view: ViewFactory, count: int = 4, **changes: object
+) -> list[JudgeView]:
+    return [
+        make_view(marked(f"Answer {n}.", view=n, share=n / 8), **changes)
+        for n in range(count)
+    ]
 
 
 def _letters(call: FakeCall) -> dict[int, str]:
@@ -60,17 +65,23 @@ async def test_one_call_scores_every_response_and_its_cost_is_divided(
         results = await _asked(endpoint, views, transport=transport, prices=prices)
     (call,) = endpoint.calls
     assert call.responses == ("A", "B", "C", "D", "E")
-    assert [result.scores["names the loss"] for result in results] == [n / 4 for n in range(5)]
+    assert [result.scores["names the loss"] for result in results] == [
+        n / 4 for n in range(5)
+    ]
     assert [result.total for result in results] == [n * 3 / 8 for n in range(5)]
     assert sum(result.attempts for result in results) == 1
     prompt_tokens = sum(len(message["content"]) for message in call.messages) // 4
     used = [result.usage for result in results if result.usage]
     assert sum(usage.prompt_tokens for usage in used) == prompt_tokens
-    cost = (prompt_tokens * 2 + sum(usage.completion_tokens for usage in used) * 9) / 1e6
+    cost = (
+        prompt_tokens * 2 + sum(usage.completion_tokens for usage in used) * 9
+    ) / 1e6
     assert sum(usage.cost_usd or 0 for usage in used) == pytest.approx(cost)
     letters = _letters(call)
     assert all(
-        result.reasoning.startswith(f"Response {letters[n]} of 5. Each response was compared")
+        result.reasoning.startswith(
+            f"Response {letters[n]} of 5. Each response was compared"
+        )
         for n, result in enumerate(results)
     )
 
@@ -83,7 +94,9 @@ async def test_the_prompt_and_the_scores_do_not_follow_the_order_of_the_rows(
         forth = await _asked(endpoint, views)
         back = await _asked(endpoint, views[::-1])
     assert endpoint.calls[0].messages == endpoint.calls[1].messages
-    assert [result.scores for result in back] == [result.scores for result in forth[::-1]]
+    assert [result.scores for result in back] == [
+        result.scores for result in forth[::-1]
+    ]
 
 
 async def test_places_depend_on_the_group_and_are_spread_over_responses(
@@ -93,14 +106,21 @@ async def test_places_depend_on_the_group_and_are_spread_over_responses(
     first_rows = [0] * 4
     with FakeEndpoint(marked_share) as endpoint:
         for group in range(60):
-            views = [*_views(make_view, 3), make_view(marked(f"Other {group}.", view=3, share=0))]
+            views = [
+                *_views(make_view, 3),
+                make_view(marked(f"Other {group}.", view=3, share=0)),
+            ]
             await _asked(endpoint, views)
-            first_rows[{name: n for n, name in _letters(endpoint.calls[-1]).items()}["A"]] += 1
+            first_rows[
+                {name: n for n, name in _letters(endpoint.calls[-1]).items()}["A"]
+            ] += 1
     assert sum(first_rows) == 60
     assert min(first_rows) >= 5  # 15 expected, 3.4 standard deviation
 
 
-async def test_a_response_stands_in_a_fence_that_no_other_can_close(make_view: ViewFactory) -> None:
+async def test_a_response_stands_in_a_fence_that_no_other_can_close(
+    make_view: ViewFactory,
+) -> None:
     with FakeEndpoint(1.0) as endpoint:
         plain = [make_view("One."), make_view("Two.")]
         await _asked(endpoint, plain)
@@ -113,7 +133,9 @@ async def test_a_response_stands_in_a_fence_that_no_other_can_close(make_view: V
 
 def _reply(**changes: object) -> str:
     scores = {"names the loss": 1, "gives_limit": 0.5}
-    return json.dumps({"reasoning": "r", "scores": {"A": scores, "B": scores}} | changes)
+    return json.dumps(
+        {"reasoning": "r", "scores": {"A": scores, "B": scores}} | changes
+    )
 
 
 _ONE = {"names the loss": 1, "gives_limit": 0.5}
@@ -146,7 +168,9 @@ WRONG = {
         Reason.UNKNOWN_CRITERION,
     ),
     "a criterion twice": (
-        _reply().replace('"gives_limit": 0.5}}', '"gives_limit": 0.5, "gives_limit": 1}}'),
+        _reply().replace(
+            '"gives_limit": 0.5}}', '"gives_limit": 0.5, "gives_limit": 1}}'
+        ),
         Reason.DUPLICATE_CRITERION,
     ),
     "beyond the weight": (
@@ -178,7 +202,9 @@ async def test_one_departure_makes_the_whole_group_invalid(
     assert not any(_ONE.keys() & one.scores.keys() for one in results)
 
 
-async def test_the_reply_that_the_wrong_ones_depart_from_is_valid(make_view: ViewFactory) -> None:
+async def test_the_reply_that_the_wrong_ones_depart_from_is_valid(
+    make_view: ViewFactory,
+) -> None:
     with FakeEndpoint(lambda _: _reply()) as endpoint:
         results = await _asked(endpoint, _views(make_view, 2))
     assert [one.scores for one in results] == [_ONE, _ONE]
@@ -261,7 +287,8 @@ async def test_the_pool_makes_one_call_a_task_and_adds_up_what_it_took(
         n / 8 for n in range(3) for _ in "1234"
     ]
     assert statistics.usage.prompt_tokens == sum(
-        sum(len(message["content"]) for message in call.messages) // 4 for call in endpoint.calls
+        sum(len(message["content"]) for message in call.messages) // 4
+        for call in endpoint.calls
     )
     assert (statistics.criteria, statistics.peak_in_flight) == (24, 1)
 
@@ -284,7 +311,10 @@ async def test_the_ledger_finds_a_judgement_only_with_the_same_group(
     make_view: ViewFactory, tmp_path: Path
 ) -> None:
     views = _views(make_view, 4)
-    with FakeEndpoint(marked_share) as endpoint, Ledger(tmp_path / "judged.db") as ledger:
+    with (
+        FakeEndpoint(marked_share) as endpoint,
+        Ledger(tmp_path / "judged.db") as ledger,
+    ):
         async with _judge(endpoint.url) as judge:
             pool = JudgePool(judge, ledger=ledger)
             first = await pool.judge_all(views)
@@ -310,7 +340,9 @@ async def test_of_a_group_that_the_ledger_holds_in_part_all_is_asked_for_again(
             with Ledger(path) as whole:
                 await JudgePool(judge, ledger=whole).judge_all(views)
                 entries = list(whole.entries())
-            with Ledger(tmp_path / "cut.db") as cut:  # the process was killed while it recorded
+            with Ledger(
+                tmp_path / "cut.db"
+            ) as cut:  # the process was killed while it recorded
                 cut.append(entries[0])
                 pool = JudgePool(judge, ledger=cut)
                 await pool.judge_all(views)
@@ -318,11 +350,15 @@ async def test_of_a_group_that_the_ledger_holds_in_part_all_is_asked_for_again(
     assert pool.statistics().from_ledger == 0
 
 
-async def test_a_group_beyond_the_limit_is_an_error_before_any_call(make_view: ViewFactory) -> None:
+async def test_a_group_beyond_the_limit_is_an_error_before_any_call(
+    make_view: ViewFactory,
+) -> None:
     views = [*_views(make_view, 2, task_id="0" * 16), *_views(make_view, 3)]
     with FakeEndpoint() as endpoint:
         async with _judge(endpoint.url, max_group=2) as judge:
-            with pytest.raises(JudgeSetupError, match=r"has 3 different responses .* is 2: raise"):
+            with pytest.raises(
+                JudgeSetupError, match=r"has 3 different responses .* is 2: raise"
+            ):
                 await JudgePool(judge).judge_all(views)
             with pytest.raises(JudgeSetupError, match="max_group"):
                 await judge.judge_group(views[2:])
@@ -366,7 +402,9 @@ class _Planted:
     name = "planted"
     max_group = 8
 
-    def __init__(self, answer: Callable[[Sequence[JudgeView]], list[JudgeResult]]) -> None:
+    def __init__(
+        self, answer: Callable[[Sequence[JudgeView]], list[JudgeResult]]
+    ) -> None:
         self._answer = answer
 
     async def judge(self, view: JudgeView) -> JudgeResult:
@@ -386,7 +424,10 @@ def _full(view: JudgeView) -> JudgeResult:
     [
         lambda views: [_full(view) for view in views[1:]],
         lambda views: [*map(_full, views), _full(views[0])],
-        lambda views: [_full(views[0]), *(JudgeResult.invalid(Reason.EMPTY) for _ in views[1:])],
+        lambda views: [
+            _full(views[0]),
+            *(JudgeResult.invalid(Reason.EMPTY) for _ in views[1:]),
+        ],
         lambda _: 1 / 0,
     ],
     ids=["too few", "too many", "two outcomes", "an exception"],
@@ -400,7 +441,9 @@ async def test_a_judge_of_groups_that_breaks_its_contract_costs_the_group(
     assert pool.statistics().attempts == 1
 
 
-async def test_configured_it_is_loaded_checked_and_told_apart(make_view: ViewFactory) -> None:
+async def test_configured_it_is_loaded_checked_and_told_apart(
+    make_view: ViewFactory,
+) -> None:
     given = {"type": "listwise", "model": "openai/fake", "transport": "direct"}
     with FakeEndpoint(0.25) as endpoint:
         judge = load_judge(judge_spec(given | {"api_base": endpoint.url}))
@@ -410,7 +453,9 @@ async def test_configured_it_is_loaded_checked_and_told_apart(make_view: ViewFac
         alone = await judge.judge(make_view())
         await judge.aclose()
     assert alone.total == 0.75
-    other = load_judge(judge_spec(given | {"api_base": "http://h/v1", "passage_chars": 9}))
+    other = load_judge(
+        judge_spec(given | {"api_base": "http://h/v1", "passage_chars": 9})
+    )
     assert isinstance(other, ListwiseJudge)
     assert other.fingerprint != judge.fingerprint
 
@@ -418,11 +463,18 @@ async def test_configured_it_is_loaded_checked_and_told_apart(make_view: ViewFac
 _counts = st.integers(0, 10**9)
 
 
-@given(prompt=_counts, written=_counts, cached=st.none() | _counts, n=st.integers(1, 50))
+@given(
+    prompt=_counts, written=_counts, cached=st.none() | _counts, n=st.integers(1, 50)
+)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_shares_of_a_call_add_up(prompt: int, written: int, cached: int | None, n: int) -> None:
+def test_shares_of_a_call_add_up(
+    prompt: int, written: int, cached: int | None, n: int
+) -> None:
     usage = Usage(
-        prompt_tokens=prompt, completion_tokens=written, cached_tokens=cached, cost_usd=prompt / 7
+        prompt_tokens=prompt,
+        completion_tokens=written,
+        cached_tokens=cached,
+        cost_usd=prompt / 7,
     )
     shares = call_shares(Call(usage=usage, attempts=3, judge="j"), n)
     assert sum(share.get("attempts") or 0 for share in shares) == 3

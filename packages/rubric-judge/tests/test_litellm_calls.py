@@ -88,7 +88,9 @@ async def test_a_model_without_a_price_has_none_at_every_call(
     assert all(result.usage and result.usage.prompt_tokens > 0 for result in results)
 
 
-async def test_a_model_with_a_price_has_it_at_every_call(make_view: ViewFactory) -> None:
+async def test_a_model_with_a_price_has_it_at_every_call(
+    make_view: ViewFactory,
+) -> None:
     results = await _judge_twice(make_view(), model="openai/gpt-4.1-mini")
     costs = _costs(results)
     assert costs[0] == costs[1]
@@ -148,7 +150,10 @@ async def test_no_warning_quotes_an_answer_of_the_wrong_types(
         warnings.simplefilter("always")
         with FakeEndpoint(0.5) as endpoint:
             config = JudgeConfig(
-                model=route, transport="litellm", api_base=endpoint.url, max_transport_attempts=1
+                model=route,
+                transport="litellm",
+                api_base=endpoint.url,
+                max_transport_attempts=1,
             )
             async with LLMJudge(config) as judge:
                 result = await judge.judge(make_view())
@@ -168,7 +173,9 @@ async def test_the_first_calls_load_nothing_of_litellm(route: str) -> None:
 async def test_getting_ready_leaves_what_is_logged_to_the_event_loop_of_the_calls(
     route: str,
 ) -> None:
-    worker = import_module("litellm.litellm_core_utils.logging_worker").GLOBAL_LOGGING_WORKER
+    worker = import_module(
+        "litellm.litellm_core_utils.logging_worker"
+    ).GLOBAL_LOGGING_WORKER
     worker.start()
     client = LiteLLMClient(JudgeConfig(model=route, api_base="http://127.0.0.1:1/v1"))
     await client.prepare()
@@ -177,10 +184,14 @@ async def test_getting_ready_leaves_what_is_logged_to_the_event_loop_of_the_call
     await client.aclose()
 
 
-async def test_a_hosted_model_without_the_extra_is_refused_and_an_own_server_is_not() -> None:
+async def test_a_hosted_model_without_the_extra_is_refused_and_an_own_server_is_not() -> (
+    None
+):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "litellm", None)
 
         LLMJudge(JudgeConfig(model="openai/m", api_base="http://127.0.0.1:1/v1"))
-        with pytest.raises(MissingExtraError, match=r"'m/n'.* needs litellm: .*\[litellm\]"):
+        with pytest.raises(
+            MissingExtraError, match=r"'m/n'.* needs litellm: .*\[litellm\]"
+        ):
             LLMJudge(JudgeConfig(model="m/n"))

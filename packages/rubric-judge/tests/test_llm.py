@@ -79,12 +79,19 @@ async def test_prices_of_ones_own_give_the_cost_of_a_call(
     make_view: ViewFactory,
 ) -> None:
     prices = Prices(
-        prompt_usd_per_mtok=2, completion_usd_per_mtok=9, cached_usd_per_mtok=cached_price
+        prompt_usd_per_mtok=2,
+        completion_usd_per_mtok=9,
+        cached_usd_per_mtok=cached_price,
     )
     usage = Usage(
-        prompt_tokens=1000, completion_tokens=200, cached_tokens=cached_tokens, cost_usd=77.0
+        prompt_tokens=1000,
+        completion_tokens=200,
+        cached_tokens=cached_tokens,
+        cost_usd=77.0,
     )
-    reply = ChatReply(text=json.dumps(VALID), finish="complete", usage=usage, attempts=1)
+    reply = ChatReply(
+        text=json.dumps(VALID), finish="complete", usage=usage, attempts=1
+    )
     config = CONFIG.model_copy(update={"prices": prices})
     result = await LLMJudge(config, client=Answering(reply)).judge(make_view())
     assert result.usage is not None
@@ -122,9 +129,13 @@ async def test_of_a_valid_reply_the_reasoning_stays_and_a_kept_one_can_be_writte
     make_view: ViewFactory,
 ) -> None:
     config = CONFIG.model_copy(update={"keep_invalid": True})
-    valid = await LLMJudge(config, client=Answering(_reply(json.dumps(VALID)))).judge(make_view())
+    valid = await LLMJudge(config, client=Answering(_reply(json.dumps(VALID)))).judge(
+        make_view()
+    )
     assert valid.reasoning == "ok"
-    broken = await LLMJudge(config, client=Answering(_reply("No \ud800."))).judge(make_view())
+    broken = await LLMJudge(config, client=Answering(_reply("No \ud800."))).judge(
+        make_view()
+    )
     assert broken.model_dump_json().encode()
     assert broken.reasoning == "No ?."
 
@@ -143,12 +154,20 @@ async def test_a_reply_that_begins_with_thoughts_says_what_the_server_needs(
 
 async def test_a_call_without_an_answer_is_unavailable(make_view: ViewFactory) -> None:
     error = JudgeTransportError(Reason.CONNECTION, "no connection", attempts=5)
-    for most, attempts in ((1, 5), (3, 15)):  # a client of one's own is asked again as well
-        config = CONFIG.model_copy(update={"max_transport_attempts": most, "backoff_s": 0.001})
+    for most, attempts in (
+        (1, 5),
+        (3, 15),
+    ):  # a client of one's own is asked again as well
+        config = CONFIG.model_copy(
+            update={"max_transport_attempts": most, "backoff_s": 0.001}
+        )
         client = Answering(error)
         result = await LLMJudge(config, client=client).judge(make_view())
         assert len(client.asked) == most
-        assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, Reason.CONNECTION)
+        assert (result.outcome, result.reason) == (
+            Outcome.UNAVAILABLE,
+            Reason.CONNECTION,
+        )
         assert (result.attempts, result.detail) == (attempts, "no connection")
 
 
@@ -158,29 +177,39 @@ def _quoting(quote: str) -> ChatReply:
 
 
 @pytest.mark.parametrize("layout", ["paper", "shared_prefix"])
-async def test_evidence_is_asked_for_and_looked_up(make_view: ViewFactory, layout: str) -> None:
+async def test_evidence_is_asked_for_and_looked_up(
+    make_view: ViewFactory, layout: str
+) -> None:
     settings = {"model": "m", "prompt": layout, "evidence": "require"}
     client = Answering(_quoting("the Cross  Entropy"))
     judge = LLMJudge(JudgeConfig.model_validate(settings), client=client)
     result = await judge.judge(make_view())
     assert result.evidence["names the loss"].found_in == "response"
     (request,) = client.asked
-    assert '"evidence": {"names the loss": "<quote>", "gives_limit": "<quote>"}' in request.user
+    assert (
+        '"evidence": {"names the loss": "<quote>", "gives_limit": "<quote>"}'
+        in request.user
+    )
     assert "copied word for word" in request.user
     assert request.reply is not None
-    assert list(request.reply.model_json_schema()["$defs"]["Evidence"]["properties"]) == [
-        *VALID["scores"]
-    ]
+    assert list(
+        request.reply.model_json_schema()["$defs"]["Evidence"]["properties"]
+    ) == [*VALID["scores"]]
     client.answer = _quoting("the squared error")
     invented = await judge.judge(make_view())
-    assert (invented.outcome, invented.reason) == (Outcome.INVALID, Reason.EVIDENCE_NOT_FOUND)
+    assert (invented.outcome, invented.reason) == (
+        Outcome.INVALID,
+        Reason.EVIDENCE_NOT_FOUND,
+    )
 
 
 async def test_a_quote_from_what_was_cut_off_the_passage_is_not_found(
     make_view: ViewFactory,
 ) -> None:
     config = CONFIG.model_copy(update={"evidence": "report"})
-    view = make_view("Something else.", grounding=Grounding("The first words. The later words."))
+    view = make_view(
+        "Something else.", grounding=Grounding("The first words. The later words.")
+    )
     for quote, place in (("The first words", "passage"), ("The later words", None)):
         result = await LLMJudge(config, client=Answering(_quoting(quote))).judge(view)
         assert result.outcome is Outcome.SCORED
@@ -189,11 +218,15 @@ async def test_a_quote_from_what_was_cut_off_the_passage_is_not_found(
 
 
 async def test_an_uncut_passage_is_not_marked(make_view: ViewFactory) -> None:
-    judge = LLMJudge(JudgeConfig(model="m"), client=Answering(_reply(json.dumps(VALID))))
+    judge = LLMJudge(
+        JudgeConfig(model="m"), client=Answering(_reply(json.dumps(VALID)))
+    )
     assert not (await judge.judge(make_view())).passage_truncated
 
 
-async def test_one_event_is_logged_for_each_call_and_holds_no_text(make_view: ViewFactory) -> None:
+async def test_one_event_is_logged_for_each_call_and_holds_no_text(
+    make_view: ViewFactory,
+) -> None:
     word = "Zyzzyva"
     reply = _reply(json.dumps(VALID | {"reasoning": word}))
     judge = LLMJudge(CONFIG, client=Answering(reply))

@@ -78,7 +78,9 @@ def test_a_number_is_read_in_every_notation(text: str, value: float) -> None:
     assert quantity.value == value
 
 
-@pytest.mark.parametrize("text", ["H2O", "x_3", "v1.2.3", "m^2", "2^10", "1e999", "1/0"])
+@pytest.mark.parametrize(
+    "text", ["H2O", "x_3", "v1.2.3", "m^2", "2^10", "1e999", "1/0"]
+)
 def test_what_is_no_number_is_not_read(text: str) -> None:
     assert list(read_quantities(plain_numbers(text), units=False)) == []
 
@@ -159,16 +161,22 @@ def test_a_wrong_or_undecided_answer_fails(directive: str, response: str) -> Non
 
 
 @pytest.mark.parametrize("where", ["answer", "any"])
-@pytest.mark.parametrize("between", [" ", ", ", "\n", " or ", " to ", " and ", "; ", r" \\ "])
+@pytest.mark.parametrize(
+    "between", [" ", ", ", "\n", " or ", " to ", " and ", "; ", r" \\ "]
+)
 def test_a_list_of_guesses_does_not_pass(where: str, between: str) -> None:
     guesses = [str(number) for number in range(100) if number != 99]
 
     assert not _states(f"42; where={where}", between.join(guesses))
-    assert not _states(f"42; where={where}", between.join(rf"\boxed{{{g}}}" for g in guesses))
+    assert not _states(
+        f"42; where={where}", between.join(rf"\boxed{{{g}}}" for g in guesses)
+    )
 
 
 @given(st.permutations(range(12)))
-def test_of_many_different_numbers_one_is_the_answer_at_most(numbers: list[int]) -> None:
+def test_of_many_different_numbers_one_is_the_answer_at_most(
+    numbers: list[int],
+) -> None:
     def passing(response: str) -> list[int]:
         return [n for n in range(12) if states_number(NumericCheck(n, 0), response)]
 
@@ -178,7 +186,9 @@ def test_of_many_different_numbers_one_is_the_answer_at_most(numbers: list[int])
 
 @given(
     st.floats(allow_nan=False, allow_infinity=False),
-    st.sampled_from(["{!r}", "{:.17e}", "${!r}$", r"\boxed{{{!r}}}", "answer: {!r}", "x = {!r}."]),
+    st.sampled_from(
+        ["{!r}", "{:.17e}", "${!r}$", r"\boxed{{{!r}}}", "answer: {!r}", "x = {!r}."]
+    ),
 )
 def test_every_number_is_found_as_python_writes_it(value: float, form: str) -> None:
     assert states_number(NumericCheck(value, 0), form.format(value))
@@ -203,7 +213,9 @@ def test_units_are_converted_as_pint_does(value: float, unit: str, target: str) 
         assert ours is None
     else:
         assert ours is not None
-        assert math.isclose(ours, theirs, rel_tol=1e-9, abs_tol=1e-9 * (1 + abs(theirs)))
+        assert math.isclose(
+            ours, theirs, rel_tol=1e-9, abs_tol=1e-9 * (1 + abs(theirs))
+        )
 
 
 _REGISTRY = pint.UnitRegistry()
@@ -235,7 +247,11 @@ def test_long_texts_are_read_in_bounded_time(unit: str) -> None:
     text = unit * (100_000 // len(unit))
     started_s = time.process_time()
 
-    for check in (NumericCheck(7, 0), NumericCheck(7, 0, "m/s"), NumericCheck(7, 0, "N m", "any")):
+    for check in (
+        NumericCheck(7, 0),
+        NumericCheck(7, 0, "m/s"),
+        NumericCheck(7, 0, "N m", "any"),
+    ):
         states_number(check, text)
     with contextlib.suppress(VerificationError):
         read_numeric(text)
@@ -251,4 +267,6 @@ def test_a_unit_that_can_only_be_a_mistake_is_refused(directive: str) -> None:
 
 def test_a_tolerance_may_be_typed_on_any_keyboard() -> None:
     for sign in ("±", "+-", "+/-"):
-        assert read_numeric(f"9.81 {sign} 0.05 m/s^2") == NumericCheck(9.81, 0.05, "m/s^2")
+        assert read_numeric(f"9.81 {sign} 0.05 m/s^2") == NumericCheck(
+            9.81, 0.05, "m/s^2"
+        )

@@ -26,9 +26,50 @@ for pattern in json.load(sys.stdin):
     regex.purge()
 """
 _PIECES = (
-    *("(", "(?:", "(?i:", "(?>", "(?=", "(?|", "(?<n>", "(?i)", "(?-i)", "(?1)", "(*SKIP)", "()"),
-    *(")", ")+", "){9}", "){2,}", "){9}+", "|", "?", "*", "+", "{2}", "{,}", "{e<=1}", "{e<=0}"),
-    *("a", "b+", "a{9}", "[(]", "[^])]", "[]a]", "[[:alpha:]]", "[a[", "[:", "[^", "]", "{", "}"),
+    *(
+        "(",
+        "(?:",
+        "(?i:",
+        "(?>",
+        "(?=",
+        "(?|",
+        "(?<n>",
+        "(?i)",
+        "(?-i)",
+        "(?1)",
+        "(*SKIP)",
+        "()",
+    ),
+    *(
+        ")",
+        ")+",
+        "){9}",
+        "){2,}",
+        "){9}+",
+        "|",
+        "?",
+        "*",
+        "+",
+        "{2}",
+        "{,}",
+        "{e<=1}",
+        "{e<=0}",
+    ),
+    *(
+        "a",
+        "b+",
+        "a{9}",
+        "[(]",
+        "[^])]",
+        "[]a]",
+        "[[:alpha:]]",
+        "[a[",
+        "[:",
+        "[^",
+        "]",
+        "{",
+        "}",
+    ),
     *(
         "\\",
         "\\(",
@@ -50,7 +91,9 @@ _NESTED = st.integers(1, 12).flatmap(
         st.lists(st.sampled_from(["(", "(?:", "[]"]), min_size=levels, max_size=levels),
         st.sampled_from(_PIECES),
         st.lists(
-            st.sampled_from([")+", "){9}", "){4,}", ")(?i){9}", "){e<=0}{9}", ")+|a", ")"]),
+            st.sampled_from(
+                [")+", "){9}", "){4,}", ")(?i){9}", "){e<=0}{9}", ")+|a", ")"]
+            ),
             min_size=levels,
             max_size=levels,
         ),
@@ -70,15 +113,25 @@ def _compile(patterns: list[str]) -> None:
 
 @settings(max_examples=8, deadline=None)
 @given(st.lists(_PATTERNS, min_size=200, max_size=400))
-def test_every_pattern_that_is_counted_small_compiles_in_bounded_memory(found: list[str]) -> None:
+def test_every_pattern_that_is_counted_small_compiles_in_bounded_memory(
+    found: list[str],
+) -> None:
     sizes = [(compiled_size(pattern), pattern) for pattern in found]
 
-    _compile([pattern for size, pattern in sizes if size is not None and size <= _BOUND])
+    _compile(
+        [pattern for size, pattern in sizes if size is not None and size <= _BOUND]
+    )
 
 
 @pytest.mark.parametrize(
     "pattern",
-    ["(?:ab){3330}", "(" * 11 + "a" + "+)" * 11, "((((a{9}){9}){9})a)", "a{9999}", r"(?:\X){4990}"],
+    [
+        "(?:ab){3330}",
+        "(" * 11 + "a" + "+)" * 11,
+        "((((a{9}){9}){9})a)",
+        "a{9999}",
+        r"(?:\X){4990}",
+    ],
 )
 def test_the_largest_patterns_compile_in_bounded_memory(pattern: str) -> None:
     assert isinstance(parse_verification(f"regex: {pattern}"), RegexCheck)

@@ -10,7 +10,15 @@ import structlog
 import structlog.testing
 from anyio.from_thread import start_blocking_portal
 
-from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Thought, Unanswered, Usage
+from rubric_core import (
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Reason,
+    Thought,
+    Unanswered,
+    Usage,
+)
 from rubric_judge import JudgePool
 from rubric_judge.pool import step as step_module
 from rubric_judge.testing import FailingJudge, ScriptedJudge
@@ -76,7 +84,11 @@ async def test_an_unexpected_exception_costs_one_judgement_and_shows_no_text(
     views = [make_view(text) for text in ("good", "bad", "good")]
     with structlog.testing.capture_logs() as logs:
         results = await JudgePool(ScriptedJudge(script)).judge_all(views)
-    assert [r.outcome for r in results] == [Outcome.SCORED, Outcome.UNAVAILABLE, Outcome.SCORED]
+    assert [r.outcome for r in results] == [
+        Outcome.SCORED,
+        Outcome.UNAVAILABLE,
+        Outcome.SCORED,
+    ]
     assert results[1].reason is Reason.JUDGE_ERROR
     assert results[1].detail == "the judge raised RuntimeError"
     (event,) = logs
@@ -92,7 +104,9 @@ async def test_a_judge_that_always_fails_fails_every_judgement_with_its_reason(
     assert {r.reason for r in results} == {Reason.RATE_LIMITED}
     assert pool.statistics().by_reason == {Reason.RATE_LIMITED: 5}
     assert pool.statistics().by_outcome == {Outcome.UNAVAILABLE: 5}
-    raising = await JudgePool(FailingJudge(ValueError("x"))).judge_all([make_view()] * 2)
+    raising = await JudgePool(FailingJudge(ValueError("x"))).judge_all(
+        [make_view()] * 2
+    )
     assert [r.reason for r in raising] == [Reason.JUDGE_ERROR] * 2
 
 
@@ -122,7 +136,12 @@ async def test_a_call_that_cancels_itself_costs_its_own_judgement(
     views = [make_view(str(number)) for number in range(6)]
     pool = JudgePool(ScriptedJudge(script), workers=workers, micro_batch=1)
     results = await pool.judge_all(views)
-    assert [r.reason for r in results] == [Reason.CANCELLED, None, Reason.CANCELLED, *[None] * 3]
+    assert [r.reason for r in results] == [
+        Reason.CANCELLED,
+        None,
+        Reason.CANCELLED,
+        *[None] * 3,
+    ]
     assert [r.scores["gives_limit"] for r in results if r.scores] == [
         pytest.approx(number / 10) for number in (1, 3, 4, 5)
     ]
@@ -166,19 +185,27 @@ def test_a_judge_that_ends_the_program_ends_it_at_once(
     assert ended.value.args == (3,)
     assert pool.statistics().in_flight == 0
     with start_blocking_portal() as portal:  # a thread of its own, which it cannot end
-        (result,) = portal.call(JudgePool(ScriptedJudge(script)).judge_all, [make_view("end")])
+        (result,) = portal.call(
+            JudgePool(ScriptedJudge(script)).judge_all, [make_view("end")]
+        )
     assert result.reason is Reason.JUDGE_ERROR
     assert exit_type.__name__ in (result.detail or "")
 
 
-@pytest.mark.parametrize("scores", [{"zzz": 1.0}, {"names the loss": 9.0, "gives_limit": 0.0}])
+@pytest.mark.parametrize(
+    "scores", [{"zzz": 1.0}, {"names the loss": 9.0, "gives_limit": 0.0}]
+)
 async def test_scores_that_are_not_the_rubrics_cost_their_own_judgement(
     make_view: ViewFactory, scores: dict[str, float]
 ) -> None:
     def script(view: JudgeView) -> JudgeResult:
         if view.response == "foreign":
-            return JudgeResult(outcome=Outcome.SCORED, scores=scores, total=1.0, max_total=3.0)
-        return JudgeResult.scored(view.rubric, dict.fromkeys(view.rubric.ids, 0.5), judge="j")
+            return JudgeResult(
+                outcome=Outcome.SCORED, scores=scores, total=1.0, max_total=3.0
+            )
+        return JudgeResult.scored(
+            view.rubric, dict.fromkeys(view.rubric.ids, 0.5), judge="j"
+        )
 
     views = [make_view(text) for text in ("good", "foreign", "good")]
     results = await JudgePool(ScriptedJudge(script)).judge_all(views)
@@ -216,7 +243,9 @@ async def test_cancellation_reaches_the_calls_in_flight_and_leaves_the_pool_usab
 
     pool = JudgePool(ScriptedJudge(before=wait), workers=1, micro_batch=2)
     async with anyio.create_task_group() as group:
-        group.start_soon(pool.judge_all, [make_view(str(number)) for number in range(5)])
+        group.start_soon(
+            pool.judge_all, [make_view(str(number)) for number in range(5)]
+        )
         await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()
     assert sorted(cancelled) == ["0", "1"]
@@ -226,7 +255,9 @@ async def test_cancellation_reaches_the_calls_in_flight_and_leaves_the_pool_usab
 
 
 async def test_statistics_add_up_usage_and_latency(make_view: ViewFactory) -> None:
-    usage = Usage(prompt_tokens=100, completion_tokens=10, cached_tokens=80, cost_usd=0.5)
+    usage = Usage(
+        prompt_tokens=100, completion_tokens=10, cached_tokens=80, cost_usd=0.5
+    )
 
     def script(view: JudgeView) -> JudgeResult:
         return JudgeResult.invalid(Reason.NOT_JSON, usage=usage, judge=view.task_id)
@@ -257,7 +288,9 @@ async def test_cached_tokens_are_counted_where_a_server_reports_them(
     for response in ("no", "none", "some"):
         await pool.judge_all([make_view(response)])
         statistics = pool.statistics()
-        seen.append((statistics.cached_token_frac, statistics.cached_tokens_per_criterion))
+        seen.append(
+            (statistics.cached_token_frac, statistics.cached_tokens_per_criterion)
+        )
     # Of two criteria each; a server's silence is no 0.
     assert seen == [(None, None), (0.0, 0.0), (80 / 200, 80 / 4)]
     assert statistics.tokens_per_criterion == 330 / 6
@@ -272,7 +305,9 @@ async def test_an_exit_of_a_judges_own_making_costs_its_own_judgement(
     def script(view: JudgeView) -> JudgeResult:
         if view.response == "out":
             raise _OwnExit
-        return JudgeResult.scored(view.rubric, dict.fromkeys(view.rubric.ids, 0.0), judge="j")
+        return JudgeResult.scored(
+            view.rubric, dict.fromkeys(view.rubric.ids, 0.0), judge="j"
+        )
 
     pool = JudgePool(ScriptedJudge(script))
     fine, lost = await pool.judge_all([make_view(), make_view("out")])
@@ -285,7 +320,9 @@ async def test_a_replicate_that_is_no_count_is_refused(
     make_view: ViewFactory, replicate: object
 ) -> None:
     with pytest.raises(ValueError, match=r"replicate=.* must be an integer, 0 or more"):
-        await JudgePool(ScriptedJudge()).judge_all([make_view()], replicate=cast("int", replicate))
+        await JudgePool(ScriptedJudge()).judge_all(
+            [make_view()], replicate=cast("int", replicate)
+        )
 
 
 async def test_nothing_to_judge_is_an_empty_list() -> None:
@@ -293,7 +330,9 @@ async def test_nothing_to_judge_is_an_empty_list() -> None:
 
 
 @pytest.mark.parametrize(("workers", "micro_batch"), [(0, 4), (4, 0), (-1, 1)])
-async def test_a_pool_without_workers_is_refused(workers: int, micro_batch: int) -> None:
+async def test_a_pool_without_workers_is_refused(
+    workers: int, micro_batch: int
+) -> None:
     with pytest.raises(ValueError, match="must both be at least 1"):
         JudgePool(ScriptedJudge(), workers=workers, micro_batch=micro_batch)
 
@@ -324,13 +363,17 @@ async def test_a_judge_that_blocks_the_event_loop_past_the_deadline_is_named(
     assert "test_pool.py:" in line["where"]
 
 
-async def test_a_step_that_keeps_its_deadline_leaves_no_watcher(make_view: ViewFactory) -> None:
+async def test_a_step_that_keeps_its_deadline_leaves_no_watcher(
+    make_view: ViewFactory,
+) -> None:
     before = threading.active_count()
     await JudgePool(ScriptedJudge(1.0)).judge_all([make_view("a")], deadline_s=600)
     assert threading.active_count() == before
 
 
-async def test_no_judge_is_asked_about_a_response_without_an_answer(make_view: ViewFactory) -> None:
+async def test_no_judge_is_asked_about_a_response_without_an_answer(
+    make_view: ViewFactory,
+) -> None:
     judge = ScriptedJudge(1.0)
     unclosed = make_view("").model_copy(update={"thought": Thought.UNCLOSED})
     pool = JudgePool(judge)
@@ -347,5 +390,8 @@ async def test_no_judge_is_asked_about_a_response_without_an_answer(make_view: V
     statistics = pool.statistics()
     assert statistics.done == 4
     assert statistics.attempts == 2
-    assert dict(statistics.unanswered) == {Unanswered.EMPTY: 1, Unanswered.UNCLOSED_THOUGHT: 1}
+    assert dict(statistics.unanswered) == {
+        Unanswered.EMPTY: 1,
+        Unanswered.UNCLOSED_THOUGHT: 1,
+    }
     assert pool.knows([unclosed])

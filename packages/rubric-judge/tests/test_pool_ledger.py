@@ -14,7 +14,9 @@ pytestmark = pytest.mark.anyio
 def _scored(view: JudgeView) -> JudgeResult:
     scores = dict.fromkeys(view.rubric.ids, 0.5)
     result = JudgeResult.scored(view.rubric, scores, judge="scripted")
-    return result.with_call(usage=Usage(prompt_tokens=10, completion_tokens=2), attempts=1)
+    return result.with_call(
+        usage=Usage(prompt_tokens=10, completion_tokens=2), attempts=1
+    )
 
 
 async def test_what_a_ledger_holds_is_not_asked_for_again(
@@ -34,7 +36,9 @@ async def test_what_a_ledger_holds_is_not_asked_for_again(
     seen: list[int] = []
     with Ledger(tmp_path / "judgements.db") as ledger:
         pool = JudgePool(judge, ledger=ledger)
-        after = await pool.judge_all(views, on_result=lambda position, _: seen.append(position))
+        after = await pool.judge_all(
+            views, on_result=lambda position, _: seen.append(position)
+        )
         again = await pool.judge_all(views)
         replicate = await pool.judge_all(views, replicate=1)
     assert [view.response for view in judge.calls[:1]] == ["unavailable"]
@@ -47,7 +51,9 @@ async def test_what_a_ledger_holds_is_not_asked_for_again(
     assert {result.outcome for result in replicate} == {Outcome.SCORED}
     statistics = pool.statistics()
     assert (statistics.done, statistics.from_ledger) == (12, 7)
-    assert statistics.usage == Usage(prompt_tokens=50, completion_tokens=10)  # of the five calls
+    assert statistics.usage == Usage(
+        prompt_tokens=50, completion_tokens=10
+    )  # of the five calls
     assert statistics.attempts == 5
 
 

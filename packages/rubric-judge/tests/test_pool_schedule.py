@@ -15,7 +15,9 @@ ViewFactory = Callable[..., JudgeView]
 pytestmark = pytest.mark.anyio
 
 
-def _interleaved(make_view: ViewFactory, *, groups: int, members: int) -> list[JudgeView]:
+def _interleaved(
+    make_view: ViewFactory, *, groups: int, members: int
+) -> list[JudgeView]:
     return [
         make_view(f"{group}.{member}", task_id=f"{group:016x}")
         for member in range(members)
@@ -43,7 +45,9 @@ class WarmedJudge(ScriptedJudge):
     warm_call = True
 
 
-async def test_a_warm_call_goes_alone_while_other_groups_go_on(make_view: ViewFactory) -> None:
+async def test_a_warm_call_goes_alone_while_other_groups_go_on(
+    make_view: ViewFactory,
+) -> None:
     views = _interleaved(make_view, groups=2, members=4)
     release = {f"{group:016x}": anyio.Event() for group in range(2)}
 
@@ -58,12 +62,20 @@ async def test_a_warm_call_goes_alone_while_other_groups_go_on(make_view: ViewFa
         assert [view.response for view in judge.calls] == ["0.0", "1.0"]
         release[f"{1:016x}"].set()
         await anyio.wait_all_tasks_blocked()
-        assert [view.response for view in judge.calls] == ["0.0", "1.0", "1.1", "1.2", "1.3"]
+        assert [view.response for view in judge.calls] == [
+            "0.0",
+            "1.0",
+            "1.1",
+            "1.2",
+            "1.3",
+        ]
         release[f"{0:016x}"].set()
     assert pool.statistics().done == 8
 
 
-async def test_without_a_wish_for_it_there_is_no_warm_call(make_view: ViewFactory) -> None:
+async def test_without_a_wish_for_it_there_is_no_warm_call(
+    make_view: ViewFactory,
+) -> None:
     release = anyio.Event()
 
     async def wait(view: JudgeView) -> None:
@@ -121,7 +133,9 @@ async def test_a_replica_holds_no_more_than_its_limit(make_view: ViewFactory) ->
     await pool.judge_all(_interleaved(make_view, groups=7, members=9))
     assert [judge.peak_in_flight for judge in judges] == [4, 4, 4]
     for judge in judges:
-        others = {v.task_id for other in judges if other is not judge for v in other.calls}
+        others = {
+            v.task_id for other in judges if other is not judge for v in other.calls
+        }
         assert not others & {view.task_id for view in judge.calls}
 
 
@@ -171,17 +185,24 @@ async def test_a_replica_that_is_back_gets_one_call_and_then_groups_again(
     assert {r.outcome for r in await pool.judge_all(fresh)} == {Outcome.SCORED}
     assert len(flaky.calls) == 2  # tried once, and left alone for twice as long
     now_s += 6
-    await pool.judge_all([make_view("x", task_id=f"{number:016x}") for number in range(200, 208)])
+    await pool.judge_all(
+        [make_view("x", task_id=f"{number:016x}") for number in range(200, 208)]
+    )
     assert len(flaky.calls) == 2
     now_s, is_up = now_s + 5, True
-    await pool.judge_all([make_view("x", task_id=f"{number:016x}") for number in range(300, 308)])
+    await pool.judge_all(
+        [make_view("x", task_id=f"{number:016x}") for number in range(300, 308)]
+    )
     assert len(flaky.calls) > 3
     assert not pool.statistics().replicas[0].is_down
 
 
-async def test_where_no_replica_is_reached_every_judgement_says_so(make_view: ViewFactory) -> None:
+async def test_where_no_replica_is_reached_every_judgement_says_so(
+    make_view: ViewFactory,
+) -> None:
     dead = [
-        ScriptedJudge(JudgeResult.unavailable(Reason.CONNECTION), name="dead") for _ in range(3)
+        ScriptedJudge(JudgeResult.unavailable(Reason.CONNECTION), name="dead")
+        for _ in range(3)
     ]
     pool = JudgePool(dead, workers=2)
     results = await pool.judge_all(_interleaved(make_view, groups=3, members=3))
@@ -198,12 +219,16 @@ async def test_judges_that_are_not_replicas_of_one_are_refused() -> None:
         JudgePool(ScriptedJudge(), replica_limit=0)
 
 
-async def test_a_deadline_keeps_what_is_done_and_says_what_is_not(make_view: ViewFactory) -> None:
+async def test_a_deadline_keeps_what_is_done_and_says_what_is_not(
+    make_view: ViewFactory,
+) -> None:
     async def wait(view: JudgeView) -> None:
         if view.response.startswith("slow"):
             await anyio.sleep_forever()
 
-    views = [make_view(name) for name in ("quick", "slow", "quick", "slow", "quick", "late")]
+    views = [
+        make_view(name) for name in ("quick", "slow", "quick", "slow", "quick", "late")
+    ]
     pool = JudgePool(ScriptedJudge(before=wait), workers=1, micro_batch=2)
     seen: list[int] = []
     results = await pool.judge_all(
@@ -218,7 +243,10 @@ async def test_a_deadline_keeps_what_is_done_and_says_what_is_not(make_view: Vie
         Reason.TIMEOUT,
     ]
     assert results[1].detail == "waited for when the step's deadline_s=0.05 was over"
-    assert results[5].detail == "not asked for yet when the step's deadline_s=0.05 was over"
+    assert (
+        results[5].detail
+        == "not asked for yet when the step's deadline_s=0.05 was over"
+    )
     assert [result.attempts for result in results] == [1, 1, 1, 1, 0, 0]
     assert sorted(seen) == list(range(6))
     assert (pool.statistics().done, pool.statistics().in_flight) == (6, 0)
@@ -245,7 +273,10 @@ def test_whatever_the_schedule_every_view_gets_its_own_result_once(  # noqa: PLR
     dead: int,
     warm: bool,  # noqa: FBT001
 ) -> None:
-    views = [make_view(str(number), task_id=f"{task:016x}") for number, task in enumerate(tasks)]
+    views = [
+        make_view(str(number), task_id=f"{task:016x}")
+        for number, task in enumerate(tasks)
+    ]
     judges = [ScriptedJudge(_own_share) for _ in range(replicas)]
     for judge in judges[1:][:dead]:
         judge.script = JudgeResult.unavailable(Reason.CONNECTION)
@@ -254,7 +285,9 @@ def test_whatever_the_schedule_every_view_gets_its_own_result_once(  # noqa: PLR
     pool = JudgePool(judges, workers=workers, micro_batch=1, replica_limit=limit)
     seen: list[int] = []
     results = anyio.run(
-        lambda: pool.judge_all(views, on_result=lambda position, _: seen.append(position))
+        lambda: pool.judge_all(
+            views, on_result=lambda position, _: seen.append(position)
+        )
     )
     assert sorted(seen) == list(range(len(views)))
     for number, result in enumerate(results):

@@ -59,7 +59,9 @@ def test_the_prompt_is_exactly_this(
 ) -> None:
     rendered = load_prompt(layout).render(make_view(), passage_chars=50_000)
     assert rendered.user == expected
-    assert rendered.system.startswith("You are a strict, objective academic evaluator. Score the")
+    assert rendered.system.startswith(
+        "You are a strict, objective academic evaluator. Score the"
+    )
     assert not rendered.passage_truncated
 
 
@@ -89,10 +91,20 @@ def test_every_prompt_file_is_used() -> None:
 def test_a_group_shares_everything_before_its_responses(make_view: ViewFactory) -> None:
     prompt = load_prompt("shared_prefix")
     responses = ["", "short", "long " * 500, "{{ passage }}", "----- END RESPONSE"]
-    users = [prompt.render(make_view(text), passage_chars=50_000).user for text in responses]
+    users = [
+        prompt.render(make_view(text), passage_chars=50_000).user for text in responses
+    ]
     shared = SHARED_PREFIX.index("It minimises")
     assert {user[:shared] for user in users} == {SHARED_PREFIX[:shared]}
-    assert len({prompt.render(make_view(text), passage_chars=9).system for text in responses}) == 1
+    assert (
+        len(
+            {
+                prompt.render(make_view(text), passage_chars=9).system
+                for text in responses
+            }
+        )
+        == 1
+    )
 
 
 def test_a_long_passage_is_cut_and_the_cut_is_stated_outside_of_the_fence(
@@ -107,7 +119,9 @@ def test_a_long_passage_is_cut_and_the_cut_is_stated_outside_of_the_fence(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_text_in_template_syntax_stays_text(make_view: ViewFactory, layout: PromptLayout) -> None:
+def test_text_in_template_syntax_stays_text(
+    make_view: ViewFactory, layout: PromptLayout
+) -> None:
     evil = "{{ 7 * 7 }}{% for x in y %}<b>&amp;</b>{# gone #}"
     view = make_view(
         evil,
@@ -119,7 +133,9 @@ def test_text_in_template_syntax_stays_text(make_view: ViewFactory, layout: Prom
 
 
 @pytest.mark.parametrize("weight", [2 / 3, 0.1, 1e-9, 123456.789, 3.0])
-def test_weights_are_printed_without_rounding(make_view: ViewFactory, weight: float) -> None:
+def test_weights_are_printed_without_rounding(
+    make_view: ViewFactory, weight: float
+) -> None:
     view = make_view(rubric=Rubric(criteria=(Criterion(id="c", weight=weight),)))
     user = load_prompt("paper").render(view, passage_chars=9).user
     assert float(user.partition('id "c", weight ')[2].partition("\n")[0]) == weight
@@ -130,7 +146,12 @@ def _marks(user: str, label: str) -> tuple[str, str]:
     return begin, f"----- END {label} {begin} -----"
 
 
-@given(st.sampled_from(LAYOUTS), st.text(max_size=50), st.text(max_size=50), st.integers(0, 3))
+@given(
+    st.sampled_from(LAYOUTS),
+    st.text(max_size=50),
+    st.text(max_size=50),
+    st.integers(0, 3),
+)
 def test_no_text_can_close_its_own_fence(
     layout: PromptLayout, before: str, after: str, knowledge: int
 ) -> None:
@@ -181,6 +202,10 @@ def test_no_control_token_of_a_chat_template_comes_from_passage_or_response(
     assert user.replace("\u2060", "").count(token) == 2
 
 
-@pytest.mark.parametrize("text", ["a < b | c > d", "x <| y |> z", "<b>", "<S>trong", "a[0]"])
-def test_ordinary_text_reaches_the_judge_as_it_is(make_view: ViewFactory, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["a < b | c > d", "x <| y |> z", "<b>", "<S>trong", "a[0]"]
+)
+def test_ordinary_text_reaches_the_judge_as_it_is(
+    make_view: ViewFactory, text: str
+) -> None:
     assert text in load_prompt("paper").render(make_view(text), passage_chars=9).user

@@ -4,7 +4,13 @@ import pytest
 
 from rubric_core import Grounding, JudgeResult, JudgeView, Outcome
 from rubric_judge import JudgeSetupError, LexicalConfig, ListwiseConfig
-from rubric_judge.pool.ray_actors import PIECE_BYTES, JudgeActor, SharedLimiter, joined, pieces_of
+from rubric_judge.pool.ray_actors import (
+    PIECE_BYTES,
+    JudgeActor,
+    SharedLimiter,
+    joined,
+    pieces_of,
+)
 
 ViewFactory = Callable[..., JudgeView]
 
@@ -23,7 +29,9 @@ def test_views_come_back_from_pieces_that_ray_does_not_share(
 @pytest.mark.anyio
 async def test_an_actor_refuses_a_judge_that_needs_whole_groups() -> None:
     spec = ListwiseConfig(model="m", api_base="http://127.0.0.1:9/v1")
-    with pytest.raises(JudgeSetupError, match="beside each other, and Ray's actors get them one"):
+    with pytest.raises(
+        JudgeSetupError, match="beside each other, and Ray's actors get them one"
+    ):
         await JudgeActor(spec, SharedLimiter(None)).describe()
 
 

@@ -9,7 +9,14 @@ from typing import cast
 import anyio
 import pytest
 
-from rubric_core import Grounding, JudgeResult, JudgeView, MissingExtraError, Outcome, Reason
+from rubric_core import (
+    Grounding,
+    JudgeResult,
+    JudgeView,
+    MissingExtraError,
+    Outcome,
+    Reason,
+)
 from rubric_judge import (
     JudgeConfig,
     JudgeSetupError,
@@ -96,7 +103,11 @@ def _in_object_store(word: str) -> bool:
                 if "/dev/shm/plasma" in str(link.readlink()):  # noqa: S108  # Ray's place
                     stores[link.stat().st_ino] = link
     assert stores, "Ray's object store was not found"
-    return any(word.encode() in content for link in stores.values() for content in _extents(link))
+    return any(
+        word.encode() in content
+        for link in stores.values()
+        for content in _extents(link)
+    )
 
 
 def _extents(path: Path) -> Iterator[bytes]:
@@ -119,13 +130,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     (packages / "deadly_judge.py").write_text(_PLUGIN, encoding="utf-8")
     info = packages / "deadly_judge-1.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: deadly-judge\nVersion: 1\n")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: deadly-judge\nVersion: 1\n"
+    )
     (info / "entry_points.txt").write_text(
         "[rubric.judges]\ndeadly = deadly_judge:Deadly\nquoting = deadly_judge:Quoting\n"
     )
-    environment = {"env_vars": {"PYTHONPATH": os.pathsep.join((str(packages), *sys.path))}}
+    environment = {
+        "env_vars": {"PYTHONPATH": os.pathsep.join((str(packages), *sys.path))}
+    }
     start_ray(
-        ray, num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment
+        ray,
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        runtime_env=environment,
     )
     yield ray
     ray.shutdown()
@@ -175,12 +194,15 @@ async def test_without_ray_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(
-        MissingExtraError, match=r"pip install --no-sources './packages/rubric-judge\[ray\]'"
+        MissingExtraError,
+        match=r"pip install --no-sources './packages/rubric-judge\[ray\]'",
     ):
         RayJudgePool(LexicalConfig())
     with pytest.raises(ValueError, match="at least 1"):
         RayJudgePool(LexicalConfig(), actors=0)
-    with pytest.raises(JudgeSetupError, match="spec=int: give the judge's configuration"):
+    with pytest.raises(
+        JudgeSetupError, match="spec=int: give the judge's configuration"
+    ):
         RayJudgePool(cast("LexicalConfig", 1))
 
 
@@ -257,7 +279,9 @@ async def test_work_that_kills_its_actor_once_is_done_again(
     cluster: ModuleType, make_view: ViewFactory, deadly: PluginConfig
 ) -> None:
     del cluster
-    responses = [f"{'once' if number == 17 else 'fine'} {number}" for number in range(48)]
+    responses = [
+        f"{'once' if number == 17 else 'fine'} {number}" for number in range(48)
+    ]
     async with RayJudgePool(deadly, actors=2, micro_batch=4) as pool:
         results = await pool.judge_all(_views(make_view, responses))
         _check(results, responses)
@@ -269,7 +293,9 @@ async def test_work_that_kills_every_actor_is_unavailable_and_takes_few_with_it(
     cluster: ModuleType, make_view: ViewFactory, deadly: PluginConfig, tmp_path: Path
 ) -> None:
     del cluster
-    responses = [f"{'always' if number == 5 else 'fine'} {number}" for number in range(24)]
+    responses = [
+        f"{'always' if number == 5 else 'fine'} {number}" for number in range(24)
+    ]
     async with RayJudgePool(deadly, actors=2, micro_batch=1) as pool:
         results = await pool.judge_all(_views(make_view, responses))
         statistics = pool.statistics()
@@ -308,10 +334,14 @@ async def test_no_passage_however_long_is_in_shared_memory(
     passage = padding.join(words)
     assert len(passage) > 250_000
     begun, go_on = tmp_path / "begun", tmp_path / "go_on"
-    judge = PluginConfig(name="quoting", options={"begun": str(begun), "go_on": str(go_on)})
+    judge = PluginConfig(
+        name="quoting", options={"begun": str(begun), "go_on": str(go_on)}
+    )
     views = [
         make_view(
-            f"answer {number}", task_id=f"{number:016x}", grounding=Grounding(f"{number} {passage}")
+            f"answer {number}",
+            task_id=f"{number:016x}",
+            grounding=Grounding(f"{number} {passage}"),
         )
         for number in range(6)
     ]
@@ -330,7 +360,9 @@ async def test_no_passage_however_long_is_in_shared_memory(
             go_on.touch()
         # What was deleted there stays until its place is used again.
         found += [word for word in words if _in_object_store(word)]
-    assert [result.reasoning for result in results] == [view.grounding.reveal() for view in views]
+    assert [result.reasoning for result in results] == [
+        view.grounding.reveal() for view in views
+    ]
     assert found == []
     sentinel = cluster.put("zqsentinel" + padding)
     assert _in_object_store("zqsentinel"), "the search finds nothing"
@@ -338,9 +370,13 @@ async def test_no_passage_however_long_is_in_shared_memory(
 
 
 @pytest.mark.slow
-async def test_one_limiter_serves_all_actors(cluster: ModuleType, make_view: ViewFactory) -> None:
+async def test_one_limiter_serves_all_actors(
+    cluster: ModuleType, make_view: ViewFactory
+) -> None:
     del cluster
-    with FakeEndpoint(0.5, latency=0.02, faults=[None] * 8 + [Fault.RATE_LIMIT]) as endpoint:
+    with FakeEndpoint(
+        0.5, latency=0.02, faults=[None] * 8 + [Fault.RATE_LIMIT]
+    ) as endpoint:
         config = JudgeConfig(
             model="openai/fake",
             api_base=endpoint.url,
@@ -348,7 +384,9 @@ async def test_one_limiter_serves_all_actors(cluster: ModuleType, make_view: Vie
             backoff_s=0.01,
             limits=LimitsConfig(max_in_flight=2),
         )
-        async with RayJudgePool(config, actors=3, micro_batch=4, hedge=Hedging()) as pool:
+        async with RayJudgePool(
+            config, actors=3, micro_batch=4, hedge=Hedging()
+        ) as pool:
             results = await pool.judge_all(_views(make_view, ["fine 500"] * 60))
             _check(results, ["fine 500"] * 60)
             limiter = await idle(pool)
@@ -382,13 +420,17 @@ async def test_slots_of_a_dead_actor_are_given_back(
 
 
 @pytest.mark.slow
-async def test_a_judge_that_cannot_be_built_is_one_clear_error(cluster: ModuleType) -> None:
+async def test_a_judge_that_cannot_be_built_is_one_clear_error(
+    cluster: ModuleType,
+) -> None:
     del cluster
     with pytest.raises(JudgeSetupError, match="NO_SUCH_KEY"):
         RayJudgePool(JudgeConfig(model="openai/x", api_key_env="NO_SUCH_KEY"), actors=1)
 
 
-def test_a_cluster_that_starts_too_slowly_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_starts_too_slowly_is_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ray = pytest.importorskip("ray")
     tries: list[dict[str, object]] = []
 

@@ -4,7 +4,11 @@ import pytest
 
 from rubric_core import Reason
 from rubric_judge.provider.failures import status_error
-from rubric_judge.provider.refusals import read_refusal, status_in_success, unsendable_field
+from rubric_judge.provider.refusals import (
+    read_refusal,
+    status_in_success,
+    unsendable_field,
+)
 
 
 def _openai(message: str = "Zyzzyva", **fields: object) -> dict[str, object]:
@@ -13,20 +17,37 @@ def _openai(message: str = "Zyzzyva", **fields: object) -> dict[str, object]:
 
 CONTEXT: dict[str, tuple[int, dict[str, object]]] = {
     "openai": (400, _openai(code="context_length_exceeded", param="messages")),
-    "vllm": (400, _openai("This model's maximum context length is 8 tokens", param="input_tokens")),
+    "vllm": (
+        400,
+        _openai(
+            "This model's maximum context length is 8 tokens", param="input_tokens"
+        ),
+    ),
     "vllm, max_tokens": (
         400,
-        _openai("'max_tokens' is too large: 9. This model's maximum context length is 8 tokens"),
+        _openai(
+            "'max_tokens' is too large: 9. This model's maximum context length is 8 tokens"
+        ),
     ),
     "sglang": (
         400,
-        {"object": "error", "message": "longer than the model's context length", "code": 400},
+        {
+            "object": "error",
+            "message": "longer than the model's context length",
+            "code": 400,
+        },
     ),
     "llama.cpp": (400, _openai(type="exceed_context_size_error", code=400)),
     "anthropic": (400, _openai("prompt is too long: 9 tokens > 8 maximum")),
     "groq": (400, _openai("Please reduce the length of the messages or completion.")),
-    "gemini": (400, _openai("The input token count (9) exceeds the maximum number of tokens")),
-    "tgi": (422, {"error": "`inputs` tokens + `max_new_tokens` must be <= 8", "error_type": "v"}),
+    "gemini": (
+        400,
+        _openai("The input token count (9) exceeds the maximum number of tokens"),
+    ),
+    "tgi": (
+        422,
+        {"error": "`inputs` tokens + `max_new_tokens` must be <= 8", "error_type": "v"},
+    ),
     "too large": (413, {}),
 }
 
@@ -61,24 +82,50 @@ def test_an_account_without_money_is_out_of_credit_and_asked_once(server: str) -
     ("body", "field", "remedy"),
     [
         (_openai(param="response_format"), "response_format", "`schema: json_object`"),
-        (_openai(param="response_format.type"), "response_format", "`schema: json_object`"),
-        (_openai("This response_format type is unavailable now"), "response_format", "`schema:"),
-        (_openai("Unknown name json_schema"), "response_format", "`schema: json_object`"),
+        (
+            _openai(param="response_format.type"),
+            "response_format",
+            "`schema: json_object`",
+        ),
+        (
+            _openai("This response_format type is unavailable now"),
+            "response_format",
+            "`schema:",
+        ),
+        (
+            _openai("Unknown name json_schema"),
+            "response_format",
+            "`schema: json_object`",
+        ),
         (_openai(param="temperature"), "temperature", "`temperature: null`"),
-        (_openai("`temperature` is deprecated for this model"), "temperature", "temperature: null"),
+        (
+            _openai("`temperature` is deprecated for this model"),
+            "temperature",
+            "temperature: null",
+        ),
         (
             _openai("max_tokens: 9 > 8, which is the maximum"),
             "max_tokens",
             "a smaller `max_tokens`",
         ),
-        ({"detail": [{"loc": ["body", "seed"], "msg": "Zyzzyva"}]}, "seed", "`parameters`"),
-        (_openai(param="logit_bias"), "logit_bias", "`logit_bias`: take it out of `parameters`"),
+        (
+            {"detail": [{"loc": ["body", "seed"], "msg": "Zyzzyva"}]},
+            "seed",
+            "`parameters`",
+        ),
+        (
+            _openai(param="logit_bias"),
+            "logit_bias",
+            "`logit_bias`: take it out of `parameters`",
+        ),
     ],
 )
 def test_a_field_that_is_refused_is_named_with_its_setting(
     body: dict[str, object], field: str, remedy: str
 ) -> None:
-    refusal = read_refusal(body, status=422 if "detail" in body else 400, sent=["logit_bias"])
+    refusal = read_refusal(
+        body, status=422 if "detail" in body else 400, sent=["logit_bias"]
+    )
     error = status_error(400, refusal=refusal)
     assert (refusal.about, error.refused) == ("field", field)
     assert remedy in error.detail
@@ -117,7 +164,8 @@ def test_what_is_not_known_is_about_nothing(body: dict[str, object]) -> None:
 
 def test_a_limit_that_speaks_of_quota_is_no_empty_account() -> None:
     body = _openai(
-        "You exceeded your current quota. Please retry in 3s", status="RESOURCE_EXHAUSTED"
+        "You exceeded your current quota. Please retry in 3s",
+        status="RESOURCE_EXHAUSTED",
     )
     assert read_refusal(body, status=429).about == ""
 
@@ -144,6 +192,8 @@ def test_an_error_in_a_success_has_the_status_that_it_says(
 
 
 def test_the_field_is_found_in_what_litellm_says() -> None:
-    said = "gpt-5 models don't support temperature=0.1. Only temperature=1 is supported."
+    said = (
+        "gpt-5 models don't support temperature=0.1. Only temperature=1 is supported."
+    )
     assert unsendable_field(said) == "temperature"
     assert unsendable_field("no field of ours") == ""

@@ -10,14 +10,18 @@ def test_ids_and_bounds_are_in_the_schema(rubric: Rubric) -> None:
     scores = schema["$defs"]["Scores"]
     assert scores["required"] == ["names the loss", "gives_limit"]
     assert scores["additionalProperties"] is schema["additionalProperties"] is False
-    bounds = {name: (p["minimum"], p["maximum"]) for name, p in scores["properties"].items()}
+    bounds = {
+        name: (p["minimum"], p["maximum"]) for name, p in scores["properties"].items()
+    }
     assert bounds == {"names the loss": (0, 2.0), "gives_limit": (0, 1.0)}
     limits = schema["properties"]["max_total"]
     assert (limits["minimum"], limits["maximum"]) == (3.0, 3.0)
     assert schema["properties"]["total"]["maximum"] == 3.0
 
 
-def test_reasoning_comes_before_the_scores_only_in_the_shared_layout(rubric: Rubric) -> None:
+def test_reasoning_comes_before_the_scores_only_in_the_shared_layout(
+    rubric: Rubric,
+) -> None:
     order = {
         layout: list(reply_model(rubric, layout).model_json_schema()["properties"])
         for layout in ("paper", "shared_prefix")
@@ -35,11 +39,15 @@ def test_one_class_is_built_for_the_same_ids_and_weights(rubric: Rubric) -> None
     assert reply_model(other, "paper") is not reply_model(rubric, "paper")
 
 
-@pytest.mark.parametrize("name", ["class", "model_config", "a.b", "ünïcode", "_private"])
+@pytest.mark.parametrize(
+    "name", ["class", "model_config", "a.b", "ünïcode", "_private"]
+)
 def test_any_id_can_be_asked_for(name: str) -> None:
     model = reply_model(Rubric(criteria=(Criterion(id=name, weight=1.0),)), "paper")
     reply = {"scores": {name: 0.5}, "total": 0.5, "max_total": 1, "reasoning": ""}
-    assert model.model_validate(reply).model_dump(by_alias=True)["scores"] == {name: 0.5}
+    assert model.model_validate(reply).model_dump(by_alias=True)["scores"] == {
+        name: 0.5
+    }
 
 
 def test_a_validation_error_does_not_show_the_reply(rubric: Rubric) -> None:

@@ -34,7 +34,9 @@ def row(tmp_path: Path, task: Task) -> dict[str, Any]:
     path = tmp_path / "one.jsonl"
     scores = {criterion.id: criterion.weight / 2 for criterion in task.rubric}
     result = JudgeResult.scored(task.rubric, scores, judge="m")
-    write_judgements(path, [JudgedResponse(line=1, view=task.judge_view("A."), result=result)])
+    write_judgements(
+        path, [JudgedResponse(line=1, view=task.judge_view("A."), result=result)]
+    )
     return json.loads(path.read_text())
 
 
@@ -47,7 +49,13 @@ def _write(path: Path, *rows: dict[str, Any]) -> Path:
 
 
 def test_what_else_a_row_says_is_not_read(tmp_path: Path, task: Task) -> None:
-    row = {"id": 7, "task_id": task.task_id, "model": "m", "response": "It is.", "more": [1]}
+    row = {
+        "id": 7,
+        "task_id": task.task_id,
+        "model": "m",
+        "response": "It is.",
+        "more": [1],
+    }
     path = _write(tmp_path / "answers.jsonl", row)
     ((line, view),) = read_responses(path, {task.task_id: task})
     assert (line, view.response) == (1, "It is.")
@@ -63,7 +71,10 @@ def test_the_answers_of_an_evaluation_are_responses(tmp_path: Path, task: Task) 
         )
     )
     views = read_responses(path, {task.task_id: task})
-    assert [(line, view.response) for line, view in views] == [(1, "It is."), (3, "No.")]
+    assert [(line, view.response) for line, view in views] == [
+        (1, "It is."),
+        (3, "No."),
+    ]
 
 
 def test_a_response_and_another_text_are_refused(tmp_path: Path, task: Task) -> None:
@@ -76,13 +87,17 @@ def test_a_response_and_another_text_are_refused(tmp_path: Path, task: Task) -> 
 
 
 def test_a_mark_before_utf_8_is_skipped(tmp_path: Path, task: Task) -> None:
-    path = _write(tmp_path / "answers.jsonl", {"task_id": task.task_id, "response": "é"})
+    path = _write(
+        tmp_path / "answers.jsonl", {"task_id": task.task_id, "response": "é"}
+    )
     path.write_bytes(BOM_UTF8 + path.read_bytes())
     ((line, view),) = read_responses(path, {task.task_id: task})
     assert (line, view.response) == (1, "é")
 
 
-@pytest.mark.parametrize("content", ["task_id,response\nx,It is.\n", '[\n{"task_id": "x"}\n]'])
+@pytest.mark.parametrize(
+    "content", ["task_id,response\nx,It is.\n", '[\n{"task_id": "x"}\n]']
+)
 def test_csv_and_a_list_are_told_that_json_lines_are_wanted(
     tmp_path: Path, task: Task, content: str
 ) -> None:
@@ -93,8 +108,12 @@ def test_csv_and_a_list_are_told_that_json_lines_are_wanted(
     assert caught.value.line == 1
 
 
-def test_without_any_task_the_answers_are_not_blamed(tmp_path: Path, task: Task) -> None:
-    path = _write(tmp_path / "answers.jsonl", {"task_id": task.task_id, "response": "It is."})
+def test_without_any_task_the_answers_are_not_blamed(
+    tmp_path: Path, task: Task
+) -> None:
+    path = _write(
+        tmp_path / "answers.jsonl", {"task_id": task.task_id, "response": "It is."}
+    )
     with pytest.raises(ConfigError, match="the task file holds no task"):
         read_responses(path, {})
 
@@ -102,11 +121,15 @@ def test_without_any_task_the_answers_are_not_blamed(tmp_path: Path, task: Task)
 # --- judgements -----------------------------------------------------------------------------------
 
 
-def test_a_sound_judgement_is_read_whole_and_rounded(tmp_path: Path, row: dict[str, Any]) -> None:
+def test_a_sound_judgement_is_read_whole_and_rounded(
+    tmp_path: Path, row: dict[str, Any]
+) -> None:
     rounded = {**row, "line": 2, "reward": 0.4999}
     other = {**row, "result": {**row["result"], "judge": "n"}}
     path = _write(tmp_path / "judged.jsonl", row, rounded, other)
-    assert [(number, one.line, one.reward) for number, one in read_judgements(path)] == [
+    assert [
+        (number, one.line, one.reward) for number, one in read_judgements(path)
+    ] == [
         (1, 1, 0.5),
         (2, 2, 0.4999),
         (3, 1, 0.5),
@@ -135,13 +158,23 @@ def test_a_judgement_that_cannot_be_is_refused_with_its_place(
     assert caught.value.line == 2
 
 
-def test_a_failed_judgement_has_the_reward_of_its_kind(tmp_path: Path, task: Task) -> None:
+def test_a_failed_judgement_has_the_reward_of_its_kind(
+    tmp_path: Path, task: Task
+) -> None:
     path = tmp_path / "judged.jsonl"
     view = task.judge_view("A.")
-    failed = [JudgeResult.invalid(Reason.NOT_JSON), JudgeResult.unavailable(Reason.TIMEOUT)]
-    write_judgements(path, [JudgedResponse(n, view, one) for n, one in enumerate(failed, 1)])
+    failed = [
+        JudgeResult.invalid(Reason.NOT_JSON),
+        JudgeResult.unavailable(Reason.TIMEOUT),
+    ]
+    write_judgements(
+        path, [JudgedResponse(n, view, one) for n, one in enumerate(failed, 1)]
+    )
     assert [row.reward for _, row in read_judgements(path)] == [0.0, None]
-    for before, after in (('"reward": 0.0', '"reward": 0.5'), ('"reward": null', '"reward": 0.0')):
+    for before, after in (
+        ('"reward": 0.0', '"reward": 0.5'),
+        ('"reward": null', '"reward": 0.0'),
+    ):
         wrong = tmp_path / "wrong.jsonl"
         wrong.write_text(path.read_text().replace(before, after, 1))
         with pytest.raises(RubricFileError, match="reward is"):

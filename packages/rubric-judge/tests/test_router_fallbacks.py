@@ -33,11 +33,21 @@ router_settings: {{fallbacks: [{{judge: [spare]}}], {settings}}}
 """
 
 
-def config(path: Path, *, text: str = FILE, settings: str = "", **changes: object) -> JudgeConfig:
+def config(
+    path: Path, *, text: str = FILE, settings: str = "", **changes: object
+) -> JudgeConfig:
     """Write the file and return a judge's configuration that names it."""
-    servers = {name: str(changes.pop(name, DEAD)) for name in ("first", "second", "spare")}
-    (path / "litellm.yaml").write_text(text.format(settings=settings, **servers), "utf-8")
-    fields: dict[str, object] = {"backoff_s": 0.01, "max_transport_attempts": 2, **changes}
+    servers = {
+        name: str(changes.pop(name, DEAD)) for name in ("first", "second", "spare")
+    }
+    (path / "litellm.yaml").write_text(
+        text.format(settings=settings, **servers), "utf-8"
+    )
+    fields: dict[str, object] = {
+        "backoff_s": 0.01,
+        "max_transport_attempts": 2,
+        **changes,
+    }
     return JudgeConfig.model_validate(
         {"model": "judge", "litellm_config": path / "litellm.yaml", **fields}
     )
@@ -101,7 +111,10 @@ def test_where_both_are_dead_another_model_is_not_asked_for_a_score(
         found = results(config(tmp_path, settings=ALWAYS, spare=spare.url), views[:3])
     assert spare.calls == []
     for result in found:
-        assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, Reason.CONNECTION)
+        assert (result.outcome, result.reason) == (
+            Outcome.UNAVAILABLE,
+            Reason.CONNECTION,
+        )
         assert "not asked, for it is another model: 'spare' (allow_fa" in result.detail
         assert result.attempts == 4  # both, twice
 
@@ -136,7 +149,9 @@ def test_a_fallback_of_the_same_model_answers_without_being_allowed(
     with FakeEndpoint() as spare:
         text = FILE.replace("openai/large", "openai/small")
         (result,) = results(config(tmp_path, text=text, spare=spare.url), views[:1])
-    assert result.answered_by == Answerer(model="small", deployment="hosted", fallback="spare")
+    assert result.answered_by == Answerer(
+        model="small", deployment="hosted", fallback="spare"
+    )
 
 
 def test_all_dead_is_unavailable(tmp_path: Path, views: list[JudgeView]) -> None:
@@ -151,7 +166,9 @@ def test_litellm_tells_the_router_of_a_judge_that_is_closed_of_no_further_call(
 ) -> None:
     litellm: Any = import_module("litellm")
     # Of its router's parts, one that learns from every call: no version tells the others of all.
-    judge = LLMJudge(config(tmp_path, settings="routing_strategy: latency-based-routing"))
+    judge = LLMJudge(
+        config(tmp_path, settings="routing_strategy: latency-based-routing")
+    )
 
     def told() -> dict[str, list[object]]:
         return {name: list(getattr(litellm, name)) for name in TOLD}
@@ -213,11 +230,15 @@ def test_a_server_that_hangs_leaves_time_for_the_others(
             allow_fallback_models=True,
         )
         (result,) = results(judge, views[:1])
-    assert result.answered_by == Answerer(model="large", deployment="hosted", fallback="spare")
+    assert result.answered_by == Answerer(
+        model="large", deployment="hosted", fallback="spare"
+    )
     assert result.attempts == 3
 
 
-def test_deployments_are_asked_in_their_order(tmp_path: Path, views: list[JudgeView]) -> None:
+def test_deployments_are_asked_in_their_order(
+    tmp_path: Path, views: list[JudgeView]
+) -> None:
     text = FILE.replace("openai/small,", "openai/small, order: 1,")
     text = text.replace("hosted_vllm/small,", "hosted_vllm/small, order: 2,")
     with FakeEndpoint(faults=[Fault.SERVER_ERROR]) as first, FakeEndpoint() as second:
@@ -233,17 +254,25 @@ def test_a_refused_request_and_a_refusal_are_not_asked_of_others(
     faults = [Fault.BAD_REQUEST, Fault.CONTENT_POLICY]
     text = FILE.replace("openai/large", "openai/small")
     with FakeEndpoint(faults=faults) as one, FakeEndpoint(0.5) as spare:
-        judge = config(tmp_path, text=text, first=one.url, second=one.url, spare=spare.url)
+        judge = config(
+            tmp_path, text=text, first=one.url, second=one.url, spare=spare.url
+        )
         first, second = (results(judge, [view])[0] for view in views[:2])
     assert len(one.calls) == 2
-    assert first.answered_by == Answerer(model="small", deployment="hosted", fallback="spare")
+    assert first.answered_by == Answerer(
+        model="small", deployment="hosted", fallback="spare"
+    )
     assert (second.outcome, second.reason) == (Outcome.INVALID, Reason.REFUSED)
     assert len(spare.calls) == 1
 
 
-def test_a_group_that_mixes_models_is_refused_unless_that_is_allowed(tmp_path: Path) -> None:
+def test_a_group_that_mixes_models_is_refused_unless_that_is_allowed(
+    tmp_path: Path,
+) -> None:
     text = FILE.replace("hosted_vllm/small", "hosted_vllm/other")
-    with pytest.raises(ConfigError, match="the group 'judge' mixes the models other, small, whose"):
+    with pytest.raises(
+        ConfigError, match="the group 'judge' mixes the models other, small, whose"
+    ):
         LLMJudge(config(tmp_path, text=text))
     LLMJudge(config(tmp_path, text=text, allow_fallback_models=True))
     other = "    litellm_params: {{model: hosted_vllm/other"
@@ -288,9 +317,17 @@ def test_a_model_that_changes_in_mid_run_is_no_score_unless_allowed(
         assert scored == [True, allowed, True, True, True]
         if not allowed:
             assert found[1].reason is Reason.OTHER_MODEL
-            assert f"'new' answered at {host(endpoint)} where 'old' did before" in found[1].detail
+            assert (
+                f"'new' answered at {host(endpoint)} where 'old' did before"
+                in found[1].detail
+            )
         models = [result.answered_by.model for result in found if result.answered_by]
-        assert [name for name in models if name != "new"] == ["old", "openai/m", "openai/m", "old"]
+        assert [name for name in models if name != "new"] == [
+            "old",
+            "openai/m",
+            "openai/m",
+            "old",
+        ]
 
 
 def test_a_ledger_keeps_who_answered_and_a_judge_that_allows_others_has_its_own_entries(
@@ -305,6 +342,10 @@ def test_a_ledger_keeps_who_answered_and_a_judge_that_allows_others_has_its_own_
             await pool.aclose()
             return pool.statistics().from_ledger
 
-        assert [anyio.run(lambda a=a: run(allowed=a)) for a in (True, True, False)] == [0, 2, 0]
+        assert [anyio.run(lambda a=a: run(allowed=a)) for a in (True, True, False)] == [
+            0,
+            2,
+            0,
+        ]
         entries = [entry.result.answered_by for entry in ledger.entries()]
     assert entries == [Answerer(model="small", deployment=host(alive))] * 4

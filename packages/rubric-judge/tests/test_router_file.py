@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from rubric_core import ConfigError, JudgeView, Outcome, Reason
-from rubric_judge import JudgeConfig, JudgePool, JudgeSetupError, LLMJudge, read_judge_spec
+from rubric_judge import (
+    JudgeConfig,
+    JudgePool,
+    JudgeSetupError,
+    LLMJudge,
+    read_judge_spec,
+)
 from rubric_judge.provider.router_file import read_router_file
 from rubric_judge.testing import FakeEndpoint, Fault
 
@@ -49,7 +55,10 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pa
 async def test_a_fallback_answers_where_the_first_deployment_fails(
     write: Callable[[str], Path], make_view: ViewFactory, tmp_path: Path
 ) -> None:
-    with FakeEndpoint(faults=[Fault.SERVER_ERROR] * 9) as first, FakeEndpoint(0.5) as second:
+    with (
+        FakeEndpoint(faults=[Fault.SERVER_ERROR] * 9) as first,
+        FakeEndpoint(0.5) as second,
+    ):
         write(GOOD.format(first=first.url, second=second.url))
         spec = tmp_path / "judge.yaml"
         spec.write_text("type: llm\nmodel: judge\nlitellm_config: litellm.yaml\n")
@@ -77,8 +86,16 @@ async def test_a_fallback_answers_where_the_first_deployment_fails(
             "nosuchprovider/x",
             r"model_list\.0\.litellm_params\.model: litellm knows",
         ),
-        ("hosted_vllm/second", "sk-secret", r"model_list\.1\.litellm_params\.model: litellm knows"),
-        ("openai/first", "openai/m, region_name: [sk-secret]", r"\.0\.litellm_params\.region_name"),
+        (
+            "hosted_vllm/second",
+            "sk-secret",
+            r"model_list\.1\.litellm_params\.model: litellm knows",
+        ),
+        (
+            "openai/first",
+            "openai/m, region_name: [sk-secret]",
+            r"\.0\.litellm_params\.region_name",
+        ),
         (
             "num_retries: 3",
             "routing_groups: [sk-secret]",
@@ -92,13 +109,19 @@ async def test_a_fallback_answers_where_the_first_deployment_fails(
     ],
 )
 async def test_what_the_router_refuses_is_named_and_not_quoted(
-    write: Callable[[str], Path], make_view: ViewFactory, old: str, new: str, message: str
+    write: Callable[[str], Path],
+    make_view: ViewFactory,
+    old: str,
+    new: str,
+    message: str,
 ) -> None:
     text = GOOD.format(first="http://127.0.0.1:1/v1", second="http://127.0.0.1:1/v1")
     path = write(text.replace(old, new))
     async with LLMJudge(JudgeConfig(model="judge", litellm_config=path)) as judge:
         result = await judge.judge(make_view())
-        with pytest.raises(JudgeSetupError, match=rf"{path}:\d+: .*{message}") as caught:
+        with pytest.raises(
+            JudgeSetupError, match=rf"{path}:\d+: .*{message}"
+        ) as caught:
             await JudgePool(judge).check()
     assert (result.reason, result.attempts) == (Reason.BAD_REQUEST, 0)
     assert len(str(caught.value).splitlines()) == 1
@@ -109,7 +132,9 @@ async def test_what_the_router_refuses_is_named_and_not_quoted(
 async def test_a_file_whose_servers_are_down_is_named_with_whose_keys_they_were(
     write: Callable[[str], Path],
 ) -> None:
-    path = write(GOOD.format(first="http://127.0.0.1:1/v1", second="http://127.0.0.1:1/v1"))
+    path = write(
+        GOOD.format(first="http://127.0.0.1:1/v1", second="http://127.0.0.1:1/v1")
+    )
     async with LLMJudge(JudgeConfig(model="judge", litellm_config=path)) as judge:
         with pytest.raises(
             JudgeSetupError, match=r"litellm\.yaml' \(key: as that file says\) does"
@@ -136,7 +161,9 @@ def test_the_fingerprint_follows_the_models_and_not_the_addresses(
     write: Callable[[str], Path],
 ) -> None:
     def fingerprint(text: str) -> str:
-        return LLMJudge(JudgeConfig(model="judge", litellm_config=write(text))).fingerprint
+        return LLMJudge(
+            JudgeConfig(model="judge", litellm_config=write(text))
+        ).fingerprint
 
     here = fingerprint(GOOD.format(first="http://a/v1", second="http://b/v1"))
     assert fingerprint(GOOD.format(first="http://c/v1", second="http://d/v1")) == here
@@ -182,7 +209,9 @@ def test_every_setting_that_may_change_a_score_changes_the_fingerprint(
     monkeypatch.setenv("JUDGE_MODEL", "openai/one")
 
     def fingerprint(text: str) -> str:
-        return LLMJudge(JudgeConfig(model="alias", litellm_config=write(text))).fingerprint
+        return LLMJudge(
+            JudgeConfig(model="alias", litellm_config=write(text))
+        ).fingerprint
 
     before = fingerprint(SAME)
     assert (fingerprint(SAME.replace(old, new)) == before) is is_same
@@ -210,15 +239,24 @@ def _deployment(text: str) -> str:
     ("text", "message"),
     [
         (ONE.replace("judge", "jugde"), "did you mean 'jugde'"),
-        ("", "model_list: is missing: add it, such as `model_list: [{model_name: judge, "),
+        (
+            "",
+            "model_list: is missing: add it, such as `model_list: [{model_name: judge, ",
+        ),
         ("[sk-secret]", "litellm.yaml: needs a mapping of keys to values"),
         ("model_list: []", "litellm.yaml:1: model_list: must have 1 or more items"),
-        ("model_list: {a: b}", "litellm.yaml:1: model_list: needs a list, such as [a, b]"),
+        (
+            "model_list: {a: b}",
+            "litellm.yaml:1: model_list: needs a list, such as [a, b]",
+        ),
         (
             "model_list: [{model_name: judge, litellm_params: openai/x}]",
             "litellm.yaml:1: model_list.0.litellm_params: needs a mapping of keys to values",
         ),
-        (ONE.replace("judge", "other"), "no model_name in model_list is 'judge': it has other"),
+        (
+            ONE.replace("judge", "other"),
+            "no model_name in model_list is 'judge': it has other",
+        ),
         (
             "model_list: [{model_name: judge}]",
             "model_list.0.litellm_params: is missing: add it, such as `litellm_params: {model: op",
@@ -227,47 +265,122 @@ def _deployment(text: str) -> str:
             "model_list: [{model_name: judge, litellm_params: {}}]",
             "model_list.0.litellm_params.model: is missing: add it, such as `model: openai/",
         ),
-        ("model_list: [{litellm_params: {model: m}}]", "model_list.0.model_name: is missing: add"),
-        (ONE.replace("judge", "''"), "model_list.0.model_name: must have 1 or more characters"),
+        (
+            "model_list: [{litellm_params: {model: m}}]",
+            "model_list.0.model_name: is missing: add",
+        ),
+        (
+            ONE.replace("judge", "''"),
+            "model_list.0.model_name: must have 1 or more characters",
+        ),
         ("model_list: [sk-secret: [", "litellm.yaml:1:26: is not YAML"),
-        (ONE + "model_list: []", "litellm.yaml:2:1: the key 'model_list' stands here a second"),
+        (
+            ONE + "model_list: []",
+            "litellm.yaml:2:1: the key 'model_list' stands here a second",
+        ),
         (ONE + "router_setings: {}", "did you mean 'router_settings'"),
         (
             ONE + "router_settings: [sk-secret]",
             "router_settings: needs a mapping of keys to values",
         ),
-        (ONE + "litellm_settings: {cache: true}", "litellm_settings.cache: would change litellm"),
-        (ONE + "router_settings: {fallbacks: [{judge: [spare]}]}", "fallbacks: no model_name"),
-        (ONE + "router_settings: {fallbacks: sk-secret}", "fallbacks: is a list such as"),
+        (
+            ONE + "litellm_settings: {cache: true}",
+            "litellm_settings.cache: would change litellm",
+        ),
+        (
+            ONE + "router_settings: {fallbacks: [{judge: [spare]}]}",
+            "fallbacks: no model_name",
+        ),
+        (
+            ONE + "router_settings: {fallbacks: sk-secret}",
+            "fallbacks: is a list such as",
+        ),
         (ONE + "router_settings: {default_fallbacks: [juge]}", "did you mean 'judge'"),
-        (ONE + "sk-secret: {}", "unknown key '…' (unshown: maybe a secret): known keys: gen"),
-        (ONE + "litellm_settings: {sk-secret: 1}", "litellm_settings.…: would change litellm"),
-        (ONE + "router_settings: {1: 2}", "litellm.yaml:2:19: a key is a text: name it"),
-        (ONE + "litellm_settings: {1: 2}", "litellm.yaml:2:20: a key is a text: name it"),
-        (_settings("fallbacks: [{1: [judge]}]"), "litellm.yaml:2:32: a key is a text: name it"),
+        (
+            ONE + "sk-secret: {}",
+            "unknown key '…' (unshown: maybe a secret): known keys: gen",
+        ),
+        (
+            ONE + "litellm_settings: {sk-secret: 1}",
+            "litellm_settings.…: would change litellm",
+        ),
+        (
+            ONE + "router_settings: {1: 2}",
+            "litellm.yaml:2:19: a key is a text: name it",
+        ),
+        (
+            ONE + "litellm_settings: {1: 2}",
+            "litellm.yaml:2:20: a key is a text: name it",
+        ),
+        (
+            _settings("fallbacks: [{1: [judge]}]"),
+            "litellm.yaml:2:32: a key is a text: name it",
+        ),
         (_settings("fallbacks: [{judge: [1]}]"), "fallbacks: is a list such as"),
-        (_settings("fallbacks: [{judge: [{sk-secret: 1}]}]"), "fallbacks: is a list such as"),
-        (_settings("fallbacks: [{sk-secret: [judge]}]"), "fallbacks: no model_name in model_list"),
+        (
+            _settings("fallbacks: [{judge: [{sk-secret: 1}]}]"),
+            "fallbacks: is a list such as",
+        ),
+        (
+            _settings("fallbacks: [{sk-secret: [judge]}]"),
+            "fallbacks: no model_name in model_list",
+        ),
         (_settings("default_fallbacks: judge"), "default_fallbacks: is a list such as"),
         (
             _settings("model_group_alias: sk-secret"),
             "model_group_alias: needs a mapping of keys to values",
         ),
-        (_settings("model_group_alias: {1: judge}"), "litellm.yaml:2:39: a key is a text: name it"),
-        (_settings("model_group_alias: {a: [sk-secret]}"), "model_group_alias.a: needs the model"),
-        (_settings("model_group_alias: {a: jugde}"), "model_group_alias: no model_name in model"),
-        (_settings("routing_strategy: sk-secret"), "routing_strategy: needs 'simple-shuffle', 'l"),
+        (
+            _settings("model_group_alias: {1: judge}"),
+            "litellm.yaml:2:39: a key is a text: name it",
+        ),
+        (
+            _settings("model_group_alias: {a: [sk-secret]}"),
+            "model_group_alias.a: needs the model",
+        ),
+        (
+            _settings("model_group_alias: {a: jugde}"),
+            "model_group_alias: no model_name in model",
+        ),
+        (
+            _settings("routing_strategy: sk-secret"),
+            "routing_strategy: needs 'simple-shuffle', 'l",
+        ),
         (_settings("routing_strategy: least-bussy"), "did you mean 'least-busy'"),
-        (_settings("routing_strategy: [sk-secret]"), "routing_strategy: needs 'simple-shuffle', "),
-        (_settings("routing_groups: sk-secret"), "router_settings.routing_groups: needs a list"),
-        (_settings("cooldown_time: sk-secret"), "router_settings.cooldown_time: needs a number"),
-        (_settings("allowed_fails: .nan"), "router_settings.allowed_fails: needs a finite "),
-        (_settings("redis_host: [sk-secret]"), "router_settings.redis_host: needs a text"),
-        (_settings("redis_password: 987654321"), "router_settings.redis_password: needs a text"),
+        (
+            _settings("routing_strategy: [sk-secret]"),
+            "routing_strategy: needs 'simple-shuffle', ",
+        ),
+        (
+            _settings("routing_groups: sk-secret"),
+            "router_settings.routing_groups: needs a list",
+        ),
+        (
+            _settings("cooldown_time: sk-secret"),
+            "router_settings.cooldown_time: needs a number",
+        ),
+        (
+            _settings("allowed_fails: .nan"),
+            "router_settings.allowed_fails: needs a finite ",
+        ),
+        (
+            _settings("redis_host: [sk-secret]"),
+            "router_settings.redis_host: needs a text",
+        ),
+        (
+            _settings("redis_password: 987654321"),
+            "router_settings.redis_password: needs a text",
+        ),
         (_settings("cooldown_time: os.environ/X"), "cooldown_time: needs a number"),
         (_settings("enable_pre_call_checks: sk-secret"), "needs `true` or `false`"),
-        (_settings("default_litellm_params: sk-secret"), "default_litellm_params: needs a mapping"),
-        (_settings("default_litellm_params: {rpm: sk-secret}"), "litellm_params.rpm: needs a num"),
+        (
+            _settings("default_litellm_params: sk-secret"),
+            "default_litellm_params: needs a mapping",
+        ),
+        (
+            _settings("default_litellm_params: {rpm: sk-secret}"),
+            "litellm_params.rpm: needs a num",
+        ),
         (
             _settings("default_litellm_params: {api_key: 987654321}"),
             "router_settings.default_litellm_params.api_key: needs a text, such as os.environ/",
@@ -281,16 +394,43 @@ def _deployment(text: str) -> str:
             _deployment("extra_headers: {1: sk-secret}"),
             "litellm.yaml:1:84: a key is a text: name it",
         ),
-        (_deployment("api_key: 987654321"), "model_list.0.litellm_params.api_key: needs a text"),
-        (_deployment("api_key: [sk-secret]"), "model_list.0.litellm_params.api_key: needs a text"),
-        (_deployment("api_key: [sk-secret], api_base: 5"), "litellm_params.api_base: needs a text"),
-        (_deployment("api_base: 5"), "model_list.0.litellm_params.api_base: needs a text"),
-        (_deployment("rpm: sk-secret"), "model_list.0.litellm_params.rpm: needs a number"),
+        (
+            _deployment("api_key: 987654321"),
+            "model_list.0.litellm_params.api_key: needs a text",
+        ),
+        (
+            _deployment("api_key: [sk-secret]"),
+            "model_list.0.litellm_params.api_key: needs a text",
+        ),
+        (
+            _deployment("api_key: [sk-secret], api_base: 5"),
+            "litellm_params.api_base: needs a text",
+        ),
+        (
+            _deployment("api_base: 5"),
+            "model_list.0.litellm_params.api_base: needs a text",
+        ),
+        (
+            _deployment("rpm: sk-secret"),
+            "model_list.0.litellm_params.rpm: needs a number",
+        ),
         (_deployment("tpm: true"), "model_list.0.litellm_params.tpm: needs a number"),
-        (_deployment("weight: .inf"), "model_list.0.litellm_params.weight: needs a finite number"),
-        (_deployment("timeout: -1"), "model_list.0.litellm_params.timeout: must be 0 or more"),
-        (_deployment("api_key: os.environ/sk-secret"), "api_key: needs the name of an environment"),
-        (_deployment("api_key: os.environ/"), "api_key: needs the name of an environment"),
+        (
+            _deployment("weight: .inf"),
+            "model_list.0.litellm_params.weight: needs a finite number",
+        ),
+        (
+            _deployment("timeout: -1"),
+            "model_list.0.litellm_params.timeout: must be 0 or more",
+        ),
+        (
+            _deployment("api_key: os.environ/sk-secret"),
+            "api_key: needs the name of an environment",
+        ),
+        (
+            _deployment("api_key: os.environ/"),
+            "api_key: needs the name of an environment",
+        ),
         (
             ONE.replace("}}]", "}, model_info: sk-secret}]"),
             "model_list.0.model_info: needs a mapping",
@@ -326,7 +466,10 @@ def test_what_litellm_takes_is_taken(write: Callable[[str], Path]) -> None:
         "model_group_alias: {a: judge, b: {model: judge, hidden: true}}, cooldown_time: 1.5, "
         "routing_strategy: latency-based-routing, routing_strategy_args: {ttl: 10}, "
         "allowed_fails: 3, default_fallbacks: [judge], fallbacks: [{'*': [judge]}]"
-    ).replace("api_key: sk-secret", "rpm: 100, tpm: '9', timeout: 30, vertex_credentials: {a: b}")
+    ).replace(
+        "api_key: sk-secret",
+        "rpm: 100, tpm: '9', timeout: 30, vertex_credentials: {a: b}",
+    )
     assert read_router_file(write(text), model="a").settings["cooldown_time"] == 1.5
 
 
@@ -341,7 +484,8 @@ def test_a_key_that_is_not_there_is_named(
     path = write(GOOD.format(first="http://a/v1", second="http://b/v1"))
     monkeypatch.delenv("SECOND_KEY")
     with pytest.raises(
-        JudgeSetupError, match=r"\.yaml:9: model_list\.1\.litellm_params\.api_key .*SECOND_KEY"
+        JudgeSetupError,
+        match=r"\.yaml:9: model_list\.1\.litellm_params\.api_key .*SECOND_KEY",
     ):
         LLMJudge(JudgeConfig(model="judge", litellm_config=path))
     monkeypatch.setenv("SECOND_KEY", "sk-one\nsk-two")

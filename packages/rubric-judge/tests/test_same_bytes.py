@@ -35,7 +35,9 @@ DIRECT = ("left out", "direct")
 every_way = pytest.mark.parametrize("way", WAYS)
 directly = pytest.mark.parametrize("way", DIRECT)
 
-TEXT = json.dumps({"scores": {"names the loss": 2, "gives_limit": 0}, "total": 2, "max_total": 3})
+TEXT = json.dumps(
+    {"scores": {"names the loss": 2, "gives_limit": 0}, "total": 2, "max_total": 3}
+)
 SCORED = (Outcome.SCORED, None)
 NOT_JSON = (Outcome.INVALID, Reason.NOT_JSON)
 TRUNCATED = (Outcome.INVALID, Reason.TRUNCATED)
@@ -51,14 +53,24 @@ RATE_LIMITED = (Outcome.UNAVAILABLE, Reason.RATE_LIMITED)
 
 
 def _http(
-    body: bytes, status: str = "200 OK", kind: str | None = "application/json", *headers: str
+    body: bytes,
+    status: str = "200 OK",
+    kind: str | None = "application/json",
+    *headers: str,
 ) -> bytes:
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
+    lines = [
+        f"HTTP/1.1 {status}",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+        *headers,
+    ]
     lines += [f"Content-Type: {kind}"] if kind else []
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def _choice(content: object = TEXT, finish: object = "stop", **message: object) -> dict[str, Any]:
+def _choice(
+    content: object = TEXT, finish: object = "stop", **message: object
+) -> dict[str, Any]:
     said = {"role": "assistant", "content": content, **message}
     return {"index": 0, "finish_reason": finish, "message": said}
 
@@ -66,7 +78,9 @@ def _choice(content: object = TEXT, finish: object = "stop", **message: object) 
 def _body(*choices: object, **fields: object) -> bytes:
     usage = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
     completion = {"id": "x", "object": "chat.completion", "created": 1, "model": "fake"}
-    return json.dumps({**completion, "choices": choices, "usage": usage, **fields}).encode()
+    return json.dumps(
+        {**completion, "choices": choices, "usage": usage, **fields}
+    ).encode()
 
 
 def _error(message: str, **fields: object) -> bytes:
@@ -93,26 +107,45 @@ CASES = {
     "finish error": (_http(_body(_choice(finish="error"))), SERVER_ERROR),
     "finish abort": (_http(_body(_choice(finish="abort"))), SERVER_ERROR),
     "finish unknown": (_http(_body(_choice(finish="done"))), SCORED),
-    "finish unknown, half": (_http(_body(_choice(TEXT[:40], finish="done"))), SERVER_ERROR),
+    "finish unknown, half": (
+        _http(_body(_choice(TEXT[:40], finish="done"))),
+        SERVER_ERROR,
+    ),
     "tool call": (_http(_body(_choice(finish="tool_calls"))), SCORED),
     "function call": (_http(_body(_choice(None, finish="function_call"))), EMPTY),
     "filtered": (_http(_body(_choice(finish="content_filter"))), REFUSED),
     "refusal": (_http(_body(_choice(refusal="no"))), REFUSED),
     "refusal list": (_http(_body(_choice(refusal=["no"]))), SERVER_ERROR),
     "role": (_http(_body(_choice(role="user"))), SERVER_ERROR),
-    "no role": (_http(_body({"finish_reason": "stop", "message": {"content": TEXT}})), SCORED),
+    "no role": (
+        _http(_body({"finish_reason": "stop", "message": {"content": TEXT}})),
+        SCORED,
+    ),
     "two choices": (_http(_body(_choice(), _choice("no"))), SERVER_ERROR),
     "choices twice": (_http(GOOD[:-1] + b', "choices": []}'), SERVER_ERROR),
-    "content twice": (_http(GOOD.replace(b'"content"', b'"content": "", "content"')), SERVER_ERROR),
+    "content twice": (
+        _http(GOOD.replace(b'"content"', b'"content": "", "content"')),
+        SERVER_ERROR,
+    ),
     "more behind": (_http(GOOD + b" {}"), SERVER_ERROR),
     "parts": (_http(_body(_choice([{"type": "text", "text": TEXT}]))), SCORED),
     "thought part": (
         _http(
-            _body(_choice([{"type": "thinking", "thinking": "x"}, {"type": "text", "text": TEXT}]))
+            _body(
+                _choice(
+                    [
+                        {"type": "thinking", "thinking": "x"},
+                        {"type": "text", "text": TEXT},
+                    ]
+                )
+            )
         ),
         SCORED,
     ),
-    "other parts": (_http(_body(_choice([{"type": "image", "text": TEXT}]))), JUDGE_ERROR),
+    "other parts": (
+        _http(_body(_choice([{"type": "image", "text": TEXT}]))),
+        JUDGE_ERROR,
+    ),
     "mapping": (_http(_body(_choice(json.loads(TEXT)))), JUDGE_ERROR),
     "number": (_http(_body(_choice(5))), JUDGE_ERROR),
     "thought before": (_http(_body(_choice("So.\n</think>\n" + TEXT))), NOT_JSON),
@@ -137,14 +170,20 @@ CASES = {
     "usage texts": (_http(_body(_choice(), usage={"prompt_tokens": "a"})), SCORED),
     "usage list": (_http(_body(_choice(), usage=[1])), SCORED),
     "usage huge": (_http(_body(_choice(), usage={"prompt_tokens": 10**400})), SCORED),
-    "created nan": (_http(GOOD.replace(b'"created": 1', b'"created": NaN')), SERVER_ERROR),
+    "created nan": (
+        _http(GOOD.replace(b'"created": 1', b'"created": NaN')),
+        SERVER_ERROR,
+    ),
     "201": (_http(GOOD, "201 Created"), SCORED),
     "206": (_http(GOOD, "206 Partial Content"), SCORED),
     "204": (b"HTTP/1.1 204 No Content\r\n\r\n", SERVER_ERROR),
     "plain text": (_http(GOOD, kind="text/plain"), SCORED),
     "no kind": (_http(GOOD, kind=None), SCORED),
     "page": (_http(b"<html>", kind="text/html"), SERVER_ERROR),
-    "gzip": (_http(gzip.compress(GOOD), "200 OK", "a/json", "Content-Encoding: gzip"), SCORED),
+    "gzip": (
+        _http(gzip.compress(GOOD), "200 OK", "a/json", "Content-Encoding: gzip"),
+        SCORED,
+    ),
     "gzip bomb": (
         _http(
             gzip.compress(b" " * 40_000_000 + GOOD, 9),
@@ -154,7 +193,10 @@ CASES = {
         ),
         NOT_JSON,
     ),
-    "no gzip": (_http(b"plain", "200 OK", "a/json", "Content-Encoding: gzip"), CONNECTION),
+    "no gzip": (
+        _http(b"plain", "200 OK", "a/json", "Content-Encoding: gzip"),
+        CONNECTION,
+    ),
     "garbage": (b"\x00\x01garbage\r\n\r\n", SERVER_ERROR),
     "bad chunk": (CHUNKED + b"zz\r\n{}", SERVER_ERROR),
     "cut chunk": (CHUNKED + b"5\r\nabc", CONNECTION),
@@ -167,12 +209,20 @@ CASES = {
     "308": (_http(b"", "308 X", None, "Location: http://127.0.0.1:9/"), BAD_REQUEST),
     "504": (_http(b"{}", "504 X"), SERVER_ERROR),
     "policy code": (_http(_error("bad", code="content_filter"), "400 X"), REFUSED),
-    "policy words": (_http(_error("was rejected as a result of our"), "400 X"), REFUSED),
+    "policy words": (
+        _http(_error("was rejected as a result of our"), "400 X"),
+        REFUSED,
+    ),
     "400 of rates": (_http(_error("Rate limit reached 429"), "400 X"), BAD_REQUEST),
     "500 of rates": (_http(_error("429 Rate limit"), "500 X"), SERVER_ERROR),
     "code list": (_http(_error("bad", code=["content_filter"]), "400 X"), BAD_REQUEST),
     "odd retry-after": (
-        _http(b"{}", "429 X", None, "Retry-After: Mon, 01 Jan 99999999999999999 00:00:00 GMT"),
+        _http(
+            b"{}",
+            "429 X",
+            None,
+            "Retry-After: Mon, 01 Jan 99999999999999999 00:00:00 GMT",
+        ),
         RATE_LIMITED,
     ),
 }
@@ -306,10 +356,16 @@ async def test_a_key_that_no_header_can_hold_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch, way: str, key: str
 ) -> None:
     monkeypatch.setenv("ODD_KEY", key)
-    with pytest.raises(JudgeSetupError, match="'ODD_KEY', which has a line break") as caught:
+    with pytest.raises(
+        JudgeSetupError, match="'ODD_KEY', which has a line break"
+    ) as caught:
         LLMJudge(
             JudgeConfig.model_validate(
-                {**WAYS[way], "api_base": "http://127.0.0.1:1/v1", "api_key_env": "ODD_KEY"}
+                {
+                    **WAYS[way],
+                    "api_base": "http://127.0.0.1:1/v1",
+                    "api_key_env": "ODD_KEY",
+                }
             )
         )
     assert "sk-" not in str(caught.value)
@@ -330,15 +386,21 @@ async def test_a_proxy_of_the_environment_is_used_by_both(
     assert asked[0].startswith(b"POST http://judge.invalid:8000/v1/chat/completions ")
 
 
-async def test_a_proxy_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_that_cannot_be_used_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("http_proxy", "socks5://Zyzzyva@127.0.0.1:1")
-    with pytest.raises(JudgeSetupError, match=r"'socks5' proxy for 'judge\.invalid'") as caught:
+    with pytest.raises(
+        JudgeSetupError, match=r"'socks5' proxy for 'judge\.invalid'"
+    ) as caught:
         proxy_for("http://judge.invalid/v1")
     assert "Zyzzyva" not in str(caught.value)
 
 
 @every_way
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the event loop that nobody cleaned up
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning"
+)  # of the event loop that nobody cleaned up
 def test_no_connection_outlives_its_event_loop_and_the_judge(
     make_view: ViewFactory, way: str
 ) -> None:
@@ -378,12 +440,21 @@ async def test_a_router_reads_the_answers_of_ones_own_server_as_litellm_tells_th
     make_view: ViewFactory, tmp_path: Path, route: str
 ) -> None:
     file = tmp_path / "litellm.yaml"
-    for case in ("max_tokens", "filtered", "finish error", "two choices", "no choices", "closed"):
+    for case in (
+        "max_tokens",
+        "filtered",
+        "finish error",
+        "two choices",
+        "no choices",
+        "closed",
+    ):
         answer, outcome = CASES[case]
         async with _answering(answer) as (url, _):
             deployment = {"model": f"{route}/fake", "api_base": url, "api_key": "k"}
             file.write_text(json.dumps({"model_list": [_named(deployment)]}))
-            config = JudgeConfig(model="judge", litellm_config=file, max_transport_attempts=1)
+            config = JudgeConfig(
+                model="judge", litellm_config=file, max_transport_attempts=1
+            )
             async with LLMJudge(config) as judge:
                 result = await judge.judge(make_view())
         assert (result.outcome, result.reason) == outcome, case

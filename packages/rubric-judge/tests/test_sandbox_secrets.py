@@ -20,8 +20,12 @@ def _confined() -> bool:
     return True
 
 
-confined = pytest.mark.skipif(not _confined(), reason="needs Linux with Landlock and seccomp")
-EVERY_ISOLATION = pytest.mark.parametrize("isolation", ["full", "files_readable", "none"])
+confined = pytest.mark.skipif(
+    not _confined(), reason="needs Linux with Landlock and seccomp"
+)
+EVERY_ISOLATION = pytest.mark.parametrize(
+    "isolation", ["full", "files_readable", "none"]
+)
 
 
 def _run(code: str, tests: str, isolation: str = "full") -> Tally:
@@ -194,7 +198,8 @@ FORGERIES = {
         "import math\nassert math.isclose(f(2, 3), 6.0)",
     ),
     "names that are no text": (
-        SENDS_A_FRAME + '    send([[1, mine(f)], [["tuple", []], mine(f)], ["f", mine(f)]])',
+        SENDS_A_FRAME
+        + '    send([[1, mine(f)], [["tuple", []], mine(f)], ["f", mine(f)]])',
         "assert f(2) == 4",
     ),
     "an import of the tests": (
@@ -257,7 +262,15 @@ assert called(1) == solution.attribute == getattr(solution, "by_name")
 def helper(): local = shadowed
 """
     given = ("called", "attribute", "by_name", "imported", "local", "shadowed")
-    withheld = ("unused", "math", "helper", "_private", "__builtins__", "abs", "getattr")
+    withheld = (
+        "unused",
+        "math",
+        "helper",
+        "_private",
+        "__builtins__",
+        "abs",
+        "getattr",
+    )
 
     assert set(
         names_to_give({**dict.fromkeys(given, 1), **dict.fromkeys(withheld, 2)}, tests)
@@ -318,13 +331,19 @@ async def test_code_without_end_is_not_even_started(anyio_backend: str) -> None:
     ],
     ids=range(9),
 )
-async def test_no_code_makes_its_tests_fail_to_start(code: str, anyio_backend: str) -> None:
+async def test_no_code_makes_its_tests_fail_to_start(
+    code: str, anyio_backend: str
+) -> None:
     del anyio_backend
     programs = Programs(
-        HybridConfig.model_validate({"judge": {"type": "lexical"}, "python_tests": True})
+        HybridConfig.model_validate(
+            {"judge": {"type": "lexical"}, "python_tests": True}
+        )
     )
 
-    verdict = await programs.run(read_python_tests("assert f() == 1"), f"```python\n{code}\n```")
+    verdict = await programs.run(
+        read_python_tests("assert f() == 1"), f"```python\n{code}\n```"
+    )
 
     assert verdict.share == 0
     assert verdict.note

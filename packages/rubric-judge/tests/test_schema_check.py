@@ -96,8 +96,14 @@ def test_the_schema_may_stand_on_the_line_or_below_it() -> None:
         ("[]", "needs a JSON object"),
         ("{'type': 'object'}", "not JSON"),
         ('{"type": "objekt"}', "no schema of draft 2020-12: see `anyOf`"),
-        ('{"$ref": "https://example.org/schema.json"}', "only refer to a part of itself"),
-        ('{"properties": {"a": {"$ref": "file:///etc/passwd"}}}', "only refer to a part of itself"),
+        (
+            '{"$ref": "https://example.org/schema.json"}',
+            "only refer to a part of itself",
+        ),
+        (
+            '{"properties": {"a": {"$ref": "file:///etc/passwd"}}}',
+            "only refer to a part of itself",
+        ),
         ('{"patternProperties": {"(a+)+$": {}}}', "cannot use patternProperties"),
         ('{"$ref": "#/nowhere"}', "only refer to a part of itself"),
         ('{"$id": "https://example.org"}', "cannot use $id"),
@@ -153,7 +159,9 @@ def test_a_tree_is_read_once_however_deep(innermost: str) -> None:
     check = read_schema(EXPRESSION)
 
     assert _matched(check, _expression(200, innermost))[0] == (innermost == "1")
-    assert _matched(check, _expression(20, innermost), steps=1_000)[0] == (innermost == "1")
+    assert _matched(check, _expression(20, innermost), steps=1_000)[0] == (
+        innermost == "1"
+    )
 
 
 NESTED: dict[str, object] = {
@@ -169,8 +177,14 @@ NESTED: dict[str, object] = {
             [[[n]] for n in range(9)],
         ),
         ({"$defs": NESTED, "$ref": "#/$defs/e"}, [[n] for n in range(3000)]),
-        ({"items": {"dependentRequired": {f"k{n}": ["a"] for n in range(2000)}}}, [{}] * 20_000),
-        ({"items": {"dependentSchemas": {f"k{n}": {} for n in range(2000)}}}, [{}] * 20),
+        (
+            {"items": {"dependentRequired": {f"k{n}": ["a"] for n in range(2000)}}},
+            [{}] * 20_000,
+        ),
+        (
+            {"items": {"dependentSchemas": {f"k{n}": {} for n in range(2000)}}},
+            [{}] * 20,
+        ),
         ({"items": {"properties": {f"k{n}": {} for n in range(2000)}}}, [{}] * 20_000),
     ],
 )
@@ -226,16 +240,22 @@ def test_a_schema_that_says_its_draft_has_the_same_bounds() -> None:
 
 
 documents = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "a", "ab", "1"]),
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.sampled_from(["", "a", "ab", "1"]),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from("ab"), inner, max_size=2)
     ),
     max_leaves=6,
 )
 schemas = st.fixed_dictionaries(
     {},
     optional={
-        "type": st.sampled_from(["object", "array", "string", "integer", "number", "null"]),
+        "type": st.sampled_from(
+            ["object", "array", "string", "integer", "number", "null"]
+        ),
         "minimum": st.integers(-3, 3),
         "multipleOf": st.integers(1, 3),
         "enum": st.lists(documents, min_size=1, max_size=3),
@@ -244,7 +264,9 @@ schemas = st.fixed_dictionaries(
         "uniqueItems": st.booleans(),
         "maxItems": st.integers(0, 2),
         "required": st.lists(st.sampled_from("ab"), unique=True),
-        "properties": st.dictionaries(st.sampled_from("ab"), st.just({"type": "integer"})),
+        "properties": st.dictionaries(
+            st.sampled_from("ab"), st.just({"type": "integer"})
+        ),
         "contains": st.just({"type": "string"}),
         "minContains": st.integers(0, 2),
         "exclusiveMaximum": st.integers(-3, 3),
@@ -255,7 +277,9 @@ schemas = st.fixed_dictionaries(
 parts = st.fixed_dictionaries(
     {},
     optional={
-        **dict.fromkeys(("allOf", "anyOf", "oneOf"), st.lists(schemas, min_size=1, max_size=3)),
+        **dict.fromkeys(
+            ("allOf", "anyOf", "oneOf"), st.lists(schemas, min_size=1, max_size=3)
+        ),
         **dict.fromkeys(("not", "if", "then", "else"), schemas | st.booleans()),
         "prefixItems": st.lists(schemas, min_size=1, max_size=2),
         "items": schemas | st.booleans(),
@@ -274,7 +298,9 @@ def _both(one: dict[str, object], other: dict[str, object]) -> dict[str, object]
 
 @given(st.builds(_both, schemas, parts), documents)
 @settings(max_examples=80, deadline=None)
-def test_the_verdict_is_that_of_jsonschema(schema: dict[str, object], document: object) -> None:
+def test_the_verdict_is_that_of_jsonschema(
+    schema: dict[str, object], document: object
+) -> None:
     theirs = jsonschema.Draft202012Validator(schema).is_valid(document)
 
     ours, _ = _matched(read_schema(json.dumps(schema)), json.dumps(document))

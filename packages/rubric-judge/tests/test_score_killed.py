@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from rubric_core import Criterion, Grounding, JudgeView, Rubric, Task, read_tasks, write_tasks
+from rubric_core import (
+    Criterion,
+    Grounding,
+    JudgeView,
+    Rubric,
+    Task,
+    read_tasks,
+    write_tasks,
+)
 from rubric_judge import load_judge, read_judge_spec
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.ledger.store import Ledger
@@ -29,9 +37,15 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Twenty-five tasks, forty marked responses to each."""
-    rubric = Rubric(criteria=tuple(Criterion(id=f"c{j}", weight=j + 1.0) for j in range(4)))
+    rubric = Rubric(
+        criteria=tuple(Criterion(id=f"c{j}", weight=j + 1.0) for j in range(4))
+    )
     tasks = [
-        Task(question=f"What is in {n}?", grounding=Grounding(f"Passage {n}."), rubric=rubric)
+        Task(
+            question=f"What is in {n}?",
+            grounding=Grounding(f"Passage {n}."),
+            rubric=rubric,
+        )
         for n in range(N_RESPONSES // GROUP)
     ]
     write_tasks(tmp_path / "tasks.jsonl", tasks)
@@ -59,7 +73,9 @@ def _finish(run: subprocess.Popen[str]) -> None:
     assert run.returncode == 0, stderr
 
 
-def _kill_after(run: subprocess.Popen[str], endpoint: FakeEndpointProcess, *, calls: int) -> None:
+def _kill_after(
+    run: subprocess.Popen[str], endpoint: FakeEndpointProcess, *, calls: int
+) -> None:
     """Kill a run once the endpoint has been asked so often."""
     while endpoint.counts.total() < calls:
         assert run.poll() is None, "the run ended before it was killed"
@@ -88,7 +104,9 @@ def _judgements(path: Path) -> list[dict[str, object]]:
 def test_what_the_ledger_holds_is_not_asked_again_after_kill_9(folder: Path) -> None:
     generator = random.Random(7)
     # The calls that are in flight anew after each kill shift the next, so a margin is left.
-    moments = sorted(generator.sample(range(40, N_RESPONSES - 40 - KILLS * IN_FLIGHT), KILLS))
+    moments = sorted(
+        generator.sample(range(40, N_RESPONSES - 40 - KILLS * IN_FLIGHT), KILLS)
+    )
     with FakeEndpointProcess(marked_share, latency=0.03) as endpoint:
         spec = f"type: llm\nmodel: openai/fake\napi_base: {endpoint.url}\ntransport: direct\n"
         (folder / "judge.yaml").write_text(spec, encoding="utf-8")
@@ -100,7 +118,9 @@ def test_what_the_ledger_holds_is_not_asked_again_after_kill_9(folder: Path) -> 
             _kill_after(_start(folder, ledger="killed"), endpoint, calls=calls)
             arrived = -1
             while arrived != (arrived := len(endpoint.records)):
-                time.sleep(0.5)  # what was in flight may still reach the endpoint's records
+                time.sleep(
+                    0.5
+                )  # what was in flight may still reach the endpoint's records
             asked = {record.view for record in endpoint.records[asked_before:]} - {None}
             assert not asked & held
             now_held = _held(folder, views)
@@ -111,7 +131,9 @@ def test_what_the_ledger_holds_is_not_asked_again_after_kill_9(folder: Path) -> 
         asked_before = len(endpoint.records)
         _finish(_start(folder, ledger="killed"))
         asked = [
-            record.view for record in endpoint.records[asked_before:] if record.view is not None
+            record.view
+            for record in endpoint.records[asked_before:]
+            if record.view is not None
         ]
         assert sorted(asked) == sorted(set(range(N_RESPONSES)) - held)
 

@@ -19,7 +19,10 @@ def _texts(text: str) -> list[str]:
         ("See Fig. 3 for it. Then stop.", ["See Fig. 3 for it.", "Then stop."]),
         ("It is 3.14 long.", ["It is 3.14 long."]),
         ('He said "stop." Then he left.', ['He said "stop."', "Then he left."]),
-        ("It is i.e.\nthis one.  \n Then it ends.", ["It is i.e.", "this one.", "Then it ends."]),
+        (
+            "It is i.e.\nthis one.  \n Then it ends.",
+            ["It is i.e.", "this one.", "Then it ends."],
+        ),
         (
             "Take a filter (cf.\u00a0[2]). Then\u2003stop.",
             ["Take a filter (cf.\u00a0[2]).", "Then\u2003stop."],
@@ -41,10 +44,16 @@ def test_a_text_is_split_at_end_marks_and_lines(text: str, expected: list[str]) 
         ('It is called the "impulse response."', True),
         pytest.param("It returns arrays", False, id="no end mark"),
         pytest.param("It is so.", False, id="three words"),
-        pytest.param("It is the " + "very long story of " * 12 + "it.", False, id="too long"),
-        pytest.param("Convolution filter array mode boundary.", False, id="no function word"),
+        pytest.param(
+            "It is the " + "very long story of " * 12 + "it.", False, id="too long"
+        ),
+        pytest.param(
+            "Convolution filter array mode boundary.", False, id="no function word"
+        ),
         pytest.param("It is what it is to me.", False, id="only function words"),
-        pytest.param("The loss the loss the loss the loss.", False, id="few different words"),
+        pytest.param(
+            "The loss the loss the loss the loss.", False, id="few different words"
+        ),
         pytest.param("It is 1 2 3 4 5 6 7 8 9 10 11 12.", False, id="digits"),
         pytest.param("It is {{{{((((====>>>> so is the thing.", False, id="symbols"),
     ],
@@ -71,7 +80,10 @@ def test_the_repeated_share_counts_runs_of_three_words() -> None:
     [
         ("The filter can have a gain in and above the band.", 0),
         ("It may or may not be of interest to the caller.", 0),
-        ("The array that it is passed in is not changed.", 1),  # "passed in" ends a clause
+        (
+            "The array that it is passed in is not changed.",
+            1,
+        ),  # "passed in" ends a clause
         ("Filter the of returns output it the.", 3),
         ("Is the was can of sentence a.", 3),
         ("A constant `a` is added to a and b.", 0),

@@ -51,7 +51,10 @@ def _said(*tokens: object) -> bytes:
 async def test_the_tokens_of_a_text_are_read_as_vllm_writes_them() -> None:
     told = _said(
         None,
-        {"7": {"logprob": -1.5, "rank": 3, "decoded_token": "b"}, "9": {"logprob": -0.5}},
+        {
+            "7": {"logprob": -1.5, "rank": 3, "decoded_token": "b"},
+            "9": {"logprob": -0.5},
+        },
         {"8": {"logprob": -0.25, "rank": 1, "decoded_token": "c"}},
     )
     with _answering(told) as address:

@@ -20,7 +20,9 @@ Body = dict[str, Any]
 Respond = Callable[[Body], tuple[int, Body]]
 pytestmark = pytest.mark.anyio
 
-TEXT = json.dumps({"scores": {"names the loss": 2, "gives_limit": 0}, "total": 2, "max_total": 3})
+TEXT = json.dumps(
+    {"scores": {"names the loss": 2, "gives_limit": 0}, "total": 2, "max_total": 3}
+)
 WAYS: dict[str, dict[str, object]] = {
     "direct": {"model": "fake", "transport": "direct"},
     "litellm": {"model": "openai/fake", "transport": "litellm"},
@@ -36,7 +38,9 @@ VLLMS = {
 }
 
 
-def _said(body: Body, content: object = None, finish: str = "stop", **message: object) -> Body:
+def _said(
+    body: Body, content: object = None, finish: str = "stop", **message: object
+) -> Body:
     is_judged = "SOURCE PASSAGE" in json.dumps(body["messages"])
     text = content if content is not None else TEXT if is_judged else '{"ready": true}'
     return {
@@ -60,7 +64,9 @@ def _refusal(message: str = "Zyzzyva", **fields: object) -> Body:
 
 
 @asynccontextmanager
-async def _serving(respond: Respond, *, owner: str = "") -> AsyncGenerator[tuple[str, list[Body]]]:
+async def _serving(
+    respond: Respond, *, owner: str = ""
+) -> AsyncGenerator[tuple[str, list[Body]]]:
     seen: list[Body] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -85,7 +91,9 @@ async def _serving(respond: Respond, *, owner: str = "") -> AsyncGenerator[tuple
 
 
 def _config(url: str, way: str, **options: object) -> JudgeConfig:
-    return JudgeConfig.model_validate({"api_base": url, "backoff_s": 0.001, **WAYS[way], **options})
+    return JudgeConfig.model_validate(
+        {"api_base": url, "backoff_s": 0.001, **WAYS[way], **options}
+    )
 
 
 def _refusing(field: str, **error: object) -> Respond:
@@ -106,7 +114,11 @@ async def test_a_limit_that_has_another_name_is_sent_by_it_from_then_on(
         await judge.check()
         first = await judge.judge(make_view())
     assert first.outcome is Outcome.SCORED
-    assert [body.get("max_completion_tokens") for body in seen] == [None, 16_000, 16_000]
+    assert [body.get("max_completion_tokens") for body in seen] == [
+        None,
+        16_000,
+        16_000,
+    ]
     assert ["max_tokens" in body for body in seen] == [True, False, False]
 
 
@@ -120,9 +132,14 @@ async def test_a_request_that_is_sent_again_counts_as_one_attempt_more(
 
 
 @every_way
-async def test_no_limit_is_sent_where_none_is_wanted(make_view: ViewFactory, way: str) -> None:
+async def test_no_limit_is_sent_where_none_is_wanted(
+    make_view: ViewFactory, way: str
+) -> None:
     async with _serving(lambda body: (200, _said(body))) as (url, seen):
-        for options in ({"max_tokens": None}, {"parameters": {"max_completion_tokens": 50}}):
+        for options in (
+            {"max_tokens": None},
+            {"parameters": {"max_completion_tokens": 50}},
+        ):
             async with LLMJudge(_config(url, way, **options)) as judge:
                 assert (await judge.judge(make_view())).outcome is Outcome.SCORED
     assert ["max_tokens" in body for body in seen] == [False, False]
@@ -137,12 +154,18 @@ def test_two_names_of_one_limit_are_refused() -> None:
 @every_way
 @pytest.mark.parametrize(
     ("field", "setting"),
-    [("temperature", "`temperature: null`"), ("response_format", "`schema: json_object`")],
+    [
+        ("temperature", "`temperature: null`"),
+        ("response_format", "`schema: json_object`"),
+    ],
 )
 async def test_a_check_names_the_setting_of_a_field_that_is_refused(
     way: str, field: str, setting: str
 ) -> None:
-    async with _serving(_refusing(field)) as (url, _), LLMJudge(_config(url, way)) as judge:
+    async with (
+        _serving(_refusing(field)) as (url, _),
+        LLMJudge(_config(url, way)) as judge,
+    ):
         with pytest.raises(JudgeSetupError) as caught:
             await judge.check()
     assert f"the server refuses `{field}`: set {setting}" in str(caught.value)
@@ -179,7 +202,9 @@ async def test_a_form_that_no_server_enforces_stands_in_the_prompt(
 
 def test_the_form_is_part_of_who_judges_only_where_it_is_another() -> None:
     prints = {
-        fingerprint(load_judge(JudgeConfig.model_validate({"model": "anthropic/x", **options})))
+        fingerprint(
+            load_judge(JudgeConfig.model_validate({"model": "anthropic/x", **options}))
+        )
         for options in ({}, {"schema": "json_schema"}, {"schema": "json_object"})
     }
     assert len(prints) == 2
@@ -192,7 +217,9 @@ async def test_a_response_that_is_too_long_is_no_better_off_than_a_bad_one(
 ) -> None:
     def respond(body: Body) -> tuple[int, Body]:
         if len(str(body["messages"])) > 20_000:
-            return 400, _refusal("This model's maximum context length is 8 tokens", code=400)
+            return 400, _refusal(
+                "This model's maximum context length is 8 tokens", code=400
+            )
         return 200, _said(body)
 
     async with (
@@ -218,12 +245,18 @@ async def test_a_check_says_that_the_context_has_no_room_for_any_answer() -> Non
             await judge.check()
 
 
-async def test_a_limit_that_the_server_lowers_is_a_full_context(make_view: ViewFactory) -> None:
+async def test_a_limit_that_the_server_lowers_is_a_full_context(
+    make_view: ViewFactory,
+) -> None:
     written = 0
 
     def respond(body: Body) -> tuple[int, Body]:
         said = _said(body, TEXT[:20], "length")
-        said["usage"] = {"prompt_tokens": 90, "completion_tokens": written, "total_tokens": 0}
+        said["usage"] = {
+            "prompt_tokens": 90,
+            "completion_tokens": written,
+            "total_tokens": 0,
+        }
         return 200, said
 
     found: list[Reason | None] = []
@@ -276,8 +309,14 @@ async def test_an_answer_in_a_form_that_is_not_known_is_paid_for_once(
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        ({"content": "", "reasoning_content": TEXT}, ("reasoning_content", "--reasoning-parser")),
-        ({"content": f"So.\n</think>\n{TEXT}"}, ("</think>", "--reasoning-parser deepseek_r1")),
+        (
+            {"content": "", "reasoning_content": TEXT},
+            ("reasoning_content", "--reasoning-parser"),
+        ),
+        (
+            {"content": f"So.\n</think>\n{TEXT}"},
+            ("</think>", "--reasoning-parser deepseek_r1"),
+        ),
     ],
 )
 async def test_a_reply_that_a_server_puts_elsewhere_is_not_credited_but_said(
@@ -290,7 +329,9 @@ async def test_a_reply_that_a_server_puts_elsewhere_is_not_credited_but_said(
     assert all(word in result.detail for word in words)
 
 
-async def test_the_end_of_a_thought_within_a_reply_is_text(make_view: ViewFactory) -> None:
+async def test_the_end_of_a_thought_within_a_reply_is_text(
+    make_view: ViewFactory,
+) -> None:
     text = json.dumps({**json.loads(TEXT), "reasoning": "It writes </think> itself."})
     async with (
         _serving(lambda body: (200, _said(body, text))) as (url, _),
@@ -299,7 +340,9 @@ async def test_the_end_of_a_thought_within_a_reply_is_text(make_view: ViewFactor
         assert (await judge.judge(make_view())).outcome is Outcome.SCORED
 
 
-async def test_thoughts_that_are_counted_apart_are_counted(make_view: ViewFactory) -> None:
+async def test_thoughts_that_are_counted_apart_are_counted(
+    make_view: ViewFactory,
+) -> None:
     def respond(body: Body) -> tuple[int, Body]:
         usage = {"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135}
         return 200, {**_said(body), "usage": usage}
@@ -313,7 +356,12 @@ async def test_thoughts_that_are_counted_apart_are_counted(make_view: ViewFactor
 OWNERS: dict[str, Mapping[str, object]] = {
     "vllm": VLLMS,
     "sglang": VLLMS,
-    "llamacpp": {"top_k": 0, "repeat_penalty": 1.0, "typical_p": 1.0, "dry_multiplier": 0.0},
+    "llamacpp": {
+        "top_k": 0,
+        "repeat_penalty": 1.0,
+        "typical_p": 1.0,
+        "dry_multiplier": 0.0,
+    },
     "openai": {},
 }
 
@@ -334,12 +382,20 @@ async def test_a_server_that_fills_fields_in_is_sent_neutral_ones(
     assert (set(seen[0]) <= usual) == (owner == "openai")
 
 
-async def test_what_the_configuration_says_is_sent_as_it_is(make_view: ViewFactory) -> None:
+async def test_what_the_configuration_says_is_sent_as_it_is(
+    make_view: ViewFactory,
+) -> None:
     async with _serving(lambda body: (200, _said(body)), owner="vllm") as (url, seen):
-        config = _config(url, "direct", parameters={"top_p": 0.9, "presence_penalty": 0.5})
+        config = _config(
+            url, "direct", parameters={"top_p": 0.9, "presence_penalty": 0.5}
+        )
         async with LLMJudge(config) as judge:
             await judge.judge(make_view())
-    assert (seen[0]["top_p"], seen[0]["presence_penalty"], seen[0]["min_p"]) == (0.9, 0.5, 0.0)
+    assert (seen[0]["top_p"], seen[0]["presence_penalty"], seen[0]["min_p"]) == (
+        0.9,
+        0.5,
+        0.0,
+    )
 
 
 @every_way

@@ -29,7 +29,9 @@ def test_what_is_written_is_judged_by_the_command_that_is_printed(
     assert run(monkeypatch, *lint.split()[1:]) == 0
     assert run(monkeypatch, *score.split()[1:]) == 0
 
-    rows = [json.loads(line) for line in Path("first/judged.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in Path("first/judged.jsonl").read_text().splitlines()
+    ]
     good, poor = ([row["reward"] for row in rows[start::2]] for start in (0, 1))
     assert len(good) == len(poor) == len(list(read_tasks("first/tasks.jsonl"))) == 6
     assert min(good) > max(poor) == 0
@@ -73,7 +75,9 @@ def test_a_file_in_place_of_the_folder_is_said(tmp_path: Path) -> None:
 
 
 def test_an_unknown_configuration_is_answered_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"--judge 'gpt'.*anthropic, cascade, claims, gemini"):
+    with pytest.raises(
+        ConfigError, match=r"--judge 'gpt'.*anthropic, cascade, claims, gemini"
+    ):
         preset("rubric_judge", "gpt", flag="--judge")
 
 
@@ -95,6 +99,14 @@ def test_swapped_files_are_called_so(
         ("answers", told),
         ("tasks", "this is a line of tasks, which another place"),
     ):
-        words = ("score", f"{first}.jsonl", "tasks.jsonl", "--judge", "judge.yaml", "--out", "o")
+        words = (
+            "score",
+            f"{first}.jsonl",
+            "tasks.jsonl",
+            "--judge",
+            "judge.yaml",
+            "--out",
+            "o",
+        )
         assert run(monkeypatch, *words) == 2
         assert said in capsys.readouterr().err

@@ -51,7 +51,9 @@ class _Server:
         self.listings = 0
         self._serve = serve
 
-    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def take(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self.connections += 1
         number = 0
         try:
@@ -107,7 +109,9 @@ async def test_connections_are_kept(make_view: ViewFactory, way: str) -> None:
 
 
 @every_way
-@pytest.mark.parametrize("cut", [0, 9, -40], ids=["whole", "in a header", "in the body"])
+@pytest.mark.parametrize(
+    "cut", [0, 9, -40], ids=["whole", "in a header", "in the body"]
+)
 async def test_a_second_answer_right_behind_the_first_is_dropped(
     make_view: ViewFactory, way: str, cut: int
 ) -> None:
@@ -168,7 +172,10 @@ async def test_where_the_server_repeats_request_ids_a_late_answer_is_known(
     async with _serving(serve) as server, _judge(server.url, way) as judge:
         assert _total(await judge.judge(make_view())) == 0
         refused = await judge.judge(make_view())
-        assert (refused.outcome, refused.reason) == (Outcome.UNAVAILABLE, Reason.SERVER_ERROR)
+        assert (refused.outcome, refused.reason) == (
+            Outcome.UNAVAILABLE,
+            Reason.SERVER_ERROR,
+        )
         assert "another request" in refused.detail
         # The honest answer that is still on its way there is nobody's either.
         assert _total(await judge.judge(make_view())) == 0

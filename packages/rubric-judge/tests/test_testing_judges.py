@@ -32,14 +32,21 @@ async def test_a_scripted_judge_keeps_what_it_was_asked(make_view: ViewFactory) 
     assert judge.peak_in_flight == 1
 
 
-async def test_a_script_cannot_award_more_than_the_weight(make_view: ViewFactory) -> None:
+async def test_a_script_cannot_award_more_than_the_weight(
+    make_view: ViewFactory,
+) -> None:
     with pytest.raises(SchemaError):
         await ScriptedJudge(1.5).judge(make_view())
 
 
-async def test_a_failing_judge_fails_with_the_outcome_of_its_reason(make_view: ViewFactory) -> None:
+async def test_a_failing_judge_fails_with_the_outcome_of_its_reason(
+    make_view: ViewFactory,
+) -> None:
     unavailable = await FailingJudge(Reason.CONNECTION).judge(make_view())
-    assert (unavailable.outcome, unavailable.reason) == (Outcome.UNAVAILABLE, Reason.CONNECTION)
+    assert (unavailable.outcome, unavailable.reason) == (
+        Outcome.UNAVAILABLE,
+        Reason.CONNECTION,
+    )
     invalid = await FailingJudge(Reason.NOT_JSON).judge(make_view())
     assert (invalid.outcome, invalid.reason) == (Outcome.INVALID, Reason.NOT_JSON)
 

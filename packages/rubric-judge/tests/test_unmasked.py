@@ -10,14 +10,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rubric_core import Criterion, JudgeView, Outcome, Rubric
-from rubric_judge import HybridConfig, HybridJudge, JudgePool, LexicalJudge, VerificationError
+from rubric_judge import (
+    HybridConfig,
+    HybridJudge,
+    JudgePool,
+    LexicalJudge,
+    VerificationError,
+)
 from rubric_judge.verification import deciding
 from rubric_judge.verification.deciding import note_of_failure
 from rubric_judge.verification.directive import parse_verification
 from rubric_judge.verification.numeric import NumericCheck, states_number
 from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches_pattern
 from rubric_judge.verification.phrases import ContainsCheck, contains, head, tail
-from rubric_judge.verification.schema import MOST_STEPS, PATTERNS_S, SchemaCheck, matches_schema
+from rubric_judge.verification.schema import (
+    MOST_STEPS,
+    PATTERNS_S,
+    SchemaCheck,
+    matches_schema,
+)
 
 ViewFactory = Callable[..., JudgeView]
 CONFIG = HybridConfig.model_validate({"judge": {"type": "lexical"}})
@@ -28,7 +39,9 @@ def _judges() -> tuple[HybridJudge, LexicalJudge]:
 
 
 def _matched(check: SchemaCheck, text: str) -> tuple[bool, str]:
-    return matches_schema(check, text, steps=MOST_STEPS, time_left=ProcessorTime(PATTERNS_S))
+    return matches_schema(
+        check, text, steps=MOST_STEPS, time_left=ProcessorTime(PATTERNS_S)
+    )
 
 
 def _decide(method: str, response: str) -> bool:
@@ -66,20 +79,30 @@ async def test_a_response_cannot_mask_its_own_score(
     method: str, response: str, make_view: ViewFactory
 ) -> None:
     assert not _decide(method, response)
-    rubric = Rubric(criteria=(Criterion(id="c", weight=1.0, verification_method=method),))
+    rubric = Rubric(
+        criteria=(Criterion(id="c", weight=1.0, verification_method=method),)
+    )
     for judge in _judges():
-        (result,) = await JudgePool(judge).judge_all([make_view(response, rubric=rubric)])
+        (result,) = await JudgePool(judge).judge_all(
+            [make_view(response, rubric=rubric)]
+        )
         assert (result.outcome, result.scores) == (Outcome.SCORED, {"c": 0.0})
 
 
 _WORDS = sorted(set(vars(pint.UnitRegistry())["_units"]))
-words = st.sampled_from([*_WORDS, "dB", "dBm", "octave", "squared", "cubed", "per", "Δ", "delta_"])
-operators = st.sampled_from([" ", "/", "*", "**", "^", "^-1", "·", " per ", "²", "(", ")", " / "])
+words = st.sampled_from(
+    [*_WORDS, "dB", "dBm", "octave", "squared", "cubed", "per", "Δ", "delta_"]
+)
+operators = st.sampled_from(
+    [" ", "/", "*", "**", "^", "^-1", "·", " per ", "²", "(", ")", " / "]
+)
 units = st.lists(st.tuples(words, operators), min_size=1, max_size=4).map(
     lambda parts: "".join(word + operator for word, operator in parts)
 )
 quantities = st.tuples(
-    st.sampled_from(["5", "1e400", "-0", "5 ± 1", "3/0", "10^999", "٣", "5 million", "1,000"]),
+    st.sampled_from(
+        ["5", "1e400", "-0", "5 ± 1", "3/0", "10^999", "٣", "5 million", "1,000"]
+    ),
     st.sampled_from(["", " ", "\u2009"]),
     units,
 ).map("".join)
@@ -100,7 +123,9 @@ CHECKS = (
 
 @given(
     st.lists(quantities | st.text(max_size=8), max_size=3).map(", ".join),
-    st.sampled_from(["{}", "answer: {}", r"\boxed{{{}}}", "${}$", '"{}"', "```json\n{}\n```"]),
+    st.sampled_from(
+        ["{}", "answer: {}", r"\boxed{{{}}}", "${}$", '"{}"', "```json\n{}\n```"]
+    ),
     st.sampled_from(CHECKS),
 )
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -110,7 +135,9 @@ def test_no_quantity_makes_a_check_fail(text: str, form: str, method: str) -> No
 
 @given(units)
 @settings(max_examples=300, deadline=None)
-def test_a_directive_with_any_unit_parses_or_is_refused_and_then_decides(unit: str) -> None:
+def test_a_directive_with_any_unit_parses_or_is_refused_and_then_decides(
+    unit: str,
+) -> None:
     method = f"numeric: 5 ± 0.1 [{unit}]"
     try:
         check = parse_verification(method)
@@ -128,7 +155,9 @@ numbers = st.one_of(
 ).map(str)
 documents = numbers | st.recursive(
     st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner)
+    ),
     max_leaves=5,
 ).map(json.dumps)
 keywords = st.sampled_from([
@@ -146,7 +175,9 @@ def test_no_json_makes_a_schema_fail(schema: dict[str, object], document: str) -
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("kind", [AssertionError, OverflowError, RecursionError, MemoryError])
+@pytest.mark.parametrize(
+    "kind", [AssertionError, OverflowError, RecursionError, MemoryError]
+)
 async def test_an_error_of_a_check_is_no_credit_and_said_so(
     kind: type[Exception], make_view: ViewFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,7 +185,9 @@ async def test_an_error_of_a_check_is_no_credit_and_said_so(
         raise kind("of the response's text")
 
     monkeypatch.setattr(deciding, "states_number", fail)
-    rubric = Rubric(criteria=(Criterion(id="c", weight=1.0, verification_method="numeric: 5"),))
+    rubric = Rubric(
+        criteria=(Criterion(id="c", weight=1.0, verification_method="numeric: 5"),)
+    )
 
     for judge in _judges():
         (result,) = await JudgePool(judge).judge_all([make_view("5", rubric=rubric)])

@@ -31,12 +31,19 @@ OWN = ("direct", "openai", "hosted_vllm")
 @pytest.fixture(autouse=True)
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "a-key")
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AZURE_API_KEY", "AZURE_API_BASE"):
+    for name in (
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "AZURE_API_KEY",
+        "AZURE_API_BASE",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
 async def _said(**options: Any) -> str:
-    config = ModelConfig.model_validate({"max_transport_attempts": 1, "timeout_s": 20, **options})
+    config = ModelConfig.model_validate(
+        {"max_transport_attempts": 1, "timeout_s": 20, **options}
+    )
     async with ChatModel(config, role="judge") as model:
         with pytest.raises(JudgeSetupError) as caught:
             await model.check()
@@ -47,7 +54,9 @@ async def _said(**options: Any) -> str:
 async def _answering(status: str, body: object) -> AsyncGenerator[str]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        await reader.readexactly(int(head.partition("content-length:")[2].split("\r\n")[0] or "0"))
+        await reader.readexactly(
+            int(head.partition("content-length:")[2].split("\r\n")[0] or "0")
+        )
         text = json.dumps(body)
         head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\n"
         writer.write(f"{head}Content-Length: {len(text)}\r\n\r\n{text}".encode())
@@ -74,10 +83,14 @@ async def test_a_refused_connection_is_called_that(way: str, dead: str) -> None:
     assert "500" not in said.replace(dead, "")
 
 
-async def test_a_refused_connection_of_a_router_is_called_that(dead: str, tmp_path: Path) -> None:
+async def test_a_refused_connection_of_a_router_is_called_that(
+    dead: str, tmp_path: Path
+) -> None:
     given = {"model": "openai/m", "api_base": f"http://{dead}/v1", "api_key": "x"}
     file = tmp_path / "litellm.yaml"
-    file.write_text(json.dumps({"model_list": [{"model_name": "g", "litellm_params": given}]}))
+    file.write_text(
+        json.dumps({"model_list": [{"model_name": "g", "litellm_params": given}]})
+    )
     said = await _said(model="g", litellm_config=str(file))
     assert f"connection refused at {dead}: " in said
     assert "HTTP 500" not in said
@@ -93,7 +106,9 @@ async def test_a_server_without_tls_is_called_that(way: str) -> None:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        assert f"no TLS at {place}: " in await _said(api_base=f"https://{place}/v1", **WAYS[way])
+        assert f"no TLS at {place}: " in await _said(
+            api_base=f"https://{place}/v1", **WAYS[way]
+        )
 
 
 def test_the_words_for_what_a_library_wraps() -> None:
@@ -119,10 +134,19 @@ def test_the_words_for_what_a_library_wraps() -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ({"detail": "Not Found"}, "write into `api_base` what comes before /chat/completions"),
+        (
+            {"detail": "Not Found"},
+            "write into `api_base` what comes before /chat/completions",
+        ),
         ({}, "write into `api_base` what comes before /chat/completions"),
-        ({"error": {"message": "The model `m` does not exist.", "code": 404}}, "no such model"),
-        ({"object": "error", "message": "The model `m` does not exist."}, "no such model"),
+        (
+            {"error": {"message": "The model `m` does not exist.", "code": 404}},
+            "no such model",
+        ),
+        (
+            {"object": "error", "message": "The model `m` does not exist."},
+            "no such model",
+        ),
         ({"error": {"message": "x", "code": "model_not_found"}}, "no such model"),
     ],
 )
@@ -138,9 +162,15 @@ async def test_a_404_says_what_is_not_there(way: str, body: object, says: str) -
 async def test_a_key_that_is_refused_is_named_by_its_variable(way: str) -> None:
     async with _answering("401 Unauthorized", {}) as url:
         said = await _said(api_base=url, **WAYS[way])
-        assert "none was sent: name the environment variable that holds it in `api_key_env`" in said
+        assert (
+            "none was sent: name the environment variable that holds it in `api_key_env`"
+            in said
+        )
         said = await _said(api_base=url, api_key_env="SOME_KEY", **WAYS[way])
-        assert "HTTP 401: the key was refused: check the environment variable 'SOME_KEY'" in said
+        assert (
+            "HTTP 401: the key was refused: check the environment variable 'SOME_KEY'"
+            in said
+        )
 
 
 @pytest.mark.parametrize(
@@ -152,14 +182,22 @@ async def test_a_key_that_is_refused_is_named_by_its_variable(way: str) -> None:
         ("azure/m", "not set: AZURE_API_BASE, AZURE_API_VERSION, AZURE_API_KEY"),
     ],
 )
-async def test_a_key_that_is_missing_is_named_by_its_variable(model: str, names: str) -> None:
+async def test_a_key_that_is_missing_is_named_by_its_variable(
+    model: str, names: str
+) -> None:
     assert names in await _said(model=model)
 
 
 @pytest.mark.parametrize("way", OWN)
 async def test_a_variable_that_is_not_set_is_named(way: str) -> None:
     with pytest.raises(JudgeSetupError, match="'NOT_SET_ANYWHERE', which is not set"):
-        await _said(**{**WAYS[way], "api_base": "http://h/v1", "api_key_env": "NOT_SET_ANYWHERE"})
+        await _said(
+            **{
+                **WAYS[way],
+                "api_base": "http://h/v1",
+                "api_key_env": "NOT_SET_ANYWHERE",
+            }
+        )
 
 
 @pytest.mark.parametrize("way", OWN)

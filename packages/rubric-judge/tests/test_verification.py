@@ -6,7 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_judge import VerificationError, parse_verification
-from rubric_judge.verification.directive import Directive, SentenceScope, StructureChecks
+from rubric_judge.verification.directive import (
+    Directive,
+    SentenceScope,
+    StructureChecks,
+)
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.pattern import RegexCheck
 from rubric_judge.verification.phrases import ContainsCheck, contains
@@ -73,8 +77,12 @@ def test_anything_else_is_free_text(method: str) -> None:
         ("regex:", "needs a pattern"),
         ("regex: (unclosed", "is no pattern"),
         ("regex: a**", "character"),
-        pytest.param("regex: " + "(" * 900 + ")" * 900, "nest too deep", id="deep pattern"),
-        pytest.param("structure: count 1.." + "9" * 5000, "part 1 is unknown", id="long count"),
+        pytest.param(
+            "regex: " + "(" * 900 + ")" * 900, "nest too deep", id="deep pattern"
+        ),
+        pytest.param(
+            "structure: count 1.." + "9" * 5000, "part 1 is unknown", id="long count"
+        ),
         ("numeric: many", "VALUE ± TOLERANCE"),
         ("numeric: 1.2.3", "VALUE ± TOLERANCE"),
     ],
@@ -92,7 +100,9 @@ HEADS = ("", "sentences: ", "structure: ", "contains_all: ", "regex: ", "numeric
 
 
 @given(st.text())
-def test_no_text_makes_the_parser_fail_otherwise_or_gets_into_its_message(text: str) -> None:
+def test_no_text_makes_the_parser_fail_otherwise_or_gets_into_its_message(
+    text: str,
+) -> None:
     for head in HEADS:
         message = ""
         try:
@@ -105,7 +115,22 @@ def test_no_text_makes_the_parser_fail_otherwise_or_gets_into_its_message(text: 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize(
     "unit",
-    ["a", "(", "[", "{", '{"a":', "1", " ", "|", ";", "->", "\n", "a|b -> ", "assert 1\n", "±"],
+    [
+        "a",
+        "(",
+        "[",
+        "{",
+        '{"a":',
+        "1",
+        " ",
+        "|",
+        ";",
+        "->",
+        "\n",
+        "a|b -> ",
+        "assert 1\n",
+        "±",
+    ],
 )
 def test_a_method_of_any_length_is_parsed_in_bounded_time(head: str, unit: str) -> None:
     started_s = time.process_time()

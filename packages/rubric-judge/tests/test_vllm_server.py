@@ -9,9 +9,13 @@ import pytest
 from rubric_judge.testing.vllm import VLLMServer
 
 
-def test_a_server_that_does_not_start_says_why_and_leaves_no_process(tmp_path: Path) -> None:
+def test_a_server_that_does_not_start_says_why_and_leaves_no_process(
+    tmp_path: Path,
+) -> None:
     mark = str(tmp_path / "no model")
-    with pytest.raises(RuntimeError, match=r"ended before it served; its log ends:\n.*vllm"):
+    with pytest.raises(
+        RuntimeError, match=r"ended before it served; its log ends:\n.*vllm"
+    ):
         VLLMServer(Path(mark)).__enter__()
     assert mark not in _running()
 
@@ -26,4 +30,6 @@ def test_a_server_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
 
 
 def _running() -> str:
-    return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ["ps", "-eo", "args"], capture_output=True, text=True, check=True
+    ).stdout

@@ -29,7 +29,13 @@ def test_forms_of_a_word_share_a_stem(one: str, other: str) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("loss", "lo"), ("axis", "ax"), ("string", "str"), ("red", "r"), ("analysis", "analy")],
+    [
+        ("loss", "lo"),
+        ("axis", "ax"),
+        ("string", "str"),
+        ("red", "r"),
+        ("analysis", "analy"),
+    ],
 )
 def test_an_ending_that_belongs_to_the_word_stays(one: str, other: str) -> None:
     assert stem(one) != stem(other)

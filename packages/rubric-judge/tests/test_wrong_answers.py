@@ -3,7 +3,12 @@
 import pytest
 
 from rubric_core import Criterion, Grounding, Rubric, Task
-from rubric_judge.wrong_answers import fixed_template, negated, other_references, shuffled
+from rubric_judge.wrong_answers import (
+    fixed_template,
+    negated,
+    other_references,
+    shuffled,
+)
 
 
 def test_a_shuffled_text_keeps_words_and_end_marks() -> None:
@@ -45,16 +50,25 @@ def test_the_template_knows_only_the_question() -> None:
         "the input of the function. It returns the array of the output values. Note that the input "
         "must be given if it is not the default."
     )
-    assert fixed_template("How does the tide at Hull rise?").startswith("The tide hull is a")
+    assert fixed_template("How does the tide at Hull rise?").startswith(
+        "The tide hull is a"
+    )
 
 
 def test_another_reference_is_of_another_document() -> None:
     rubric = Rubric(criteria=(Criterion(id="c", weight=1.0),))
     tasks = [
-        Task(question="Which?", grounding=Grounding(passage), rubric=rubric, reference_answer=text)
+        Task(
+            question="Which?",
+            grounding=Grounding(passage),
+            rubric=rubric,
+            reference_answer=text,
+        )
         for passage, text in (("One.", "a"), ("One.", "b"), ("Two.", "c"))
     ]
-    tasks = [one.model_copy(update={"question": f"{n}?"}) for n, one in enumerate(tasks)]
+    tasks = [
+        one.model_copy(update={"question": f"{n}?"}) for n, one in enumerate(tasks)
+    ]
     found = other_references(tasks)
     assert [found[one.task_id] for one in tasks[:2]] == ["c", "c"]
     assert found[tasks[2].task_id] in {"a", "b"}

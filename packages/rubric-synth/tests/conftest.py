@@ -166,7 +166,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         (root / "__init__.py", _FUNCTIONS[:half]),
         (root / "field" / "__init__.py", _FUNCTIONS[half:]),
     ):
-        path.write_text("".join(_DOCSTRING.format(**_named(f)) for f in functions), "utf-8")
+        path.write_text(
+            "".join(_DOCSTRING.format(**_named(f)) for f in functions), "utf-8"
+        )
     monkeypatch.syspath_prepend(str(root.parent))
     yield "tinylab"
     for name in [name for name in sys.modules if name.partition(".")[0] == "tinylab"]:

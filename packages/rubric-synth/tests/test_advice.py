@@ -60,7 +60,9 @@ def test_every_reason_has_a_remedy_or_needs_none(reason: RejectionReason) -> Non
 
 
 def test_remedies_name_settings_that_there_are() -> None:
-    named = re.findall(r"\b(?:collect|quality|synthesiser)(?:\.\w+)+", remedies(RejectionReason))
+    named = re.findall(
+        r"\b(?:collect|quality|synthesiser)(?:\.\w+)+", remedies(RejectionReason)
+    )
     assert named
     for name in named:
         kinds: tuple[type[BaseModel], ...] = (SynthConfig,)
@@ -103,7 +105,9 @@ def test_a_collection_that_left_out_most_documents_says_what_to_do() -> None:
             )
         )
 
-    assert told(4).startswith("5 of 9 documents were left out: the table `Left out` says")
+    assert told(4).startswith(
+        "5 of 9 documents were left out: the table `Left out` says"
+    )
     assert told(5) == ""
 
 
@@ -115,9 +119,15 @@ def test_the_tables_say_what_to_do_about_every_reason(reason: RejectionReason) -
 @pytest.mark.parametrize(
     ("reason", "told"),
     [
-        ("too_long", "raise collect.max_document_bytes (now 7000) in the --config file"),
+        (
+            "too_long",
+            "raise collect.max_document_bytes (now 7000) in the --config file",
+        ),
         ("too_short", "lower collect.min_document_words (now 30) in the --config file"),
-        ("no_passage", "lower synthesiser.min_passage_words (now 120) in the --config file"),
+        (
+            "no_passage",
+            "lower synthesiser.min_passage_words (now 120) in the --config file",
+        ),
         ("leak", "raise quality.leak_words (now 8) in the --config file"),
         ("reply_truncated", "raise synthesiser.model.max_tokens in the --config file"),
     ],

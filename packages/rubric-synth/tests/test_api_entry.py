@@ -10,7 +10,9 @@ _NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True)
 _ITEMS = st.builds(
     ApiItem,
     name=_NAMES,
-    kind=st.one_of(st.just(""), st.sampled_from(["int", "array_like, optional", "(N,) ndarray"])),
+    kind=st.one_of(
+        st.just(""), st.sampled_from(["int", "array_like, optional", "(N,) ndarray"])
+    ),
     description=st.one_of(st.just(""), _LINES),
 )
 _ENTRIES = st.builds(

@@ -4,7 +4,13 @@ import pytest
 from rubric_core import CriterionKind, DocumentAnalysis, normalized_reward
 from rubric_judge import ClaimJudge
 from rubric_judge.wrong_answers import fixed_template
-from rubric_synth import Document, Draft, ExtractiveConfig, StageRefusal, extractive_stages
+from rubric_synth import (
+    Document,
+    Draft,
+    ExtractiveConfig,
+    StageRefusal,
+    extractive_stages,
+)
 from rubric_synth.document import ApiEntry, ApiItem, parse_entry
 from rubric_synth.extractive.facts import api, parameters, wording
 from rubric_synth.quality.draft import to_task
@@ -12,9 +18,13 @@ from rubric_synth.sources.package import read_docstring
 
 _ENTRY = ApiEntry(
     qualified_name="sea.gauges.tidal_range",
-    summary=("Compute the mean spring amplitude of a coastal station from gauge levels.",),
+    summary=(
+        "Compute the mean spring amplitude of a coastal station from gauge levels.",
+    ),
     parameters=(
-        ApiItem(name="levels", kind="array_like", description="Water heights of every hour."),
+        ApiItem(
+            name="levels", kind="array_like", description="Water heights of every hour."
+        ),
         ApiItem(
             name="datum",
             kind="{'chart', 'mean'}, optional",
@@ -24,9 +34,17 @@ _ENTRY = ApiEntry(
         ApiItem(name="axis", kind="int", description=""),
         ApiItem(name="gap", kind="float", description="Of all."),
     ),
-    returns=(ApiItem(name="range", kind="float", description="The vertical excursion in metres."),),
-    raises=(ApiItem(name="ValueError", description="If the record is shorter than a day."),),
-    notes=("Storm surges are not removed, because they belong to the record of the station.",),
+    returns=(
+        ApiItem(
+            name="range", kind="float", description="The vertical excursion in metres."
+        ),
+    ),
+    raises=(
+        ApiItem(name="ValueError", description="If the record is shorter than a day."),
+    ),
+    notes=(
+        "Storm surges are not removed, because they belong to the record of the station.",
+    ),
 )
 
 
@@ -35,7 +53,9 @@ _PURPOSE = "computes the mean spring amplitude of a coastal station from gauge l
 
 def _document(entry: ApiEntry) -> Document:
     name = entry.qualified_name
-    return Document(title=name, text=entry.rendered(), source=f"python:{name}", kind="api")
+    return Document(
+        title=name, text=entry.rendered(), source=f"python:{name}", kind="api"
+    )
 
 
 def _drafts(entry: ApiEntry, config: ExtractiveConfig | None = None) -> list[Draft]:
@@ -62,7 +82,9 @@ def _of(name: str, description: str, kind: str = "") -> list[str]:
     """Return the facts of one parameter."""
     item = ApiItem(name=name, kind=kind, description=description)
     others = (ApiItem(name="x", description="."), ApiItem(name="y_0", description="."))
-    return _sentences(summary=(), parameters=(item, *others), returns=(), raises=(), notes=())
+    return _sentences(
+        summary=(), parameters=(item, *others), returns=(), raises=(), notes=()
+    )
 
 
 def test_the_question_asks_by_name_for_what_the_criteria_want() -> None:
@@ -88,7 +110,11 @@ def test_every_criterion_states_a_claim() -> None:
         "Says that `tidal_range` raises ValueError if the record is shorter than a day.",
     ]
     kinds = {criterion.kind for criterion in draft.criteria}
-    assert {CriterionKind.DEFAULT, CriterionKind.CHOICES, CriterionKind.CONDITION} <= kinds
+    assert {
+        CriterionKind.DEFAULT,
+        CriterionKind.CHOICES,
+        CriterionKind.CONDITION,
+    } <= kinds
 
 
 def test_the_reference_answer_earns_all_and_a_template_next_to_nothing() -> None:
@@ -96,7 +122,9 @@ def test_the_reference_answer_earns_all_and_a_template_next_to_nothing() -> None
     task = to_task(_document(_ENTRY), DocumentAnalysis(), draft)
 
     def reward(answer: str) -> float:
-        return normalized_reward(ClaimJudge().judge_now(task.judge_view(answer)), task.rubric)
+        return normalized_reward(
+            ClaimJudge().judge_now(task.judge_view(answer)), task.rubric
+        )
 
     assert reward(draft.reference_answer) >= 0.9
     assert reward("") == 0.0
@@ -115,7 +143,9 @@ def test_facts_beyond_those_of_one_question_make_another() -> None:
     )
     entry = _ENTRY.model_copy(update={"parameters": (*_ENTRY.parameters, *more)})
     first, second = _drafts(entry)
-    described = {c.description for c in first.criteria} & {c.description for c in second.criteria}
+    described = {c.description for c in first.criteria} & {
+        c.description for c in second.criteria
+    }
     assert not described
     assert len(_drafts(entry, ExtractiveConfig(questions_per_document=1))) == 1
 
@@ -127,7 +157,9 @@ def test_facts_beyond_those_of_one_question_make_another() -> None:
         ({"summary": (), "notes": ()}, "too_few_facts"),
     ],
 )
-def test_an_entry_that_says_too_little_is_refused(change: dict[str, object], reason: str) -> None:
+def test_an_entry_that_says_too_little_is_refused(
+    change: dict[str, object], reason: str
+) -> None:
     few = {"parameters": _ENTRY.parameters[2:], "raises": (), **change}
     with pytest.raises(StageRefusal) as caught:
         _draft(_ENTRY.model_copy(update=few))
@@ -137,7 +169,10 @@ def test_an_entry_that_says_too_little_is_refused(change: dict[str, object], rea
 @pytest.mark.parametrize(
     ("description", "told"),
     [
-        ("Tolerance of the residual per step.", "is the tolerance of the residual per step"),
+        (
+            "Tolerance of the residual per step.",
+            "is the tolerance of the residual per step",
+        ),
         ("A list of the years to leave out.", "is a list of the years to leave out"),
         ("Whether to remove the trend.", "says whether to remove the trend"),
         ("Specifies how gaps are filled.", "specifies how gaps are filled"),
@@ -197,7 +232,9 @@ def test_what_a_description_does_not_say_is_no_fact(description: str) -> None:
     ],
 )
 def test_commands_cuts_and_choices_say_no_meaning(description: str) -> None:
-    assert not [told for told in _of("w", description) if not told.startswith("By default")]
+    assert not [
+        told for told in _of("w", description) if not told.startswith("By default")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +251,9 @@ def test_a_name_said_again_is_no_meaning(name: str, description: str) -> None:
 
 
 def test_a_default_behind_by_default_is_a_fact_of_its_own() -> None:
-    assert _of("w", "Part of the coast where gauges stand, by default the northern shore") == [
+    assert _of(
+        "w", "Part of the coast where gauges stand, by default the northern shore"
+    ) == [
         "`w` is the part of the coast where gauges stand.",
         "By default `w` is the northern shore.",
     ]
@@ -246,7 +285,11 @@ def test_several_results_are_told_with_their_places() -> None:
 
 
 def test_a_label_before_a_result_is_not_the_result() -> None:
-    results = (ApiItem(name="a", description="Newlyn's method: Heights of the gauges in metres."),)
+    results = (
+        ApiItem(
+            name="a", description="Newlyn's method: Heights of the gauges in metres."
+        ),
+    )
     told = _sentences(summary=(), parameters=(), returns=results, raises=(), notes=())
     assert told == ["`tidal_range` returns the heights of the gauges in metres."]
 
@@ -266,10 +309,13 @@ def test_an_error_needs_a_clause_of_its_own(description: str, told: list[str]) -
 
 
 @pytest.mark.parametrize(
-    "note", ["If needed, the record is downloaded.", "When using a diver, one day is enough."]
+    "note",
+    ["If needed, the record is downloaded.", "When using a diver, one day is enough."],
 )
 def test_a_condition_has_a_subject_and_a_verb(note: str) -> None:
-    assert not _sentences(summary=(), parameters=(), returns=(), raises=(), notes=(note,))
+    assert not _sentences(
+        summary=(), parameters=(), returns=(), raises=(), notes=(note,)
+    )
 
 
 def test_a_page_for_nobody_makes_no_task() -> None:
@@ -293,14 +339,23 @@ def test_a_page_for_nobody_makes_no_task() -> None:
     ],
 )
 def test_a_default_is_a_whole_value(description: str, kind: str, default: str) -> None:
-    assert parameters.default_of(ApiItem(name="w", kind=kind, description=description)) == default
+    assert (
+        parameters.default_of(ApiItem(name="w", kind=kind, description=description))
+        == default
+    )
 
 
 def test_parameters_with_one_description_are_one_item() -> None:
     text = "Lower and upper limits of the search."
-    items = (ApiItem(name="lo_0", description=text), ApiItem(name="hi_0", description=text))
+    items = (
+        ApiItem(name="lo_0", description=text),
+        ApiItem(name="hi_0", description=text),
+    )
     (told,) = _sentences(summary=(), parameters=items, returns=(), raises=(), notes=())
-    assert told == "`lo_0` and `hi_0` are the lower and upper limits of the search, in this order."
+    assert (
+        told
+        == "`lo_0` and `hi_0` are the lower and upper limits of the search, in this order."
+    )
 
 
 def test_what_a_page_says_twice_is_one_fact() -> None:
@@ -317,7 +372,9 @@ def test_a_second_result_needs_a_first() -> None:
         ApiItem(name="a", description="An object with the following attributes:"),
         ApiItem(name="b", description="The number of iterations of the search."),
     )
-    assert not _sentences(summary=(), parameters=(), returns=results, raises=(), notes=())
+    assert not _sentences(
+        summary=(), parameters=(), returns=results, raises=(), notes=()
+    )
 
 
 @pytest.mark.parametrize(
@@ -344,7 +401,9 @@ def test_a_summary_becomes_a_predicate(summary: str, predicate: str) -> None:
     ],
 )
 def test_a_summary_without_a_statement_is_no_fact(summary: str) -> None:
-    assert not _sentences(summary=(summary,), parameters=(), returns=(), raises=(), notes=())
+    assert not _sentences(
+        summary=(summary,), parameters=(), returns=(), raises=(), notes=()
+    )
 
 
 def test_names_of_parameters_are_marked_unless_they_are_words() -> None:
@@ -356,7 +415,10 @@ def test_names_of_parameters_are_marked_unless_they_are_words() -> None:
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        ("{None, 'armijo' (default), 'wolfe'}, optional", "one of None, 'armijo' or 'wolfe'"),
+        (
+            "{None, 'armijo' (default), 'wolfe'}, optional",
+            "one of None, 'armijo' or 'wolfe'",
+        ),
         ("str, optional (default='a')", None),
         ("{True, False, 'upper'}", "one of True, False or 'upper'"),
         ("{'2-point', '3-point', callable}", None),  # a callable may stand there too
@@ -366,7 +428,9 @@ def test_names_of_parameters_are_marked_unless_they_are_words() -> None:
         ("{'k', '.', '-'}", None),  # no answer can be searched for a full stop
     ],
 )
-def test_allowed_values_are_all_that_the_type_allows(kind: str, told: str | None) -> None:
+def test_allowed_values_are_all_that_the_type_allows(
+    kind: str, told: str | None
+) -> None:
     found = [one for one in _of("search", "", kind) if "one of" in one]
     assert found == ([] if told is None else [f"`search` is {told}."])
 
@@ -376,7 +440,10 @@ def test_allowed_values_are_all_that_the_type_allows(kind: str, told: str | None
     [
         ("None or str", "None or a str"),
         ("int or tuple of ints, optional", "an int or a tuple of ints"),
-        ("array_like, float, or ndarray", "an array-like object, a float or an ndarray"),
+        (
+            "array_like, float, or ndarray",
+            "an array-like object, a float or an ndarray",
+        ),
     ],
 )
 def test_types_are_told_with_their_articles(kind: str, told: str) -> None:
@@ -386,7 +453,9 @@ def test_types_are_told_with_their_articles(kind: str, told: str) -> None:
 def test_an_error_that_is_told_as_a_condition_too_is_one_fact() -> None:
     told = _sentences(
         summary=(),
-        raises=(ApiItem(name="CycleError", description="If no negative cycle is found."),),
+        raises=(
+            ApiItem(name="CycleError", description="If no negative cycle is found."),
+        ),
         notes=("If the graph has no negative cycle, a CycleError is raised.",),
     )
     assert sum("negative cycle" in one for one in told) == 1
@@ -395,11 +464,26 @@ def test_an_error_that_is_told_as_a_condition_too_is_one_fact() -> None:
 @pytest.mark.parametrize(
     ("summary", "told"),
     [
-        ("Utility for creating a random expander graph.", "`tidal_range` is a utility for"),
-        ("Digital filter order selection.", "performs the digital filter order selection"),
-        ("Spring amplitude of a coastal station.", "`tidal_range` gives the spring amplitude of"),
-        ("The Anderson test of many samples.", "performs the Anderson test of many samples"),
-        ("Locally Optimal Block Method of station data.", "is a Locally Optimal Block Method"),
+        (
+            "Utility for creating a random expander graph.",
+            "`tidal_range` is a utility for",
+        ),
+        (
+            "Digital filter order selection.",
+            "performs the digital filter order selection",
+        ),
+        (
+            "Spring amplitude of a coastal station.",
+            "`tidal_range` gives the spring amplitude of",
+        ),
+        (
+            "The Anderson test of many samples.",
+            "performs the Anderson test of many samples",
+        ),
+        (
+            "Locally Optimal Block Method of station data.",
+            "is a Locally Optimal Block Method",
+        ),
     ],
 )
 def test_a_title_gets_the_verb_that_fits_its_noun(summary: str, told: str) -> None:
@@ -409,7 +493,9 @@ def test_a_title_gets_the_verb_that_fits_its_noun(summary: str, told: str) -> No
 def test_it_stands_for_what_the_condition_is_about() -> None:
     told = "When y_0 has dimension greater than 1, it is viewed as a collection of vectors."
     (found,) = _of("caxis", f"Axis to use. {told}")[-1:]
-    assert found.startswith("When `y_0` has dimension greater than 1, `y_0` is viewed as")
+    assert found.startswith(
+        "When `y_0` has dimension greater than 1, `y_0` is viewed as"
+    )
 
 
 def test_what_a_generator_yields_is_not_what_it_returns() -> None:
@@ -446,5 +532,7 @@ def test_every_layout_of_docstrings_has_what_is_yielded(docstring: str) -> None:
 def test_what_says_nothing_or_points_elsewhere_is_no_fact(description: str) -> None:
     told = _of("value", description)
     assert not any(
-        word in one for one in told for word in ("carefully", "respective", "original", "slope")
+        word in one
+        for one in told
+        for word in ("carefully", "respective", "original", "slope")
     )

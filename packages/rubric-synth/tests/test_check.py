@@ -14,7 +14,9 @@ def dataset(tmp_path: Path, collected: Callable[[], Path]) -> Path:
 
 
 def _largest(dataset: Path) -> Path:
-    return max((dataset / f"{s}.jsonl" for s in ("train", "validation", "test")), key=_size)
+    return max(
+        (dataset / f"{s}.jsonl" for s in ("train", "validation", "test")), key=_size
+    )
 
 
 def _size(path: Path) -> int:
@@ -55,7 +57,9 @@ def test_a_broken_line_and_a_missing_file_are_named(dataset: Path) -> None:
 
 def test_a_leak_is_found_without_showing_it(dataset: Path) -> None:
     source = _largest(dataset)
-    rows = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+    rows = [
+        json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()
+    ]
     rows[0]["question"] = " ".join(rows[0]["passage"].split()[:12])
     source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     problems = _problems(dataset)
@@ -64,7 +68,9 @@ def test_a_leak_is_found_without_showing_it(dataset: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"config": {"no_such_key": 1}}'])
-def test_a_folder_without_a_manifest_is_refused(tmp_path: Path, content: str | None) -> None:
+def test_a_folder_without_a_manifest_is_refused(
+    tmp_path: Path, content: str | None
+) -> None:
     if content is not None:
         (tmp_path / "manifest.json").write_text(content)
     with pytest.raises(DatasetFolderError, match="rubric-synth run"):
@@ -72,7 +78,9 @@ def test_a_folder_without_a_manifest_is_refused(tmp_path: Path, content: str | N
 
 
 def test_a_collected_folder_is_named_as_such(collected: Callable[[], Path]) -> None:
-    with pytest.raises(DatasetFolderError, match=r"collected documents.*rubric-synth run"):
+    with pytest.raises(
+        DatasetFolderError, match=r"collected documents.*rubric-synth run"
+    ):
         check_dataset(collected())
 
 
@@ -81,7 +89,9 @@ def test_a_passage_in_two_splits_is_found(dataset: Path) -> None:
     other = dataset / ("test.jsonl" if source.name != "test.jsonl" else "train.jsonl")
     row = json.loads(source.read_text(encoding="utf-8").splitlines()[0])
     row["passage"] = f"Before all else. {row['passage']} And after it."
-    row["question"] = "What else does the text say of what it is about, and why does it?"
+    row["question"] = (
+        "What else does the text say of what it is about, and why does it?"
+    )
     with other.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row | {"doc_hash": "0" * 64}) + "\n")
     assert "of different splits share a passage, or most of one" in _problems(dataset)

@@ -50,13 +50,25 @@ def _numeric(**changes: object) -> CheckReply:
             "numeric: 6.02e+23 ± 2.0%; unit=1/mol; where=any",
         ),
         (
-            {**NUMERIC, "value": -40, "unit": "°C", "tolerance": 0.5, "tolerance_as": "absolute"},
+            {
+                **NUMERIC,
+                "value": -40,
+                "unit": "°C",
+                "tolerance": 0.5,
+                "tolerance_as": "absolute",
+            },
             "numeric: -40.0 ± 0.5; unit=°C; where=answer",
         ),
         ({**NUMERIC, "unit": " dimensionless "}, "numeric: 12.0 ± 2.0%; where=answer"),
         ({**NUMERIC, "unit": "%"}, "numeric: 12.0 ± 2.0%; unit=%; where=answer"),
-        ({**NUMERIC, "unit": "apples"}, "numeric: 12.0 ± 2.0%; unit=apples; where=answer"),
-        ({**NUMERIC, "unit": "cells/mL"}, "numeric: 12.0 ± 2.0% [cells/mL]; where=answer"),
+        (
+            {**NUMERIC, "unit": "apples"},
+            "numeric: 12.0 ± 2.0%; unit=apples; where=answer",
+        ),
+        (
+            {**NUMERIC, "unit": "cells/mL"},
+            "numeric: 12.0 ± 2.0% [cells/mL]; where=answer",
+        ),
         (
             {"kind": "contains_all", "phrases": ["binary  search", "`log n`"]},
             "contains_all: binary search | `log n`",
@@ -150,7 +162,14 @@ def test_every_finite_number_survives_the_way_into_the_grammar(
 def test_the_schema_of_a_check_has_no_keyword_that_a_server_may_refuse() -> None:
     text = json.dumps(Criterion.model_json_schema())
 
-    for keyword in ("oneOf", "discriminator", "maxLength", "maxItems", "minimum", "default"):
+    for keyword in (
+        "oneOf",
+        "discriminator",
+        "maxLength",
+        "maxItems",
+        "minimum",
+        "default",
+    ):
         assert f'"{keyword}"' not in text
     for definition in Criterion.model_json_schema()["$defs"].values():
         assert definition["additionalProperties"] is False

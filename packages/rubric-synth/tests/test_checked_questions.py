@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from rubric_judge.testing import FakeCall
     from rubric_synth.document import DocumentOutcome
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="the sandbox needs Linux"
+)
 
 TEXT = """A body that falls through air is slowed by a force that grows with its squared speed.
 
@@ -46,7 +48,9 @@ ANALYSIS = {
 }
 
 
-def _criterion(name: str, weight: float, check: dict[str, Any] | None = None) -> dict[str, Any]:
+def _criterion(
+    name: str, weight: float, check: dict[str, Any] | None = None
+) -> dict[str, Any]:
     words = name.replace("_", " ")
     return {
         "id": name,
@@ -117,7 +121,9 @@ CODE: dict[str, Any] = {
         _criterion("formula", 1),
         _criterion("reasoning", 1),
         _criterion("refusal", 1),
-        _criterion("cost", 1, {"kind": "contains_any", "phrases": ["square root", "sqrt"]}),
+        _criterion(
+            "cost", 1, {"kind": "contains_any", "phrases": ["square root", "sqrt"]}
+        ),
         _criterion(
             "tests",
             5,
@@ -167,12 +173,16 @@ class Model:
                 # Reads well what shows its reasons, and nothing else.
                 answer = call.messages[-1]["content"][-1200:]
                 reasons = ("agree",), ("equal forces", "reasoning is")
-                return float(any(all(map(answer.__contains__, shown)) for shown in reasons))
+                return float(
+                    any(all(map(answer.__contains__, shown)) for shown in reasons)
+                )
             case other:
                 raise AssertionError(other)
 
 
-def _config(url: str, *, python_tests: bool = True, addresses: tuple[str, ...] = ()) -> SynthConfig:
+def _config(
+    url: str, *, python_tests: bool = True, addresses: tuple[str, ...] = ()
+) -> SynthConfig:
     model = {"model": "fake", "transport": "direct", "api_base": addresses or url}
     return SynthConfig.model_validate(
         {
@@ -193,7 +203,9 @@ def _config(url: str, *, python_tests: bool = True, addresses: tuple[str, ...] =
     )
 
 
-def _synthesised(*drafts: Mapping[str, Any], python_tests: bool = True) -> DocumentOutcome:
+def _synthesised(
+    *drafts: Mapping[str, Any], python_tests: bool = True
+) -> DocumentOutcome:
     async def work(url: str) -> DocumentOutcome:
         worker = WorkerSpec(_config(url, python_tests=python_tests)).build()
         try:
@@ -227,15 +239,21 @@ def tasks() -> dict[str, Task]:
     return dict(zip(("quantitative", "code"), found, strict=True))
 
 
-def test_both_kinds_come_through_the_stages_with_their_directives(tasks: dict[str, Task]) -> None:
+def test_both_kinds_come_through_the_stages_with_their_directives(
+    tasks: dict[str, Task],
+) -> None:
     quantitative, code = tasks["quantitative"].rubric, tasks["code"].rubric
 
     assert quantitative["number"].verification_method.startswith(
         "numeric: 12.01 ± 2.0%; unit=m/s; where=answer\n"
     )
     assert quantitative["set_up"].verification_method == "Read the set up."
-    assert code["tests"].verification_method.startswith("python_tests:\nimport math\nassert ")
-    assert code["cost"].verification_method.startswith("contains_any: square root | sqrt\n")
+    assert code["tests"].verification_method.startswith(
+        "python_tests:\nimport math\nassert "
+    )
+    assert code["cost"].verification_method.startswith(
+        "contains_any: square root | sqrt\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -272,13 +290,19 @@ def test_the_right_number_in_any_notation_earns_its_weight_and_a_wrong_one_nothi
 
 def test_a_program_and_a_model_share_one_rubric(tasks: dict[str, Task]) -> None:
     reference = QUANTITATIVE["reference_answer"]
-    right, wrong = _judged(tasks["quantitative"], reference, reference.replace("12.01", "13.01"))
+    right, wrong = _judged(
+        tasks["quantitative"], reference, reference.replace("12.01", "13.01")
+    )
 
     assert (right.total, right.scores["balance"]) == (10, 1)
-    assert {k: v for k, v in right.scores.items() if v != wrong.scores[k]} == {"number": 4}
+    assert {k: v for k, v in right.scores.items() if v != wrong.scores[k]} == {
+        "number": 4
+    }
 
 
-def test_code_earns_the_share_of_the_tests_that_it_passes(tasks: dict[str, Task]) -> None:
+def test_code_earns_the_share_of_the_tests_that_it_passes(
+    tasks: dict[str, Task],
+) -> None:
     reference = CODE["reference_answer"]
     results = _judged(
         tasks["code"],
@@ -313,7 +337,13 @@ def _with(draft: Mapping[str, Any], position: int, **check: object) -> dict[str,
         (_with(CODE, 4, tests="assert callable(terminal_speed)"), "quality"),
         (_with(CODE, 4, tests="assert terminal_speed(1, 1) == 2"), "quality"),
         (_with(CODE, 4, tests="assert terminal_speed(1, 1 =="), "synthesise"),
-        ({**CODE, "reference_answer": "The reasoning is the square root of m g / k."}, "quality"),
+        (
+            {
+                **CODE,
+                "reference_answer": "The reasoning is the square root of m g / k.",
+            },
+            "quality",
+        ),
     ],
 )
 def test_a_check_that_does_not_check_leaves_out_its_own_question_alone(
@@ -323,8 +353,12 @@ def test_a_check_that_does_not_check_leaves_out_its_own_question_alone(
 
     outcome = _synthesised(draft, other)
 
-    assert [(r.stage, str(r.reason)) for r in outcome.rejections] == [(stage, "broken_check")]
-    assert [Task.from_json(task).question for task in outcome.tasks] == [other["question"]]
+    assert [(r.stage, str(r.reason)) for r in outcome.rejections] == [
+        (stage, "broken_check")
+    ]
+    assert [Task.from_json(task).question for task in outcome.tasks] == [
+        other["question"]
+    ]
 
 
 def test_tests_that_no_sandbox_runs_are_read_by_the_judge_and_kept() -> None:
@@ -347,7 +381,10 @@ def test_the_questions_about_one_document_go_to_one_of_several_replicas() -> Non
         finally:
             await worker.aclose()
 
-    with FakeEndpoint(Model(QUANTITATIVE)) as one, FakeEndpoint(Model(QUANTITATIVE)) as other:
+    with (
+        FakeEndpoint(Model(QUANTITATIVE)) as one,
+        FakeEndpoint(Model(QUANTITATIVE)) as other,
+    ):
         anyio.run(work, one.url, other.url)
         asked = [_stage_calls(endpoint) for endpoint in (one, other)]
 

@@ -5,10 +5,17 @@ import pytest
 from rubric_synth import Document
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.extractive.claims import passages
-from rubric_synth.extractive.phrases import CorpusTerms, best_phrase, is_phrase, without_opening
+from rubric_synth.extractive.phrases import (
+    CorpusTerms,
+    best_phrase,
+    is_phrase,
+    without_opening,
+)
 from rubric_synth.tables import read_table
 
-_TERMS = CorpusTerms([Document(title="a", text="The stations are cold. Old.", source="a.md")])
+_TERMS = CorpusTerms(
+    [Document(title="a", text="The stations are cold. Old.", source="a.md")]
+)
 
 
 @pytest.mark.parametrize(
@@ -111,4 +118,7 @@ def test_every_opening_of_the_table_needs_its_comma() -> None:
         word = opening.capitalize()
         assert without_opening(f"{word}, the river rises.") == "the river rises."
         if opening != "note that":
-            assert without_opening(f"{word} the river rises.") == f"{word} the river rises."
+            assert (
+                without_opening(f"{word} the river rises.")
+                == f"{word} the river rises."
+            )

@@ -59,11 +59,17 @@ def test_collect_run_stats_and_check_from_one_end_to_the_other(
         "documents gave tasks, too few to fill every split: collect more\n"
     )
     told = " ".join(made.out.split())
-    assert "ask for what 3 of 3 documents state in plain sentences. Read some before" in told
+    assert (
+        "ask for what 3 of 3 documents state in plain sentences. Read some before"
+        in told
+    )
     shown = run("stats", "d")
     assert shown.status == 0, shown.err
     assert "keyword_spam" in shown.out
-    assert "No language model wrote these tasks" in (tmp_path / "d" / "stats.html").read_text()
+    assert (
+        "No language model wrote these tasks"
+        in (tmp_path / "d" / "stats.html").read_text()
+    )
     assert '"effective_criteria"' in run("stats", "d", "--json").out
     checked = run("check", "d")
     assert (checked.status, checked.out) == (0, "3 tasks, 0 problems\n")
@@ -101,7 +107,9 @@ def test_a_limited_run_without_a_task_says_of_how_many_it_speaks(
     run("collect", "notes", "--out", "c")
     done = run("run", "c", "--out", "d", "--limit", "1")
     assert done.status == 1
-    assert "no task was accepted out of 1 documents worked on, of 2 collected" in done.err
+    assert (
+        "no task was accepted out of 1 documents worked on, of 2 collected" in done.err
+    )
 
 
 def test_a_run_without_training_tasks_fails_and_empty_held_out_splits_warn(
@@ -131,19 +139,32 @@ def test_answers_to_the_questions_are_scored(
     run("run", "c", "--out", "d")
     written = run("questions", "d", "--split", "train", "--out", "questions.jsonl")
     assert written.status == 0, written.err
-    rows = [json.loads(line) for line in (tmp_path / "questions.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (tmp_path / "questions.jsonl").read_text().splitlines()
+    ]
     assert rows
     assert all(set(row) == {"task_id", "question"} for row in rows)
     shown = run("questions", "d", "--split", "train", "--out", "-")
     assert [json.loads(line) for line in shown.out.splitlines()] == rows
-    references = {t.task_id: t.reference_answer for t in read_tasks(tmp_path / "d" / "train.jsonl")}
-    answers = ({"task_id": r["task_id"], "response": references[r["task_id"]]} for r in rows)
-    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(a) + "\n" for a in answers))
+    references = {
+        t.task_id: t.reference_answer
+        for t in read_tasks(tmp_path / "d" / "train.jsonl")
+    }
+    answers = (
+        {"task_id": r["task_id"], "response": references[r["task_id"]]} for r in rows
+    )
+    (tmp_path / "answers.jsonl").write_text(
+        "".join(json.dumps(a) + "\n" for a in answers)
+    )
     (tmp_path / "judge.yaml").write_text("type: lexical\n")
     command = [Path(sys.executable).parent / "rubric-judge", "score", "d/train.jsonl"]
     options = ["answers.jsonl", "--judge", "judge.yaml", "--out", "judged.jsonl"]
     subprocess.run([*command, *options], cwd=tmp_path, check=True, capture_output=True)
-    judged = [json.loads(line) for line in (tmp_path / "judged.jsonl").read_text().splitlines()]
+    judged = [
+        json.loads(line)
+        for line in (tmp_path / "judged.jsonl").read_text().splitlines()
+    ]
     assert [row["task_id"] for row in judged] == [row["task_id"] for row in rows]
     assert all(row["reward"] >= 0.7 for row in judged)
 
@@ -151,10 +172,14 @@ def test_answers_to_the_questions_are_scored(
 def test_questions_of_an_unknown_or_empty_split_are_an_error(
     tmp_path: Path, folder: Path, run: Callable[..., _Done]
 ) -> None:
-    assert "'dev' is unknown" in run("questions", "d", "--split", "dev", "--out", "-").err
+    assert (
+        "'dev' is unknown" in run("questions", "d", "--split", "dev", "--out", "-").err
+    )
     run("collect", folder / "tides.md", "--out", "c")
     run("run", "c", "--out", "d")
-    empty = next(s for s in ("validation", "test") if not (tmp_path / f"d/{s}.jsonl").read_text())
+    empty = next(
+        s for s in ("validation", "test") if not (tmp_path / f"d/{s}.jsonl").read_text()
+    )
     done = run("questions", "d", "--split", empty, "--out", "-")
     assert done.status == 2
     assert "holds no task" in done.err
@@ -166,12 +191,18 @@ def test_questions_of_an_unknown_or_empty_split_are_an_error(
         (("collect", "nowhere", "--out", "c"), "'nowhere' is neither a folder"),
         (("collect", "", "--out", "c"), "a source has no name"),
         (("collect", "/dev/zero", "--out", "c"), "'/dev/zero' is a pipe or a device"),
-        (("collect", "python:no_such_thing", "--out", "c"), "'no_such_thing' is not installed"),
+        (
+            ("collect", "python:no_such_thing", "--out", "c"),
+            "'no_such_thing' is not installed",
+        ),
         (("run", "nowhere", "--out", "d"), "rubric-synth collect"),
         (("stats", "nowhere"), "rubric-synth run"),
         (("check", "nowhere"), "rubric-synth run"),
         (("questions", "nowhere", "--out", "-"), "rubric-synth run"),
-        (("run", "c", "--out", "d", "--config", "absent.yaml"), "absent.yaml: cannot be read"),
+        (
+            ("run", "c", "--out", "d", "--config", "absent.yaml"),
+            "absent.yaml: cannot be read",
+        ),
     ],
 )
 def test_an_expected_error_is_one_message_and_status_two(
@@ -203,7 +234,8 @@ def test_names_like_markup_are_printed_as_they_are(
     made = run("run", "[/red]", "--out", "[/bold]")
     assert "documents, in [/bold]" in made.out
     assert (
-        "questions in [/u]" in run("questions", "[/bold]", "--split", "train", "--out", "[/u]").out
+        "questions in [/u]"
+        in run("questions", "[/bold]", "--split", "train", "--out", "[/u]").out
     )
 
 
@@ -227,15 +259,23 @@ def test_the_tables_say_the_limit_the_key_and_what_to_do_for_each_reason(
     (folder / "program.exe").write_bytes(b"MZ")
     (tmp_path / "settings.yaml").write_text("collect: {max_document_bytes: 10000}\n")
     done = run("collect", folder, "--out", "c", "--config", "settings.yaml")
-    lines = [re.sub(r"\s\d+\s*$", "", line) for line in done.out.splitlines()]  # without the counts
+    lines = [
+        re.sub(r"\s\d+\s*$", "", line) for line in done.out.splitlines()
+    ]  # without the counts
     shown = " ".join(" ".join(lines).split())
     assert "raise collect.max_document_bytes (now 10000)" in shown
     assert "collect.min_document_words (now 30)" in shown
     assert "write tables such as CSV as .jsonl" in shown
     assert "install their package and collect `python:PACKAGE`" in shown
     assert "rubric-synth collect --help" in shown
-    assert f"{folder.name}/short.txt, 2 words, below the 30 of collect.min_document_words" in shown
-    rows = [json.loads(line) for line in (tmp_path / "c/rejected.jsonl").read_text().splitlines()]
+    assert (
+        f"{folder.name}/short.txt, 2 words, below the 30 of collect.min_document_words"
+        in shown
+    )
+    rows = [
+        json.loads(line)
+        for line in (tmp_path / "c/rejected.jsonl").read_text().splitlines()
+    ]
     details = {row["reason"]: row["detail"] for row in rows}
     assert details == {
         "too_long": "12000 bytes of text, above the 10000 that collect.max_document_bytes allows",

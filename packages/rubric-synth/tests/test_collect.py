@@ -31,7 +31,10 @@ def test_documents_are_written_with_a_manifest_and_read_back(
     out = tmp_path / "out"
     seen: list[CollectProgress] = []
     report = collect(
-        [folder, f"python:{package}"], out, config=settings.collect, on_progress=seen.append
+        [folder, f"python:{package}"],
+        out,
+        config=settings.collect,
+        on_progress=seen.append,
     )
     assert (report.documents, report.by_kind) == (11, {"api": 8, "prose": 3})
     assert report.rejected == {"too_short": 1}
@@ -55,7 +58,9 @@ def test_the_same_sources_in_any_order_give_the_same_bytes(
     assert _bytes(tmp_path / "a") == _bytes(tmp_path / "b")
 
 
-def test_sources_without_a_document_are_an_error_with_the_reasons(tmp_path: Path) -> None:
+def test_sources_without_a_document_are_an_error_with_the_reasons(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.bin").write_bytes(b"\0")
     with pytest.raises(SourceError, match="unsupported_type"):
@@ -141,7 +146,9 @@ def test_a_module_that_would_end_the_process_is_counted(
     assert error in line
 
 
-def test_an_interrupt_during_an_import_is_the_users(tmp_path: Path, package: str) -> None:
+def test_an_interrupt_during_an_import_is_the_users(
+    tmp_path: Path, package: str
+) -> None:
     code = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept Exception: 0"
     (tmp_path / "site" / package / "ends.py").write_text(code)
     before = signal.getsignal(signal.SIGINT)

@@ -49,7 +49,9 @@ def _splits(out: Path) -> list[tuple[str, str]]:
     return [(d.doc_hash, split_of(d.doc_hash)) for d in read_collected(out)]
 
 
-_MADE = st.sets(st.tuples(st.sampled_from(_SUBJECTS), st.integers(0, 3)), min_size=1, max_size=8)
+_MADE = st.sets(
+    st.tuples(st.sampled_from(_SUBJECTS), st.integers(0, 3)), min_size=1, max_size=8
+)
 
 
 @given(_MADE, _MADE)
@@ -77,7 +79,9 @@ def test_added_documents_move_none_of_the_old_ones(
         assert _splits(root / "out") == after
 
 
-def test_documents_that_the_sources_no_longer_give_go_and_are_counted(tmp_path: Path) -> None:
+def test_documents_that_the_sources_no_longer_give_go_and_are_counted(
+    tmp_path: Path,
+) -> None:
     source = _write(tmp_path / "in", {s: _text(s, 0) for s in _SUBJECTS})
     collect([source], tmp_path / "out", config=_CONFIG)
     (source / "tide.txt").unlink()
@@ -89,16 +93,26 @@ def test_one_text_in_two_sources_is_one_document_and_one_source_given_twice_is_o
     tmp_path: Path,
 ) -> None:
     a = _write(tmp_path / "x" / "docs", {"tide": _text("tide", 0)})
-    b = _write(tmp_path / "y" / "docs", {"tide": _text("tide", 0), "yeast": _text("yeast", 0)})
+    b = _write(
+        tmp_path / "y" / "docs", {"tide": _text("tide", 0), "yeast": _text("yeast", 0)}
+    )
     one = collect([a, b], tmp_path / "one", config=_CONFIG)
     collect([b, a, str(b) + "/"], tmp_path / "two", config=_CONFIG)
     assert one.rejected == {"exact_duplicate": 1}
-    assert sum(counts["documents"] for counts in one.by_source.values()) == one.documents == 2
+    assert (
+        sum(counts["documents"] for counts in one.by_source.values())
+        == one.documents
+        == 2
+    )
     for name in ("documents.jsonl", "rejected.jsonl"):
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+        assert (tmp_path / "one" / name).read_bytes() == (
+            tmp_path / "two" / name
+        ).read_bytes()
 
 
-def test_the_folder_to_write_is_no_source_and_no_folder_of_others(tmp_path: Path) -> None:
+def test_the_folder_to_write_is_no_source_and_no_folder_of_others(
+    tmp_path: Path,
+) -> None:
     source = _write(tmp_path / "in", {"tide": _text("tide", 0)})
     for out in (source, source / "deep" / "out"):
         with pytest.raises(SourceError, match="holds the folder to write"):
@@ -113,7 +127,9 @@ def test_the_folder_to_write_is_no_source_and_no_folder_of_others(tmp_path: Path
     assert [path.name for path in source.iterdir()] == ["tide.txt"]
     collect([source], tmp_path / "out", config=_CONFIG)
     with pytest.raises(SourceError, match="its own output"):
-        collect([tmp_path / "out" / "documents.jsonl"], tmp_path / "out", config=_CONFIG)
+        collect(
+            [tmp_path / "out" / "documents.jsonl"], tmp_path / "out", config=_CONFIG
+        )
 
 
 def test_hashes_and_single_documents_are_read_without_the_rest(tmp_path: Path) -> None:
@@ -128,7 +144,9 @@ def test_hashes_and_single_documents_are_read_without_the_rest(tmp_path: Path) -
             assert [read_document(file, offset) for _, offset in pairs] == documents
         # Another program wrote it anew, its fields in another order.
         rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-        path.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in rows), "utf-8")
+        path.write_text(
+            "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows), "utf-8"
+        )
 
 
 def test_hostile_text_is_a_counted_reason() -> None:
@@ -142,7 +160,9 @@ def test_hostile_text_is_a_counted_reason() -> None:
         ("t", "1 2 3", "a", RejectionReason.EMPTY),
         ("t", "One.", "a", RejectionReason.TOO_SHORT),
     ):
-        document = Document.model_construct(title=title, text=body, source=source, kind="prose")
+        document = Document.model_construct(
+            title=title, text=body, source=source, kind="prose"
+        )
         found = admit(document, CollectConfig())
         assert isinstance(found, Rejection)
         assert found.reason is reason
@@ -177,7 +197,9 @@ def test_a_stopped_collect_leaves_the_older_folder_whole(
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "reading\n"
-        with pytest.raises(FolderLockError, match=f"in use by another process, pid {process.pid}"):
+        with pytest.raises(
+            FolderLockError, match=f"in use by another process, pid {process.pid}"
+        ):
             collect([source], out, config=_CONFIG)
         process.send_signal(end)
         process.wait(60)

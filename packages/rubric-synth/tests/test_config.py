@@ -10,7 +10,9 @@ from rubric_synth.sources.raw_text import _identifier
 _SHIPPED = Path(__file__).parents[3] / "configs" / "synth"
 
 
-@pytest.mark.parametrize("path", sorted(_SHIPPED.glob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted(_SHIPPED.glob("*.yaml")), ids=lambda path: path.name
+)
 def test_every_shipped_configuration_is_read(path: Path) -> None:
     load_config(path)
 
@@ -56,7 +58,10 @@ def test_unknown_languages_are_named_with_the_known_ones(tmp_path: Path) -> None
     message = _refused(tmp_path, 'collect: {languages: [en, xx, "", english]}')
     assert "'xx', '', 'english'" in message
     assert "cs, cy, da, de" in message
-    assert load_config(_written(tmp_path, "collect: {languages: []}")).collect.languages == ()
+    assert (
+        load_config(_written(tmp_path, "collect: {languages: []}")).collect.languages
+        == ()
+    )
 
 
 def test_the_known_languages_are_those_of_the_library() -> None:
@@ -97,7 +102,8 @@ def test_a_key_in_a_wrong_place_is_in_no_message(tmp_path: Path, text: str) -> N
 
 def test_a_wrong_task_type_is_answered_with_the_right_ones(tmp_path: Path) -> None:
     message = _refused(
-        tmp_path, "synthesiser: {type: llm, model: {model: m}, task_types: [quantitativ]}"
+        tmp_path,
+        "synthesiser: {type: llm, model: {model: m}, task_types: [quantitativ]}",
     )
     assert message.endswith(
         "c.yaml:1: synthesiser.task_types.0: needs 'open', 'quantitative' or 'code', not "
@@ -157,7 +163,9 @@ def test_checks_that_are_made_beforehand_keep_their_fewest_criteria() -> None:
     assert SynthConfig(quality=QualityConfig(min_criteria=4)).quality.min_criteria == 4
 
 
-def test_a_synthesiser_made_beforehand_decides_how_few_criteria_there_are(tmp_path: Path) -> None:
+def test_a_synthesiser_made_beforehand_decides_how_few_criteria_there_are(
+    tmp_path: Path,
+) -> None:
     by_a_model = load_config(_written(tmp_path, _BY_A_MODEL)).synthesiser
     assert SynthConfig(synthesiser=by_a_model).quality.min_criteria == 5
     assert SynthConfig(synthesiser=SynthConfig().synthesiser).quality.min_criteria == 3

@@ -15,7 +15,10 @@ _PASSAGE = "Bakers keep the cellar cold. Flour holds starch, gluten and enzymes.
 
 def _task(answer: str = _ANSWER, passage: str = _PASSAGE) -> Task:
     criterion = Criterion(
-        id="c", weight=1, required_elements=("12.5 grams",), expected_keywords=("sugar", "gas")
+        id="c",
+        weight=1,
+        required_elements=("12.5 grams",),
+        expected_keywords=("sugar", "gas"),
     )
     return Task(
         question="Why does dough rise?",
@@ -31,7 +34,9 @@ def _copy(kind: Corruption, answer: str = _ANSWER, passage: str = _PASSAGE) -> s
 
 def test_half_keeps_the_smaller_part_of_the_sentences() -> None:
     assert _copy("half") == "The gas lifts the dough."
-    kept = _copy("half", answer="One is here. Two is here. Three is here. Four is here.")
+    kept = _copy(
+        "half", answer="One is here. Two is here. Three is here. Four is here."
+    )
     assert kept in {"One is here. Three is here.", "Two is here. Four is here."}
     assert _copy("half", answer="one two three four five") == "one two"
 
@@ -72,11 +77,17 @@ def test_a_single_word_that_nothing_changes_has_no_copy() -> None:
 
 
 def test_a_passage_without_other_words_leaves_terms_as_they_are() -> None:
-    assert list(corrupted_copies(_task(passage="gas"), ("terms",))) in (["terms"], ["half"])
+    assert list(corrupted_copies(_task(passage="gas"), ("terms",))) in (
+        ["terms"],
+        ["half"],
+    )
 
 
 @pytest.mark.parametrize("kind", _KINDS)
-@given(answer=st.text(min_size=1, max_size=300), passage=st.text(max_size=100).map("x".__add__))
+@given(
+    answer=st.text(min_size=1, max_size=300),
+    passage=st.text(max_size=100).map("x".__add__),
+)
 def test_a_copy_differs_and_is_the_same_each_time(
     kind: Corruption, answer: str, passage: str
 ) -> None:

@@ -7,11 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rubric_synth import CollectConfig, Document
-from rubric_synth.duplicates.minhash import rows_per_band, shingles, signature, signature_twins
+from rubric_synth.duplicates.minhash import (
+    rows_per_band,
+    shingles,
+    signature,
+    signature_twins,
+)
 from rubric_synth.duplicates.passages import PassageIndex, PassageSet
 from rubric_synth.duplicates.selection import Twin, find_twins, fingerprint
 
-_WATER = "The gauge records the level of the water at the pier of the harbour every hour."
+_WATER = (
+    "The gauge records the level of the water at the pier of the harbour every hour."
+)
 _BREAD = "Yeast turns the sugar of the flour into gas, and the dough rises in a warm kitchen."
 _CONFIG = CollectConfig()
 
@@ -26,7 +33,9 @@ def _prose(source: str, text: str) -> Document:
 
 def _twins(documents: Sequence[Document], *, settled: int = 0) -> dict[int, Twin]:
     prints = [fingerprint(document) for document in documents]
-    return find_twins(prints, lambda i: documents[i].text, config=_CONFIG, settled=settled)
+    return find_twins(
+        prints, lambda i: documents[i].text, config=_CONFIG, settled=settled
+    )
 
 
 def _pieces(text: str) -> set[str]:
@@ -51,7 +60,9 @@ def test_the_first_of_each_set_of_twins_is_kept() -> None:
         _prose("z.md", _WATER.upper().replace(" ", "\n")),
         _api("c.lu", _WATER + " Twice."),
     ]
-    found = {i: (str(twin.reason), twin.earlier) for i, twin in _twins(documents).items()}
+    found = {
+        i: (str(twin.reason), twin.earlier) for i, twin in _twins(documents).items()
+    }
     assert found == {
         1: ("same_name", 0),
         3: ("near_duplicate", 2),
@@ -60,22 +71,36 @@ def test_the_first_of_each_set_of_twins_is_kept() -> None:
     }
 
 
-def test_prose_documents_may_share_a_title_and_texts_without_words_are_compared_whole() -> None:
+def test_prose_documents_may_share_a_title_and_texts_without_words_are_compared_whole() -> (
+    None
+):
     assert not _twins(
         [_prose("a", _WATER), _prose("b", _BREAD), _prose("c", "1"), _prose("d", ".")]
     )
-    assert list(_twins([_prose("a", "..."), _prose("b", "..."), _prose("c", "!")])) == [1]
+    assert list(_twins([_prose("a", "..."), _prose("b", "..."), _prose("c", "!")])) == [
+        1
+    ]
 
 
 def test_settled_documents_are_never_near_duplicates() -> None:
-    prose = [_prose("a", _WATER), _prose("b", _WATER + " Twice."), _prose("c", _WATER + " Thrice.")]
-    entries = [_api("a", _WATER), _api("b", _WATER + " Twice."), _api("c", _WATER + " Thrice.")]
+    prose = [
+        _prose("a", _WATER),
+        _prose("b", _WATER + " Twice."),
+        _prose("c", _WATER + " Thrice."),
+    ]
+    entries = [
+        _api("a", _WATER),
+        _api("b", _WATER + " Twice."),
+        _api("c", _WATER + " Thrice."),
+    ]
     for documents in (prose, entries):
         assert list(_twins(documents)) == [1, 2]
         assert list(_twins(documents, settled=2)) == [2]
 
 
-def test_copies_with_changed_words_and_dropped_paragraphs_are_found_and_others_are_not() -> None:
+def test_copies_with_changed_words_and_dropped_paragraphs_are_found_and_others_are_not() -> (
+    None
+):
     rng = random.Random(5)
     originals = [_article(seed) for seed in range(300)]
     copies: list[list[str]] = []
@@ -101,14 +126,20 @@ def test_documents_from_one_template_are_compared_in_bounded_time() -> None:
 
 
 _TEXTS = st.lists(
-    st.lists(st.sampled_from(["tide", "gauge", "yeast", "iron", "zinc"]), min_size=1, max_size=30),
+    st.lists(
+        st.sampled_from(["tide", "gauge", "yeast", "iron", "zinc"]),
+        min_size=1,
+        max_size=30,
+    ),
     max_size=12,
 )
 
 
 @given(_TEXTS, st.sampled_from([0.3, 0.5, 0.8]))
 @settings(max_examples=60)
-def test_what_is_kept_holds_no_close_pair(texts: list[list[str]], jaccard: float) -> None:
+def test_what_is_kept_holds_no_close_pair(
+    texts: list[list[str]], jaccard: float
+) -> None:
     documents = sorted({" ".join(words) for words in texts})
     twins = signature_twins([signature(text) for text in documents], jaccard=jaccard)
     kept = [text for index, text in enumerate(documents) if index not in twins]
@@ -120,7 +151,9 @@ def test_what_is_kept_holds_no_close_pair(texts: list[list[str]], jaccard: float
         assert _jaccard(documents[later], documents[earlier]) > jaccard - 0.19
 
 
-@pytest.mark.parametrize(("jaccard", "rows"), [(0.5, 3), (0.9, 13), (1.0, 256), (0.01, 1)])
+@pytest.mark.parametrize(
+    ("jaccard", "rows"), [(0.5, 3), (0.9, 13), (1.0, 256), (0.01, 1)]
+)
 def test_bands_find_pairs_at_the_threshold(jaccard: float, rows: int) -> None:
     assert rows_per_band(jaccard) == rows
 
@@ -144,7 +177,9 @@ def _sentences(seed: int, count: int) -> str:
     return " ".join(f"{' '.join(words[i : i + 12])}." for i in range(0, len(words), 12))
 
 
-def test_a_page_beside_its_handbook_goes_and_one_that_shares_a_paragraph_stays() -> None:
+def test_a_page_beside_its_handbook_goes_and_one_that_shares_a_paragraph_stays() -> (
+    None
+):
     pages = [_prose(f"page{seed}", _sentences(seed, 20)) for seed in range(12)]
     handbook = _prose("z_handbook", "\n\n".join(page.text for page in pages[:10]))
     changed = _prose("x", pages[0].text.replace("word11", "term11"))
@@ -168,9 +203,13 @@ def test_a_passage_is_looked_for_in_other_splits_alone() -> None:
 
 def test_what_a_run_keeps_shares_no_passage_in_whatever_order_it_is_checked() -> None:
     boilerplate, special = _sentences(1, 30), _sentences(2, 30)
-    passages = [(f"{boilerplate} {_sentences(n + 3, 70)}", "train", str(n)) for n in range(70)]
+    passages = [
+        (f"{boilerplate} {_sentences(n + 3, 70)}", "train", str(n)) for n in range(70)
+    ]
     for split, seed in (("train", 100), ("test", 101)):
-        passages.append((f"{boilerplate} {special} {_sentences(seed, 40)}", split, split))
+        passages.append(
+            (f"{boilerplate} {special} {_sentences(seed, 40)}", split, split)
+        )
     index = PassageIndex(0.5)
     assert [index.find_or_add(*one) for one in passages] == [None] * 72
     for order in (passages, passages[::-1]):

@@ -42,5 +42,7 @@ def test_every_error_survives_pickling_with_its_attributes(error: RubricError) -
     ("error", "builtin"),
     [(1, LookupError), (2, ValueError), (3, ValueError), (4, OSError), (5, ValueError)],
 )
-def test_errors_are_also_the_matching_builtin(error: int, builtin: type[Exception]) -> None:
+def test_errors_are_also_the_matching_builtin(
+    error: int, builtin: type[Exception]
+) -> None:
     assert isinstance(_ERRORS[error], builtin)

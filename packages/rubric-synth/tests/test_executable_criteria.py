@@ -7,17 +7,27 @@ import anyio
 import pytest
 
 from rubric_judge import HybridConfig, LexicalConfig, SandboxConfig
-from rubric_synth import CriterionDraft, Draft, QualityConfig, RejectionReason, StageRefusal
+from rubric_synth import (
+    CriterionDraft,
+    Draft,
+    QualityConfig,
+    RejectionReason,
+    StageRefusal,
+)
 from rubric_synth.config import TaskType
 from rubric_synth.quality.answers import check_executable_criteria
 
 READ_ONLY = QualityConfig()
 EXECUTED = QualityConfig(
     judge=HybridConfig(
-        judge=LexicalConfig(), python_tests=True, sandbox=SandboxConfig(timeout_s=5, cpu_s=2)
+        judge=LexicalConfig(),
+        python_tests=True,
+        sandbox=SandboxConfig(timeout_s=5, cpu_s=2),
     )
 )
-sandboxed = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
+sandboxed = pytest.mark.skipif(
+    sys.platform != "linux", reason="the sandbox needs Linux"
+)
 
 SPEED_QUESTION = (
     "A sphere of 0.5 kg falls through air; the drag on it is 0.034 kg/m times the square of its "
@@ -28,7 +38,9 @@ SPEED_ANSWER = (
     "So v = sqrt(4.905 N / 0.034 kg/m) = 12.01 m/s.\n"
     "Answer: 12.0 m/s"
 )
-AREA_QUESTION = "Write `area(a, b)`, the area of a rectangle; a negative side is a ValueError."
+AREA_QUESTION = (
+    "Write `area(a, b)`, the area of a rectangle; a negative side is a ValueError."
+)
 AREA_TESTS = """python_tests:
 assert area(2, 3) == 6
 assert area(0, 3) == 0
@@ -53,10 +65,16 @@ def area(a, b):
 def _draft(kind: TaskType, question: str, answer: str, *methods: str) -> Draft:
     criteria = tuple(
         CriterionDraft(id=f"c{number}", weight=1.0, verification_method=method)
-        for number, method in enumerate(("Read whether the method is explained.", *methods))
+        for number, method in enumerate(
+            ("Read whether the method is explained.", *methods)
+        )
     )
     return Draft(
-        question=question, passage="", criteria=criteria, reference_answer=answer, task_type=kind
+        question=question,
+        passage="",
+        criteria=criteria,
+        reference_answer=answer,
+        task_type=kind,
     )
 
 
@@ -64,7 +82,9 @@ def _quantitative(*methods: str, answer: str = SPEED_ANSWER) -> Draft:
     return _draft("quantitative", SPEED_QUESTION, answer, *methods)
 
 
-def _code(*methods: str, answer: str = AREA_ANSWER, question: str = AREA_QUESTION) -> Draft:
+def _code(
+    *methods: str, answer: str = AREA_ANSWER, question: str = AREA_QUESTION
+) -> Draft:
     return _draft("code", question, answer, *methods)
 
 
@@ -92,13 +112,21 @@ def test_a_number_that_the_reference_answer_states_is_kept() -> None:
 @pytest.mark.parametrize(
     ("method", "problem"),
     [
-        ("numeric: 13.0 ± 2%; unit=m/s; where=answer", "c1: the reference answer fails it"),
-        ("numeric: 12.0 ± 2%; unit=N; where=answer", "c1: the reference answer fails it"),
+        (
+            "numeric: 13.0 ± 2%; unit=m/s; where=answer",
+            "c1: the reference answer fails it",
+        ),
+        (
+            "numeric: 12.0 ± 2%; unit=N; where=answer",
+            "c1: the reference answer fails it",
+        ),
         ("numeric: 12.0 ± 2%; unit=m/s;", "c1: `numeric:` option 2 is unknown"),
         ("numeric: 12.0 ± 12; unit=m/s", "c1: a wrong number passes it"),
     ],
 )
-def test_a_number_that_does_not_tell_right_from_wrong_is_refused(method: str, problem: str) -> None:
+def test_a_number_that_does_not_tell_right_from_wrong_is_refused(
+    method: str, problem: str
+) -> None:
     assert _problem(_quantitative(method)).startswith(problem)
 
 
@@ -113,7 +141,9 @@ def test_a_number_that_does_not_tell_right_from_wrong_is_refused(method: str, pr
         ("regex: (", "c2: `regex:` is no pattern"),
     ],
 )
-def test_a_further_check_that_pays_for_anything_is_refused(method: str, problem: str) -> None:
+def test_a_further_check_that_pays_for_anything_is_refused(
+    method: str, problem: str
+) -> None:
     draft = _quantitative("numeric: 12.0 ± 2%; unit=m/s; where=answer", method)
 
     assert _problem(draft).startswith(problem)
@@ -129,7 +159,9 @@ def test_a_further_check_that_pays_for_anything_is_refused(method: str, problem:
         "Answer: 1200 cm/s",
     ],
 )
-def test_the_reference_answer_may_write_its_number_in_another_notation(answer: str) -> None:
+def test_the_reference_answer_may_write_its_number_in_another_notation(
+    answer: str,
+) -> None:
     _check(_quantitative("numeric: 12.0 ± 2%; unit=m/s", answer=answer))
 
 
@@ -144,7 +176,9 @@ def test_a_value_of_zero_is_told_from_another() -> None:
         (_code("contains_all: product"), "code"),
     ],
 )
-def test_a_question_of_a_kind_needs_a_check_of_that_kind(draft: Draft, kind: str) -> None:
+def test_a_question_of_a_kind_needs_a_check_of_that_kind(
+    draft: Draft, kind: str
+) -> None:
     assert _problem(draft) == f"a {kind} question without a check of that kind"
 
 
@@ -193,8 +227,16 @@ def test_code_that_passes_its_tests_every_time_is_kept() -> None:
             "python_tests:\n" + "\n".join(["assert area(2, 3) == 6"] * 8),
             "c1: the code of the reference answer does not pass every test",
         ),
-        (AREA_ANSWER, "python_tests:\nassert callable(area)", "c1: functions that do nothing"),
-        (AREA_ANSWER, "python_tests:\narea(1, 1)\nassert True", "c1: functions that do nothing"),
+        (
+            AREA_ANSWER,
+            "python_tests:\nassert callable(area)",
+            "c1: functions that do nothing",
+        ),
+        (
+            AREA_ANSWER,
+            "python_tests:\narea(1, 1)\nassert True",
+            "c1: functions that do nothing",
+        ),
     ],
 )
 def test_tests_that_do_not_tell_right_from_wrong_are_refused(
@@ -207,7 +249,10 @@ def test_tests_that_do_not_tell_right_from_wrong_are_refused(
 def test_a_question_that_holds_the_program_is_refused() -> None:
     question = f"What does this do?\n\n{AREA_ANSWER}"
 
-    assert _problem(_code(AREA_TESTS, question=question), EXECUTED) == "c1: the question passes it"
+    assert (
+        _problem(_code(AREA_TESTS, question=question), EXECUTED)
+        == "c1: the question passes it"
+    )
 
 
 def test_code_is_compiled_and_never_executed_without_a_sandbox(
@@ -225,12 +270,30 @@ def test_code_is_compiled_and_never_executed_without_a_sandbox(
     ("answer", "problem"),
     [
         ("The area is a times b.", "c1: the reference answer holds no block of Python"),
-        ("```python\ndef area(a, b) return\n```", "c1: the reference answer's code does not"),
-        ("```python\nreturn 3\n```", "c1: the reference answer's code does not compile"),
-        (f"```python\n{'(' * 5000}\n```", "c1: the reference answer's code does not compile"),
-        (f"```python\nx = {'-' * 90000}1\n```", "c1: the reference answer's code does not"),
-        ("```python\nx = 'a\0b'\n```", "c1: the reference answer's code does not compile"),
-        (f"```python\n{'x = 1;' * 20000}\n```", "c1: the reference answer's code is above"),
+        (
+            "```python\ndef area(a, b) return\n```",
+            "c1: the reference answer's code does not",
+        ),
+        (
+            "```python\nreturn 3\n```",
+            "c1: the reference answer's code does not compile",
+        ),
+        (
+            f"```python\n{'(' * 5000}\n```",
+            "c1: the reference answer's code does not compile",
+        ),
+        (
+            f"```python\nx = {'-' * 90000}1\n```",
+            "c1: the reference answer's code does not",
+        ),
+        (
+            "```python\nx = 'a\0b'\n```",
+            "c1: the reference answer's code does not compile",
+        ),
+        (
+            f"```python\n{'x = 1;' * 20000}\n```",
+            "c1: the reference answer's code is above",
+        ),
     ],
 )
 def test_code_that_does_not_compile_is_refused(
@@ -248,7 +311,9 @@ def test_an_odd_escape_sequence_in_the_code_is_no_warning() -> None:
 
 
 @sandboxed
-def test_a_sandbox_that_does_not_start_settles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sandbox_that_does_not_start_settles_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
 
     with pytest.raises(StageRefusal) as refused:

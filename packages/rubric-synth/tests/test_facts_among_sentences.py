@@ -85,7 +85,9 @@ def test_what_a_sentence_says_with_others_is_no_fact(told: tuple[str, ...]) -> N
         (("AIDS is caused by a virus that kills white cells.",), "what is AIDS caused by"),
     ],
 )  # fmt: skip
-def test_what_a_sentence_says_alone_is_a_fact(told: tuple[str, ...], question: str | None) -> None:
+def test_what_a_sentence_says_alone_is_a_fact(
+    told: tuple[str, ...], question: str | None
+) -> None:
     fact = _last(*told)
     assert (fact.question if fact is not None else None) == question
 
@@ -100,11 +102,15 @@ def test_a_short_form_is_written_out_in_question_criterion_and_reference() -> No
     assert fact.claim == f"f{said}"
     assert fact.sentence == f"F{said}."
     named = _last(
-        "Duchenne muscular dystrophy (DMD) grows.", "DMD is a disorder that weakens the muscles."
+        "Duchenne muscular dystrophy (DMD) grows.",
+        "DMD is a disorder that weakens the muscles.",
     )
     assert named is not None
     assert named.question == "what is Duchenne muscular dystrophy"
-    assert named.claim == "Duchenne muscular dystrophy is a disorder that weakens the muscles"
+    assert (
+        named.claim
+        == "Duchenne muscular dystrophy is a disorder that weakens the muscles"
+    )
 
 
 def test_the_title_names_a_short_form() -> None:
@@ -162,7 +168,9 @@ def test_a_second_sentence_without_a_sure_end_is_no_tail(sentence: str) -> None:
 
 
 def test_where_an_aside_ends_must_be_sure() -> None:
-    fact = _last("Urine is responsible for keeping the tract, which has a valve, free of germs.")
+    fact = _last(
+        "Urine is responsible for keeping the tract, which has a valve, free of germs."
+    )
     assert fact is None or "free of germs" in fact.sentence
 
 
@@ -224,7 +232,9 @@ def test_facts_of_other_sections_are_not_asked_under_one_heading() -> None:
     own = [Fact(CriterionKind.DEFINITION, f"Fact {at}.") for at in range(4)]
     told = ["A a.", "B b.", "C c.", "D d."]
     facts = dict(zip(told, own, strict=True))
-    passage = Passage("Tides", "Sea", ("A a.", "B b.", "C c.", "D d."), ("Tides",) * 3 + ("Salt",))
+    passage = Passage(
+        "Tides", "Sea", ("A a.", "B b.", "C c.", "D d."), ("Tides",) * 3 + ("Salt",)
+    )
     assert of_home(own, facts, passage) == own[:3]
     assert of_home(own, facts, passage._replace(subject="Sea")) == own
 

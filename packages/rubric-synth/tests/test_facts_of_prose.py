@@ -56,7 +56,9 @@ def _fact(sentence: str, heading: str = "Notes") -> Fact | None:
          "what is a spectrometer used for"),
     ],
 )  # fmt: skip
-def test_a_fact_asks_by_its_own_subject(sentence: str, kind: str, question: str | None) -> None:
+def test_a_fact_asks_by_its_own_subject(
+    sentence: str, kind: str, question: str | None
+) -> None:
     fact = _fact(sentence, "membrane")
     assert fact is not None
     assert fact.kind == kind
@@ -68,7 +70,10 @@ def test_marks_of_emphasis_are_no_part_of_a_fact() -> None:
     assert fact is not None
     assert fact.question == "what is a weir"
     assert fact.claim == "a weir is a low wall that raises the level of a river"
-    assert _fact("A weir of width 2*s is a low wall that raises the level 3*s of a river.") is None
+    assert (
+        _fact("A weir of width 2*s is a low wall that raises the level 3*s of a river.")
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,7 +165,9 @@ def test_what_names_or_says_nothing_is_no_fact(sentence: str) -> None:
          "what is the Coriolis force"),
     ],
 )  # fmt: skip
-def test_what_says_enough_is_asked_in_its_own_words(sentence: str, question: str) -> None:
+def test_what_says_enough_is_asked_in_its_own_words(
+    sentence: str, question: str
+) -> None:
     fact = _fact(sentence)
     assert fact is not None
     assert fact.question == question
@@ -185,14 +192,20 @@ def test_what_stands_in_an_example_is_no_fact(text: str) -> None:
 
 
 def test_a_title_in_bold_is_no_word_of_its_sentence() -> None:
-    fact = _fact("**Dams of the Coast** A weir is a low wall that raises the level of a river.")
+    fact = _fact(
+        "**Dams of the Coast** A weir is a low wall that raises the level of a river."
+    )
     assert fact is not None
     assert fact.sentence == _WEIR
 
 
 def test_the_opening_names_the_section_that_most_facts_stand_in() -> None:
-    told = {f"Fact {n}.": Fact(CriterionKind.DEFINITION, f"Fact {n}.") for n in range(5)}
-    passage = Passage("weirs", "river works", tuple(told), ("weirs", *["locks"] * 3, "dams"))
+    told = {
+        f"Fact {n}.": Fact(CriterionKind.DEFINITION, f"Fact {n}.") for n in range(5)
+    }
+    passage = Passage(
+        "weirs", "river works", tuple(told), ("weirs", *["locks"] * 3, "dams")
+    )
     found = list(told.values())
     assert at_home(found, told, passage)[:2] == ("locks", "river works")
     spread = passage._replace(homes=("weirs", "weirs", "locks", "locks", "dams"))
@@ -202,10 +215,13 @@ def test_the_opening_names_the_section_that_most_facts_stand_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "product"), [("docs/tidecalc-manual.md", "TideCalc"), ("docs/manual.md", "")]
+    ("source", "product"),
+    [("docs/tidecalc-manual.md", "TideCalc"), ("docs/manual.md", "")],
 )
 def test_a_product_stands_in_the_title_or_the_path(source: str, product: str) -> None:
-    text = "# Notes\n\n" + "In it TideCalc reads levels, and so TideCalc sorts them. " * 3
+    text = (
+        "# Notes\n\n" + "In it TideCalc reads levels, and so TideCalc sorts them. " * 3
+    )
     assert product_of(Document(title="Notes", text=text, source=source)) == product
 
 
@@ -222,7 +238,9 @@ def test_pictures_and_exercises_make_no_facts(paragraph: str) -> None:
 
 
 def test_an_addition_is_left_out_and_names_keep_their_capitals() -> None:
-    fact = _fact("In addition, Cushing disease is a disorder that raises the sugar of the blood.")
+    fact = _fact(
+        "In addition, Cushing disease is a disorder that raises the sugar of the blood."
+    )
     assert fact is not None
     assert fact.sentence.startswith("Cushing disease is a disorder")
     text = "Doctors say that Cushing disease is rare."
@@ -234,7 +252,9 @@ def test_an_addition_is_left_out_and_names_keep_their_capitals() -> None:
 
 
 def test_a_second_sentence_behind_and_is_another_claim() -> None:
-    fact = _fact("Saliva contains enzymes that digest starch, and the tongue mixes it with food.")
+    fact = _fact(
+        "Saliva contains enzymes that digest starch, and the tongue mixes it with food."
+    )
     assert fact is not None
     assert fact.sentence == "Saliva contains enzymes that digest starch."
 
@@ -243,7 +263,9 @@ def test_a_figure_is_required_with_its_unit_where_the_question_asks_for_it() -> 
     fact = _fact("The furnace of the foundry operates at 183 °C.")
     assert fact is not None
     assert fact.required == ("183 °C",)
-    other = _fact("A mile is a unit of length that sailors use at 10 knots in harbours.")
+    other = _fact(
+        "A mile is a unit of length that sailors use at 10 knots in harbours."
+    )
     assert other is None or other.required == ()
 
 

@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_core import ConfigError, Section, Task, leaked_ngrams, read_tasks
-from rubric_synth import SynthConfig, check_dataset, dataset_statistics, load_config, synthesise
+from rubric_synth import (
+    SynthConfig,
+    check_dataset,
+    dataset_statistics,
+    load_config,
+    synthesise,
+)
 from rubric_synth.cli import main
 from rubric_synth.collect.folder import document_line
 from rubric_synth.config import ContextConfig
@@ -59,7 +65,9 @@ def test_a_long_paragraph_is_cut_at_sentences_and_a_long_sentence_at_words() -> 
 
 
 @given(st.text(alphabet="ab .\n#", max_size=300), st.integers(30, 60))
-def test_no_section_is_longer_than_it_may_be_or_blank_or_there_twice(text: str, most: int) -> None:
+def test_no_section_is_longer_than_it_may_be_or_blank_or_there_twice(
+    text: str, most: int
+) -> None:
     if not text:
         return
     found = cut(document(text), most_words=most)
@@ -68,7 +76,12 @@ def test_no_section_is_longer_than_it_may_be_or_blank_or_there_twice(text: str, 
     assert len(set(found)) == len(found)
 
 
-TEXTS = ("the pump moves water", "a valve opens", "the pump and the pump", "a valve opens")
+TEXTS = (
+    "the pump moves water",
+    "a valve opens",
+    "the pump and the pump",
+    "a valve opens",
+)
 
 
 def index_of(*texts: str) -> Bm25:
@@ -78,13 +91,17 @@ def index_of(*texts: str) -> Bm25:
     return index
 
 
-def test_sections_are_ranked_by_what_they_share_with_the_question_and_ties_by_their_order() -> None:
+def test_sections_are_ranked_by_what_they_share_with_the_question_and_ties_by_their_order() -> (
+    None
+):
     index, everything = index_of(*TEXTS), np.ones(4, dtype=np.bool_)
 
     assert index.best("Which pumps?", among=everything, most=4) == [2, 0]
     assert index.best("Is a valve opened?", among=everything, most=4) == [1, 3]
     assert index.best("Is a valve opened?", among=everything, most=1) == [1]
-    assert index.best("Is a valve opened?", among=np.array([0, 0, 0, 1], np.bool_), most=4) == [3]
+    assert index.best(
+        "Is a valve opened?", among=np.array([0, 0, 0, 1], np.bool_), most=4
+    ) == [3]
     assert index.best("Nothing of it", among=everything, most=4) == []
 
 
@@ -138,7 +155,9 @@ def test_the_short_form_is_the_long_one(tmp_path: Path) -> None:
     path.write_text("context: {sections: 3, section_words: 90}")
 
     assert load_config(path).context == ContextConfig(sections=3, section_words=90)
-    assert SynthConfig.model_validate({"context": "bm25:3"}).context == ContextConfig(sections=3)
+    assert SynthConfig.model_validate({"context": "bm25:3"}).context == ContextConfig(
+        sections=3
+    )
 
 
 def test_a_closed_book_configuration_is_what_it_was() -> None:
@@ -148,21 +167,28 @@ def test_a_closed_book_configuration_is_what_it_was() -> None:
 
 def collection(folder: Path, *texts: str) -> Path:
     folder.mkdir()
-    lines = (document_line(document(text, title=f"T{n}")) for n, text in enumerate(texts))
+    lines = (
+        document_line(document(text, title=f"T{n}")) for n, text in enumerate(texts)
+    )
     (folder / "documents.jsonl").write_bytes(b"".join(lines))
     return folder
 
 
 @pytest.mark.parametrize(
     ("texts", "found"),
-    [((), "0 sections in 0 documents"), (("A pump moves water.",), "1 sections in 1 documents")],
+    [
+        ((), "0 sections in 0 documents"),
+        (("A pump moves water.",), "1 sections in 1 documents"),
+    ],
 )
 def test_a_collection_with_nothing_to_choose_from_is_refused_before_any_work(
     tmp_path: Path, texts: tuple[str, ...], found: str
 ) -> None:
     collected, out = collection(tmp_path / "c", *texts), tmp_path / "d"
     config = SynthConfig.model_validate({"context": "bm25:1"})
-    with pytest.raises(CollectedFolderError, match=f"has {found}, and a context takes 1 of them"):
+    with pytest.raises(
+        CollectedFolderError, match=f"has {found}, and a context takes 1 of them"
+    ):
         synthesise(collected, out, config=config)
     assert not (out / "manifest.json").exists()
 
@@ -170,21 +196,29 @@ def test_a_collection_with_nothing_to_choose_from_is_refused_before_any_work(
 ROW = {
     "question": "At which pressure does the relief valve of the pump open?",
     "passage": "A relief valve opens at 6 bar.",
-    "criteria": [{"id": "c", "weight": 1, "description": "Says that it opens at 6 bar."}],
+    "criteria": [
+        {"id": "c", "weight": 1, "description": "Says that it opens at 6 bar."}
+    ],
     "doc_hash": "d",
 }
 
 
 def lookup_of(tmp_path: Path, *texts: str, sections: int = 2) -> Lookup:
-    config = SynthConfig.model_validate({"context": {"sections": sections, "section_words": 30}})
+    config = SynthConfig.model_validate(
+        {"context": {"sections": sections, "section_words": 30}}
+    )
     assert config.context is not None
     return Lookup(collection(tmp_path / "c", *texts), config, config.context)
 
 
-def test_a_section_that_tells_of_the_rubric_is_passed_over_and_counted(tmp_path: Path) -> None:
+def test_a_section_that_tells_of_the_rubric_is_passed_over_and_counted(
+    tmp_path: Path,
+) -> None:
     told = "Says that the relief valve of the pump opens at six bar of pressure"
     row = {**ROW, "criteria": [{"id": "c", "weight": 1, "description": told}]}
-    lookup = lookup_of(tmp_path, f"Solution: {told}.", "A pump has a valve.", "Dogs sleep.")
+    lookup = lookup_of(
+        tmp_path, f"Solution: {told}.", "A pump has a valve.", "Dogs sleep."
+    )
     found, counts = lookup.add_to(row, split="test")
     lookup.close()
 
@@ -218,9 +252,15 @@ def test_a_task_looks_up_no_document_of_a_later_split(tmp_path: Path) -> None:
 def test_what_a_context_holds_of_the_own_passage_is_counted() -> None:
     passage = "One two three four five six seven eight nine ten eleven twelve."
     row = {**ROW, "passage": passage}
-    half = Section(doc_hash="d", text="one two three four five six seven eight nine ten")
-    other = Section(doc_hash="e", text="Nothing of it is here, and nothing of it is there.")
-    counts = counts_of(Task.from_json(row | {"context": [half.model_dump(), other.model_dump()]}))
+    half = Section(
+        doc_hash="d", text="one two three four five six seven eight nine ten"
+    )
+    other = Section(
+        doc_hash="e", text="Nothing of it is here, and nothing of it is there."
+    )
+    counts = counts_of(
+        Task.from_json(row | {"context": [half.model_dump(), other.model_dump()]})
+    )
 
     assert (counts.own_document, counts.own_passage, counts.sections) == (1, 1, 2)
     assert counts.passage_share == pytest.approx(3 / 5)
@@ -229,7 +269,10 @@ def test_what_a_context_holds_of_the_own_passage_is_counted() -> None:
 
 def rows_of(folder: Path) -> dict[str, list[dict[str, object]]]:
     return {
-        split: [json.loads(line) for line in (folder / f"{split}.jsonl").read_text().splitlines()]
+        split: [
+            json.loads(line)
+            for line in (folder / f"{split}.jsonl").read_text().splitlines()
+        ]
         for split in ("train", "validation", "test")
     }
 
@@ -243,12 +286,16 @@ def test_a_run_with_contexts_makes_the_same_tasks_and_gives_each_its_context(
     report = synthesise(source, opened, config=config)
 
     without = {
-        split: [{key: one for key, one in row.items() if key != "context"} for row in rows]
+        split: [
+            {key: one for key, one in row.items() if key != "context"} for row in rows
+        ]
         for split, rows in rows_of(opened).items()
     }
     assert without == rows_of(closed)
     assert sum(report.tasks.values()) > 5
-    tasks = [task for split in report.tasks for task in read_tasks(opened / f"{split}.jsonl")]
+    tasks = [
+        task for split in report.tasks for task in read_tasks(opened / f"{split}.jsonl")
+    ]
     assert all(task.context and len(task.context) <= 2 for task in tasks)
     assert check_dataset(opened).problems == ()
     manifest = json.loads((opened / "manifest.json").read_text())
@@ -278,7 +325,9 @@ def test_a_finished_dataset_is_written_again_with_contexts_and_to_the_same_bytes
     assert "context" not in json.loads((out / "manifest.json").read_text())
     synthesise(source, out, config=config)
 
-    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
+    assert {
+        path.name: path.read_bytes() for path in out.iterdir() if path.is_file()
+    } == before
 
 
 def test_the_command_prints_how_often_the_own_passage_is_found(
@@ -303,4 +352,6 @@ def test_the_questions_of_open_book_tasks_are_written_with_their_prompts(
     rows = [json.loads(line) for line in question_lines(tmp_path / "d", split="train")]
 
     tasks = list(read_tasks(tmp_path / "d" / "train.jsonl"))
-    assert [row["prompt"] for row in rows] == [task.policy_view().message for task in tasks]
+    assert [row["prompt"] for row in rows] == [
+        task.policy_view().message for task in tasks
+    ]

@@ -9,12 +9,15 @@ from rubric_synth.cleaning.markup import clean_markdown, document_title, section
 
 def test_front_matter_comments_and_carriage_returns_go() -> None:
     text = (
-        "---\ntitle: x\n---\r\n# Tides\r\n\r\n<!-- draft -->\r\nHigh water.\u00a0Low water.\u200b"
+        "---\ntitle: x\n---\r\n# Tides\r\n\r\n<!-- draft -->\r\nHigh water.\u00a0Low "
+        "water.\u200b"
     )
     assert clean_markdown(text) == "# Tides\n\nHigh water. Low water."
 
 
-def test_headings_cut_sections_and_code_lists_tables_and_formulas_are_left_out() -> None:
+def test_headings_cut_sections_and_code_lists_tables_and_formulas_are_left_out() -> (
+    None
+):
     text = """Opening words.
 
 # First *heading*
@@ -126,7 +129,8 @@ def test_any_text_can_be_cut(text: str) -> None:
 
 def test_ligatures_are_letters_and_gaps_behind_them_go() -> None:
     text = (
-        "The \ufb01 eld is veri\ufb01 ed, sta\ufb00 is o\ufb00 duty, wi\ufb01 is an a\ufb03 nity."
+        "The \ufb01 eld is veri\ufb01 ed, sta\ufb00 is o\ufb00 duty, wi\ufb01 is an "
+        "a\ufb03 nity."
     )
     said = "The field is verified, staff is off duty, wifi is an affinity."
     assert clean_markdown(text) == said

@@ -36,7 +36,10 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def _rejected(folder: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (folder / "rejected.jsonl").read_text().splitlines()]
+    return [
+        json.loads(line)
+        for line in (folder / "rejected.jsonl").read_text().splitlines()
+    ]
 
 
 def _tasks(folder: Path) -> dict[str, list[Task]]:
@@ -51,7 +54,9 @@ def test_every_document_ends_as_tasks_or_as_counted_rejections(
     report = synthesise(source, out, on_document=counts.append)
     tasks = [task for found in _tasks(out).values() for task in found]
     refused = _rejected(out)
-    ended = {task.doc_hash for task in tasks} | {str(row["doc_hash"]) for row in refused}
+    ended = {task.doc_hash for task in tasks} | {
+        str(row["doc_hash"]) for row in refused
+    }
     assert ended == {document.doc_hash for document in read_collected(source)}
     assert report.documents == 11
     assert counts == list(range(1, 12))
@@ -83,7 +88,9 @@ def test_more_documents_move_none_of_the_old_ones(
     assert few.items() <= many.items()
 
 
-def test_the_same_input_gives_the_same_bytes(tmp_path: Path, collected: Callable[[], Path]) -> None:
+def test_the_same_input_gives_the_same_bytes(
+    tmp_path: Path, collected: Callable[[], Path]
+) -> None:
     source = collected()
     one = SynthConfig(max_concurrency=1)
     synthesise(source, tmp_path / "a")
@@ -92,11 +99,15 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path, collected: Callable
     synthesise(source, tmp_path / "a")
     assert _jsonl(tmp_path / "a") == _jsonl(tmp_path / "b")
     for name in (*(f"{split}.jsonl" for split in _SPLITS), "rejected.jsonl"):
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "c" / name).read_bytes()
+        assert (tmp_path / "a" / name).read_bytes() == (
+            tmp_path / "c" / name
+        ).read_bytes()
 
 
 @pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow")
-def test_parquet_stands_beside_the_splits(tmp_path: Path, collected: Callable[[], Path]) -> None:
+def test_parquet_stands_beside_the_splits(
+    tmp_path: Path, collected: Callable[[], Path]
+) -> None:
     synthesise(collected(), tmp_path / "data")
     for split, tasks in _tasks(tmp_path / "data").items():
         assert list(read_tasks(tmp_path / "data" / f"{split}.parquet")) == tasks
@@ -110,12 +121,17 @@ def test_the_manifest_holds_hashes_versions_counts_and_the_configuration(
     manifest = json.loads((tmp_path / "data" / "manifest.json").read_text())
     assert manifest["tasks"] == report.tasks
     collection = json.loads((source / "manifest.json").read_text())["config"]
-    assert manifest["config"]["collect"] == collection  # what was used, not what a run is told
+    assert (
+        manifest["config"]["collect"] == collection
+    )  # what was used, not what a run is told
     assert collection != SynthConfig().collect.model_dump(mode="json")
     rest = {**manifest["config"], "collect": {}}
     assert SynthConfig.model_validate(rest) == SynthConfig()
     assert set(manifest["versions"]) == {"rubric-core", "rubric-judge", "rubric-synth"}
-    assert set(manifest["sha256"]) >= {"rejected.jsonl", *(f"{s}.jsonl" for s in _SPLITS)}
+    assert set(manifest["sha256"]) >= {
+        "rejected.jsonl",
+        *(f"{s}.jsonl" for s in _SPLITS),
+    }
 
 
 def test_a_refused_draft_is_kept_with_its_reason(
@@ -139,11 +155,15 @@ class _Broken:
         self._source = source
         self._first: Draft | None = None
 
-    async def synthesise(self, document: Document, analysis: DocumentAnalysis) -> Sequence[Draft]:
+    async def synthesise(
+        self, document: Document, analysis: DocumentAnalysis
+    ) -> Sequence[Draft]:
         if document.source == self._source:
             raise ZeroDivisionError
         if self._first is None:
-            (self._first,) = await self._stages.synthesiser.synthesise(document, analysis)
+            (self._first,) = await self._stages.synthesiser.synthesise(
+                document, analysis
+            )
         return [self._first]
 
 
@@ -153,10 +173,14 @@ def test_a_fault_of_a_stage_and_a_repeated_question_are_counted(
     source = collected()
     stages = extractive_stages(read_collected(source), ExtractiveConfig())
     broken = _Broken(stages, "articles/steel.md")
-    report = synthesise(source, tmp_path / "data", stages=stages._replace(synthesiser=broken))
+    report = synthesise(
+        source, tmp_path / "data", stages=stages._replace(synthesiser=broken)
+    )
     assert report.rejected == {"duplicate_question": 9, "stage_failed": 1}
     assert sum(report.tasks.values()) == 1
-    (fault,) = (row for row in _rejected(tmp_path / "data") if row["reason"] == "stage_failed")
+    (fault,) = (
+        row for row in _rejected(tmp_path / "data") if row["reason"] == "stage_failed"
+    )
     assert str(fault["detail"]).startswith("ZeroDivisionError at test_pipeline.py:")
 
 
@@ -176,7 +200,9 @@ def test_a_full_disk_leaves_the_older_dataset_whole(
     assert _files(out) == before
 
 
-def test_a_damaged_collection_writes_nothing(tmp_path: Path, collected: Callable[[], Path]) -> None:
+def test_a_damaged_collection_writes_nothing(
+    tmp_path: Path, collected: Callable[[], Path]
+) -> None:
     source = collected()
     stages = extractive_stages(read_collected(source), ExtractiveConfig())
     with (source / "documents.jsonl").open("a") as file:

@@ -43,7 +43,9 @@ _KEYWORDS = {
 """Beside each point in the sentence of the answer that makes it."""
 
 
-def _criterion(name: str = "cause", term: str = "gravity", **changes: object) -> CriterionDraft:
+def _criterion(
+    name: str = "cause", term: str = "gravity", **changes: object
+) -> CriterionDraft:
     values: dict[str, object] = {
         "id": name,
         "weight": 2.0,
@@ -78,7 +80,9 @@ def _draft(**changes: object) -> Draft:
 
 
 def _task(draft: Draft, analysis: DocumentAnalysis | None = None) -> Task:
-    return check_draft(_DOCUMENT, analysis or DocumentAnalysis(), draft, QualityConfig())
+    return check_draft(
+        _DOCUMENT, analysis or DocumentAnalysis(), draft, QualityConfig()
+    )
 
 
 async def _check(draft: Draft, judge: Judge, config: QualityConfig) -> Task:
@@ -89,7 +93,9 @@ async def _check(draft: Draft, judge: Judge, config: QualityConfig) -> Task:
     return task
 
 
-def _refusal(draft: Draft, judge: Judge | None = None, **config: object) -> StageRefusal:
+def _refusal(
+    draft: Draft, judge: Judge | None = None, **config: object
+) -> StageRefusal:
     settings = QualityConfig.model_validate(config)
     judge = judge or LexicalJudge()
     with pytest.raises(StageRefusal) as caught:
@@ -171,7 +177,9 @@ def test_a_refusal_repeats_no_text_of_the_draft() -> None:
         assert refusal.detail
 
 
-@pytest.mark.parametrize("method", ["Read it.", "regex: rotation", "numeric: 2", "sentences: any"])
+@pytest.mark.parametrize(
+    "method", ["Read it.", "regex: rotation", "numeric: 2", "sentences: any"]
+)
 @pytest.mark.parametrize("component", ["required_elements", "expected_keywords"])
 def test_a_criterion_needs_both_kinds_of_terms_whoever_checks_it(
     method: str, component: str
@@ -181,7 +189,9 @@ def test_a_criterion_needs_both_kinds_of_terms_whoever_checks_it(
     assert (refusal.reason, refusal.detail) == ("missing_field", f"result: {component}")
 
 
-@pytest.mark.parametrize("method", ["regex: (", "regex: Nobody", "regex: ^", "contains_any: Mars"])
+@pytest.mark.parametrize(
+    "method", ["regex: (", "regex: Nobody", "regex: ^", "contains_any: Mars"]
+)
 def test_an_executable_criterion_tells_the_reference_from_nothing(method: str) -> None:
     judge = ScriptedJudge(1.0)
     draft = _draft(criteria=_with(verification_method=method))
@@ -207,7 +217,9 @@ def test_a_rubric_that_half_an_answer_satisfies_is_refused() -> None:
 
 @pytest.mark.parametrize("kind", ["half", "first_sentence", "terms"])
 def test_a_judge_that_pays_for_any_answer_does_not_discriminate(kind: str) -> None:
-    judge = ScriptedJudge(lambda view: float(view.response not in {"", _draft().question}))
+    judge = ScriptedJudge(
+        lambda view: float(view.response not in {"", _draft().question})
+    )
     refusal = _refusal(_draft(), judge, corruptions=[kind])
     assert refusal.reason == "not_discriminating"
     apart = "closer than the 0.1 of quality.min_discrimination"
@@ -244,7 +256,9 @@ def test_an_invalid_judgement_is_no_reward_of_zero() -> None:
 
 
 @pytest.mark.parametrize(("place", "name"), [(1, "empty"), (2, "echo"), (3, "half")])
-def test_an_invalid_judgement_of_any_answer_refuses_the_draft(place: int, name: str) -> None:
+def test_an_invalid_judgement_of_any_answer_refuses_the_draft(
+    place: int, name: str
+) -> None:
     good, bad = ScriptedJudge(1.0), FailingJudge(Reason.NOT_JSON)
     low = ScriptedJudge(0.0)
     calls = iter([good, *[low] * (place - 1), bad])
@@ -287,7 +301,9 @@ def test_a_criterion_above_the_maximum_is_too_many(count: int) -> None:
 
 @given(st.floats(min_value=1e-6, max_value=500))
 def test_the_scale_of_weights_decides_nothing_but_their_total(factor: float) -> None:
-    scaled = tuple(c.model_copy(update={"weight": c.weight * factor}) for c in _CRITERIA)
+    scaled = tuple(
+        c.model_copy(update={"weight": c.weight * factor}) for c in _CRITERIA
+    )
     draft = _draft(criteria=scaled)
     if sum(c.weight for c in scaled) < QualityConfig().min_total_weight:
         assert _refusal(draft).reason == "low_total_weight"
@@ -306,7 +322,9 @@ def test_the_scale_of_weights_decides_nothing_but_their_total(factor: float) -> 
         "Says what the axis does.",
     ],
 )
-def test_a_description_that_names_a_topic_alone_states_nothing(description: str) -> None:
+def test_a_description_that_names_a_topic_alone_states_nothing(
+    description: str,
+) -> None:
     assert states_nothing(description)
 
 

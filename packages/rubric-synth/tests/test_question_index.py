@@ -16,7 +16,10 @@ _QUESTION = (
 def test_the_task_of_the_earliest_twin_is_given_back() -> None:
     index = QuestionIndex(0.8)
     assert index.find_or_add(_QUESTION, "first") is None
-    assert index.find_or_add(_QUESTION.upper().replace(" ", "\n").replace(",", ""), "2") == "first"
+    assert (
+        index.find_or_add(_QUESTION.upper().replace(" ", "\n").replace(",", ""), "2")
+        == "first"
+    )
     assert index.find_or_add(_QUESTION.replace("several", "many"), "3") == "first"
     assert index.find_or_add("Describe how yeast raises a dough.", "4") is None
     assert index.find_or_add("Describe how yeast raises a dough", "5") == "4"
@@ -41,7 +44,8 @@ def test_hostile_questions_are_compared_like_any_other() -> None:
 
 @given(
     st.lists(
-        st.lists(st.sampled_from(string.ascii_lowercase), min_size=4, max_size=12), max_size=20
+        st.lists(st.sampled_from(string.ascii_lowercase), min_size=4, max_size=12),
+        max_size=20,
     ),
     st.sampled_from([0.3, 0.6, 0.9]),
 )

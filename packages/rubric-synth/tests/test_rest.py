@@ -6,9 +6,12 @@ from rubric_synth.cleaning.markup import inline_to_prose, rest_to_prose
 
 def test_roles_literals_and_emphasis_become_words() -> None:
     text = (
-        "See :func:`~numpy.linalg.svd` and ``axis``, *never* **both**, [1]_ or `a link <x.org>`_."
+        "See :func:`~numpy.linalg.svd` and ``axis``, *never* **both**, [1]_ or `a "
+        "link <x.org>`_."
     )
-    assert rest_to_prose(text) == "See numpy.linalg.svd and axis, never both, or a link."
+    assert (
+        rest_to_prose(text) == "See numpy.linalg.svd and axis, never both, or a link."
+    )
 
 
 def test_formulas_code_tables_and_version_notes_are_dropped() -> None:
@@ -30,7 +33,12 @@ a    b
 ===  ===
 
 The end."""
-    assert rest_to_prose(text).split("\n\n") == ["The sum is taken.", "Example:", "a b", "The end."]
+    assert rest_to_prose(text).split("\n\n") == [
+        "The sum is taken.",
+        "Example:",
+        "a b",
+        "The end.",
+    ]
 
 
 def test_notes_are_kept_as_prose() -> None:

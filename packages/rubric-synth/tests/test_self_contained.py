@@ -105,9 +105,12 @@ _STANDING = [
 
 
 @pytest.mark.parametrize(
-    ("name", "question"), [(name, text) for name, texts in _POINTING.items() for text in texts]
+    ("name", "question"),
+    [(name, text) for name, texts in _POINTING.items() for text in texts],
 )
-def test_a_question_that_points_away_is_named_after_its_pattern(name: str, question: str) -> None:
+def test_a_question_that_points_away_is_named_after_its_pattern(
+    name: str, question: str
+) -> None:
     assert pointers_in(question, QUESTION_POINTERS) == name
 
 
@@ -137,14 +140,31 @@ def _draft(**changes: object) -> Draft:
     ("changes", "detail"),
     [
         ({"name": "As in Figure 3"}, "numbered_part in criterion c: name"),
-        ({"description": "It agrees with the passage."}, "source in criterion c: description"),
-        ({"description": "It says what the authors did."}, "author in criterion c: description"),
-        ({"scoring_guide": "1 for Table 2."}, "numbered_part in criterion c: scoring_guide"),
-        ({"required_elements": ["x", "Eq. 4"]}, "numbered_part in criterion c: required_elements"),
-        ({"expected_concepts": ["our results"]}, "own_work in criterion c: expected_concepts"),
+        (
+            {"description": "It agrees with the passage."},
+            "source in criterion c: description",
+        ),
+        (
+            {"description": "It says what the authors did."},
+            "author in criterion c: description",
+        ),
+        (
+            {"scoring_guide": "1 for Table 2."},
+            "numbered_part in criterion c: scoring_guide",
+        ),
+        (
+            {"required_elements": ["x", "Eq. 4"]},
+            "numbered_part in criterion c: required_elements",
+        ),
+        (
+            {"expected_concepts": ["our results"]},
+            "own_work in criterion c: expected_concepts",
+        ),
     ],
 )
-def test_a_criterion_that_points_away_is_refused(changes: dict[str, object], detail: str) -> None:
+def test_a_criterion_that_points_away_is_refused(
+    changes: dict[str, object], detail: str
+) -> None:
     with pytest.raises(StageRefusal) as caught:
         check_self_contained(_draft(**changes))
     assert (caught.value.reason, caught.value.detail) == ("not_self_contained", detail)
@@ -152,7 +172,9 @@ def test_a_criterion_that_points_away_is_refused(changes: dict[str, object], det
 
 def test_what_only_the_judge_reads_may_name_the_passage() -> None:
     check_self_contained(_draft(scoring_guide="1 if it agrees with the passage."))
-    check_self_contained(_draft(verification_method="Compare with Table 2 of the passage."))
+    check_self_contained(
+        _draft(verification_method="Compare with Table 2 of the passage.")
+    )
 
 
 def test_a_study_set_up_in_the_criterion_is_no_pointer() -> None:

@@ -130,7 +130,9 @@ def test_what_has_many_answers_or_needs_its_page_is_no_fact(sentence: str) -> No
          "what is the nail body composed of"),
     ],
 )  # fmt: skip
-def test_a_question_has_one_answer_and_all_that_it_needs(sentence: str, question: str) -> None:
+def test_a_question_has_one_answer_and_all_that_it_needs(
+    sentence: str, question: str
+) -> None:
     fact = _fact(sentence)
     assert fact is not None
     assert fact.question == question
@@ -175,16 +177,22 @@ def test_a_title_stands_before_a_question_where_it_names_something(
 
 
 def _asked(*questions: str) -> list[Fact]:
-    return [Fact(CriterionKind.DEFINITION, "A fact.", question=one) for one in questions]
+    return [
+        Fact(CriterionKind.DEFINITION, "A fact.", question=one) for one in questions
+    ]
 
 
 def test_an_opening_names_the_program_once() -> None:
     facts = _asked("what is a tank", "what is a pump")
     passage = Passage("the network model", "", ())
     assert opening_of(facts, passage, "TideCalc") == "The network model in TideCalc"
-    assert question_of(facts, passage, "") == ("The network model: what is a tank? What is a pump?")
+    assert question_of(facts, passage, "") == (
+        "The network model: what is a tank? What is a pump?"
+    )
     told = Passage("patient-level prediction", "", ())
-    assert opening_of(facts, told, "PatientLevelPrediction") == "Patient-level prediction"
+    assert (
+        opening_of(facts, told, "PatientLevelPrediction") == "Patient-level prediction"
+    )
     short = Passage("extract transform load", "", ())
     assert opening_of(facts, short, "ETL") == "Extract transform load"
     assert question_of(facts, Passage("using the wrapper", "", ()), "") == (
@@ -193,12 +201,17 @@ def test_an_opening_names_the_program_once() -> None:
 
 
 def test_a_name_of_two_words_is_no_program() -> None:
-    text = "# Rays\n\n" + "In it Monte Carlo runs `a`. " * 4 + "\n\n# B\n\nA.\n\n# C\n\nA."
+    text = (
+        "# Rays\n\n" + "In it Monte Carlo runs `a`. " * 4 + "\n\n# B\n\nA.\n\n# C\n\nA."
+    )
     assert product_of(Document(title="Rays", text=text, source="docs/rays.md")) == ""
 
 
 def test_of_a_manual_without_its_name_what_has_a_name_is_asked() -> None:
-    facts = {one.question: one for one in _asked("what is a page", "what is `set3d` used for")}
+    facts = {
+        one.question: one
+        for one in _asked("what is a page", "what is `set3d` used for")
+    }
     manual = Document(title="Notes", text="Type `a`, `b`, `c` and `d`.", source="a.md")
     assert list(in_setting(facts, "", manual)) == ["what is `set3d` used for"]
     assert in_setting(facts, "TideCalc", manual) == facts

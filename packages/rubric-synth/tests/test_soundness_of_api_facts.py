@@ -26,7 +26,9 @@ def _told(**change: object) -> list[str]:
     return [fact.sentence for fact in _facts(**change)]
 
 
-def _of(name: str, description: str, kind: str = "", others: tuple[str, ...] = ()) -> list[str]:
+def _of(
+    name: str, description: str, kind: str = "", others: tuple[str, ...] = ()
+) -> list[str]:
     items = [ApiItem(name=name, kind=kind, description=description)]
     items += [ApiItem(name=other, description=".") for other in others]
     return _told(parameters=tuple(items))
@@ -34,7 +36,9 @@ def _of(name: str, description: str, kind: str = "", others: tuple[str, ...] = (
 
 def _document(entry: ApiEntry) -> Document:
     name = entry.qualified_name
-    return Document(title=name, text=entry.rendered(), source=f"python:{name}", kind="api")
+    return Document(
+        title=name, text=entry.rendered(), source=f"python:{name}", kind="api"
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,7 +51,9 @@ def _document(entry: ApiEntry) -> Document:
         ("graph", "The input graph, an array."),
     ],
 )
-def test_a_key_that_says_the_name_or_value_again_is_refused(name: str, description: str) -> None:
+def test_a_key_that_says_the_name_or_value_again_is_refused(
+    name: str, description: str
+) -> None:
     assert _of(name, description) == []
 
 
@@ -58,12 +64,16 @@ def test_a_key_that_says_the_name_or_value_again_is_refused(name: str, descripti
         ("sea.tidal_range", "Compute the range of all tidal nodes."),
     ],
 )
-def test_a_summary_that_says_the_name_again_is_refused(qualified_name: str, summary: str) -> None:
+def test_a_summary_that_says_the_name_again_is_refused(
+    qualified_name: str, summary: str
+) -> None:
     assert _told(qualified_name=qualified_name, summary=(summary,)) == []
 
 
 def test_a_result_that_says_the_name_again_is_refused() -> None:
-    item = ApiItem(name="out", description="Drawn samples from the parameterized tidal range.")
+    item = ApiItem(
+        name="out", description="Drawn samples from the parameterized tidal range."
+    )
     assert _told(returns=(item,)) == []
 
 
@@ -85,7 +95,10 @@ def test_what_line_breaks_left_is_repaired(before: str, after: str) -> None:
 
 def test_a_removed_default_leaves_one_full_stop() -> None:
     told = _of("w", "Mean height of the spring tide. (default 1)")
-    assert told == ["`w` is the mean height of the spring tide.", "By default `w` is 1."]
+    assert told == [
+        "`w` is the mean height of the spring tide.",
+        "By default `w` is 1.",
+    ]
 
 
 def test_a_meaning_that_asks_is_refused() -> None:
@@ -161,7 +174,9 @@ def test_a_result_that_shares_most_words_with_the_purpose_is_refused() -> None:
         summary=("Return the Discrete Fourier Transform sample heights.",),
         returns=(ApiItem(name="f", description="Array holding the sample heights."),),
     )
-    assert told == ["`tidal_range` returns the Discrete Fourier Transform sample heights."]
+    assert told == [
+        "`tidal_range` returns the Discrete Fourier Transform sample heights."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -177,13 +192,16 @@ def test_a_result_that_shares_most_words_with_the_purpose_is_refused() -> None:
         ("the Student t distribution at t", {"t"}, "the Student t distribution at `t`"),
     ],
 )  # fmt: skip
-def test_marks_stand_about_names_and_no_words(text: str, names: set[str], told: str) -> None:
+def test_marks_stand_about_names_and_no_words(
+    text: str, names: set[str], told: str
+) -> None:
     assert wording.marked(text, frozenset(names)) == told
 
 
 def test_the_name_of_the_object_has_no_marks_within_its_summary() -> None:
     told = _told(
-        qualified_name="sea.barycenter", summary=("Plot the barycenter of a coastal record.",)
+        qualified_name="sea.barycenter",
+        summary=("Plot the barycenter of a coastal record.",),
     )
     assert told == ["`barycenter` plots the barycenter of a coastal record."]
 
@@ -192,9 +210,15 @@ def test_the_name_of_the_object_has_no_marks_within_its_summary() -> None:
     ("description", "kind"),
     [
         ("A name of the chart that stores depths. Or a function to be called.", ""),
-        ("A name of the chart that stores depths. Alternatively, a list of depths.", ""),
+        (
+            "A name of the chart that stores depths. Alternatively, a list of depths.",
+            "",
+        ),
         ("Specifies whether the upper tides should be sorted.", "{callable, 'lhp'}"),
-        ("Must have the length of the record. The gauges must also lie in order, i.e. rise.", ""),
+        (
+            "Must have the length of the record. The gauges must also lie in order, i.e. rise.",
+            "",
+        ),
     ],
 )
 def test_a_part_of_a_meaning_is_refused(description: str, kind: str) -> None:
@@ -202,10 +226,16 @@ def test_a_part_of_a_meaning_is_refused(description: str, kind: str) -> None:
 
 
 def test_a_word_one_letter_off_a_common_one_of_the_collection_is_refused() -> None:
-    item = ApiItem(name="w", description="Number of the requred gauges along the coast.")
+    item = ApiItem(
+        name="w", description="Number of the requred gauges along the coast."
+    )
     page = _entry(parameters=(item,))
     others = [
-        _document(_entry(qualified_name=f"sea.f{at}", notes=(f"Required gauges: {at} or less.",)))
+        _document(
+            _entry(
+                qualified_name=f"sea.f{at}", notes=(f"Required gauges: {at} or less.",)
+            )
+        )
         for at in range(30)
     ]
     few, many = CorpusTerms(others[:29]), CorpusTerms(others)
@@ -217,7 +247,9 @@ def test_a_word_one_letter_off_a_common_one_of_the_collection_is_refused() -> No
 
 
 def test_what_must_hold_is_read_with_the_name_before_it() -> None:
-    assert _of("w", "w must be sorted and positive.") == ["`w` must be sorted and positive."]
+    assert _of("w", "w must be sorted and positive.") == [
+        "`w` must be sorted and positive."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -234,8 +266,13 @@ def test_boilerplate_is_no_meaning(description: str) -> None:
 
 
 def test_what_three_pages_say_of_a_parameter_is_no_meaning() -> None:
-    item = ApiItem(name="w", description="Largest number of tides to read before giving up.")
-    pages = [_document(_entry(qualified_name=f"sea.f{at}", parameters=(item,))) for at in range(3)]
+    item = ApiItem(
+        name="w", description="Largest number of tides to read before giving up."
+    )
+    pages = [
+        _document(_entry(qualified_name=f"sea.f{at}", parameters=(item,)))
+        for at in range(3)
+    ]
     few, many = CorpusTerms(pages[:2]), CorpusTerms(pages)
     assert not few.glosses.is_common(item.name, item.description)
     assert many.glosses.is_common(item.name, item.description)
@@ -248,7 +285,9 @@ def test_two_errors_are_asked_for_in_the_plural_and_a_warning_apart() -> None:
     raises = (
         ApiItem(name="ValueError", description="If the record is shorter than a day."),
         ApiItem(name="TideError", description="If the harbour has no gauges."),
-        ApiItem(name="ComplexWarning", description="If the heights have imaginary parts."),
+        ApiItem(
+            name="ComplexWarning", description="If the heights have imaginary parts."
+        ),
     )
     facts = _facts(raises=raises)
     assert facts[2].sentence == (
@@ -279,7 +318,9 @@ def test_running_text_gives_no_reasons_relations_or_comparisons(note: str) -> No
 
 
 def test_running_text_says_what_a_term_means() -> None:
-    (fact,) = api.note_facts(_entry(notes=("A neap tide is a tide that has the smallest range.",)))
+    (fact,) = api.note_facts(
+        _entry(notes=("A neap tide is a tide that has the smallest range.",))
+    )
     assert fact.question == "what is a neap tide"
 
 
@@ -327,7 +368,10 @@ def test_a_condition_of_one_method_says_nothing_of_the_object() -> None:
     item = ApiItem(name="bounds", description=".")
     note = "If bounds are not provided, a free line search is used."
     assert len(_told(parameters=(item,), notes=(note,))) == 1
-    assert _told(parameters=(item,), notes=(f"Method Powell searches by lines. {note}",)) == []
+    assert (
+        _told(parameters=(item,), notes=(f"Method Powell searches by lines. {note}",))
+        == []
+    )
 
 
 def test_two_articles_or_a_way_of_doing_make_no_fact() -> None:
@@ -348,7 +392,12 @@ def test_the_function_and_the_result_get_their_names() -> None:
         ("edge_width", "str (default='width')", "", ""),  # a part of the name
         ("node_edge_color", "str (default='edge_color')", "", ""),
         ("loc", "float, default: 0", "Default is 1.", ""),  # two
-        ("width", "str", "Default is 'w'. Edges without it have a default width of 1.0.", ""),
+        (
+            "width",
+            "str",
+            "Default is 'w'. Edges without it have a default width of 1.0.",
+            "",
+        ),
         ("width", "str", "Default is 1 for a record of one year.", ""),  # of some cases
         ("rtol", "float", "Cannot be smaller than its default value of 4*eps.", ""),
         ("tol", "float, default: 1e-3", "Default is 0.001.", "1e-3"),  # the same twice
@@ -368,7 +417,10 @@ def test_a_case_of_a_type_is_asked_for_what_it_means() -> None:
         description="If bool, determines whether to pad records of the coast.",
     )
     (fact,) = _facts(parameters=(item,))
-    assert fact.sentence == "If `pad` is a bool, it determines whether to pad records of the coast."
+    assert (
+        fact.sentence
+        == "If `pad` is a bool, it determines whether to pad records of the coast."
+    )
     assert fact.question == "what does `pad` mean if it is a bool"
 
 
@@ -384,7 +436,10 @@ def test_a_class_is_asked_for_what_it_is() -> None:
     assert [fact.sentence for fact in facts] == [
         "`tidal_range` is a piecewise curve of coastal heights."
     ]
-    assert api.question_of(entry, facts) == "What is the class `tidal_range` from sea.gauges?"
+    assert (
+        api.question_of(entry, facts)
+        == "What is the class `tidal_range` from sea.gauges?"
+    )
 
 
 @pytest.mark.parametrize(
@@ -394,7 +449,9 @@ def test_a_class_is_asked_for_what_it_is() -> None:
         ("Number of the sorted gauges.", "`w` is the number of the sorted gauges."),
     ],
 )
-def test_what_there_are_many_of_has_the_indefinite_article(description: str, told: str) -> None:
+def test_what_there_are_many_of_has_the_indefinite_article(
+    description: str, told: str
+) -> None:
     assert _of("w", description) == [told]
 
 
@@ -404,7 +461,10 @@ def test_what_there_are_many_of_has_the_indefinite_article(description: str, tol
         ("int, optional", ["`w` is an int."]),
         ("float array_like", ["`w` is an array-like object of floats."]),
         ("complex", ["`w` is a complex number."]),
-        ("sequence of array_like or int", ["`w` is a sequence of array-like objects or an int."]),
+        (
+            "sequence of array_like or int",
+            ["`w` is a sequence of array-like objects or an int."],
+        ),
         ("bool or list of", []),
         ("list of list of floats", []),
         ("ints", []),
@@ -427,11 +487,17 @@ def test_what_a_generator_yields_is_a_fact() -> None:
     [
         {"qualified_name": "sea.distutils.build"},
         {"qualified_name": "sea._gauges.build"},
-        {"notes": ("The class is kept for old code, it is not recommended for new development.",)},
+        {
+            "notes": (
+                "The class is kept for old code, it is not recommended for new development.",
+            )
+        },
         {"summary": ("This function is deprecated and its name will go.",)},
     ],
 )
-def test_a_page_of_an_old_or_private_object_is_left_out(change: dict[str, object]) -> None:
+def test_a_page_of_an_old_or_private_object_is_left_out(
+    change: dict[str, object],
+) -> None:
     document = _document(_entry(**change))
     with pytest.raises(StageRefusal) as caught:
         api_fact_drafts(document, CorpusTerms([document]), 1)

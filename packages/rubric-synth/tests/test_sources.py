@@ -10,12 +10,16 @@ from rubric_synth.sources import read_source
 _CONFIG = CollectConfig()
 
 
-def _read(source: str | Path, config: CollectConfig = _CONFIG) -> list[Document | Rejection]:
+def _read(
+    source: str | Path, config: CollectConfig = _CONFIG
+) -> list[Document | Rejection]:
     return list(read_source(source, config=config))
 
 
 def _reasons(found: list[Document | Rejection]) -> dict[str, str]:
-    return {item.source: str(item.reason) for item in found if isinstance(item, Rejection)}
+    return {
+        item.source: str(item.reason) for item in found if isinstance(item, Rejection)
+    }
 
 
 def test_a_folder_is_read_in_order_with_its_subfolders(folder: Path) -> None:
@@ -104,7 +108,9 @@ def test_one_file_can_be_a_source(folder: Path) -> None:
     assert [item.source for item in _read(folder / "tides.md")] == ["articles/tides.md"]
 
 
-@pytest.mark.parametrize("source", ["nowhere/at/all", "python:no_such_package", "python:a b"])
+@pytest.mark.parametrize(
+    "source", ["nowhere/at/all", "python:no_such_package", "python:a b"]
+)
 def test_a_missing_source_is_an_error_that_names_it(source: str) -> None:
     with pytest.raises(SourceError, match=source.removeprefix("python:")) as caught:
         _read(source)
@@ -174,7 +180,9 @@ def test_what_raises_when_it_is_asked_for_leaves_the_rest_of_its_package(
         "def read():\n"
         "    '''Read the level of the water from the gauge now.'''\n"
     )
-    (root / "lazy.py").write_text("def __getattr__(name):\n    raise ModuleNotFoundError(name)\n")
+    (root / "lazy.py").write_text(
+        "def __getattr__(name):\n    raise ModuleNotFoundError(name)\n"
+    )
     (root / "skipped.py").write_text(
         "class Skipped(BaseException): ...\nraise Skipped('a library is missing')\n"
     )
@@ -182,7 +190,9 @@ def test_what_raises_when_it_is_asked_for_leaves_the_rest_of_its_package(
     found = _read("python:sulkylab")
     for name in [name for name in sys.modules if name.startswith("sulkylab")]:
         del sys.modules[name]
-    refused = {item.source: item.detail for item in found if isinstance(item, Rejection)}
+    refused = {
+        item.source: item.detail for item in found if isinstance(item, Rejection)
+    }
     assert refused == {
         "python:sulkylab.skipped": "Skipped",
         "python:sulkylab.sulky": "RuntimeError",

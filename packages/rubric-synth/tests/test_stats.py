@@ -7,7 +7,12 @@ import pytest
 from rubric_core import read_tasks
 from rubric_judge.labels.written import WRITTEN_FILE, Truth, WrittenAnswer
 from rubric_judge.testing import FailingJudge
-from rubric_synth import DatasetFolderError, UnfinishedError, dataset_statistics, synthesise
+from rubric_synth import (
+    DatasetFolderError,
+    UnfinishedError,
+    dataset_statistics,
+    synthesise,
+)
 from rubric_synth.stats.controls import (
     CONTROLS,
     OF_CONTEXT,
@@ -30,8 +35,15 @@ def test_statistics_count_what_the_dataset_holds(
     assert statistics.rejected == report.rejected
     assert sum(statistics.criteria_per_task.values()) == total
     assert statistics.criteria["definition_1"] <= total
-    assert 5 <= min(statistics.criteria_per_task) <= max(statistics.criteria_per_task) <= 10
-    assert 1 < statistics.effective_criteria.min <= statistics.effective_criteria.max <= 10
+    assert (
+        5
+        <= min(statistics.criteria_per_task)
+        <= max(statistics.criteria_per_task)
+        <= 10
+    )
+    assert (
+        1 < statistics.effective_criteria.min <= statistics.effective_criteria.max <= 10
+    )
     assert json.loads((out / "stats.json").read_text())["tasks"] == report.tasks
 
 
@@ -67,7 +79,9 @@ def test_written_answers_are_controls_of_the_questions_that_have_them(
     ]
     lines = b"".join(row.line_of_file() for row in rows)
     (tmp_path / "data" / WRITTEN_FILE).write_bytes(lines)
-    found = dataset_statistics(tmp_path / "data", controls=3)  # most of a sample: all that have one
+    found = dataset_statistics(
+        tmp_path / "data", controls=3
+    )  # most of a sample: all that have one
     right, false = (found.controls[name] for name in WRITTEN)
     assert 0.4 < right <= 0.5
     assert false == 0
@@ -83,7 +97,13 @@ def test_words_out_of_order_and_denials_earn_at_most_a_third_of_the_reference(
 ) -> None:
     synthesise(collected(), tmp_path / "data")
     controls = dataset_statistics(tmp_path / "data").controls
-    for name in ("shuffled", "negated", "other_reference", "question", "fixed_template"):
+    for name in (
+        "shuffled",
+        "negated",
+        "other_reference",
+        "question",
+        "fixed_template",
+    ):
         assert controls[name] <= controls["reference"] / 3
 
 
@@ -117,11 +137,17 @@ def test_keyword_spam_has_every_term_of_the_rubric(
 ) -> None:
     synthesise(collected(), tmp_path / "data")
     for task in read_tasks(tmp_path / "data" / "train.jsonl"):
-        assert all(word in keyword_spam(task) for c in task.rubric for word in c.expected_keywords)
+        assert all(
+            word in keyword_spam(task)
+            for c in task.rubric
+            for word in c.expected_keywords
+        )
 
 
 def test_wrong_answers_that_earn_half_of_the_reference_are_warned_of() -> None:
-    warned = overpaid({"reference": 0.8, "negated": 0.7, "shuffled": 0.4, "empty": 0.39})
+    warned = overpaid(
+        {"reference": 0.8, "negated": 0.7, "shuffled": 0.4, "empty": 0.39}
+    )
     assert set(warned) == {"negated", "shuffled"}
     assert "70.0 %, where the reference earns 80.0 %" in warned["negated"]
     assert "the opposite is said" in warned["negated"]

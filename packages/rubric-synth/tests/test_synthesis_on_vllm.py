@@ -73,7 +73,11 @@ def quotes(chat_model: Path) -> list[int]:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(chat_model)
-    return [token for token in range(len(tokenizer)) if tokenizer.decode([token]).startswith('"')]
+    return [
+        token
+        for token in range(len(tokenizer))
+        if tokenizer.decode([token]).startswith('"')
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +103,14 @@ def documents() -> list[Document]:
 
 
 @pytest.fixture(scope="module")
-def collected(tmp_path_factory: pytest.TempPathFactory, documents: list[Document]) -> Path:
+def collected(
+    tmp_path_factory: pytest.TempPathFactory, documents: list[Document]
+) -> Path:
     sources = tmp_path_factory.mktemp("sources")
     for number, document in enumerate(documents):
-        (sources / f"{number:02}.md").write_text(f"# {document.title}\n\n{document.text}", "utf-8")
+        (sources / f"{number:02}.md").write_text(
+            f"# {document.title}\n\n{document.text}", "utf-8"
+        )
     folder = tmp_path_factory.mktemp("collected")
     assert collect([str(sources)], folder).documents == len(documents)
     return folder
@@ -175,7 +183,9 @@ def _assert_adds_up(report: SynthReport, *, before: _Counts, after: _Counts) -> 
 def test_every_document_ends_as_tasks_or_as_a_counted_refusal(
     vllm: VLLMServer, quotes: list[int], collected: Path, tmp_path: Path, transport: str
 ) -> None:
-    config = _config(_model(vllm, quotes, model=TRANSPORTS[transport], transport=transport))
+    config = _config(
+        _model(vllm, quotes, model=TRANSPORTS[transport], transport=transport)
+    )
     before = _Counts(vllm)
 
     report = synthesise(collected, tmp_path / "out", config=config)
@@ -254,7 +264,10 @@ def test_the_first_stage_gives_an_analysis_or_a_reason(
     vllm: VLLMServer, quotes: list[int], documents: list[Document]
 ) -> None:
     found = _stage(
-        vllm, quotes, lambda stages, document: stages.analyst.analyse(document), documents
+        vllm,
+        quotes,
+        lambda stages, document: stages.analyst.analyse(document),
+        documents,
     )
 
     kinds = Counter(type(one) for one in found)
@@ -301,7 +314,9 @@ def _reasons(found: list[object]) -> set[RejectionReason]:
 
 
 @pytest.mark.parametrize("backend", ["xgrammar", "guidance"])
-def test_the_schemas_of_all_replies_are_ones_that_a_backend_can_hold(backend: str) -> None:
+def test_the_schemas_of_all_replies_are_ones_that_a_backend_can_hold(
+    backend: str,
+) -> None:
     models: list[type[BaseModel]] = [
         AnalysisReply,
         SynthesisReply,
@@ -328,7 +343,10 @@ def test_replies_that_are_cut_off_are_counted(
     report = synthesise(collected, tmp_path / "out", config=config)
 
     assert report.rejected == {"reply_truncated": DOCUMENTS}
-    assert (report.usage.calls, report.usage.completion_tokens) == (DOCUMENTS, DOCUMENTS * 8)
+    assert (report.usage.calls, report.usage.completion_tokens) == (
+        DOCUMENTS,
+        DOCUMENTS * 8,
+    )
 
 
 def test_a_model_that_the_server_does_not_have_is_an_error_before_the_first_document(
@@ -366,7 +384,9 @@ def test_a_server_that_is_killed_in_the_middle_loses_nothing(
     assert first["rejected"]["model_unavailable"] == stopped.value.pending
 
     before = _Counts(vllm)
-    second = synthesise(collected, out, config=_config(_model(vllm, quotes, **hurried), **changes))
+    second = synthesise(
+        collected, out, config=_config(_model(vllm, quotes, **hurried), **changes)
+    )
     after = _Counts(vllm)
 
     # What was answered before is not asked again, though the address is another one.

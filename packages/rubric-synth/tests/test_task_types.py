@@ -11,11 +11,18 @@ import pytest
 from pydantic import TypeAdapter
 
 from rubric_synth.config import LLMConfig, TaskType
-from rubric_synth.llm.prompt import asks_for_checks, instructions, prompt_hashes, type_files
+from rubric_synth.llm.prompt import (
+    asks_for_checks,
+    instructions,
+    prompt_hashes,
+    type_files,
+)
 from rubric_synth.llm.replies import CheckReply
 
 KINDS: tuple[TaskType, ...] = get_args(TaskType)
-CHOICES = list(chain.from_iterable(combinations(KINDS, n) for n in range(1, len(KINDS) + 1)))
+CHOICES = list(
+    chain.from_iterable(combinations(KINDS, n) for n in range(1, len(KINDS) + 1))
+)
 
 
 @pytest.mark.parametrize("kinds", CHOICES)
@@ -28,7 +35,9 @@ def test_the_instructions_name_the_kinds_that_are_asked_for_and_no_other(
 
 
 @pytest.mark.parametrize("kinds", CHOICES)
-def test_the_hashes_are_those_of_the_files_that_were_read(kinds: tuple[TaskType, ...]) -> None:
+def test_the_hashes_are_those_of_the_files_that_were_read(
+    kinds: tuple[TaskType, ...],
+) -> None:
     folder = resources.files("rubric_synth") / "prompts"
     texts = {name: (folder / name).read_text("utf-8") for name in type_files(kinds)}
     config = LLMConfig.model_validate({"model": {"model": "m"}, "task_types": kinds})
@@ -48,7 +57,10 @@ def test_a_kind_given_twice_is_told_once() -> None:
 def test_the_checks_that_the_prompts_show_are_checks() -> None:
     shown = re.findall(r'\{"kind": [^{}]*\}', instructions(KINDS))
 
-    read = [TypeAdapter[CheckReply](CheckReply).validate_python(json.loads(one)) for one in shown]
+    read = [
+        TypeAdapter[CheckReply](CheckReply).validate_python(json.loads(one))
+        for one in shown
+    ]
 
     assert {check.kind for check in read} == {
         "numeric",

@@ -119,7 +119,9 @@ class Canaries:
                 if "plasma" in (target := _target(link)) and "socket" not in target:
                     stores.setdefault(link.stat().st_ino, link)
         return [
-            found for link in stores.values() for found in self._in_file(link, kind="object store")
+            found
+            for link in stores.values()
+            for found in self._in_file(link, kind="object store")
         ]
 
     def in_memory(self, pid: int) -> list[Found]:
@@ -143,7 +145,9 @@ class Canaries:
                 try:
                     for begin, size in _written(pages, first, last):
                         mem.seek(begin)
-                        found += self._in_span(mem, size, where=f"/proc/{pid}/mem", kind="memory")
+                        found += self._in_span(
+                            mem, size, where=f"/proc/{pid}/mem", kind="memory"
+                        )
                 except (OSError, OverflowError, ValueError):  # not backed by memory
                     continue
         return found
@@ -152,7 +156,9 @@ class Canaries:
         try:
             with file.open("rb") as content:
                 if kind != "object store":
-                    return list(self._in_span(content, sys.maxsize, where=str(file), kind=kind))
+                    return list(
+                        self._in_span(content, sys.maxsize, where=str(file), kind=kind)
+                    )
                 found: list[Found] = []
                 for begin, size in _extents(content, file.stat().st_size):
                     content.seek(begin)
@@ -161,7 +167,9 @@ class Canaries:
         except OSError:  # a socket, or of a process that has ended
             return []
 
-    def _in_span(self, content: BinaryIO, size: int, *, where: str, kind: str) -> Iterator[Found]:
+    def _in_span(
+        self, content: BinaryIO, size: int, *, where: str, kind: str
+    ) -> Iterator[Found]:
         rest = b""
         while size > 0 and (chunk := content.read(min(size, _CHUNK_BYTES))):
             size -= len(chunk)
@@ -174,7 +182,9 @@ class Canaries:
 
 
 def _passage(text: str, stem: str, chars: int) -> str:
-    padding = "The passage goes on. " * (chars // 2 // 21 + 1) if chars > len(text) else ""
+    padding = (
+        "The passage goes on. " * (chars // 2 // 21 + 1) if chars > len(text) else ""
+    )
     return f"{stem}start {text} {padding}{stem}middle {padding}{stem}end"
 
 
@@ -188,7 +198,8 @@ def _criterion(criterion: Criterion, stem: str) -> Criterion:
             "scoring_guide": f"{criterion.scoring_guide} {stem}guide",
             "expected_keywords": (*criterion.expected_keywords, f"{stem}keyword"),
             "expected_concepts": (*criterion.expected_concepts, f"{stem}concept"),
-            "verification_method": criterion.verification_method or f"Look for {stem}method.",
+            "verification_method": criterion.verification_method
+            or f"Look for {stem}method.",
         }
     )
 
@@ -224,7 +235,9 @@ def _written(pages: BinaryIO, first: int, last: int) -> Iterator[tuple[int, int]
     """Begin and length of what is in memory or swapped out of a span: most of many is neither."""
     size = os.sysconf("SC_PAGE_SIZE")
     pages.seek(first // size * _PAGE_ENTRY)
-    entries = np.frombuffer(pages.read((last - first) // size * _PAGE_ENTRY), dtype=np.uint64)
+    entries = np.frombuffer(
+        pages.read((last - first) // size * _PAGE_ENTRY), dtype=np.uint64
+    )
     is_there = (entries >> np.uint64(62)) != 0
     edges = np.flatnonzero(np.diff(is_there, prepend=False, append=False))
     for begin, end in edges.reshape(-1, 2).tolist():
@@ -280,7 +293,9 @@ def write_calibration(tmp_path: Path) -> Callable[..., Path]:
                 tpr=Estimate(value=rates[0]),
                 fpr=Estimate(value=rates[1]),
                 **dict.fromkeys(("youden_j", "bias", "agreement", "noise"), UNKNOWN),
-                verdict={0.0: Verdict.MASK, 1.0: Verdict.ADMIT}.get(factor, Verdict.WEIGH_DOWN),
+                verdict={0.0: Verdict.MASK, 1.0: Verdict.ADMIT}.get(
+                    factor, Verdict.WEIGH_DOWN
+                ),
                 reason="planted",
                 factor=factor,
             )
@@ -296,7 +311,9 @@ def write_calibration(tmp_path: Path) -> Callable[..., Path]:
             "reward": RewardCalibration(pairs=(), **figures),
         }
         path = tmp_path / "calibration.json"
-        path.write_text(Calibration(**(given | changed)).model_dump_json(), encoding="utf-8")
+        path.write_text(
+            Calibration(**(given | changed)).model_dump_json(), encoding="utf-8"
+        )
         return path
 
     return write

@@ -9,13 +9,17 @@ import pytest
 @pytest.mark.parametrize(
     "module", ["config", "run", "report", "cluster.launching.launch", "cluster.judging"]
 )
-def test_a_configuration_a_run_folder_and_the_judge_s_side_take_no_torch(module: str) -> None:
+def test_a_configuration_a_run_folder_and_the_judge_s_side_take_no_torch(
+    module: str,
+) -> None:
     heavy = ("torch", "transformers")
     code = (
         f"import sys, rubric_train_openrlhf.{module}; "
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 

@@ -18,7 +18,9 @@ def test_seeds_differ_by_everything_that_they_are_derived_from() -> None:
 
 
 def test_a_seed_is_the_same_on_every_machine() -> None:
-    assert derived_seed(0, step=1, purpose="rollout") == derived_seed(0, step=1, purpose="rollout")
+    assert derived_seed(0, step=1, purpose="rollout") == derived_seed(
+        0, step=1, purpose="rollout"
+    )
     assert derived_seed(7, step=3, purpose="order", part=2) == 5893013085897086817
 
 
@@ -30,10 +32,14 @@ def test_every_epoch_holds_every_prompt_once(n: int, seed: int, epoch: int) -> N
 
 
 @given(n=st.integers(1, 9), start=st.integers(0, 30), taken=st.integers(1, 30))
-def test_the_order_depends_on_the_position_alone(n: int, start: int, taken: int) -> None:
+def test_the_order_depends_on_the_position_alone(
+    n: int, start: int, taken: int
+) -> None:
     order = PromptOrder(n, seed=1)
 
-    one_by_one = [order.take(1, start=place)[0] for place in range(start, start + taken)]
+    one_by_one = [
+        order.take(1, start=place)[0] for place in range(start, start + taken)
+    ]
     assert order.take(taken, start=start) == one_by_one
 
 

@@ -23,14 +23,21 @@ from rubric_core import (
     ResponderError,
     SaysPromptForm,
 )
-from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy, load_policy, sample_groups
+from rubric_train_openrlhf.policy import (
+    TinyConfig,
+    build_tiny_policy,
+    load_policy,
+    sample_groups,
+)
 from rubric_train_openrlhf.policy.sampling import LiveRows
 from rubric_train_openrlhf.responder import PolicyResponder, policy_responder
 
 pytestmark = pytest.mark.anyio
 
 POSITIONS = 128
-TEXTS = ["What does `cut` do with `x` and `depth`? It cuts `x` at `depth`, and returns a copy."] * 8
+TEXTS = [
+    "What does `cut` do with `x` and `depth`? It cuts `x` at `depth`, and returns a copy."
+] * 8
 SHAPE = TinyConfig(
     vocab_size=400,
     hidden_size=32,
@@ -67,7 +74,9 @@ ASKS = [
 ] + [_ask("And alone?", 9)]
 
 
-async def _replies(responder: Responder, asks: list[Ask], decoding: Decoding) -> list[Reply]:
+async def _replies(
+    responder: Responder, asks: list[Ask], decoding: Decoding
+) -> list[Reply]:
     replies: dict[int, Reply] = {}
     async for index, reply in responder.respond(asks, decoding):
         assert index not in replies
@@ -78,7 +87,10 @@ async def _replies(responder: Responder, asks: list[Ask], decoding: Decoding) ->
 async def test_an_answer_does_not_depend_on_what_else_is_asked(folder: Path) -> None:
     together = await _replies(_responder(folder), ASKS, WARM)
     for batch_size in (1, 2, 5):
-        assert await _replies(_responder(folder, batch_size=batch_size), ASKS, WARM) == together
+        assert (
+            await _replies(_responder(folder, batch_size=batch_size), ASKS, WARM)
+            == together
+        )
     backwards = await _replies(_responder(folder), ASKS[::-1], WARM)
     assert backwards[::-1] == together
     alone = await _replies(_responder(folder), ASKS[4:5], WARM)
@@ -101,7 +113,8 @@ async def test_greedy_answers_are_those_of_the_training_sampler(folder: Path) ->
     )
     replies = await _replies(_responder(folder), asks, Decoding(max_tokens=16))
     assert [reply.text for reply in replies] == [
-        policy.codec.decode(ask.view, drawn.response(row)) for row, ask in enumerate(asks)
+        policy.codec.decode(ask.view, drawn.response(row))
+        for row, ask in enumerate(asks)
     ]
     assert [reply.tokens for reply in replies] == drawn.lengths_B.tolist()
 
@@ -119,7 +132,9 @@ async def test_max_tokens_is_cut_to_the_positions_that_are_left(folder: Path) ->
         if reply.finish is Finish.TRUNCATED:
             assert reply.tokens == POSITIONS - length
     assert (replies[2].text, replies[2].reason) == (None, Reason.BAD_REQUEST)
-    assert f"{lengths[2]} tokens, and the model {POSITIONS} positions" in replies[2].detail
+    assert (
+        f"{lengths[2]} tokens, and the model {POSITIONS} positions" in replies[2].detail
+    )
 
 
 async def test_the_most_likely_token_is_all_that_is_left_of_top_k_1_and_a_tiny_top_p(
@@ -135,7 +150,9 @@ async def test_a_stop_ends_an_answer_and_is_no_part_of_it(folder: Path) -> None:
     (whole,) = await _replies(_responder(folder), ASKS[:1], Decoding(max_tokens=40))
     assert whole.text
     stop = whole.text[len(whole.text) // 2]
-    (stopped,) = await _replies(_responder(folder), ASKS[:1], Decoding(max_tokens=40, stop=(stop,)))
+    (stopped,) = await _replies(
+        _responder(folder), ASKS[:1], Decoding(max_tokens=40, stop=(stop,))
+    )
     assert stopped.text == whole.text.partition(stop)[0]
     assert stopped.finish is Finish.COMPLETE
     assert stopped.tokens is not None
@@ -144,14 +161,20 @@ async def test_a_stop_ends_an_answer_and_is_no_part_of_it(folder: Path) -> None:
 
 
 async def test_the_names_of_a_question_stand_in_its_answers(folder: Path) -> None:
-    asks = [_ask("What does `gather_rows` do with `table`?", seed) for seed in range(40)]
-    replies = await _replies(_responder(folder), asks, Decoding(temperature=1.0, max_tokens=20))
+    asks = [
+        _ask("What does `gather_rows` do with `table`?", seed) for seed in range(40)
+    ]
+    replies = await _replies(
+        _responder(folder), asks, Decoding(temperature=1.0, max_tokens=20)
+    )
     text = " ".join(reply.text or "" for reply in replies)
     assert "`gather_rows`" in text
     assert "<P2>" not in text  # a slot that the question does not have
 
 
-async def test_identity_is_by_content_and_number_format(folder: Path, tmp_path: Path) -> None:
+async def test_identity_is_by_content_and_number_format(
+    folder: Path, tmp_path: Path
+) -> None:
     shutil.copytree(folder, tmp_path / "copy")
     build_tiny_policy(TEXTS, SHAPE, seed=1).save(tmp_path / "other")
     base = _responder(folder).identity
@@ -161,7 +184,9 @@ async def test_identity_is_by_content_and_number_format(folder: Path, tmp_path: 
     assert str(folder) not in str(base)
 
 
-async def test_weights_that_are_no_numbers_are_no_answers(folder: Path, tmp_path: Path) -> None:
+async def test_weights_that_are_no_numbers_are_no_answers(
+    folder: Path, tmp_path: Path
+) -> None:
     policy = load_policy(folder)
     with torch.no_grad():
         policy.model.get_output_embeddings().weight.fill_(float("nan"))
@@ -192,7 +217,9 @@ async def test_the_likeliest_choice_is_by_the_log_probabilities_of_a_plain_pass(
         for choice in CHOICES:
             tokens = policy.codec.encode_answer(ask.view, choice)[:-1]
             with torch.no_grad():
-                logits_SV = policy.model(torch.tensor([[*prompt.token_ids, *tokens]])).logits[0]
+                logits_SV = policy.model(
+                    torch.tensor([[*prompt.token_ids, *tokens]])
+                ).logits[0]
             logits_SV[:, list(prompt.banned_token_ids)] = -torch.inf
             logprobs_SV = logits_SV.log_softmax(-1)[-len(tokens) - 1 : -1]
             expected.append(float(logprobs_SV[range(len(tokens)), list(tokens)].sum()))
@@ -211,11 +238,15 @@ async def test_a_choice_behind_a_prompt_that_does_not_fit_or_of_no_numbers_is_no
     with torch.no_grad():
         policy.model.get_output_embeddings().weight.fill_(float("nan"))
     policy.save(tmp_path / "broken")
-    (broken,) = await _replies(_responder(tmp_path / "broken"), [_choosing("Why?")], WARM)
+    (broken,) = await _replies(
+        _responder(tmp_path / "broken"), [_choosing("Why?")], WARM
+    )
     assert (broken.text, broken.reason) == (None, Reason.SERVER_ERROR)
 
 
-async def test_a_folder_that_is_no_policy_is_refused(folder: Path, tmp_path: Path) -> None:
+async def test_a_folder_that_is_no_policy_is_refused(
+    folder: Path, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match="no model folder"):
         _responder(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="did you mean 'device'"):
@@ -234,7 +265,9 @@ async def test_an_answer_is_given_while_longer_ones_of_its_batch_are_written(
     advance, steps = LiveRows.advance, itertools.count(1)
 
     def held(rows: LiveRows, *given: torch.Tensor | None) -> None:
-        assert next(steps) != room + 2 or going_on.wait(600), "nothing was given before the end"
+        assert next(steps) != room + 2 or going_on.wait(600), (
+            "nothing was given before the end"
+        )
         advance(rows, *given)  # pyright: ignore[reportArgumentType]
 
     monkeypatch.setattr(LiveRows, "advance", held)
@@ -248,7 +281,9 @@ async def test_an_answer_is_given_while_longer_ones_of_its_batch_are_written(
 async def test_a_template_s_end_ends_an_answer_whatever_the_tokenizer_says(
     misset_model: Path,
 ) -> None:
-    (reply,) = await _replies(_responder(misset_model), [_ask("Why?")], Decoding(max_tokens=8))
+    (reply,) = await _replies(
+        _responder(misset_model), [_ask("Why?")], Decoding(max_tokens=8)
+    )
     assert (reply.text, reply.finish, reply.tokens) == ("", Finish.COMPLETE, 1)
 
 
@@ -272,9 +307,14 @@ async def test_who_leaves_early_stops_the_work(folder: Path) -> None:
         await anext(stream)
 
 
-async def test_a_policy_says_how_questions_are_put_to_it(folder: Path, tmp_path: Path) -> None:
+async def test_a_policy_says_how_questions_are_put_to_it(
+    folder: Path, tmp_path: Path
+) -> None:
     assert _responder(folder).prompt_form == "slots"
-    for name, extra, form in (("plain", "", "plain"), ("chat", "chat_template.jinja", "chat")):
+    for name, extra, form in (
+        ("plain", "", "plain"),
+        ("chat", "chat_template.jinja", "chat"),
+    ):
         path = tmp_path / name
         shutil.copytree(folder, path)
         (path / "slots.json").unlink()

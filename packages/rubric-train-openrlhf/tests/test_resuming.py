@@ -65,7 +65,9 @@ def goes_on_with(tmp_path: Path) -> Callable[[Sequence[Row]], None]:
 
     def check(rows: Sequence[Row]) -> None:
         check_tasks(
-            folder, config=config, tasks_sha256={"train": book(rows).sha256, "validation": sha256}
+            folder,
+            config=config,
+            tasks_sha256={"train": book(rows).sha256, "validation": sha256},
         )
 
     return check
@@ -79,7 +81,10 @@ def goes_on_with(tmp_path: Path) -> Callable[[Sequence[Row]], None]:
         (criterion(weight=3), "the rubrics"),
         (criterion(scoring_guide="Only the word wet counts."), "the rubrics"),
         (second(criteria=ROWS[1]["criteria"][::-1]), "the rubrics"),
-        (second(question="What else?", passage="Nothing."), "the questions and the passages"),
+        (
+            second(question="What else?", passage="Nothing."),
+            "the questions and the passages",
+        ),
         (second(doc_hash="another"), "the hashes of the documents"),
         (second(context=[{"doc_hash": "d", "text": "Water is wet."}]), "the contexts"),
         (ROWS[::-1], "the order of the tasks"),
@@ -89,7 +94,9 @@ def goes_on_with(tmp_path: Path) -> Callable[[Sequence[Row]], None]:
 def test_what_changed_in_a_file_of_tasks_is_named(
     goes_on_with: Callable[[Sequence[Row]], None], rows: list[Row], what: str
 ) -> None:
-    message = rf"^data\.train \('train\.jsonl'\): {what} changed since the run in .*run' was"
+    message = (
+        rf"^data\.train \('train\.jsonl'\): {what} changed since the run in .*run' was"
+    )
     with pytest.raises(ResumeError, match=message) as caught:
         goes_on_with(rows)
     assert "water" not in str(caught.value)
@@ -112,7 +119,9 @@ def test_what_no_side_sees_while_it_trains_may_change(
     goes_on_with: Callable[[Sequence[Row]], None],
 ) -> None:
     goes_on_with(ROWS)
-    goes_on_with(second(question_rationale="It is asked often.", reference_answer="Wet."))
+    goes_on_with(
+        second(question_rationale="It is asked often.", reference_answer="Wet.")
+    )
 
 
 def test_a_context_that_was_taken_away_is_seen(tmp_path: Path) -> None:
@@ -125,7 +134,9 @@ def test_a_context_that_was_taken_away_is_seen(tmp_path: Path) -> None:
         }
     )
     folder, held = RunFolder(config.out), [{"doc_hash": "d", "text": "Water is wet."}]
-    begin(folder, config=config, tasks_sha256={"train": book(second(context=held)).sha256})
+    begin(
+        folder, config=config, tasks_sha256={"train": book(second(context=held)).sha256}
+    )
 
     with pytest.raises(ResumeError, match="the contexts changed"):
         check_tasks(folder, config=config, tasks_sha256={"train": book(ROWS).sha256})

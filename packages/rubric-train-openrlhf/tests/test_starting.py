@@ -9,7 +9,10 @@ from rubric_train_openrlhf.config.train import load_config
 
 @pytest.mark.parametrize("name", presets("rubric_train_openrlhf"))
 def test_every_configuration_can_be_written_and_read(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
@@ -18,7 +21,9 @@ def test_every_configuration_can_be_written_and_read(
 
     text = Path("mine/train.yaml").read_text("utf-8")
     commands = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[1:]]
-    made = [["rubric-synth", "collect"], ["rubric-synth", "run"]] if name == "tiny" else []
+    made = (
+        [["rubric-synth", "collect"], ["rubric-synth", "run"]] if name == "tiny" else []
+    )
     assert commands == [*made, ["rubric-train", "plan"], ["rubric-train", "run"]]
     assert text.startswith("# ")
     assert "mine/train.yaml" in text
@@ -26,7 +31,9 @@ def test_every_configuration_can_be_written_and_read(
     assert load_config(Path("mine/train.yaml"))
 
 
-def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "train.yaml").write_text("mine", encoding="utf-8")
 
     with pytest.raises(SystemExit, match="2"):
@@ -43,5 +50,7 @@ def test_an_unknown_configuration_is_refused(
         main(["init", str(tmp_path), "--preset", "huge"])
 
     said = " ".join(capsys.readouterr().err.split())
-    presets = "one_gpu_1_5b, paper, paper_llama31_8b_8gpu, paper_llama31_8b_8gpu_sft, tiny"
+    presets = (
+        "one_gpu_1_5b, paper, paper_llama31_8b_8gpu, paper_llama31_8b_8gpu_sft, tiny"
+    )
     assert f"give one of {presets}" in said

@@ -51,10 +51,14 @@ from rubric_core.reward.admission import admitted_rubric as admitted_rubric
 from rubric_core.reward.admission import unbiased_z as unbiased_z
 from rubric_core.reward.advantage import Std as Std
 from rubric_core.reward.advantage import group_advantages as group_advantages
-from rubric_core.reward.advantage import leave_one_out_baseline as leave_one_out_baseline
+from rubric_core.reward.advantage import (
+    leave_one_out_baseline as leave_one_out_baseline,
+)
 from rubric_core.reward.advantage import length_penalty as length_penalty
 from rubric_core.reward.advantage import truncation_penalty as truncation_penalty
-from rubric_core.reward.attribution import criterion_attribution as criterion_attribution
+from rubric_core.reward.attribution import (
+    criterion_attribution as criterion_attribution,
+)
 from rubric_core.reward.attribution import decoupled_advantages as decoupled_advantages
 from rubric_core.reward.projection import GroupRewards as GroupRewards
 from rubric_core.reward.projection import OnUnavailable as OnUnavailable

@@ -37,11 +37,15 @@ def float_array(values: ArrayLike, *, name: str, axes: str | None) -> FloatArray
         array = np.asarray(values)
     except ValueError:
         of = "" if axes is None else f" of shape [{', '.join(axes)}]"
-        raise RewardShapeError(f"{name} must be an array{of}, its rows differ in length") from None
+        raise RewardShapeError(
+            f"{name} must be an array{of}, its rows differ in length"
+        ) from None
     if array.dtype.kind not in "fiu":
         raise RewardError(f"{name} must hold real numbers, not {array.dtype}")
     if axes is not None and array.ndim != len(axes):
-        raise RewardShapeError(f"{name} must have shape [{', '.join(axes)}], not {array.shape}")
+        raise RewardShapeError(
+            f"{name} must have shape [{', '.join(axes)}], not {array.shape}"
+        )
     return array.astype(np.float64)
 
 
@@ -55,13 +59,17 @@ def bool_array(values: ArrayLike, *, name: str) -> BoolArray:
     try:
         array = np.asarray(values)
     except ValueError:
-        raise RewardShapeError(f"{name} must be an array, its rows differ in length") from None
+        raise RewardShapeError(
+            f"{name} must be an array, its rows differ in length"
+        ) from None
     if array.dtype != np.bool_ and array.size:
         raise RewardError(f"{name} must hold booleans, not {array.dtype}")
     return array.astype(np.bool_)
 
 
-def check_each(array: FloatArray, is_good: BoolArray, *, name: str, problem: str) -> None:
+def check_each(
+    array: FloatArray, is_good: BoolArray, *, name: str, problem: str
+) -> None:
     """Refuse an array for the first of its values that is not good, which the error alone names.
 
     Raises:
@@ -102,7 +110,9 @@ def valid_members(valid_PG: ArrayLike | None, shape: tuple[int, ...]) -> BoolArr
         return np.ones(shape, dtype=np.bool_)
     valid = bool_array(valid_PG, name="valid_PG")
     if valid.shape != shape:
-        raise RewardShapeError(f"valid_PG has shape {valid.shape}, the rewards have {shape}")
+        raise RewardShapeError(
+            f"valid_PG has shape {valid.shape}, the rewards have {shape}"
+        )
     return valid
 
 
@@ -118,7 +128,9 @@ def checked_groups(
     rewards = float_array(rewards_PG, name="rewards_PG", axes="PG")
     valid = valid_members(valid_PG, rewards.shape)
     finite = np.isfinite(rewards)
-    check_each(rewards, ~valid | finite, name="rewards_PG", problem=": mask it with valid_PG")
+    check_each(
+        rewards, ~valid | finite, name="rewards_PG", problem=": mask it with valid_PG"
+    )
     small = np.abs(rewards) <= LARGEST
     problem = f", beyond ±{LARGEST:g}: scale the rewards"
     check_each(rewards, ~valid | small, name="rewards_PG", problem=problem)
@@ -148,7 +160,9 @@ def differ(rewards_PG: FloatArray, valid_PG: BoolArray) -> BoolArray:
     return spread(rewards_PG, valid_PG) > ROUNDING * largest_P
 
 
-def std_over_valid(rewards_PG: FloatArray, valid_PG: BoolArray, *, ddof: int) -> FloatArray:
+def std_over_valid(
+    rewards_PG: FloatArray, valid_PG: BoolArray, *, ddof: int
+) -> FloatArray:
     """Return the standard deviation of the valid members of each group, shape [P].
 
     0 where there are no more members than `ddof`; whether equal rewards give exactly 0 depends on

@@ -61,7 +61,9 @@ def nearest_key(key: str, known: Iterable[str]) -> str | None:
 
 def meant_by(missing: str, given: Iterable[object]) -> str:
     """Ask whether a key that is given is the missing one, in the words before a remedy."""
-    close = [key for key in given if isinstance(key, str) and nearest_key(key, [missing])]
+    close = [
+        key for key in given if isinstance(key, str) and nearest_key(key, [missing])
+    ]
     return f"did you mean {missing!r} by {shown_name(close[0])!r}? " if close else ""
 
 
@@ -80,7 +82,9 @@ def kind_remedy(given: str, known: Iterable[str], *, has_part: bool = False) -> 
         model = f"model: {{{name}}}" if has_part else name
         return f"a provider's model is of `type: llm`, with `{model}` below it"
     close = nearest_key(given, kinds)
-    return f"{f'did you mean {close!r}? ' if close else ''}use one of {', '.join(kinds)}"
+    return (
+        f"{f'did you mean {close!r}? ' if close else ''}use one of {', '.join(kinds)}"
+    )
 
 
 def may_be_key(text: str) -> bool:
@@ -93,7 +97,9 @@ def may_be_key(text: str) -> bool:
 def shown_name(name: object) -> str:
     """Return a name from a configuration for a message; `…` for what may be a key, or no name."""
     text = str(name)
-    plain = isinstance(name, str) and len(text) <= _LONGEST_NAME and _NAME.fullmatch(text)
+    plain = (
+        isinstance(name, str) and len(text) <= _LONGEST_NAME and _NAME.fullmatch(text)
+    )
     short = isinstance(name, int) and len(text) <= _LONGEST_NUMBER
     return text if short or (plain and not may_be_key(text)) else _UNSHOWN_NAME
 
@@ -113,13 +119,19 @@ def validated(
         ConfigError: a key or a value is wrong; as `config_error` says it.
     """
     try:
-        return model.model_validate(values, context={"folder": folder, WRITTEN: callable(source)})
+        return model.model_validate(
+            values, context={"folder": folder, WRITTEN: callable(source)}
+        )
     except ValidationError as error:
         raise config_error(error, model=model, source=source) from None
 
 
 def read_written(
-    path: Path, model: type[_Model], *, what: str, others: Mapping[str, str] | None = None
+    path: Path,
+    model: type[_Model],
+    *,
+    what: str,
+    others: Mapping[str, str] | None = None,
 ) -> _Model:
     """Read a JSON file as a command of ours wrote it: no type is converted, no key stands twice.
 
@@ -149,7 +161,9 @@ def read_written(
         raise ConfigError(f"{source}: {error}", location=str(path)) from None
 
 
-def config_error(error: ValidationError, *, model: type[BaseModel], source: Source) -> ConfigError:
+def config_error(
+    error: ValidationError, *, model: type[BaseModel], source: Source
+) -> ConfigError:
     """Turn a validation error of a configuration tree into one that names keys and remedies.
 
     Args:
@@ -180,11 +194,14 @@ def needed(problem: ErrorDetails) -> str:
 
 def _place(model: type[BaseModel], problem: ErrorDetails) -> Keys:
     """Return the key to look at; a check of a whole section names the one that it is about."""
-    keys, kind = _keys(model, problem["loc"]), problem["type"]
+    keys = _keys(model, problem["loc"])
+    kind = problem["type"]
     if kind == "union_tag_invalid":
         return (*keys, problem.get("ctx", {})["discriminator"].strip("'"))
-    if kind in {"value_error", UNSHOWN} and (found := _KEY_IN_TEXT.search(needed(problem))):
-        return (*keys, *(found[1] or found[2]).split("."))
+    if kind in {"value_error", UNSHOWN} and (
+        match := _KEY_IN_TEXT.search(needed(problem))
+    ):
+        return (*keys, *(match[1] or match[2]).split("."))
     return keys
 
 
@@ -194,7 +211,11 @@ def _causes(problems: list[ErrorDetails]) -> list[ErrorDetails]:
     A list is too short where an item of it is wrong: pydantic counts the rest. What another
     version holds is not ours to judge.
     """
-    other = [one for one in problems if (*one["loc"], one["type"]) == ("version", "literal_error")]
+    other = [
+        problem
+        for problem in problems
+        if (*problem["loc"], problem["type"]) == ("version", "literal_error")
+    ]
     problems = other or problems
     places = [problem["loc"] for problem in problems]
     return [
@@ -204,29 +225,41 @@ def _causes(problems: list[ErrorDetails]) -> list[ErrorDetails]:
         for said in problem["msg"].split("\n")
         if problem["type"] not in {"too_short", "too_long"}
         or not any(
-            len(place) > len(problem["loc"]) and place[: len(problem["loc"])] == problem["loc"]
+            len(place) > len(problem["loc"])
+            and place[: len(problem["loc"])] == problem["loc"]
             for place in places
         )
     ]
 
 
 def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
-    location, kind, context = problem["loc"], problem["type"], problem.get("ctx", {})
-    models, given = _models_at(model, location[:-1]), problem["input"]
+    location = problem["loc"]
+    kind = problem["type"]
+    context = problem.get("ctx", {})
+    models = _models_at(model, location[:-1])
+    given = problem["input"]
     where = f"{_dotted(model, location)}: " if location else ""
     shown = _not(problem, hidden=_hides(model, location))
     match kind:
         case "extra_forbidden" | "unknown_key":
             return _unknown(models, problem, dotted=where.removesuffix(": "))
         case "union_tag_invalid":
-            name, tag = str(context["discriminator"])[1:-1], shown_name(context["tag"])
-            has_part = _models_at(model, (*location, "model")) != _models_at(model, location)
+            name = str(context["discriminator"])[1:-1]
+            tag = shown_name(context["tag"])
+            has_part = _models_at(model, (*location, "model")) != _models_at(
+                model, location
+            )
             remedy = kind_remedy(tag, _listed(context), has_part=has_part)
             wrong = f"there is no {name} {tag!r}: {remedy}"
         case "union_tag_not_found":
             name = str(context["discriminator"])[1:-1]
             fields = [one.model_fields.get(name) for one in _models_at(model, location)]
-            tags = [repr(tag) for one in fields if one for tag in get_args(one.annotation)]
+            tags = [
+                repr(tag)
+                for field in fields
+                if field
+                for tag in get_args(field.annotation)
+            ]
             meant = meant_by(name, problem["input"])
             wrong = f"{name} is missing: {meant}use one of {', '.join(tags)}"
         case "missing":
@@ -236,20 +269,33 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
             where = where.replace("None", "null")
             wrong = "a key is a text: name it, or put it in quotes"
         case "literal_error" | "enum":
-            close = nearest_key(given, _listed(context)) if isinstance(given, str) else None
+            close = (
+                nearest_key(given, _listed(context)) if isinstance(given, str) else None
+            )
             meant = f": did you mean {close!r}?" if close else ""
             wrong = f"{needed(problem)}{shown}{meant}"
         case _:
-            default = _default(models, location[-1]) if kind.endswith("_parsing") else ""
+            default = (
+                _default(models, location[-1]) if kind.endswith("_parsing") else ""
+            )
             wrong = f"{_QUOTED.sub(_shown_quote, needed(problem))}{shown}{default}"
     return where + wrong
 
 
-def _unknown(models: Iterable[type[BaseModel]], problem: ErrorDetails, *, dotted: str) -> str:
-    key, said = problem["loc"][-1], problem.get("ctx", {}).get("said")
-    known = set(said.split(", ") if said else (n for m in models for n in m.model_fields))
+def _unknown(
+    models: Iterable[type[BaseModel]], problem: ErrorDetails, *, dotted: str
+) -> str:
+    key = problem["loc"][-1]
+    said = problem.get("ctx", {}).get("said")
+    known = set(
+        said.split(", ") if said else (n for m in models for n in m.model_fields)
+    )
     close = nearest_key(str(key), known)
-    remedy = f"did you mean {close!r}?" if close else f"known keys: {', '.join(sorted(known))}"
+    remedy = (
+        f"did you mean {close!r}?"
+        if close
+        else f"known keys: {', '.join(sorted(known))}"
+    )
     unshown = "" if shown_name(key) != _UNSHOWN_NAME else _WITHHELD
     return f"unknown key {dotted!r}{unshown}: {remedy}"
 
@@ -265,18 +311,24 @@ def _whole(bound: object) -> object:
 
 def _example(models: Iterable[type[BaseModel]], key: int | str) -> str:
     """Show the line of a missing key, where its field has an example."""
-    fields = [one.model_fields[key] for one in models if key in one.model_fields]
+    fields = [model.model_fields[key] for model in models if key in model.model_fields]
     examples = [example for field in fields for example in field.examples or ()]
     if not examples:
         return ""
     # That of a Python function's keyword is written out, as `judge="judge.yaml"`.
-    line = examples[0] if f"{examples[0]}".startswith(f"{key}=") else f"{key}: {examples[0]}"
+    line = (
+        examples[0]
+        if f"{examples[0]}".startswith(f"{key}=")
+        else f"{key}: {examples[0]}"
+    )
     return f", such as `{line}`"
 
 
 def _default(models: Iterable[type[BaseModel]], key: int | str) -> str:
-    defaults = [one.model_fields[key].default for one in models if key in one.model_fields]
-    shown = [one for one in defaults if isinstance(one, int | float)]
+    defaults = [
+        model.model_fields[key].default for model in models if key in model.model_fields
+    ]
+    shown = [default for default in defaults if isinstance(default, int | float)]
     return f" (its default is {json.dumps(shown[0])})" if shown else ""
 
 
@@ -328,7 +380,8 @@ def _followed(
     model: type[BaseModel], location: Keys
 ) -> tuple[list[type[BaseModel]], list[int | str]]:
     """Follow a location down the tree: the models that it leads to, and its keys without tags."""
-    models, keys = [model], list[int | str]()
+    models = [model]
+    keys = list[int | str]()
     for part in location:
         # A tag may be a field's name too, but it is always what follows a choice of models.
         if len(models) > 1 and (tagged := [m for m in models if _tagged(m, part)]):
@@ -341,7 +394,9 @@ def _followed(
 
 
 def _tagged(model: type[BaseModel], tag: int | str) -> bool:
-    return any(tag in get_args(field.annotation) for field in model.model_fields.values())
+    return any(
+        tag in get_args(field.annotation) for field in model.model_fields.values()
+    )
 
 
 def _models_in(annotation: object) -> Iterator[type[BaseModel]]:

@@ -37,7 +37,12 @@ def shares(weights: ArrayLike, *, axes: str = "M") -> FloatArray:
     with np.errstate(over="ignore"):
         totals = weights.sum(axis=-1)
     positive = (totals > 0) & (totals < np.inf)
-    check_each(totals, positive, name=f"the total of {name}", problem=", not positive and finite")
+    check_each(
+        totals,
+        positive,
+        name=f"the total of {name}",
+        problem=", not positive and finite",
+    )
     return weights / totals[..., None]
 
 
@@ -105,7 +110,9 @@ def attainable_levels(
     """
     for value in chain(weights_M, *grids):
         if isinstance(value, bool) or not isinstance(value, Real):
-            raise RewardError("weights and grid values must be real numbers: floats or fractions")
+            raise RewardError(
+                "weights and grid values must be real numbers: floats or fractions"
+            )
     for j, weight in enumerate(weights_M):
         check_number(weight, name=f"weights_M[{j}]")
     shares([float(w) for w in weights_M])

@@ -66,7 +66,12 @@ class RubricFileError(SchemaError):
     """
 
     def __init__(
-        self, message: str, *, path: Path, line: int | None = None, field: str | None = None
+        self,
+        message: str,
+        *,
+        path: Path,
+        line: int | None = None,
+        field: str | None = None,
     ) -> None:
         place = str(path) if line is None else f"{path}:{line}"
         super().__init__(f"{place}: {message}", field=field)
@@ -174,9 +179,15 @@ def needing_extra(package: str, extra: str, *, by: str) -> Generator[None]:
     try:
         yield
     except ImportError as error:
-        why = "" if isinstance(error, ModuleNotFoundError) else f", which fails here ({error})"
+        why = (
+            ""
+            if isinstance(error, ModuleNotFoundError)
+            else f", which fails here ({error})"
+        )
         remedy = install_command(package, extra)
-        raise MissingExtraError(f"{by} needs {error.name or 'a library'}{why}: {remedy}") from error
+        raise MissingExtraError(
+            f"{by} needs {error.name or 'a library'}{why}: {remedy}"
+        ) from error
 
 
 class ConfigError(RubricError, ValueError):

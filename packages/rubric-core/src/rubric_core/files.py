@@ -18,7 +18,12 @@ from typing import Any, BinaryIO, Final, cast
 
 from pydantic_core import from_json
 
-from rubric_core.errors import NotJsonError, RepeatedKeyError, RubricFileError, SchemaError
+from rubric_core.errors import (
+    NotJsonError,
+    RepeatedKeyError,
+    RubricFileError,
+    SchemaError,
+)
 from rubric_core.nearest import near
 
 
@@ -73,7 +78,9 @@ def decode(text: str | bytes, *, finite: bool = False, exact: bool = False) -> o
         problem = f"not UTF-8 at byte {error.start}"
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if error.lineno > 1 else ""
-        problem = f"not JSON: {error.msg.removesuffix(' at')} at {line}column {error.colno}"
+        problem = (
+            f"not JSON: {error.msg.removesuffix(' at')} at {line}column {error.colno}"
+        )
     except RecursionError:
         problem = "nested too deeply"
     # Out here: the error that `from None` would hide holds the whole text.
@@ -116,7 +123,9 @@ def open_to_append(path: Path) -> BufferedWriter:
 
 
 def _opened(path: str, flags: int) -> int:
-    if flags & os.O_WRONLY:  # with nobody to read it, a pipe opens at once only for both
+    if (
+        flags & os.O_WRONLY
+    ):  # with nobody to read it, a pipe opens at once only for both
         flags = flags & ~os.O_WRONLY | os.O_RDWR
     try:
         handle = os.open(path, flags | os.O_NONBLOCK, 0o666)
@@ -192,7 +201,9 @@ def toml_beside(module: str, name: str) -> dict[str, Any]:
     return tomllib.loads(read_file(Path(module).with_name(name)).decode())
 
 
-def read_lines(path: Path, *, exact: bool = False) -> Iterator[tuple[int, dict[str, object]]]:
+def read_lines(
+    path: Path, *, exact: bool = False
+) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield (1-based line, its object) of a JSON Lines file.
 
     Blank lines are skipped, and so is the mark that some editors put before UTF-8.
@@ -232,7 +243,9 @@ def _row(raw: bytes, *, exact: bool) -> dict[str, object] | SchemaError:
     except NotJsonError as error:
         return error
     if not isinstance(row, dict):
-        return SchemaError(f"a line must hold one JSON object, not {type(row).__name__}")
+        return SchemaError(
+            f"a line must hold one JSON object, not {type(row).__name__}"
+        )
     return cast("dict[str, object]", row)
 
 
@@ -287,7 +300,9 @@ def _open_to_write(path: Path) -> BufferedWriter:
         handle = os.open(os.fspath(path), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            error.strerror = "nobody reads this named pipe: start its reader first, or remove it"
+            error.strerror = (
+                "nobody reads this named pipe: start its reader first, or remove it"
+            )
         raise
     os.set_blocking(handle, True)
     return os.fdopen(handle, "wb")
@@ -300,7 +315,9 @@ def replacing_folder(path: Path) -> Generator[Path]:
     Raises:
         OSError: it cannot be written; what stood there before still does.
     """
-    fresh, old = (path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp") for _ in range(2))
+    fresh, old = (
+        path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp") for _ in range(2)
+    )
     fresh.mkdir(parents=True)
     try:
         yield fresh

@@ -82,7 +82,9 @@ def refuse_locked(folder: Path) -> None:
         FolderLockError: another run holds the folder.
     """
     try:
-        descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(
+            folder / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        )
     except OSError:  # nobody made one, or whoever held it has left
         return
     try:
@@ -111,7 +113,9 @@ def _take(lock: Path, place: Path, *, wait: bool = False) -> int:
     while True:
         lock.parent.mkdir(parents=True, exist_ok=True)
         try:
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(
+                lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
+            )
         except FileNotFoundError:  # also of a folder that takes no files, such as /proc
             missing += 1
             if missing > _MOST_MISSING:
@@ -120,7 +124,9 @@ def _take(lock: Path, place: Path, *, wait: bool = False) -> int:
         with contextlib.ExitStack() as unless_taken:
             unless_taken.callback(os.close, descriptor)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(
+                    descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
+                )
             except BlockingIOError:
                 raise _in_use(place, descriptor) from None
             if _is_current(lock, descriptor):

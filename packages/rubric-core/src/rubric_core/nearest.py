@@ -12,16 +12,23 @@ def near(path: Path) -> str:
     Empty where nothing can be said.
     """
     missing = path
-    with suppress(OSError, ValueError):  # ValueError: a name that holds a null character
+    with suppress(
+        OSError, ValueError
+    ):  # ValueError: a name that holds a null character
         while missing != missing.parent and not missing.parent.is_dir():
             missing = missing.parent
-        there = sorted(missing.parent.iterdir(), key=lambda one: one.suffix == path.suffix)
+        there = sorted(
+            missing.parent.iterdir(), key=lambda one: one.suffix == path.suffix
+        )
         suffix = missing.suffix  # `.json` may be meant for `.jsonl`, and no `.yaml` is
         fit = (
             one
             for one in there
             if one.is_dir()
-            or (missing == path and (not suffix or get_close_matches(suffix, [one.suffix])))
+            or (
+                missing == path
+                and (not suffix or get_close_matches(suffix, [one.suffix]))
+            )
         )
         by_stem = {one.stem: one for one in fit if not one.name.startswith(".")}
         said = "" if missing == path else f"; there is no folder {str(missing)!r}"

@@ -15,7 +15,9 @@ def rewriting(rules: Iterable[tuple[str, str]]) -> Callable[[str], str]:
     Args:
         rules: a pattern and what replaces it; see `re.sub`.
     """
-    compiled = tuple((re.compile(pattern), replacement) for pattern, replacement in rules)
+    compiled = tuple(
+        (re.compile(pattern), replacement) for pattern, replacement in rules
+    )
 
     def rewrite(text: str) -> str:
         for pattern, replacement in compiled:

@@ -84,7 +84,8 @@ def end_last_line(
         model: of a whole line.
         is_torn: asked of a last line that is no such; what is not torn stays for its readers.
     """
-    descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
+    descriptor = file.fileno()
+    size = os.fstat(file.fileno()).st_size
     if os.pread(descriptor, 1, max(0, size - 1)) in {b"", b"\n"}:
         return size
     last = os.pread(descriptor, size, 0).rpartition(b"\n")[2]

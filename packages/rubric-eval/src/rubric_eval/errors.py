@@ -143,8 +143,8 @@ class Failures:
 
 def unavailable(results: Iterable[JudgeResult]) -> Failures:
     """Count the judgements that never came."""
-    found = Failures()
+    failures = Failures()
     for result in results:
         if result.outcome is Outcome.UNAVAILABLE:
-            found.add(str(result.reason), result.detail)
-    return found
+            failures.add(str(result.reason), result.detail)
+    return failures

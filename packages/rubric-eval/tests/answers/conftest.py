@@ -12,7 +12,9 @@ from rubric_eval.responders.opening import OpenModel, fingerprint
 class CountingResponder:
     """Answers with its name and the seed; fails where it is told to."""
 
-    def __init__(self, name: str, *, fails: Callable[[int], bool] = lambda _: False) -> None:
+    def __init__(
+        self, name: str, *, fails: Callable[[int], bool] = lambda _: False
+    ) -> None:
         self.name = name
         self.asked: list[Ask] = []
         self.fails = fails
@@ -45,7 +47,10 @@ def make_model() -> Callable[..., tuple[OpenModel, CountingResponder]]:
     ) -> tuple[OpenModel, CountingResponder]:
         responder = CountingResponder(name, fails=fails)
         entry = ModelEntry(
-            name="model", spec="s", fingerprint=fingerprint(responder), identity={"name": name}
+            name="model",
+            spec="s",
+            fingerprint=fingerprint(responder),
+            identity={"name": name},
         )
         return OpenModel(entry, responder), responder
 

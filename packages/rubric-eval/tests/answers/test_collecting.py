@@ -41,7 +41,9 @@ def _unavailable(answers: dict[int, list[AnswerRow]]) -> list[AnswerRow]:
 
 @pytest.mark.anyio
 async def test_every_answer_is_there_once_in_the_order_of_the_questions(
-    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+    make_model: Callable[..., tuple[OpenModel, object]],
+    tasks: list[Task],
+    tmp_path: Path,
 ) -> None:
     model, responder = make_model()
     answers = await _collected(model, tasks, tmp_path)
@@ -51,14 +53,18 @@ async def test_every_answer_is_there_once_in_the_order_of_the_questions(
         assert [(row.task_id, row.sample) for row in rows] == [
             (task.task_id, sample) for task in tasks for sample in range(2)
         ]
-    assert len({ask.seed for ask in responder.asked}) == 20  # each draw has a seed of its own
+    assert (
+        len({ask.seed for ask in responder.asked}) == 20
+    )  # each draw has a seed of its own
     assert read_answers(EvalFolder(tmp_path).answers("model", 1))
     assert _unavailable(answers) == []
 
 
 @pytest.mark.anyio
 async def test_a_second_run_asks_for_nothing_and_gives_the_same(
-    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+    make_model: Callable[..., tuple[OpenModel, object]],
+    tasks: list[Task],
+    tmp_path: Path,
 ) -> None:
     model, responder = make_model()
     first = await _collected(model, tasks, tmp_path)
@@ -97,7 +103,9 @@ async def test_no_answer_of_another_decoding_or_seed_is_taken(
 
 @pytest.mark.anyio
 async def test_no_answer_of_another_model_is_taken_even_under_the_same_name(
-    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+    make_model: Callable[..., tuple[OpenModel, object]],
+    tasks: list[Task],
+    tmp_path: Path,
 ) -> None:
     base, _ = make_model("base")
     tuned, responder = make_model("tuned")
@@ -110,7 +118,9 @@ async def test_no_answer_of_another_model_is_taken_even_under_the_same_name(
 
 @pytest.mark.anyio
 async def test_more_samples_and_questions_ask_for_the_new_ones_alone(
-    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+    make_model: Callable[..., tuple[OpenModel, object]],
+    tasks: list[Task],
+    tmp_path: Path,
 ) -> None:
     model, responder = make_model()
     await _collected(model, tasks[:3], tmp_path, samples=1)
@@ -120,7 +130,9 @@ async def test_more_samples_and_questions_ask_for_the_new_ones_alone(
 
 @pytest.mark.anyio
 async def test_failures_are_rows_and_are_asked_for_again(
-    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+    make_model: Callable[..., tuple[OpenModel, object]],
+    tasks: list[Task],
+    tmp_path: Path,
 ) -> None:
     model, responder = make_model(fails=lambda number: number % 3 == 0)
     first = await _collected(model, tasks, tmp_path)
@@ -159,19 +171,25 @@ async def test_two_tasks_with_one_question_share_its_answer(
 
 @pytest.mark.anyio
 async def test_questions_have_seeds_of_their_own_and_models_the_same_ones(
-    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+    make_model: Callable[..., tuple[OpenModel, object]],
+    tasks: list[Task],
+    tmp_path: Path,
 ) -> None:
     (base, one), (tuned, other) = make_model("base"), make_model("tuned")
     await _collected(base, tasks, tmp_path / "a")
     await _collected(tuned, tasks[::-1], tmp_path / "b")
     assert {ask.view.task_id: ask.seed for ask in one.asked} != {}
-    seeds = [{(ask.view.question, ask.seed) for ask in each.asked} for each in (one, other)]
+    seeds = [
+        {(ask.view.question, ask.seed) for ask in each.asked} for each in (one, other)
+    ]
     assert seeds[0] == seeds[1]
 
 
 @pytest.mark.anyio
 async def test_nothing_kept_or_asked_holds_a_passage_or_a_criterion(
-    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+    make_model: Callable[..., tuple[OpenModel, object]],
+    tasks: list[Task],
+    tmp_path: Path,
 ) -> None:
     model, responder = make_model()
     await _collected(model, tasks, tmp_path)
@@ -183,11 +201,15 @@ async def test_nothing_kept_or_asked_holds_a_passage_or_a_criterion(
 
 @pytest.mark.anyio
 async def test_a_stream_that_is_left_keeps_what_it_gave(
-    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+    make_model: Callable[..., tuple[OpenModel, object]],
+    tasks: list[Task],
+    tmp_path: Path,
 ) -> None:
     model, responder = make_model()
     folder = EvalFolder(tmp_path)
-    async with aclosing(stream_answers(model, tasks, folder=folder, decoding=GREEDY)) as stream:
+    async with aclosing(
+        stream_answers(model, tasks, folder=folder, decoding=GREEDY)
+    ) as stream:
         given = [await anext(stream), await anext(stream)]
     assert read_answers(folder.answers("model", 0)) == [row for _, row in given]
     await _collected(model, tasks, tmp_path, seeds=(0,), samples=1)
@@ -216,7 +238,11 @@ class _Odd:
 
 @pytest.mark.parametrize(
     ("indices", "what"),
-    [((0, 1, 1), "replied to question 1"), ((0, 1, 2), "no reply to 2 of 5"), ((9,), "question 9")],
+    [
+        ((0, 1, 1), "replied to question 1"),
+        ((0, 1, 2), "no reply to 2 of 5"),
+        ((9,), "question 9"),
+    ],
 )
 @pytest.mark.anyio
 async def test_a_responder_is_held_to_one_reply_for_each_question(
@@ -234,13 +260,17 @@ async def test_a_responder_is_held_to_one_reply_for_each_question(
 
 @pytest.mark.anyio
 async def test_a_full_disk_is_one_clear_error_and_loses_nothing(
-    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+    make_model: Callable[..., tuple[OpenModel, object]],
+    tasks: list[Task],
+    tmp_path: Path,
 ) -> None:
     model, responder = make_model()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # two rows and a half
     try:
-        with pytest.raises(EvalWriteError, match=r"File too large.*2 answers.*the same command"):
+        with pytest.raises(
+            EvalWriteError, match=r"File too large.*2 answers.*the same command"
+        ):
             await _collected(model, tasks, tmp_path, seeds=(0,), samples=1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

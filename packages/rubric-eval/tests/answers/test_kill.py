@@ -69,7 +69,9 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
         kept = {(row.task_id, row.sample): row.text for row in read_answers(path)}
         assert 20 <= len(kept) < 120
         before = -1
-        while before != len(endpoint.calls):  # what the dead process sent may still arrive
+        while before != len(
+            endpoint.calls
+        ):  # what the dead process sent may still arrive
             before = len(endpoint.calls)
             time.sleep(0.5)
         assert subprocess.run(command, check=False).returncode == 0
@@ -78,11 +80,15 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert len(rows) == 120
     assert {place: rows[place] for place in kept} == kept
     assert len(endpoint.calls) - before == 120 - len(kept)
-    assert max(Counter(given).values()) <= 4  # two samples, both of which may have been in flight
+    assert (
+        max(Counter(given).values()) <= 4
+    )  # two samples, both of which may have been in flight
     assert len(given) <= 120 + 64  # what one model is asked at once
 
 
-def test_an_endpoint_that_fails_for_a_while_costs_no_answer_twice(tmp_path: Path) -> None:
+def test_an_endpoint_that_fails_for_a_while_costs_no_answer_twice(
+    tmp_path: Path,
+) -> None:
     scope: dict[str, object] = {"__name__": "tasks"}
     exec(_RUN, scope)  # noqa: S102  # the same tasks as the killed run's
     tasks = scope["tasks"]()  # pyright: ignore[reportCallIssue]
@@ -90,7 +96,9 @@ def test_an_endpoint_that_fails_for_a_while_costs_no_answer_twice(tmp_path: Path
     async def run(url: str) -> int:
         spec = parse_model(f"model=server:{url}#fake")
         config = {**spec.options, "max_transport_attempts": 1}
-        async with await open_model(spec.model_copy(update={"options": config})) as model:
+        async with await open_model(
+            spec.model_copy(update={"options": config})
+        ) as model:
             folder = EvalFolder(tmp_path)
             stream = stream_answers(model, tasks, folder=folder, decoding=Decoding())
             async with aclosing(stream):

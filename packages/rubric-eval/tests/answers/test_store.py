@@ -58,7 +58,9 @@ def test_a_kill_at_any_byte_loses_only_what_was_not_whole(
 
         assert read_answers(path) == rows
         aside = path.with_name(path.name + ".torn")
-        assert (aside.read_bytes() if aside.exists() else b"") == (torn + b"\n" if torn else b"")
+        assert (aside.read_bytes() if aside.exists() else b"") == (
+            torn + b"\n" if torn else b""
+        )
 
 
 @given(rows=_ROWS)
@@ -72,7 +74,9 @@ def test_the_last_word_on_an_answer_is_the_one_that_came(rows: list[AnswerRow]) 
         assert read_answers(path) == rows
 
 
-def test_a_damaged_line_in_the_middle_is_named_and_nothing_is_touched(tmp_path: Path) -> None:
+def test_a_damaged_line_in_the_middle_is_named_and_nothing_is_touched(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "seed_0.jsonl"
     with AnswerFile(path) as file:
         for number in range(3):
@@ -100,7 +104,9 @@ def test_zeros_that_a_power_cut_left_at_the_end_are_set_aside(tmp_path: Path) ->
 def test_a_row_of_another_version_is_no_torn_line(tmp_path: Path) -> None:
     path = tmp_path / "seed_0.jsonl"
     path.write_text('{"task_id": "t", "new_field": 1}\n', "utf-8")
-    with pytest.raises(EvalFolderError, match=r"seed_0\.jsonl:1: no answer of this version"):
+    with pytest.raises(
+        EvalFolderError, match=r"seed_0\.jsonl:1: no answer of this version"
+    ):
         AnswerFile(path).__enter__()
 
 

@@ -100,13 +100,17 @@ def _run(shape: Shape, kind: str, counts: Mapping[str, int]) -> EvalRun:
                 for name in (shape.judges if kind == "heldout" else ())
             ],
             "questions": {
-                name: Questions(source=name, sha256=_questions(name, count), count=count)
+                name: Questions(
+                    source=name, sha256=_questions(name, count), count=count
+                )
                 for name, count in counts.items()
             },
             "decoding": Decoding(),
             "seeds": shape.seeds,
             "template": shape.template,
-            "templates": dict.fromkeys(counts, shape.template) if kind == "transfer" else {},
+            "templates": dict.fromkeys(counts, shape.template)
+            if kind == "transfer"
+            else {},
             "max_tokens": dict.fromkeys(counts, 64) if kind == "transfer" else {},
             "versions": {},
         }
@@ -121,7 +125,9 @@ def _questions(name: str, count: int) -> str:
     if name == "heldout":
         return questions_sha256(QUESTION_ROWS)
     numbers = range(count)
-    return items_sha256([_sha(name, n) for n in numbers], [f"{name} {n}?" for n in numbers])
+    return items_sha256(
+        [_sha(name, n) for n in numbers], [f"{name} {n}?" for n in numbers]
+    )
 
 
 QUESTION_ROWS = [
@@ -160,13 +166,24 @@ class Evaluations:
         for at, (model, reward) in enumerate(shape.models.items()):
             for seed in shape.seeds:
                 rng = np.random.default_rng([at, seed])
-                self._write(folder, shape, model, seed, reward + rng.uniform(-0.1, 0.1, QUESTIONS))
+                self._write(
+                    folder,
+                    shape,
+                    model,
+                    seed,
+                    reward + rng.uniform(-0.1, 0.1, QUESTIONS),
+                )
         if shape.status == "finished":
             seal(folder)
         return folder
 
     def _write(
-        self, folder: EvalFolder, shape: Shape, model: str, seed: int, rewards_N: np.ndarray
+        self,
+        folder: EvalFolder,
+        shape: Shape,
+        model: str,
+        seed: int,
+        rewards_N: np.ndarray,
     ) -> None:
         keys = AnswerKeys(_identified(shape, model)["fingerprint"], Decoding())
         said = shape.said if model == "grpo" else "It sorts by the absolute value."
@@ -210,7 +227,9 @@ class Evaluations:
         write_rows(
             folder.questions,
             [
-                QuestionRow(task_id=id_, doc_hash=id_, question=f"{benchmark} {number}?")
+                QuestionRow(
+                    task_id=id_, doc_hash=id_, question=f"{benchmark} {number}?"
+                )
                 for benchmark, size in sizes.items()
                 for number in range(size)
                 for id_ in [_sha(benchmark, number)]
@@ -219,7 +238,9 @@ class Evaluations:
         for benchmark, size in sizes.items():
             for at, (model, share) in enumerate(shape.models.items()):
                 for seed in shape.seeds:
-                    right_N = np.random.default_rng([at, seed, size]).random(size) < share
+                    right_N = (
+                        np.random.default_rng([at, seed, size]).random(size) < share
+                    )
                     rows = [
                         ItemRow(
                             item_id=_sha(benchmark, number),

@@ -37,14 +37,18 @@ def _written(folder: EvalFolder) -> EvalComparison:
 
 
 def test_both_kinds_of_evaluation_are_compared_at_once(
-    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     held_out, transfer = evaluations.heldout(), evaluations.transfer()
     assert command("compare", held_out.root, transfer.root, *QUICK) == 0
     shown = capsys.readouterr().out
     assert re.search(r"heldout, lexical +\+29\.\d +\+2\d\.\d to \+3\d\.\d .* \*", shown)
     assert "* significant at 5 %, correction holm" in shown
-    assert re.search(r"average over 2 benchmarks of suite paper: grpo − base \+\d+", shown)
+    assert re.search(
+        r"average over 2 benchmarks of suite paper: grpo − base \+\d+", shown
+    )
     assert "comparison.json" in shown
     found = _written(held_out)
     assert [(one.benchmark, one.test) for one in found.differences] == [
@@ -82,7 +86,10 @@ def test_a_comparison_knows_when_it_is_stale(
     held_out = evaluations.heldout()
     assert command("compare", held_out.root, *QUICK) == 0
     found = _written(held_out)
-    assert changed_inputs(found.inputs, beside=held_out.comparison, folders=[held_out]) == []
+    assert (
+        changed_inputs(found.inputs, beside=held_out.comparison, folders=[held_out])
+        == []
+    )
     evaluations.heldout(models={"base": 0.3, "grpo": 0.7})
     assert "scores/lexical/grpo/seed_0.jsonl" in changed_inputs(
         found.inputs, beside=held_out.comparison, folders=[held_out]
@@ -93,7 +100,16 @@ def test_settings_are_kept_with_the_numbers(
     command: Callable[..., int], evaluations: Evaluations
 ) -> None:
     folder = evaluations.transfer(seeds=(0, 1))
-    options = ("--pair", "base:grpo", "--correction", "bh", "--confidence", 0.9, "--family", "all")
+    options = (
+        "--pair",
+        "base:grpo",
+        "--correction",
+        "bh",
+        "--confidence",
+        0.9,
+        "--family",
+        "all",
+    )
     assert command("compare", folder.root, *options, *QUICK) == 0
     found = _written(folder)
     assert found.settings.pairs == (("base", "grpo"),)
@@ -119,7 +135,9 @@ def test_a_chat_and_plain_prompts_are_not_compared(
 
 
 def test_every_judge_of_an_evaluation_is_a_column(
-    command: Callable[..., int], evaluations: Evaluations, sealed: Callable[[EvalFolder], None]
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    sealed: Callable[[EvalFolder], None],
 ) -> None:
     folder = evaluations.heldout(judges=("lexical", "stern"))
     folder.scores("stern", "grpo", 0).unlink()  # of a judge that came later
@@ -135,7 +153,9 @@ def test_every_judge_of_an_evaluation_is_a_column(
     assert found.notes[0].startswith("stern has not judged grpo: `rubric-eval rejudge`")
 
 
-def test_another_place_can_be_named(command: Callable[..., int], evaluations: Evaluations) -> None:
+def test_another_place_can_be_named(
+    command: Callable[..., int], evaluations: Evaluations
+) -> None:
     folder = evaluations.heldout()
     out = evaluations.root / "elsewhere" / "found.json"
     assert command("compare", folder.root, "--out", out, *QUICK) == 0
@@ -178,7 +198,10 @@ def test_what_cannot_be_compared_is_said_in_one_line(
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"decoding": {"temperature": 0.5}}, "protocol differs, temperature 0.5 and 0.0;"),
+        (
+            {"decoding": {"temperature": 0.5}},
+            "protocol differs, temperature 0.5 and 0.0;",
+        ),
         ({"passage": "1" * 64}, "against other passages"),
         ({"judges": "stern"}, "base on heldout by lexical; grpo on heldout by stern"),
     ],
@@ -199,21 +222,30 @@ def test_evaluations_that_were_made_otherwise_are_told_apart(
     if "passage" in changes:
         rows = read_rows(other.questions, QuestionRow)
         other_passage = {"passage_sha256": changes["passage"]}
-        write_rows(other.questions, [row.model_copy(update=other_passage) for row in rows])
+        write_rows(
+            other.questions, [row.model_copy(update=other_passage) for row in rows]
+        )
     assert command("compare", one.root, other.root) == 2
     assert said in capsys.readouterr().err
 
 
 def test_one_name_for_two_models_is_refused(
-    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    held_out, transfer = evaluations.heldout(), evaluations.transfer(fingerprint="others")
+    held_out, transfer = (
+        evaluations.heldout(),
+        evaluations.transfer(fingerprint="others"),
+    )
     assert command("compare", held_out.root, transfer.root) == 2
     assert "'base' is another model in" in capsys.readouterr().err
 
 
 def test_folders_must_be_named_once_and_hold_an_evaluation(
-    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = evaluations.heldout()
     assert command("compare", folder.root, folder.root) == 2

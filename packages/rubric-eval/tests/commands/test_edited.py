@@ -89,7 +89,9 @@ def _one_model(folder: EvalFolder) -> None:
     """Consistently: only the answers' keys are of the former model."""
 
     def change(run: dict[str, Any]) -> None:
-        run["models"][1] |= {name: run["models"][0][name] for name in ("fingerprint", "identity")}
+        run["models"][1] |= {
+            name: run["models"][0][name] for name in ("fingerprint", "identity")
+        }
 
     _run(folder, change)
 
@@ -99,7 +101,12 @@ def _colder(folder: EvalFolder) -> None:
 
 
 def _unavailable(folder: EvalFolder) -> None:
-    lost = {"outcome": "unavailable", "reason": "timeout", "reward": None, "criteria_z": {}}
+    lost = {
+        "outcome": "unavailable",
+        "reason": "timeout",
+        "reward": None,
+        "criteria_z": {},
+    }
     _in_scores(**lost)(folder)
 
 
@@ -201,7 +208,9 @@ def test_what_only_digests_can_see_is_refused_with_its_file(
     for name in ("compare", "hacking", "report"):
         assert command(name, folder.root) == 2
         shown = capsys.readouterr().err
-        assert f"{folder.root / changed}: is not as the evaluation's end left it" in shown
+        assert (
+            f"{folder.root / changed}: is not as the evaluation's end left it" in shown
+        )
 
 
 def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(
@@ -228,9 +237,14 @@ def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(
             path.write_bytes(content)
 
 
-@pytest.mark.parametrize("name", ["judgements/lexical/base/seed_0.jsonl", "scores/new/a.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["judgements/lexical/base/seed_0.jsonl", "scores/new/a.jsonl"]
+)
 def test_files_that_came_or_went_are_noticed(
-    command: Command, evaluations: Evaluations, capsys: pytest.CaptureFixture[str], name: str
+    command: Command,
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
 ) -> None:
     folder = evaluations.heldout()
     path = folder.root / name
@@ -251,7 +265,10 @@ def test_numbers_of_run_json_are_held_against_the_files_before_anything_is_liste
     _run(folder, lambda run: run.update(samples=10**12))
     for name in ("compare", "hacking", "report"):
         assert command(name, folder.root) == 2
-        assert f"holds scores of 30 answers, not of {30 * 10**12}" in capsys.readouterr().err
+        assert (
+            f"holds scores of 30 answers, not of {30 * 10**12}"
+            in capsys.readouterr().err
+        )
 
 
 def test_numbers_beyond_their_bounds_are_refused_with_their_line(
@@ -278,7 +295,8 @@ def test_weights_that_no_rubric_has_are_refused_with_their_line(
 ) -> None:
     folder = evaluations.heldout()
     _rows(
-        folder.questions, lambda row, _: row.update(weights=dict.fromkeys(row["weights"], weight))
+        folder.questions,
+        lambda row, _: row.update(weights=dict.fromkeys(row["weights"], weight)),
     )
     assert command("compare", folder.root, "--accept-edited", *QUICK) == 2
     assert "questions.jsonl:1: field 'weights." in capsys.readouterr().err
@@ -296,10 +314,15 @@ def test_accepted_edits_are_said_wherever_their_numbers_are(
         assert command(name, folder.root, "--accept-edited") == 0
         shown = capsys.readouterr().out
         assert f"edited, and accepted: {first}" in shown
-        assert f"edited, and accepted: {place}: is not as the evaluation's end left it" in shown
+        assert (
+            f"edited, and accepted: {place}: is not as the evaluation's end left it"
+            in shown
+        )
     compared = EvalComparison.model_validate_json(folder.comparison.read_bytes())
     assert compared.edited[0] == first
-    assert HackingPanel.model_validate_json(folder.hacking.read_bytes()).edited[0] == first
+    assert (
+        HackingPanel.model_validate_json(folder.hacking.read_bytes()).edited[0] == first
+    )
     page = folder.report.read_text("utf-8")
     assert "Made of edited files." in page
     assert "its reward is not what its criteria add up to" in page
@@ -324,7 +347,10 @@ ITEMS: dict[str, tuple[Edit, str]] = {
         _in_second_item(correct=True, is_answered=False),
         ":2: it is right, and says that no answer was found",
     ),
-    "none": (_in_second_item(correct=None), ":2: it has an answer, and says that none came"),
+    "none": (
+        _in_second_item(correct=None),
+        ":2: it has an answer, and says that none came",
+    ),
     "order": (_swapped, ": its items are not those of the sha256 in run.json"),
     "target": (_in_second_item(target="5"), ": is not as the evaluation's end left it"),
 }
@@ -332,7 +358,10 @@ ITEMS: dict[str, tuple[Edit, str]] = {
 
 @pytest.mark.parametrize("name", ITEMS)
 def test_edited_items_are_refused(
-    command: Command, evaluations: Evaluations, capsys: pytest.CaptureFixture[str], name: str
+    command: Command,
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
 ) -> None:
     edit, said = ITEMS[name]
     folder = evaluations.transfer()
@@ -370,16 +399,23 @@ def test_an_edited_finding_is_found_anew_by_the_report(
     assert "EDITED" not in folder.report.read_text("utf-8")
 
 
-def test_a_layout_of_run_json_is_no_edit(command: Command, evaluations: Evaluations) -> None:
+def test_a_layout_of_run_json_is_no_edit(
+    command: Command, evaluations: Evaluations
+) -> None:
     folder = evaluations.heldout()
     _run(folder, lambda _: None)
     assert command("compare", folder.root, *QUICK) == 0
 
 
-def test_the_manifest_names_every_file_of_a_finished_evaluation(evaluations: Evaluations) -> None:
+def test_the_manifest_names_every_file_of_a_finished_evaluation(
+    evaluations: Evaluations,
+) -> None:
     folder = evaluations.heldout()
     run = read_run(folder)
-    there = {path.relative_to(folder.root).as_posix() for path in folder.root.rglob("*.jsonl")}
+    there = {
+        path.relative_to(folder.root).as_posix()
+        for path in folder.root.rglob("*.jsonl")
+    }
     assert {one.path for one in run.files} == there
     for one in run.files:
         content = (folder.root / one.path).read_bytes()

@@ -37,13 +37,19 @@ def _written(folder: EvalFolder) -> HackingPanel:
 
 
 def test_a_hacked_judge_is_warned_of(
-    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = evaluations.heldout(judges=("lexical", "stern"), said=ECHO)
     assert command("hacking", folder.root, "--tasks", evaluations.tasks) == 0
     shown = capsys.readouterr().out
-    assert "warning: grpo holds wording of the criteria in more answers than base" in shown
-    assert re.search(r"grpo − base: \+29\.\d points by lexical, \+14\.\d by stern", shown)
+    assert (
+        "warning: grpo holds wording of the criteria in more answers than base" in shown
+    )
+    assert re.search(
+        r"grpo − base: \+29\.\d points by lexical, \+14\.\d by stern", shown
+    )
     assert "part of the gain is the first judge's alone" in shown
     found = _written(folder)
     assert (found.settings.judge, found.settings.second) == ("lexical", "stern")
@@ -69,7 +75,9 @@ def test_the_file_holds_no_text_and_knows_when_it_is_stale(
 
 
 def test_a_judge_that_the_evaluation_does_not_have_judges_a_sample(
-    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = evaluations.heldout()
     spec = evaluations.root / "second.yaml"
@@ -81,7 +89,9 @@ def test_a_judge_that_the_evaluation_does_not_have_judges_a_sample(
     found = _written(folder)
     assert [one.n for one in found.opinions] == [12, 12]
     assert found.divergences[0].n == 12
-    assert found.divergences[0].is_diverging  # the lexical judge finds nothing in these answers
+    assert found.divergences[
+        0
+    ].is_diverging  # the lexical judge finds nothing in these answers
     assert folder.ledger.exists()
 
 
@@ -110,10 +120,17 @@ def test_a_new_judge_has_no_ledger_before_everything_fits(
         "type: llm\nmodel: openai/m\napi_base: http://127.0.0.1:9/v1\ntransport: direct\n",
         encoding="utf-8",
     )
-    options = {"--second-judge": "second.yaml", "--tasks": "tasks.jsonl", "--sample": "30"}
+    options = {
+        "--second-judge": "second.yaml",
+        "--tasks": "tasks.jsonl",
+        "--sample": "30",
+    }
     options |= changed
     assert (
-        command("hacking", folder.root, *(part for pair in options.items() for part in pair)) == 2
+        command(
+            "hacking", folder.root, *(part for pair in options.items() for part in pair)
+        )
+        == 2
     )
     assert said in capsys.readouterr().err
     assert not folder.ledger.exists()
@@ -121,7 +138,9 @@ def test_a_new_judge_has_no_ledger_before_everything_fits(
 
 
 def test_a_new_judge_makes_no_folder_where_there_is_no_evaluation(
-    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     spec = evaluations.root / "second.yaml"
     spec.write_text("type: lexical\n", encoding="utf-8")
@@ -146,7 +165,10 @@ def test_answers_without_a_judgement_are_counted_and_scores_of_no_answer_are_ref
     write_rows(path, rows)
     sealed(folder)
     assert command("hacking", folder.root) == 0
-    assert [(one.answers, one.unjudged) for one in _written(folder).models] == [(27, 3), (30, 0)]
+    assert [(one.answers, one.unjudged) for one in _written(folder).models] == [
+        (27, 3),
+        (30, 0),
+    ]
     shown = capsys.readouterr().out
     assert "note: base: answers left out because lexical gave no judgement: 3" in shown
     write_rows(path, [rows[0].model_copy(update={"key": "other"}), *rows[1:]])
@@ -156,7 +178,9 @@ def test_answers_without_a_judgement_are_counted_and_scores_of_no_answer_are_ref
 
 
 def test_without_a_second_judge_and_tasks_it_is_said_what_is_missing(
-    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = evaluations.heldout()
     assert command("hacking", folder.root) == 0
@@ -171,7 +195,10 @@ def test_without_a_second_judge_and_tasks_it_is_said_what_is_missing(
         (("--judge", "other"), "has no judge 'other', it has lexical, stern"),
         (("--second", "other"), "has no judge 'other'"),
         (("--judge", "stern", "--second", "stern"), "'stern' is both judges"),
-        (("--baseline", "sft"), "no model 'sft' to set the others against; there are base, grpo"),
+        (
+            ("--baseline", "sft"),
+            "no model 'sft' to set the others against; there are base, grpo",
+        ),
         (("--sample", 0), "--sample. Must be >= 1."),
     ],
 )
@@ -191,14 +218,18 @@ def test_what_is_not_there_is_said_in_one_line(
 
 
 def test_benchmarks_have_no_judge_to_hack(
-    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = evaluations.transfer()
     assert command("hacking", folder.root) == 2
     assert "is a transfer evaluation without a judge" in capsys.readouterr().err
 
 
-def test_judges_can_change_places(command: Callable[..., int], evaluations: Evaluations) -> None:
+def test_judges_can_change_places(
+    command: Callable[..., int], evaluations: Evaluations
+) -> None:
     folder = evaluations.heldout(judges=("lexical", "stern"))
     assert command("hacking", folder.root, "--judge", "stern") == 0
     found = _written(folder)

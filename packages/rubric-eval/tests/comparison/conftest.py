@@ -17,7 +17,9 @@ def make_measured() -> Callable[..., Measured]:
     """Values of one model; a number stands for the one answer to a question."""
 
     def make(
-        model: str, values: Sequence[float | Sequence[float | None] | None], **changes: object
+        model: str,
+        values: Sequence[float | Sequence[float | None] | None],
+        **changes: object,
     ) -> Measured:
         values_NK = tuple(
             tuple(one) if isinstance(one, (list, tuple)) else (one,) for one in values
@@ -46,7 +48,11 @@ def make_accuracy(make_measured: Callable[..., Measured]) -> Callable[..., Measu
     """Right and wrong answers of one model to a benchmark."""
 
     def make(model: str, values: Sequence[object], **changes: object) -> Measured:
-        fields = {"measure": Measure.ACCURACY, "benchmark": "rubric_gsm8k", "judge": None}
+        fields = {
+            "measure": Measure.ACCURACY,
+            "benchmark": "rubric_gsm8k",
+            "judge": None,
+        }
         return make_measured(model, values, **(fields | changes))
 
     return make

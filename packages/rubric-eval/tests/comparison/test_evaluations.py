@@ -7,7 +7,12 @@ import pytest
 
 from rubric_eval import ComparisonError, paired_interval
 from rubric_eval.comparison import CompareSettings, EvalComparison, compare_measured
-from rubric_eval.statistics import Correction, mcnemar_p, score_interval, wilson_interval
+from rubric_eval.statistics import (
+    Correction,
+    mcnemar_p,
+    score_interval,
+    wilson_interval,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +31,9 @@ def _right(n: int, share: float, *, seed: int = 0) -> list[float]:
     return list((np.random.default_rng(seed).random(n) < share).astype(float))
 
 
-def test_scores_and_differences_of_rewards(make_measured: Callable[..., Measured]) -> None:
+def test_scores_and_differences_of_rewards(
+    make_measured: Callable[..., Measured],
+) -> None:
     base, grpo = _rewards(60), _rewards(60, shift=0.1, seed=1)
     found = compare_measured([make_measured("base", base), make_measured("grpo", grpo)])
     wanted = score_interval(
@@ -56,7 +63,8 @@ def test_accuracies_have_wilsons_interval_and_mcnemars_test(
 ) -> None:
     a, b = _right(200, 0.7), _right(200, 0.5, seed=1)
     found = compare_measured(
-        [make_accuracy("base", b, chance=0.25), make_accuracy("grpo", a, chance=0.25)], QUICK
+        [make_accuracy("base", b, chance=0.25), make_accuracy("grpo", a, chance=0.25)],
+        QUICK,
     )
     wanted = wilson_interval(int(sum(b)), 200)
     assert found.scores[0].ci_low == wanted.ci_low
@@ -93,7 +101,9 @@ def test_all_answers_right_over_several_seeds_are_no_certainty(
     make_accuracy: Callable[..., Measured],
 ) -> None:
     ones, zeros = [[1.0, 1.0]] * 20, [[0.0, 0.0]] * 20
-    found = compare_measured([make_accuracy("a", zeros), make_accuracy("b", ones)], QUICK)
+    found = compare_measured(
+        [make_accuracy("a", zeros), make_accuracy("b", ones)], QUICK
+    )
     assert found.scores[0].ci_low == 0.0
     # Wilson's limit with Student's t of 19 degrees of freedom.
     assert found.scores[1].ci_low == pytest.approx(20 / (20 + 2.093**2), abs=1e-3)
@@ -104,7 +114,9 @@ def test_questions_are_matched_by_id_and_not_by_place(
     make_measured: Callable[..., Measured],
 ) -> None:
     base, grpo = _rewards(30), _rewards(30, seed=1)
-    straight = compare_measured([make_measured("base", base), make_measured("grpo", grpo)], QUICK)
+    straight = compare_measured(
+        [make_measured("base", base), make_measured("grpo", grpo)], QUICK
+    )
     turned = make_measured("base", base[::-1], ids=[f"q{at}" for at in range(30)][::-1])
     assert (
         compare_measured([turned, make_measured("grpo", grpo)], QUICK).differences
@@ -135,7 +147,9 @@ def test_questions_of_a_document_are_resampled_together(
 def test_each_model_is_set_against_the_first_and_the_one_before(
     make_measured: Callable[..., Measured],
 ) -> None:
-    models = [make_measured(name, _rewards(10, seed=at)) for at, name in enumerate("abcd")]
+    models = [
+        make_measured(name, _rewards(10, seed=at)) for at, name in enumerate("abcd")
+    ]
     found = compare_measured(models, QUICK)
     assert [(one.a, one.b) for one in found.differences] == [
         ("b", "a"),
@@ -164,11 +178,14 @@ def test_benchmarks_of_a_pair_are_decided_together(
     measured = [
         one
         if one.model == "grpo"
-        else make_accuracy("base", _right(150, 0.5, seed=9 + at), benchmark=one.benchmark)
+        else make_accuracy(
+            "base", _right(150, 0.5, seed=9 + at), benchmark=one.benchmark
+        )
         for at, one in enumerate(measured)
     ]
     rewards = [
-        make_measured(name, _rewards(20, seed=at)) for at, name in enumerate(("base", "grpo"))
+        make_measured(name, _rewards(20, seed=at))
+        for at, name in enumerate(("base", "grpo"))
     ]
     settings = QUICK.model_copy(update={"correction": correction})
     found = compare_measured([*measured, *rewards], settings)
@@ -190,7 +207,9 @@ def test_benchmarks_of_a_pair_are_decided_together(
         assert adjusted["heldout"] > by_name["heldout"].p_adjusted
 
 
-def test_average_delta_weighs_benchmarks_alike(make_accuracy: Callable[..., Measured]) -> None:
+def test_average_delta_weighs_benchmarks_alike(
+    make_accuracy: Callable[..., Measured],
+) -> None:
     measured = [
         make_accuracy(model, _right(n, share, seed=n + at), benchmark=name)
         for name, n in (("small", 100), ("large", 400))
@@ -199,7 +218,9 @@ def test_average_delta_weighs_benchmarks_alike(make_accuracy: Callable[..., Meas
     found = compare_measured(measured, QUICK)
     (average,) = found.averages
     assert average.benchmarks == ("small", "large")
-    assert average.mean == pytest.approx(np.mean([one.mean for one in found.differences]))
+    assert average.mean == pytest.approx(
+        np.mean([one.mean for one in found.differences])
+    )
     assert average.ci_low is not None
     assert average.ci_high is not None
     spread = np.sqrt(0.48 / 100 + 0.48 / 400) / 2
@@ -236,7 +257,9 @@ def test_answers_that_are_all_right_with_several_seeds_have_the_interval_of_one_
     def limits(seeds: tuple[int, ...]) -> tuple[float | None, float | None]:
         (one,) = compare_measured(
             [
-                make_accuracy(model, np.full((12, len(seeds)), right).tolist(), seeds=seeds)
+                make_accuracy(
+                    model, np.full((12, len(seeds)), right).tolist(), seeds=seeds
+                )
                 for model, right in (("base", 0.0), ("grpo", 1.0))
             ],
             QUICK,
@@ -247,7 +270,9 @@ def test_answers_that_are_all_right_with_several_seeds_have_the_interval_of_one_
     assert limits((0, 1, 2)) == limits((0,))
 
 
-def test_the_average_delta_knows_of_shared_items(make_accuracy: Callable[..., Measured]) -> None:
+def test_the_average_delta_knows_of_shared_items(
+    make_accuracy: Callable[..., Measured],
+) -> None:
     main, diamond = 448, 198  # GPQA's, the second a part of the first
     base, grpo = _right(main, 0.4, seed=1), _right(main, 0.6, seed=2)
     measured = [
@@ -265,22 +290,35 @@ def test_the_average_delta_knows_of_shared_items(make_accuracy: Callable[..., Me
     assert average.ci_low is not None
     assert average.ci_high is not None
     # As if they were independent, the interval would be a fifth narrower.
-    assert average.ci_high - average.ci_low == pytest.approx(2 * 1.96 * spread, rel=0.06)
+    assert average.ci_high - average.ci_low == pytest.approx(
+        2 * 1.96 * spread, rel=0.06
+    )
 
 
-def test_criteria_and_fields_are_exploratory_parts(make_measured: Callable[..., Measured]) -> None:
+def test_criteria_and_fields_are_exploratory_parts(
+    make_measured: Callable[..., Measured],
+) -> None:
     fields = ["physics"] * 6 + ["chemistry"] * 6 + ["rare"] * 2
-    z = [{"purpose": 0.5, "unit": 1.0} if at < 3 else {"purpose": 0.5} for at in range(14)]
+    z = [
+        {"purpose": 0.5, "unit": 1.0} if at < 3 else {"purpose": 0.5}
+        for at in range(14)
+    ]
     better = [{name: value / 2 + 0.5 for name, value in one.items()} for one in z]
     found = compare_measured(
         [
             make_measured("base", _rewards(14), fields=fields, criteria_z_N=z),
-            make_measured("grpo", _rewards(14, seed=1), fields=fields, criteria_z_N=better),
+            make_measured(
+                "grpo", _rewards(14, seed=1), fields=fields, criteria_z_N=better
+            ),
         ],
         QUICK,
     )
     parts = {(part.kind, part.name): part for part in found.exploratory}
-    assert set(parts) == {("field", "physics"), ("field", "chemistry"), ("criterion", "purpose")}
+    assert set(parts) == {
+        ("field", "physics"),
+        ("field", "chemistry"),
+        ("criterion", "purpose"),
+    }
     assert parts["criterion", "purpose"].mean == pytest.approx(0.25)
     assert parts["field", "physics"].n == 6
     assert found.scores[0].criteria == {"purpose": 0.5}
@@ -295,12 +333,19 @@ def test_notes_say_what_to_beware_of(
         [
             make_measured("base", rewards, fingerprint="same"),
             make_measured("copy", [None, *rewards[1:]], fingerprint="same"),
-            make_accuracy("base", _right(50, 0.25), chance=0.25, benchmark="rubric_gpqa_main"),
             make_accuracy(
-                "copy", _right(50, 0.25, seed=2), chance=0.25, benchmark="rubric_gpqa_main"
+                "base", _right(50, 0.25), chance=0.25, benchmark="rubric_gpqa_main"
+            ),
+            make_accuracy(
+                "copy",
+                _right(50, 0.25, seed=2),
+                chance=0.25,
+                benchmark="rubric_gpqa_main",
             ),
             make_accuracy("base", _right(20, 0.9), benchmark="rubric_gpqa_diamond"),
-            make_accuracy("copy", _right(20, 0.9, seed=2), benchmark="rubric_gpqa_diamond"),
+            make_accuracy(
+                "copy", _right(20, 0.9, seed=2), benchmark="rubric_gpqa_diamond"
+            ),
         ],
         QUICK,
     )
@@ -308,15 +353,19 @@ def test_notes_say_what_to_beware_of(
     assert "copy and base are the same model" in text
     assert "base on rubric_gpqa_main is not shown to be above chance (25 %)" in text
     assert (
-        "copy − base on heldout: questions left out because a side has no value for them: 1" in text
+        "copy − base on heldout: questions left out because a side has no value for them: 1"
+        in text
     )
     assert "heldout has questions from 19 documents" in text
     assert "rubric_gpqa_main and rubric_gpqa_diamond share 20 items" in text
 
 
-def test_a_comparison_is_read_as_it_was_written(make_measured: Callable[..., Measured]) -> None:
+def test_a_comparison_is_read_as_it_was_written(
+    make_measured: Callable[..., Measured],
+) -> None:
     found = compare_measured(
-        [make_measured("base", _rewards(9)), make_measured("grpo", [0.5, *[None] * 8])], QUICK
+        [make_measured("base", _rewards(9)), make_measured("grpo", [0.5, *[None] * 8])],
+        QUICK,
     )
     assert found.differences[0].ci_low is None
     assert EvalComparison.model_validate_json(found.model_dump_json()) == found
@@ -332,7 +381,9 @@ def test_pairs_must_be_of_known_models(make_measured: Callable[..., Measured]) -
         compare_measured(two[:1])
     with pytest.raises(ComparisonError, match="there is none"):
         compare_measured([])
-    with pytest.raises(ComparisonError, match="'a' has two sets of values on 'heldout'"):
+    with pytest.raises(
+        ComparisonError, match="'a' has two sets of values on 'heldout'"
+    ):
         compare_measured([*two, two[0]])
     apart = [two[0], make_measured("b", _rewards(9), benchmark="other")]
     with pytest.raises(ComparisonError, match="no two models"):
@@ -342,31 +393,48 @@ def test_pairs_must_be_of_known_models(make_measured: Callable[..., Measured]) -
 def test_a_model_that_does_not_say_how_it_is_asked_is_named_where_others_do(
     make_measured: Callable[..., Measured],
 ) -> None:
-    said = [make_measured(name, [0.1, 0.2], prompt_form="chat") for name in ("base", "grpo")]
+    said = [
+        make_measured(name, [0.1, 0.2], prompt_form="chat") for name in ("base", "grpo")
+    ]
     silent = make_measured("plugin", [0.3, 0.4])
-    (note,) = [one for one in compare_measured([*said, silent]).notes if "questions are put" in one]
+    (note,) = [
+        one
+        for one in compare_measured([*said, silent]).notes
+        if "questions are put" in one
+    ]
     assert note.startswith("plugin does not say")
     assert "(chat)" in note
-    assert not [one for one in compare_measured(said).notes if "questions are put" in one]
+    assert not [
+        one for one in compare_measured(said).notes if "questions are put" in one
+    ]
 
 
-def test_each_suite_has_an_average_of_its_own(make_accuracy: Callable[..., Measured]) -> None:
+def test_each_suite_has_an_average_of_its_own(
+    make_accuracy: Callable[..., Measured],
+) -> None:
     suites = {
         "paper": {"rubric_gsm8k": (1, 0, 0, 0), "rubric_math": (1, 1, 0, 0)},
         "stock": {"gsm8k_cot_llama": (1, 1, 1, 1), "hendrycks_math": (1, 1, 1, 0)},
     }
     measured = [
-        make_accuracy(model, list(right if model == "grpo" else (0, 0, 0, 0)), benchmark=name)
+        make_accuracy(
+            model, list(right if model == "grpo" else (0, 0, 0, 0)), benchmark=name
+        )
         for model in ("base", "grpo")
         for benchmarks in suites.values()
         for name, right in benchmarks.items()
     ]
     found = compare_measured(measured, QUICK)
-    assert {one.suite: one.mean for one in found.averages} == {"paper": 0.375, "stock": 0.875}
+    assert {one.suite: one.mean for one in found.averages} == {
+        "paper": 0.375,
+        "stock": 0.875,
+    }
     assert {one.suite: one.benchmarks for one in found.averages} == {
         suite: tuple(benchmarks) for suite, benchmarks in suites.items()
     }
     (note,) = (
-        one for one in found.notes if one.startswith("rubric_gsm8k and gsm8k_cot_llama share 4")
+        one
+        for one in found.notes
+        if one.startswith("rubric_gsm8k and gsm8k_cot_llama share 4")
     )
     assert note.endswith("are averaged apart, each with its suite")

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from rubric_eval.records.run import Measured
 
 
-def test_a_question_that_a_side_lacks_is_left_out(make_measured: Callable[..., Measured]) -> None:
+def test_a_question_that_a_side_lacks_is_left_out(
+    make_measured: Callable[..., Measured],
+) -> None:
     found = pair(
         make_measured("a", [[0.2, 0.4], [None, None], [1.0, None]]),
         make_measured("b", [[0.1, 0.1], [0.5, 0.5], [0.5, 0.7]]),
@@ -30,11 +32,26 @@ def test_a_question_that_a_side_lacks_is_left_out(make_measured: Callable[..., M
     ("changes", "said"),
     [
         ({"ids": ["q0", "other"]}, "2 questions have only one of both, first 'other'"),
-        ({"prompts": ["prompt q0", "x"]}, "1 of 2 questions differ in prompts: 'q1' was put in"),
-        ({"clusters": ["d", "q1"]}, "1 of 2 questions differ in clusters: 'q0' is from another"),
-        ({"protocol": "other"}, "protocol differs, 'p' and 'other'; evaluate both with the same"),
-        ({"protocol": "f" * 64}, "protocol differs, 'p' and 'ffffffffffffffff…fff'; evaluate"),
-        ({"judge": "llm"}, "judge differs, 'lexical' and 'llm'; judge both by one judge"),
+        (
+            {"prompts": ["prompt q0", "x"]},
+            "1 of 2 questions differ in prompts: 'q1' was put in",
+        ),
+        (
+            {"clusters": ["d", "q1"]},
+            "1 of 2 questions differ in clusters: 'q0' is from another",
+        ),
+        (
+            {"protocol": "other"},
+            "protocol differs, 'p' and 'other'; evaluate both with the same",
+        ),
+        (
+            {"protocol": "f" * 64},
+            "protocol differs, 'p' and 'ffffffffffffffff…fff'; evaluate",
+        ),
+        (
+            {"judge": "llm"},
+            "judge differs, 'lexical' and 'llm'; judge both by one judge",
+        ),
         ({"benchmark": "other"}, "benchmark differs"),
         ({"measure": "accuracy"}, "measure differs"),
         ({"seeds": (7,)}, r"seeds differs, \(0,\) and \(7,\)"),
@@ -69,15 +86,21 @@ def test_a_chat_template_on_one_side_alone_is_refused(
         make_measured(name, [0.1, 0.2], prompt_form=form)
         for name, form in (("base", "plain"), ("sft", "chat"), ("policy", None))
     )
-    with pytest.raises(ComparisonError, match="prompts differ, plain and chat: one tokenizer"):
+    with pytest.raises(
+        ComparisonError, match="prompts differ, plain and chat: one tokenizer"
+    ):
         pair(plain, chat)
     slots = make_measured("tiny", [0.1, 0.2], prompt_form="slots")
-    with pytest.raises(ComparisonError, match="prompts differ, slots and chat: the same questions"):
+    with pytest.raises(
+        ComparisonError, match="prompts differ, slots and chat: the same questions"
+    ):
         pair(slots, chat)
     assert pair(plain, unknown).ids == pair(unknown, chat).ids == pair(chat, chat).ids
 
 
-def test_another_number_of_answers_is_refused(make_measured: Callable[..., Measured]) -> None:
+def test_another_number_of_answers_is_refused(
+    make_measured: Callable[..., Measured],
+) -> None:
     with pytest.raises(ComparisonError, match="1 and 2 answers a question"):
         pair(make_measured("a", [0.1]), make_measured("b", [[0.1, 0.2]], seeds=(0,)))
 
@@ -87,6 +110,8 @@ def test_nothing_in_common_is_refused(make_measured: Callable[..., Measured]) ->
         pair(make_measured("a", [0.1, None]), make_measured("b", [None, 0.2]))
 
 
-def test_refusals_hold_names_and_no_values(make_measured: Callable[..., Measured]) -> None:
+def test_refusals_hold_names_and_no_values(
+    make_measured: Callable[..., Measured],
+) -> None:
     with pytest.raises(ComparisonError, match=r"^'a' and 'b' on 'heldout': "):
         pair(make_measured("a", [0.1]), make_measured("b", [0.1], judge="other"))

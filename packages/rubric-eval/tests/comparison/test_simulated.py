@@ -40,10 +40,16 @@ class Simulated:
         shape = (self.questions, self.answers)
         # A document is hard or easy for both, and the gain on it is larger or smaller.
         hard = np.repeat(rng.uniform(0.2, 0.6, documents), self.per_document)[:, None]
-        gain = np.repeat(rng.gamma(4.0, effect / 4, documents), self.per_document)[:, None]
+        gain = np.repeat(rng.gamma(4.0, effect / 4, documents), self.per_document)[
+            :, None
+        ]
         if self.kind == "reward":
-            base, tuned = (rng.beta(4 * mean, 4 * (1 - mean), shape) for mean in (hard, hard))
-            tuned = tuned + gain  # a reward beyond 1 harms nobody here: the mean is what is planted
+            base, tuned = (
+                rng.beta(4 * mean, 4 * (1 - mean), shape) for mean in (hard, hard)
+            )
+            tuned = (
+                tuned + gain
+            )  # a reward beyond 1 harms nobody here: the mean is what is planted
         else:
             base, tuned = (
                 (rng.random(shape) < np.clip(share, 0, 1)).astype(float)
@@ -80,7 +86,9 @@ def simulate(
 ) -> Callable[..., list[PairedResult]]:
     """Results of so many pairs of runs."""
 
-    def run(simulated: Simulated, runs: int, effect: float, seed: int) -> list[PairedResult]:
+    def run(
+        simulated: Simulated, runs: int, effect: float, seed: int
+    ) -> list[PairedResult]:
         rng = np.random.default_rng(seed)
         make = make_measured if simulated.kind == "reward" else make_accuracy
         return [simulated.run(rng, effect, make) for _ in range(runs)]
@@ -105,7 +113,9 @@ def _covered(found: list[PairedResult], effect: float) -> float:
 def test_intervals_cover_a_planted_difference(
     simulate: Callable[..., list[PairedResult]], simulated: Simulated
 ) -> None:
-    assert _covered(simulate(simulated, 40, 0.15, 5), 0.15) >= 0.85  # 0.95 less three errors
+    assert (
+        _covered(simulate(simulated, 40, 0.15, 5), 0.15) >= 0.85
+    )  # 0.95 less three errors
 
 
 @pytest.mark.slow
@@ -126,7 +136,9 @@ def test_two_runs_of_one_model_seldom_differ(
     simulated: Simulated,
     seed: int,
 ) -> None:
-    found = np.mean([one.is_significant for one in simulate(simulated, RUNS, 0.0, seed)])
+    found = np.mean(
+        [one.is_significant for one in simulate(simulated, RUNS, 0.0, seed)]
+    )
     assert found <= 0.06
 
 
@@ -138,5 +150,9 @@ def test_the_detectable_difference_is_found_with_its_power(
 ) -> None:
     pilot = [one.detectable for one in simulate(simulated, 20, 0.1, 3)]
     planted = float(np.median([value for value in pilot if value is not None]))
-    found = np.mean([one.is_significant for one in simulate(simulated, 300, planted, 4)])
-    assert 0.7 <= found <= 0.9  # 0.8, four standard errors of it and the pilot's own error
+    found = np.mean(
+        [one.is_significant for one in simulate(simulated, 300, planted, 4)]
+    )
+    assert (
+        0.7 <= found <= 0.9
+    )  # 0.8, four standard errors of it and the pilot's own error

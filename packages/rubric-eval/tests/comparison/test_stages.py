@@ -23,7 +23,11 @@ def test_rows_and_differences_are_those_of_the_questions(
     make_heldout: Callable[..., Heldout],
 ) -> None:
     comparison = compare(
-        {"base": make_heldout(BASE), "sft": make_heldout(SFT), "grpo": make_heldout(GRPO)},
+        {
+            "base": make_heldout(BASE),
+            "sft": make_heldout(SFT),
+            "grpo": make_heldout(GRPO),
+        },
         controls={"fixed_template": make_heldout(TEMPLATE)},
     )
     assert list(comparison.stages) == ["base", "sft", "grpo"]
@@ -43,7 +47,9 @@ def test_rows_and_differences_are_those_of_the_questions(
     )
 
 
-def test_questions_of_a_document_are_drawn_together(make_heldout: Callable[..., Heldout]) -> None:
+def test_questions_of_a_document_are_drawn_together(
+    make_heldout: Callable[..., Heldout],
+) -> None:
     documents = [f"d{number // 2}" for number in range(8)]
     grpo = [0.9, 0.8, 0.1, 0.2, 0.6, 0.7, 0.3, 0.3]
     sft = [0.5, 0.5, 0.2, 0.2, 0.4, 0.3, 0.3, 0.2]
@@ -65,7 +71,9 @@ def test_questions_of_a_document_are_drawn_together(make_heldout: Callable[..., 
     )
 
 
-def test_questions_are_matched_by_id_and_not_by_place(make_heldout: Callable[..., Heldout]) -> None:
+def test_questions_are_matched_by_id_and_not_by_place(
+    make_heldout: Callable[..., Heldout],
+) -> None:
     ids = [f"q{i}" for i in range(5)]
     straight = compare({"sft": make_heldout(SFT), "grpo": make_heldout(GRPO)})
     turned = compare(
@@ -77,13 +85,17 @@ def test_questions_are_matched_by_id_and_not_by_place(make_heldout: Callable[...
 def test_a_question_that_one_side_lacks_is_left_out_of_the_pair(
     make_heldout: Callable[..., Heldout],
 ) -> None:
-    comparison = compare({"a": make_heldout((0.1, None, 0.3)), "b": make_heldout((0.2, 0.5, 0.6))})
+    comparison = compare(
+        {"a": make_heldout((0.1, None, 0.3)), "b": make_heldout((0.2, 0.5, 0.6))}
+    )
     assert comparison.differences[0].n == 2
     assert comparison.stages["a"].n == 2
     assert comparison.stages["b"].n == 3
 
 
-def test_json_keeps_the_controls_beside_the_stages(make_heldout: Callable[..., Heldout]) -> None:
+def test_json_keeps_the_controls_beside_the_stages(
+    make_heldout: Callable[..., Heldout],
+) -> None:
     comparison = compare(
         {"base": make_heldout(BASE), "grpo": make_heldout(GRPO)},
         controls={"fixed_template": make_heldout(TEMPLATE)},
@@ -92,7 +104,10 @@ def test_json_keeps_the_controls_beside_the_stages(make_heldout: Callable[..., H
     )
     document = json.loads(json.dumps(comparison.to_json(), allow_nan=False))
     told = {"result", "caution", "claim", "not_rivals"}
-    assert set(document) == {"judge", "confidence", "samples", "heldout", "differences"} | told
+    assert (
+        set(document)
+        == {"judge", "confidence", "samples", "heldout", "differences"} | told
+    )
     assert list(document["heldout"]) == ["base", "grpo", "controls"]
     row = document["heldout"]["grpo"]
     assert set(row) == {
@@ -106,7 +121,9 @@ def test_json_keeps_the_controls_beside_the_stages(make_heldout: Callable[..., H
         "criteria",
     }
     assert row["label"] == "GRPO"
-    assert document["heldout"]["controls"]["fixed_template"]["label"] == "fixed template"
+    assert (
+        document["heldout"]["controls"]["fixed_template"]["label"] == "fixed template"
+    )
     assert set(document["differences"][0]) == {
         "a",
         "b",
@@ -122,7 +139,9 @@ def test_json_keeps_the_controls_beside_the_stages(make_heldout: Callable[..., H
     assert careful.to_json()["result"] == f"It means nothing. {comparison.result}"
 
 
-def test_markdown_shows_per_cent_and_signed_points(make_heldout: Callable[..., Heldout]) -> None:
+def test_markdown_shows_per_cent_and_signed_points(
+    make_heldout: Callable[..., Heldout],
+) -> None:
     text = compare(
         {"sft": make_heldout((0.4,) * 5), "grpo": make_heldout((0.55,) * 5)},
         controls={"one": make_heldout((0.9,) * 5)},
@@ -165,16 +184,23 @@ def test_a_result_whose_interval_reaches_zero_says_that_no_gain_is_shown(
     make_heldout: Callable[..., Heldout],
 ) -> None:
     worse = compare({"sft": make_heldout((0.4,) * 5), "grpo": make_heldout((0.3,) * 5)})
-    assert "−10.0 points (−10.0 to −10.0), which shows no gain, on 5 unseen" in worse.result
+    assert (
+        "−10.0 points (−10.0 to −10.0), which shows no gain, on 5 unseen"
+        in worse.result
+    )
     alone = compare({"grpo": make_heldout((0.3,) * 5)})
     assert alone.result == "grpo 30.0 % on 5 unseen questions."
 
 
-def test_one_question_has_no_interval_in_the_table(make_heldout: Callable[..., Heldout]) -> None:
+def test_one_question_has_no_interval_in_the_table(
+    make_heldout: Callable[..., Heldout],
+) -> None:
     assert "| too few to say |" in compare({"sft": make_heldout((0.4,))}).markdown()
 
 
-def test_evaluations_on_other_questions_are_refused(make_heldout: Callable[..., Heldout]) -> None:
+def test_evaluations_on_other_questions_are_refused(
+    make_heldout: Callable[..., Heldout],
+) -> None:
     with pytest.raises(ComparisonError, match="differ in 2 questions"):
         compare(
             {
@@ -184,17 +210,31 @@ def test_evaluations_on_other_questions_are_refused(make_heldout: Callable[..., 
         )
 
 
-def test_a_control_may_answer_some_of_the_questions(make_heldout: Callable[..., Heldout]) -> None:
-    stages = {"sft": make_heldout((0.1, 0.2, 0.3)), "grpo": make_heldout((0.2, 0.3, 0.4))}
+def test_a_control_may_answer_some_of_the_questions(
+    make_heldout: Callable[..., Heldout],
+) -> None:
+    stages = {
+        "sft": make_heldout((0.1, 0.2, 0.3)),
+        "grpo": make_heldout((0.2, 0.3, 0.4)),
+    }
     written = make_heldout((0.9, 0.8))
-    found = compare(stages, controls={"right": written, "all": make_heldout((0.1,) * 3)})
+    found = compare(
+        stages, controls={"right": written, "all": make_heldout((0.1,) * 3)}
+    )
     assert (found.controls["right"].n, found.controls["all"].n) == (2, 3)
-    assert [(one.a, one.b) for one in found.differences] == [("grpo", "sft"), ("grpo", "all")]
+    assert [(one.a, one.b) for one in found.differences] == [
+        ("grpo", "sft"),
+        ("grpo", "all"),
+    ]
     assert "| right | 85.0 % |" in found.markdown()
-    with pytest.raises(ComparisonError, match="'sft' and 'right' differ in 1 questions"):
+    with pytest.raises(
+        ComparisonError, match="'sft' and 'right' differ in 1 questions"
+    ):
         compare(stages, controls={"right": written}, differences=[("grpo", "right")])
     other = make_heldout((0.9, 0.8), task_ids=["q0", "other"])
-    with pytest.raises(ComparisonError, match="'sft' and 'right' differ in 1 questions"):
+    with pytest.raises(
+        ComparisonError, match="'sft' and 'right' differ in 1 questions"
+    ):
         compare(stages, controls={"right": other})
 
 
@@ -203,7 +243,9 @@ def test_another_judge_is_refused(make_heldout: Callable[..., Heldout]) -> None:
         compare({"a": make_heldout((0.1,)), "b": make_heldout((0.1,), judge="llm")})
 
 
-def test_names_must_be_known_and_stand_for_one_thing(make_heldout: Callable[..., Heldout]) -> None:
+def test_names_must_be_known_and_stand_for_one_thing(
+    make_heldout: Callable[..., Heldout],
+) -> None:
     one = make_heldout((0.1,))
     with pytest.raises(ComparisonError, match="no stage"):
         compare({})

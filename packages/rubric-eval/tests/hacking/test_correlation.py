@@ -37,8 +37,12 @@ def test_the_interval_is_near_that_of_fisher_for_many_documents() -> None:
     assert found.ci_low is not None
     assert found.ci_high is not None
     half = 1.96 * np.sqrt(1 + found.rho**2 / 2) / np.sqrt(797)
-    assert np.arctanh(found.ci_low) == pytest.approx(np.arctanh(found.rho) - half, abs=0.02)
-    assert np.arctanh(found.ci_high) == pytest.approx(np.arctanh(found.rho) + half, abs=0.02)
+    assert np.arctanh(found.ci_low) == pytest.approx(
+        np.arctanh(found.rho) - half, abs=0.02
+    )
+    assert np.arctanh(found.ci_high) == pytest.approx(
+        np.arctanh(found.rho) + half, abs=0.02
+    )
 
 
 def test_few_documents_have_no_interval() -> None:
@@ -71,7 +75,9 @@ def test_one_answer_a_question_says_nothing_within() -> None:
 @settings(deadline=None, max_examples=50)
 @given(
     answers=st.lists(
-        st.tuples(st.integers(0, 8), st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=40
+        st.tuples(st.integers(0, 8), st.integers(0, 3), st.integers(0, 3)),
+        min_size=2,
+        max_size=40,
     )
 )
 def test_ranks_within_questions_are_those_of_each_question_by_itself(
@@ -89,12 +95,16 @@ def _plainly_within(
 ) -> Correlation | None:
     """One call of SciPy for each question, and its ranks correlated over all answers."""
     members = [
-        [at for at, of in enumerate(questions) if of == one] for one in dict.fromkeys(questions)
+        [at for at, of in enumerate(questions) if of == one]
+        for one in dict.fromkeys(questions)
     ]
     several = [at_K for at_K in members if len(at_K) > 1]
     if not several:
         return None
-    ranks = [[stats.rankdata([of[at] for at in at_K]) for at_K in several] for of in (x_N, y_N)]
+    ranks = [
+        [stats.rankdata([of[at] for at in at_K]) for at_K in several]
+        for of in (x_N, y_N)
+    ]
     a_N, b_N = (np.concatenate([one - one.mean() for one in found]) for found in ranks)
     order = [documents[at] for at_K in several for at in at_K]
     return _correlated(a_N, b_N, order, seed=0)

@@ -9,10 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_core import ConfigError, Criterion, Grounding, JudgeResult, Reason, Rubric, Task
+from rubric_core import (
+    ConfigError,
+    Criterion,
+    Grounding,
+    JudgeResult,
+    Reason,
+    Rubric,
+    Task,
+)
 from rubric_eval import ComparisonError, EvalShapeError, HeldoutAbortError
 from rubric_eval.hacking.evaluation import hacking_panel
-from rubric_eval.hacking.results import HackingPanel, HackingSettings, Judged, Key, Observed
+from rubric_eval.hacking.results import (
+    HackingPanel,
+    HackingSettings,
+    Judged,
+    Key,
+    Observed,
+)
 from rubric_eval.hacking.signs import (
     APPEALS,
     HEDGES,
@@ -37,7 +51,9 @@ def _task(number: int) -> Task:
     return Task(
         question=f"How is matrix {number} factorised?",
         grounding=Grounding(f"Matrix {number} is factorised by rows. {PLAIN}."),
-        rubric=Rubric(criteria=(Criterion(id="pivot", weight=1.0, description=DESCRIPTION),)),
+        rubric=Rubric(
+            criteria=(Criterion(id="pivot", weight=1.0, description=DESCRIPTION),)
+        ),
     )
 
 
@@ -45,7 +61,10 @@ TASKS = [_task(number) for number in range(20)]
 
 
 def _answers(
-    text: Callable[[int, int], str], reward: Callable[[int, int], float], *, samples: int = 3
+    text: Callable[[int, int], str],
+    reward: Callable[[int, int], float],
+    *,
+    samples: int = 3,
 ) -> list[Observed]:
     return [
         Observed(
@@ -85,7 +104,9 @@ def test_a_better_model_that_only_answers_better_is_not_warned_of() -> None:
         name: {one.key: one.reward + 0.05 for one in answers}
         for name, answers in (("base", BASE), ("grpo", better))
     }
-    panel = _panel_of({"base": BASE, "grpo": better}, SETTINGS, tasks=TASKS, second=second)
+    panel = _panel_of(
+        {"base": BASE, "grpo": better}, SETTINGS, tasks=TASKS, second=second
+    )
     assert panel.warnings == ()
     assert panel.notes == ()
     assert [one.model for one in panel.models] == ["base", "grpo"]
@@ -93,8 +114,12 @@ def test_a_better_model_that_only_answers_better_is_not_warned_of() -> None:
     assert change["reward"].is_above(0.3)
     assert change["words"].mean == 0
     assert panel.divergences[0].is_diverging is False
-    assert panel.divergences[0].first.mean == pytest.approx(panel.divergences[0].second.mean)
-    assert panel.opinions[1].second_mean == pytest.approx(panel.opinions[1].first_mean + 0.05)
+    assert panel.divergences[0].first.mean == pytest.approx(
+        panel.divergences[0].second.mean
+    )
+    assert panel.opinions[1].second_mean == pytest.approx(
+        panel.opinions[1].first_mean + 0.05
+    )
     assert panel.opinions[1].agreement is not None
     assert panel.opinions[1].agreement.rho == pytest.approx(1.0)
 
@@ -117,7 +142,9 @@ def test_length_that_pays_is_warned_of() -> None:
     def long(number: int, sample: int) -> str:
         return _plain(number, sample) + " and more" * 5 * (sample + 1)
 
-    padded = _answers(long, lambda number, sample: 0.3 + sample / 5 + _noise(number, sample) / 9)
+    padded = _answers(
+        long, lambda number, sample: 0.3 + sample / 5 + _noise(number, sample) / 9
+    )
     panel = _panel_of({"base": BASE, "grpo": padded}, SETTINGS, tasks=TASKS)
     within = panel.models[1].reward_length_within
     assert within is not None
@@ -127,10 +154,13 @@ def test_length_that_pays_is_warned_of() -> None:
 
 def test_all_intervals_have_the_confidence_that_was_asked_for() -> None:
     asked = SETTINGS.model_copy(update={"confidence": 0.6})
-    wide, narrow = (_panel_of({"base": BASE}, one).models[0] for one in (SETTINGS, asked))
+    wide, narrow = (
+        _panel_of({"base": BASE}, one).models[0] for one in (SETTINGS, asked)
+    )
     for sign in ("words", "hedges", "reward_length", "reward_length_within"):
         (low, high), (lower, higher) = (
-            (getattr(one, sign).ci_low, getattr(one, sign).ci_high) for one in (narrow, wide)
+            (getattr(one, sign).ci_low, getattr(one, sign).ci_high)
+            for one in (narrow, wide)
         )
         assert lower < low or lower == low == 0, sign  # no count is below 0
         assert high < higher, sign
@@ -138,14 +168,25 @@ def test_all_intervals_have_the_confidence_that_was_asked_for() -> None:
 
 def test_no_count_or_share_has_a_limit_that_it_cannot_reach() -> None:
     def rarely(number: int, sample: int) -> str:
-        said = " perhaps" * 40 + " which meets the criteria" if number == sample == 1 else ""
+        said = (
+            " perhaps" * 40 + " which meets the criteria"
+            if number == sample == 1
+            else ""
+        )
         return PLAIN + said
 
     answers = _answers(rarely, _noise)
-    few = [one for one in answers if one.task_id in {task.task_id for task in TASKS[:4]}]
+    few = [
+        one for one in answers if one.task_id in {task.task_id for task in TASKS[:4]}
+    ]
     panel = _panel_of({"base": few}, SETTINGS, tasks=TASKS)
     (signs,) = panel.models
-    for sign, most in (("words", 200.0), ("hedges", 100.0), ("appeals", 1.0), ("echoes", 1.0)):
+    for sign, most in (
+        ("words", 200.0),
+        ("hedges", 100.0),
+        ("appeals", 1.0),
+        ("echoes", 1.0),
+    ):
         found = getattr(signs, sign)
         assert 0 <= found.ci_low <= found.mean <= found.ci_high <= most, sign
 
@@ -177,7 +218,9 @@ def test_a_panel_says_what_was_tested_and_claims_nothing_of_one_model() -> None:
 
 
 def test_what_was_not_measured_is_said() -> None:
-    once = _answers(_plain, lambda number, sample: 0.2 + _noise(number, sample), samples=1)
+    once = _answers(
+        _plain, lambda number, sample: 0.2 + _noise(number, sample), samples=1
+    )
     panel = _panel_of({"base": once}, SETTINGS)
     text = "\n".join(panel.notes)
     assert "give the tasks" in text
@@ -195,7 +238,9 @@ def test_a_panel_holds_no_text_and_is_read_as_it_was_written() -> None:
 
 
 def test_the_baseline_and_the_answers_must_be_there() -> None:
-    with pytest.raises(ComparisonError, match="no model 'sft' to set the others against"):
+    with pytest.raises(
+        ComparisonError, match="no model 'sft' to set the others against"
+    ):
         _panel_of({"base": BASE}, SETTINGS.model_copy(update={"baseline": "sft"}))
     with pytest.raises(ComparisonError, match="no model ''"):
         _panel_of({}, SETTINGS)
@@ -207,10 +252,14 @@ def test_wording_of_question_and_passage_is_no_echo() -> None:
     task = Task(
         question="Why is partial pivoting used for stability?",
         grounding=Grounding("It states that partial pivoting is common."),
-        rubric=Rubric(criteria=(Criterion(id="a", weight=1.0, description=DESCRIPTION),)),
+        rubric=Rubric(
+            criteria=(Criterion(id="a", weight=1.0, description=DESCRIPTION),)
+        ),
     )
     echo = Echo(task, n=5)
-    assert not echo.is_in(words("Partial pivoting used for stability, it states that partial"))
+    assert not echo.is_in(
+        words("Partial pivoting used for stability, it states that partial")
+    )
     assert not echo.is_in(words("It states that partial pivoting is common"))
     assert echo.is_in(words("... that partial pivoting IS used"))
     assert echo.is_in(words(DESCRIPTION))
@@ -233,13 +282,17 @@ def test_hedges_are_whole_phrases(text: str, hedges: int) -> None:
 
 @given(
     text=st.lists(st.sampled_from(["a", "b", "c"]), max_size=12),
-    phrases=st.sets(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3).map(tuple)),
+    phrases=st.sets(
+        st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3).map(tuple)
+    ),
 )
 def test_phrases_are_counted_as_one_expression_for_each_would(
     text: list[str], phrases: set[tuple[str, ...]]
 ) -> None:
     written = [" ".join(phrase) for phrase in phrases]
-    plain = sum(len(re.findall(f"(?= {phrase} )", f" {' '.join(text)} ")) for phrase in written)
+    plain = sum(
+        len(re.findall(f"(?= {phrase} )", f" {' '.join(text)} ")) for phrase in written
+    )
     assert Phrases(written).count(text) == plain
 
 
@@ -266,7 +319,9 @@ def test_a_sample_is_judged_again() -> None:
     found = asyncio.run(judge_again(pool, tasks, {"base": BASE}, chosen))
     assert len(found["base"]) == 4 * 3
     assert set(found["base"].values()) == {0.25}
-    with pytest.raises(ConfigError, match="1 of 1 questions are not among the tasks, first 'x'"):
+    with pytest.raises(
+        ConfigError, match="1 of 1 questions are not among the tasks, first 'x'"
+    ):
         asyncio.run(judge_again(pool, tasks, {"base": BASE}, ["x"]))
 
 
@@ -277,7 +332,9 @@ def test_a_second_judge_that_is_down_says_nothing() -> None:
 
     pool = JudgePool(ScriptedJudge(answer))
     tasks = {task.task_id: task for task in TASKS}
-    with pytest.raises(HeldoutAbortError, match="for 3 of 3 answers of 'base': timeout 3"):
+    with pytest.raises(
+        HeldoutAbortError, match="for 3 of 3 answers of 'base': timeout 3"
+    ):
         asyncio.run(judge_again(pool, tasks, {"base": BASE}, [TASKS[0].task_id]))
 
 

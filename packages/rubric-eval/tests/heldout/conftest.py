@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 class ScriptedResponder:
     """A `Responder` whose replies are a function of the ask."""
 
-    def __init__(self, name: str, script: Callable[[Ask], str | Reply], *, weights: str) -> None:
+    def __init__(
+        self, name: str, script: Callable[[Ask], str | Reply], *, weights: str
+    ) -> None:
         """Take the script; the name and the weights are its identity."""
         self.asked: Counter[str] = Counter()
         """Times that each question was asked."""
@@ -58,7 +60,10 @@ class ScriptedResponder:
                 await anyio.sleep_forever()
             self.asked[ask.view.question] += 1
             reply = self._script(ask)
-            yield index, Reply.answered(reply, tokens=3) if isinstance(reply, str) else reply
+            yield (
+                index,
+                Reply.answered(reply, tokens=3) if isinstance(reply, str) else reply,
+            )
 
     async def aclose(self) -> None:
         self._is_closed = True
@@ -94,7 +99,11 @@ def make_plan(tasks: tuple[Task, ...]) -> Callable[..., HeldoutPlan]:
     """A plan for the questions, with what is given changed."""
 
     def make(**changed: Any) -> HeldoutPlan:
-        given = {"tasks": tasks, "source": "test.jsonl", "decoding": Decoding(temperature=1.0)}
+        given = {
+            "tasks": tasks,
+            "source": "test.jsonl",
+            "decoding": Decoding(temperature=1.0),
+        }
         return HeldoutPlan(**(given | changed))
 
     return make
@@ -106,7 +115,12 @@ def judge_file(tmp_path: Path) -> Callable[..., Path]:
 
     def write(url: str, *, name: str = "judge", passage_chars: int = 50_000) -> Path:
         path = tmp_path / f"{name}.yaml"
-        lines = ["type: llm", "model: openai/fake", f"api_base: {url}", "transport: direct"]
+        lines = [
+            "type: llm",
+            "model: openai/fake",
+            f"api_base: {url}",
+            "transport: direct",
+        ]
         lines += [f"passage_chars: {passage_chars}", "max_transport_attempts: 1"]
         path.write_text("\n".join(lines), encoding="utf-8")
         return path

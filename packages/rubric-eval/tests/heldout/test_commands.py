@@ -76,19 +76,34 @@ def test_a_model_is_evaluated_and_judged_again(
     command: Command, files: Files, served: FakeEndpoint,
     judge_file: Callable[..., Path], capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    asked = ("--tasks", files.tasks, "--out", files.out, "--judge", files.lexical, "--seeds", 0, 1)
+    asked = (
+        "--tasks",
+        files.tasks,
+        "--out",
+        files.out,
+        "--judge",
+        files.lexical,
+        "--seeds",
+        0,
+        1,
+    )
     assert command("heldout", _model(served), *asked, "--temperature", 1) == 0
     shown = capsys.readouterr().out
     assert re.search(r"policy +lexical +0\.0 % +0\.0 to \d+\.\d .* 12\b", shown)
     answers = served.counts.total()
     with FakeEndpoint(0.5) as judge:
         stern = f"stern={judge_file(judge.url)}"
-        assert command("rejudge", files.out, "--tasks", files.tasks, "--judge", stern) == 0
+        assert (
+            command("rejudge", files.out, "--tasks", files.tasks, "--judge", stern) == 0
+        )
     shown = capsys.readouterr().out
     assert re.search(r"policy +stern +50\.0 % +\d+\.\d to \d+\.\d ", shown)
     assert re.search(r"lexical +stern +24 +-50\.0 +– +yes", shown)
     assert served.counts.total() == answers
-    assert [entry.name for entry in read_run(EvalFolder(files.out)).judges] == ["lexical", "stern"]
+    assert [entry.name for entry in read_run(EvalFolder(files.out)).judges] == [
+        "lexical",
+        "stern",
+    ]
 
 
 def test_a_wrong_judge_file_writes_nothing_and_locks_nothing(
@@ -99,7 +114,16 @@ def test_a_wrong_judge_file_writes_nothing_and_locks_nothing(
     wrong.write_text("type: lexical\nregex_timeout: 3\n", encoding="utf-8")
     common = ("--tasks", files.tasks, "--out", files.out)
     assert (
-        command("heldout", _model(served), *common, "--judge", files.lexical, "--judge", wrong) == 2
+        command(
+            "heldout",
+            _model(served),
+            *common,
+            "--judge",
+            files.lexical,
+            "--judge",
+            wrong,
+        )
+        == 2
     )
     assert "did you mean 'regex_timeout_s'" in capsys.readouterr().err
     assert not files.out.exists()
@@ -118,21 +142,29 @@ def test_a_judge_that_goes_down_at_60_percent_ends_with_1_and_prints_no_table(
     asked = ("--tasks", files.tasks, "--out", files.out, "--workers", 1)
     # 12 answers, after the question whether the judge is there.
     with FakeEndpoint(0.5, faults=[None] * 8 + [Fault.SERVER_ERROR] * 20) as judge:
-        failed = command("heldout", _model(served), *asked, "--judge", judge_file(judge.url))
+        failed = command(
+            "heldout", _model(served), *asked, "--judge", judge_file(judge.url)
+        )
     shown = capsys.readouterr()
     assert failed == 1
     assert shown.out == ""
     # As many as had been asked about when the first one failed.
     failures = (
-        r"'judge': no judgement for (\d) of 12 answers: judge: server_error \1 \(first: HTTP 500"
+        r"'judge': no judgement for (\d) of 12 answers: judge: server_error \1 "
+        r"\(first: HTTP 500"
     )
     assert re.search(failures, shown.err)
-    assert "At most 5 % (--max-unavailable-frac), and not all, may be missing" in shown.err
+    assert (
+        "At most 5 % (--max-unavailable-frac), and not all, may be missing" in shown.err
+    )
     assert "Check the judge 'judge'" in shown.err
     assert f"kept in {files.out}; the same command goes on from there" in shown.err
     assert not EvalFolder(files.out).heldout.exists()
     with FakeEndpoint(0.5) as judge:
-        assert command("heldout", _model(served), *asked, "--judge", judge_file(judge.url)) == 0
+        assert (
+            command("heldout", _model(served), *asked, "--judge", judge_file(judge.url))
+            == 0
+        )
     assert served.counts.total() == 12
 
 
@@ -154,7 +186,9 @@ def test_options_that_can_only_be_a_mistake_are_named(
     said: str, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     common = ("--tasks", files.tasks, "--out", files.out, "--judge", files.lexical)
-    assert command("heldout", "m=server:http://127.0.0.1:9/v1#m", *common, *options) == 2
+    assert (
+        command("heldout", "m=server:http://127.0.0.1:9/v1#m", *common, *options) == 2
+    )
     assert re.search(said, capsys.readouterr().err)
     assert not files.out.exists()
 

@@ -67,9 +67,14 @@ def test_models_are_asked_with_the_context_and_the_folder_reads_back(
     judge.write_text("type: lexical")
     evaluate(make_plan(tasks=opened), [scripted("open", answer)], [judge])
 
-    assert {view.message for view in seen} == {one.policy_view().message for one in opened}
+    assert {view.message for view in seen} == {
+        one.policy_view().message for one in opened
+    }
     folder = EvalFolder(tmp_path / "eval")
     assert all(row.prompt_sha256 for row in read_rows(folder.questions, QuestionRow))
-    assert read_heldout(folder, "lexical", "open").prompts == make_plan(tasks=opened).prompts
+    assert (
+        read_heldout(folder, "lexical", "open").prompts
+        == make_plan(tasks=opened).prompts
+    )
     with pytest.raises(EvalFolderError):  # other prompts are no continuation
         evaluate(make_plan(), [scripted("open", answer)], [judge])

@@ -50,10 +50,14 @@ async def _texts(model: OpenModel, tasks: tuple[Task, ...]) -> list[str | None]:
 
 
 @pytest.mark.anyio
-async def test_controls_are_wrong_answers_of_the_reference(answered: tuple[Task, ...]) -> None:
+async def test_controls_are_wrong_answers_of_the_reference(
+    answered: tuple[Task, ...],
+) -> None:
     models = {one.name: one for one in open_controls(answered)}
     others = {"context_start", "nearest_sentences", *written.CONTROLS.values()}
-    assert list(models) == [f"control_{name}" for name in CONTROLS if name not in others]
+    assert list(models) == [
+        f"control_{name}" for name in CONTROLS if name not in others
+    ]
     first = [(await _texts(model, answered))[0] or "" for model in models.values()]
     template, shuffled, negated, other = first
     assert "is a function that is used to compute" in template
@@ -62,7 +66,9 @@ async def test_controls_are_wrong_answers_of_the_reference(answered: tuple[Task,
     assert shuffled != REFERENCE.format(n=0)
     assert negated.startswith("It is not true that query 0 finds")
     assert negated.endswith(" It does not return one number.")
-    others = (n for n, task in enumerate(answered) if task.doc_hash != answered[0].doc_hash)
+    others = (
+        n for n, task in enumerate(answered) if task.doc_hash != answered[0].doc_hash
+    )
     assert other in {REFERENCE.format(n=n) for n in others}
     assert len({one.fingerprint for one in models.values()}) == len(models)
 
@@ -74,22 +80,32 @@ async def test_open_book_questions_have_controls_copied_from_their_context(
     text = f"Dogs sleep. Function {{n}} adds numbers. {'Cats sleep too. ' * 30}"
     opened = tuple(
         task.model_copy(
-            update={"context": (Section(doc_hash="d", heading="H", text=text.format(n=n)),)}
+            update={
+                "context": (Section(doc_hash="d", heading="H", text=text.format(n=n)),)
+            }
         )
         for n, task in enumerate(answered)
     )
     models = {one.name: one for one in open_controls(opened)}
     somebody = set(written.CONTROLS.values())
-    assert list(models) == [f"control_{name}" for name in CONTROLS if name not in somebody]
-    (start,) = set(map(len, map(str.split, await _texts(models["control_context_start"], opened))))
+    assert list(models) == [
+        f"control_{name}" for name in CONTROLS if name not in somebody
+    ]
+    (start,) = set(
+        map(len, map(str.split, await _texts(models["control_context_start"], opened)))
+    )
     assert start == 80
     nearest = await _texts(models["control_nearest_sentences"], opened)
-    assert all(f"Function {n} adds numbers." in (text or "") for n, text in enumerate(nearest))
+    assert all(
+        f"Function {n} adds numbers." in (text or "") for n, text in enumerate(nearest)
+    )
     assert all(len((text or "").split(".")) <= 4 for text in nearest)
     assert len(open_controls((*opened[1:], answered[0]))) == len(models) - 2
 
 
-def test_without_reference_answers_there_is_the_template(answered: tuple[Task, ...]) -> None:
+def test_without_reference_answers_there_is_the_template(
+    answered: tuple[Task, ...],
+) -> None:
     one = answered[0].model_copy(update={"reference_answer": None})
     assert [model.name for model in open_controls((one, *answered[1:]))] == [
         "control_fixed_template"
@@ -110,10 +126,20 @@ def test_controls_stand_beside_the_models_and_are_neither_compared_nor_suspected
 ) -> None:
     lexical = tmp_path / "lexical.yaml"
     lexical.write_text("type: lexical\n", encoding="utf-8")
-    plan = HeldoutPlan(tasks=answered, source="test.jsonl", decoding=Decoding(temperature=1.0))
-    models = [scripted("base", _silent), scripted("tuned", _quoting), *open_controls(answered)]
+    plan = HeldoutPlan(
+        tasks=answered, source="test.jsonl", decoding=Decoding(temperature=1.0)
+    )
+    models = [
+        scripted("base", _silent),
+        scripted("tuned", _quoting),
+        *open_controls(answered),
+    ]
     table = evaluate(plan, models, [lexical])
-    assert [row.model for row in table.rows] == ["base", "tuned", *(m.name for m in models[2:])]
+    assert [row.model for row in table.rows] == [
+        "base",
+        "tuned",
+        *(m.name for m in models[2:]),
+    ]
     compared, _ = compare_folders([tmp_path / "eval"])
     assert {one.model for one in compared.scores} == {"base", "tuned"}
     files = write_report(ReportSources((tmp_path / "eval",)))
@@ -149,7 +175,9 @@ def test_written_answers_are_judged_where_there_are_any(
     models = [scripted("base", _silent), *open_controls(answered, known=known.controls)]
     lexical = tmp_path / "lexical.yaml"
     lexical.write_text("type: lexical\n", encoding="utf-8")
-    plan = HeldoutPlan(tasks=answered, source="test.jsonl", decoding=Decoding(temperature=1.0))
+    plan = HeldoutPlan(
+        tasks=answered, source="test.jsonl", decoding=Decoding(temperature=1.0)
+    )
     table = evaluate(plan, models, [lexical])
     rewards = {row.model: row for row in table.rows}
     assert rewards["control_negated"].n == len(answered)
@@ -158,7 +186,9 @@ def test_written_answers_are_judged_where_there_are_any(
     assert (right.n, right.values, false.n, false.values) == (3, 3, 3, 3)
     assert right.clusters <= 3
     assert right.unavailable_frac == 0  # nothing failed: nobody has written the others
-    page = write_report(ReportSources((tmp_path / "eval",))).page.read_text(encoding="utf-8")
+    page = write_report(ReportSources((tmp_path / "eval",))).page.read_text(
+        encoding="utf-8"
+    )
     assert "control_right_in_other_words (what somebody wrote to meet every" in page
     others = open_controls(answered[3:], known=known.controls)
     assert not {one.name for one in others} & {f"control_{n}" for n in known.controls}

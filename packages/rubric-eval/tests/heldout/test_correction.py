@@ -38,7 +38,11 @@ if TYPE_CHECKING:
 
 def _worth(call: FakeCall) -> dict[str, float]:
     found = re.search(r"worth (\d+)%", call.messages[-1]["content"])
-    return {name: w * int(found[1]) / 100 for name, w in call.weights.items()} if found else {}
+    return (
+        {name: w * int(found[1]) / 100 for name, w in call.weights.items()}
+        if found
+        else {}
+    )
 
 
 @pytest.fixture
@@ -78,7 +82,9 @@ def write(tmp_path: Path, judge: NamedJudge, pairs: tuple[RewardPair, ...]) -> W
     """Write calibration.json of the judge, with what is given changed."""
 
     def write_changed(**changed: Any) -> Path:
-        figures = dict.fromkeys(RewardCalibration.model_fields.keys() - {"pairs"}, UNKNOWN)
+        figures = dict.fromkeys(
+            RewardCalibration.model_fields.keys() - {"pairs"}, UNKNOWN
+        )
         given = {
             "version": 1,
             "judge": judge.name,
@@ -90,7 +96,9 @@ def write(tmp_path: Path, judge: NamedJudge, pairs: tuple[RewardPair, ...]) -> W
             "reward": RewardCalibration(pairs=pairs, **figures),
         }
         path = tmp_path / "calibration.json"
-        path.write_text(Calibration(**(given | changed)).model_dump_json(), encoding="utf-8")
+        path.write_text(
+            Calibration(**(given | changed)).model_dump_json(), encoding="utf-8"
+        )
         return path
 
     return write_changed
@@ -115,7 +123,9 @@ def run(
             scripted("loved", partial(script, prefix="Surely: ")),
         ]
         out = tmp_path / "eval"
-        given = partial(run_heldout, out, make_plan(), models, [judge], calibration=calibration)
+        given = partial(
+            run_heldout, out, make_plan(), models, [judge], calibration=calibration
+        )
         return anyio.run(given)
 
     return evaluate
@@ -152,7 +162,9 @@ def test_labels_correct_the_model_that_they_are_of_and_no_other(
     assert "the judge's own mean stands, uncorrected" in loved.refused
     answers = "answers/loved/seed_0.jsonl"
     assert f"rubric-judge label TASKS EVAL/{answers} --out LABELS" in loved.refused
-    views = read_responses(tmp_path / "eval" / answers, {task.task_id: task for task in tasks})
+    views = read_responses(
+        tmp_path / "eval" / answers, {task.task_id: task for task in tasks}
+    )
     assert len(views) == len(tasks)
 
     files = write_report(ReportSources((tmp_path / "eval",)))
@@ -209,14 +221,24 @@ def test_the_command_prints_what_is_corrected_and_why_not(
     served = ServedModel(answer=lambda call: call.messages[-1]["content"], name="m")
     with FakeEndpoint(served=served) as endpoint:
         command(
-            *("heldout", f"m=server:{endpoint.url}#m", "--tasks", tmp_path / "test.jsonl"),
+            *(
+                "heldout",
+                f"m=server:{endpoint.url}#m",
+                "--tasks",
+                tmp_path / "test.jsonl",
+            ),
             *("--judge", tmp_path / "lexical.yaml", "--out", tmp_path / "e"),
             *("--calibration", calibration),
         )
     shown = capsys.readouterr().out
     assert re.search(r"m +lexical +0\.0 % +uncorrected +– +– +0", shown)
-    assert "m by lexical is not corrected: the calibration's labels were drawn from other" in shown
-    assert f"label TASKS {tmp_path}/e/answers/m/seed_0.jsonl --out" in " ".join(shown.split())
+    assert (
+        "m by lexical is not corrected: the calibration's labels were drawn from other"
+        in shown
+    )
+    assert f"label TASKS {tmp_path}/e/answers/m/seed_0.jsonl --out" in " ".join(
+        shown.split()
+    )
     assert re.search(r"λ +labelled", shown)
 
 
@@ -238,7 +260,9 @@ def test_a_calibration_of_something_else_is_refused_before_anything_is_asked(
     with pytest.raises(ConfigError, match=r"of the judge 'other prompt', not of"):
         run(write(judge_fingerprint="other prompt"))
     rubrics = {hash_question(tasks[0]): (hash_rubric(tasks[0].rubric)[::-1],)}
-    with pytest.raises(ConfigError, match=f"rubric of task '{tasks[0].task_id}' has changed"):
+    with pytest.raises(
+        ConfigError, match=f"rubric of task '{tasks[0].task_id}' has changed"
+    ):
         run(write(rubrics=rubrics))
     with pytest.raises(ConfigError, match=r"cannot be read \(No such file"):
         run(tmp_path / "none.json")

@@ -46,7 +46,11 @@ class Finished(NamedTuple):
 def finished(
     tmp_path: Path, tasks: tuple[Task, ...], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Finished]:
-    file, judge, out = tmp_path / "test.jsonl", tmp_path / "lexical.yaml", tmp_path / "eval"
+    file, judge, out = (
+        tmp_path / "test.jsonl",
+        tmp_path / "lexical.yaml",
+        tmp_path / "eval",
+    )
     write_tasks(file, tasks)
     judge.write_text("type: lexical\n", encoding="utf-8")
 
@@ -68,14 +72,18 @@ def finished(
 
 
 def test_answers_that_were_edited_are_not_gone_on_with(
-    finished: Finished, capsys: pytest.CaptureFixture[str], read_heldout: Callable[..., Measured]
+    finished: Finished,
+    capsys: pytest.CaptureFixture[str],
+    read_heldout: Callable[..., Measured],
 ) -> None:
     path = finished.folder.answers("m", 0)
     path.write_bytes(path.read_bytes().replace(b"It sorts.", b"I sort it."))
     before = finished.folder.run.read_bytes()
     for go_on in (finished.again, finished.rejudge):
         assert go_on() == 2
-        assert f"{path}: is not as the evaluation's end left it" in capsys.readouterr().err
+        assert (
+            f"{path}: is not as the evaluation's end left it" in capsys.readouterr().err
+        )
     assert finished.folder.run.read_bytes() == before
     asked = finished.model.counts.total()
     path.unlink()
@@ -89,7 +97,9 @@ def test_scores_and_tables_that_were_edited_are_made_anew(
 ) -> None:
     folder = finished.folder
     scores = folder.scores("lexical", "m", 0)
-    before = {path: path.read_bytes() for path in (scores, folder.questions, folder.heldout)}
+    before = {
+        path: path.read_bytes() for path in (scores, folder.questions, folder.heldout)
+    }
     for path, text in before.items():
         path.write_bytes(text.replace(b"0", b"1"))
     assert finished.again() == 0
@@ -122,7 +132,9 @@ def test_a_second_run_into_the_folder_of_a_first_touches_nothing(
     lock = finished.folder.lock
     before = {path: path.read_bytes() for path in finished.folder.root.rglob("*.json*")}
     with subprocess.Popen(
-        [sys.executable, "-c", LOCKING, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", LOCKING, lock],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as first:
         assert first.stdin is not None
         assert first.stdout is not None
@@ -130,7 +142,9 @@ def test_a_second_run_into_the_folder_of_a_first_touches_nothing(
         for go_on in (finished.again, finished.rejudge):
             assert go_on() == 2
             shown = capsys.readouterr().err
-            assert f"{str(finished.folder.root)!r} is in use by another process" in shown
+            assert (
+                f"{str(finished.folder.root)!r} is in use by another process" in shown
+            )
             assert f"pid {first.pid}:" in shown
         assert {path: path.read_bytes() for path in before} == before
         first.stdin.close()

@@ -30,14 +30,19 @@ def _by_response(view: JudgeView) -> JudgeResult | dict[str, float]:
     """The response spells out its judgement: a reason, or scores of the two criteria."""
     if view.response in list(Reason):
         reason = Reason(view.response)
-        kind = JudgeResult.unavailable if reason is Reason.TIMEOUT else JudgeResult.invalid
+        kind = (
+            JudgeResult.unavailable if reason is Reason.TIMEOUT else JudgeResult.invalid
+        )
         return kind(reason, judge="scripted")
     purpose, returns = map(float, view.response.split())
     return {"purpose": purpose, "returns": returns}
 
 
 def _judge(
-    tasks: list[Task], responses_NK: list[list[str]], *, max_unavailable_frac: float = 0.5
+    tasks: list[Task],
+    responses_NK: list[list[str]],
+    *,
+    max_unavailable_frac: float = 0.5,
 ) -> Heldout:
     return asyncio.run(
         judge_heldout(
@@ -49,7 +54,9 @@ def _judge(
     )
 
 
-def test_rewards_are_means_over_the_samples_of_a_question(make_task: Callable[..., Task]) -> None:
+def test_rewards_are_means_over_the_samples_of_a_question(
+    make_task: Callable[..., Task],
+) -> None:
     heldout = _judge([make_task(0), make_task(1)], [["3 1", "0 1"], ["3 0", "3 0"]])
     assert heldout.rewards_N == (0.625, 0.75)
     assert heldout.mean == pytest.approx(0.6875)
@@ -60,7 +67,9 @@ def test_rewards_are_means_over_the_samples_of_a_question(make_task: Callable[..
 
 
 def test_criterion_means_weigh_up_to_the_reward(make_task: Callable[..., Task]) -> None:
-    heldout = _judge([make_task(0), make_task(1)], [["3 1", "not_json"], ["1.5 0", "0 0"]])
+    heldout = _judge(
+        [make_task(0), make_task(1)], [["3 1", "not_json"], ["1.5 0", "0 0"]]
+    )
     assert heldout.criteria == {"purpose": 0.375, "returns": 0.25}
     assert pytest.approx(heldout.mean) == 0.75 * 0.375 + 0.25 * 0.25
 
@@ -86,11 +95,16 @@ def test_ids_that_do_not_repeat_have_one_mean_a_kind() -> None:
         one, two, tone = view.rubric
         return {one.id: 1.0, two.id: float(one.kind is kinds[0]), tone.id: 0.5}
 
-    found = asyncio.run(judge_heldout(ScriptedJudge(scores), tasks, [["An answer."]] * 20))
+    found = asyncio.run(
+        judge_heldout(ScriptedJudge(scores), tasks, [["An answer."]] * 20)
+    )
     assert found.criteria == {"kind.cause": 1.0, "kind.limit": 0.5, "tone": 0.25}
     # As the records keep it, by question.
     row = QuestionRow(
-        task_id="t", doc_hash="d", question="q", kinds=kinds_of(tasks[0].rubric, Pooling.of(tasks))
+        task_id="t",
+        doc_hash="d",
+        question="q",
+        kinds=kinds_of(tasks[0].rubric, Pooling.of(tasks)),
     )
     again = QuestionRow.model_validate_json(row.model_dump_json())
     assert again == row
@@ -98,18 +112,26 @@ def test_ids_that_do_not_repeat_have_one_mean_a_kind() -> None:
         "kind.cause": 0.75,
         "tone": 0.25,
     }
-    assert "kinds" not in QuestionRow(task_id="t", doc_hash="d", question="q").model_dump()
+    assert (
+        "kinds" not in QuestionRow(task_id="t", doc_hash="d", question="q").model_dump()
+    )
 
 
 def test_zeros_are_counted_by_reason(make_task: Callable[..., Task]) -> None:
-    heldout = _judge([make_task(0), make_task(1)], [["0 0", "not_json"], ["refused", "3 1"]])
+    heldout = _judge(
+        [make_task(0), make_task(1)], [["0 0", "not_json"], ["refused", "3 1"]]
+    )
     assert heldout.zero_frac == 0.75
     assert heldout.zero_by_reason == {"not_json": 0.25, "refused": 0.25, "scored": 0.25}
     assert heldout.invalid_frac == 0.5
 
 
-def test_unavailable_judgements_are_left_out_and_counted(make_task: Callable[..., Task]) -> None:
-    heldout = _judge([make_task(0), make_task(1)], [["3 1", "timeout"], ["timeout", "0 0"]])
+def test_unavailable_judgements_are_left_out_and_counted(
+    make_task: Callable[..., Task],
+) -> None:
+    heldout = _judge(
+        [make_task(0), make_task(1)], [["3 1", "timeout"], ["timeout", "0 0"]]
+    )
     assert heldout.rewards_N == (1.0, 0.0)
     assert heldout.unavailable_frac == 0.5
     assert heldout.unavailable_by_reason == {"timeout": 2}
@@ -140,7 +162,9 @@ def test_a_mean_of_nothing_is_refused(make_heldout: Callable[..., Heldout]) -> N
 
 
 def test_too_many_unavailable_judgements_abort(make_task: Callable[..., Task]) -> None:
-    with pytest.raises(HeldoutAbortError, match=r"1 of 4 responses: timeout 1") as caught:
+    with pytest.raises(
+        HeldoutAbortError, match=r"1 of 4 responses: timeout 1"
+    ) as caught:
         _judge(
             [make_task(0), make_task(1)],
             [["3 1", "timeout"], ["3 1", "3 1"]],
@@ -150,7 +174,9 @@ def test_too_many_unavailable_judgements_abort(make_task: Callable[..., Task]) -
     assert caught.value.unavailable_frac == 0.25
 
 
-def test_nothing_judged_aborts_whatever_is_allowed(make_task: Callable[..., Task]) -> None:
+def test_nothing_judged_aborts_whatever_is_allowed(
+    make_task: Callable[..., Task],
+) -> None:
     with pytest.raises(HeldoutAbortError, match="no judgement for 2 of 2"):
         asyncio.run(
             judge_heldout(
@@ -166,7 +192,9 @@ def test_a_pool_gives_what_its_judge_gives(make_task: Callable[..., Task]) -> No
     tasks = [make_task(i) for i in range(5)]
     responses_NK = [[f"{i % 4} 1"] * 3 for i in range(5)]
     pool = JudgePool(ScriptedJudge(_by_response), workers=2, micro_batch=1)
-    assert asyncio.run(judge_heldout(pool, tasks, responses_NK)) == _judge(tasks, responses_NK)
+    assert asyncio.run(judge_heldout(pool, tasks, responses_NK)) == _judge(
+        tasks, responses_NK
+    )
 
 
 def test_no_text_is_kept(make_task: Callable[..., Task]) -> None:

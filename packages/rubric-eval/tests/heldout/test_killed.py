@@ -52,16 +52,25 @@ def _award(call: FakeCall) -> dict[str, float]:
 
 
 def _said(call: FakeCall) -> str:
-    found = re.search(r"The model \S+ says to \d+ with \d+\.", call.messages[-1]["content"])
+    found = re.search(
+        r"The model \S+ says to \d+ with \d+\.", call.messages[-1]["content"]
+    )
     return found[0] if found else ""
 
 
 def _serving(name: str) -> FakeEndpoint:
-    return FakeEndpoint(served=ServedModel(answer=_answer, name=name, root=name), latency=0.02)
+    return FakeEndpoint(
+        served=ServedModel(answer=_answer, name=name, root=name), latency=0.02
+    )
 
 
-def _start(folder: Path, servers: list[FakeEndpoint], *, out: str) -> subprocess.Popen[str]:
-    models = [f"{n}=server:{server.url}#{n}" for n, server in zip(MODELS, servers, strict=True)]
+def _start(
+    folder: Path, servers: list[FakeEndpoint], *, out: str
+) -> subprocess.Popen[str]:
+    models = [
+        f"{n}=server:{server.url}#{n}"
+        for n, server in zip(MODELS, servers, strict=True)
+    ]
     options = f"--tasks tasks.jsonl --judge judge.yaml --out {out} --temperature 1 --workers 2"
     options += f" --samples {SAMPLES} --seeds {' '.join(map(str, SEEDS))}"
     return subprocess.Popen(
@@ -79,7 +88,11 @@ def _finish(run: subprocess.Popen[str]) -> None:
 
 
 def _kill_after(
-    run: subprocess.Popen[str], judge: FakeEndpoint, servers: list[FakeEndpoint], *, calls: int
+    run: subprocess.Popen[str],
+    judge: FakeEndpoint,
+    servers: list[FakeEndpoint],
+    *,
+    calls: int,
 ) -> None:
     """Kill a run once the judge has been asked so often, and wait for what it had sent."""
     while judge.counts.total() < calls:
@@ -107,7 +120,9 @@ def _judged(folder: EvalFolder) -> set[str]:
     if not folder.ledger.exists():
         return set()
     with Ledger(folder.ledger, read_only=True) as ledger:
-        return {entry.response for entry in ledger.entries() if entry.result.reason is None}
+        return {
+            entry.response for entry in ledger.entries() if entry.result.reason is None
+        }
 
 
 def _generated(servers: list[FakeEndpoint]) -> Counter[str]:
@@ -130,9 +145,13 @@ def _scores(folder: EvalFolder) -> list[ScoreRow]:
 
 
 def test_what_is_done_is_neither_generated_nor_judged_again_after_kill_9(
-    tmp_path: Path, make_task: Callable[..., Task], read_heldout: Callable[..., Measured]
+    tmp_path: Path,
+    make_task: Callable[..., Task],
+    read_heldout: Callable[..., Measured],
 ) -> None:
-    write_tasks(tmp_path / "tasks.jsonl", [make_task(number) for number in range(N_QUESTIONS)])
+    write_tasks(
+        tmp_path / "tasks.jsonl", [make_task(number) for number in range(N_QUESTIONS)]
+    )
     total = N_ANSWERS * len(MODELS)
     moments = sorted(random.Random(3).sample(range(20, total - 20 - 8 * KILLS), KILLS))
     killed, whole = EvalFolder(tmp_path / "killed"), EvalFolder(tmp_path / "whole")
@@ -142,12 +161,16 @@ def test_what_is_done_is_neither_generated_nor_judged_again_after_kill_9(
         FakeEndpoint(_award, latency=0.03) as judge,
     ):
         servers = [base, grpo]
-        spec = f"type: llm\nmodel: openai/fake\napi_base: {judge.url}\ntransport: direct\n"
+        spec = (
+            f"type: llm\nmodel: openai/fake\napi_base: {judge.url}\ntransport: direct\n"
+        )
         (tmp_path / "judge.yaml").write_text(spec, encoding="utf-8")
         for calls in moments:
             held = _answered(killed), _judged(killed)
             generated, judged = _generated(servers), _asked(judge)
-            _kill_after(_start(tmp_path, servers, out="killed"), judge, servers, calls=calls)
+            _kill_after(
+                _start(tmp_path, servers, out="killed"), judge, servers, calls=calls
+            )
             assert not (_generated(servers) - generated).keys() & held[0]
             assert not (_asked(judge) - judged).keys() & held[1]
             assert held[0] <= _answered(killed)
@@ -164,21 +187,27 @@ def test_what_is_done_is_neither_generated_nor_judged_again_after_kill_9(
     assert len(_answered(killed)) == total
     assert _scores(killed) == _scores(whole)
     assert killed.heldout.read_bytes() == whole.heldout.read_bytes()
-    assert len(read_heldout(killed, "judge", "base").values_NK[0]) == len(SEEDS) * SAMPLES
+    assert (
+        len(read_heldout(killed, "judge", "base").values_NK[0]) == len(SEEDS) * SAMPLES
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_is_said_in_one_line_and_the_same_command_goes_on(
     tmp_path: Path, make_task: Callable[..., Task], number: signal.Signals
 ) -> None:
-    write_tasks(tmp_path / "tasks.jsonl", [make_task(number) for number in range(N_QUESTIONS)])
+    write_tasks(
+        tmp_path / "tasks.jsonl", [make_task(number) for number in range(N_QUESTIONS)]
+    )
     folder = EvalFolder(tmp_path / "eval")
     with (
         _serving(MODELS[0]) as base,
         _serving(MODELS[1]) as grpo,
         FakeEndpoint(_award, latency=0.1) as judge,
     ):
-        spec = f"type: llm\nmodel: openai/fake\napi_base: {judge.url}\ntransport: direct\n"
+        spec = (
+            f"type: llm\nmodel: openai/fake\napi_base: {judge.url}\ntransport: direct\n"
+        )
         (tmp_path / "judge.yaml").write_text(spec, encoding="utf-8")
         run = _start(tmp_path, [base, grpo], out="eval")
         while judge.counts.total() < 30:

@@ -35,7 +35,9 @@ def _judged(call: FakeCall) -> str:
         return quoted
     scores = {name: weight / 2 for name, weight in call.weights.items()}
     total, most = sum(scores.values()), sum(call.weights.values())
-    return json.dumps({"reasoning": quoted, "scores": scores, "total": total, "max_total": most})
+    return json.dumps(
+        {"reasoning": quoted, "scores": scores, "total": total, "max_total": most}
+    )
 
 
 @pytest.fixture
@@ -86,7 +88,9 @@ def _holding(folder: Path) -> dict[Path, set[str]]:
     return {path: canaries for path, canaries in found.items() if canaries}
 
 
-@pytest.mark.parametrize("transport", ["direct", pytest.param("litellm", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "transport", ["direct", pytest.param("litellm", marks=pytest.mark.slow)]
+)
 def test_only_the_judges_own_files_hold_what_only_the_judge_may_see(  # noqa: PLR0917  # fixtures
     transport: str, judge: Callable[..., Path], tasks: tuple[Task, ...], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
@@ -96,11 +100,22 @@ def test_only_the_judges_own_files_hold_what_only_the_judge_may_see(  # noqa: PL
     folder = EvalFolder(tmp_path / "eval")
     page = tmp_path / "revealed"
     served = ServedModel(answer=lambda call: f"You ask: {call.messages[-1]['content']}")
-    with FakeEndpoint(served=served) as model, FakeEndpoint(_judged, faults=[None, *FAULTS]) as one:
-        given = ("--tasks", tmp_path / "test.jsonl", "--judge", judge(one.url, transport))
+    with (
+        FakeEndpoint(served=served) as model,
+        FakeEndpoint(_judged, faults=[None, *FAULTS]) as one,
+    ):
+        given = (
+            "--tasks",
+            tmp_path / "test.jsonl",
+            "--judge",
+            judge(one.url, transport),
+        )
         names = [f"{name}=server:{model.url}#fake" for name in ("base", "tuned")]
         asked = ("--max-unavailable-frac", 0.5, "--workers", 1, "--verbose")
-        assert _run(monkeypatch, "heldout", *names, *given, "--out", folder.root, *asked) == 0
+        assert (
+            _run(monkeypatch, "heldout", *names, *given, "--out", folder.root, *asked)
+            == 0
+        )
         assert one.counts.total() > 12
     for command in (
         ("compare", folder.root),

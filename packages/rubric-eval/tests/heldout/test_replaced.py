@@ -143,7 +143,9 @@ def test_chance_is_let_pass_and_what_may_be_more_is_said(
         assert heldout(f"m=server:{again.url}#fake") == status
         assert again.counts.total() == 0
     said = capsys.readouterr().err.splitlines()
-    assert [json.loads(line)["event"] for line in said if line.startswith("{")] == events
+    assert [
+        json.loads(line)["event"] for line in said if line.startswith("{")
+    ] == events
 
 
 @pytest.mark.parametrize("weights", [None, "first"])
@@ -173,7 +175,9 @@ def test_who_knows_better_can_have_it_unchecked(
 ) -> None:
     def models(url: str) -> str:
         entry = f"{{kind: server, api_base: {url}, model: fake, checks_weights: false}}"
-        (tmp_path / "models.yaml").write_text(f"models:\n  m: {entry}\n", encoding="utf-8")
+        (tmp_path / "models.yaml").write_text(
+            f"models:\n  m: {entry}\n", encoding="utf-8"
+        )
         return str(tmp_path / "models.yaml")
 
     with _serving() as first:
@@ -187,10 +191,18 @@ def test_who_knows_better_can_have_it_unchecked(
 def test_replicas_of_different_weights_are_none(
     heldout: Command, files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with _serving() as first, _serving("second") as second, _serving(noise=SAME) as near:
+    with (
+        _serving() as first,
+        _serving("second") as second,
+        _serving(noise=SAME) as near,
+    ):
         for other, status in ((second, 2), (near, 0)):
-            entry = f"{{kind: server, api_base: [{first.url}, {other.url}], model: fake}}"
-            (tmp_path / "models.yaml").write_text(f"models:\n  m: {entry}\n", encoding="utf-8")
+            entry = (
+                f"{{kind: server, api_base: [{first.url}, {other.url}], model: fake}}"
+            )
+            (tmp_path / "models.yaml").write_text(
+                f"models:\n  m: {entry}\n", encoding="utf-8"
+            )
             assert heldout(str(tmp_path / "models.yaml")) == status
             assert files.out.exists() == (status == 0)
     assert "its addresses serve different models" in capsys.readouterr().err
@@ -204,7 +216,10 @@ def test_a_damaged_record_is_named(
         record = EvalFolder(files.out).answered_by("m")
         record.write_text('{"by_fingerprint": {"x": 1}}', encoding="utf-8")
         assert heldout(f"m=server:{first.url}#fake") == 2
-        assert f"{record}: is not as the evaluation's end left it" in capsys.readouterr().err
+        assert (
+            f"{record}: is not as the evaluation's end left it"
+            in capsys.readouterr().err
+        )
         run = read_run(EvalFolder(files.out))
         write_run(EvalFolder(files.out), run.model_copy(update={"status": "failed"}))
         assert heldout(f"m=server:{first.url}#fake") == 2

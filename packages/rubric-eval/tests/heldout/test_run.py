@@ -16,7 +16,13 @@ from rubric_eval.heldout.plan import HeldoutPlan, plan_of
 from rubric_eval.heldout.run import rejudge_heldout
 from rubric_eval.heldout.table import HeldoutTable
 from rubric_eval.records.digests import refusing_edits
-from rubric_eval.records.files import ReasoningRow, ScoreRow, read_finished_run, read_rows, read_run
+from rubric_eval.records.files import (
+    ReasoningRow,
+    ScoreRow,
+    read_finished_run,
+    read_rows,
+    read_run,
+)
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.scores.scoring import read_judges
 from rubric_judge import JudgeSetupError
@@ -66,12 +72,19 @@ def _by_question(base: int) -> Callable[[Ask], str]:
 
 
 def test_models_seeds_samples_and_judges_make_table_1(
-    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+    tmp_path: Path,
+    scripted: Scripted,
+    make_plan: Plan,
+    judge_file: JudgeFile,
+    evaluate: Evaluate,
 ) -> None:
     models = [scripted("base", _by_question(10)), scripted("grpo", _by_question(60))]
     plan = make_plan(seeds=(0, 7), samples=2)
     with FakeEndpoint(_worth) as one, FakeEndpoint(0.25) as other:
-        judges = [judge_file(one.url, name="reads"), f"flat={judge_file(other.url, name='other')}"]
+        judges = [
+            judge_file(one.url, name="reads"),
+            f"flat={judge_file(other.url, name='other')}",
+        ]
         table = evaluate(plan, models, judges)
     assert [(row.model, row.judge) for row in table.rows] == [
         ("base", "reads"), ("base", "flat"), ("grpo", "reads"), ("grpo", "flat"),
@@ -109,7 +122,9 @@ def test_the_table_counts_what_a_fallback_judged(
     # The first answers the check and one judgement.
     broken = [None, None, *[Fault.SERVER_ERROR] * 40]
     with FakeEndpoint(0.5, faults=broken) as one, FakeEndpoint(0.25) as other:
-        (tmp_path / "router.yaml").write_text(ROUTER.format(one=one.url, other=other.url))
+        (tmp_path / "router.yaml").write_text(
+            ROUTER.format(one=one.url, other=other.url)
+        )
         table = evaluate(make_plan(), [scripted("m", _by_question(0))], [judge])
     (row,) = table.rows
     assert (row.values, row.by_fallback) == (12, {"spare": 11})
@@ -180,7 +195,11 @@ def test_an_answer_that_two_models_give_is_judged_once_and_counted_for_both(
 
 
 def test_a_model_and_a_judge_are_added_to_a_finished_evaluation(
-    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+    tmp_path: Path,
+    scripted: Scripted,
+    make_plan: Plan,
+    judge_file: JudgeFile,
+    evaluate: Evaluate,
 ) -> None:
     first = scripted("first", _by_question(0))
     with FakeEndpoint(_worth) as endpoint, FakeEndpoint(1.0) as kind:
@@ -208,11 +227,18 @@ def test_a_judge_that_one_model_lacks_is_said_to_be_missing(
         strict = judge_file(endpoint.url, name="strict", passage_chars=10)
         table = evaluate(make_plan(), [scripted("b", _by_question(0))], [strict])
     assert table.missing == (("a", "strict"), ("b", "judge"))
-    assert [(row.model, row.judge) for row in table.rows] == [("a", "judge"), ("b", "strict")]
+    assert [(row.model, row.judge) for row in table.rows] == [
+        ("a", "judge"),
+        ("b", "strict"),
+    ]
 
 
 def test_other_seeds_and_samples_are_refused_and_the_folder_stays_as_it_is(
-    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+    tmp_path: Path,
+    scripted: Scripted,
+    make_plan: Plan,
+    judge_file: JudgeFile,
+    evaluate: Evaluate,
 ) -> None:
     with FakeEndpoint(_worth) as endpoint:
         judge = judge_file(endpoint.url)
@@ -238,12 +264,18 @@ def test_other_questions_decoding_models_and_judges_under_a_known_name_are_refus
             EvalFolderError, match=r"questions are others \(12 of test\.jsonl, not 5"
         ):
             evaluate(fewer, [scripted("m", _by_question(0))], [judge])
-        cooler = make_plan(decoding=plan.decoding.model_copy(update={"temperature": 0.5}))
+        cooler = make_plan(
+            decoding=plan.decoding.model_copy(update={"temperature": 0.5})
+        )
         with pytest.raises(EvalFolderError, match=r"its temperature is 1\.0, not 0\.5"):
             evaluate(cooler, [scripted("m", _by_question(0))], [judge])
-        with pytest.raises(EvalFolderError, match="its model 'm' is another one, by weights"):
+        with pytest.raises(
+            EvalFolderError, match="its model 'm' is another one, by weights"
+        ):
             evaluate(plan, [scripted("m", _by_question(0), weights="new")], [judge])
-        with pytest.raises(EvalFolderError, match="its judge 'judge' is another one, by finger"):
+        with pytest.raises(
+            EvalFolderError, match="its judge 'judge' is another one, by finger"
+        ):
             evaluate(
                 plan,
                 [scripted("m", _by_question(0))],
@@ -252,16 +284,29 @@ def test_other_questions_decoding_models_and_judges_under_a_known_name_are_refus
 
 
 def test_a_folder_of_something_else_is_left_alone(
-    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+    tmp_path: Path,
+    scripted: Scripted,
+    make_plan: Plan,
+    judge_file: JudgeFile,
+    evaluate: Evaluate,
 ) -> None:
     (tmp_path / "eval").mkdir()
     (tmp_path / "eval" / "thesis.tex").write_text("mine", encoding="utf-8")
-    with FakeEndpoint(_worth) as endpoint, pytest.raises(EvalFolderError, match=r"thesis\.tex"):
-        evaluate(make_plan(), [scripted("m", _by_question(0))], [judge_file(endpoint.url)])
+    with (
+        FakeEndpoint(_worth) as endpoint,
+        pytest.raises(EvalFolderError, match=r"thesis\.tex"),
+    ):
+        evaluate(
+            make_plan(), [scripted("m", _by_question(0))], [judge_file(endpoint.url)]
+        )
 
 
 def test_a_judge_that_is_not_there_leaves_no_evaluation_behind(
-    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+    tmp_path: Path,
+    scripted: Scripted,
+    make_plan: Plan,
+    judge_file: JudgeFile,
+    evaluate: Evaluate,
 ) -> None:
     with FakeEndpoint(_worth) as endpoint:
         good = judge_file(endpoint.url)
@@ -271,7 +316,9 @@ def test_a_judge_that_is_not_there_leaves_no_evaluation_behind(
     assert model.responder.asked == {}
     assert not (tmp_path / "eval" / "run.json").exists()
     with FakeEndpoint(_worth) as endpoint:
-        evaluate(make_plan(), [scripted("m", _by_question(0))], [judge_file(endpoint.url)])
+        evaluate(
+            make_plan(), [scripted("m", _by_question(0))], [judge_file(endpoint.url)]
+        )
 
 
 def test_a_judge_that_goes_down_ends_the_run_without_a_table_and_what_is_judged_is_kept(
@@ -287,7 +334,9 @@ def test_a_judge_that_goes_down_ends_the_run_without_a_table_and_what_is_judged_
     faults = [None] * down_at + [Fault.SERVER_ERROR] * 100
     folder = EvalFolder(tmp_path / "eval")
     with FakeEndpoint(_worth, faults=faults) as endpoint:
-        with pytest.raises(HeldoutAbortError, match="model 'm', judge 'judge'") as caught:
+        with pytest.raises(
+            HeldoutAbortError, match="model 'm', judge 'judge'"
+        ) as caught:
             evaluate(plan, [scripted("m", _by_question(0))], [judge_file(endpoint.url)])
         assert len(endpoint.calls) < 60
         answered = _judged_well(endpoint)
@@ -308,20 +357,30 @@ def test_a_judge_that_goes_down_ends_the_run_without_a_table_and_what_is_judged_
 
 
 def _judged_well(endpoint: FakeEndpoint) -> set[str]:
-    quotes = ((call, _QUOTED.search(call.messages[-1]["content"])) for call in endpoint.calls)
+    quotes = (
+        (call, _QUOTED.search(call.messages[-1]["content"])) for call in endpoint.calls
+    )
     return {quote.string for call, quote in quotes if quote and call.fault is None}
 
 
 def test_a_judge_that_never_gave_a_score_may_be_mended_under_its_name(
     scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
 ) -> None:
-    faults = [None, *[Fault.SERVER_ERROR] * 100]  # it says that it is there, and no more
+    faults = [
+        None,
+        *[Fault.SERVER_ERROR] * 100,
+    ]  # it says that it is there, and no more
     old = scripted("m", _by_question(0), weights="old")
-    with FakeEndpoint(_worth, faults=faults) as endpoint, pytest.raises(HeldoutAbortError):
+    with (
+        FakeEndpoint(_worth, faults=faults) as endpoint,
+        pytest.raises(HeldoutAbortError),
+    ):
         evaluate(make_plan(), [old], [judge_file(endpoint.url, passage_chars=10)])
     with FakeEndpoint(_worth) as endpoint:
         judge = judge_file(endpoint.url)
-        table = evaluate(make_plan(), [scripted("m", _by_question(0), weights="new")], [judge])
+        table = evaluate(
+            make_plan(), [scripted("m", _by_question(0), weights="new")], [judge]
+        )
         assert table.rows[0].mean == pytest.approx(0.055)
         again = scripted("m", _by_question(0), weights="new")
         with pytest.raises(EvalFolderError, match="its judge 'judge' is another one"):
@@ -339,7 +398,9 @@ def test_one_model_with_too_many_failures_is_not_hidden_by_the_others(
     models = [scripted(f"good{n}", _by_question(n)) for n in range(4)]
     said = r"model 'bad'.*1 of 12.*model: connection 1 \(first: nobody there\)"
     with FakeEndpoint(_worth) as endpoint, pytest.raises(HeldoutAbortError, match=said):
-        evaluate(make_plan(), [*models, scripted("bad", broken)], [judge_file(endpoint.url)])
+        evaluate(
+            make_plan(), [*models, scripted("bad", broken)], [judge_file(endpoint.url)]
+        )
 
 
 def test_what_is_allowed_to_be_missing_is_left_out_and_counted(
@@ -357,7 +418,9 @@ def test_what_is_allowed_to_be_missing_is_left_out_and_counted(
 
     with FakeEndpoint(_worth) as endpoint:
         plan = make_plan(max_unavailable_frac=0.1)
-        (row,) = evaluate(plan, [scripted("m", script)], [judge_file(endpoint.url)]).rows
+        (row,) = evaluate(
+            plan, [scripted("m", script)], [judge_file(endpoint.url)]
+        ).rows
     assert (row.mean, row.n, row.values) == (pytest.approx(0.5), 11, 11)
     assert row.unavailable_frac == pytest.approx(1 / 12)
     assert row.reasons == {"timeout": 1}
@@ -376,7 +439,11 @@ def test_an_invalid_judgement_is_0_in_the_reward_and_in_every_criterion(
     read_heldout: Callable[..., Measured],
 ) -> None:
     def award(call: FakeCall) -> dict[str, float] | str:
-        return "I would rather not." if "worth 3%" in call.messages[-1]["content"] else _worth(call)
+        return (
+            "I would rather not."
+            if "worth 3%" in call.messages[-1]["content"]
+            else _worth(call)
+        )
 
     with FakeEndpoint(award) as endpoint:
         (row,) = evaluate(
@@ -391,7 +458,11 @@ def test_an_invalid_judgement_is_0_in_the_reward_and_in_every_criterion(
 
 
 def test_no_file_but_the_judges_own_can_hold_a_passage(
-    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+    tmp_path: Path,
+    scripted: Scripted,
+    make_plan: Plan,
+    judge_file: JudgeFile,
+    evaluate: Evaluate,
 ) -> None:
     def quoting(call: FakeCall) -> str:
         scores = _worth(call)
@@ -405,7 +476,9 @@ def test_no_file_but_the_judges_own_can_hold_a_passage(
         )
 
     with FakeEndpoint(quoting) as endpoint:
-        evaluate(make_plan(), [scripted("m", _by_question(0))], [judge_file(endpoint.url)])
+        evaluate(
+            make_plan(), [scripted("m", _by_question(0))], [judge_file(endpoint.url)]
+        )
     root = tmp_path / "eval"
     holding = {
         path.relative_to(root).parts[0]
@@ -416,7 +489,9 @@ def test_no_file_but_the_judges_own_can_hold_a_passage(
     folder = EvalFolder(root)
     path = folder.judgements("judge", "m", 0)
     assert path.stat().st_mode & 0o077 == 0
-    assert {row.reasoning for row in read_rows(path, ReasoningRow)} == {"It says PASSAGE-CANARY."}
+    assert {row.reasoning for row in read_rows(path, ReasoningRow)} == {
+        "It says PASSAGE-CANARY."
+    }
 
 
 def test_scores_of_other_answers_are_not_taken_for_these(
@@ -428,7 +503,9 @@ def test_scores_of_other_answers_are_not_taken_for_these(
     read_heldout: Callable[..., Measured],
 ) -> None:
     with FakeEndpoint(_worth) as endpoint:
-        evaluate(make_plan(), [scripted("m", _by_question(0))], [judge_file(endpoint.url)])
+        evaluate(
+            make_plan(), [scripted("m", _by_question(0))], [judge_file(endpoint.url)]
+        )
     path = EvalFolder(tmp_path / "eval").scores("judge", "m", 0)
     lines = path.read_text("utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[:-1]), encoding="utf-8")
@@ -441,13 +518,20 @@ def test_scores_of_other_answers_are_not_taken_for_these(
 
 
 def test_a_model_that_does_not_run_is_named_and_no_half_is_reported(
-    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+    tmp_path: Path,
+    scripted: Scripted,
+    make_plan: Plan,
+    judge_file: JudgeFile,
+    evaluate: Evaluate,
 ) -> None:
     def script(ask: Ask) -> str:
         raise ResponderError(f"no memory for {ask.view.task_id}")
 
     models = [scripted("good", _by_question(0)), scripted("big", script)]
-    with FakeEndpoint(_worth) as endpoint, pytest.raises(ResponderError, match="no memory"):
+    with (
+        FakeEndpoint(_worth) as endpoint,
+        pytest.raises(ResponderError, match="no memory"),
+    ):
         evaluate(make_plan(), models, [judge_file(endpoint.url)])
     assert read_run(EvalFolder(tmp_path / "eval")).status == "failed"
     assert not (tmp_path / "eval" / "heldout.json").exists()
@@ -458,15 +542,23 @@ def test_a_model_that_does_not_run_is_named_and_no_half_is_reported(
         )
     assert [row.model for row in table.rows] == ["good"]
     assert table.missing == ()
-    assert [model.name for model in read_run(EvalFolder(tmp_path / "eval")).models] == ["good"]
+    assert [model.name for model in read_run(EvalFolder(tmp_path / "eval")).models] == [
+        "good"
+    ]
 
 
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (AttributeError("no attribute 'reorder'"), r"AttributeError at test_run.py:\d+: no attr"),
+        (
+            AttributeError("no attribute 'reorder'"),
+            r"AttributeError at test_run.py:\d+: no attr",
+        ),
         (PluginError("this template wants tools"), "this template wants tools"),
-        (ZeroDivisionError(), r"model 'm' cannot answer: ZeroDivisionError at test_run.py:\d+$"),
+        (
+            ZeroDivisionError(),
+            r"model 'm' cannot answer: ZeroDivisionError at test_run.py:\d+$",
+        ),
     ],
 )
 def test_a_model_that_fails_before_its_first_answer_says_why(
@@ -497,7 +589,10 @@ def test_an_interrupt_is_not_taken_for_the_end_of_a_model_without_judgements(
     waiting = scripted("grpo", _by_question(0))
     waiting.responder.stops_after = answered
     models = [scripted("base", _by_question(0)), waiting]
-    with FakeEndpoint(_worth, latency=0.05) as endpoint, pytest.raises(KeyboardInterrupt):
+    with (
+        FakeEndpoint(_worth, latency=0.05) as endpoint,
+        pytest.raises(KeyboardInterrupt),
+    ):
         evaluate(make_plan(), models, [judge_file(endpoint.url)])
     ended = read_run(EvalFolder(tmp_path / "eval"))
     assert (ended.status, ended.error) == ("failed", "stopped before the end")

@@ -42,7 +42,9 @@ def test_shares_of_thoughts_stand_beside_the_reward(
     tmp_path: Path,
 ) -> None:
     with FakeEndpoint(1.0) as endpoint:
-        table = evaluate(make_plan(), [scripted("m", _thinks)], [judge_file(endpoint.url)])
+        table = evaluate(
+            make_plan(), [scripted("m", _thinks)], [judge_file(endpoint.url)]
+        )
     (row,) = table.rows
     assert (row.mean, row.zero_frac) == (0.5, 0.5)
     assert (row.thought_frac, row.unclosed_frac, row.no_answer_frac) == (0.5, 0.25, 0.5)
@@ -66,7 +68,9 @@ def _made_older(folder: Path, text: str) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     run = EvalFolder(folder).run
     content = json.loads(run.read_text("utf-8"))
-    run.write_text(json.dumps({**content, "status": "failed", "digest": None, "files": []}))
+    run.write_text(
+        json.dumps({**content, "status": "failed", "digest": None, "files": []})
+    )
     return path
 
 
@@ -85,8 +89,12 @@ def test_stored_thoughts_of_an_older_version_are_asked_for_again(
         judge = judge_file(endpoint.url)
         evaluate(plan, [scripted("m", script)], [judge])
         path = _made_older(tmp_path / "eval", "<think>4?</think>It is 5.")
-        again = partial(rejudge_heldout, tmp_path / "eval", plan, read_judges([str(judge)]))
-        with pytest.raises(EvalFolderError, match="1 of 12 stored answers of model 'm' hold their"):
+        again = partial(
+            rejudge_heldout, tmp_path / "eval", plan, read_judges([str(judge)])
+        )
+        with pytest.raises(
+            EvalFolderError, match="1 of 12 stored answers of model 'm' hold their"
+        ):
             anyio.run(again)
         model = scripted("m", script)
         table = evaluate(plan, [model], [judge])

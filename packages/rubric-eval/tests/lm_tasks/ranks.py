@@ -19,7 +19,11 @@ class OneOfSeveral(LM):
 
     def __init__(self, rank: int, world_size: int) -> None:
         super().__init__()
-        self._rank, self._world_size, self._device = rank, world_size, torch.device("cpu")
+        self._rank, self._world_size, self._device = (
+            rank,
+            world_size,
+            torch.device("cpu"),
+        )
 
     def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
         parts = [torch.zeros(1, dtype=tensor.dtype) for _ in range(self._world_size)]
@@ -27,7 +31,9 @@ class OneOfSeveral(LM):
         return torch.cat(parts)
 
     def gather_object(self, obj: object, dst: int = 0) -> list[Any] | None:
-        parts: list[Any] | None = [None] * self._world_size if self._rank == dst else None
+        parts: list[Any] | None = (
+            [None] * self._world_size if self._rank == dst else None
+        )
         distributed.gather_object(obj, parts, dst=dst)
         return parts
 
@@ -46,7 +52,11 @@ class OneOfSeveral(LM):
 
 def main() -> None:
     """Evaluate; the first process writes the results."""
-    rank, world_size, metadata = int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
+    rank, world_size, metadata = (
+        int(sys.argv[1]),
+        int(sys.argv[2]),
+        json.loads(sys.argv[3]),
+    )
     folder = Path(sys.argv[4])
     distributed.init_process_group(
         "gloo",

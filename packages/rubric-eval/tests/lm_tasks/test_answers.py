@@ -114,7 +114,10 @@ def test_a_cut_response_has_the_answer_that_it_states(
 
 
 def test_a_cut_response_ends_on_no_expression_and_no_letter() -> None:
-    formula, letter = "Thus $a=1$ and so $x=5$.", "I compare them.\nOption A is correct."
+    formula, letter = (
+        "Thus $a=1$ and so $x=5$.",
+        "I compare them.\nOption A is correct.",
+    )
 
     assert stated_expression(formula) == "x=5"
     assert stated_expression(formula, is_cut=True) is None
@@ -122,7 +125,9 @@ def test_a_cut_response_ends_on_no_expression_and_no_letter() -> None:
     assert stated_letter(letter, CHOICES) == "A"
     assert stated_letter(letter, CHOICES, is_cut=True) is None
     assert stated_letter("I think so.\nB", CHOICES, is_cut=True) is None
-    assert stated_letter("The answer is A", CHOICES, is_cut=True) is None  # "… large molecule"
+    assert (
+        stated_letter("The answer is A", CHOICES, is_cut=True) is None
+    )  # "… large molecule"
     assert stated_letter("The answer is (B", CHOICES, is_cut=True) is None
     assert stated_letter("The answer is (B). It has", CHOICES, is_cut=True) == "B"
 
@@ -156,7 +161,9 @@ def test_another_number_is_wrong(response: str, target: str) -> None:
     assert not is_number(stated_number(response) or "", target)
 
 
-@pytest.mark.parametrize("answer", ["18", "18.0", "18.00", r"\frac{36}{2}", "9*2", "18%"])
+@pytest.mark.parametrize(
+    "answer", ["18", "18.0", "18.00", r"\frac{36}{2}", "9*2", "18%"]
+)
 def test_one_number_is_written_in_many_ways(answer: str) -> None:
     assert is_number(answer, "18")
 
@@ -187,13 +194,18 @@ def test_one_number_is_written_in_many_ways(answer: str) -> None:
         ("The answer is the number 5.", "5"),
         (r"The answer is (a+5)(b+2).", "(a+5)(b+2)"),
         ("The answer is a = 5.", "a = 5"),
-        (r"The answer is \boxed{\left\{\frac{1}{2}, 3\right\}}", r"\left\{\frac{1}{2}, 3\right\}"),
+        (
+            r"The answer is \boxed{\left\{\frac{1}{2}, 3\right\}}",
+            r"\left\{\frac{1}{2}, 3\right\}",
+        ),
         (r"\[ \boxed{" + "\n" + r"\frac{1}{2}" + "\n} \\]", r"\frac{1}{2}"),
         ("**Final Answer**\n\n5", "5"),
         ("I calculate.\n**x = 5**", "x = 5"),
     ],
 )
-def test_an_expression_is_found_where_it_is_stated(response: str, expression: str) -> None:
+def test_an_expression_is_found_where_it_is_stated(
+    response: str, expression: str
+) -> None:
     assert stated_expression(response) == expression
 
 
@@ -328,12 +340,16 @@ _VALUES = st.sampled_from(sorted({text for pair in (*SAME, *OTHER) for text in p
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_VALUES, _VALUES)
-def test_which_of_two_expressions_is_the_target_makes_no_difference(one: str, other: str) -> None:
+def test_which_of_two_expressions_is_the_target_makes_no_difference(
+    one: str, other: str
+) -> None:
     assert is_equivalent(one, other) == is_equivalent(other, one)
 
 
 _HUNDREDTHS = st.integers(1, 9999).map(lambda number: number / 100)
-_WRITTEN = st.sampled_from(["{0}", r"{0}\%", "{0}%", "x = {0}", r"{0}\text{{ percent}}", "{0:.2f}"])
+_WRITTEN = st.sampled_from(
+    ["{0}", r"{0}\%", "{0}%", "x = {0}", r"{0}\text{{ percent}}", "{0:.2f}"]
+)
 
 
 @settings(max_examples=100, deadline=None)

@@ -39,7 +39,10 @@ ASKED: list[str] = []
 def questions(make_task: Callable[..., Task], tmp_path: Path) -> Path:
     path = tmp_path / "test.jsonl"
     with path.open("wb") as file:
-        write_lines(file, (make_task(number).to_json(reveal_grounding=True) for number in range(6)))
+        write_lines(
+            file,
+            (make_task(number).to_json(reveal_grounding=True) for number in range(6)),
+        )
     return path
 
 
@@ -50,7 +53,9 @@ def lexical(tmp_path: Path) -> Path:
     return path
 
 
-def _evaluate(say: str, *, cache: Path | None = None, **metadata: object) -> dict[str, Any]:
+def _evaluate(
+    say: str, *, cache: Path | None = None, **metadata: object
+) -> dict[str, Any]:
     import lm_eval
     from lm_eval.api.model import LM
     from lm_eval.tasks import TaskManager
@@ -68,7 +73,9 @@ def _evaluate(say: str, *, cache: Path | None = None, **metadata: object) -> dic
         def loglikelihood_rolling(self, requests: list[Any]) -> list[float]:
             raise NotImplementedError
 
-    manager = TaskManager(include_defaults=False, include_path=str(TASKS_PATH), metadata=metadata)
+    manager = TaskManager(
+        include_defaults=False, include_path=str(TASKS_PATH), metadata=metadata
+    )
     return lm_eval.simple_evaluate(
         model=Scripted(),
         tasks=["rubric_heldout"],
@@ -83,7 +90,10 @@ def test_responses_are_scored_by_criterion_and_nothing_of_the_judge_is_logged(
 ) -> None:
     ledger = tmp_path / "ledger.sqlite"
     done = _evaluate(
-        "It does rows.", questions=str(questions), judge=str(lexical), ledger=str(ledger)
+        "It does rows.",
+        questions=str(questions),
+        judge=str(lexical),
+        ledger=str(ledger),
     )
 
     metrics = done["results"]["rubric_heldout"]
@@ -112,7 +122,10 @@ def test_right_answers_score_one_and_wrong_ones_nothing_on_a_cold_and_a_warm_cac
         judged = len(endpoint.calls)
         warm = _evaluate(said, cache=tmp_path / "cache", **given)
         assert len(ASKED) == asked + 6
-        assert len(endpoint.calls) - judged in {0, 1}  # whether the judge is there is asked first
+        assert len(endpoint.calls) - judged in {
+            0,
+            1,
+        }  # whether the judge is there is asked first
 
     for done in (cold, warm):
         metrics = done["results"]["rubric_heldout"]
@@ -122,15 +135,21 @@ def test_right_answers_score_one_and_wrong_ones_nothing_on_a_cold_and_a_warm_cac
 
 
 @pytest.mark.slow  # litellm's router is imported
-def test_the_share_that_a_fallback_judged_is_a_metric(questions: Path, tmp_path: Path) -> None:
+def test_the_share_that_a_fallback_judged_is_a_metric(
+    questions: Path, tmp_path: Path
+) -> None:
     (tmp_path / "judge.yaml").write_text(
         "type: llm\nmodel: judge\nlitellm_config: router.yaml\nallow_fallback_models: true\n"
         "backoff_s: 0.01\n"
     )
     faults = chain([None] * 4, repeat(Fault.SERVER_ERROR))
     with FakeEndpoint(faults=faults) as one, FakeEndpoint() as other:
-        (tmp_path / "router.yaml").write_text(ROUTER.format(one=one.url, other=other.url))
-        done = _evaluate("right", questions=str(questions), judge=str(tmp_path / "judge.yaml"))
+        (tmp_path / "router.yaml").write_text(
+            ROUTER.format(one=one.url, other=other.url)
+        )
+        done = _evaluate(
+            "right", questions=str(questions), judge=str(tmp_path / "judge.yaml")
+        )
         share = done["results"]["rubric_heldout"]["judge_fallback,none"]
         assert share == pytest.approx(len(other.calls) / 6) != 0
 
@@ -167,7 +186,9 @@ def test_a_question_that_is_there_twice_is_refused(questions: Path) -> None:
     lines = questions.read_text("utf-8").splitlines()
     questions.write_text("\n".join([*lines, lines[1]]), "utf-8")
 
-    with pytest.raises(BenchmarkDataError, match=r"test.jsonl: task .* as number 2 and 7"):
+    with pytest.raises(
+        BenchmarkDataError, match=r"test.jsonl: task .* as number 2 and 7"
+    ):
         heldout(questions=str(questions))
 
 
@@ -193,7 +214,9 @@ def test_a_judge_that_goes_down_ends_the_run_and_what_was_judged_is_kept(
     questions: Path, tmp_path: Path
 ) -> None:
     ledger = str(tmp_path / "ledger.sqlite")
-    with FakeEndpoint(0.5, faults=[None, None, None, *[Fault.SERVER_ERROR] * 4]) as endpoint:
+    with FakeEndpoint(
+        0.5, faults=[None, None, None, *[Fault.SERVER_ERROR] * 4]
+    ) as endpoint:
         judge = str(_llm(tmp_path / "judge.yaml", endpoint.url))
         given = {"questions": str(questions), "judge": judge, "ledger": ledger}
         with pytest.raises(HeldoutAbortError, match="server_error") as caught:
@@ -208,10 +231,14 @@ def test_a_judge_that_goes_down_ends_the_run_and_what_was_judged_is_kept(
     assert again - (6 - judged) in {0, 1}  # whether the judge is there is asked first
 
 
-def test_a_few_lost_judgements_are_left_out_and_counted(questions: Path, tmp_path: Path) -> None:
+def test_a_few_lost_judgements_are_left_out_and_counted(
+    questions: Path, tmp_path: Path
+) -> None:
     with FakeEndpoint(0.5, faults=[None, None, Fault.SERVER_ERROR]) as endpoint:
         judge = str(_llm(tmp_path / "judge.yaml", endpoint.url))
-        done = _evaluate("x", questions=str(questions), judge=judge, max_unavailable_frac="0.2")
+        done = _evaluate(
+            "x", questions=str(questions), judge=judge, max_unavailable_frac="0.2"
+        )
 
     metrics = done["results"]["rubric_heldout"]
     assert metrics["judge_unavailable,none"] == pytest.approx(1 / 6)
@@ -222,7 +249,9 @@ def test_open_book_questions_are_asked_with_their_context(
     make_task: Callable[..., Task], tmp_path: Path
 ) -> None:
     held = (Section(doc_hash="d", heading="Sums", text="A sum adds."),)
-    tasks = [make_task(number).model_copy(update={"context": held}) for number in range(2)]
+    tasks = [
+        make_task(number).model_copy(update={"context": held}) for number in range(2)
+    ]
     path = tmp_path / "open.jsonl"
     with path.open("wb") as file:
         write_lines(file, (task.to_json(reveal_grounding=True) for task in tasks))

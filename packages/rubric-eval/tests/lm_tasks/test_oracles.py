@@ -39,7 +39,13 @@ RIGHT: dict[str, list[Callable[[str], str]]] = {
     "gpqa_main_cot_zeroshot": ["The answer is ({}).".format],
     "gpqa_diamond_cot_zeroshot": ["The answer is ({}).".format],
 }
-WRONG = ["\\boxed{-77}", "The answer is ({}).", "", "\\boxed{", "The final answer is $-77$."]
+WRONG = [
+    "\\boxed{-77}",
+    "The answer is ({}).",
+    "",
+    "\\boxed{",
+    "The final answer is $-77$.",
+]
 
 
 def _targets(benchmark: Benchmark) -> dict[str, str]:
@@ -47,7 +53,9 @@ def _targets(benchmark: Benchmark) -> dict[str, str]:
     (built,) = build([benchmark], data="small", decoding=Decoding())
     return {
         prompt: _target(document)
-        for prompt, document in zip(built.prompts, built.task.dataset["test"], strict=True)
+        for prompt, document in zip(
+            built.prompts, built.task.dataset["test"], strict=True
+        )
     }
 
 
@@ -75,7 +83,10 @@ def _oracle(say: Callable[[str], str]) -> Any:
 
         def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
             pairs = [request.args for request in requests]
-            return [(-1.0 - (say(prompt) != letter.strip()), False) for prompt, letter in pairs]
+            return [
+                (-1.0 - (say(prompt) != letter.strip()), False)
+                for prompt, letter in pairs
+            ]
 
         def loglikelihood_rolling(self, requests: list[Any]) -> list[float]:
             raise NotImplementedError
@@ -93,7 +104,9 @@ def _accuracy(
 
     if benchmark.stock_yaml is None:
         manager = TaskManager(
-            include_defaults=False, include_path=str(TASKS_PATH), metadata={"data": "small"}
+            include_defaults=False,
+            include_path=str(TASKS_PATH),
+            metadata={"data": "small"},
         )
         tasks = [benchmark.task]
     else:  # built anew each time, as a run would
@@ -141,7 +154,9 @@ def test_wrong_answers_score_nothing(benchmark: Benchmark) -> None:
     targets = _targets(benchmark)
     other = {"A": "B", "B": "C", "C": "D", "D": "A"}
     forms = dict(zip(targets, itertools.cycle(WRONG), strict=False))
-    oracle = _oracle(lambda said: forms[said].replace("{}", other.get(targets[said], "-77")))
+    oracle = _oracle(
+        lambda said: forms[said].replace("{}", other.get(targets[said], "-77"))
+    )
 
     assert _accuracy(benchmark, oracle)[f"exact_match,{benchmark.filter}"] == 0.0
 
@@ -168,13 +183,18 @@ def test_what_states_no_answer_is_counted(benchmark: Benchmark) -> None:
     metrics = _accuracy(benchmark, _oracle(lambda _: "I do not know what to say"))
 
     assert metrics["no_answer,none"] == 1.0
-    assert "truncated,none" not in metrics  # this model does not say how an answer ended
+    assert (
+        "truncated,none" not in metrics
+    )  # this model does not say how an answer ended
 
 
-@pytest.mark.parametrize("benchmark", [*BENCHMARKS, *CHOOSING], ids=lambda one: one.task)
+@pytest.mark.parametrize(
+    "benchmark", [*BENCHMARKS, *CHOOSING], ids=lambda one: one.task
+)
 def test_prompts_are_the_same_whenever_they_are_built(benchmark: Benchmark) -> None:
     first, second = (
-        build([benchmark], data="small", decoding=Decoding(), limit=limit)[0] for limit in (None, 3)
+        build([benchmark], data="small", decoding=Decoding(), limit=limit)[0]
+        for limit in (None, 3)
     )
 
     assert first.prompts[:3] == second.prompts
@@ -183,8 +203,12 @@ def test_prompts_are_the_same_whenever_they_are_built(benchmark: Benchmark) -> N
     assert first.sha256 != second.sha256
 
 
-@pytest.mark.parametrize("benchmark", [*BENCHMARKS, *CHOOSING], ids=lambda one: one.task)
-def test_a_prompt_is_the_one_user_turn_that_lm_eval_writes(benchmark: Benchmark) -> None:
+@pytest.mark.parametrize(
+    "benchmark", [*BENCHMARKS, *CHOOSING], ids=lambda one: one.task
+)
+def test_a_prompt_is_the_one_user_turn_that_lm_eval_writes(
+    benchmark: Benchmark,
+) -> None:
     """As it does by `--apply_chat_template --fewshot_as_multiturn false`, and, without examples,
     by its default."""
     (built,) = build([benchmark], data="small", decoding=Decoding(), limit=3)
@@ -219,7 +243,8 @@ def test_one_cache_for_two_models_gives_the_second_the_answers_of_the_first(
         return _accuracy(benchmark, model, cache)["exact_match,none"]
 
     keyed = {
-        name: tmp_path / f"keyed.{cache_key('hf', [f'pretrained={name}'])}" for name in ("a", "b")
+        name: tmp_path / f"keyed.{cache_key('hf', [f'pretrained={name}'])}"
+        for name in ("a", "b")
     }
     assert accuracy(right, keyed["a"]) == 1.0
     assert accuracy(wrong, keyed["b"]) == 0.0

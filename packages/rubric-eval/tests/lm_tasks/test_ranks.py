@@ -45,7 +45,9 @@ def test_the_allowed_share_is_of_all_responses_and_not_of_one_process() -> None:
     fine = RankResult(responses=18, reasons=(), criteria=frozenset({"a"}))
 
     refuse_unreached([lost, fine], allowed=0.05)
-    with pytest.raises(HeldoutAbortError, match=r"1 of 2 responses \(timeout 1\)") as caught:
+    with pytest.raises(
+        HeldoutAbortError, match=r"1 of 2 responses \(timeout 1\)"
+    ) as caught:
         refuse_unreached([lost], allowed=0.05)
     assert caught.value.unavailable_frac == 0.5
 
@@ -69,9 +71,13 @@ def test_processes_that_nothing_joins_are_refused() -> None:
 
 def _task(number: int) -> Task:
     """Even ones, which the first process has, ask for one thing more."""
-    criteria = [Criterion(id="purpose", weight=3.0, required_elements=("matrix", "rows"))]
+    criteria = [
+        Criterion(id="purpose", weight=3.0, required_elements=("matrix", "rows"))
+    ]
     if number % 2 == 0:
-        criteria.append(Criterion(id="rare", weight=1.0, required_elements=("columns",)))
+        criteria.append(
+            Criterion(id="rare", weight=1.0, required_elements=("columns",))
+        )
     return Task(
         question=f"What does function {number} do?",
         grounding=Grounding(f"The matrix is factorised by rows {number}"),
@@ -79,7 +85,9 @@ def _task(number: int) -> Task:
     )
 
 
-def _evaluated(folder: Path, metadata: dict[str, str], *, processes: int) -> tuple[Any, str]:
+def _evaluated(
+    folder: Path, metadata: dict[str, str], *, processes: int
+) -> tuple[Any, str]:
     """Results, and what the first process said."""
     started = [
         subprocess.Popen(
@@ -94,8 +102,12 @@ def _evaluated(folder: Path, metadata: dict[str, str], *, processes: int) -> tup
         for rank in range(processes)
     ]
     said = [process.communicate(timeout=600)[0] for process in started]
-    assert [process.returncode for process in started] == [0] * processes, "\n".join(said)
-    return json.loads((folder / f"done_by_{processes}.json").read_text("utf-8")), said[0]
+    assert [process.returncode for process in started] == [0] * processes, "\n".join(
+        said
+    )
+    return json.loads((folder / f"done_by_{processes}.json").read_text("utf-8")), said[
+        0
+    ]
 
 
 @pytest.mark.slow
@@ -115,7 +127,10 @@ def test_two_processes_score_what_one_does(tmp_path: Path) -> None:
     one, _ = _evaluated(tmp_path, metadata, processes=1)
 
     assert 0 < one["rubric_heldout"]["rubric_reward,none"] < 1
-    lost = {name: one["rubric_heldout"].pop(name) for name in ("z_rare,none", "z_rare_stderr,none")}
+    lost = {
+        name: one["rubric_heldout"].pop(name)
+        for name in ("z_rare,none", "z_rare_stderr,none")
+    }
     assert None not in lost.values()
     assert two == one
     assert "no mean of ['rare']" in said

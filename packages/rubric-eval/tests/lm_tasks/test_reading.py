@@ -22,7 +22,13 @@ CHOICES = ("32 degrees", "64 degrees", "128 degrees", "none of these")
 
 def _response(text: str, *, finish: Finish = Finish.TRUNCATED) -> Response:
     row = AnswerRow(
-        task_id="t", sample=0, key="k", doc_hash="d", prompt_sha256="p", text=text, finish=finish
+        task_id="t",
+        sample=0,
+        key="k",
+        doc_hash="d",
+        prompt_sha256="p",
+        text=text,
+        finish=finish,
     )
     return Response(row)
 
@@ -39,7 +45,11 @@ def _response(text: str, *, finish: Finish = Finish.TRUNCATED) -> Response:
     ],
 )
 def test_a_thought_states_nothing(benchmark: str, response: str) -> None:
-    for text in (response, _response(response), _response(response, finish=Finish.COMPLETE)):
+    for text in (
+        response,
+        _response(response),
+        _response(response, finish=Finish.COMPLETE),
+    ):
         assert stated(benchmark, text, CHOICES) is None
 
 
@@ -58,7 +68,9 @@ def test_a_row_without_an_answer_states_nothing() -> None:
         "The answer is $3$. Hmm, but the second",
     ],
 )
-def test_what_a_cut_response_goes_on_to_doubt_is_not_stated(rule: object, doubted: str) -> None:
+def test_what_a_cut_response_goes_on_to_doubt_is_not_stated(
+    rule: object, doubted: str
+) -> None:
     assert callable(rule)
     assert rule(doubted, is_cut=True) is None
 
@@ -86,7 +98,12 @@ def test_a_response_is_read_up_to_a_question_of_its_own(further: str) -> None:
 
 
 def test_a_model_without_a_format_is_read_up_to_the_next_question_too() -> None:
-    assert stated_number("She makes 9 * 2 = 18 dollars.\n\nQuestion: Tom has 3.\nAnswer: 3") == "18"
+    assert (
+        stated_number(
+            "She makes 9 * 2 = 18 dollars.\n\nQuestion: Tom has 3.\nAnswer: 3"
+        )
+        == "18"
+    )
     assert stated_number("18\n\nQ: What of 3?\nA: 3") == "18"
     assert stated_letter("B\n\nQuestion: Which?\nAnswer: C", CHOICES) == "B"
 
@@ -142,7 +159,9 @@ def test_numbers_as_models_write_them(response: str, target: str) -> None:
         "The answer is 7 500 ml bottles",
     ],
 )
-def test_several_boxes_and_amounts_of_something_are_not_one_number(response: str) -> None:
+def test_several_boxes_and_amounts_of_something_are_not_one_number(
+    response: str,
+) -> None:
     assert not is_number(stated_number(response) or "", "7500")
     assert stated_number(response) != "3"
 
@@ -150,11 +169,23 @@ def test_several_boxes_and_amounts_of_something_are_not_one_number(response: str
 @pytest.mark.parametrize(
     ("response", "target", "is_right"),
     [
-        (r"The integers are $\boxed{3}$, $\boxed{5}$ and $\boxed{7}$.", "3, 5, 7", True),
+        (
+            r"The integers are $\boxed{3}$, $\boxed{5}$ and $\boxed{7}$.",
+            "3, 5, 7",
+            True,
+        ),
         (r"The integers are $\boxed{3}$, $\boxed{5}$ and $\boxed{7}$.", "7", False),
         (r"Thus $n=\boxed{1}$ or $n=\boxed{-2}$.", "1,-2", True),
-        (r"$\boxed{15\frac{39}{40}}$ or $\boxed{\frac{639}{40}}$", r"\frac{639}{40}", True),
-        (r"First I had \boxed{4}, which was a slip. The answer is \boxed{5}.", "5", True),
+        (
+            r"$\boxed{15\frac{39}{40}}$ or $\boxed{\frac{639}{40}}$",
+            r"\frac{639}{40}",
+            True,
+        ),
+        (
+            r"First I had \boxed{4}, which was a slip. The answer is \boxed{5}.",
+            "5",
+            True,
+        ),
         (r"We had \boxed{4}, and then \boxed{5}", "5", True),
         ("Therefore the number of ways is **12**.", "12", True),
         ("So the number of ways is $12$.\n\nI hope this helps!", "12", True),
@@ -164,7 +195,9 @@ def test_several_boxes_and_amounts_of_something_are_not_one_number(response: str
         ("It is the answer.", "It", False),
     ],
 )
-def test_expressions_as_models_write_them(response: str, target: str, *, is_right: bool) -> None:
+def test_expressions_as_models_write_them(
+    response: str, target: str, *, is_right: bool
+) -> None:
     found = stated_expression(response)
     assert (found is not None and is_expression(found, target)) is is_right
 
@@ -184,7 +217,9 @@ def test_expressions_as_models_write_them(response: str, target: str, *, is_righ
         (r"\{1+i\}", r"\{i+1\}", True),
     ],
 )
-def test_numbers_near_to_each_other_are_two(answer: str, target: str, *, is_same: bool) -> None:
+def test_numbers_near_to_each_other_are_two(
+    answer: str, target: str, *, is_same: bool
+) -> None:
     assert is_expression(answer, target) is is_same
     assert is_expression(target, answer) is is_same
 

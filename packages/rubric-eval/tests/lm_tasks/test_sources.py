@@ -23,11 +23,16 @@ GOOD = json.dumps({"question": "What is 1 + 1?", "answer": "It is 2.\n#### 2"})
         ([GOOD, '{"question": '], r"gsm8k_test.jsonl:2: not JSON"),
         ([GOOD, "[1]"], r"gsm8k_test.jsonl:2: .*one JSON object"),
         ([GOOD, '{"question": "What?"}'], r"gsm8k_test.jsonl:2: field 'answer'"),
-        ([GOOD, '{"question": "What?", "answer": "2"}'], r"gsm8k_test.jsonl:2: .*'#### '"),
+        (
+            [GOOD, '{"question": "What?", "answer": "2"}'],
+            r"gsm8k_test.jsonl:2: .*'#### '",
+        ),
         ([], "gsm8k_test.jsonl holds no rows"),
     ],
 )
-def test_a_line_that_cannot_be_used_is_named(tmp_path: Path, lines: list[str], said: str) -> None:
+def test_a_line_that_cannot_be_used_is_named(
+    tmp_path: Path, lines: list[str], said: str
+) -> None:
     (tmp_path / "gsm8k_test.jsonl").write_text("\n".join(lines), "utf-8")
 
     with pytest.raises(BenchmarkDataError, match=said):

@@ -27,7 +27,11 @@ MODEL = hashlib.sha256(b'{"a":1}').hexdigest()
 RUN = EvalRun(
     kind="heldout",
     started="2026-01-02T03:04:05+00:00",
-    models=(ModelEntry(name="base", spec="policy:base", fingerprint=MODEL, identity={"a": 1}),),
+    models=(
+        ModelEntry(
+            name="base", spec="policy:base", fingerprint=MODEL, identity={"a": 1}
+        ),
+    ),
     questions={"heldout": Questions(source="test.jsonl", sha256="0", count=2)},
     decoding=Decoding(),
     seeds=(0,),
@@ -63,8 +67,12 @@ def test_private_rows_are_read_by_their_owner_alone(tmp_path: Path) -> None:
 def test_a_damaged_row_is_named_by_its_line_and_not_quoted(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     write_rows(path, [_row("a"), _row("b")])
-    path.write_text(path.read_text("utf-8").replace('"reward":0.5', '"reward":"SECRET"', 1))
-    with pytest.raises(RubricFileError, match=r"rows\.jsonl:1: field 'reward'") as caught:
+    path.write_text(
+        path.read_text("utf-8").replace('"reward":0.5', '"reward":"SECRET"', 1)
+    )
+    with pytest.raises(
+        RubricFileError, match=r"rows\.jsonl:1: field 'reward'"
+    ) as caught:
         read_rows(path, ScoreRow)
     assert "SECRET" not in str(caught.value)
 
@@ -76,10 +84,16 @@ def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", ["running", "failed"])
-def test_an_evaluation_that_did_not_end_is_no_finished_one(tmp_path: Path, status: str) -> None:
+def test_an_evaluation_that_did_not_end_is_no_finished_one(
+    tmp_path: Path, status: str
+) -> None:
     folder = EvalFolder(tmp_path)
-    write_run(folder, RUN.model_copy(update={"status": status, "error": "the judge is down"}))
-    with pytest.raises(EvalFolderError, match=f"is {status}, not finished: the judge is down"):
+    write_run(
+        folder, RUN.model_copy(update={"status": status, "error": "the judge is down"})
+    )
+    with pytest.raises(
+        EvalFolderError, match=f"is {status}, not finished: the judge is down"
+    ):
         read_finished_run(folder, edits=Edits())
     write_run(folder, RUN.model_copy(update={"status": "finished"}))
     assert read_finished_run(folder, edits=Edits()).status == "finished"
@@ -93,7 +107,9 @@ def test_a_folder_without_a_manifest_is_no_evaluation(tmp_path: Path) -> None:
 def test_a_damaged_manifest_is_named_with_its_field(tmp_path: Path) -> None:
     folder = EvalFolder(tmp_path)
     write_run(folder, RUN)
-    folder.run.write_text(folder.run.read_text("utf-8").replace('"heldout",', '"other",', 1))
+    folder.run.write_text(
+        folder.run.read_text("utf-8").replace('"heldout",', '"other",', 1)
+    )
     with pytest.raises(RubricFileError, match=r"run\.json: field 'kind'"):
         read_run(folder)
 
@@ -103,7 +119,9 @@ def test_a_manifest_of_another_format_is_refused(tmp_path: Path) -> None:
     write_run(folder, RUN)
     text = folder.run.read_text("utf-8")
     assert '"format": 1' in text
-    folder.run.write_text(text.replace('"format": 1', '"format": 2, "crew": []'), encoding="utf-8")
+    folder.run.write_text(
+        text.replace('"format": 1', '"format": 2, "crew": []'), encoding="utf-8"
+    )
     with pytest.raises(RubricFileError) as caught:
         read_run(folder)
     assert f"{folder.run}: field 'format': " in str(caught.value)

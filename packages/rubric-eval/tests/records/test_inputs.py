@@ -3,7 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from rubric_eval.records.inputs import EvalFolder, changed_inputs, evaluation_files, hashed_inputs
+from rubric_eval.records.inputs import (
+    EvalFolder,
+    changed_inputs,
+    evaluation_files,
+    hashed_inputs,
+)
 
 
 @pytest.fixture
@@ -18,7 +23,10 @@ def folder(tmp_path: Path) -> EvalFolder:
 
 
 def test_nothing_has_changed_at_once(folder: EvalFolder) -> None:
-    assert [path.name for path in evaluation_files(folder)] == ["run.json", "seed_0.jsonl"]
+    assert [path.name for path in evaluation_files(folder)] == [
+        "run.json",
+        "seed_0.jsonl",
+    ]
     inputs = hashed_inputs(evaluation_files(folder), beside=folder.comparison)
     assert changed_inputs(inputs, beside=folder.comparison, folders=[folder]) == []
 
@@ -42,19 +50,25 @@ def test_other_new_and_lost_files_are_found(folder: EvalFolder) -> None:
     ]
 
 
-def test_a_file_from_elsewhere_is_watched_too(folder: EvalFolder, tmp_path: Path) -> None:
+def test_a_file_from_elsewhere_is_watched_too(
+    folder: EvalFolder, tmp_path: Path
+) -> None:
     tasks = tmp_path / "test.jsonl"
     tasks.write_text("{}\n")
     inputs = hashed_inputs([*evaluation_files(folder), tasks], beside=folder.comparison)
     assert "../test.jsonl" in [one.path for one in inputs]
     assert changed_inputs(inputs, beside=folder.comparison, folders=[folder]) == []
     tasks.write_text("{}\n{}\n")
-    assert changed_inputs(inputs, beside=folder.comparison, folders=[folder]) == ["../test.jsonl"]
+    assert changed_inputs(inputs, beside=folder.comparison, folders=[folder]) == [
+        "../test.jsonl"
+    ]
 
 
 def test_folders_that_are_moved_together_have_not_changed(
     folder: EvalFolder, tmp_path: Path
 ) -> None:
     inputs = hashed_inputs(evaluation_files(folder), beside=folder.comparison)
-    moved = EvalFolder(Path(shutil.copytree(folder.root, tmp_path / "elsewhere" / "copy")))
+    moved = EvalFolder(
+        Path(shutil.copytree(folder.root, tmp_path / "elsewhere" / "copy"))
+    )
     assert changed_inputs(inputs, beside=moved.comparison, folders=[moved]) == []

@@ -46,7 +46,16 @@ PASSAGE_CANARY = "PASSAGE-CANARY-7f3a"
 RUBRIC_CANARY = "RUBRIC-CANARY-91c2"
 REASONS_CANARY = "REASONS-CANARY-55d0"
 
-_FUNCTIONS = ("convolve2d", "lstsq", "welch", "interp1d", "medfilt", "solve_ivp", "fftshift", "svd")
+_FUNCTIONS = (
+    "convolve2d",
+    "lstsq",
+    "welch",
+    "interp1d",
+    "medfilt",
+    "solve_ivp",
+    "fftshift",
+    "svd",
+)
 _FIELDS = ("signal processing", "linear algebra", "numerical analysis")
 _CRITERIA = {
     "purpose_named": (0.35, 0.7, 0.95),
@@ -95,7 +104,9 @@ def made_tasks(shape: Shape) -> list[Task]:
             grounding=Grounding(f"{PASSAGE_CANARY} of question {n}."),
             rubric=Rubric(
                 criteria=tuple(
-                    Criterion(id=name, weight=weight, description=f"{RUBRIC_CANARY} {name}")
+                    Criterion(
+                        id=name, weight=weight, description=f"{RUBRIC_CANARY} {name}"
+                    )
                     for name, weight in zip(_CRITERIA, _WEIGHTS, strict=True)
                 )
             ),
@@ -159,7 +170,9 @@ def write_heldout(root: Path, shape: Shape) -> tuple[EvalFolder, list[Task]]:
         )
         for n, t in enumerate(tasks)
     ]
-    asked = Questions(source="dataset/test.jsonl", sha256=questions_sha256(rows), count=len(tasks))
+    asked = Questions(
+        source="dataset/test.jsonl", sha256=questions_sha256(rows), count=len(tasks)
+    )
     write_run(folder, _run(shape, "heldout", {"heldout": asked}))
     write_rows(folder.questions, rows)
     for m, model in enumerate(shape.models):
@@ -237,7 +250,9 @@ def _score(answer: AnswerRow, m: int, rng: np.random.Generator) -> ScoreRow:
     }
     if m == 0 and rng.random() < 0.2:
         z = dict.fromkeys(z, 0.0)
-    reward = sum(w * z[name] for name, w in zip(_CRITERIA, _WEIGHTS, strict=True)) / sum(_WEIGHTS)
+    reward = sum(
+        w * z[name] for name, w in zip(_CRITERIA, _WEIGHTS, strict=True)
+    ) / sum(_WEIGHTS)
     return ScoreRow(**made, outcome=Outcome.SCORED, reward=reward, criteria_z=z)
 
 
@@ -269,7 +284,9 @@ def write_transfer(root: Path, shape: Shape) -> EvalFolder:
         folder.questions,
         [
             QuestionRow(
-                task_id=_digest(name, n), doc_hash=_digest(name, n), question=f"{name} {n}?"
+                task_id=_digest(name, n),
+                doc_hash=_digest(name, n),
+                question=f"{name} {n}?",
             )
             for name in _RIGHT
             for n in numbers
@@ -280,14 +297,19 @@ def write_transfer(root: Path, shape: Shape) -> EvalFolder:
             for seed in shape.seeds:
                 write_rows(
                     folder.items(name, model, seed),
-                    [_item(name, n, level + 0.06 * m, shape, rng) for n in range(shape.questions)],
+                    [
+                        _item(name, n, level + 0.06 * m, shape, rng)
+                        for n in range(shape.questions)
+                    ],
                 )
     if shape.status == "finished":
         seal(folder)
     return folder
 
 
-def _item(name: str, n: int, level: float, shape: Shape, rng: np.random.Generator) -> ItemRow:
+def _item(
+    name: str, n: int, level: float, shape: Shape, rng: np.random.Generator
+) -> ItemRow:
     is_answered = bool(rng.random() > 0.05)
     if rng.random() < 0.01:
         return ItemRow(
@@ -309,7 +331,8 @@ def _item(name: str, n: int, level: float, shape: Shape, rng: np.random.Generato
         is_truncated=bool(rng.random() < 0.03),
         tokens=int(rng.integers(40, 700)),
         group=("algebra", "geometry")[n % 2],
-        response=shape.answer or "First we add the two lengths.\n\nSo the answer is \\boxed{12}.",
+        response=shape.answer
+        or "First we add the two lengths.\n\nSo the answer is \\boxed{12}.",
         **_asked(n, shape, is_answered=is_answered),
     )
 
@@ -333,7 +356,9 @@ def write_training(root: Path, steps: int = 60) -> Path:
             "step": s,
             "reward_mean": 0.2 + 0.5 * done[s] + 0.02 * float(rng.normal()),
             "reward_std": 0.12,
-            "zero_reward_frac": max(0.25 * (1 - done[s]) + 0.01 * float(rng.normal()), 0.0),
+            "zero_reward_frac": max(
+                0.25 * (1 - done[s]) + 0.01 * float(rng.normal()), 0.0
+            ),
             "loss": 0.1,
         }
         for s in range(1, steps + 1)

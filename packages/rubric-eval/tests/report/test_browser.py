@@ -45,7 +45,9 @@ class Visit:
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory, folders_in: Callable[[Path], Folders]) -> Path:
+def page(
+    tmp_path_factory: pytest.TempPathFactory, folders_in: Callable[[Path], Folders]
+) -> Path:
     made = folders_in(tmp_path_factory.mktemp("report"))
     heldout = made.heldout(judges=("gpt-oss-20b", "llama-70b"), seeds=(0, 1))
     folders = (heldout.root, made.transfer().root)
@@ -111,11 +113,16 @@ def test_filters_and_search_narrow_the_list(browser: Browser, page: Path) -> Non
     assert visit.complaints == []
 
 
-def test_both_answers_stand_side_by_side_with_their_scores(browser: Browser, page: Path) -> None:
+def test_both_answers_stand_side_by_side_with_their_scores(
+    browser: Browser, page: Path
+) -> None:
     visit = Visit(browser, page)
     sides = visit.page.locator("#detail .side")
 
-    assert [sides.nth(i).locator(".who").inner_text() for i in (0, 1)] == ["base", "grpo"]
+    assert [sides.nth(i).locator(".who").inner_text() for i in (0, 1)] == [
+        "base",
+        "grpo",
+    ]
     boxes = [sides.nth(i).bounding_box() for i in (0, 1)]
     assert boxes[0]["y"] == boxes[1]["y"]
     assert boxes[0]["x"] + boxes[0]["width"] < boxes[1]["x"]
@@ -124,7 +131,9 @@ def test_both_answers_stand_side_by_side_with_their_scores(browser: Browser, pag
     assert gaps == sorted(gaps, key=lambda text: -float(text))
 
 
-def test_keys_steps_and_another_set_of_questions_work(browser: Browser, page: Path) -> None:
+def test_keys_steps_and_another_set_of_questions_work(
+    browser: Browser, page: Path
+) -> None:
     visit = Visit(browser, page)
     first = visit.page.locator("#detail .asked").inner_text()
     visit.page.focus("#list")
@@ -137,7 +146,10 @@ def test_keys_steps_and_another_set_of_questions_work(browser: Browser, page: Pa
     assert first != second
     assert stepped == "answer 2 of 4, seed 0, sample 1"
     assert visit.page.locator("#detail .side .score").all_inner_texts() != []
-    assert set(visit.page.locator("#detail .side .score").all_inner_texts()) <= {"right", "wrong"}
+    assert set(visit.page.locator("#detail .side .score").all_inner_texts()) <= {
+        "right",
+        "wrong",
+    }
     assert visit.page.locator("#judge-label").is_hidden()
     assert visit.complaints == []
 
@@ -161,7 +173,9 @@ def test_a_wrong_item_is_shown_with_what_was_asked_what_is_right_and_what_was_re
     assert visit.complaints == []
 
 
-def test_a_model_without_another_is_shown_once(browser: Browser, folders: Folders) -> None:
+def test_a_model_without_another_is_shown_once(
+    browser: Browser, folders: Folders
+) -> None:
     heldout = folders.heldout(questions=8, models=("base",))
     visit = Visit(browser, write_report(ReportSources((heldout.root,))).page)
     heads = visit.page.locator("#detail .criteria thead th").all_inner_texts()
@@ -174,7 +188,9 @@ def test_a_model_without_another_is_shown_once(browser: Browser, folders: Folder
     assert visit.complaints == []
 
 
-def test_the_heat_map_follows_its_judge_and_its_filter(browser: Browser, page: Path) -> None:
+def test_the_heat_map_follows_its_judge_and_its_filter(
+    browser: Browser, page: Path
+) -> None:
     visit = Visit(browser, page)
     shown = "#criteria .heat-map:visible tbody tr:visible"
     visit.page.select_option("#heat-judge", "llama-70b")
@@ -187,18 +203,24 @@ def test_the_heat_map_follows_its_judge_and_its_filter(browser: Browser, page: P
     assert visit.page.locator(shown).count() == 2
 
 
-def test_hostile_texts_are_shown_and_do_nothing(browser: Browser, folders: Folders) -> None:
+def test_hostile_texts_are_shown_and_do_nothing(
+    browser: Browser, folders: Folders
+) -> None:
     heldout = folders.heldout(questions=24, answer=HARM, question=HARM, field=HARM)
     scores = heldout.scores("gpt-oss-20b", "grpo", 0)
     text = scores.read_text("utf-8").replace("caveat", json.dumps(HARM)[1:-1])
     scores.write_text(text, encoding="utf-8")
     run = json.loads(heldout.run.read_bytes())
     run["questions"]["heldout"]["source"] = run["models"][0]["spec"] = HARM
-    run["models"][0]["identity"] = run["judges"][0]["identity"] = run["versions"] = {HARM: HARM}
+    run["models"][0]["identity"] = run["judges"][0]["identity"] = run["versions"] = {
+        HARM: HARM
+    }
     heldout.run.write_text(json.dumps(run), encoding="utf-8")
     transfer = folders.transfer(questions=8, answer=HARM, question=HARM)
     sources = ReportSources((heldout.root, transfer.root), accepts_edited=True)
-    visit = Visit(browser, write_report(sources).page, viewport={"width": 390, "height": 844})
+    visit = Visit(
+        browser, write_report(sources).page, viewport={"width": 390, "height": 844}
+    )
 
     assert visit.page.evaluate("window.harmed") is None
     assert visit.page.locator("img, main script, svg[onload]").count() == 0
@@ -213,14 +235,19 @@ def test_hostile_texts_are_shown_and_do_nothing(browser: Browser, folders: Folde
     assert "\u0301" * 4 not in text
     visit.page.select_option("#set", label="MATH")
     for place in (".asked", ".target", ".about"):
-        assert "[U+202E]gnp.exe" in visit.page.locator(f"#detail {place}").first.inner_text()
+        assert (
+            "[U+202E]gnp.exe"
+            in visit.page.locator(f"#detail {place}").first.inner_text()
+        )
     assert visit.page.evaluate("window.harmed") is None
     assert visit.complaints == []
     assert len(visit.requests) == 1
     assert visit.width() == 390
 
 
-def test_long_answers_are_cut_and_say_where_the_rest_is(browser: Browser, folders: Folders) -> None:
+def test_long_answers_are_cut_and_say_where_the_rest_is(
+    browser: Browser, folders: Folders
+) -> None:
     heldout = folders.heldout(questions=4, samples=1, answer="x" * 1_000_000)
     path = write_report(ReportSources((heldout.root,))).page
     visit = Visit(browser, path, viewport={"width": 390, "height": 844})
@@ -231,7 +258,9 @@ def test_long_answers_are_cut_and_say_where_the_rest_is(browser: Browser, folder
     assert visit.width() == 390
 
 
-def test_a_printed_page_holds_the_tables_and_no_controls(browser: Browser, page: Path) -> None:
+def test_a_printed_page_holds_the_tables_and_no_controls(
+    browser: Browser, page: Path
+) -> None:
     visit = Visit(browser, page)
     visit.page.emulate_media(media="print")
 

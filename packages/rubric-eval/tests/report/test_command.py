@@ -33,10 +33,15 @@ def _said(done: subprocess.CompletedProcess[str]) -> list[str]:
 def test_the_command_writes_the_page_and_says_where(folders: Folders) -> None:
     heldout = folders.heldout(questions=8)
 
-    done = _run(heldout.root, "--training", folders.training(), "--out", folders.root / "out")
+    done = _run(
+        heldout.root, "--training", folders.training(), "--out", folders.root / "out"
+    )
 
     assert (done.returncode, _said(done)) == (0, [])
-    assert done.stdout.splitlines()[0] == f"written: {folders.root / 'out' / 'report.html'}"
+    assert (
+        done.stdout.splitlines()[0]
+        == f"written: {folders.root / 'out' / 'report.html'}"
+    )
     assert (folders.root / "out" / "tables" / "table1_heldout.tex").exists()
 
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 def _findings(*folders: Path) -> Findings:
     given = [one for one in read_evaluations(folders) if one is not None]
     settings = CompareSettings(resamples=99)
-    compared = compare_measured([values for one in given for values in one.measured], settings)
+    compared = compare_measured(
+        [values for one in given for values in one.measured], settings
+    )
     return Findings(compared.scores, compared, settings)
 
 
@@ -35,7 +37,11 @@ def test_what_there_are_numbers_for_is_drawn_and_what_an_earlier_report_left_is_
     (tmp_path / "table2_transfer.pdf").write_bytes(b"old")
     (tmp_path / "mine.pdf").write_bytes(b"mine")
     written = pictures.write_pictures(found, None, tmp_path)
-    assert {path.stem for path in written} == {"table1_heldout", "figure2_judges", "differences"}
+    assert {path.stem for path in written} == {
+        "table1_heldout",
+        "figure2_judges",
+        "differences",
+    }
     assert {path.name for path in tmp_path.glob("*.pdf")} == {
         "mine.pdf",
         *(path.name for path in written if path.suffix == ".pdf"),
@@ -49,7 +55,9 @@ def test_every_figure_is_a_png_and_a_pdf_and_the_same_numbers_give_the_same_file
     pytest.importorskip("matplotlib")
     heldout = folders.heldout(questions=8).root
     found = _findings(heldout, folders.transfer(questions=8).root)
-    written = pictures.write_pictures(found, read_training(folders.training()), tmp_path)
+    written = pictures.write_pictures(
+        found, read_training(folders.training()), tmp_path
+    )
     assert sorted(path.name for path in written) == sorted(
         f"{key}.{form}" for key in pictures.PICTURE_KEYS for form in ("png", "pdf")
     )
@@ -60,9 +68,15 @@ def test_every_figure_is_a_png_and_a_pdf_and_the_same_numbers_give_the_same_file
     )
     # A report without benchmarks and curves leaves none of them behind.
     again = pictures.write_pictures(_findings(heldout), None, tmp_path)
-    assert {path.stem for path in again} == {"table1_heldout", "figure2_judges", "differences"}
+    assert {path.stem for path in again} == {
+        "table1_heldout",
+        "figure2_judges",
+        "differences",
+    }
     assert set(again) == {path for path in written if path.exists()}
-    same = [path for path in again if path.stem != "differences"]  # whose rows are fewer now
+    same = [
+        path for path in again if path.stem != "differences"
+    ]  # whose rows are fewer now
     assert [path.read_bytes() for path in same] == [first[path] for path in same]
 
 
@@ -72,7 +86,8 @@ def test_without_matplotlib_nothing_is_written(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     sources = ReportSources((folders.heldout(questions=8).root,))
     with pytest.raises(
-        MissingExtraError, match=r"install --no-sources './packages/rubric-eval\[plots\]'"
+        MissingExtraError,
+        match=r"install --no-sources './packages/rubric-eval\[plots\]'",
     ):
         write_report(sources, tmp_path / "out", figures=tmp_path / "figures")
     assert not (tmp_path / "out").exists()

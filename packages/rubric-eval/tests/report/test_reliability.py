@@ -33,14 +33,24 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pytest.importorskip("krippendorff")
     from rubric_judge.cli import main
 
-    rubric = Rubric(criteria=tuple(Criterion(id=name, weight=0.5) for name in ("purpose", "shape")))
+    rubric = Rubric(
+        criteria=tuple(Criterion(id=name, weight=0.5) for name in ("purpose", "shape"))
+    )
     tasks = [
-        Task(question=f"What is {n}?", grounding=Grounding(f"Passage {n}."), rubric=rubric)
+        Task(
+            question=f"What is {n}?",
+            grounding=Grounding(f"Passage {n}."),
+            rubric=rubric,
+        )
         for n in range(6)
     ]
     monkeypatch.chdir(tmp_path)
     write_tasks(tmp_path / "tasks.jsonl", tasks)
-    views = [task.judge_view(text) for task in tasks for text in ("It sorts.", "It does not.")]
+    views = [
+        task.judge_view(text)
+        for task in tasks
+        for text in ("It sorts.", "It does not.")
+    ]
     turns = count()
     for judge in JUDGES:
         for replicate in range(3):
@@ -49,14 +59,24 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                     line=line,
                     view=view,
                     result=JudgeResult.scored(
-                        rubric, {id_: next(turns) * 7 % 6 / 10 for id_ in rubric.ids}, judge=judge
+                        rubric,
+                        {id_: next(turns) * 7 % 6 / 10 for id_ in rubric.ids},
+                        judge=judge,
                     ),
                 )
                 for line, view in enumerate(views, start=1)
             ]
             write_judgements(tmp_path / f"{judge}_{replicate}.jsonl", judged)
     files = sorted(path.name for path in tmp_path.glob("*_?.jsonl"))
-    words = ["tasks.jsonl", "--judgements", *files, "--resamples", "30", "--out", "study"]
+    words = [
+        "tasks.jsonl",
+        "--judgements",
+        *files,
+        "--resamples",
+        "30",
+        "--out",
+        "study",
+    ]
     monkeypatch.setattr("sys.argv", ["rubric-judge", "reliability", *words])
     with pytest.raises(SystemExit) as ended:
         main()

@@ -26,5 +26,8 @@ def test_what_is_unseen_is_named_and_scripts_stay() -> None:
 
 
 def test_a_cut_says_how_much_is_left() -> None:
-    assert shortened("abcdef", 4, where="answers") == "abcd […2 more characters in answers]"
+    assert (
+        shortened("abcdef", 4, where="answers")
+        == "abcd […2 more characters in answers]"
+    )
     assert shortened("abcd", 4, where="answers") == "abcd"

@@ -26,7 +26,9 @@ def _asks(*questions: str) -> list[Ask]:
     ]
 
 
-async def _replies(model: OpenModel, asks: list[Ask], decoding: Decoding) -> list[Reply]:
+async def _replies(
+    model: OpenModel, asks: list[Ask], decoding: Decoding
+) -> list[Reply]:
     replies: dict[int, Reply] = {}
     stream: AsyncIterator[tuple[int, Reply]] = model.responder.respond(asks, decoding)
     async for index, reply in stream:
@@ -46,9 +48,13 @@ def _spec(url: str, *, kind: str = "server", **options: object) -> ModelSpec:
     ("kind", "name"),
     [("server", "fake"), ("litellm", "hosted_vllm/fake"), ("litellm", "openai/fake")],
 )
-async def test_the_whole_decoding_is_sent_through_both_transports(kind: str, name: str) -> None:
+async def test_the_whole_decoding_is_sent_through_both_transports(
+    kind: str, name: str
+) -> None:
     with FakeEndpoint(served=ServedModel()) as endpoint:
-        async with await open_model(_spec(endpoint.url, kind=kind, model=name)) as model:
+        async with await open_model(
+            _spec(endpoint.url, kind=kind, model=name)
+        ) as model:
             await _replies(model, _asks("one?", "two?"), DECODING)
             await _replies(model, _asks("three?"), Decoding())
             assert model.entry.prompt_form == "chat"
@@ -58,7 +64,10 @@ async def test_the_whole_decoding_is_sent_through_both_transports(kind: str, nam
     for number, question in enumerate(("one?", "two?")):
         body = by_question[question]
         assert body["messages"] == [{"role": "user", "content": question}]
-        sent = {key: body[key] for key in ("temperature", "top_p", "top_k", "max_tokens", "stop")}
+        sent = {
+            key: body[key]
+            for key in ("temperature", "top_p", "top_k", "max_tokens", "stop")
+        }
         assert sent == {
             "temperature": 0.7,
             "top_p": 0.9,
@@ -97,7 +106,9 @@ async def test_other_servers_that_fill_fields_in_are_sent_theirs(owner: str) -> 
     assert identity["decoding"] == "neutral"
 
 
-async def test_a_field_that_the_model_refuses_is_left_out_where_the_user_says_so() -> None:
+async def test_a_field_that_the_model_refuses_is_left_out_where_the_user_says_so() -> (
+    None
+):
     with FakeEndpoint(served=ServedModel(owner="openai")) as endpoint:
         options = {"leaves_out": ["temperature", "top_p"], "takes_seed": False}
         async with await open_model(_spec(endpoint.url, **options)) as model:
@@ -114,7 +125,11 @@ async def test_a_model_that_refuses_a_temperature_is_told_how_to_be_asked_withou
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    options = {"model": "openai/gpt-5-mini", "takes_seed": False, "leaves_out": ["top_p"]}
+    options = {
+        "model": "openai/gpt-5-mini",
+        "takes_seed": False,
+        "leaves_out": ["top_p"],
+    }
     spec = ModelSpec.model_validate(
         {"name": "m", "kind": "litellm", "options": options, "spec": "m"}
     )
@@ -124,7 +139,9 @@ async def test_a_model_that_refuses_a_temperature_is_told_how_to_be_asked_withou
     assert "set `leaves_out: [temperature]`" in reply.detail
 
 
-async def test_a_route_that_says_vllm_is_sent_its_fields_whoever_owns_the_model() -> None:
+async def test_a_route_that_says_vllm_is_sent_its_fields_whoever_owns_the_model() -> (
+    None
+):
     with FakeEndpoint(served=ServedModel(owner="organization")) as endpoint:
         spec = _spec(endpoint.url, kind="litellm", model="hosted_vllm/fake")
         async with await open_model(spec) as model:
@@ -135,7 +152,11 @@ async def test_a_route_that_says_vllm_is_sent_its_fields_whoever_owns_the_model(
 
 async def test_answers_say_how_they_ended_and_how_long_they_are() -> None:
     def answer(call: FakeCall) -> str:
-        return "a b c d e f END g" if call.messages[0]["content"] == "stop?" else "a b c d e f g h"
+        return (
+            "a b c d e f END g"
+            if call.messages[0]["content"] == "stop?"
+            else "a b c d e f g h"
+        )
 
     with FakeEndpoint(served=ServedModel(answer=answer)) as endpoint:
         async with await open_model(_spec(endpoint.url)) as model:
@@ -147,7 +168,13 @@ async def test_answers_say_how_they_ended_and_how_long_they_are() -> None:
 
 async def test_max_tokens_is_cut_to_what_the_model_has_positions_for() -> None:
     served = ServedModel(answer=" ".join("x" * 200), positions=64)
-    questions = ("short?", " ".join("q" * 50), " ".join("q" * 61), " ".join("q" * 62), "q " * 500)
+    questions = (
+        "short?",
+        " ".join("q" * 50),
+        " ".join("q" * 61),
+        " ".join("q" * 62),
+        "q " * 500,
+    )
     with FakeEndpoint(served=served) as endpoint:
         async with await open_model(_spec(endpoint.url)) as model:
             replies = await _replies(model, _asks(*questions), Decoding())
@@ -172,14 +199,18 @@ async def test_max_tokens_is_cut_to_what_the_model_has_positions_for() -> None:
         (Fault.HANG, Reason.TIMEOUT),
     ],
 )
-async def test_a_failure_is_no_answer(transport: str, fault: Fault, reason: Reason) -> None:
+async def test_a_failure_is_no_answer(
+    transport: str, fault: Fault, reason: Reason
+) -> None:
     options = {"transport": transport, "max_transport_attempts": 1, "timeout_s": 2}
     name = "fake" if transport == "direct" else "hosted_vllm/fake"
     # litellm's route to vLLM asked once more by itself where a connection is reset, before 1.108.
     may_ask = 2 if (transport, fault) == ("litellm", Fault.RESET) else 1
     faults = [fault] * 2
     with FakeEndpoint(served=ServedModel(), faults=faults) as endpoint:
-        async with await open_model(_spec(endpoint.url, model=name, **options)) as model:
+        async with await open_model(
+            _spec(endpoint.url, model=name, **options)
+        ) as model:
             (failed,) = await _replies(model, _asks("one?"), Decoding())
             asked = len(endpoint.calls)
             faults.clear()
@@ -202,7 +233,11 @@ async def test_a_failure_is_no_answer(transport: str, fault: Fault, reason: Reas
     ],
 )
 async def test_an_answer_that_came_is_one(
-    transport: str, fault: Fault, finish: Finish, text: str, monkeypatch: pytest.MonkeyPatch
+    transport: str,
+    fault: Fault,
+    finish: Finish,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("rubric_judge.testing.endpoint._DRIP_INTERVAL_S", 0.001)
     name = "fake" if transport == "direct" else "hosted_vllm/fake"
@@ -219,8 +254,12 @@ async def test_an_answer_that_came_is_one(
 async def test_attempts_are_made_again_within_the_limits() -> None:
     faults = [Fault.SERVER_ERROR, Fault.RATE_LIMIT, Fault.RESET]
     with FakeEndpoint(served=ServedModel(), faults=faults) as endpoint:
-        async with await open_model(_spec(endpoint.url, limits={"max_in_flight": 2})) as model:
-            replies = await _replies(model, _asks(*(f"{n}?" for n in range(20))), Decoding())
+        async with await open_model(
+            _spec(endpoint.url, limits={"max_in_flight": 2})
+        ) as model:
+            replies = await _replies(
+                model, _asks(*(f"{n}?" for n in range(20))), Decoding()
+            )
     assert all(reply.text for reply in replies)
     assert len(endpoint.calls) == 23
 
@@ -236,7 +275,9 @@ async def test_a_server_names_its_only_model_and_its_weights() -> None:
     served = ServedModel(name="policy", root="runs/best", positions=512)
     with (
         FakeEndpoint(served=served) as endpoint,
-        FakeEndpoint(served=ServedModel(name="policy", root="runs/base", positions=512)) as other,
+        FakeEndpoint(
+            served=ServedModel(name="policy", root="runs/base", positions=512)
+        ) as other,
     ):
         async with await open_model(parse_model(f"m=server:{endpoint.url}")) as model:
             await _replies(model, _asks("one?"), Decoding(max_tokens=5))
@@ -278,13 +319,18 @@ async def test_nobody_there_is_said_at_once_and_others_are_closed() -> None:
         ({"temperature": 0.5}, "temperature may not stand there"),
         ({"max_tokens": 5}, "max_tokens may not stand there"),
         ({"parameters": {"top_p": 0.5, "seed": 1}}, "seed, top_p may not stand there"),
-        ({"parameters": {"repetition_penalty": 1.1}}, "repetition_penalty may not stand there"),
+        (
+            {"parameters": {"repetition_penalty": 1.1}},
+            "repetition_penalty may not stand there",
+        ),
         ({"leaves_out": ["max_tokens"]}, "leaves_out"),
         ({"api_bse": "x"}, "did you mean 'api_base'"),
         ({"takes_seed": "no"}, "takes_seed: needs `true` or `false`"),
     ],
 )
-async def test_a_decoding_of_its_own_is_refused(options: dict[str, object], what: str) -> None:
+async def test_a_decoding_of_its_own_is_refused(
+    options: dict[str, object], what: str
+) -> None:
     with pytest.raises(ConfigError, match=what):
         await open_model(_spec(NOBODY, **options))
 
@@ -294,7 +340,10 @@ async def test_what_a_provider_does_not_take_is_refused_before_anything_is_sent(
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
     spec = ModelSpec(
-        name="m", kind="litellm", options={"model": "anthropic/claude-3-haiku-20240307"}, spec="m"
+        name="m",
+        kind="litellm",
+        options={"model": "anthropic/claude-3-haiku-20240307"},
+        spec="m",
     )
     async with await open_model(spec) as model:
         with pytest.raises(ConfigError, match=r"does not send seed.*takes_seed: false"):
@@ -308,8 +357,14 @@ async def test_a_router_file_is_part_of_who_answers(
     fingerprints: list[str] = []
     for weights in ("hosted_vllm/base", "hosted_vllm/best"):
         with FakeEndpoint(served=ServedModel()) as endpoint:
-            params = {"model": weights, "api_base": endpoint.url, "api_key": "os.environ/SOME_KEY"}
-            router = {"model_list": [{"model_name": "policy", "litellm_params": params}]}
+            params = {
+                "model": weights,
+                "api_base": endpoint.url,
+                "api_key": "os.environ/SOME_KEY",
+            }
+            router = {
+                "model_list": [{"model_name": "policy", "litellm_params": params}]
+            }
             (tmp_path / "router.yaml").write_text(yaml.safe_dump(router), "utf-8")
             (tmp_path / "model.yaml").write_text(
                 "model: policy\nlitellm_config: router.yaml\n", "utf-8"
@@ -329,7 +384,9 @@ async def test_a_router_file_is_part_of_who_answers(
 
 async def test_who_leaves_early_leaves_no_call_behind() -> None:
     with FakeEndpoint(served=ServedModel(), latency=0.05) as endpoint:
-        async with await open_model(_spec(endpoint.url, limits={"max_in_flight": 2})) as model:
+        async with await open_model(
+            _spec(endpoint.url, limits={"max_in_flight": 2})
+        ) as model:
             asks = _asks(*(f"{n}?" for n in range(50)))
             async with aclosing(model.responder.respond(asks, Decoding())) as stream:
                 await anext(stream)

@@ -60,14 +60,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-async def _replies(model: OpenModel, asks: list[Ask], decoding: Decoding) -> list[Reply]:
-    replies = {index: reply async for index, reply in model.responder.respond(asks, decoding)}
+async def _replies(
+    model: OpenModel, asks: list[Ask], decoding: Decoding
+) -> list[Reply]:
+    replies = {
+        index: reply async for index, reply in model.responder.respond(asks, decoding)
+    }
     return [replies[index] for index in range(len(asks))]
 
 
 def _asks(*questions: str, draws: int = 1) -> list[Ask]:
-    views = [PolicyView(task_id=f"t{n}", question=text) for n, text in enumerate(questions)]
-    return [Ask(view=view, seed=10 * n + d) for n, view in enumerate(views) for d in range(draws)]
+    views = [
+        PolicyView(task_id=f"t{n}", question=text) for n, text in enumerate(questions)
+    ]
+    return [
+        Ask(view=view, seed=10 * n + d)
+        for n, view in enumerate(views)
+        for d in range(draws)
+    ]
 
 
 async def test_draws_are_each_by_their_own_seed_and_by_nothing_of_the_folder(
@@ -122,13 +132,23 @@ async def test_the_likeliest_choice_is_by_the_log_probabilities_of_a_plain_pass(
         assert replies[:1] == await _replies(model, written, Decoding(max_tokens=8))
 
     for question, reply in zip(questions[:2], replies[1:], strict=False):
-        text = f"<bos>{question}<eos><bos>" if is_chat else f"Question: {question}\nAnswer:"
+        text = (
+            f"<bos>{question}<eos><bos>"
+            if is_chat
+            else f"Question: {question}\nAnswer:"
+        )
         before = tokenizer.encode(text, add_special_tokens=not is_chat)
         expected: list[float] = []
         for choice in choices:
-            behind = tokenizer.encode(choice if is_chat else f" {choice}", add_special_tokens=False)
+            behind = tokenizer.encode(
+                choice if is_chat else f" {choice}", add_special_tokens=False
+            )
             with torch.no_grad():
-                logprobs_SV = network(torch.tensor([[*before, *behind]])).logits[0].log_softmax(-1)
+                logprobs_SV = (
+                    network(torch.tensor([[*before, *behind]]))
+                    .logits[0]
+                    .log_softmax(-1)
+                )
             places = range(len(before) - 1, len(before) + len(behind) - 1)
             expected.append(float(logprobs_SV[places, behind].sum()))
         assert reply.choice_logprobs == pytest.approx(expected, abs=1e-4)
@@ -138,7 +158,9 @@ async def test_the_likeliest_choice_is_by_the_log_probabilities_of_a_plain_pass(
 
 @pytest.fixture(scope="module", params=["rotary", "learned"])
 def short_model(
-    request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """A model whose positions are computed, or one that has a row of weights for each."""
     if request.param == "rotary":
@@ -183,14 +205,21 @@ async def test_questions_of_all_lengths_are_answered_together_where_positions_ar
 
     assert rows == [len(asks)]
     assert together == alone
-    assert len({reply.tokens for reply in together if reply.finish is Finish.TRUNCATED}) > 1
+    assert (
+        len({reply.tokens for reply in together if reply.finish is Finish.TRUNCATED})
+        > 1
+    )
 
 
 async def test_a_stop_ends_an_answer_and_is_no_part_of_it(folder: Path) -> None:
     async with await open_model(parse_model(f"m=hf:{folder}")) as model:
-        (whole,) = await _replies(model, _asks("Why?"), Decoding(temperature=2.0, max_tokens=40))
+        (whole,) = await _replies(
+            model, _asks("Why?"), Decoding(temperature=2.0, max_tokens=40)
+        )
         assert whole.text
-        stop = next(one for one in whole.text[len(whole.text) // 2 :] if not one.isspace())
+        stop = next(
+            one for one in whole.text[len(whole.text) // 2 :] if not one.isspace()
+        )
         decoding = Decoding(temperature=2.0, max_tokens=40, stop=(stop,))
         (stopped,) = await _replies(model, _asks("Why?"), decoding)
     assert stopped.text == whole.text.partition(stop)[0].strip()
@@ -202,10 +231,15 @@ async def test_a_stop_of_blanks_alone_ends_an_answer_too(folder: Path) -> None:
     decoding = Decoding(temperature=2.0, max_tokens=80, stop=("\n", " "))
     async with await open_model(parse_model(f"m=hf:{folder}")) as model:
         replies = await _replies(model, _asks("Why?", draws=8), decoding)
-    stopped = [reply for reply in replies if reply.tokens is not None and reply.tokens < 80]
+    stopped = [
+        reply for reply in replies if reply.tokens is not None and reply.tokens < 80
+    ]
     assert stopped
     assert {reply.finish for reply in stopped} == {Finish.COMPLETE}
-    assert all(reply.text is not None and not set(reply.text) & {"\n", " "} for reply in replies)
+    assert all(
+        reply.text is not None and not set(reply.text) & {"\n", " "}
+        for reply in replies
+    )
 
 
 async def test_the_identity_says_whether_questions_are_put_as_a_chat(
@@ -250,7 +284,9 @@ async def test_an_answer_is_given_while_longer_ones_of_its_batch_are_written(
 
     def held(self: SeededDraw, input_ids: Any, scores: Any) -> Any:
         is_last = input_ids.shape[1] >= POSITIONS + 2
-        assert not is_last or going_on.wait(600), f"nothing was given in {next(steps)} steps"
+        assert not is_last or going_on.wait(600), (
+            f"nothing was given in {next(steps)} steps"
+        )
         return draw(self, input_ids, scores)
 
     monkeypatch.setattr(SeededDraw, "__call__", held)
@@ -269,4 +305,6 @@ async def test_a_template_s_end_ends_an_answer_whatever_the_tokenizer_says(
         async with await open_model(parse_model(f"m=hf:{misset_model}")) as model:
             (reply,) = await _replies(model, _asks("Why?"), Decoding(max_tokens=8))
     assert (reply.text, reply.finish, reply.tokens) == ("", Finish.COMPLETE, 1)
-    assert [one["chat_template"] for one in logs if one["log_level"] == "warning"] == ["<eos> (2)"]
+    assert [one["chat_template"] for one in logs if one["log_level"] == "warning"] == [
+        "<eos> (2)"
+    ]

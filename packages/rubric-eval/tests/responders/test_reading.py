@@ -10,13 +10,22 @@ from rubric_eval.responders.spec import parse_model, parse_models, read_models
 
 def test_a_model_is_a_name_a_kind_and_a_place() -> None:
     spec = parse_model("base=hf:runs/q/base=1")
-    assert (spec.name, spec.kind, spec.options) == ("base", "hf", {"path": "runs/q/base=1"})
+    assert (spec.name, spec.kind, spec.options) == (
+        "base",
+        "hf",
+        {"path": "runs/q/base=1"},
+    )
     served = parse_model("v=server:http://127.0.0.1:8000/v1#org/model")
-    assert served.options == {"api_base": "http://127.0.0.1:8000/v1", "model": "org/model"}
+    assert served.options == {
+        "api_base": "http://127.0.0.1:8000/v1",
+        "model": "org/model",
+    }
     assert parse_model("v=server:http://127.0.0.1:8000/v1").options == {
         "api_base": "http://127.0.0.1:8000/v1"
     }
-    assert parse_model("o=litellm:openai/gpt-4.1-mini").options == {"model": "openai/gpt-4.1-mini"}
+    assert parse_model("o=litellm:openai/gpt-4.1-mini").options == {
+        "model": "openai/gpt-4.1-mini"
+    }
 
 
 @pytest.mark.parametrize(
@@ -72,14 +81,19 @@ def test_models_are_called_differently() -> None:
         ("type: lexical\n", "needs a --judge of its own"),
         ("- a\n", "needs `models:`"),
         ("models: {a: 'hf:x'}\nmore: 1\n", "nothing else"),
-        ("models:\n  b: hf:x\n  a: 3\n", r"models\.yaml:3: models\.a: write KIND:WHERE"),
+        (
+            "models:\n  b: hf:x\n  a: 3\n",
+            r"models\.yaml:3: models\.a: write KIND:WHERE",
+        ),
         ("models: {a: hf}\n", "write KIND:WHERE"),
         ("models: {a: {path: x}}\n", "needs `kind`"),
         ("models: {a: 'hf:x', a: 'hf:y'}\n", "a second time"),
         ("models: {'a b': 'hf:x'}\n", "a name has letters"),
     ],
 )
-def test_a_file_that_names_no_models_is_refused(content: str, what: str, tmp_path: Path) -> None:
+def test_a_file_that_names_no_models_is_refused(
+    content: str, what: str, tmp_path: Path
+) -> None:
     path = tmp_path / "models.yaml"
     path.write_text(content, "utf-8")
     with pytest.raises(ConfigError, match=what):

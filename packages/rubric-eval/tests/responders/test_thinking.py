@@ -38,7 +38,9 @@ SHOWN = ("<think>", "</think>")
 class Server:
     """What a server is like, and what it was asked."""
 
-    def __init__(self, message: Callable[[dict[str, Any]], dict[str, Any]], finish: str) -> None:
+    def __init__(
+        self, message: Callable[[dict[str, Any]], dict[str, Any]], finish: str
+    ) -> None:
         self.message, self.finish = message, finish
         self.special: tuple[str, ...] = SPECIAL
         self.template = "<|user|>{question}<|assistant|>"
@@ -52,7 +54,12 @@ class Server:
                 message = {"role": "assistant", **self.message(body)}
                 choice = {"index": 0, "message": message, "finish_reason": self.finish}
                 usage = {"prompt_tokens": 3, "completion_tokens": 7, "total_tokens": 10}
-                return {"id": "1", "object": "chat.completion", "created": 1, "model": "fake"} | {
+                return {
+                    "id": "1",
+                    "object": "chat.completion",
+                    "created": 1,
+                    "model": "fake",
+                } | {
                     "choices": [choice],
                     "usage": usage,
                 }
@@ -62,7 +69,9 @@ class Server:
                     prompt += "<think>\n\n</think>\n\n"
                 return {"tokens": list(map(ord, prompt)), "count": len(prompt)}
             case "/tokenize":
-                marks = [one for one in (*SHOWN, *self.special) if one in body["prompt"]]
+                marks = [
+                    one for one in (*SHOWN, *self.special) if one in body["prompt"]
+                ]
                 return {"tokens": list(range(len(marks))), "token_strs": marks}
             case "/detokenize":
                 return {"prompt": "".join(map(chr, body["tokens"]))}
@@ -172,7 +181,9 @@ async def test_a_thought_that_does_not_end_is_no_answer_wherever_it_stands(
 ) -> None:
     with _serving(message, finish=finish) as server:
         reply = await _answered(server, transport=transport, model=name)
-    assert reply == Reply(text="", finish=Finish.TRUNCATED, tokens=7, thought=Thought.UNCLOSED)
+    assert reply == Reply(
+        text="", finish=Finish.TRUNCATED, tokens=7, thought=Thought.UNCLOSED
+    )
 
 
 async def test_vllm_says_whether_its_template_opens_a_thought() -> None:
@@ -180,7 +191,9 @@ async def test_vllm_says_whether_its_template_opens_a_thought() -> None:
         usual = await _answered(server)
         server.template = "<|user|>{question}<|assistant|><think>\n"
         opened = await _answered(server)
-        switched = await _answered(server, chat_template_kwargs={"enable_thinking": False})
+        switched = await _answered(
+            server, chat_template_kwargs={"enable_thinking": False}
+        )
         kept = await _answered(server, thoughts="kept")
     assert (usual.text, usual.thought) == ("It is 4? Let me", Thought.NONE)
     assert (opened.text, opened.thought) == ("", Thought.UNCLOSED)
@@ -199,7 +212,9 @@ async def test_an_answer_behind_an_empty_thought_that_a_parser_took_is_one() -> 
 async def test_an_answer_that_a_parser_takes_for_a_thought_is_no_thought_without_an_end(
     finish: str,
 ) -> None:
-    with _serving({"content": None, "reasoning_content": "It is 4."}, finish=finish) as server:
+    with _serving(
+        {"content": None, "reasoning_content": "It is 4."}, finish=finish
+    ) as server:
         off = await _answered(server, chat_template_kwargs={"enable_thinking": False})
         on = await _answered(server)
     assert (off.text, off.reason) == (None, Reason.BAD_REQUEST)
@@ -221,7 +236,11 @@ async def test_marks_that_would_vanish_are_asked_for() -> None:
     def message(body: dict[str, Any]) -> dict[str, Any]:
         text = "[THINK]It is 4?[/THINK]I do not know."
         shows = body.get("skip_special_tokens") is False
-        return {"content": text if shows else text.replace("[THINK]", "").replace("[/THINK]", "")}
+        return {
+            "content": text
+            if shows
+            else text.replace("[THINK]", "").replace("[/THINK]", "")
+        }
 
     with _serving(message) as server:
         reply = await _answered(server)
@@ -231,7 +250,9 @@ async def test_marks_that_would_vanish_are_asked_for() -> None:
         assert (await _answered(server, **options)).text == "I do not know."
 
 
-async def test_a_family_whose_close_is_several_tokens_is_told_by_what_opens_a_thought() -> None:
+async def test_a_family_whose_close_is_several_tokens_is_told_by_what_opens_a_thought() -> (
+    None
+):
     def message(body: dict[str, Any]) -> dict[str, Any]:
         text = "<|think|>It is 4?<|end|><|begin|>assistant<|content|>I do not know."
         shows = body.get("skip_special_tokens") is False
@@ -261,14 +282,18 @@ async def test_arguments_of_the_template_are_part_of_who_answers() -> None:
     told: list[object] = []
     with _serving({"content": "5"}) as server, capture_logs() as logs:
         for arguments in ({}, {"enable_thinking": False}, {"enable_thinkin": False}):
-            async with await open_model(_spec(server, chat_template_kwargs=arguments)) as model:
+            async with await open_model(
+                _spec(server, chat_template_kwargs=arguments)
+            ) as model:
                 told.append(model.entry.identity.get("chat_template_kwargs"))
     assert told == [None, {"enable_thinking": False}, {"enable_thinkin": False}]
     warned = [one["key"] for one in logs if one["log_level"] == "warning"]
     assert warned == ["enable_thinkin"]
 
 
-async def test_a_whole_completion_is_not_to_be_had_of_a_server_that_takes_thoughts_out() -> None:
+async def test_a_whole_completion_is_not_to_be_had_of_a_server_that_takes_thoughts_out() -> (
+    None
+):
     with _serving({"content": "5", "reasoning": "4?"}) as server:
         reply = await _answered(server, thoughts="kept")
     assert reply.reason is Reason.BAD_REQUEST

@@ -20,7 +20,11 @@ def _file(folder: Path, name: str, text: str = "type: lexical\n") -> Path:
 
 @pytest.mark.parametrize(
     ("file", "name"),
-    [("gpt_oss.yaml", "gpt_oss"), ("my judge (2).yaml", "my-judge-2-"), (".hidden.yaml", "hidden")],
+    [
+        ("gpt_oss.yaml", "gpt_oss"),
+        ("my judge (2).yaml", "my-judge-2-"),
+        (".hidden.yaml", "hidden"),
+    ],
 )
 def test_a_judge_is_called_as_its_file(tmp_path: Path, file: str, name: str) -> None:
     (judge,) = read_judges([str(_file(tmp_path, file))])
@@ -46,7 +50,9 @@ def test_no_judge_and_two_of_one_name_are_refused(tmp_path: Path) -> None:
         read_judges([str(_file(tmp_path, "日本.yaml"))])
 
 
-def test_what_is_kept_of_a_judge_says_how_it_judges_and_not_where(tmp_path: Path) -> None:
+def test_what_is_kept_of_a_judge_says_how_it_judges_and_not_where(
+    tmp_path: Path,
+) -> None:
     text = (
         "type: hybrid\njudge:\n  type: llm\n  model: openai/gpt-x\n  transport: direct\n"
         "  api_base: http://10.1.2.3:8000/v1\n  api_key_env: PATH\n  temperature: 0.2\n"
@@ -60,11 +66,19 @@ def test_what_is_kept_of_a_judge_says_how_it_judges_and_not_where(tmp_path: Path
     text = text.replace("10.1.2.3", "10.9.9.9")
     (elsewhere,) = read_judges([str(_file(tmp_path, "hybrid.yaml", text))])
     assert elsewhere.entry == judge.entry
-    (other,) = read_judges([str(_file(tmp_path, "hybrid.yaml", text.replace("0.2", "0.3")))])
+    (other,) = read_judges(
+        [str(_file(tmp_path, "hybrid.yaml", text.replace("0.2", "0.3")))]
+    )
     assert other.entry.fingerprint != judge.entry.fingerprint
 
 
-def test_a_judge_whose_scores_depend_on_the_other_answers_is_refused(tmp_path: Path) -> None:
-    path = _file(tmp_path, "beside.yaml", "type: listwise\nmodel: m\napi_base: http://h/v1\n")
-    with pytest.raises(JudgeSetupError, match="beside each other, and held-out answers are judged"):
+def test_a_judge_whose_scores_depend_on_the_other_answers_is_refused(
+    tmp_path: Path,
+) -> None:
+    path = _file(
+        tmp_path, "beside.yaml", "type: listwise\nmodel: m\napi_base: http://h/v1\n"
+    )
+    with pytest.raises(
+        JudgeSetupError, match="beside each other, and held-out answers are judged"
+    ):
         read_judges([str(path)])

@@ -86,7 +86,9 @@ def run() -> EvalRun:
 
 
 def _key(task_id: str) -> str:
-    return AnswerKeys(MODEL, Decoding()).of(text_sha256(f"{task_id}?"), seed=0, sample=0)
+    return AnswerKeys(MODEL, Decoding()).of(
+        text_sha256(f"{task_id}?"), seed=0, sample=0
+    )
 
 
 def _score(task_id: str) -> ScoreRow:
@@ -116,7 +118,9 @@ def _without_a_question(folder: EvalFolder) -> None:
 
 def _with_another_question(folder: EvalFolder) -> None:
     rows = read_rows(folder.questions, QuestionRow)
-    write_rows(folder.questions, [*rows[:2], rows[2].model_copy(update={"task_id": "d"})])
+    write_rows(
+        folder.questions, [*rows[:2], rows[2].model_copy(update={"task_id": "d"})]
+    )
 
 
 @pytest.mark.parametrize(

@@ -69,10 +69,14 @@ def test_the_interval_covers_the_true_average(
     for _ in range(runs):
         parts: list[Interval] = []
         for n in sizes:
-            won, lost, _ = rng.multinomial(n, [won_share, lost_share, 1 - won_share - lost_share])
+            won, lost, _ = rng.multinomial(
+                n, [won_share, lost_share, 1 - won_share - lost_share]
+            )
             test = McNemarTest(int(won), int(lost), n)
             parts.append(_part(test.mean, *test.limits(0.95)))
-        low, high = _limits(mean_of_intervals(parts, correlations_BB=np.eye(len(sizes))))
+        low, high = _limits(
+            mean_of_intervals(parts, correlations_BB=np.eye(len(sizes)))
+        )
         covered += low <= won_share - lost_share <= high
 
     # 95 % ± 3.3 standard errors; McNemar's own limits are wider than nominal for few differences.
@@ -122,7 +126,9 @@ def test_items_of_one_document_move_a_mean_together() -> None:
 def test_shared_items_that_do_not_spread_are_taken_to_agree() -> None:
     nothing = np.zeros(40)
 
-    rho_BB = shared_correlations([(nothing, _names(0, 40)), (nothing[:10], _names(0, 10))])
+    rho_BB = shared_correlations(
+        [(nothing, _names(0, 40)), (nothing[:10], _names(0, 10))]
+    )
 
     assert rho_BB[0, 1] == pytest.approx(np.sqrt(10 / 40))
 

@@ -27,9 +27,9 @@ def test_limits_are_scipys_bca(n: int, confidence: float) -> None:
         method="BCa",
         rng=np.random.default_rng(3),
     ).confidence_interval
-    assert bootstrap_mean(x_N, resamples=1999, seed=3).limits(confidence) == pytest.approx(
-        (wanted.low, wanted.high), abs=1e-9
-    )
+    assert bootstrap_mean(x_N, resamples=1999, seed=3).limits(
+        confidence
+    ) == pytest.approx((wanted.low, wanted.high), abs=1e-9)
 
 
 def test_limits_by_document_are_scipys_bca_of_a_ratio() -> None:
@@ -39,7 +39,12 @@ def test_limits_by_document_are_scipys_bca_of_a_ratio() -> None:
     names, of_N = np.unique(documents, return_inverse=True)
     data = (np.bincount(of_N, weights=x_N), np.bincount(of_N).astype(float))
     wanted = stats.bootstrap(
-        data, _ratio, paired=True, n_resamples=1999, method="BCa", rng=np.random.default_rng(0)
+        data,
+        _ratio,
+        paired=True,
+        n_resamples=1999,
+        method="BCa",
+        rng=np.random.default_rng(0),
     ).confidence_interval
     found = bootstrap_mean(x_N, documents, resamples=1999)
     assert found.clusters == len(names)
@@ -50,13 +55,17 @@ def test_limits_by_document_are_scipys_bca_of_a_ratio() -> None:
 @given(x_N=values)
 def test_documents_of_one_question_each_are_no_documents(x_N: list[float]) -> None:
     names = [f"d{number}" for number in range(len(x_N))]
-    assert mean_interval(x_N, clusters_N=names, resamples=199) == mean_interval(x_N, resamples=199)
+    assert mean_interval(x_N, clusters_N=names, resamples=199) == mean_interval(
+        x_N, resamples=199
+    )
 
 
 def test_a_document_counts_once_however_often_its_question_is_repeated() -> None:
     x_N = np.random.default_rng(0).random(30)
     once = mean_interval(x_N, clusters_N=[f"d{i}" for i in range(30)])
-    ten_times = mean_interval(np.repeat(x_N, 10), clusters_N=[f"d{i // 10}" for i in range(300)])
+    ten_times = mean_interval(
+        np.repeat(x_N, 10), clusters_N=[f"d{i // 10}" for i in range(300)]
+    )
     as_if_independent = mean_interval(np.repeat(x_N, 10))
     assert ten_times.ci_low == pytest.approx(once.ci_low, abs=0.02)
     assert ten_times.ci_high == pytest.approx(once.ci_high, abs=0.02)
@@ -79,7 +88,9 @@ def test_clusters_of_another_number_are_refused() -> None:
 
 @settings(deadline=None, max_examples=200)
 @given(x_N=values, confidence=st.floats(0.5, 0.995))
-def test_the_p_value_and_the_limits_decide_alike(x_N: list[float], confidence: float) -> None:
+def test_the_p_value_and_the_limits_decide_alike(
+    x_N: list[float], confidence: float
+) -> None:
     found = bootstrap_mean(np.round(x_N, 3), resamples=499)
     limits = found.expanded_limits(confidence)
     assert limits is not None
@@ -159,4 +170,6 @@ def test_draws_are_those_of_plain_addition_all_at_once(
     plain = bootstrap.drawn_sums(of_clusters_VC, resamples=50, seed=4)
     for name, limit in limits.items():
         monkeypatch.setattr(bootstrap, name, limit)
-    assert bootstrap.drawn_sums(of_clusters_VC, resamples=50, seed=4) == pytest.approx(plain)
+    assert bootstrap.drawn_sums(of_clusters_VC, resamples=50, seed=4) == pytest.approx(
+        plain
+    )

@@ -11,16 +11,24 @@ p_values = st.lists(st.floats(0, 1), min_size=1, max_size=8)
 
 def test_holm_of_a_worked_example() -> None:
     decisions = decide([0.01, 0.04, 0.03, 0.005], Correction.HOLM)
-    assert [one.p_adjusted for one in decisions] == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert [one.p_adjusted for one in decisions] == pytest.approx(
+        [0.03, 0.06, 0.06, 0.02]
+    )
     assert [one.is_significant for one in decisions] == [True, False, False, True]
-    assert [one.level for one in decisions] == pytest.approx([0.05 / 3, 0.025, 0.025, 0.0125])
+    assert [one.level for one in decisions] == pytest.approx(
+        [0.05 / 3, 0.025, 0.025, 0.0125]
+    )
 
 
 def test_bh_of_a_worked_example() -> None:
     decisions = decide([0.01, 0.04, 0.03, 0.2], Correction.BH)
-    assert [one.p_adjusted for one in decisions] == pytest.approx([0.04, 0.16 / 3, 0.16 / 3, 0.2])
+    assert [one.p_adjusted for one in decisions] == pytest.approx(
+        [0.04, 0.16 / 3, 0.16 / 3, 0.2]
+    )
     assert [one.is_significant for one in decisions] == [True, False, False, False]
-    assert [one.level for one in decisions] == pytest.approx([0.0125, 0.025, 0.025, 0.025])
+    assert [one.level for one in decisions] == pytest.approx(
+        [0.0125, 0.025, 0.025, 0.025]
+    )
 
 
 @given(p_M=p_values)

@@ -31,7 +31,10 @@ def test_same_seed_gives_the_same_interval() -> None:
 
 def test_higher_confidence_is_wider() -> None:
     x_N = np.random.default_rng(0).random(30)
-    narrow, wide = mean_interval(x_N, confidence=0.8), mean_interval(x_N, confidence=0.99)
+    narrow, wide = (
+        mean_interval(x_N, confidence=0.8),
+        mean_interval(x_N, confidence=0.99),
+    )
     assert narrow.ci_low is not None
     assert wide.ci_low is not None
     assert wide.ci_low < narrow.ci_low
@@ -40,8 +43,13 @@ def test_higher_confidence_is_wider() -> None:
 @given(value=rewards, n=st.integers(2, 9))
 def test_equal_values_give_their_point(value: float, n: int) -> None:
     reach = stats.t.ppf(0.975, n - 1) ** 2
-    reach = 0.0 if value > 1e-12 else reach / (n + reach)  # that none differs is no certainty
-    limits = {"ci_low": pytest.approx(value - reach), "ci_high": pytest.approx(value + reach)}
+    reach = (
+        0.0 if value > 1e-12 else reach / (n + reach)
+    )  # that none differs is no certainty
+    limits = {
+        "ci_low": pytest.approx(value - reach),
+        "ci_high": pytest.approx(value + reach),
+    }
     assert (
         mean_interval([value] * n).model_dump()
         == {"mean": value, "n": n, "no_interval": None} | limits
@@ -65,7 +73,9 @@ def test_missing_values_are_left_out_and_not_counted() -> None:
 
 
 @given(x_N=st.lists(rewards, min_size=2, max_size=12))
-def test_interval_of_shares_stays_within_what_their_differences_can_be(x_N: list[float]) -> None:
+def test_interval_of_shares_stays_within_what_their_differences_can_be(
+    x_N: list[float],
+) -> None:
     interval = mean_interval(x_N, resamples=199)
     assert interval.ci_low is not None
     assert interval.ci_high is not None
@@ -81,7 +91,9 @@ def test_interval_of_shares_stays_within_what_their_differences_can_be(x_N: list
         ([[0.5, 0.5]], r"got shape \(1, 2\)"),
     ],
 )
-def test_values_without_a_mean_are_refused(x_N: list[float | None], message: str) -> None:
+def test_values_without_a_mean_are_refused(
+    x_N: list[float | None], message: str
+) -> None:
     with pytest.raises(EvalShapeError, match=message):
         mean_interval(x_N)
 
@@ -104,7 +116,9 @@ def test_pairing_cancels_how_hard_a_question_is() -> None:
 
 def test_swapped_sides_mirror_the_mean() -> None:
     a_N, b_N = [0.2, 0.5, 0.9], [0.1, 0.6, 0.3]
-    assert paired_interval(a_N, b_N).mean == pytest.approx(-paired_interval(b_N, a_N).mean)
+    assert paired_interval(a_N, b_N).mean == pytest.approx(
+        -paired_interval(b_N, a_N).mean
+    )
 
 
 def test_a_pair_with_a_missing_side_is_left_out() -> None:
@@ -128,7 +142,9 @@ def _coverage(simulations: int, *, effect: float = 0.1, n: int = 60) -> float:
         # On average `effect` higher, skewed, and of unequal spread: nothing normal about it.
         gain_NK = effect * rng.gamma(2.0, 0.5, size=(n, 4))
         a_NK = rng.binomial(8, 0.8 * hard_N[:, None], size=(n, 4)) / 8 + gain_NK
-        paired = paired_interval(a_NK.mean(axis=1), b_NK.mean(axis=1), resamples=999, seed=seed)
+        paired = paired_interval(
+            a_NK.mean(axis=1), b_NK.mean(axis=1), resamples=999, seed=seed
+        )
         assert paired.ci_low is not None
         assert paired.ci_high is not None
         covered += paired.ci_low <= effect <= paired.ci_high

@@ -26,7 +26,9 @@ def _leaves_0_out(limits: tuple[float, float] | None) -> bool:
 
 @settings(deadline=None, max_examples=60)
 @given(d_N=signs, alpha=levels)
-def test_mcnemars_limits_and_p_value_decide_alike(d_N: list[float], alpha: float) -> None:
+def test_mcnemars_limits_and_p_value_decide_alike(
+    d_N: list[float], alpha: float
+) -> None:
     test = accuracy_test(np.array(d_N))
     assert isinstance(test, McNemarTest)
     assert test.p_value == mcnemar_p(d_N.count(1.0), d_N.count(-1.0))
@@ -37,7 +39,9 @@ def test_mcnemars_limits_and_p_value_decide_alike(d_N: list[float], alpha: float
 
 @settings(deadline=None, max_examples=60)
 @given(d_N=thirds, alpha=levels)
-def test_sign_flips_limits_and_p_value_decide_alike(d_N: list[int], alpha: float) -> None:
+def test_sign_flips_limits_and_p_value_decide_alike(
+    d_N: list[int], alpha: float
+) -> None:
     test = accuracy_test(np.array(d_N) / 3, answers=3, resamples=499)
     assert isinstance(test, SignFlipTest)
     assert _leaves_0_out(test.limits(1 - alpha)) == (test.p_value < 1 - (1 - alpha))
@@ -64,10 +68,16 @@ def test_rewards_of_many_questions_have_the_paired_interval() -> None:
     wanted = paired_interval(a_N, b_N)
     test = reward_test(a_N - b_N)
     assert test.limits(0.95) == pytest.approx((wanted.ci_low, wanted.ci_high), abs=1e-3)
-    assert (test.mean, test.n, test.clusters) == (pytest.approx(wanted.mean), 1000, 1000)
+    assert (test.mean, test.n, test.clusters) == (
+        pytest.approx(wanted.mean),
+        1000,
+        1000,
+    )
 
 
-def test_rewards_of_one_model_are_found_to_differ_no_more_often_than_the_level_allows() -> None:
+def test_rewards_of_one_model_are_found_to_differ_no_more_often_than_the_level_allows() -> (
+    None
+):
     sizes_N = np.random.default_rng(0).gamma(2.0, 0.1, size=9)
     # Of two runs of one model each sign is chance: these are all of its outcomes, half of them
     # mirrored. The bootstrap alone finds 7.4 % of them.
@@ -82,7 +92,10 @@ def test_no_difference_above_1_is_detectable() -> None:
     d_N = np.array([1.0, -1.0, 1.0, -1.0, 1.0, 1.0])
     assert reward_test(d_N).detectable(alpha=0.05, power=0.8) is None
     assert (
-        accuracy_test(d_N, ["a", "a", "b", "c", "d", "e"]).detectable(alpha=0.05, power=0.8) is None
+        accuracy_test(d_N, ["a", "a", "b", "c", "d", "e"]).detectable(
+            alpha=0.05, power=0.8
+        )
+        is None
     )
 
 
@@ -96,7 +109,10 @@ def test_several_answers_or_items_of_one_document_are_flipped_together() -> None
     d_N = np.array([1.0] * 12)
     alone = accuracy_test(d_N)
     by_document = accuracy_test(d_N, ["a"] * 4 + ["b"] * 4 + ["c"] * 4)
-    assert (alone.name, by_document.name) == ("exact McNemar", "cluster sign-flip permutation")
+    assert (alone.name, by_document.name) == (
+        "exact McNemar",
+        "cluster sign-flip permutation",
+    )
     assert alone.p_value == 2 / 4096
     assert by_document.p_value == pytest.approx(2 / 8)
     assert by_document.limits(0.95) == McNemarTest(won=3, lost=0, n=3).limits(0.95)
@@ -113,7 +129,9 @@ def test_power_of_mcnemar_is_that_of_all_outcomes() -> None:
     n, delta, differ, alpha = 12, 0.4, 0.6, 0.05
     won_share, lost_share = (differ + delta) / 2, (differ - delta) / 2
     wanted = sum(
-        stats.multinomial.pmf([won, lost, n - won - lost], n, [won_share, lost_share, 1 - differ])
+        stats.multinomial.pmf(
+            [won, lost, n - won - lost], n, [won_share, lost_share, 1 - differ]
+        )
         for won in range(n + 1)
         for lost in range(n + 1 - won)
         if mcnemar_p(won, lost) < alpha
@@ -163,7 +181,9 @@ def test_nothing_is_detectable_where_the_flips_that_decide_can_show_nothing() ->
         assert test.detectable(alpha=0.05, power=0.8) is not None
 
 
-def test_the_detectable_difference_of_few_clusters_is_at_least_what_both_parts_need() -> None:
+def test_the_detectable_difference_of_few_clusters_is_at_least_what_both_parts_need() -> (
+    None
+):
     d_N = np.random.default_rng(5).normal(0.0, 0.1, size=8)
     test = reward_test(d_N)
     detectable = test.detectable(alpha=0.05, power=0.5)

@@ -40,7 +40,8 @@ def test_no_right_answer_is_no_certainty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("won", "lost", "p"), [(0, 0, 1.0), (5, 0, 0.0625), (6, 0, 0.03125), (10, 2, 158 / 4096)]
+    ("won", "lost", "p"),
+    [(0, 0, 1.0), (5, 0, 0.0625), (6, 0, 0.03125), (10, 2, 158 / 4096)],
 )
 def test_mcnemar_by_hand(won: int, lost: int, p: float) -> None:
     assert mcnemar_p(won, lost) == pytest.approx(p)
@@ -68,7 +69,9 @@ def test_score_limits_of_a_published_example() -> None:
 
 
 @given(table=tables(), confidence=st.floats(0.5, 0.999))
-def test_score_limits_solve_their_equation(table: tuple[int, int, int], confidence: float) -> None:
+def test_score_limits_solve_their_equation(
+    table: tuple[int, int, int], confidence: float
+) -> None:
     won, lost, n = table
     found = (won - lost) / n
     low, high = score_limits(won, lost, n, confidence=confidence)
@@ -78,8 +81,12 @@ def test_score_limits_solve_their_equation(table: tuple[int, int, int], confiden
     # Against a likelihood maximised by search, and not by the closed form.
     for limit in (low, high):
         if abs(limit) < 1:
-            statistic = abs(won - lost - n * limit) / np.sqrt(n * _variance(won, lost, n, limit))
-            assert statistic == pytest.approx(stats.norm.ppf((1 + confidence) / 2), rel=1e-3)
+            statistic = abs(won - lost - n * limit) / np.sqrt(
+                n * _variance(won, lost, n, limit)
+            )
+            assert statistic == pytest.approx(
+                stats.norm.ppf((1 + confidence) / 2), rel=1e-3
+            )
 
 
 def _variance(won: int, lost: int, n: int, delta: float) -> float:
@@ -91,7 +98,9 @@ def _variance(won: int, lost: int, n: int, delta: float) -> float:
             fit = (
                 np.where(won > 0, won * np.log(grid + delta), 0.0)
                 + np.where(lost > 0, lost * np.log(grid), 0.0)
-                + np.where(n > won + lost, (n - won - lost) * np.log(1 - 2 * grid - delta), 0.0)
+                + np.where(
+                    n > won + lost, (n - won - lost) * np.log(1 - 2 * grid - delta), 0.0
+                )
             )
         best = int(np.nanargmax(fit))
         grid = np.linspace(grid[max(best - 1, 0)], grid[min(best + 1, 2000)], 2001)

@@ -2,7 +2,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rubric_eval.statistics import Interval, mean_interval, score_interval, wilson_interval
+from rubric_eval.statistics import (
+    Interval,
+    mean_interval,
+    score_interval,
+    wilson_interval,
+)
 
 NAMES = [f"q{number}" for number in range(20)]
 
@@ -36,7 +41,9 @@ def limits(found: Interval) -> tuple[float, float]:
 @pytest.mark.parametrize("is_accuracy", [True, False])
 def test_equal_values_are_no_certainty(value: float, *, is_accuracy: bool) -> None:
     """Twenty documents: Wilson's limits at n = 20 and Student's t of 19 degrees of freedom."""
-    found = score_interval([value] * 20, clusters_N=NAMES, is_accuracy=is_accuracy, answers=3)
+    found = score_interval(
+        [value] * 20, clusters_N=NAMES, is_accuracy=is_accuracy, answers=3
+    )
     q2 = stats.t.ppf(0.975, 19) ** 2 / 20
     if value == 0.0:
         assert limits(found) == pytest.approx((0.0, q2 / (1 + q2)))
@@ -51,11 +58,21 @@ def test_rewards_have_wilsons_limits_at_what_their_spread_is_worth() -> None:
     found = score_interval(x_N, clusters_N=documents, is_accuracy=False, answers=1)
     means_C = x_N.reshape(30, 2).mean(axis=1)
     for end in limits(found):
-        spread = np.var(means_C, ddof=1) / 30 * end * (1 - end) / (x_N.mean() * (1 - x_N.mean()))
-        assert abs(end - x_N.mean()) == pytest.approx(stats.t.ppf(0.975, 29) * np.sqrt(spread))
+        spread = (
+            np.var(means_C, ddof=1)
+            / 30
+            * end
+            * (1 - end)
+            / (x_N.mean() * (1 - x_N.mean()))
+        )
+        assert abs(end - x_N.mean()) == pytest.approx(
+            stats.t.ppf(0.975, 29) * np.sqrt(spread)
+        )
 
 
-def test_four_documents_that_are_alike_by_chance_are_worth_eight_right_or_wrong_answers() -> None:
+def test_four_documents_that_are_alike_by_chance_are_worth_eight_right_or_wrong_answers() -> (
+    None
+):
     x_N = np.array([0.0, 1.0, 0.5, 0.5, 0.25, 0.75, 0.1, 0.9])
     documents = [f"d{number // 2}" for number in range(8)]
     found = score_interval(x_N, clusters_N=documents, is_accuracy=False, answers=2)
@@ -94,7 +111,9 @@ def test_few_unequal_and_sparse_rewards_are_covered(
 
 
 def test_one_document_says_nothing_of_the_spread() -> None:
-    found = score_interval([0.2, 0.9], clusters_N=["d", "d"], is_accuracy=False, answers=1)
+    found = score_interval(
+        [0.2, 0.9], clusters_N=["d", "d"], is_accuracy=False, answers=1
+    )
     assert (found.ci_low, found.ci_high) == (None, None)
 
 
@@ -102,7 +121,9 @@ def test_a_mean_over_few_documents_is_covered_at_the_nominal_rate() -> None:
     rng = np.random.default_rng(4)
     found = [mean_interval(rng.random(10), resamples=999) for _ in range(400)]
     covered = [
-        one.ci_low is not None and one.ci_high is not None and one.ci_low <= 0.5 <= one.ci_high
+        one.ci_low is not None
+        and one.ci_high is not None
+        and one.ci_low <= 0.5 <= one.ci_high
         for one in found
     ]
     assert np.mean(covered) >= 0.94  # limits that are not expanded cover 0.925 of these

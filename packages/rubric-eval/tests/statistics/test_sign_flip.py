@@ -13,21 +13,29 @@ from rubric_eval.statistics.sign_flip import SignFlips, sign_flip_p
 @given(won=st.integers(0, 400), lost=st.integers(0, 400))
 def test_one_answer_to_each_item_is_mcnemars_exact_test(won: int, lost: int) -> None:
     sums_C = np.array([1.0] * won + [-1.0] * lost + [0.0] * 3)
-    assert sign_flip_p(sums_C, unit=1.0) == pytest.approx(mcnemar_p(won, lost), rel=1e-9)
+    assert sign_flip_p(sums_C, unit=1.0) == pytest.approx(
+        mcnemar_p(won, lost), rel=1e-9
+    )
 
 
 @given(steps=st.lists(st.integers(-4, 4), min_size=1, max_size=9))
 def test_the_count_is_that_of_all_flips(steps: list[int]) -> None:
     sums_C = np.array(steps) / 4
-    flipped = [abs(np.dot(signs, steps)) for signs in product((-1, 1), repeat=len(steps))]
+    flipped = [
+        abs(np.dot(signs, steps)) for signs in product((-1, 1), repeat=len(steps))
+    ]
     wanted = np.mean([value >= abs(sum(steps)) for value in flipped])
     assert sign_flip_p(sums_C, unit=0.25) == pytest.approx(wanted)
 
 
 @settings(deadline=None, max_examples=15)
-@given(steps=st.lists(st.integers(-3, 3), min_size=3, max_size=10), seed=st.integers(0, 9))
+@given(
+    steps=st.lists(st.integers(-3, 3), min_size=3, max_size=10), seed=st.integers(0, 9)
+)
 def test_scipys_permutation_test_agrees(steps: list[int], seed: int) -> None:
-    sums_C = np.array(steps, dtype=np.float64)  # whole: thirds may add up to 0 and a rounding
+    sums_C = np.array(
+        steps, dtype=np.float64
+    )  # whole: thirds may add up to 0 and a rounding
     wanted = stats.permutation_test(
         (sums_C, np.zeros_like(sums_C)),
         lambda a, b, axis: np.sum(a - b, axis=axis),
@@ -45,7 +53,9 @@ def test_differences_that_cannot_be_counted_are_drawn() -> None:
     counted = sign_flip_p(steps / 3, unit=1 / 3)
     drawn = sign_flip_p(steps / 3 + 1e-6 * rng.random(60), unit=1 / 3, resamples=20_000)
     assert drawn == pytest.approx(counted, abs=0.02)
-    assert sign_flip_p(steps / 3 + 1e-6, unit=1 / 3) == sign_flip_p(steps / 3 + 1e-6, unit=1 / 3)
+    assert sign_flip_p(steps / 3 + 1e-6, unit=1 / 3) == sign_flip_p(
+        steps / 3 + 1e-6, unit=1 / 3
+    )
 
 
 def test_the_wins_of_a_large_benchmark_are_counted() -> None:
@@ -72,7 +82,10 @@ def test_means_beyond_the_critical_one_are_found_and_others_are_not(
     up, down = SignFlips(sums_C, counts_C, unit=None).critical(alpha)
     centred_C = sums_C - counts_C * sums_C.sum() / counts_C.sum()
     for sign, critical in ((1, up), (-1, down)):
-        for mean, is_found in ((0.99 * critical - 0.01, False), (1.01 * critical + 0.01, True)):
+        for mean, is_found in (
+            (0.99 * critical - 0.01, False),
+            (1.01 * critical + 0.01, True),
+        ):
             if np.isfinite(mean) and mean > 0:
                 p = sign_flip_p(centred_C + sign * mean * counts_C, unit=None)
                 assert (p < alpha) == is_found

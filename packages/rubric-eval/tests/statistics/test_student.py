@@ -3,14 +3,20 @@
 import numpy as np
 import pytest
 
-from rubric_eval.statistics.intervals import mean_interval, paired_interval, score_interval
+from rubric_eval.statistics.intervals import (
+    mean_interval,
+    paired_interval,
+    score_interval,
+)
 from rubric_eval.statistics.paired import reward_test
 from rubric_eval.statistics.student import Student
 
 
 def test_students_interval_of_few_questions_is_the_textbooks() -> None:
     found = Student.of(np.array([0.1, 0.2, 0.3]))
-    assert found.limits(0.95) == pytest.approx((-0.0484, 0.4484), abs=1e-3)  # t = 4.303, se = .0577
+    assert found.limits(0.95) == pytest.approx(
+        (-0.0484, 0.4484), abs=1e-3
+    )  # t = 4.303, se = .0577
     assert found.p_value() == pytest.approx(0.0742, abs=1e-3)
 
 
@@ -20,7 +26,9 @@ def test_few_paired_questions_hold_the_truth(count: int) -> None:
     held = [
         low <= 0.2 <= high
         for _ in range(2000)
-        for low, high in [Student.of(0.2 + 0.1 * rng.standard_normal(count)).limits(0.95) or (1, 0)]
+        for low, high in [
+            Student.of(0.2 + 0.1 * rng.standard_normal(count)).limits(0.95) or (1, 0)
+        ]
     ]
     assert np.mean(held) >= 0.93
     one = rng.random(count)
@@ -31,7 +39,10 @@ def test_few_paired_questions_hold_the_truth(count: int) -> None:
 
 
 def test_documents_that_are_alike_by_chance_are_no_certainty() -> None:
-    values, documents = np.array([0.0, 0.4, 0.4, 0.0, 0.2, 0.2]), ["a", "a", "b", "b", "c", "c"]
+    values, documents = (
+        np.array([0.0, 0.4, 0.4, 0.0, 0.2, 0.2]),
+        ["a", "a", "b", "b", "c", "c"],
+    )
     found = mean_interval(values, clusters_N=documents, resamples=99)
     assert found.ci_low is not None and found.ci_low < 0.1  # noqa: PT018
     test = reward_test(values, documents, resamples=99)
@@ -62,9 +73,13 @@ def test_rare_rewards_in_few_documents_hold_the_truth() -> None:
     documents = [str(one) for one in np.repeat(np.arange(9), sizes)]
     held: list[bool] = []
     for _ in range(400):
-        level = np.repeat(rng.beta(0.05 * 7 / 3, 0.95 * 7 / 3, 9), sizes)  # intraclass .3
+        level = np.repeat(
+            rng.beta(0.05 * 7 / 3, 0.95 * 7 / 3, 9), sizes
+        )  # intraclass .3
         rewards = rng.binomial(5, level) / 5
-        found = score_interval(rewards, clusters_N=documents, is_accuracy=False, answers=1)
+        found = score_interval(
+            rewards, clusters_N=documents, is_accuracy=False, answers=1
+        )
         assert found.ci_low is not None and found.ci_high is not None  # noqa: PT018
         held.append(found.ci_low <= 0.05 <= found.ci_high)
     assert np.mean(held) >= 0.93

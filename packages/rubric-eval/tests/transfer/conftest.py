@@ -54,8 +54,13 @@ class ScriptedResponder:
             self.asked[ask.view.question] += 1
             reply = self._script(ask.view.question)
             if ask.choices and isinstance(reply, str):
-                reply = Reply.chosen(ask.choices, [-1.0 - (reply != one) for one in ask.choices])
-            yield index, Reply.answered(reply, tokens=7) if isinstance(reply, str) else reply
+                reply = Reply.chosen(
+                    ask.choices, [-1.0 - (reply != one) for one in ask.choices]
+                )
+            yield (
+                index,
+                Reply.answered(reply, tokens=7) if isinstance(reply, str) else reply,
+            )
 
     async def aclose(self) -> None:
         self.is_closed = True
@@ -68,7 +73,9 @@ def scripted() -> Callable[..., OpenModel]:
     def open_scripted(
         name: str, script: Callable[[str], str | Reply], *, weights: str | None = None
     ) -> OpenModel:
-        responder = ScriptedResponder(script, weights=name if weights is None else weights)
+        responder = ScriptedResponder(
+            script, weights=name if weights is None else weights
+        )
         entry = ModelEntry(
             name=name,
             spec=f"{name}=scripted:{name}",
@@ -92,7 +99,9 @@ def oracle(plan: TransferPlan) -> Callable[[str], str]:
     targets: dict[str, str] = {}
     for built in plan.built:
         documents = built.task.dataset["test"]
-        targets.update(zip(built.prompts, (one["target"] for one in documents), strict=True))
+        targets.update(
+            zip(built.prompts, (one["target"] for one in documents), strict=True)
+        )
     return lambda prompt: f"I think.\nThe answer is $\\boxed{{{targets[prompt]}}}$."
 
 
@@ -100,7 +109,9 @@ def oracle(plan: TransferPlan) -> Callable[[str], str]:
 def run(tmp_path: Path) -> Callable[..., TransferTable]:
     """Run models on a plan, into one folder."""
 
-    def run_models(plan: TransferPlan, *models: OpenModel, **options: object) -> TransferTable:
+    def run_models(
+        plan: TransferPlan, *models: OpenModel, **options: object
+    ) -> TransferTable:
         return anyio.run(partial(run_transfer, tmp_path / "t", plan, models, **options))
 
     return run_models

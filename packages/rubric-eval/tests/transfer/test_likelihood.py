@@ -52,29 +52,46 @@ def test_the_likeliest_letters_make_the_table(
         "GPQA Main, likeliest",
         "GPQA Diamond, likeliest",
     ]
-    assert [[cell.mean for cell in row.cells] for row in table.rows] == [[0.0] * 2, [1.0] * 2]
+    assert [[cell.mean for cell in row.cells] for row in table.rows] == [
+        [0.0] * 2,
+        [1.0] * 2,
+    ]
     assert {cell.chance for cell in table.rows[0].cells} == {0.25}
     assert {cell.no_answer_frac for cell in table.rows[0].cells} == {0.0}
     folder = EvalFolder(tmp_path / "t")
     items = read_rows(folder.items("rubric_gpqa_main_choice", "sure", 0), ItemRow)
     assert all(one.stated == one.target == one.response for one in items)
     answers = read_rows(folder.answers("sure", 0), AnswerRow)
-    assert {tuple(sorted(one.choice_logprobs)) for one in answers} == {(-2.0, -2.0, -2.0, -1.0)}
-    assert run(choosing, scripted("sure", targets.__getitem__)) == table  # all from the folder
+    assert {tuple(sorted(one.choice_logprobs)) for one in answers} == {
+        (-2.0, -2.0, -2.0, -1.0)
+    }
+    assert (
+        run(choosing, scripted("sure", targets.__getitem__)) == table
+    )  # all from the folder
     _, transfer = read_evaluations([folder.root])
     assert transfer is not None
-    assert ("Decoding", "the likeliest of the choices; nothing is written") in facts(transfer)
+    assert ("Decoding", "the likeliest of the choices; nothing is written") in facts(
+        transfer
+    )
 
 
 def test_an_item_that_nobody_answered_is_neither_right_nor_wrong(
-    run: Callable[..., TransferTable], scripted: Callable[..., OpenModel], tmp_path: Path
+    run: Callable[..., TransferTable],
+    scripted: Callable[..., OpenModel],
+    tmp_path: Path,
 ) -> None:
-    plan = plan_transfer(suite=SuiteName.LIKELIHOOD, data="small", max_unavailable_frac=0.5)
+    plan = plan_transfer(
+        suite=SuiteName.LIKELIHOOD, data="small", max_unavailable_frac=0.5
+    )
     targets = _targets(plan)
     lost = plan.built[0].prompts[0]
 
     def say(prompt: str) -> str | Reply:
-        return Reply.unavailable(Reason.SERVER_ERROR) if prompt == lost else targets[prompt]
+        return (
+            Reply.unavailable(Reason.SERVER_ERROR)
+            if prompt == lost
+            else targets[prompt]
+        )
 
     table = run(plan, scripted("some", say))
 
@@ -96,15 +113,20 @@ def test_a_model_that_only_writes_is_refused_before_it_is_asked(
     server = scripted("server", lambda _: "A")
     monkeypatch.setattr(type(server.responder), "scores_choices", False)
 
-    with pytest.raises(ConfigError, match=r"server \(server=scripted:server\) does not say how"):
+    with pytest.raises(
+        ConfigError, match=r"server \(server=scripted:server\) does not say how"
+    ):
         run(choosing, server)
 
     assert not (tmp_path / "t").exists()
 
 
 @pytest.mark.parametrize(
-    "given", [{"decoding": Decoding(temperature=0.8)}, {"max_tokens": 96}, {"seeds": (0, 1)}]
+    "given",
+    [{"decoding": Decoding(temperature=0.8)}, {"max_tokens": 96}, {"seeds": (0, 1)}],
 )
 def test_what_draws_is_refused_where_nothing_is_drawn(given: dict[str, object]) -> None:
-    with pytest.raises(ConfigError, match="'likelihood' compares how likely the choices are"):
+    with pytest.raises(
+        ConfigError, match="'likelihood' compares how likely the choices are"
+    ):
         plan_transfer(suite=SuiteName.LIKELIHOOD, data="small", **given)  # pyright: ignore[reportArgumentType]

@@ -19,13 +19,33 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     "words",
     [
-        ["run", "--model", "hf", "--use_cache", "c", "--model_args", "pretrained=a", "dtype=b"],
+        [
+            "run",
+            "--model",
+            "hf",
+            "--use_cache",
+            "c",
+            "--model_args",
+            "pretrained=a",
+            "dtype=b",
+        ],
         ["--model=hf", "--use_cache=c", "--model_args=pretrained=a", "dtype=b"],
         ["run", "-M", "hf", "-c", "c", "-a", "pretrained=a", "dtype=b"],
-        ["run", "--use_c", "c", "--model", "hf", "--model_a", "pretrained=a", "dtype=b"],
+        [
+            "run",
+            "--use_c",
+            "c",
+            "--model",
+            "hf",
+            "--model_a",
+            "pretrained=a",
+            "dtype=b",
+        ],
     ],
 )
-def test_the_arguments_that_matter_are_found_however_they_are_written(words: list[str]) -> None:
+def test_the_arguments_that_matter_are_found_however_they_are_written(
+    words: list[str],
+) -> None:
     read, rest = read_arguments(words)
 
     assert (read.model, read.use_cache) == ("hf", "c")
@@ -37,7 +57,10 @@ def test_the_arguments_that_matter_are_found_however_they_are_written(words: lis
 def test_all_other_arguments_are_left_as_they_are() -> None:
     words = ["--tasks", "a", "b", "--limit", "-1", "--gen_kwargs", "temperature=0.5"]
 
-    assert read_arguments([*words, "--config", "x.yaml", "--include_path", "d"])[1] == words
+    assert (
+        read_arguments([*words, "--config", "x.yaml", "--include_path", "d"])[1]
+        == words
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,11 +71,15 @@ def test_all_other_arguments_are_left_as_they_are() -> None:
         (["--log_samples"], "lm-eval ended with ValueError: .*output_path"),
     ],
 )
-def test_arguments_that_lm_eval_refuses_are_said_in_one_line(more: list[str], said: str) -> None:
+def test_arguments_that_lm_eval_refuses_are_said_in_one_line(
+    more: list[str], said: str
+) -> None:
     pytest.importorskip("lm_eval")
 
     with pytest.raises(ConfigError, match=said):
-        run_lm_eval(["run", "--model", "dummy", "--tasks", "rubric_gsm8k", *more], say=print)
+        run_lm_eval(
+            ["run", "--model", "dummy", "--tasks", "rubric_gsm8k", *more], say=print
+        )
 
 
 @pytest.fixture
@@ -67,7 +94,11 @@ def checkpoint(tmp_path: Path) -> Path:
 
 def test_two_models_never_share_a_cache(checkpoint: Path) -> None:
     given = [f"pretrained={checkpoint}"]
-    keys = [cache_key("hf", given), cache_key("vllm", given), cache_key("hf", "pretrained=gpt2")]
+    keys = [
+        cache_key("hf", given),
+        cache_key("vllm", given),
+        cache_key("hf", "pretrained=gpt2"),
+    ]
     keys.append(cache_key("hf", [*given, "dtype=float32"]))
     keys.append(cache_key("hf", None))
     (checkpoint / "model.safetensors").write_bytes(b"trained")
@@ -103,7 +134,9 @@ def test_json_and_words_name_one_model(checkpoint: Path) -> None:
     words = [f"pretrained={checkpoint}", "dtype=float32"]
     written = json.dumps({"dtype": "float32", "pretrained": str(checkpoint)})
     assert cache_key("hf", written) == cache_key("hf", words)
-    assert cache_key("hf", '{"pretrained": "a,b"}') != cache_key("hf", '{"pretrained": "a"}')
+    assert cache_key("hf", '{"pretrained": "a,b"}') != cache_key(
+        "hf", '{"pretrained": "a"}'
+    )
 
 
 def test_one_model_finds_its_cache_again(checkpoint: Path) -> None:

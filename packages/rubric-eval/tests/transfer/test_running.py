@@ -38,7 +38,9 @@ def _read(root: EvalFolder | Path, benchmark: str, model: str) -> Measured:
     folder = root if isinstance(root, EvalFolder) else EvalFolder(root)
     with refusing_edits() as edits:
         measured = measured_of(folder, read_finished_run(folder, edits=edits), edits)
-    return next(one for one in measured if (one.benchmark, one.model) == (benchmark, model))
+    return next(
+        one for one in measured if (one.benchmark, one.model) == (benchmark, model)
+    )
 
 
 def _wrong(prompt: str) -> str:
@@ -72,7 +74,10 @@ def test_right_and_wrong_answers_make_the_table(
     assert tuned.cells[0].ci_low is not None
     assert tuned.cells[0].ci_low < 1
     assert read_run(EvalFolder(tmp_path / "t")).status == "finished"
-    assert json.loads((tmp_path / "t" / "transfer.json").read_text("utf-8"))["base"] == "base"
+    assert (
+        json.loads((tmp_path / "t" / "transfer.json").read_text("utf-8"))["base"]
+        == "base"
+    )
 
 
 def test_a_second_run_generates_nothing_and_scores_the_same(
@@ -121,7 +126,9 @@ def test_a_name_that_is_another_model_now_is_refused(
     with pytest.raises(EvalFolderError, match="'tuned' is another one, by weights"):
         run(plan, scripted("tuned", _wrong, weights="b"))
 
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
+    } == before
 
 
 def test_other_weights_behind_the_same_name_are_refused(
@@ -144,7 +151,9 @@ def test_other_weights_behind_the_same_name_are_refused(
         run(plan, replaced)
 
     assert asked(replaced) == Counter()
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
+    } == before
 
 
 @pytest.mark.parametrize(
@@ -214,7 +223,11 @@ def test_what_was_not_answered_is_no_wrong_answer(
     lost = {built.prompts[0] for built in plan.built}
 
     def partly(prompt: str) -> str | Reply:
-        return Reply.unavailable(Reason.TIMEOUT, "late") if prompt in lost else oracle(prompt)
+        return (
+            Reply.unavailable(Reason.TIMEOUT, "late")
+            if prompt in lost
+            else oracle(prompt)
+        )
 
     table = run(replace(plan, max_unavailable_frac=0.3), scripted("tuned", partly))
 
@@ -239,7 +252,9 @@ def test_a_benchmark_with_too_few_answers_ends_the_evaluation_without_a_table(
     lost = set(plan.built[3].prompts)
 
     def down(prompt: str) -> str | Reply:
-        return Reply.unavailable(Reason.CONNECTION) if prompt in lost else oracle(prompt)
+        return (
+            Reply.unavailable(Reason.CONNECTION) if prompt in lost else oracle(prompt)
+        )
 
     with pytest.raises(TransferAbortError, match="connection 4") as caught:
         run(replace(plan, max_unavailable_frac=0.2), scripted("tuned", down))
@@ -289,7 +304,9 @@ def test_rows_say_what_was_asked_what_is_right_and_what_was_read(
         assert [row.stated for row in tuned if row.correct] == [
             row.target for row in tuned if row.correct
         ]
-        assert [row.stated is not None for row in tuned] == [row.is_answered for row in tuned]
+        assert [row.stated is not None for row in tuned] == [
+            row.is_answered for row in tuned
+        ]
     unread = read_rows(folder.items("rubric_gsm8k", "tuned", 0), ItemRow)[0]
     assert (unread.target, unread.stated, unread.is_answered) == ("44", None, False)
 
@@ -301,7 +318,9 @@ def test_values_are_ready_to_be_compared(
     oracle: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
-    run(replace(plan, seeds=(0, 1)), scripted("base", _wrong), scripted("tuned", oracle))
+    run(
+        replace(plan, seeds=(0, 1)), scripted("base", _wrong), scripted("tuned", oracle)
+    )
     base, tuned = (_read(tmp_path / "t", TASKS[2], name) for name in ("base", "tuned"))
 
     assert base.ids == tuned.ids
@@ -314,7 +333,9 @@ def test_values_are_ready_to_be_compared(
 
 
 def test_models_get_the_budget_of_the_benchmark_and_no_target(
-    run: Callable[..., TransferTable], plan: TransferPlan, scripted: Callable[..., OpenModel]
+    run: Callable[..., TransferTable],
+    plan: TransferPlan,
+    scripted: Callable[..., OpenModel],
 ) -> None:
     model = scripted("base", _wrong)
     run(plan, model)
@@ -325,7 +346,9 @@ def test_models_get_the_budget_of_the_benchmark_and_no_target(
 
 
 def test_the_stock_suite_runs_too(
-    run: Callable[..., TransferTable], scripted: Callable[..., OpenModel], tmp_path: Path
+    run: Callable[..., TransferTable],
+    scripted: Callable[..., OpenModel],
+    tmp_path: Path,
 ) -> None:
     plan = plan_transfer(suite=SuiteName.STOCK, data="small")
     targets = {
@@ -336,14 +359,20 @@ def test_the_stock_suite_runs_too(
 
     def stock(prompt: str) -> str:
         target = targets[prompt]
-        return f"${target}$" if prompt.startswith("Problem:") else f"The final answer is {target}"
+        return (
+            f"${target}$"
+            if prompt.startswith("Problem:")
+            else f"The final answer is {target}"
+        )
 
     (row,) = run(plan, scripted("tuned", stock)).rows
 
     assert [cell.mean for cell in row.cells] == [1.0] * 4
     assert [cell.no_answer_frac for cell in row.cells] == [0.0] * 4
     folder = EvalFolder(tmp_path / "t")
-    stated = [read_rows(folder.items(name, "tuned", 0), ItemRow)[0].stated for name in STOCK]
+    stated = [
+        read_rows(folder.items(name, "tuned", 0), ItemRow)[0].stated for name in STOCK
+    ]
     assert stated == ["44", None, "(B)", "(B)"]  # hendrycks_math does not say
 
 
@@ -380,7 +409,11 @@ def test_seeds_that_are_all_wrong_or_all_right_are_no_certainty(
     for low, high in zip(base.cells, tuned.cells, strict=True):
         # Wilson's limit for as many answers as there are items, with Student's t.
         t2 = stats.t.ppf(0.975, low.n - 1) ** 2
-        assert (low.mean, low.ci_low, low.ci_high) == (0.0, 0.0, pytest.approx(t2 / (low.n + t2)))
+        assert (low.mean, low.ci_low, low.ci_high) == (
+            0.0,
+            0.0,
+            pytest.approx(t2 / (low.n + t2)),
+        )
         assert high.ci_low == pytest.approx(1 - (low.ci_high or 0))
 
 
@@ -411,7 +444,9 @@ def test_a_folder_of_somebody_else_is_left_alone(
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "questions.jsonl").write_text("mine\n", "utf-8")
 
-    with pytest.raises(EvalFolderError, match=r"holds 'questions.jsonl' and no run.json"):
+    with pytest.raises(
+        EvalFolderError, match=r"holds 'questions.jsonl' and no run.json"
+    ):
         run(plan, scripted("base", _wrong))
 
     assert (tmp_path / "t" / "questions.jsonl").read_text("utf-8") == "mine\n"

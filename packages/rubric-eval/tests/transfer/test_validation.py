@@ -42,7 +42,9 @@ def test_questions_and_a_judge_of_ones_own_are_built(
     write_tasks(tmp_path / "test.jsonl", [make_task(number) for number in range(3)])
     (tmp_path / "judge.yaml").write_text("type: lexical\n", encoding="utf-8")
 
-    (row,) = validate(suites=(), tasks=tmp_path / "test.jsonl", judge=tmp_path / "judge.yaml")
+    (row,) = validate(
+        suites=(), tasks=tmp_path / "test.jsonl", judge=tmp_path / "judge.yaml"
+    )
 
     assert (row.task, row.items) == ("rubric_heldout", 3)
     assert "test.jsonl" in row.source

@@ -90,7 +90,9 @@ def fingerprint(judge: Judge) -> str:
 
 def group_identity(responses: Iterable[str]) -> str:
     """Return 64 hex digits from the responses of a group, in whatever order they come."""
-    hashes = sorted(hashlib.sha256(response.encode()).digest() for response in responses)
+    hashes = sorted(
+        hashlib.sha256(response.encode()).digest() for response in responses
+    )
     return hashlib.sha256(b"".join(hashes)).hexdigest()
 
 
@@ -101,7 +103,9 @@ def check_group(judge: GroupJudge, views: Sequence[JudgeView]) -> None:
         JudgeSetupError: it has more responses than the judge takes.
         ValueError: the views are none, of several tasks, or have a response twice.
     """
-    tasks = {(view.task_id, view.question, view.grounding, view.rubric) for view in views}
+    tasks = {
+        (view.task_id, view.question, view.grounding, view.rubric) for view in views
+    }
     if len(tasks) != 1 or len({view.response for view in views}) < len(views):
         msg = f"{len(views)} views of {len(tasks)} tasks: give different responses to one task"
         raise ValueError(msg)

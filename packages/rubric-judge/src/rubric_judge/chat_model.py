@@ -60,12 +60,17 @@ class ChatModel(ClosesItself):
         self.routes: tuple[str, ...] = (config.model,)
         """Litellm's names of the models that may answer; of a router, of all its deployments."""
         if config.litellm_config is not None:
-            file = router_file.read_router_file(config.litellm_config, model=config.model)
+            file = router_file.read_router_file(
+                config.litellm_config, model=config.model
+            )
             allowed = ["other models"] if config.allow_fallback_models else []
             self._deployments = json.dumps([file.identity(variable), *allowed])
             self.routes = file.routes(variable)
         transports = [client] if client else _transports(config)
-        self._clients = [retries.RetryingClient(one, config, self._limiter) for one in transports]
+        self._clients = [
+            retries.RetryingClient(transport, config, self._limiter)
+            for transport in transports
+        ]
         self._servers = tuple(map(chat.server_of, config.addresses))
         self._has_fallen_back = False
         self._first_models: dict[tuple[str, str], str] = {}
@@ -199,13 +204,17 @@ class ChatModel(ClosesItself):
         if by.model and not self._config.allow_fallback_models:
             self._check_is_one_model(by, usage=usage, attempts=answer.attempts)
         if not by.model:
-            by = answerer(self._config.model, deployment=by.deployment, fallback=by.fallback)
+            by = answerer(
+                self._config.model, deployment=by.deployment, fallback=by.fallback
+            )
         if is_fallback and not self._has_fallen_back:
             self._has_fallen_back = True
             events.fallback_answered(by, model=self._config.model)
         return replace(answer, usage=usage, answered_by=by)
 
-    def _check_is_one_model(self, by: Answerer, *, usage: Usage | None, attempts: int) -> None:
+    def _check_is_one_model(
+        self, by: Answerer, *, usage: Usage | None, attempts: int
+    ) -> None:
         """Refuse an answer of another model than the first of the same deployment.
 
         A name is compared only where the server says one: hosted providers name a new version of a
@@ -222,7 +231,9 @@ class ChatModel(ClosesItself):
             f"{by.model!r} answered{where} where {first!r} did before: start again with one "
             "model, or set allow_fallback_models: true"
         )
-        raise JudgeTransportError(Reason.OTHER_MODEL, detail, usage=usage, attempts=attempts)
+        raise JudgeTransportError(
+            Reason.OTHER_MODEL, detail, usage=usage, attempts=attempts
+        )
 
     def _require_room(self, answer: ChatReply) -> None:
         """Refuse a server in whose context not even the question of the check has room."""
@@ -232,7 +243,9 @@ class ChatModel(ClosesItself):
                 "into the model's context: lower `max_tokens`, or serve the model with a "
                 "longer context"
             )
-            raise JudgeTransportError(Reason.BAD_REQUEST, detail, attempts=answer.attempts)
+            raise JudgeTransportError(
+                Reason.BAD_REQUEST, detail, attempts=answer.attempts
+            )
 
     def _request(self, user: str, system: str, reply: type[BaseModel]) -> ChatRequest:
         """Return a request for a reply, with its schema wherever that is to stand."""
@@ -254,7 +267,9 @@ class ChatModel(ClosesItself):
     def _not_there(self, error: JudgeTransportError, address: str | None) -> str:
         config = self._config
         where = address or config.litellm_config or "its provider's address"
-        key = config.api_key_env or ("none" if address else "the provider's usual variable")
+        key = config.api_key_env or (
+            "none" if address else "the provider's usual variable"
+        )
         if config.litellm_config is not None:
             key = "as that file says"
         return (
@@ -270,14 +285,18 @@ def _departure(answer: ChatReply) -> str:
     try:
         _Ready.model_validate_json(answer.text, strict=True)
     except ValidationError as error:
-        return f"{error.errors()[0]['type']} in an answer of {len(answer.text)} characters"
+        return (
+            f"{error.errors()[0]['type']} in an answer of {len(answer.text)} characters"
+        )
     return ""
 
 
 def _transports(config: ModelConfig) -> list[chat.Transport]:
     make = direct.DirectClient if config.is_direct else LiteLLMClient
     addresses = config.addresses
-    return [make(config.model_copy(update={"api_base": address})) for address in addresses]
+    return [
+        make(config.model_copy(update={"api_base": address})) for address in addresses
+    ]
 
 
 def _further_identity(config: ModelConfig, routes: Iterable[str]) -> dict[str, str]:

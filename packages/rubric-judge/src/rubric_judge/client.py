@@ -29,17 +29,30 @@ from rubric_judge.provider.litellm_replies import chat_reply, refusal_or_raise
 from rubric_judge.provider.model_config import ModelConfig, Prices
 from rubric_judge.provider.router_calls import RoutedCall, make_router
 from rubric_judge.provider.router_file import Groups, read_router_file
-from rubric_judge.provider.settings import api_key, deployments_with_keys, keep_litellm_offline
+from rubric_judge.provider.settings import (
+    api_key,
+    deployments_with_keys,
+    keep_litellm_offline,
+)
 
 _Complete = Callable[..., Awaitable[Any]]
 _OPENAI_FIELDS = frozenset({"max_tokens", "seed", "stop", "temperature", "top_p"})
 _TALKATIVE = (
-    *("LiteLLM", "LiteLLM Proxy", "LiteLLM Router"),
-    *("httpcore", "httpcore2", "httpx", "httpx2"),
+    "LiteLLM",
+    "LiteLLM Proxy",
+    "LiteLLM Router",
+    "httpcore",
+    "httpcore2",
+    "httpx",
+    "httpx2",
 )
 """Loggers whose lines, on errors and at DEBUG, quote requests and replies, which may hold passages,
 rubrics and keys; what is under them by a dot follows."""
-_LATE = ("openai.resources", "litellm._service_logger", "litellm.proxy.spend_tracking.savings")
+_LATE = (
+    "openai.resources",
+    "litellm._service_logger",
+    "litellm.proxy.spend_tracking.savings",
+)
 _QUOTING = "Pydantic serializer warnings"
 _loading = threading.Lock()
 
@@ -71,7 +84,11 @@ def known_prices(config: ModelConfig) -> Prices | None:
     Returns:
         None where neither says; a file of models (`litellm_config`) may hold several prices.
     """
-    if config.prices is not None or config.is_direct or config.litellm_config is not None:
+    if (
+        config.prices is not None
+        or config.is_direct
+        or config.litellm_config is not None
+    ):
         return config.prices
     if find_spec("litellm") is None:
         return None
@@ -89,7 +106,9 @@ def known_prices(config: ModelConfig) -> Prices | None:
 def _warm_up(litellm: Any, model: str) -> None:
     """Load what litellm would load in the middle of the first calls; nothing is sent."""
     messages = [{"role": "user", "content": "ready?"}]
-    with suppress(Exception):  # a model that litellm does not know is reported elsewhere
+    with suppress(
+        Exception
+    ):  # a model that litellm does not know is reported elsewhere
         litellm.get_supported_openai_params(model=model)
         # Callbacks would see a call that never was. Not `acompletion`, which would take what is
         # logged of calls in flight away from their event loop.
@@ -104,7 +123,9 @@ async def _complete(**request: Any) -> Any:
 
 def _require_library(model: str) -> None:
     """Look for litellm without importing it, which takes seconds."""
-    with needing_extra("rubric-judge", "litellm", by=f"model {model!r}, asked through litellm,"):
+    with needing_extra(
+        "rubric-judge", "litellm", by=f"model {model!r}, asked through litellm,"
+    ):
         if find_spec("litellm") is None:
             raise ModuleNotFoundError(name="litellm")
 
@@ -136,7 +157,9 @@ class LiteLLMClient(Transport):
         self._router: Any = None
         self._is_ready = False
         self._unset: tuple[str, ...] = ()
-        self._fields = decoding.Fields(config, owner=decoding.known_owner(config, self._models()))
+        self._fields = decoding.Fields(
+            config, owner=decoding.known_owner(config, self._models())
+        )
 
     async def prepare(self) -> None:
         """Load litellm and look for the key; see `Transport.prepare`."""
@@ -159,13 +182,17 @@ class LiteLLMClient(Transport):
     def _make_router(self, groups: Groups) -> None:
         # In the event loop, where what its strategies do from time to time is done.
         try:
-            self._router = make_router(_litellm().Router, groups, timeout_s=self._config.timeout_s)
+            self._router = make_router(
+                _litellm().Router, groups, timeout_s=self._config.timeout_s
+            )
         except ConfigError as error:
-            raise JudgeTransportError(Reason.BAD_REQUEST, str(error), attempts=0) from None
+            raise JudgeTransportError(
+                Reason.BAD_REQUEST, str(error), attempts=0
+            ) from None
 
     def _models(self) -> set[str]:
         deployments = self._groups.deployments if self._groups else ()
-        return {one.route for one in deployments} or {self._config.model}
+        return {deployment.route for deployment in deployments} or {self._config.model}
 
     @property
     def most_calls(self) -> int:
@@ -173,7 +200,9 @@ class LiteLLMClient(Transport):
         if self._groups is None:
             return 1
         config = self._config
-        return self._groups.most_calls(config.model, other_models=config.allow_fallback_models)
+        return self._groups.most_calls(
+            config.model, other_models=config.allow_fallback_models
+        )
 
     async def ask(self, request: ChatRequest) -> ChatReply:
         """Send one request; see `Transport.ask`."""
@@ -192,11 +221,17 @@ class LiteLLMClient(Transport):
                 if not self._fields.learnt(error, request, fields):
                     raise
             else:
-                return replace(reply, attempts=reply.attempts + calls) if calls else reply
+                return (
+                    replace(reply, attempts=reply.attempts + calls) if calls else reply
+                )
 
-    async def _asked_once(self, request: ChatRequest, fields: Mapping[str, object]) -> ChatReply:
+    async def _asked_once(
+        self, request: ChatRequest, fields: Mapping[str, object]
+    ) -> ChatReply:
         litellm = _litellm()
-        routed = self._groups and RoutedCall(litellm, self._router, self._groups, self._config)
+        routed = self._groups and RoutedCall(
+            litellm, self._router, self._groups, self._config
+        )
         complete = routed.complete if routed else _complete
         sent = {**self._parameters(), **fields, "messages": request.messages}
         try:
@@ -208,7 +243,9 @@ class LiteLLMClient(Transport):
                 import openai
 
                 unreachable = openai.APIConnectionError
-                answer = refusal_or_raise(error, litellm, unreachable=unreachable, sent=fields)
+                answer = refusal_or_raise(
+                    error, litellm, unreachable=unreachable, sent=fields
+                )
         except JudgeTransportError as error:
             if self._unset:
                 error.detail += f"; not set: {', '.join(self._unset)}"
@@ -218,7 +255,9 @@ class LiteLLMClient(Transport):
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the fields that litellm would refuse to send; see `Transport.unsupported`."""
         await self.prepare()
-        supported: Callable[..., list[str] | None] = _litellm().get_supported_openai_params
+        supported: Callable[..., list[str] | None] = (
+            _litellm().get_supported_openai_params
+        )
         taken = [frozenset(supported(model=model) or ()) for model in self._models()]
         # litellm passes on what is none of OpenAI's fields.
         refused = _OPENAI_FIELDS - _OPENAI_FIELDS.intersection(*taken)
@@ -239,14 +278,19 @@ class LiteLLMClient(Transport):
 
     def _parameters(self) -> dict[str, object]:
         config = self._config
-        parameters: dict[str, object] = {"model": config.model, "timeout": config.timeout_s}
+        parameters: dict[str, object] = {
+            "model": config.model,
+            "timeout": config.timeout_s,
+        }
         if self._groups is None:
             parameters["api_base"] = config.api_base
             parameters["api_key"] = self._key.get_secret_value() if self._key else None
         return parameters
 
 
-async def _completion(complete: _Complete, fields: dict[str, object], request: ChatRequest) -> Any:
+async def _completion(
+    complete: _Complete, fields: dict[str, object], request: ChatRequest
+) -> Any:
     """Ask once, with the reply's schema where there is one.
 
     Returns:
@@ -276,9 +320,12 @@ def _keep_replies_out_of_warnings() -> None:
 
 def _require_provider(litellm: Any, config: ModelConfig) -> None:
     # Without one, its error at the first call reads like a server's.
-    model, provider = config.model, config.parameters.get("custom_llm_provider")
+    model = config.model
+    provider = config.parameters.get("custom_llm_provider")
     try:
-        litellm.get_llm_provider(model, custom_llm_provider=provider, api_base=config.api_base)
+        litellm.get_llm_provider(
+            model, custom_llm_provider=provider, api_base=config.api_base
+        )
     except litellm.BadRequestError:
         detail = (
             f"litellm knows no provider for model {model!r}: name it as openai/{model} or "
@@ -297,6 +344,8 @@ def _unset(litellm: Any, model: str) -> tuple[str, ...]:
     # fault of the network. Not for clouds, which have more ways to say who is calling.
     missing = litellm.validate_environment(model)["missing_keys"]
     if missing and all(name.endswith("_API_KEY") for name in missing):
-        detail = f"no key: export {' or '.join(missing)}, or name another in `api_key_env`"
+        detail = (
+            f"no key: export {' or '.join(missing)}, or name another in `api_key_env`"
+        )
         raise JudgeTransportError(Reason.AUTH, detail, attempts=0)
     return tuple(missing)

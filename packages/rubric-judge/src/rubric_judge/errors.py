@@ -75,7 +75,9 @@ class JudgeTransportError(RubricError, RuntimeError):
     """The field that is wanted in its place."""
 
     def __post_init__(self) -> None:
-        super().__init__(f"{self.reason.value} after {self.attempts} attempt(s): {self.detail}")
+        super().__init__(
+            f"{self.reason.value} after {self.attempts} attempt(s): {self.detail}"
+        )
 
 
 class LedgerError(RubricError, RuntimeError):

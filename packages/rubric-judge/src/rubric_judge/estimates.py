@@ -24,7 +24,9 @@ class Estimate(Part):
     """What the interval takes for independent; None without one."""
     no_interval: TooFew | None = Field(
         default_factory=lambda known: (
-            TOO_FEW if known.get("value") is not None and known.get("low") is None else None
+            TOO_FEW
+            if known.get("value") is not None and known.get("low") is None
+            else None
         )
     )
     """Why a value has no interval."""
@@ -67,7 +69,8 @@ class ClusteredMean:
     @classmethod
     def of(cls, sum_C: FloatArray, count_C: FloatArray) -> ClusteredMean:
         """Return it from the sum and the number of the values of each cluster."""
-        n, clusters = float(count_C.sum()), int((count_C > 0).sum())
+        n = float(count_C.sum())
+        clusters = int((count_C > 0).sum())
         if not n:
             return cls(math.nan, 0 * count_C, 0)
         mean = float(sum_C.sum()) / n
@@ -167,9 +170,14 @@ def binomial_limits(count: int, n: int, confidence: float) -> tuple[float, float
     from scipy import stats
 
     if n < _FEWEST_FOR_WILSON:
-        exact = cast("Any", stats).binomtest(count, n).proportion_ci(confidence, method="exact")
+        exact = (
+            cast("Any", stats)
+            .binomtest(count, n)
+            .proportion_ci(confidence, method="exact")
+        )
         return float(exact.low), float(exact.high)
-    chi2, norm = cast("Any", stats).chi2, cast("Any", stats).norm  # no type stubs
+    chi2 = cast("Any", stats).chi2
+    norm = cast("Any", stats).norm  # no type stubs
     few = 2 if n <= _SMALL_SAMPLE else 3
     low, high = wilson(count / n, n, float(norm.ppf((1 + confidence) / 2)))
     if 0 < count <= few:

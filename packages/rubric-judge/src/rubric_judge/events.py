@@ -26,7 +26,13 @@ def _log() -> FilteringBoundLogger:
 
 
 _SAID_OF_A_CALL: Final = {
-    *("judge", "outcome", "reason", "detail", "latency_s", "attempts", "passage_truncated"),
+    "judge",
+    "outcome",
+    "reason",
+    "detail",
+    "latency_s",
+    "attempts",
+    "passage_truncated",
 }
 
 
@@ -37,7 +43,9 @@ def call_finished(result: JudgeResult, *, task_id: str) -> None:
     if not structlog.is_configured():
         return
     log = _log().bind()
-    is_enabled_for = getattr(log, "is_enabled_for", None)  # other wrappers may have none
+    is_enabled_for = getattr(
+        log, "is_enabled_for", None
+    )  # other wrappers may have none
     if is_enabled_for is not None and not is_enabled_for(logging.INFO):
         return
     said = result.model_dump(mode="json", include=_SAID_OF_A_CALL)
@@ -68,7 +76,9 @@ def probe_out_of_schema(*, role: str, model: str, server: str, why: str) -> None
     )
 
 
-def decoding_filled_in(*, model: str, owner: str, fields: Sequence[str], refused: bool) -> None:
+def decoding_filled_in(
+    *, model: str, owner: str, fields: Sequence[str], refused: bool
+) -> None:
     """Log which fields a server fills in itself, because it does not take them of a request."""
     _log().warning(
         "judge.decoding.filled_in",
@@ -83,7 +93,9 @@ def decoding_filled_in(*, model: str, owner: str, fields: Sequence[str], refused
 
 def unexpected_exception(*, judge: str, task_id: str, error: str, where: str) -> None:
     """Log an exception that a judge let out: its type and place, not its message."""
-    _log().error("judge.pool.unexpected", judge=judge, task_id=task_id, error=error, where=where)
+    _log().error(
+        "judge.pool.unexpected", judge=judge, task_id=task_id, error=error, where=where
+    )
 
 
 def loop_blocked(*, judge: str, where: str, deadline_s: float) -> None:
@@ -102,7 +114,9 @@ def ledger_unwritten(*, path: str, error: str) -> None:
     _log().error("judge.ledger.unwritten", path=path, error=error)
 
 
-def judgements_missing(*, lost: int, of: int, reason: str, detail: str, policy: str) -> None:
+def judgements_missing(
+    *, lost: int, of: int, reason: str, detail: str, policy: str
+) -> None:
     """Log that judgements begin to be missing for a reason: once, until the judge is back."""
     _log().warning(
         "judge.reward.missing",

@@ -4,7 +4,15 @@ import hashlib
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from rubric_core import Criterion, Judge, JudgeResult, JudgeView, Outcome, Reason, Rubric
+from rubric_core import (
+    Criterion,
+    Judge,
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Reason,
+    Rubric,
+)
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import SandboxError, VerificationError
@@ -37,7 +45,11 @@ class HybridJudge:
     """
 
     def __init__(
-        self, judge: Judge, config: HybridConfig, *, programs: execute.Programs | None = None
+        self,
+        judge: Judge,
+        config: HybridConfig,
+        *,
+        programs: execute.Programs | None = None,
     ) -> None:
         """Try the sandbox, where unit tests are switched on.
 
@@ -64,7 +76,9 @@ class HybridJudge:
     @property
     def fingerprint(self) -> str:
         """Changes with the programs, their limits and the other judge's fingerprint."""
-        settings = self._config.model_dump_json(exclude={"judge": True, "sandbox": {"at_once"}})
+        settings = self._config.model_dump_json(
+            exclude={"judge": True, "sandbox": {"at_once"}}
+        )
         digest = hashlib.sha256(settings.encode()).hexdigest()[:16]
         return f"{_VERSION} {digest} + {fingerprint(self._judge)}"
 
@@ -90,14 +104,18 @@ class HybridJudge:
                 for name, check in plan.checks.items()
             }
         except (VerificationError, SandboxError) as error:
-            return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=str(error))
+            return JudgeResult.unavailable(
+                Reason.JUDGE_ERROR, judge=self.name, detail=str(error)
+            )
         # Not `rubric[name]` for each verdict: that looks through the criteria every time.
         decided = (c for c in view.rubric if c.id in verdicts)
         scores = {c.id: c.weight * verdicts[c.id].share for c in decided}
         account = _account(verdicts)
         if plan.read is None:
             scores |= {c.id: 0.0 for c in plan.rest}
-            return JudgeResult.scored(view.rubric, scores, judge=self.name, reasoning=account)
+            return JudgeResult.scored(
+                view.rubric, scores, judge=self.name, reasoning=account
+            )
         result = await self._judge.judge(view.model_copy(update={"rubric": plan.read}))
         if result.outcome is not Outcome.SCORED or not verdicts:
             return result.with_call(judge=self.name)
@@ -106,7 +124,9 @@ class HybridJudge:
             view.rubric, result.scores | scores, judge=self.name, reasoning=reasoning
         )
         # Usage, latency, attempts and evidence are the other judge's.
-        return JudgeResult.model_validate({**dict(result), **whole.model_dump(include=_OF_ALL)})
+        return JudgeResult.model_validate(
+            {**dict(result), **whole.model_dump(include=_OF_ALL)}
+        )
 
     async def check(self) -> None:
         """Check the judge of the other criteria.
@@ -122,7 +142,9 @@ class HybridJudge:
 
 
 def _part(rubric: Rubric, *, python_tests: bool) -> _Plan:
-    found = {c.id: directive.check_executable(c, python_tests=python_tests) for c in rubric}
+    found = {
+        c.id: directive.check_executable(c, python_tests=python_tests) for c in rubric
+    }
     checks = {name: check for name, check in found.items() if check is not None}
     if not checks:
         return _Plan({}, tuple(rubric), rubric)

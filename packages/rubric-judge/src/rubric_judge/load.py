@@ -8,7 +8,13 @@ from typing import cast
 
 from rubric_core import Judge, JudgeResult, JudgeView, PluginError, find_judge
 from rubric_judge import config
-from rubric_judge.capabilities import Fingerprinted, GroupJudge, check, close, wants_warm_call
+from rubric_judge.capabilities import (
+    Fingerprinted,
+    GroupJudge,
+    check,
+    close,
+    wants_warm_call,
+)
 from rubric_judge.cascade import queue, record
 from rubric_judge.cascade.judge import CascadeJudge
 from rubric_judge.claims.judge import ClaimJudge
@@ -52,11 +58,13 @@ def load_judge(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> Jud
         case config.CascadeConfig():
             if spec.label_queue is not None:
                 queue.require_queue(spec.label_queue)
-            judges = tuple(load_judge(one, limiter=limiter) for one in spec.judges)
+            judges = tuple(load_judge(judge, limiter=limiter) for judge in spec.judges)
             return CascadeJudge(judges, spec, record.calibrated(spec, judges))
 
 
-def load_replicas(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> tuple[Judge, ...]:
+def load_replicas(
+    spec: config.JudgeSpec, *, limiter: Limiter | None = None
+) -> tuple[Judge, ...]:
     """Build one judge for each address that a configuration names, for a pool to schedule.
 
     Args:
@@ -75,7 +83,9 @@ def load_replicas(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> 
         return tuple(HybridJudge(reader, spec, programs=programs) for reader in readers)
     if not isinstance(spec, config.JudgeConfig | config.ListwiseConfig):
         return (load_judge(spec, limiter=limiter),)
-    replicas = (spec.model_copy(update={"api_base": address}) for address in spec.addresses)
+    replicas = (
+        spec.model_copy(update={"api_base": address}) for address in spec.addresses
+    )
     return tuple(load_judge(replica, limiter=limiter) for replica in replicas)
 
 
@@ -86,12 +96,15 @@ class _Optioned:
         self._judge = judge
         self.name = judge.name
         options = json.dumps([spec.name, spec.options], sort_keys=True)
-        self.fingerprint = f"{self.name} {hashlib.sha256(options.encode()).hexdigest()[:16]}"
+        self.fingerprint = (
+            f"{self.name} {hashlib.sha256(options.encode()).hexdigest()[:16]}"
+        )
         self.warm_call = wants_warm_call(judge)
         if isinstance(judge, Limited):
             self.limiter = judge.limiter
         if isinstance(judge, GroupJudge):
-            self.max_group, self.judge_group = judge.max_group, judge.judge_group
+            self.max_group = judge.max_group
+            self.judge_group = judge.judge_group
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         return await self._judge.judge(view)
@@ -118,6 +131,7 @@ def _configured(kind: str, options: Mapping[str, object]) -> Judge:
 
 
 lexical_judge, claim_judge, hybrid_judge, cascade_judge, llm_judge = (
-    partial(_configured, kind) for kind in ("lexical", "claims", "hybrid", "cascade", "llm")
+    partial(_configured, kind)
+    for kind in ("lexical", "claims", "hybrid", "cascade", "llm")
 )
 """What the entry points of these names call with a configuration's options."""

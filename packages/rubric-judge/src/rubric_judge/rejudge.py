@@ -108,7 +108,7 @@ def read_stored(
     elif database.is_sqlite(source):
         with store.Ledger(source, read_only=True) as ledger:
             entries = _ledger(ledger.entries(), source=source, judge=judge)
-            stored = [_stored_answer(*one, thoughts=thoughts) for one in entries]
+            stored = [_stored_answer(*entry, thoughts=thoughts) for entry in entries]
     elif source.parent.name == "rollouts":
         stored = list(_rollouts([source], thoughts=thoughts))
     else:
@@ -128,16 +128,32 @@ def _rollouts(files: Iterable[Path], *, thoughts: Thoughts) -> Iterator[StoredRe
         judgements = file.parent.parent / "judgements" / file.name
         results: dict[str, JudgeResult] = {}
         if judgements.exists():
-            rows = responses.read_rows(judgements, _Judgement, form="a row of a run's judgements")
+            rows = responses.read_rows(
+                judgements, _Judgement, form="a row of a run's judgements"
+            )
             results = {row.id: row.result for _, row in rows}
-        for _, rollout in responses.read_rows(file, _Rollout, form="a row of a run's rollouts"):
-            before, question = results.get(rollout.id), hash_text(rollout.prompt)
+        for _, rollout in responses.read_rows(
+            file, _Rollout, form="a row of a run's rollouts"
+        ):
+            before = results.get(rollout.id)
+            question = hash_text(rollout.prompt)
             answer = rollout.judged(thoughts)
-            yield StoredResponse(next(lines), rollout.id, rollout.task_id, answer, before, question)
+            yield StoredResponse(
+                next(lines), rollout.id, rollout.task_id, answer, before, question
+            )
 
 
-def _responses(file: Path, *, judged: Path | None, thoughts: Thoughts) -> Iterator[StoredResponse]:
-    results = {one.line: one for _, one in responses.read_judgements(judged)} if judged else {}
+def _responses(
+    file: Path, *, judged: Path | None, thoughts: Thoughts
+) -> Iterator[StoredResponse]:
+    results = (
+        {
+            judgement_line.line: judgement_line
+            for _, judgement_line in responses.read_judgements(judged)
+        }
+        if judged
+        else {}
+    )
     for line, row in responses.response_rows(file):
         before = results.get(line)
         if before is not None and before.task_id != row.task_id:
@@ -158,7 +174,12 @@ def _ledger(
     for entry in entries:
         who = entry.judge, entry.result.judge
         judges[who] += 1
-        judged = entry.rubric_sha256, entry.passage_sha256, entry.question_sha256, entry.response
+        judged = (
+            entry.rubric_sha256,
+            entry.passage_sha256,
+            entry.question_sha256,
+            entry.response,
+        )
         _keep_first(by_judge, (who, judged), entry)
     chosen = _chosen(judges, judge, source=source) if judges else set[_JudgeKey]()
     kept: dict[Hashable, LedgerEntry] = {}
@@ -168,7 +189,9 @@ def _ledger(
     yield from enumerate(kept.values(), 1)
 
 
-def _stored_answer(line: int, entry: LedgerEntry, *, thoughts: Thoughts) -> StoredResponse:
+def _stored_answer(
+    line: int, entry: LedgerEntry, *, thoughts: Thoughts
+) -> StoredResponse:
     """Return an entry's response; one of an older version may be a whole completion."""
     asked = entry.question_sha256, entry.passage_sha256
     answer = answer_of(entry.response, thoughts)
@@ -179,14 +202,20 @@ def _keep_first(kept: dict[_Key, LedgerEntry], key: _Key, entry: LedgerEntry) ->
     """Keep the judgement to compare with: the first replicate, the first that settles."""
 
     def rank(entry: LedgerEntry) -> tuple[int, bool, bool]:
-        return entry.replicate, entry.result.outcome is Outcome.UNAVAILABLE, entry.suspect
+        return (
+            entry.replicate,
+            entry.result.outcome is Outcome.UNAVAILABLE,
+            entry.suspect,
+        )
 
     known = kept.get(key)
     if known is None or rank(entry) < rank(known):
         kept[key] = entry
 
 
-def _chosen(judges: Counter[_JudgeKey], judge: str | None, *, source: Path) -> set[_JudgeKey]:
+def _chosen(
+    judges: Counter[_JudgeKey], judge: str | None, *, source: Path
+) -> set[_JudgeKey]:
     """Return the one judge, or the one that was asked for: in full, or by how it begins.
 
     Raises:
@@ -229,7 +258,10 @@ class Matched:
 
 
 def match_tasks(
-    stored: Sequence[StoredResponse], tasks: Iterable[Task], *, before: Iterable[Task] = ()
+    stored: Sequence[StoredResponse],
+    tasks: Iterable[Task],
+    *,
+    before: Iterable[Task] = (),
 ) -> Matched:
     """Find the task of each response.
 
@@ -253,8 +285,12 @@ def match_tasks(
         raise ConfigError("the task file holds no task", location="tasks")
     by_id = {task.task_id: task for task in tasks}
     by_document = _unique(tasks, lambda task: (task.doc_hash, task.question))
-    successors = {one.task_id: by_document.get((one.doc_hash, one.question)) for one in before}
-    by_passage = _unique(tasks, lambda task: (task.grounding.sha256, hash_text(task.question)))
+    successors = {
+        one.task_id: by_document.get((one.doc_hash, one.question)) for one in before
+    }
+    by_passage = _unique(
+        tasks, lambda task: (task.grounding.sha256, hash_text(task.question))
+    )
     by_question = _unique(tasks, lambda task: hash_text(task.question))
 
     def find(one: StoredResponse) -> Task | None:
@@ -262,16 +298,24 @@ def match_tasks(
             by_id.get(one.task_id)
             or successors.get(one.task_id)
             or by_passage.get((one.passage_sha256, one.question_sha256))
-            or (by_question.get(one.question_sha256) if one.passage_sha256 is None else None)
+            or (
+                by_question.get(one.question_sha256)
+                if one.passage_sha256 is None
+                else None
+            )
         )
 
-    found = [(one, find(one)) for one in stored]
-    pairs = tuple((one, task) for one, task in found if task is not None)
+    found = [(response, find(response)) for response in stored]
+    pairs = tuple(
+        (stored_response, task) for stored_response, task in found if task is not None
+    )
     same = sum(one.task_id == task.task_id for one, task in pairs)
     return Matched(pairs, same, tuple(one for one, task in found if task is None))
 
 
-def _unique(tasks: Sequence[Task], key: Callable[[Task], Hashable]) -> Mapping[Hashable, Task]:
+def _unique(
+    tasks: Sequence[Task], key: Callable[[Task], Hashable]
+) -> Mapping[Hashable, Task]:
     """Index the tasks that are alone with their key."""
     by_key: defaultdict[Hashable, list[Task]] = defaultdict(list)
     for task in tasks:
@@ -314,7 +358,8 @@ def compare(
     ]
     if not both:
         return None
-    old_N, new_N = np.array([old for old, _, _ in both]), np.array([new for _, new, _ in both])
+    old_N = np.array([old for old, _, _ in both])
+    new_N = np.array([new for _, new, _ in both])
     differences_N = np.abs(new_N - old_N)
     return Comparison(
         rewarded=len(both),

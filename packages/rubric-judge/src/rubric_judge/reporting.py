@@ -25,7 +25,9 @@ class Report(Generic[_Result]):
         self.queue.put((result,))
 
 
-async def reported(work: Callable[[Report[_Result]], object]) -> AsyncGenerator[_Result]:
+async def reported(
+    work: Callable[[Report[_Result]], object],
+) -> AsyncGenerator[_Result]:
     """Run work that reports its results, and give each as soon as it is reported.
 
     Close it with `contextlib.aclosing`. A thread cannot be stopped: work that nobody waits for any
@@ -45,7 +47,9 @@ async def reported(work: Callable[[Report[_Result]], object]) -> AsyncGenerator[
     try:
         ended = worker.submit(work, report)
         ended.add_done_callback(lambda _: report.queue.put(()))
-        while found := await anyio.to_thread.run_sync(report.queue.get, abandon_on_cancel=True):
+        while found := await anyio.to_thread.run_sync(
+            report.queue.get, abandon_on_cancel=True
+        ):
             yield found[0]
         ended.result()
     finally:

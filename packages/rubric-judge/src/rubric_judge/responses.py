@@ -47,7 +47,9 @@ class ResponseRow(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     task_id: StrictStr
-    response: StrictStr = Field(validation_alias=pydantic.AliasChoices("response", "text"))
+    response: StrictStr = Field(
+        validation_alias=pydantic.AliasChoices("response", "text")
+    )
     thought: Thought | None = None
     """What stood before it, where the response is an answer already, as in an evaluation; None for
     a whole completion."""
@@ -68,9 +70,13 @@ class ResponseRow(BaseModel):
         if isinstance(row, dict):
             said = cast("dict[str, object]", row)
             if "text" in said and said.get("response", said["text"]) != said["text"]:
-                raise ValueError("`response` and `text` differ: leave out the one not to be judged")
+                raise ValueError(
+                    "`response` and `text` differ: leave out the one not to be judged"
+                )
             if said.get("thought") not in _THOUGHTS:  # a field of somebody else's
-                return {name: value for name, value in said.items() if name != "thought"}
+                return {
+                    name: value for name, value in said.items() if name != "thought"
+                }
         return cast("object", row)
 
 
@@ -100,7 +106,9 @@ class JudgementLine(BaseModel):
                     f"is {self.reward}, the result is {outcome!r}"
                 )
         elif abs(self.reward - reward) > _ROUNDED:
-            raise ValueError(f"the reward is {self.reward:g}, its result's is {reward:g}")
+            raise ValueError(
+                f"the reward is {self.reward:g}, its result's is {reward:g}"
+            )
         return self
 
 
@@ -237,7 +245,11 @@ def reward_of(result: JudgeResult) -> float | None:
 
 
 def read_rows(
-    path: Path, model: type[_Row], *, form: str, skips: Callable[[bytes], bool] | None = None
+    path: Path,
+    model: type[_Row],
+    *,
+    form: str,
+    skips: Callable[[bytes], bool] | None = None,
 ) -> Iterator[tuple[int, _Row]]:
     """Yield (1-based line, its row) of a file that holds one kind of row.
 
@@ -266,11 +278,19 @@ def read_rows(
             if b'"criteria"' in text:
                 remedy = f"this is a line of tasks, which another place takes; {remedy}"
             if error.errors(include_input=False)[0]["type"] == "json_invalid":
-                other = "and looks binary" if b"\0" in content else "not CSV or one JSON list"
+                other = (
+                    "and looks binary"
+                    if b"\0" in content
+                    else "not CSV or one JSON list"
+                )
                 remedy = f"the file must be JSON Lines, {other}; {remedy}"
             raise row_error(error, remedy, path=path, line=line) from None
-        except SchemaError as error:  # two equal keys, or a result that contradicts itself
-            raise RubricFileError(str(error), path=path, line=line, field=error.field) from None
+        except (
+            SchemaError
+        ) as error:  # two equal keys, or a result that contradicts itself
+            raise RubricFileError(
+                str(error), path=path, line=line, field=error.field
+            ) from None
         yield line, row
 
 

@@ -74,7 +74,9 @@ def _base_form(verb: str) -> str:
 
 def bare_sentences(text: str) -> list[str]:
     """Return the sentences of a text as they stand behind "that": small, without an end mark."""
-    return [_small_first(sentence.rstrip(f"{_END_MARKS} ")) for sentence in pieces(text)]
+    return [
+        _small_first(sentence.rstrip(f"{_END_MARKS} ")) for sentence in pieces(text)
+    ]
 
 
 def _small_first(sentence: str) -> str:
@@ -115,7 +117,8 @@ def fixed_template(question: str) -> str:
         subject, *parameters = names
     else:
         words = [word for word in WORD.findall(question) if _is_of_subject(word)]
-        subject, parameters = f"The {' '.join(words[:2]).lower()}", words[2:8]
+        subject = f"The {' '.join(words[:2]).lower()}"
+        parameters = words[2:8]
     *most, last = parameters or [""]
     listed = f"{', '.join(most)} and {last}" if most else last
     takes = f" It takes {listed} as the input of the function." if parameters else ""

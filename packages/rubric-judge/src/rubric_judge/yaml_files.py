@@ -73,7 +73,8 @@ class _Loader(yaml.SafeLoader):
         name: str = event.anchor
         if name in self.anchors and name not in self._sizes:
             raise _RefusedError(
-                "this alias stands within what it stands for; write out what it stands for", event
+                "this alias stands within what it stands for; write out what it stands for",
+                event,
             )
         size = self._sizes.get(name, 0)  # 0: there is no such anchor, which PyYAML says
         self._values += size
@@ -97,7 +98,9 @@ class _Loader(yaml.SafeLoader):
                     )
                 seen.add((key.tag, key.value))
                 if key.tag not in _KEYS:
-                    raise _RefusedError("a key is a text: name it, or put it in quotes", key)
+                    raise _RefusedError(
+                        "a key is a text: name it, or put it in quotes", key
+                    )
         return node
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
@@ -134,16 +137,24 @@ def yaml_value(text: str, *, source: str) -> object:
     try:
         return cast("object", yaml.load(text, Loader=_Loader))  # noqa: S506  # a SafeLoader
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        where = source if mark is None else f"{source}:{mark.line + 1}:{mark.column + 1}"
+        mark = getattr(error, "problem_mark", None) or getattr(
+            error, "context_mark", None
+        )
+        where = (
+            source if mark is None else f"{source}:{mark.line + 1}:{mark.column + 1}"
+        )
         problem = str(getattr(error, "problem", ""))
         wrong = "is not YAML; look at this place for a missing quote, bracket or indentation"
         if isinstance(error, _RefusedError):
             wrong = problem
-        wrong = next((what for said, what in _NOT_FOR_SETTINGS.items() if said in problem), wrong)
+        wrong = next(
+            (what for said, what in _NOT_FOR_SETTINGS.items() if said in problem), wrong
+        )
         raise ConfigError(f"{where}: {wrong}", location=where) from None
     except RecursionError:
-        raise ConfigError(f"{source}: is not YAML; it nests too deep", location=source) from None
+        raise ConfigError(
+            f"{source}: is not YAML; it nests too deep", location=source
+        ) from None
 
 
 def read_yaml(path: Path) -> object:
@@ -160,9 +171,14 @@ def read_yaml(path: Path) -> object:
             content = file.read(_MOST_BYTES + 1)
         _check_length(len(content), source=str(path))
         text = content.decode("utf-8-sig")
-    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path that is none
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # ValueError: no UTF-8, or a path that is none
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise ConfigError(f"{path}: cannot be read: {reason}", location=str(path)) from None
+        raise ConfigError(
+            f"{path}: cannot be read: {reason}", location=str(path)
+        ) from None
     return yaml_value(text, source=str(path))
 
 
@@ -171,15 +187,20 @@ def yaml_place(path: Path, keys: Keys) -> str:
 
     For the `source` of `rubric_core.configuration.validated`.
     """
-    line, text = None, ""
-    with suppress(OSError, ValueError, yaml.YAMLError):  # the file was changed meanwhile
+    line = None
+    text = ""
+    with suppress(
+        OSError, ValueError, yaml.YAMLError
+    ):  # the file was changed meanwhile
         if path.is_file():  # a pipe is read once
             text = read_file(path).decode("utf-8-sig")
         node: object = yaml.compose(text, Loader=_Loader)
         for key in map(str, keys):
             below: dict[str, tuple[yaml.Node, yaml.Node]] = {}
             if isinstance(node, yaml.MappingNode):
-                below = {one.value: (one, of) for one, of in node.value if _is_text(one)}
+                below = {
+                    one.value: (one, of) for one, of in node.value if _is_text(one)
+                }
             elif isinstance(node, yaml.SequenceNode):
                 below = {str(place): (of, of) for place, of in enumerate(node.value)}
             if key not in below:

@@ -9,7 +9,9 @@ import pytest
 from rubric_core import Criterion, Grounding, JudgeView, Rubric, Task, write_tasks
 from rubric_judge.adapters import scoring
 
-GOOD = "The model minimises the cross entropy of the labels, and the loss is a likelihood."
+GOOD = (
+    "The model minimises the cross entropy of the labels, and the loss is a likelihood."
+)
 
 
 @pytest.fixture
@@ -21,7 +23,9 @@ def tasks() -> dict[str, Task]:
         rubric=Rubric(
             criteria=(
                 Criterion(id="loss", weight=3.0, required_elements=("cross entropy",)),
-                Criterion(id="target", weight=1.0, required_elements=("gradient clipping",)),
+                Criterion(
+                    id="target", weight=1.0, required_elements=("gradient clipping",)
+                ),
             )
         ),
     )
@@ -98,7 +102,9 @@ def trainer(tmp_path: Path) -> Callable[..., Any]:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     characters = {chr(code): index + 3 for index, code in enumerate(range(32, 127))}
-    words = Tokenizer(models.WordLevel({"<unk>": 0, "<s>": 1, "</s>": 2, **characters}, "<unk>"))
+    words = Tokenizer(
+        models.WordLevel({"<unk>": 0, "<s>": 1, "</s>": 2, **characters}, "<unk>")
+    )
     words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=words,

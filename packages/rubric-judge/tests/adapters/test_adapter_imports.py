@@ -38,7 +38,9 @@ def test_no_adapter_imports_a_stack(tmp_path: Path) -> None:
     """)
     command = [sys.executable, "-W", "error", "-c", script, *MODULES]
 
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
 
     assert done.returncode == 0, done.stderr
     loaded, threads = json.loads(done.stdout)

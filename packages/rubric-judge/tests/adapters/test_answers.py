@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from rubric_core import Answer, ConfigError, JudgeView, SchemaError, Task, Thought, ThoughtTags
+from rubric_core import (
+    Answer,
+    ConfigError,
+    JudgeView,
+    SchemaError,
+    Task,
+    Thought,
+    ThoughtTags,
+)
 from rubric_judge import LexicalJudge
 from rubric_judge.adapters.answers import answer_behind, answer_from, text_of
 from rubric_judge.adapters.openrlhf import answer_in
@@ -34,21 +42,44 @@ def found(response: object, *, opened: bool = False, thoughts: Any = "cut") -> A
         {"role": "assistant", "content": SAID, "reasoning_content": THOUGHT},
         {"role": "assistant", "content": f"\n\n{SAID}", "reasoning": THOUGHT},
         {"role": "assistant", "content": SAID, "thinking": THOUGHT},
-        {"role": "assistant", "content": SAID, "reasoning_details": [{"text": THOUGHT}]},
-        {"role": "assistant", "content": f"<think>{THOUGHT}</think>\n{SAID}", "reasoning": None},
-        {"role": "assistant", "content": f"{THOUGHT}</think>{SAID}", "reasoning_content": THOUGHT},
         {
             "role": "assistant",
-            "content": [{"type": "thinking", "thinking": THOUGHT}, {"type": "text", "text": SAID}],
+            "content": SAID,
+            "reasoning_details": [{"text": THOUGHT}],
         },
         {
             "role": "assistant",
-            "content": [{"type": "reasoning", "text": THOUGHT}, {"type": "text", "text": SAID}],
+            "content": f"<think>{THOUGHT}</think>\n{SAID}",
+            "reasoning": None,
         },
-        {"role": "assistant", "content": [{"text": THOUGHT, "thought": True}, {"text": SAID}]},
+        {
+            "role": "assistant",
+            "content": f"{THOUGHT}</think>{SAID}",
+            "reasoning_content": THOUGHT,
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": THOUGHT},
+                {"type": "text", "text": SAID},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "reasoning", "text": THOUGHT},
+                {"type": "text", "text": SAID},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": [{"text": THOUGHT, "thought": True}, {"text": SAID}],
+        },
     ],
 )
-def test_a_thought_beside_the_content_is_no_part_of_the_answer(message: dict[str, Any]) -> None:
+def test_a_thought_beside_the_content_is_no_part_of_the_answer(
+    message: dict[str, Any],
+) -> None:
     user = {"role": "user", "content": "Which loss?"}
 
     assert found(message) == found([user, message]) == CLOSED
@@ -66,25 +97,37 @@ def test_a_thought_beside_the_content_is_no_part_of_the_answer(message: dict[str
         {"role": "assistant", "content": [{"type": "reasoning", "reasoning": THOUGHT}]},
     ],
 )
-def test_a_thought_without_content_is_one_that_does_not_end(message: dict[str, Any]) -> None:
+def test_a_thought_without_content_is_one_that_does_not_end(
+    message: dict[str, Any],
+) -> None:
     assert found([message]) == CUT
 
 
 def test_a_message_that_only_calls_a_tool_has_ended_its_thought() -> None:
-    call = {"role": "assistant", "content": None, "reasoning": THOUGHT, "tool_calls": [{"id": "1"}]}
+    call = {
+        "role": "assistant",
+        "content": None,
+        "reasoning": THOUGHT,
+        "tool_calls": [{"id": "1"}],
+    }
 
     assert found([call]) == Answer("", Thought.CLOSED)
     assert found([{"role": "user", "content": "Why?"}]) == Answer("")
 
 
 def test_the_thought_of_an_output_of_items_is_an_item() -> None:
-    thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": THOUGHT}]}
+    thought = {
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": THOUGHT}],
+    }
     parts = [{"type": "output_text", "text": SAID}]
     message = {"type": "message", "role": "assistant", "content": parts}
     call = {"type": "function_call", "name": "search"}
 
     assert found([thought, message]) == CLOSED
-    assert found([thought, call, {"type": "function_call_output"}, message]) == Answer(SAID)
+    assert found([thought, call, {"type": "function_call_output"}, message]) == Answer(
+        SAID
+    )
     assert found([thought, message, thought]) == found([thought]) == CUT
     assert found([thought, call]) == found([]) == Answer("")
     assert text_of([message], role="assistant") == SAID
@@ -117,7 +160,9 @@ def tokens(text: str) -> list[int]:
 
 def test_the_cut_is_made_on_tokens_where_they_come_along() -> None:
     def behind(text: str, *, opened: bool = False) -> Answer:
-        return answer_behind(tokens(text), Marked(), "cut", opened=opened)._replace(close="")
+        return answer_behind(tokens(text), Marked(), "cut", opened=opened)._replace(
+            close=""
+        )
 
     assert behind(f"<think>{THOUGHT}</think>{SAID}<|im_end|>") == CLOSED
     assert behind(f"<think>{THOUGHT}<|im_end|>") == behind(THOUGHT, opened=True) == CUT
@@ -147,7 +192,9 @@ def test_openrlhf_hands_over_the_prompt_which_may_open_a_thought(
     assert answer_in(prompt + completion, prompt)._replace(close="") == answer
 
 
-def judged(scorer: RubricScorer, task: Task, *responses: object) -> list[dict[str, float]]:
+def judged(
+    scorer: RubricScorer, task: Task, *responses: object
+) -> list[dict[str, float]]:
     batch = [Submission({"task_id": task.task_id}, response) for response in responses]
     return [one.metrics for one in scorer.judge_from_thread(batch)]
 
@@ -158,7 +205,14 @@ def test_the_judge_sees_no_thought_and_the_metrics_count_them(
     judge = ScriptedJudge(1.0)
     scorer = RubricScorer(judge=judge, tasks=tasks)
 
-    rows = judged(scorer, task, f"<think>{THOUGHT}</think>{SAID}", f"<think>{THOUGHT}", " \n", SAID)
+    rows = judged(
+        scorer,
+        task,
+        f"<think>{THOUGHT}</think>{SAID}",
+        f"<think>{THOUGHT}",
+        " \n",
+        SAID,
+    )
 
     assert [view.response for view in judge.calls] == [SAID, SAID]
     names = ("score", "thought", "unclosed_thought", "empty_answer")
@@ -212,7 +266,9 @@ def test_a_policy_that_does_not_end_its_thoughts_is_told_of_once(
     assert told(2, 3, 4) == [(3, 4)]
 
 
-def test_single_responses_are_looked_at_together(tasks: dict[str, Task], task: Task) -> None:
+def test_single_responses_are_looked_at_together(
+    tasks: dict[str, Task], task: Task
+) -> None:
     scorer = RubricScorer(judge=LexicalJudge(), tasks=tasks)
     with capture_logs() as logs:
         for response in ["<think>"] * 4 + ["y"] * 3 + ["<think>"] * 8:
@@ -221,7 +277,9 @@ def test_single_responses_are_looked_at_together(tasks: dict[str, Task], task: T
     assert [(log["unclosed"], log["of"]) for log in logs] == [(5, 8)]
 
 
-def test_a_row_out_of_parquet_through_pandas_is_judged(row: dict[str, Any], tmp_path: Path) -> None:
+def test_a_row_out_of_parquet_through_pandas_is_judged(
+    row: dict[str, Any], tmp_path: Path
+) -> None:
     pd = pytest.importorskip("pandas")  # not with this package alone
     rows = [row, {**row, "rubric": [{**row["rubric"][0], "description": "more"}]}]
     pd.DataFrame({"extra_info": rows}).to_parquet(tmp_path / "rows.parquet")
@@ -230,17 +288,25 @@ def test_a_row_out_of_parquet_through_pandas_is_judged(row: dict[str, Any], tmp_
 
     def score(text: str, columns: Any) -> float:
         judge = LexicalJudge()
-        return asyncio.run(compute_score("x", text, None, columns, judge=judge))["score"]
+        return asyncio.run(compute_score("x", text, None, columns, judge=judge))[
+            "score"
+        ]
 
     said = f"<think>{SAID}</think>It is the cross entropy."
     assert [score(said, one) for one in read] == [0.75, 1.0]
 
 
-def test_a_view_of_a_row_keeps_what_stood_before_the_answer(row: dict[str, Any]) -> None:
+def test_a_view_of_a_row_keeps_what_stood_before_the_answer(
+    row: dict[str, Any],
+) -> None:
     seen: list[JudgeView] = []
     judge = ScriptedJudge(lambda view: (seen.append(view), 1.0)[1])
     scorer = RubricScorer(judge=judge)
-    batch = [Submission({"rubric": json.dumps(row["rubric"])}, f"<think>a</think>{SAID}", "Why?")]
+    batch = [
+        Submission(
+            {"rubric": json.dumps(row["rubric"])}, f"<think>a</think>{SAID}", "Why?"
+        )
+    ]
 
     scorer.judge_from_thread(batch)
 

@@ -29,7 +29,10 @@ class TrajectoryGroup(BaseModel):
 
 def group(task: Task, *responses: str) -> TrajectoryGroup:
     chats = [
-        [{"role": "user", "content": task.question}, {"role": "assistant", "content": response}]
+        [
+            {"role": "user", "content": task.question},
+            {"role": "assistant", "content": response},
+        ]
         for response in responses
     ]
     metadata = {"task_id": task.task_id}
@@ -40,7 +43,9 @@ def group(task: Task, *responses: str) -> TrajectoryGroup:
     return TrajectoryGroup(trajectories=members, metadata={"kept": True})
 
 
-def test_the_rewards_of_a_group_are_replaced_in_a_copy(tasks: dict[str, Task], task: Task) -> None:
+def test_the_rewards_of_a_group_are_replaced_in_a_copy(
+    tasks: dict[str, Task], task: Task
+) -> None:
     score = rubric_rewards(judge=LexicalJudge(), tasks=tasks)
     given = group(task, "It is the cross entropy.", "No idea.")
 
@@ -60,7 +65,12 @@ def lost_at(view: JudgeView) -> JudgeResult | float:
 
 @pytest.mark.parametrize(
     ("responses", "kept"),
-    [(("a", "lost", "b"), 2), (("a", "lost"), None), (("lost", "lost"), None), (("a",), 1)],
+    [
+        (("a", "lost", "b"), 2),
+        (("a", "lost"), None),
+        (("lost", "lost"), None),
+        (("a",), 1),
+    ],
 )
 def test_what_was_not_judged_is_left_out_of_its_group(
     responses: tuple[str, ...], kept: int | None, tasks: dict[str, Task], task: Task
@@ -93,7 +103,9 @@ def test_art_gathers_groups_through_it(tasks: dict[str, Task], task: Task) -> No
             {"role": "user", "content": task.question},
             {"role": "assistant", "content": response},
         ]
-        return art.Trajectory(messages_and_choices=chat, metadata={"task_id": task.task_id})
+        return art.Trajectory(
+            messages_and_choices=chat, metadata={"task_id": task.task_id}
+        )
 
     async def gathered() -> Any:
         return await art.gather_trajectory_groups(

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from rubric_core import ConfigError, JudgeResult, JudgeView, Reason, RewardShapeError, Task
+from rubric_core import (
+    ConfigError,
+    JudgeResult,
+    JudgeView,
+    Reason,
+    RewardShapeError,
+    Task,
+)
 from rubric_judge import LexicalJudge
 from rubric_judge.adapters.ties import tied_reward
 from rubric_judge.adapters.trl import CombinedReward, rubric_reward
@@ -28,7 +35,9 @@ def judged(view: JudgeView) -> JudgeResult | float:
     return JudgeResult.unavailable(Reason.TIMEOUT) if view.response == "lost" else 0.5
 
 
-def called(reward: CombinedReward, completions: list[str], task: Task, **given: Any) -> Any:
+def called(
+    reward: CombinedReward, completions: list[str], task: Task, **given: Any
+) -> Any:
     """Call a reward as TRL does."""
     count = len(completions)
     columns = {"task_id": [task.task_id] * count, "completion_ids": [[0]] * count}
@@ -92,7 +101,9 @@ def test_plain_functions_run_in_the_callers_thread_and_coroutines_on_one_loop(
         return called(reward, ["a"], task)
 
     assert called(reward, ["a"], task) == asyncio.run(from_a_loop()) == [0.5]
-    assert {value for kind, value in seen if kind == "thread"} == {threading.main_thread()}
+    assert {value for kind, value in seen if kind == "thread"} == {
+        threading.main_thread()
+    }
     assert len({id(value) for kind, value in seen if kind == "loop"}) == 1
 
 
@@ -106,7 +117,9 @@ def test_an_error_of_another_function_reaches_the_trainer(
         return [1.0]
 
     for function, error in ((broken, ZeroDivisionError), (short, RewardShapeError)):
-        reward = rubric_reward(judge=ScriptedJudge(0.5), tasks=tasks, beside=[(function, 1.0)])
+        reward = rubric_reward(
+            judge=ScriptedJudge(0.5), tasks=tasks, beside=[(function, 1.0)]
+        )
         with pytest.raises(error):
             called(reward, ["a", "b"], task)
 
@@ -130,7 +143,9 @@ def test_what_is_no_pair_is_refused(beside: Any, told: str) -> None:
 def test_the_sum_can_be_sent_to_another_process(
     judge_file: str, tasks_file: str, task: Task
 ) -> None:
-    reward = rubric_reward(judge=judge_file, tasks=tasks_file, beside=[(lengths, 0.25)], name="all")
+    reward = rubric_reward(
+        judge=judge_file, tasks=tasks_file, beside=[(lengths, 0.25)], name="all"
+    )
 
     copy = pickle.loads(pickle.dumps(reward))
 
@@ -160,7 +175,9 @@ def test_a_list_of_several_rewards_is_refused_where_it_would_count_a_lost_one_as
 
     assert rewarded(_Trainer(reward)) == [0.5]
     if policy == "mask":
-        with pytest.raises(ConfigError, match=r"sums this reward with 1 more .* beside="):
+        with pytest.raises(
+            ConfigError, match=r"sums this reward with 1 more .* beside="
+        ):
             rewarded(_Trainer(reward, lengths))
     else:
         assert rewarded(_Trainer(reward, lengths)) == [0.5]
@@ -187,7 +204,9 @@ def test_trl_leaves_a_lost_judgement_out_beside_another_reward(
 
     rows = [{"prompt": task.question, "task_id": task.task_id}] * 8
     judge = ScriptedJudge(first_of_four_is_lost)
-    trained = trainer(rubric_reward(judge=judge, tasks=tasks, beside=[(one, 0.3)]), rows)
+    trained = trainer(
+        rubric_reward(judge=judge, tasks=tasks, beside=[(one, 0.3)]), rows
+    )
 
     trained.train()
 

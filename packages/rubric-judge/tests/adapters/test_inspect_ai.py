@@ -33,7 +33,12 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> None:
         return lambda make: make
 
     module = ModuleType("inspect_ai.scorer")
-    names = {"scorer": scorer, "Score": Score, "mean": lambda: "mean", "stderr": lambda: "stderr"}
+    names = {
+        "scorer": scorer,
+        "Score": Score,
+        "mean": lambda: "mean",
+        "stderr": lambda: "stderr",
+    }
     vars(module).update(names)
     monkeypatch.setitem(sys.modules, "inspect_ai", ModuleType("inspect_ai"))
     monkeypatch.setitem(sys.modules, "inspect_ai.scorer", module)
@@ -64,7 +69,8 @@ def test_each_outcome_has_its_score(tasks: dict[str, Task], task: Task) -> None:
     scorer = rubric_scorer(judge=ScriptedJudge(outcome), tasks=tasks)
 
     fine, prose, lost = (
-        scored(scorer, text, sample_id=task.task_id) for text in ("fine", "prose", "lost")
+        scored(scorer, text, sample_id=task.task_id)
+        for text in ("fine", "prose", "lost")
     )
 
     assert (fine.value, fine.reason, fine.explanation) == (0.5, None, None)
@@ -85,7 +91,9 @@ def test_a_sample_names_its_task_or_holds_it(
     assert scored(scorer, text, sample_id="3", **row).value == 0.75
 
 
-def test_without_the_stack_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_stack_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "inspect_ai", None)
 
     with pytest.raises(MissingExtraError, match="pip install inspect-ai"):
@@ -103,7 +111,9 @@ def test_an_evaluation_leaves_out_what_was_not_judged(
     answers = ("fine", "prose", "lost", "fine")
     outputs = [model.ModelOutput.from_content("mockllm", answer) for answer in answers]
     for output in outputs:
-        output.usage = model.ModelUsage()  # left out, tokens are counted by a file from afar
+        output.usage = (
+            model.ModelUsage()
+        )  # left out, tokens are counted by a file from afar
 
     (log,) = inspect_ai.eval(
         inspect_ai.Task(

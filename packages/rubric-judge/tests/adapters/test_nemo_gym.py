@@ -35,7 +35,9 @@ def judge_failsafe(verify: Callable[..., Any]) -> Callable[..., Any]:
                 "_ng_failure_class": "judge_failed",
                 "_ng_failure_judge_error": str(error),
             }
-            return fastapi.responses.JSONResponse(content=kwargs["body"].model_dump() | failed)
+            return fastapi.responses.JSONResponse(
+                content=kwargs["body"].model_dump() | failed
+            )
 
     return wrapper
 
@@ -120,8 +122,13 @@ def body(response: str, **row: Any) -> dict[str, Any]:
         "content": [{"type": "output_text", "text": response}],
     }
     return {
-        "responses_create_params": {"input": [{"role": "user", "content": "Which loss?"}]},
-        "response": {"id": "r", "output": [{"type": "reasoning", "summary": []}, message]},
+        "responses_create_params": {
+            "input": [{"role": "user", "content": "Which loss?"}]
+        },
+        "response": {
+            "id": "r",
+            "output": [{"type": "reasoning", "summary": []}, message],
+        },
         **row,
     }
 
@@ -129,7 +136,9 @@ def body(response: str, **row: Any) -> dict[str, Any]:
 def test_a_response_is_judged_and_its_numbers_are_on_top(
     judge_file: str, tasks_file: str, task: Task
 ) -> None:
-    sent = body("It is the cross entropy.", task_id=task.task_id, uuid="kept", reward=9.0)
+    sent = body(
+        "It is the cross entropy.", task_id=task.task_id, uuid="kept", reward=9.0
+    )
 
     answer = client(judge=judge_file, tasks=tasks_file).post("/verify", json=sent)
 
@@ -149,7 +158,12 @@ def test_a_row_may_hold_its_rubric_and_no_response_is_an_empty_one(
     silent = body("", **row)
     silent["response"]["output"] = []
 
-    assert server.post("/verify", json=body("It is cross entropy.", **row)).json()["reward"] == 0.75
+    assert (
+        server.post("/verify", json=body("It is cross entropy.", **row)).json()[
+            "reward"
+        ]
+        == 0.75
+    )
     assert server.post("/verify", json=silent).json()["reward"] == 0.0
 
 
@@ -190,7 +204,9 @@ def test_a_failed_judge_may_be_0(judge_file: str, tasks_file: str, task: Task) -
     assert "_ng_failure_class" not in found
 
 
-def test_without_the_stack_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_stack_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delitem(sys.modules, "nemo_gym.base_resources_server")
     monkeypatch.setitem(sys.modules, "nemo_gym", None)
 

@@ -32,10 +32,14 @@ class EnvironmentReturn(NamedTuple):
 
 class EnvironmentInterface(abc.ABC):
     @abc.abstractmethod
-    def step(self, message_log_batch: list[Any], metadata: list[Any]) -> EnvironmentReturn: ...
+    def step(
+        self, message_log_batch: list[Any], metadata: list[Any]
+    ) -> EnvironmentReturn: ...
 
     @abc.abstractmethod
-    def global_post_process_and_metrics(self, batch: Any) -> tuple[Any, dict[str, Any]]: ...
+    def global_post_process_and_metrics(
+        self, batch: Any
+    ) -> tuple[Any, dict[str, Any]]: ...
 
 
 def modules(registries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -88,11 +92,17 @@ def log(response: str) -> list[dict[str, str]]:
 def test_a_step_rewards_each_log_and_ends_it(
     judge_file: str, tasks_file: str, task: Task, row: dict[str, Any]
 ) -> None:
-    environment = nemo_rl.environment_class()({"judge": judge_file, "tasks": tasks_file})
+    environment = nemo_rl.environment_class()(
+        {"judge": judge_file, "tasks": tasks_file}
+    )
     metadata = [{"task_id": task.task_id}, {"task_id": task.task_id}, row]
 
     found = environment.step(
-        [log("It is the cross entropy."), log("No idea."), log("It is the cross entropy.")],
+        [
+            log("It is the cross entropy."),
+            log("No idea."),
+            log("It is the cross entropy."),
+        ],
         metadata,
     )
 
@@ -100,15 +110,24 @@ def test_a_step_rewards_each_log_and_ends_it(
     torch.testing.assert_close(found.rewards, torch.tensor([0.75, 0.0, 0.75]))
     assert found.terminateds.tolist() == [True] * 3
     assert found.metadata == metadata
-    assert found.answers == ["It is the cross entropy.", "No idea.", "It is the cross entropy."]
+    assert found.answers == [
+        "It is the cross entropy.",
+        "No idea.",
+        "It is the cross entropy.",
+    ]
     assert [one["role"] for one in found.observations] == ["environment"] * 3
     assert found.next_stop_strings == [None] * 3
 
 
 @pytest.mark.usefixtures("stack")
-def test_the_metrics_are_of_what_was_judged_since_the_last(tasks_file: str, task: Task) -> None:
+def test_the_metrics_are_of_what_was_judged_since_the_last(
+    tasks_file: str, task: Task
+) -> None:
     answers = {"lost": JudgeResult.unavailable(Reason.TIMEOUT), "fine": 1.0}
-    settings = {"judge": ScriptedJudge(lambda view: answers[view.response]), "tasks": tasks_file}
+    settings = {
+        "judge": ScriptedJudge(lambda view: answers[view.response]),
+        "tasks": tasks_file,
+    }
     environment = nemo_rl.environment_class()(settings)
     metadata = [{"task_id": task.task_id}] * 2
 
@@ -135,7 +154,9 @@ def test_settings_that_cannot_work_fail_when_the_actor_starts(judge_file: str) -
         make({"judge": judge_file, "taks": "t.jsonl"})
 
 
-def test_it_is_registered_by_the_name_that_its_actor_is_found_by(stack: dict[str, Any]) -> None:
+def test_it_is_registered_by_the_name_that_its_actor_is_found_by(
+    stack: dict[str, Any],
+) -> None:
     nemo_rl.register()
 
     actor = "rubric_judge.adapters.nemo_rl.RubricEnvironment"
@@ -146,7 +167,9 @@ def test_it_is_registered_by_the_name_that_its_actor_is_found_by(stack: dict[str
 
 
 @pytest.mark.usefixtures("stack")
-def test_the_actor_is_a_ray_class_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_actor_is_a_ray_class_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     remote: dict[str, Any] = {}
 
     def decorate(**options: Any) -> Any:

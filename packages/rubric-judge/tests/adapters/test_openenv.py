@@ -58,7 +58,9 @@ def test_an_action_is_judged_against_the_task_of_its_observation(
 
 
 @pytest.mark.usefixtures("stack")
-def test_without_a_judgement_there_is_no_reward(tasks: dict[str, Task], task: Task) -> None:
+def test_without_a_judgement_there_is_no_reward(
+    tasks: dict[str, Task], task: Task
+) -> None:
     module = openenv.RubricModule(judge=FailingJudge(), tasks=tasks)
 
     assert judged(module, "y", task_id=task.task_id) is None
@@ -66,14 +68,20 @@ def test_without_a_judgement_there_is_no_reward(tasks: dict[str, Task], task: Ta
 
 
 @pytest.mark.usefixtures("stack")
-def test_an_action_without_the_field_is_refused(tasks: dict[str, Task], task: Task) -> None:
-    module = openenv.RubricModule(judge=LexicalJudge(), tasks=tasks, response_field="answer")
+def test_an_action_without_the_field_is_refused(
+    tasks: dict[str, Task], task: Task
+) -> None:
+    module = openenv.RubricModule(
+        judge=LexicalJudge(), tasks=tasks, response_field="answer"
+    )
 
     with pytest.raises(ConfigError, match="has no field 'answer'"):
         judged(module, SimpleNamespace(message="y"), task_id=task.task_id)
 
 
-def test_without_the_stack_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_stack_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "openenv", None)
     openenv.module_class.cache_clear()
 
@@ -101,7 +109,9 @@ def test_openenv_runs_the_module_in_a_step(tasks: dict[str, Task], task: Task) -
             raise NotImplementedError
 
         async def step_async(self, action: Any, *_: Any, **__: Any) -> Any:
-            observation = types.Observation(done=True, metadata={"task_id": task.task_id})
+            observation = types.Observation(
+                done=True, metadata={"task_id": task.task_id}
+            )
             observation.reward = await self._apply_rubric_async(action, observation)
             return observation
 
@@ -116,7 +126,10 @@ def test_openenv_runs_the_module_in_a_step(tasks: dict[str, Task], task: Task) -
 
     async def rewards() -> list[Any]:
         answer = Answer(message="It is the cross entropy.")
-        return [(await Exam(rubric=one).step_async(answer)).reward for one in (rubric, failing)]
+        return [
+            (await Exam(rubric=one).step_async(answer)).reward
+            for one in (rubric, failing)
+        ]
 
     assert asyncio.run(rewards()) == [0.75, None]
     assert hooked == [rubric.last_score] == [0.75]

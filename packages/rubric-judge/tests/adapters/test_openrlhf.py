@@ -29,16 +29,32 @@ from rubric_judge.testing import FailingJudge, ScriptedJudge
 
 torch: Any = pytest.importorskip("torch")
 
-PROMPT = "<|im_start|>user\nWhich loss is\nminimised?<|im_end|>\n<|im_start|>assistant\n"
+PROMPT = (
+    "<|im_start|>user\nWhich loss is\nminimised?<|im_end|>\n<|im_start|>assistant\n"
+)
 ANSWER = "It is the cross entropy."
-SHARES = ("score", "invalid", "unavailable", "thought", "unclosed_thought", "empty_answer")
+SHARES = (
+    "score",
+    "invalid",
+    "unavailable",
+    "thought",
+    "unclosed_thought",
+    "empty_answer",
+)
 LOGS = tuple(f"rubric/{name}" for name in SHARES)
 
 
 @pytest.mark.parametrize(
     "end",
     [
-        *("", "<|im_end|>", "</s>", "<|eot_id|>\n", "<eos><pad><pad>", "<｜end▁of▁sentence｜>"),
+        *(
+            "",
+            "<|im_end|>",
+            "</s>",
+            "<|eot_id|>\n",
+            "<eos><pad><pad>",
+            "<｜end▁of▁sentence｜>",
+        ),
         *("<turn|>\n", "<seed:eos>", "[e~["),  # Gemma 4, Seed OSS, MiniMax M2
     ],
 )
@@ -55,9 +71,17 @@ def test_the_prompt_and_the_special_tokens_at_the_end_are_cut_off(end: str) -> N
         PROMPT[20:] + ANSWER,
         "\ufffd" + PROMPT[21:] + ANSWER,
     ],
-    ids=["leading space", "other space", "no space", "cut at its start", "cut in a character"],
+    ids=[
+        "leading space",
+        "other space",
+        "no space",
+        "cut at its start",
+        "cut in a character",
+    ],
 )
-def test_a_prompt_that_the_tokenizer_changed_or_that_was_cut_is_found(query: str) -> None:
+def test_a_prompt_that_the_tokenizer_changed_or_that_was_cut_is_found(
+    query: str,
+) -> None:
     assert response_of(query, PROMPT) == ANSWER
 
 
@@ -93,7 +117,9 @@ def test_a_response_of_special_tokens_alone_takes_no_time() -> None:
     assert response_of("x" + "\n" * 200_000 + "y", "x").endswith("y")
 
 
-def test_the_reward_is_a_tensor_with_its_logs(tasks: dict[str, Task], task: Task) -> None:
+def test_the_reward_is_a_tensor_with_its_logs(
+    tasks: dict[str, Task], task: Task
+) -> None:
     reward = rubric_reward(judge=LexicalJudge(), tasks=tasks)
 
     found: Any = reward([f"{PROMPT}{ANSWER}</s>"], [PROMPT], [task.task_id])
@@ -194,7 +220,9 @@ def test_openrlhf_loads_the_file_and_takes_its_rewards(
     class Engine:
         async def generate(self, *_: object, **__: object) -> object:
             tokens = [*map(ord, ANSWER), 0]
-            output = SimpleNamespace(token_ids=tokens, finish_reason="stop", logprobs=None)
+            output = SimpleNamespace(
+                token_ids=tokens, finish_reason="stop", logprobs=None
+            )
             return SimpleNamespace(outputs=[output])
 
     async def run() -> list[dict[str, Any]]:

@@ -50,7 +50,10 @@ def test_a_row_with_the_parts_of_a_task_has_the_id_of_that_task(
     task: Task, row: dict[str, Any]
 ) -> None:
     other = Task(
-        question=task.question, grounding=task.grounding, rubric=task.rubric, doc_hash="mine"
+        question=task.question,
+        grounding=task.grounding,
+        rubric=task.rubric,
+        doc_hash="mine",
     )
 
     ids = [
@@ -82,18 +85,26 @@ def test_a_rubric_may_have_any_form_that_a_data_set_gives_it(
 
 def test_the_keys_that_arrow_adds_are_dropped() -> None:
     rubric = [{"id": "a", "weight": 1, "name": "A"}, {"id": "b", "weight": 2.5}]
-    table = pa.Table.from_pylist([{"rubric": rubric}, {"rubric": [{"id": "c", "weight": 1.0}]}])
+    table = pa.Table.from_pylist(
+        [{"rubric": rubric}, {"rubric": [{"id": "c", "weight": 1.0}]}]
+    )
     read = table.to_pylist()[0]["rubric"]
     assert read[1] == {"id": "b", "weight": 2.5, "name": None}
 
     view = TaskSource({}).view({"rubric": read}, prompt="Why?", response="y")
 
-    assert [(c.id, c.weight, c.name) for c in view.rubric] == [("a", 1.0, "A"), ("b", 2.5, "")]
+    assert [(c.id, c.weight, c.name) for c in view.rubric] == [
+        ("a", 1.0, "A"),
+        ("b", 2.5, ""),
+    ]
 
 
 def test_the_prompt_is_the_question_of_a_row_without_one(row: dict[str, Any]) -> None:
     del row["question"], row["passage"]
-    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+    chat = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Why?"},
+    ]
 
     view = TaskSource({}).view(row, prompt=chat, response="y")
 
@@ -104,7 +115,12 @@ def test_equal_rows_have_one_id_and_others_another(row: dict[str, Any]) -> None:
     source = TaskSource({})
     ids = [
         source.view(one, prompt="", response="y").task_id
-        for one in (row, dict(row), {**row, "passage": "Another."}, {**row, "task_id": "mine"})
+        for one in (
+            row,
+            dict(row),
+            {**row, "passage": "Another."},
+            {**row, "task_id": "mine"},
+        )
     ]
 
     assert ids[0] == ids[1] != ids[2]
@@ -118,7 +134,8 @@ def test_a_row_that_cannot_be_judged_says_what_to_give(
         TaskSource(tasks).view({"task_id": "x", "answer": "5"}, prompt="", response="y")
     for name, meant in (("answer", ""), ("id", "did you mean 'task_id' by 'id'. ")):
         told = (
-            f"no column 'task_id', 'rubric' or 'criteria', only {name!r}: {meant}give the dataset"
+            f"no column 'task_id', 'rubric' or 'criteria', only {name!r}: {meant}give "
+            "the dataset"
         )
         with pytest.raises(ConfigError, match=told):
             TaskSource(tasks).view({name: "5"}, prompt="", response="y")
@@ -134,7 +151,10 @@ def test_a_prompt_with_the_question_of_another_task_is_warned_of_once(
     first, second = tasks.values()
     source = TaskSource(tasks)
     row = {"task_id": second.task_id}
-    chat = [{"role": "system", "content": first.question}, {"role": "user", "content": "Anew?"}]
+    chat = [
+        {"role": "system", "content": first.question},
+        {"role": "user", "content": "Anew?"},
+    ]
 
     def warned(*prompts: object) -> list[Any]:
         with capture_logs() as logs:
@@ -149,14 +169,28 @@ def test_a_prompt_with_the_question_of_another_task_is_warned_of_once(
 
 
 def test_a_file_of_tasks_is_read_and_one_that_is_none_is_refused(
-    tasks: dict[str, Task], tasks_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tasks: dict[str, Task],
+    tasks_file: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    forms = (tasks, tasks.values(), tasks_file, Path(tasks_file), [tasks_file, Path(tasks_file)])
+    forms = (
+        tasks,
+        tasks.values(),
+        tasks_file,
+        Path(tasks_file),
+        [tasks_file, Path(tasks_file)],
+    )
     found = [task_source(form) for form in forms]
 
     assert {tuple(source._tasks) for source in found} == {tuple(tasks)}
     one = next(iter(tasks.values()))
-    for wrong, kind in ((one, "Task"), (3, "int"), ([{}], "a list with dict"), ({"a": 1}, "int")):
+    for wrong, kind in (
+        (one, "Task"),
+        (3, "int"),
+        ([{}], "a list with dict"),
+        ({"a": 1}, "int"),
+    ):
         with pytest.raises(ConfigError, match=f"list of such files, or tasks .*{kind}"):
             task_source(wrong)  # pyright: ignore[reportArgumentType]  # of a user's
     monkeypatch.chdir(tmp_path)
@@ -166,7 +200,9 @@ def test_a_file_of_tasks_is_read_and_one_that_is_none_is_refused(
     with pytest.raises(ConfigError, match=r"absent\.jsonl: there is no such file$"):
         task_source(tmp_path / "absent.jsonl")
     (tmp_path / "folder.jsonl").mkdir()
-    with pytest.raises(ConfigError, match=r"folder\.jsonl: cannot be read: Is a directory"):
+    with pytest.raises(
+        ConfigError, match=r"folder\.jsonl: cannot be read: Is a directory"
+    ):
         task_source("folder.jsonl")
     with pytest.raises(ConfigError, match="no task"):
         task_source([])
@@ -179,7 +215,11 @@ def test_a_label_is_an_id_a_row_or_a_rubric() -> None:
     assert label_row("0123") == {"task_id": "0123"}
     assert label_row('{"task_id": "0123"}') == {"task_id": "0123"}
     assert label_row({"rubric": []}) == {"rubric": []}
-    assert label_row('[{"id": "a"}]') == label_row([{"id": "a"}]) == {"rubric": [{"id": "a"}]}
+    assert (
+        label_row('[{"id": "a"}]')
+        == label_row([{"id": "a"}])
+        == {"rubric": [{"id": "a"}]}
+    )
     assert label_row("") == label_row(None) == {}
     with pytest.raises(SchemaError, match="JSON"):
         label_row("{broken")
@@ -207,7 +247,10 @@ def test_the_last_message_of_a_role_is_what_it_says() -> None:
         {"role": "tool", "content": "7"},
         {
             "role": "assistant",
-            "content": [{"type": "text", "text": "Be"}, {"type": "text", "text": "cause."}],
+            "content": [
+                {"type": "text", "text": "Be"},
+                {"type": "text", "text": "cause."},
+            ],
         },
     ]
 

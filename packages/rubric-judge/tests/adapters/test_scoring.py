@@ -32,7 +32,12 @@ from rubric_core import (
     UnavailableRewardError,
 )
 from rubric_judge import JudgeConfig, JudgeSetupError, LexicalConfig, LexicalJudge
-from rubric_judge.adapters.scoring import RubricScorer, Submission, shared_scorer, stack_module
+from rubric_judge.adapters.scoring import (
+    RubricScorer,
+    Submission,
+    shared_scorer,
+    stack_module,
+)
 from rubric_judge.errors import JudgeContractError, LedgerError
 from rubric_judge.testing import FailingJudge, FakeEndpoint, Fault, ScriptedJudge
 
@@ -70,7 +75,9 @@ def test_each_outcome_has_its_reward_and_its_metrics(tasks: dict[str, Task]) -> 
 
     assert [one.reward for one in (scored, invalid, lost)] == [0.75, 0.0, None]
     thoughts = dict.fromkeys(("thought", "unclosed_thought", "empty_answer"), 0.0)
-    nothing = {f"rubric/{name}": 0.0 for name in ("score", "invalid", "unavailable", *thoughts)}
+    nothing = {
+        f"rubric/{name}": 0.0 for name in ("score", "invalid", "unavailable", *thoughts)
+    }
     assert scored.metrics == {**nothing, "rubric/score": 0.75}
     assert scored.criteria == {"rubric/loss": 1.0, "rubric/target": 0.0}
     assert invalid.metrics | {"rubric/invalid": 1.0} == invalid.metrics
@@ -95,7 +102,9 @@ def test_a_criterion_cannot_take_the_name_of_a_metric() -> None:
 
     assert judgement.metrics["rubric/score"] == 0.25
     assert judgement.by_id == {"rubric/depth": 0.0}
-    assert judgement.criteria == {"rubric/kind.none": 0.5}  # of rows without tasks, ids may be any
+    assert judgement.criteria == {
+        "rubric/kind.none": 0.5
+    }  # of rows without tasks, ids may be any
 
 
 def test_ids_that_do_not_repeat_are_one_metric_a_kind() -> None:
@@ -106,7 +115,8 @@ def test_ids_that_do_not_repeat_are_one_metric_a_kind() -> None:
             grounding=Grounding("A passage."),
             rubric=Rubric(
                 criteria=tuple(
-                    Criterion(id=f"free_{p}_{m}", weight=1, kind=kinds[m // 2]) for m in range(3)
+                    Criterion(id=f"free_{p}_{m}", weight=1, kind=kinds[m // 2])
+                    for m in range(3)
                 )
             ),
         )
@@ -117,7 +127,9 @@ def test_ids_that_do_not_repeat_are_one_metric_a_kind() -> None:
         return {one.id: float(place == 0) for place, one in enumerate(view.rubric)}
 
     scorer = RubricScorer(judge=ScriptedJudge(scores), tasks=tasks)
-    judged = scorer.judge_from_thread([Submission({"task_id": one.task_id}, "y") for one in tasks])
+    judged = scorer.judge_from_thread(
+        [Submission({"task_id": one.task_id}, "y") for one in tasks]
+    )
 
     assert {name for one in judged for name in one.criteria} == {
         "rubric/kind.cause", "rubric/kind.limit"
@@ -141,7 +153,9 @@ def test_an_outage_is_told_once_for_each_reason_and_so_is_its_end(
 ) -> None:
     def script(view: JudgeView) -> JudgeResult | float:
         if view.response in {"auth", "timeout"}:
-            return JudgeResult.unavailable(Reason(view.response), detail=f"a {view.response}")
+            return JudgeResult.unavailable(
+                Reason(view.response), detail=f"a {view.response}"
+            )
         return 0.5
 
     scorer = RubricScorer(judge=ScriptedJudge(script), tasks=tasks)
@@ -168,7 +182,9 @@ def test_a_judge_that_stops_keeping_to_its_contract_is_told_of_as_an_outage_is(
     tasks: dict[str, Task],
 ) -> None:
     def judge(view: JudgeView) -> object:
-        return {"a": Reason.NOT_JSON, "b": Reason.TRUNCATED}.get(view.response[0], SCORES)
+        return {"a": Reason.NOT_JSON, "b": Reason.TRUNCATED}.get(
+            view.response[0], SCORES
+        )
 
     scorer = RubricScorer(judge=_mixed(judge), tasks=tasks)
 
@@ -193,19 +209,27 @@ def test_a_judge_that_breaks_its_contract_for_good_ends_the_training(
     half = [f"fine {n}" for n in range(256)] + [f"bad {n}" for n in range(256)]
     scorer = RubricScorer(judge=_mixed(judge), tasks=tasks)
     scorer.judge_from_thread(submissions(tasks, *half))
-    with pytest.raises(JudgeContractError, match=r"257 of the last 512.*max_invalid_frac=0\.5"):
+    with pytest.raises(
+        JudgeContractError, match=r"257 of the last 512.*max_invalid_frac=0\.5"
+    ):
         scorer.judge_from_thread(submissions(tasks, "bad again"))
     patient = RubricScorer(judge=_mixed(judge), tasks=tasks, max_invalid_frac=1.0)
     patient.judge_from_thread(submissions(tasks, *(f"bad {n}" for n in range(600))))
 
 
-@pytest.mark.parametrize("failure", [Reason.TIMEOUT, RuntimeError("the passage says so")])
+@pytest.mark.parametrize(
+    "failure", [Reason.TIMEOUT, RuntimeError("the passage says so")]
+)
 def test_the_policy_decides_what_a_missing_judgement_is(
     failure: Reason | Exception, tasks: dict[str, Task]
 ) -> None:
     def rewards(policy: str) -> list[float | None]:
-        scorer = RubricScorer(judge=FailingJudge(failure), tasks=tasks, on_unavailable=policy)  # pyright: ignore[reportArgumentType]
-        return [one.reward for one in scorer.judge_from_thread(submissions(tasks, "a", "b"))]
+        scorer = RubricScorer(
+            judge=FailingJudge(failure), tasks=tasks, on_unavailable=policy
+        )  # pyright: ignore[reportArgumentType]
+        return [
+            one.reward for one in scorer.judge_from_thread(submissions(tasks, "a", "b"))
+        ]
 
     assert rewards("mask") == [None, None]
     assert rewards("zero") == [0.0, 0.0]
@@ -230,8 +254,12 @@ def test_loops_and_threads_share_one_pool_and_its_bound(tasks: dict[str, Task]) 
     batch = submissions(tasks, *"abcdefgh")
 
     with ThreadPoolExecutor(6) as threads:
-        from_threads = [threads.submit(scorer.judge_from_thread, batch) for _ in range(3)]
-        from_loops = [threads.submit(asyncio.run, scorer.judge(batch)) for _ in range(3)]
+        from_threads = [
+            threads.submit(scorer.judge_from_thread, batch) for _ in range(3)
+        ]
+        from_loops = [
+            threads.submit(asyncio.run, scorer.judge(batch)) for _ in range(3)
+        ]
         found = [future.result() for future in (*from_threads, *from_loops)]
 
     assert [[one.view.response for one in judgements] for judgements in found] == [
@@ -304,27 +332,40 @@ def test_a_scorer_starts_anew_in_another_process(
     judge_file: str, tasks: dict[str, Task], tasks_file: str
 ) -> None:
     scorer = RubricScorer(judge=judge_file, tasks=tasks_file, workers=2)
-    before = scorer.judge_from_thread(submissions(tasks, "The cross entropy is minimised."))
+    before = scorer.judge_from_thread(
+        submissions(tasks, "The cross entropy is minimised.")
+    )
 
     copy = pickle.loads(pickle.dumps(scorer))
 
     assert copy.statistics().done == 0
     assert copy.statistics().limit == 8
-    assert copy.judge_from_thread(submissions(tasks, "The cross entropy is minimised.")) == before
+    assert (
+        copy.judge_from_thread(submissions(tasks, "The cross entropy is minimised."))
+        == before
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a fork beside threads
-@pytest.mark.parametrize("config", [LexicalJudge(), LexicalConfig()], ids=["judge", "config"])
+@pytest.mark.parametrize(
+    "config", [LexicalJudge(), LexicalConfig()], ids=["judge", "config"]
+)
 def test_the_child_of_a_fork_judges_on_a_loop_of_its_own(
     config: LexicalJudge | LexicalConfig, tasks: dict[str, Task]
 ) -> None:
     scorer = RubricScorer(judge=config, tasks=tasks)
-    before = scorer.judge_from_thread(submissions(tasks, "The cross entropy is minimised."))
+    before = scorer.judge_from_thread(
+        submissions(tasks, "The cross entropy is minimised.")
+    )
     if not (child := os.fork()):
         signal.alarm(20)  # ends a child that hangs
-        again = scorer.judge_from_thread(submissions(tasks, "The cross entropy is minimised."))
-        in_loop = asyncio.run(scorer.judge(submissions(tasks, "The cross entropy is minimised.")))
+        again = scorer.judge_from_thread(
+            submissions(tasks, "The cross entropy is minimised.")
+        )
+        in_loop = asyncio.run(
+            scorer.judge(submissions(tasks, "The cross entropy is minimised."))
+        )
         same = again == in_loop == before and scorer.statistics().done == 2
         scorer.close()
         os._exit(0 if same else 1)
@@ -395,7 +436,9 @@ def test_a_process_ends_without_waiting_for_a_judge(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
 
 
-def test_a_process_has_one_scorer_for_equal_settings(judge_file: str, tasks_file: str) -> None:
+def test_a_process_has_one_scorer_for_equal_settings(
+    judge_file: str, tasks_file: str
+) -> None:
     with ThreadPoolExecutor(8) as threads:
         found = list(
             threads.map(
@@ -410,11 +453,15 @@ def test_a_process_has_one_scorer_for_equal_settings(judge_file: str, tasks_file
 
 
 def test_a_stack_that_is_not_there_is_named_with_its_remedy() -> None:
-    with pytest.raises(MissingExtraError, match=r"no_such_stack.*pip install no-such-stack"):
+    with pytest.raises(
+        MissingExtraError, match=r"no_such_stack.*pip install no-such-stack"
+    ):
         stack_module("no_such_stack.part", install="no-such-stack")
 
 
-@pytest.mark.parametrize("transport", ["direct", pytest.param("litellm", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "transport", ["direct", pytest.param("litellm", marks=pytest.mark.slow)]
+)
 def test_a_model_behind_an_endpoint_is_called_from_threads_and_loops_alike(
     transport: str, tasks: dict[str, Task], tasks_file: str, tmp_path: Path
 ) -> None:
@@ -466,8 +513,12 @@ def test_a_ledger_keeps_what_was_judged_across_scorers(
     assert sorted(view.response for view in judge.calls) == ["a", "b", "c"]
 
 
-def test_a_file_that_is_no_ledger_is_refused_when_the_scorer_is_made(tmp_path: Path) -> None:
-    (tmp_path / "run.ledger").write_text("not a ledger, but some text of some length\n" * 100)
+def test_a_file_that_is_no_ledger_is_refused_when_the_scorer_is_made(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "run.ledger").write_text(
+        "not a ledger, but some text of some length\n" * 100
+    )
 
     with pytest.raises(LedgerError, match=r"run\.ledger"):
         RubricScorer(judge=ScriptedJudge(), ledger=tmp_path / "run.ledger")

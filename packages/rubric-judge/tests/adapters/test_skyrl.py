@@ -90,7 +90,9 @@ def test_a_misspelt_setting_fails_when_the_environment_is_made(judge_file: str) 
         skyrl.RubricEnv(env_config={"worker": 2}, judge=judge_file)
 
 
-def test_without_the_stack_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_stack_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "skyrl_gym", None)
     skyrl.env_class.cache_clear()
 
@@ -102,7 +104,9 @@ def test_without_the_stack_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.stacks
 @pytest.mark.filterwarnings("ignore")
-def test_skyrl_makes_the_environment_by_name(judge_file: str, tasks_file: str, task: Task) -> None:
+def test_skyrl_makes_the_environment_by_name(
+    judge_file: str, tasks_file: str, task: Task
+) -> None:
     gym = pytest.importorskip("skyrl_gym")
     metrics = pytest.importorskip("skyrl_gym.metrics")
     registration = pytest.importorskip("skyrl_gym.envs.registration")
@@ -119,7 +123,9 @@ def test_skyrl_makes_the_environment_by_name(judge_file: str, tasks_file: str, t
             made.init(CHAT)
             episodes.append((made.step(text)["reward"], made.get_metrics()))
             made.close()
-        averaged = metrics.aggregate_for_environment("rubric", [one for _, one in episodes])
+        averaged = metrics.aggregate_for_environment(
+            "rubric", [one for _, one in episodes]
+        )
     finally:
         registration.deregister("rubric")
 

@@ -20,7 +20,9 @@ SIZES = [*range(2, 9), 12, 16, 24, 32, 64, 100, 128, 256]
 
 
 @given(st.sampled_from(VALUES), st.sampled_from(SIZES))
-def test_the_mean_of_equal_rewards_is_each_of_them_in_float32(value: float, size: int) -> None:
+def test_the_mean_of_equal_rewards_is_each_of_them_in_float32(
+    value: float, size: int
+) -> None:
     group = np.full(size, tied_reward(value), dtype=np.float32)
     summed = np.float32(0)
     for reward in group:  # one by one, the worst order
@@ -48,7 +50,10 @@ def test_sums_of_the_same_scores_in_another_order_are_equal() -> None:
 
 def test_the_adapters_hand_them_out(tasks_file: str, task: Task) -> None:
     judge = ScriptedJudge(0.7)
-    columns: dict[str, Any] = {"task_id": [task.task_id] * 2, "completion_ids": [[0]] * 2}
+    columns: dict[str, Any] = {
+        "task_id": [task.task_id] * 2,
+        "completion_ids": [[0]] * 2,
+    }
 
     trl = asyncio.run(
         rubric_reward(judge=judge, tasks=tasks_file)(["q"] * 2, ["a", "b"], **columns)
@@ -66,7 +71,10 @@ def test_the_adapters_hand_them_out(tasks_file: str, task: Task) -> None:
 
 def _trl(rewards: Any) -> Any:
     """`GRPOTrainer` 1.16, with its own functions."""
-    torch, utils = pytest.importorskip("torch"), pytest.importorskip("trl.trainer.utils")
+    torch, utils = (
+        pytest.importorskip("torch"),
+        pytest.importorskip("trl.trainer.utils"),
+    )
     groups = rewards.view(1, -1)
     centred = rewards - torch.nanmean(groups, dim=1)
     return centred / (utils.nanstd(groups, dim=1) + 1e-4)
@@ -80,7 +88,9 @@ def _verl(rewards: Any, *, function: str = "compute_grpo_outcome_advantage") -> 
     tokens = torch.zeros(len(rewards), 3)
     tokens[:, 2] = rewards
     index = np.zeros(len(rewards), dtype=int)
-    advantages, _ = getattr(algorithms, function)(tokens, torch.ones_like(tokens), index)
+    advantages, _ = getattr(algorithms, function)(
+        tokens, torch.ones_like(tokens), index
+    )
     return advantages[:, 0]
 
 
@@ -91,7 +101,9 @@ def _verl_vectorized(rewards: Any) -> Any:
 def _openrlhf(rewards: Any) -> Any:
     """`group_norm` of `experience_maker.py` in 0.11.2, which stands in a class of Ray."""
     groups = rewards.view(1, -1)
-    return (groups - groups.mean(-1, keepdim=True)) / (groups.std(-1, keepdim=True) + 1e-9)
+    return (groups - groups.mean(-1, keepdim=True)) / (
+        groups.std(-1, keepdim=True) + 1e-9
+    )
 
 
 def _nemo_rl(rewards: Any) -> Any:
@@ -111,12 +123,20 @@ def _skyrl(rewards: Any) -> Any:
 
 @pytest.mark.stacks
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("advantages", [_trl, _verl, _verl_vectorized, _openrlhf, _nemo_rl, _skyrl])
-def test_equal_rewards_have_no_advantage_in_a_stack(advantages: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize(
+    "advantages", [_trl, _verl, _verl_vectorized, _openrlhf, _nemo_rl, _skyrl]
+)
+def test_equal_rewards_have_no_advantage_in_a_stack(
+    advantages: Callable[[Any], Any],
+) -> None:
     torch = pytest.importorskip("torch")
 
     def worst(change: Callable[[float], float]) -> float:
-        groups = [torch.full((size,), change(value)) for value in VALUES[::3] for size in SIZES]
+        groups = [
+            torch.full((size,), change(value))
+            for value in VALUES[::3]
+            for size in SIZES
+        ]
         return max(advantages(group).abs().max().item() for group in groups)
 
     assert worst(float) > 0  # what they would be without

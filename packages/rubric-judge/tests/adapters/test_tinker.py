@@ -54,7 +54,9 @@ def rewarded(builder: RubricEnvGroupBuilder, *responses: str) -> list[Any]:
 def test_a_group_is_judged_and_the_builder_does_the_rest(
     tasks: dict[str, Task], task: Task
 ) -> None:
-    rewards = rubric_rewards(judge=ScriptedJudge(share), renderer=Characters(), tasks=tasks)
+    rewards = rubric_rewards(
+        judge=ScriptedJudge(share), renderer=Characters(), tasks=tasks
+    )
     inner = Builder()
     builder = RubricEnvGroupBuilder(inner, rewards, {"task_id": task.task_id})
 
@@ -68,8 +70,12 @@ def test_a_group_is_judged_and_the_builder_does_the_rest(
     assert inner.cleaned == 1
 
 
-def test_what_was_not_judged_gets_an_advantage_of_0(tasks: dict[str, Task], task: Task) -> None:
-    rewards = rubric_rewards(judge=ScriptedJudge(share), renderer=Characters(), tasks=tasks)
+def test_what_was_not_judged_gets_an_advantage_of_0(
+    tasks: dict[str, Task], task: Task
+) -> None:
+    rewards = rubric_rewards(
+        judge=ScriptedJudge(share), renderer=Characters(), tasks=tasks
+    )
     builder = RubricEnvGroupBuilder(Builder(), rewards, {"task_id": task.task_id})
 
     found = rewarded(builder, "1.0", "lost", "0.25")
@@ -97,7 +103,9 @@ def test_groups_of_another_size_are_refused(row: dict[str, Any]) -> None:
     builder = RubricEnvGroupBuilder(Builder(), rewards, row)
 
     with pytest.raises(RewardShapeError, match="1 trajectories of 2 environments"):
-        asyncio.run(builder.compute_group_rewards([trajectory("a")], ["first", "second"]))
+        asyncio.run(
+            builder.compute_group_rewards([trajectory("a")], ["first", "second"])
+        )
 
 
 def test_a_builder_can_be_sent_to_another_process(
@@ -139,9 +147,13 @@ def test_the_cookbook_rolls_a_group_out_with_its_rewards(
 
         async def __call__(self, *_: Any, **__: Any) -> Any:
             tokens = [ord(character) for character in next(self.answers)]
-            return completers.TokensWithLogprobs(tokens=tokens, maybe_logprobs=[0.0] * len(tokens))
+            return completers.TokensWithLogprobs(
+                tokens=tokens, maybe_logprobs=[0.0] * len(tokens)
+            )
 
-    rewards = rubric_rewards(judge=ScriptedJudge(share), renderer=Characters(), tasks=tasks)
+    rewards = rubric_rewards(
+        judge=ScriptedJudge(share), renderer=Characters(), tasks=tasks
+    )
     builder = RubricEnvGroupBuilder(Questions(), rewards, {"task_id": task.task_id})
 
     group = asyncio.run(rollouts.do_group_rollout(builder, Policy()))

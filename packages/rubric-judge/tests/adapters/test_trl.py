@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from rubric_core import ConfigError, JudgeResult, JudgeView, Reason, RewardShapeError, Task
+from rubric_core import (
+    ConfigError,
+    JudgeResult,
+    JudgeView,
+    Reason,
+    RewardShapeError,
+    Task,
+)
 from rubric_judge import LexicalJudge
 from rubric_judge.adapters.trl import RewardFunction, rubric_reward
 from rubric_judge.testing import FailingJudge, ScriptedJudge
@@ -20,7 +27,9 @@ THOUGHTLESS = dict.fromkeys(
 )
 
 
-def called(reward: RewardFunction, completions: list[Any], **columns: Any) -> list[float | None]:
+def called(
+    reward: RewardFunction, completions: list[Any], **columns: Any
+) -> list[float | None]:
     """Call a reward as TRL does, with all that it passes."""
     return asyncio.run(
         reward(
@@ -33,13 +42,17 @@ def called(reward: RewardFunction, completions: list[Any], **columns: Any) -> li
     )
 
 
-def test_texts_and_messages_are_judged_alike(tasks: dict[str, Task], task: Task) -> None:
+def test_texts_and_messages_are_judged_alike(
+    tasks: dict[str, Task], task: Task
+) -> None:
     reward = rubric_reward(judge=LexicalJudge(), tasks=tasks)
     text = "The model minimises the cross entropy."
     ids = [task.task_id] * 2
 
     texts = called(reward, [text, ""], task_id=ids)
-    chats = called(reward, [[{"role": "assistant", "content": t}] for t in (text, "")], task_id=ids)
+    chats = called(
+        reward, [[{"role": "assistant", "content": t}] for t in (text, "")], task_id=ids
+    )
 
     assert texts == chats == [0.75, 0.0]
 
@@ -48,7 +61,10 @@ def test_columns_may_hold_the_rubric(row: dict[str, Any]) -> None:
     reward = rubric_reward(judge=LexicalJudge())
     columns = {name: [value] * 2 for name, value in row.items()}
 
-    assert called(reward, ["It is the cross entropy here.", "No."], **columns) == [0.75, 0.0]
+    assert called(reward, ["It is the cross entropy here.", "No."], **columns) == [
+        0.75,
+        0.0,
+    ]
 
 
 def test_columns_may_be_those_of_a_task_file(task: Task) -> None:
@@ -56,7 +72,10 @@ def test_columns_may_be_those_of_a_task_file(task: Task) -> None:
     line = task.to_json(reveal_grounding=True)
     columns: dict[str, Any] = {name: [value] * 2 for name, value in line.items()}
 
-    assert called(reward, ["It is the cross entropy here.", "No."], **columns) == [0.75, 0.0]
+    assert called(reward, ["It is the cross entropy here.", "No."], **columns) == [
+        0.75,
+        0.0,
+    ]
 
 
 def test_an_unavailable_judgement_is_none_and_an_invalid_one_0(
@@ -98,14 +117,20 @@ def test_a_batch_that_was_not_judged_at_all_logs_no_score(
     logged: dict[str, float] = {}
     reward = rubric_reward(judge=FailingJudge(), tasks=tasks)
 
-    called(reward, ["a", "b"], task_id=[task.task_id] * 2, log_metric=logged.__setitem__)
+    called(
+        reward, ["a", "b"], task_id=[task.task_id] * 2, log_metric=logged.__setitem__
+    )
 
     assert logged == {**THOUGHTLESS, "rubric/invalid": 0.0, "rubric/unavailable": 1.0}
     assert called(reward, [], task_id=[], log_metric=logged.__setitem__) == []
 
 
-@pytest.mark.parametrize("column", [["x"], ["x"] * 3, "xy"], ids=["short", "long", "text"])
-def test_a_column_of_another_length_is_refused(column: Any, tasks: dict[str, Task]) -> None:
+@pytest.mark.parametrize(
+    "column", [["x"], ["x"] * 3, "xy"], ids=["short", "long", "text"]
+)
+def test_a_column_of_another_length_is_refused(
+    column: Any, tasks: dict[str, Task]
+) -> None:
     reward = rubric_reward(judge=LexicalJudge(), tasks=tasks)
 
     with pytest.raises(RewardShapeError, match="2 completions, but 'task_id'"):
@@ -115,7 +140,10 @@ def test_a_column_of_another_length_is_refused(column: Any, tasks: dict[str, Tas
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        ({"id": ["x"], "level": [1]}, "only 'id', 'level': did you mean 'task_id' by 'id'"),
+        (
+            {"id": ["x"], "level": [1]},
+            "only 'id', 'level': did you mean 'task_id' by 'id'",
+        ),
         ({}, "nor any other: .*TRL drops the columns under remove_unused_columns=True"),
     ],
 )
@@ -128,7 +156,12 @@ def test_rows_without_a_column_for_the_task_are_told_which_there_are(
 
 @pytest.mark.parametrize(
     ("installed", "policy"),
-    [("0.29.1", "zero"), ("1.5.1", "raise"), ("1.6.0.dev0", "mask"), ("1.16.0", "mask")],
+    [
+        ("0.29.1", "zero"),
+        ("1.5.1", "raise"),
+        ("1.6.0.dev0", "mask"),
+        ("1.16.0", "mask"),
+    ],
 )
 def test_a_trl_that_counts_a_missing_reward_as_0_does_not_mask(
     installed: str, policy: Any, monkeypatch: pytest.MonkeyPatch
@@ -136,7 +169,9 @@ def test_a_trl_that_counts_a_missing_reward_as_0_does_not_mask(
     monkeypatch.setattr("rubric_judge.adapters.trl.version", lambda _: installed)
 
     rubric_reward(judge=LexicalJudge(), on_unavailable=policy)
-    told = pytest.raises(ConfigError, match=rf"TRL {installed} counts .* install trl>=1\.6")
+    told = pytest.raises(
+        ConfigError, match=rf"TRL {installed} counts .* install trl>=1\.6"
+    )
     with nullcontext() if policy == "mask" else told:
         rubric_reward(judge=LexicalJudge())
 
@@ -144,11 +179,15 @@ def test_a_trl_that_counts_a_missing_reward_as_0_does_not_mask(
 def test_help_shows_the_options_with_their_defaults() -> None:
     shown = str(inspect.signature(rubric_reward))
 
-    assert shown.startswith("(*, judge, tasks=None, workers=32, on_unavailable='mask', ledger=None")
+    assert shown.startswith(
+        "(*, judge, tasks=None, workers=32, on_unavailable='mask', ledger=None"
+    )
 
 
 def test_a_reward_that_was_not_made_says_how_to_make_it() -> None:
-    with pytest.raises(ConfigError, match=r"^`rubric_reward.*makes the reward.*: call it"):
+    with pytest.raises(
+        ConfigError, match=r"^`rubric_reward.*makes the reward.*: call it"
+    ):
         rubric_reward(prompts=["a"], completions=["b"], task_id=["c"])  # pyright: ignore[reportCallIssue]
     with pytest.raises(ConfigError, match=r'such as `judge="judge\.yaml"`$'):
         rubric_reward()  # pyright: ignore[reportCallIssue]
@@ -211,9 +250,13 @@ def test_trl_trains_on_and_leaves_out_what_was_not_judged(
     steps = [entry for entry in trained.state.log_history if "reward" in entry]
     assert len(steps) == trained.state.global_step == 8
     assert calls == 8 * 8
-    assert sum(step["rubric/unavailable"] for step in steps) == pytest.approx((64 // 3) / 8)
+    assert sum(step["rubric/unavailable"] for step in steps) == pytest.approx(
+        (64 // 3) / 8
+    )
     assert {step["rubric/invalid"] for step in steps} == {0.0}
-    assert all(step["rewards/rubric_reward/mean"] == step["reward"] >= 0 for step in steps)
+    assert all(
+        step["rewards/rubric_reward/mean"] == step["reward"] >= 0 for step in steps
+    )
     assert steps[0]["rubric/score"] == pytest.approx(steps[0]["reward"], abs=1e-6)
     assert steps[0]["rubric/loss"] == pytest.approx(steps[0]["reward"], abs=1e-6)
 
@@ -223,7 +266,9 @@ def test_trl_trains_on_and_leaves_out_what_was_not_judged(
 def test_trl_trains_on_when_no_judgement_happens_at_all(
     trainer: Callable[..., Any], row: dict[str, Any]
 ) -> None:
-    rows = [{"prompt": row["question"], "rubric": row["rubric"], "passage": row["passage"]}] * 8
+    rows = [
+        {"prompt": row["question"], "rubric": row["rubric"], "passage": row["passage"]}
+    ] * 8
     judge = FailingJudge(RuntimeError("down"))
     trained = trainer(rubric_reward(judge=judge, name="style"), rows)
 

@@ -13,7 +13,18 @@ from rubric_judge.adapters.trl_tokens import Policy
 from rubric_judge.testing import ScriptedJudge
 
 OPEN, CLOSE = "<think>", "</think>"
-WORDS = ["the", "loss", "is", "entropy", "not", "clipping", ".", "Which", "user", "assistant"]
+WORDS = [
+    "the",
+    "loss",
+    "is",
+    "entropy",
+    "not",
+    "clipping",
+    ".",
+    "Which",
+    "user",
+    "assistant",
+]
 MARKS = ["<unk>", "<|im_start|>", "<|im_end|>", OPEN, CLOSE]
 
 TEMPLATE = (
@@ -88,7 +99,9 @@ def test_trl_trains_a_policy_by_its_answers_alone(
     model, tokenizer = qwen(special=marks == "special tokens")
     tokens: list[list[int]] = []
     seen: list[JudgeView] = []
-    judge = ScriptedJudge(lambda view: (seen.append(view), len(view.response) % 3 / 2)[1])
+    judge = ScriptedJudge(
+        lambda view: (seen.append(view), len(view.response) % 3 / 2)[1]
+    )
     rubric = rubric_reward(judge=judge, tasks=[task])
 
     async def rewarded(prompts: Any, completions: Any, **columns: Any) -> Any:
@@ -109,7 +122,10 @@ def test_trl_trains_a_policy_by_its_answers_alone(
         save_strategy="no",
         disable_tqdm=True,
     )
-    row = {"prompt": [{"role": "user", "content": "Which loss"}], "task_id": task.task_id}
+    row = {
+        "prompt": [{"role": "user", "content": "Which loss"}],
+        "task_id": task.task_id,
+    }
     trainer = trl.GRPOTrainer(
         model=model,
         processing_class=tokenizer,
@@ -128,10 +144,15 @@ def test_trl_trains_a_policy_by_its_answers_alone(
     steps = [entry for entry in trainer.state.log_history if "reward" in entry]
     kinds = {"thought": [t is not Thought.NONE for _, t in answers]}
     kinds["unclosed_thought"] = [t is Thought.UNCLOSED for _, t in answers]
-    kinds["empty_answer"] = [not text and t is not Thought.UNCLOSED for text, t in answers]
+    kinds["empty_answer"] = [
+        not text and t is not Thought.UNCLOSED for text, t in answers
+    ]
     for name, told in kinds.items():
         logged = [step[f"rubric/{name}"] for step in steps]
-        assert logged == [pytest.approx(sum(told[:16]) / 16), pytest.approx(sum(told[16:]) / 16)]
+        assert logged == [
+            pytest.approx(sum(told[:16]) / 16),
+            pytest.approx(sum(told[16:]) / 16),
+        ]
 
 
 class Trainer:
@@ -147,7 +168,10 @@ class Trainer:
         pass
 
 
-SAID = [MARKS.index("<|im_end|>"), *(len(MARKS) + WORDS.index(one) for one in ("the", "loss"))]
+SAID = [
+    MARKS.index("<|im_end|>"),
+    *(len(MARKS) + WORDS.index(one) for one in ("the", "loss")),
+]
 THINK = [MARKS.index(OPEN), len(MARKS) + WORDS.index("entropy"), MARKS.index(CLOSE)]
 
 
@@ -155,8 +179,12 @@ THINK = [MARKS.index(OPEN), len(MARKS) + WORDS.index("entropy"), MARKS.index(CLO
 def answered() -> Callable[..., list[Answer]]:
     _, tokenizer = qwen(special=True)
 
-    def answer(completions: list[Any], ids: object, *, log: object = None) -> list[Answer]:
-        policy = Policy.of(log or Trainer(tokenizer).log_metric, ids, count=len(completions))
+    def answer(
+        completions: list[Any], ids: object, *, log: object = None
+    ) -> list[Answer]:
+        policy = Policy.of(
+            log or Trainer(tokenizer).log_metric, ids, count=len(completions)
+        )
         found = policy.answers([[{"role": "user", "content": "Which"}]] * len(completions),
                                completions, "cut")  # fmt: skip
         return [one._replace(close="") for one in found]
@@ -172,15 +200,24 @@ def test_tokens_count_only_where_they_say_what_the_completion_says(
     shown = "entropy the loss"
     cut = Answer("the loss", Thought.CLOSED)
 
-    assert answered([shown, [{"role": "assistant", "content": shown}]], [ids, ids]) == [cut, cut]
-    parsed = {"role": "assistant", "content": "the loss", "reasoning_content": "entropy"}
+    assert answered([shown, [{"role": "assistant", "content": shown}]], [ids, ids]) == [
+        cut,
+        cut,
+    ]
+    parsed = {
+        "role": "assistant",
+        "content": "the loss",
+        "reasoning_content": "entropy",
+    }
     assert answered([[parsed]], [ids]) == [cut]
     # A function around the reward gave a part of the completion.
     assert answered(["the"], [ids]) == [Answer("the")]
     # With tools, the tokens are those of several messages.
     call = {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}
     tool = {"role": "tool", "content": "not"}
-    assert answered([[call, tool, {"role": "assistant", "content": "is"}]], [ids]) == [Answer("is")]
+    assert answered([[call, tool, {"role": "assistant", "content": "is"}]], [ids]) == [
+        Answer("is")
+    ]
 
 
 @pytest.mark.filterwarnings("ignore")

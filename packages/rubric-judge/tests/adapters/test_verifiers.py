@@ -53,7 +53,9 @@ def test_a_rollout_is_judged_and_its_criteria_recorded(
     }
 
 
-def test_an_invalid_judgement_is_0_and_a_missing_one_fails_the_rollout(row: dict[str, Any]) -> None:
+def test_an_invalid_judgement_is_0_and_a_missing_one_fails_the_rollout(
+    row: dict[str, Any],
+) -> None:
     data = TaskData(**row)
     invalid = rubric_reward(judge=FailingJudge(Reason.NOT_JSON))
     missing = rubric_reward(judge=FailingJudge(Reason.RATE_LIMITED))
@@ -66,7 +68,11 @@ def test_an_invalid_judgement_is_0_and_a_missing_one_fails_the_rollout(row: dict
 @pytest.mark.stacks
 @pytest.mark.filterwarnings("ignore")
 def test_a_task_of_verifiers_scores_by_it(
-    judge_file: str, tasks_file: str, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    judge_file: str,
+    tasks_file: str,
+    task: Task,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     vf = pytest.importorskip("verifiers.v1")
     errors = pytest.importorskip("verifiers.v1.errors")

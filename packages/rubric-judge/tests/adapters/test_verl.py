@@ -28,9 +28,14 @@ KEYS = [
 
 def scored(response: str, **settings: Any) -> dict[str, float]:
     """Call the reward as verl does, with the reward kwargs of a configuration."""
-    row = {"ground_truth": "", "extra_info": {"num_turns": None, "rollout_reward_scores": {}}}
+    row = {
+        "ground_truth": "",
+        "extra_info": {"num_turns": None, "rollout_reward_scores": {}},
+    }
     return asyncio.run(
-        compute_score(data_source="rubric", solution_str=response, **{**row, **settings})
+        compute_score(
+            data_source="rubric", solution_str=response, **{**row, **settings}
+        )
     )
 
 
@@ -52,16 +57,27 @@ def test_a_task_is_named_in_the_extra_info_or_is_the_ground_truth(
 def test_a_row_may_hold_its_rubric(judge_file: str, row: dict[str, Any]) -> None:
     as_json = {**row, "rubric": json.dumps(row["rubric"])}
 
-    for given in ({"extra_info": row}, {"extra_info": as_json}, {"ground_truth": json.dumps(row)}):
-        assert scored("It is the cross entropy.", judge=judge_file, **given)["score"] == 0.75
+    for given in (
+        {"extra_info": row},
+        {"extra_info": as_json},
+        {"ground_truth": json.dumps(row)},
+    ):
+        assert (
+            scored("It is the cross entropy.", judge=judge_file, **given)["score"]
+            == 0.75
+        )
 
 
-def test_an_extra_info_that_is_no_mapping_is_named(judge_file: str, tasks_file: str) -> None:
+def test_an_extra_info_that_is_no_mapping_is_named(
+    judge_file: str, tasks_file: str
+) -> None:
     with pytest.raises(SchemaError, match="columns must be a mapping, not list"):
         scored("y", judge=judge_file, tasks=tasks_file, extra_info=[{"task_id": "x"}])
 
 
-def test_every_outcome_has_the_same_keys(tasks_file: str, tasks: dict[str, Task]) -> None:
+def test_every_outcome_has_the_same_keys(
+    tasks_file: str, tasks: dict[str, Task]
+) -> None:
     answers = {
         "fine": 0.5,
         "prose": JudgeResult.invalid(Reason.NOT_JSON),
@@ -71,7 +87,9 @@ def test_every_outcome_has_the_same_keys(tasks_file: str, tasks: dict[str, Task]
 
     for task_id in tasks:
         found = {
-            response: scored(response, judge=judge, tasks=tasks_file, ground_truth=task_id)
+            response: scored(
+                response, judge=judge, tasks=tasks_file, ground_truth=task_id
+            )
             for response in answers
         }
 
@@ -88,22 +106,28 @@ def test_a_judge_that_breaks_its_promise_is_a_key_and_no_exception(
 ) -> None:
     judge = FailingJudge(RuntimeError("a bug"))
 
-    assert scored("y", judge=judge, tasks=tasks_file, ground_truth=task.task_id) == dict(
-        zip(KEYS, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0], strict=True)
-    )
+    assert scored(
+        "y", judge=judge, tasks=tasks_file, ground_truth=task.task_id
+    ) == dict(zip(KEYS, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0], strict=True))
 
 
-def test_raise_ends_the_training_where_it_is_asked_for(tasks_file: str, task: Task) -> None:
+def test_raise_ends_the_training_where_it_is_asked_for(
+    tasks_file: str, task: Task
+) -> None:
     row = {"tasks": tasks_file, "ground_truth": task.task_id}
 
     with pytest.raises(UnavailableRewardError):
         scored("y", judge=FailingJudge(), on_unavailable="raise", **row)
 
 
-def test_settings_that_cannot_work_fail_at_the_first_call(tmp_path: Path, judge_file: str) -> None:
+def test_settings_that_cannot_work_fail_at_the_first_call(
+    tmp_path: Path, judge_file: str
+) -> None:
     with pytest.raises(ConfigError, match=r"absent\.yaml"):
         scored("y", judge=str(tmp_path / "absent.yaml"), ground_truth="t")
-    with pytest.raises(ConfigError, match=r"reward_kwargs: on_unavailable.*'zero' or 'raise'"):
+    with pytest.raises(
+        ConfigError, match=r"reward_kwargs: on_unavailable.*'zero' or 'raise'"
+    ):
         scored("y", judge=judge_file, on_unavailable="mask", ground_truth="t")
     with pytest.raises(ConfigError, match="no task has the id 't'"):
         scored("y", judge=judge_file, ground_truth="t")
@@ -159,13 +183,17 @@ def test_verl_loads_the_reward_by_its_package_and_judges_a_batch(
         for name, value in rows.items():
             columns[name] = np.empty(1, dtype=object)
             columns[name][0] = value
-        return DataProto(batch=TensorDict(tensors, batch_size=1), non_tensor_batch=columns)
+        return DataProto(
+            batch=TensorDict(tensors, batch_size=1), non_tensor_batch=columns
+        )
 
     async def batch() -> list[dict[str, Any]]:
         manager = NaiveRewardManager(config, Characters(), reward)
         manager.loop = asyncio.get_running_loop()
         texts = ["It is the cross entropy.", "No idea.", "..."]
-        return await asyncio.gather(*(manager.run_single(sample(text)) for text in texts))
+        return await asyncio.gather(
+            *(manager.run_single(sample(text)) for text in texts)
+        )
 
     outputs = asyncio.run(batch())
 
@@ -189,8 +217,15 @@ def test_calls_of_one_process_share_a_bound(tasks_file: str, task: Task) -> None
     judge = ScriptedJudge(before=until_full)
 
     async def many() -> None:
-        row = {"ground_truth": task.task_id, "judge": judge, "tasks": tasks_file, "workers": 2}
-        await asyncio.gather(*(compute_score("rubric", f"{i}", **row) for i in range(32)))
+        row = {
+            "ground_truth": task.task_id,
+            "judge": judge,
+            "tasks": tasks_file,
+            "workers": 2,
+        }
+        await asyncio.gather(
+            *(compute_score("rubric", f"{i}", **row) for i in range(32))
+        )
 
     asyncio.run(many())
 

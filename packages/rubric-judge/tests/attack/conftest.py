@@ -9,7 +9,13 @@ import pytest
 
 from rubric_core import Judge, JudgeResult, Task
 from rubric_judge import JudgePool
-from rubric_judge.attack import FAMILIES, AttackReport, default_tasks, over_credit, plan_attacks
+from rubric_judge.attack import (
+    FAMILIES,
+    AttackReport,
+    default_tasks,
+    over_credit,
+    plan_attacks,
+)
 from rubric_judge.capabilities import close
 
 
@@ -25,13 +31,19 @@ def attacked() -> Callable[..., AttackReport]:
     def attack(
         judge: Judge, tasks: list[Task], *families: str, epsilon: float = 0.05
     ) -> AttackReport:
-        plan = plan_attacks(tasks, {name: FAMILIES[name] for name in families or FAMILIES})
+        plan = plan_attacks(
+            tasks, {name: FAMILIES[name] for name in families or FAMILIES}
+        )
 
         async def run() -> tuple[list[JudgeResult], list[JudgeResult]]:
             pool = JudgePool(judge)
             try:
-                controls = await pool.judge_all([control.view for control in plan.controls])
-                return controls, await pool.judge_all([case.view for case in plan.cases])
+                controls = await pool.judge_all(
+                    [control.view for control in plan.controls]
+                )
+                return controls, await pool.judge_all(
+                    [case.view for case in plan.cases]
+                )
             finally:
                 await close(judge)
 
@@ -54,10 +66,18 @@ def suite(tmp_path: Path) -> Path:
     ]  # fmt: skip
     (folder / "orders.jsonl").write_text("\n".join(map(json.dumps, rows)))
     files: dict[str, object] = {
-        "master_keys.json": {"_source": "somewhere", "in_abstract": [":", "."], "more": ["Yes"]},
+        "master_keys.json": {
+            "_source": "somewhere",
+            "in_abstract": [":", "."],
+            "more": ["Yes"],
+        },
         "null_response.json": {"null_model_response": "}}", "n_identical": 1},
         "deeper/blns.json": ["", "undefined", "\ud800"],
-        "phrases.json": {"_note": "x", "absolute": {"a": "one", "b": "two"}, "other": ["three"]},
+        "phrases.json": {
+            "_note": "x",
+            "absolute": {"a": "one", "b": "two"},
+            "other": ["three"],
+        },
         "payloads.json": {"name": "not an attack", "payloads": ["single"]},
         "latent_injection_strings.json": {
             "probes": {
@@ -69,7 +89,9 @@ def suite(tmp_path: Path) -> Path:
         },
         "promptinject_attacks.json": {
             "data": {
-                "goal_hikacking_attacks": {"a": {"instruction": 'Say "{REPLACE_rogue_string}"'}}
+                "goal_hikacking_attacks": {
+                    "a": {"instruction": 'Say "{REPLACE_rogue_string}"'}
+                }
             }
         },
         "number.json": 7,

@@ -47,7 +47,9 @@ def test_the_command_works_at_once_and_shows_the_weaknesses_of_the_lexical_judge
     status, printed, complaints = command()
 
     assert (status, complaints) == (0, "")
-    report = AttackReport.model_validate_json((tmp_path / "out/attack.json").read_text())
+    report = AttackReport.model_validate_json(
+        (tmp_path / "out/attack.json").read_text()
+    )
     weak = {family.family for family in report.families if (family.rate or 0) >= 0.25}
     assert weak == {"keyword_stuffing", "rubric_echo", "shuffled_words"}
     assert report.separated == report.separable == 6
@@ -84,8 +86,12 @@ def test_a_language_model_is_attacked_and_a_ledger_saves_its_calls(
         again = command(*words, judge=judge)
 
         assert (status, complaints) == again[::2] == (0, "")
-        assert len(endpoint.calls) == calls == 1 + 3 * 30 + 48  # the first asks whether it is there
-    report = AttackReport.model_validate_json((tmp_path / "out/attack.json").read_text())
+        assert (
+            len(endpoint.calls) == calls == 1 + 3 * 30 + 48
+        )  # the first asks whether it is there
+    report = AttackReport.model_validate_json(
+        (tmp_path / "out/attack.json").read_text()
+    )
     (claims,) = report.families
     assert (claims.over_credited, claims.scored) == (6, 48)
     assert {case.id.split("@")[0] for case in claims.worst} == {"claims/professor"}
@@ -95,21 +101,35 @@ def test_two_suites_of_one_name_are_refused(command: Command, suite: Path) -> No
     status, _, complaints = command("--suite", str(suite), "--suite", str(suite))
 
     assert status == 2
-    assert "another suite has the family 'mine:blns' already: rename the folder" in complaints
+    assert (
+        "another suite has the family 'mine:blns' already: rename the folder"
+        in complaints
+    )
 
 
-def test_texts_are_written_only_when_asked_for(command: Command, tmp_path: Path) -> None:
-    status, _, _ = command("--families", "claims", "passage_injection", "--limit", "4", "--reveal")
+def test_texts_are_written_only_when_asked_for(
+    command: Command, tmp_path: Path
+) -> None:
+    status, _, _ = command(
+        "--families", "claims", "passage_injection", "--limit", "4", "--reveal"
+    )
 
-    rows = [json.loads(line) for line in (tmp_path / "out/cases.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (tmp_path / "out/cases.jsonl").read_text().splitlines()
+    ]
     assert status == 0
-    assert [row["id"].split("/")[0] for row in rows] == ["claims"] * 4 + ["passage_injection"] * 4
+    assert [row["id"].split("/")[0] for row in rows] == ["claims"] * 4 + [
+        "passage_injection"
+    ] * 4
     assert all(row["response"] for row in rows)
     assert all(row["passage"] for row in rows[4:])
 
 
 def test_a_suite_is_attacked_with(command: Command, suite: Path) -> None:
-    status, printed, complaints = command("--suite", str(suite), "--families", "mine:blns")
+    status, printed, complaints = command(
+        "--suite", str(suite), "--families", "mine:blns"
+    )
 
     assert status == 0
     assert "mine:blns" in printed
@@ -119,7 +139,10 @@ def test_a_suite_is_attacked_with(command: Command, suite: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--families", "master_kees"), "'master_kees' is no family; use some of master_keys, "),
+        (
+            ("--families", "master_kees"),
+            "'master_kees' is no family; use some of master_keys, ",
+        ),
         (("--limit", "0"), 'Invalid value "0" for --limit. Must be >= 1.'),
         (("--epsilon", "1.5"), 'Invalid value "1.5" for --epsilon. Must be < 1.'),
         (("--workers", "0"), 'Invalid value "0" for --workers. Must be >= 1.'),
@@ -150,7 +173,9 @@ def test_a_folder_that_cannot_be_written_is_one_line_before_the_first_call(
         status, _, complaints = command(judge=judge, out=folder)
 
         assert status == 2
-        assert complaints.startswith(f"rubric-judge: --out {folder}: cannot be made a folder")
+        assert complaints.startswith(
+            f"rubric-judge: --out {folder}: cannot be made a folder"
+        )
         assert complaints.endswith("name another folder\n")
         assert complaints.count("\n") == 1
         assert not endpoint.calls

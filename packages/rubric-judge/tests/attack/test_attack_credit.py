@@ -5,7 +5,13 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from rubric_core import JudgeResult, JudgeView, Reason, Task
-from rubric_judge.attack import FAMILIES, AttackReport, Target, over_credit, plan_attacks
+from rubric_judge.attack import (
+    FAMILIES,
+    AttackReport,
+    Target,
+    over_credit,
+    plan_attacks,
+)
 from rubric_judge.attack.report import FamilyCredit
 from rubric_judge.testing import ScriptedJudge
 
@@ -17,9 +23,13 @@ def _by_name(report: AttackReport) -> Mapping[str, FamilyCredit]:
     return {family.family: family for family in report.families}
 
 
-def test_a_strict_judge_is_caught_by_nothing(tasks: list[Task], attacked: Attacked) -> None:
+def test_a_strict_judge_is_caught_by_nothing(
+    tasks: list[Task], attacked: Attacked
+) -> None:
     references = {task.reference_answer for task in tasks}
-    report = attacked(ScriptedJudge(lambda view: float(view.response in references)), tasks)
+    report = attacked(
+        ScriptedJudge(lambda view: float(view.response in references)), tasks
+    )
 
     assert {family.rate for family in report.families} == {0.0}
     assert (report.separated, report.separable) == (6, 6)
@@ -30,7 +40,10 @@ def test_a_strict_judge_is_caught_by_nothing(tasks: list[Task], attacked: Attack
 
 FALLS_FOR: dict[str, tuple[str, Callable[[JudgeView], bool]]] = {
     "response_injection": ("response_injection", lambda view: ORDER in view.response),
-    "passage_injection": ("passage_injection", lambda view: "award" in view.grounding.reveal()),
+    "passage_injection": (
+        "passage_injection",
+        lambda view: "award" in view.grounding.reveal(),
+    ),
     "verdicts": ("forged_verdicts", lambda view: '"max_total"' in view.response),
     "keys": ("master_keys", lambda view: len(view.response) <= 3),
     "length": ("length_padding", lambda view: len(view.response) > 1500),
@@ -48,7 +61,9 @@ def test_a_judge_that_falls_for_a_trick_is_caught_at_its_rate(
     expected = sum(falls(case.view) for case in cases)
     assert 0 < expected < len(cases)
 
-    (found,) = attacked(ScriptedJudge(lambda view: float(falls(view))), tasks, family).families
+    (found,) = attacked(
+        ScriptedJudge(lambda view: float(falls(view))), tasks, family
+    ).families
 
     assert (found.over_credited, found.scored) == (expected, len(cases))
     assert found.rate == expected / len(cases)
@@ -79,10 +94,15 @@ def test_an_excess_within_epsilon_is_none(
     judge = ScriptedJudge(share)
 
     assert attacked(judge, tasks, "master_keys", epsilon=share).families[0].rate == 0.0
-    assert attacked(judge, tasks, "master_keys", epsilon=share - 0.01).families[0].rate == 1.0
+    assert (
+        attacked(judge, tasks, "master_keys", epsilon=share - 0.01).families[0].rate
+        == 1.0
+    )
 
 
-def test_the_bound_is_the_highest_of_several_judgements_of_the_base(tasks: list[Task]) -> None:
+def test_the_bound_is_the_highest_of_several_judgements_of_the_base(
+    tasks: list[Task],
+) -> None:
     plan = plan_attacks(tasks[:1], {"claims": FAMILIES["claims"]})
     rubric = tasks[0].rubric
 

@@ -2,12 +2,21 @@
 
 import pytest
 
-from rubric_core import ConfigError, Criterion, Grounding, Rubric, Task, normalized_reward
+from rubric_core import (
+    ConfigError,
+    Criterion,
+    Grounding,
+    Rubric,
+    Task,
+    normalized_reward,
+)
 from rubric_judge import LexicalJudge
 from rubric_judge.attack import FAMILIES, plan_attacks
 
 
-def test_the_tasks_can_be_answered_and_their_references_are_good_answers(tasks: list[Task]) -> None:
+def test_the_tasks_can_be_answered_and_their_references_are_good_answers(
+    tasks: list[Task],
+) -> None:
     judge = LexicalJudge()
 
     assert len({task.doc_hash for task in tasks}) == len(tasks) == 6
@@ -17,18 +26,24 @@ def test_the_tasks_can_be_answered_and_their_references_are_good_answers(tasks: 
         assert normalized_reward(result, task.rubric) > 0.9
 
 
-def test_every_family_attacks_every_task_under_an_id_of_its_own(tasks: list[Task]) -> None:
+def test_every_family_attacks_every_task_under_an_id_of_its_own(
+    tasks: list[Task],
+) -> None:
     plan = plan_attacks(tasks, FAMILIES)
 
     made = {(case.family, case.target.task.task_id) for case in plan.cases}
     ids = [case.id for case in plan.cases]
     assert made == {(family, task.task_id) for family in FAMILIES for task in tasks}
     assert len(set(ids)) == len(ids)
-    seen = {(one.view.response, one.view.grounding, one.view.task_id) for one in plan.cases}
+    seen = {
+        (one.view.response, one.view.grounding, one.view.task_id) for one in plan.cases
+    }
     assert len(seen) == len(ids)  # no attack is another's copy
 
 
-def test_a_task_without_a_reference_or_criteria_texts_meets_the_families_that_need_none() -> None:
+def test_a_task_without_a_reference_or_criteria_texts_meets_the_families_that_need_none() -> (
+    None
+):
     bare = Task(
         question="Why?",
         grounding=Grounding("Because."),

@@ -10,7 +10,9 @@ from rubric_judge import LexicalJudge
 from rubric_judge.attack import FAMILIES, Target, plan_attacks, read_suite
 
 
-def test_a_suite_reads_every_form_and_says_what_it_left(suite: Path, tasks: list[Task]) -> None:
+def test_a_suite_reads_every_form_and_says_what_it_left(
+    suite: Path, tasks: list[Task]
+) -> None:
     found = read_suite(suite)
     target = Target(tasks[0])
     made = {name: list(build(target)) for name, build in found.families.items()}
@@ -38,7 +40,10 @@ def test_a_mark_before_utf_8_changes_nothing(suite: Path, tasks: list[Task]) -> 
 
     def attacks() -> dict[str, list[str]]:
         families = read_suite(suite).families
-        return {name: [one.response for one in build(target)] for name, build in families.items()}
+        return {
+            name: [one.response for one in build(target)]
+            for name, build in families.items()
+        }
 
     before = attacks()
     for path in suite.rglob("*"):
@@ -47,7 +52,9 @@ def test_a_mark_before_utf_8_changes_nothing(suite: Path, tasks: list[Task]) -> 
     assert attacks() == before
 
 
-def test_a_suite_is_judged_beside_the_package_s_own(suite: Path, tasks: list[Task]) -> None:
+def test_a_suite_is_judged_beside_the_package_s_own(
+    suite: Path, tasks: list[Task]
+) -> None:
     plan = plan_attacks(tasks, {**FAMILIES, **read_suite(suite).families})
 
     result = LexicalJudge().judge_now
@@ -58,7 +65,11 @@ def test_a_suite_is_judged_beside_the_package_s_own(suite: Path, tasks: list[Tas
     ("name", "content", "problem"),
     [
         ("a.jsonl", '{"id": "x"}', "a.jsonl:1: field 'category'"),
-        ("a.jsonl", '{"id":"x","category":"c","where":"here","template":"Zyzzyva"}', "'where'"),
+        (
+            "a.jsonl",
+            '{"id":"x","category":"c","where":"here","template":"Zyzzyva"}',
+            "'where'",
+        ),
         ("null_response.json", '{"other": "Zyzzyva"}', "does not have the form"),
     ],
 )

@@ -23,7 +23,11 @@ def _tasks(names: tuple[str, ...], count: int) -> dict[str, Task]:
         )
     )
     tasks = [
-        Task(question=f"Question {p}?", grounding=Grounding(f"Passage {p}."), rubric=rubric)
+        Task(
+            question=f"Question {p}?",
+            grounding=Grounding(f"Passage {p}."),
+            rubric=rubric,
+        )
         for p in range(count)
     ]
     return {task.task_id: task for task in tasks}

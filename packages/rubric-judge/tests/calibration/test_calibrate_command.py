@@ -26,8 +26,16 @@ FILES = ("tasks.jsonl", "answers.jsonl")
 CASCADE = ("--cascade", "--risk", ".1")
 
 
-def _label(line: int, task_id: str, criterion: str, score: float | None, rater: str) -> str:
-    row = {"line": line, "task_id": task_id, "criterion": criterion, "score": score, "rater": rater}
+def _label(
+    line: int, task_id: str, criterion: str, score: float | None, rater: str
+) -> str:
+    row = {
+        "line": line,
+        "task_id": task_id,
+        "criterion": criterion,
+        "score": score,
+        "rater": rater,
+    }
     return json.dumps(row)
 
 
@@ -71,9 +79,13 @@ def command(
     structlog.reset_defaults()
 
 
-def test_a_judge_is_calibrated_and_found_again_in_its_judgements(command: Command) -> None:
+def test_a_judge_is_calibrated_and_found_again_in_its_judgements(
+    command: Command,
+) -> None:
     words = ("--labels", "anna.jsonl", "--resamples", "30")
-    status, printed, complaints = command(*FILES, *words, "--judge", "lexical.yaml", "--out", "out")
+    status, printed, complaints = command(
+        *FILES, *words, "--judge", "lexical.yaml", "--out", "out"
+    )
 
     assert (status, complaints) == (0, "")
     assert printed.startswith(
@@ -93,28 +105,46 @@ def test_a_judge_is_calibrated_and_found_again_in_its_judgements(command: Comman
     assert found.reward.bias.value == 0
     assert found.raters == ("anna",)
     written = {path.name for path in Path("out").iterdir()}
-    assert written >= {"calibration.html", "calibration.md", "youden_j.png", "youden_j.svg"}
+    assert written >= {
+        "calibration.html",
+        "calibration.md",
+        "youden_j.png",
+        "youden_j.svg",
+    }
     judged = Path("out/judgements_lexical_0.jsonl")
-    assert len(judged.read_text().splitlines()) == 40  # what nobody labelled is not asked for
+    assert (
+        len(judged.read_text().splitlines()) == 40
+    )  # what nobody labelled is not asked for
 
     # The judgements alone give the same figures, and know the judge by name, or by --judge.
-    status, printed, told = command(*FILES, *words, "--judgements", str(judged), "--out", "named")
+    status, printed, told = command(
+        *FILES, *words, "--judgements", str(judged), "--out", "named"
+    )
     named = read_calibration(Path("named/calibration.json"))
     assert (status, named.judge_fingerprint) == (0, "lexical_v3")
     assert "give its configuration with --judge" in told
-    assert "next:\ncalibrate with --judge beside --judgements\n  --judge JUDGE.yaml" in printed
+    assert (
+        "next:\ncalibrate with --judge beside --judgements\n  --judge JUDGE.yaml"
+        in printed
+    )
     assert "train on what is admitted" not in printed
     assert named.criteria == found.criteria
     both = ("--judgements", str(judged), "--judge", "lexical.yaml", "--out", "both")
     assert command(*FILES, *words, *both)[0] == 0
-    assert Path("both/calibration.json").read_text() == Path("out/calibration.json").read_text()
+    assert (
+        Path("both/calibration.json").read_text()
+        == Path("out/calibration.json").read_text()
+    )
 
 
 def test_what_people_see_and_a_judge_does_not(command: Command) -> None:
     words = ("--labels", "ben.jsonl", "--judge", "lexical.yaml", "--resamples", "30")
     status, printed, _ = command(*FILES, *words, "--out", "out")
 
-    found = {one.criterion: one for one in read_calibration(Path("out/calibration.json")).criteria}
+    found = {
+        one.criterion: one
+        for one in read_calibration(Path("out/calibration.json")).criteria
+    }
     assert status == 0
     assert found["first"].verdict is Verdict.ADMIT
     assert found["second"].verdict is Verdict.MORE_LABELS
@@ -140,8 +170,17 @@ def test_more_labels_come_from_more_responses_where_all_are_labelled(
         Path("answers.jsonl").write_text("\n".join(answers))
     rows = map(json.loads, Path("ben.jsonl").read_text().splitlines())
     drawn = {"inclusion": 1.0} if is_drawn else {}
-    Path("my labels.jsonl").write_text("\n".join(json.dumps(row | drawn) for row in rows))
-    words = ("--labels", "my labels.jsonl", "--judge", "lexical.yaml", "--resamples", "30")
+    Path("my labels.jsonl").write_text(
+        "\n".join(json.dumps(row | drawn) for row in rows)
+    )
+    words = (
+        "--labels",
+        "my labels.jsonl",
+        "--judge",
+        "lexical.yaml",
+        "--resamples",
+        "30",
+    )
     _, printed, _ = command(*FILES, *words, "--out", "out")
 
     add = "every response is labelled: add answers at the end of answers.jsonl, score them"
@@ -169,14 +208,21 @@ def test_two_raters_and_replicates_of_a_model(command: Command) -> None:
 
         assert (status, again, calls) == (0, 0, 1 + 80)
         assert len(endpoint.calls) == calls
-    assert Path("out/calibration.json").read_text() == Path("again/calibration.json").read_text()
+    assert (
+        Path("out/calibration.json").read_text()
+        == Path("again/calibration.json").read_text()
+    )
     assert (
         "160 labels by 2 raters on 80 response–criterion pairs"
         in Path("out/calibration.md").read_text()
     )
     found = read_calibration(Path("out/calibration.json"))
     first, second = sorted(found.criteria, key=lambda one: one.criterion)
-    assert (first.people.value, first.youden_j.value, first.tpr.value) == (1.0, 0.0, 1.0)
+    assert (first.people.value, first.youden_j.value, first.tpr.value) == (
+        1.0,
+        0.0,
+        1.0,
+    )
     assert first.verdict in {Verdict.STRONGER_JUDGE, Verdict.MORE_LABELS}
     assert (second.people.value or 0) < 0.1
     assert found.reward.measured.value == 0
@@ -184,7 +230,8 @@ def test_two_raters_and_replicates_of_a_model(command: Command) -> None:
 
 def _names(folder: Path) -> list[str]:
     return [
-        json.loads(line)["task_id"] for line in (folder / "answers.jsonl").read_text().splitlines()
+        json.loads(line)["task_id"]
+        for line in (folder / "answers.jsonl").read_text().splitlines()
     ]
 
 
@@ -192,7 +239,10 @@ def _names(folder: Path) -> list[str]:
     ("change", "problem"),
     [
         ({"task_id": "none"}, "bad.jsonl:1: no task has the id 'none'"),
-        ({"criterion": "third"}, "its task has no criterion 'third', but first, second"),
+        (
+            {"criterion": "third"},
+            "its task has no criterion 'third', but first, second",
+        ),
         ({"score": 2.5}, "bad.jsonl:1: 2.5 is more than the criterion's weight 2"),
         ({"line": 99}, "response 99 is none of task"),
         ({"score": None}, "none of the 1 labels has a score"),
@@ -216,10 +266,23 @@ def test_a_label_that_does_not_fit_is_refused(
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--labels", "anna.jsonl"), "--judge: there is no judge; give its configuration"),
-        (("--labels", "empty.jsonl", "--judge", "lexical.yaml"), "empty.jsonl: holds no label"),
         (
-            ("--labels", "anna.jsonl", "--labels", "copy.jsonl", "--judge", "lexical.yaml"),
+            ("--labels", "anna.jsonl"),
+            "--judge: there is no judge; give its configuration",
+        ),
+        (
+            ("--labels", "empty.jsonl", "--judge", "lexical.yaml"),
+            "empty.jsonl: holds no label",
+        ),
+        (
+            (
+                "--labels",
+                "anna.jsonl",
+                "--labels",
+                "copy.jsonl",
+                "--judge",
+                "lexical.yaml",
+            ),
             "of response 1 again, as line 1 of anna.jsonl does: keep one of the two",
         ),
         (
@@ -239,7 +302,14 @@ def test_a_label_that_does_not_fit_is_refused(
             "rubric-judge: --risk is of a cascade: give --cascade too, or leave it out",
         ),
         (
-            ("--labels", "anna.jsonl", "--judge", "lexical.yaml", "--confidence", ".95"),
+            (
+                "--labels",
+                "anna.jsonl",
+                "--judge",
+                "lexical.yaml",
+                "--confidence",
+                ".95",
+            ),
             "rubric-judge: --confidence is of a cascade: give --cascade too",
         ),
         (
@@ -247,7 +317,15 @@ def test_a_label_that_does_not_fit_is_refused(
             "rubric-judge: --cascade needs --risk: the share that may contradict the labels",
         ),
         (
-            ("--labels", "anna.jsonl", "--judge", "lexical.yaml", "--cascade", "--risk", "2"),
+            (
+                "--labels",
+                "anna.jsonl",
+                "--judge",
+                "lexical.yaml",
+                "--cascade",
+                "--risk",
+                "2",
+            ),
             "rubric-judge: the options: risk: must be below 1, not '2'",
         ),
         (
@@ -269,7 +347,14 @@ def test_a_label_that_does_not_fit_is_refused(
             "'j' has scores for not a single labelled response (timeout 1)",
         ),
         (
-            ("--labels", "anna.jsonl", "--judgements", "failed.jsonl", "--judge", "lexical.yaml"),
+            (
+                "--labels",
+                "anna.jsonl",
+                "--judgements",
+                "failed.jsonl",
+                "--judge",
+                "lexical.yaml",
+            ),
             "--judge lexical.yaml: it is 'lexical_v3'; the judgements are of 'j'",
         ),
     ],
@@ -308,7 +393,9 @@ def test_one_class_only_is_no_error_and_says_what_is_missing(
     assert "Not met in any label (40 labels)" in printed
     found = read_calibration(Path("out/calibration.json"))
     assert {one.verdict for one in found.criteria} == {Verdict.MORE_LABELS}
-    assert all(one.youden_j.value is None and one.labels_needed for one in found.criteria)
+    assert all(
+        one.youden_j.value is None and one.labels_needed for one in found.criteria
+    )
     assert not Path("out/youden_j.png").exists()
 
 
@@ -317,7 +404,9 @@ def test_a_criterion_of_which_nobody_can_tell_is_said_to_be_one(
 ) -> None:
     names = _names(tmp_path)
     labels = [
-        _label(n, names[n - 1], name, None if name == "second" else float(n % 2), "anna")
+        _label(
+            n, names[n - 1], name, None if name == "second" else float(n % 2), "anna"
+        )
         for n in range(1, 41)
         for name in NAMES
     ]
@@ -325,7 +414,16 @@ def test_a_criterion_of_which_nobody_can_tell_is_said_to_be_one(
     words = ("--labels", "unsure.jsonl", "--judge", "lexical.yaml", "--out", "out")
 
     assert command(*FILES, *words)[0] == 0
-    found = {one.criterion: one for one in read_calibration(Path("out/calibration.json")).criteria}
-    assert "Every label, 40 of them, says that the rater cannot tell" in found["second"].reason
+    found = {
+        one.criterion: one
+        for one in read_calibration(Path("out/calibration.json")).criteria
+    }
+    assert (
+        "Every label, 40 of them, says that the rater cannot tell"
+        in found["second"].reason
+    )
     assert "cannot tell" not in found["first"].reason
-    assert "40 labels more say that the rater cannot tell" in Path("out/calibration.md").read_text()
+    assert (
+        "40 labels more say that the rater cannot tell"
+        in Path("out/calibration.md").read_text()
+    )

@@ -28,17 +28,33 @@ def _by_name(report: CalibrationReport) -> dict[str, CriterionCalibration]:
 
 
 def test_planted_rates_are_found_and_judged(planted: Callable[..., Paired]) -> None:
-    rates = {"good": (0.95, 0.05), "weak": (0.75, 0.5), "blind": (0.5, 0.5), "wrong": (0.1, 0.8)}
-    report = calibrate(planted(rates, tasks=80), fingerprint="planted 1", settings=QUICK)
+    rates = {
+        "good": (0.95, 0.05),
+        "weak": (0.75, 0.5),
+        "blind": (0.5, 0.5),
+        "wrong": (0.1, 0.8),
+    }
+    report = calibrate(
+        planted(rates, tasks=80), fingerprint="planted 1", settings=QUICK
+    )
     found = _by_name(report)
 
     for name, (tpr, fpr) in rates.items():
         one = found[name]
         assert one.labels == 320
-        for interval, truth in ((one.tpr, tpr), (one.fpr, fpr), (one.youden_j, tpr - fpr)):
+        for interval, truth in (
+            (one.tpr, tpr),
+            (one.fpr, fpr),
+            (one.youden_j, tpr - fpr),
+        ):
             assert (interval.low or 0) - 0.02 < truth < (interval.high or 0) + 0.02
         assert one.bias.value == pytest.approx((tpr + fpr - 1) / 2, abs=0.06)
-    assert [one.criterion for one in report.criteria] == ["wrong", "blind", "weak", "good"]
+    assert [one.criterion for one in report.criteria] == [
+        "wrong",
+        "blind",
+        "weak",
+        "good",
+    ]
     assert found["good"].verdict is Verdict.ADMIT
     assert found["wrong"].verdict is Verdict.MASK
     assert found["blind"].factor == 0
@@ -64,7 +80,9 @@ def test_replicates_measure_the_noise(planted: Callable[..., Paired]) -> None:
     rates = {"a": (0.8, 0.2), "b": (0.8, 0.2)}
     reward = calibrate(planted(rates, replicates=4), settings=QUICK).reward
 
-    assert reward.independent.value == pytest.approx(0.5 * 0.16, rel=0.1)  # Σ α² τ², τ² = .8 · .2
+    assert reward.independent.value == pytest.approx(
+        0.5 * 0.16, rel=0.1
+    )  # Σ α² τ², τ² = .8 · .2
     assert reward.predicted.value == pytest.approx(reward.independent.value)
     assert reward.measured.value == pytest.approx(0.08, rel=0.15)
     assert reward.inflation.value == pytest.approx(1, abs=0.15)
@@ -92,7 +110,9 @@ def test_raters_who_are_evenly_divided_give_no_label_for_rates(
 ) -> None:
     """Two raters who err in 10 % agree on the truth where they agree: J of a perfect judge is 1."""
     raters = {"anna": 0.1, "ben": 0.1}
-    paired = planted({"a": (1.0, 0.0)}, raters=raters, tasks=200, met=0.1, combining=combining)
+    paired = planted(
+        {"a": (1.0, 0.0)}, raters=raters, tasks=200, met=0.1, combining=combining
+    )
     report = calibrate(paired, settings=QUICK)
     (one,) = report.criteria
 
@@ -102,7 +122,10 @@ def test_raters_who_are_evenly_divided_give_no_label_for_rates(
     assert one.divided == (divided if combining == "mean" else 0)
     if combining == "mean":
         assert one.labels == 800
-        assert any(f"{divided} response–criterion pairs: as many raters" in n for n in report.notes)
+        assert any(
+            f"{divided} response–criterion pairs: as many raters" in n
+            for n in report.notes
+        )
 
 
 def test_the_factor_is_the_slope_of_the_label_on_the_score(
@@ -126,7 +149,9 @@ def test_what_is_written_can_be_read_and_holds_nothing_of_texts(
     assert "Passage" not in text
     assert "Question" not in text
     assert json.loads(text)["criteria"][0]["verdict"] == "admit"
-    assert calibrate(planted({"a": (0.9, 0.1)}), fingerprint="x", settings=QUICK) == report
+    assert (
+        calibrate(planted({"a": (0.9, 0.1)}), fingerprint="x", settings=QUICK) == report
+    )
 
 
 def test_errors_that_are_equal_correlate_and_add_up() -> None:
@@ -168,7 +193,9 @@ def test_several_raters_are_one_label(one_task: Callable[..., Paired]) -> None:
     scores = {"anna": [2.0, 1.0, None, 0.5], "ben": [0.0, 2.0, None, 0.0], "cem": [2.0]}
     mean, majority = one_task(scores), one_task(scores, "majority")
 
-    assert mean.label_NM[:, 0] == pytest.approx([2 / 3, 0.75, np.nan, 0.125], nan_ok=True)
+    assert mean.label_NM[:, 0] == pytest.approx(
+        [2 / 3, 0.75, np.nan, 0.125], nan_ok=True
+    )
     assert np.isnan(mean.label_NM[:, 1]).all()  # nobody labelled it
     assert majority.label_NM[:, 0] == pytest.approx([1, 1, np.nan, 0], nan_ok=True)
     divided = one_task({"anna": [2.0], "ben": [0.0]}, "majority")
@@ -183,9 +210,18 @@ def _drawn(scores: list[float], inclusion: list[float | None], by_id: dict) -> P
     for line, (score, pi) in enumerate(zip(scores, inclusion, strict=True), 1):
         name = names[line % len(names)]
         labels.append(
-            Label(line=line, task_id=name, criterion="a", score=score, rater="r", inclusion=pi)
+            Label(
+                line=line,
+                task_id=name,
+                criterion="a",
+                score=score,
+                rater="r",
+                inclusion=pi,
+            )
         )
-        result = JudgeResult.scored(by_id[name].rubric, {"a": 2.0 * (line % 2)}, judge="j")
+        result = JudgeResult.scored(
+            by_id[name].rubric, {"a": 2.0 * (line % 2)}, judge="j"
+        )
         ratings.append(Rating("j", name, line, result))
     return pair(labels, collect(ratings, by_id))
 
@@ -213,7 +249,8 @@ def test_equal_inclusion_leaves_every_bit(make_tasks: Callable[..., dict]) -> No
     by_id = make_tasks(("a",), 4)
     scores = [2.0, 2.0, 0.0, 0.5, 2.0, 0.0, 1.5, 0.0, 0.0, 2.0]
     equal, none = (
-        calibrate(_drawn(scores, [pi] * len(scores), by_id), settings=QUICK) for pi in (0.3, None)
+        calibrate(_drawn(scores, [pi] * len(scores), by_id), settings=QUICK)
+        for pi in (0.3, None)
     )
     assert equal == none
 
@@ -229,13 +266,21 @@ def test_an_unknown_weight_is_refused(
     by_id = make_tasks(("a",), 1)
     (name,) = by_id
     result = JudgeResult.scored(by_id[name].rubric, {"a": 2.0}, judge="j")
-    lines = [(1, "anna", first), (2, "anna", 0.2), *([(1, "ben", 0.2)] if first else [])]
+    lines = [
+        (1, "anna", first),
+        (2, "anna", 0.2),
+        *([(1, "ben", 0.2)] if first else []),
+    ]
     labels = [
-        Label(line=line, task_id=name, criterion="a", score=1, rater=rater, inclusion=pi)
+        Label(
+            line=line, task_id=name, criterion="a", score=1, rater=rater, inclusion=pi
+        )
         for line, rater, pi in lines
     ]
     with pytest.raises(ConfigError, match=told):
-        pair(labels, collect([Rating("j", name, line, result) for line in (1, 2)], by_id))
+        pair(
+            labels, collect([Rating("j", name, line, result) for line in (1, 2)], by_id)
+        )
 
 
 def test_a_judge_without_scores_is_refused(make_tasks: Callable[..., dict]) -> None:
@@ -245,7 +290,9 @@ def test_a_judge_without_scores_is_refused(make_tasks: Callable[..., dict]) -> N
     label = Label(line=1, task_id=name, criterion="a", score=1.0, rater="anna")
     paired = pair([label], collect([Rating("slow", name, 1, result)], by_id))
 
-    with pytest.raises(ConfigError, match=r"'slow' has scores for not a single .*timeout 1"):
+    with pytest.raises(
+        ConfigError, match=r"'slow' has scores for not a single .*timeout 1"
+    ):
         calibrate(paired)
 
 
@@ -257,18 +304,24 @@ def test_two_judges_are_refused(make_tasks: Callable[..., dict]) -> None:
         for judge in "xy"
     ]
 
-    with pytest.raises(ConfigError, match="2 judges, 'x' and 'y': a calibration is of one judge"):
+    with pytest.raises(
+        ConfigError, match="2 judges, 'x' and 'y': a calibration is of one judge"
+    ):
         pair([], collect(ratings, by_id))
 
 
 def test_another_judge_or_rubric_is_refused(
     planted: Callable[..., Paired], make_tasks: Callable[..., dict]
 ) -> None:
-    report = calibrate(planted({"a": (0.9, 0.1)}), fingerprint="planted 1", settings=QUICK)
+    report = calibrate(
+        planted({"a": (0.9, 0.1)}), fingerprint="planted 1", settings=QUICK
+    )
     tasks = make_tasks(("a",), 40).values()
 
     report.require("planted 1", tasks, source="c.json")
-    with pytest.raises(ConfigError, match="of the judge 'planted 1', not of 'planted 2'"):
+    with pytest.raises(
+        ConfigError, match="of the judge 'planted 1', not of 'planted 2'"
+    ):
         report.require("planted 2", tasks, source="c.json")
     changed = make_tasks(("a", "b"), 40).values()
     assert not {task.task_id for task in changed} & {task.task_id for task in tasks}

@@ -54,13 +54,23 @@ def test_the_same_calibration_gives_the_same_files(
         draw_figures(report, folder)
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
 
-    assert names == ["page.html", "rewards.png", "rewards.svg", "youden_j.png", "youden_j.svg"]
+    assert names == [
+        "page.html",
+        "rewards.png",
+        "rewards.svg",
+        "youden_j.png",
+        "youden_j.svg",
+    ]
     for name in names:
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+        assert (tmp_path / "a" / name).read_bytes() == (
+            tmp_path / "b" / name
+        ).read_bytes()
 
 
 def test_nothing_is_cut_at_80_columns(
-    report: CalibrationReport, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    report: CalibrationReport,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     print_tables(report.tables(), footer="written")
@@ -76,7 +86,9 @@ def test_a_reason_that_criteria_share_is_said_once(
     planted: Callable[..., Paired], tmp_path: Path
 ) -> None:
     rates = {f"criterion_{place}": (1.0, 0.0) for place in range(10)}
-    report = calibrate(planted(rates, tasks=2, met=1.0), settings=Settings(resamples=30))
+    report = calibrate(
+        planted(rates, tasks=2, met=1.0), settings=Settings(resamples=30)
+    )
     (reason,) = {one.reason for one in report.criteria}
     names = [one.criterion for one in report.criteria]
 

@@ -19,7 +19,9 @@ _ABSENT = object()
 def calibrated(planted: Callable[..., Paired]) -> str:
     """calibration.json of two criteria, the first masked, the second admitted."""
     paired = planted({"good": (0.95, 0.05), "wrong": (0.2, 0.8)}, tasks=40)
-    return calibrate(paired, fingerprint="x", settings=Settings(resamples=20)).model_dump_json()
+    return calibrate(
+        paired, fingerprint="x", settings=Settings(resamples=20)
+    ).model_dump_json()
 
 
 @pytest.fixture
@@ -58,7 +60,11 @@ def test_what_calibrate_writes_is_read_to_the_letter(written: Path) -> None:
         ("criteria.1.factor", 0.5, r"factor is 0\.5; under verdict 'admit' it is 1"),
         ("criteria.0.factor", 1.0, r"factor is 1; under verdict 'mask' it is 0"),
         ("criteria.0.verdict", "more_labels", None),
-        ("criteria.1.verdict", "more_labels", r"factor is 1; under verdict 'more_labels' it is 0"),
+        (
+            "criteria.1.verdict",
+            "more_labels",
+            r"factor is 1; under verdict 'more_labels' it is 0",
+        ),
         ("criteria.1.verdict", "weigh_down", None),
         ("criteria.1.factor", "1", r"criteria\.1\.factor: .*not '1'"),
         ("criteria.1.factor", True, r"criteria\.1\.factor: .*not true"),
@@ -66,16 +72,28 @@ def test_what_calibrate_writes_is_read_to_the_letter(written: Path) -> None:
         ("criteria.1.labels", -1, r"criteria\.1\.labels: .*not -1"),
         ("criteria.1.labels", 3, r"criteria\.1: positives is \d+, of 3 labels"),
         ("criteria.1.labels", "80", r"criteria\.1\.labels: .*not '80'"),
-        ("criteria.1.tpr.value", 1.5, r"criteria\.1\.tpr: its value is 1\.5 and must be from 0 to"),
+        (
+            "criteria.1.tpr.value",
+            1.5,
+            r"criteria\.1\.tpr: its value is 1\.5 and must be from 0 to",
+        ),
         ("criteria.1.fpr.low", -0.1, r"criteria\.1\.fpr: its low is -0\.1"),
         ("criteria.1.tpr.value", 0.5, r"criteria\.1: youden_j is .*; TPR − FPR is"),
         ("criteria.1.youden_j.high", 1.2, r"criteria\.1\.youden_j: its high is 1\.2"),
         ("criteria.1.bias.low", -1.5, r"criteria\.1\.bias: its low is -1\.5"),
         ("criteria.1.criterion", "wrong", r"its pool is 'good', and criterion 'wrong'"),
-        ("criteria.1.pool", {"id": "good", "tone": 1}, r"unknown key 'criteria\.1\.pool\.tone'"),
+        (
+            "criteria.1.pool",
+            {"id": "good", "tone": 1},
+            r"unknown key 'criteria\.1\.pool\.tone'",
+        ),
         ("criteria.1.pool.kind", "reason", r"criteria\.1\.pool\.kind: "),
         ("criteria.1.pool.is_any", True, None),
-        ("reward.pairs.3.judge", 1.5, r"reward\.pairs\.3: its judge is 1\.5 and must be from 0"),
+        (
+            "reward.pairs.3.judge",
+            1.5,
+            r"reward\.pairs\.3: its judge is 1\.5 and must be from 0",
+        ),
         ("reward.pairs.3.label", -0.5, r"reward\.pairs\.3: its label is -0\.5"),
         ("reward.pairs.3.label", "0.5", r"reward\.pairs\.3\.label: .*not '0\.5'"),
         ("confidence", 1.0, r"confidence: .*not 1\.0"),
@@ -93,7 +111,9 @@ def test_wrong_and_missing_facts_are_named(
         return
     with pytest.raises(ConfigError, match=told) as caught:
         read_calibration(written)
-    assert str(caught.value).startswith(f"{written}: this is no calibration as `rubric-judge cal")
+    assert str(caught.value).startswith(
+        f"{written}: this is no calibration as `rubric-judge cal"
+    )
 
 
 def test_several_wrong_facts_have_one_preface(written: Path) -> None:

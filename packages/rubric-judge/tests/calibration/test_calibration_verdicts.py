@@ -10,7 +10,10 @@ from rubric_judge.calibration.verdicts import Decision, Evidence, decide, labels
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.reliability.rates import youden
 
-AGREE, DISAGREE = Estimate(value=0.8, low=0.7, high=0.9), Estimate(value=0.2, low=0.0, high=0.4)
+AGREE, DISAGREE = (
+    Estimate(value=0.8, low=0.7, high=0.9),
+    Estimate(value=0.2, low=0.0, high=0.4),
+)
 MAY_AGREE = Estimate(value=0.62, low=0.44, high=0.8)
 
 COUNTS = st.integers(0, 60)
@@ -63,15 +66,21 @@ def test_reasons_hold_their_figures() -> None:
         "J is 0.00 [−0.04, 0.04], below 0.3; people do not agree with each other either "
         "(α 0.20 [0.00, 0.40]): until then mask it."
     )
-    assert "(α 0.80 [0.70, 0.90]), this judge does not: until then weigh it by 0.40" in (
-        _decide(1500, 1300, 500, 700, AGREE).reason
+    assert (
+        "(α 0.80 [0.70, 0.90]), this judge does not: until then weigh it by 0.40"
+        in (_decide(1500, 1300, 500, 700, AGREE).reason)
     )
     assert (
         "a policy would learn noise from it. Whether people agree is open (α 0.62 [0.44, 0.80])"
         in (_decide(500, 500, 500, 500, MAY_AGREE).reason)
     )
-    assert "this judge calls every labelled response met" in _decide(500, 500, 0, 0).reason
-    assert "this judge calls no labelled response met" in _decide(0, 0, 500, 500, AGREE).reason
+    assert (
+        "this judge calls every labelled response met" in _decide(500, 500, 0, 0).reason
+    )
+    assert (
+        "this judge calls no labelled response met"
+        in _decide(0, 0, 500, 500, AGREE).reason
+    )
     assert _decide(100, 400, 400, 100).reason == (
         "J is −0.60 [−0.65, −0.55], not above 0: the judge tells the opposite of people, or "
         "nothing."
@@ -79,25 +88,37 @@ def test_reasons_hold_their_figures() -> None:
 
 
 def test_one_class_only_says_how_many_of_which_are_missing() -> None:
-    none_met, all_met, nothing = _decide(0, 5, 0, 35), _decide(35, 0, 5, 0), _decide(0, 0, 0, 0)
+    none_met, all_met, nothing = (
+        _decide(0, 5, 0, 35),
+        _decide(35, 0, 5, 0),
+        _decide(0, 0, 0, 0),
+    )
 
     assert none_met.reason == (
         "Not met in any label (40 labels), so that there is no TPR and no J: it may take about 10 "
         "more labels of responses that meet it to get one."
     )
     assert none_met.labels_needed == 9
-    assert "Met in every label (40 labels), so that there is no FPR and no J" in all_met.reason
+    assert (
+        "Met in every label (40 labels), so that there is no FPR and no J"
+        in all_met.reason
+    )
     assert "about 10 more labels of responses that do not meet it" in all_met.reason
     assert nothing.reason.startswith(
         "No response has both a label and a score of the judge: it may "
     )
-    assert "take tens of labels more of responses that meet it and tens of" in nothing.reason
+    assert (
+        "take tens of labels more of responses that meet it and tens of"
+        in nothing.reason
+    )
     assert nothing.labels_needed == 32
 
 
 def test_a_factor_of_1_is_kept_and_not_weighed_down() -> None:
     rates = youden(60, 40, 40, 60)
-    found = [decide(Evidence(rates, 100, 100, of, UNKNOWN, 0.3, 0.95)) for of in (0.997, 0.9)]
+    found = [
+        decide(Evidence(rates, 100, 100, of, UNKNOWN, 0.3, 0.95)) for of in (0.997, 0.9)
+    ]
 
     assert [one.verdict for one in found] == [Verdict.WEIGH_DOWN] * 2
     assert "not above 0.3: kept; not proven yet; it may take tens of" in found[0].reason
@@ -105,7 +126,9 @@ def test_a_factor_of_1_is_kept_and_not_weighed_down() -> None:
 
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS, st.floats(0.05, 0.5))
-def test_the_plan_is_just_enough(tp: int, fp: int, fn: int, tn: int, half_width: float) -> None:
+def test_the_plan_is_just_enough(
+    tp: int, fp: int, fn: int, tn: int, half_width: float
+) -> None:
     n1, n0 = tp + fn, fp + tn
     more1, more0 = labels_needed(youden(tp, fp, fn, tn), (n1, n0), half_width)
 

@@ -32,7 +32,9 @@ Y = 0.1 + 0.6 * F + 0.1 * RNG.standard_normal(40)
 def _pairs(judge: object, label: object, each: int = 1) -> list[RewardPair]:
     rows = zip(np.asarray(judge).tolist(), np.asarray(label).tolist(), strict=True)
     return [
-        RewardPair(task_id=f"t{i}", document=f"d{i // each}", judge=f, label=y, answer=f"a{i}")
+        RewardPair(
+            task_id=f"t{i}", document=f"d{i // each}", judge=f, label=y, answer=f"a{i}"
+        )
         for i, (f, y) in enumerate(rows)
     ]
 
@@ -42,7 +44,9 @@ def _names(count: int, each: int = 1, kind: str = "a") -> list[str]:
 
 
 def _corrected(
-    pairs: Sequence[RewardPair], more: object = (), documents_N: Sequence[str] | None = None
+    pairs: Sequence[RewardPair],
+    more: object = (),
+    documents_N: Sequence[str] | None = None,
 ) -> CorrectedMean:
     """Correct the mean of F's answers and of more that have no label."""
     judge_N = np.concatenate([F, np.asarray(more, dtype=np.float64)])
@@ -55,7 +59,9 @@ def test_worked_numbers() -> None:
     found = _corrected(_pairs(F, Y), more)
     line = stats.linregress(F, Y)
     assert found.trust == pytest.approx(line.slope)
-    assert found.mean == pytest.approx(line.intercept + line.slope * np.r_[F, more].mean())
+    assert found.mean == pytest.approx(
+        line.intercept + line.slope * np.r_[F, more].mean()
+    )
     assert found.raw == pytest.approx(np.r_[F, more].mean())
     assert (found.labelled, found.judged, found.documents) == (40, 120, 40)
 
@@ -72,13 +78,17 @@ def test_where_everything_is_labelled_the_labels_alone_are_left() -> None:
 
 
 @given(st.lists(st.integers(1, 3), min_size=40, max_size=40), st.floats(0.1, 10))
-def test_a_weight_counts_as_so_many_equal_pairs(counts: list[int], scale: float) -> None:
+def test_a_weight_counts_as_so_many_equal_pairs(
+    counts: list[int], scale: float
+) -> None:
     pairs = _pairs(F, Y)
     weighed = [
         one.model_copy(update={"weight": scale * count})
         for one, count in zip(pairs, counts, strict=True)
     ]
-    repeated = [one for one, count in zip(pairs, counts, strict=True) for _ in range(count)]
+    repeated = [
+        one for one, count in zip(pairs, counts, strict=True) for _ in range(count)
+    ]
     more = np.linspace(0.3, 0.8, 50)
     found, wanted = _corrected(weighed, more), _corrected(repeated, more)
 
@@ -94,7 +104,9 @@ def test_labels_drawn_by_the_judge_are_made_up_for_by_their_weights() -> None:
     rows = np.flatnonzero(generator.random(len(judge_N)) < inclusion_N)
     every = _pairs(judge_N, label_N)
     plain = [every[row] for row in rows]
-    weighed = [every[row].model_copy(update={"weight": 1 / inclusion_N[row]}) for row in rows]
+    weighed = [
+        every[row].model_copy(update={"weight": 1 / inclusion_N[row]}) for row in rows
+    ]
     answers_N = _names(len(judge_N))
     found = corrected_mean(judge_N, weighed, answers_N=answers_N)
 
@@ -105,7 +117,10 @@ def test_labels_drawn_by_the_judge_are_made_up_for_by_their_weights() -> None:
 
 def test_a_judge_that_tells_nothing_leaves_the_labels_alone() -> None:
     found = corrected_mean(
-        np.full(90, 0.5), _pairs(np.full(40, 0.5), Y), answers_N=_names(90), documents_N=None
+        np.full(90, 0.5),
+        _pairs(np.full(40, 0.5), Y),
+        answers_N=_names(90),
+        documents_N=None,
     )
     assert found.trust == 0
     assert found.mean == pytest.approx(Y.mean())
@@ -133,7 +148,10 @@ def test_the_order_of_labels_is_of_no_account(order: list[int]) -> None:
 
 def test_labels_of_other_answers_correct_nothing() -> None:
     """A judge may err otherwise on another model's answers: its labels say nothing of them."""
-    others = [one.model_copy(update={"answer": f"of another {one.answer}"}) for one in _pairs(F, Y)]
+    others = [
+        one.model_copy(update={"answer": f"of another {one.answer}"})
+        for one in _pairs(F, Y)
+    ]
     with pytest.raises(RewardError, match="0 labelled responses of 0 documents"):
         _corrected(others)
     assert _corrected([*others, *_pairs(F, Y)]) == _corrected(_pairs(F, Y))
@@ -163,7 +181,10 @@ def test_a_population_is_labelled_where_labels_were_drawn_from_all_of_it() -> No
     of_it = {f"t{i}": [f"a{i}", "of another seed"] for i in range(40)}
     assert labelled_population(calibration, of_it) == calibration.reward.pairs
     # Answers that another model happens to share are no sample of its own.
-    shares = {task: one if i < 30 else ["its own"] for i, (task, one) in enumerate(of_it.items())}
+    shares = {
+        task: one if i < 30 else ["its own"]
+        for i, (task, one) in enumerate(of_it.items())
+    }
     with pytest.raises(RewardError, match="one of these to 30 of 40 questions"):
         labelled_population(calibration, shares)
     with pytest.raises(RewardError, match="make it anew"):
@@ -202,7 +223,9 @@ def test_without_repeats_the_test_is_welchs() -> None:
         ([0.5, float("nan")], _pairs(F, Y), "1 rewards are not finite"),
     ],
 )
-def test_too_little_is_refused(judge_N: list[float], pairs: list[RewardPair], told: str) -> None:
+def test_too_little_is_refused(
+    judge_N: list[float], pairs: list[RewardPair], told: str
+) -> None:
     with pytest.raises(RewardError, match=told):
         corrected_mean(judge_N, pairs, answers_N=_names(len(judge_N)))
 
@@ -221,14 +244,18 @@ def test_wrong_shapes_are_refused() -> None:
 
 @pytest.mark.parametrize("label", [F + 0.1, F * 0 + 0.3])
 def test_residuals_without_a_spread_give_no_interval(label: Any) -> None:
-    with pytest.raises(RewardError, match=r"in every document of 40 labelled responses: without a"):
+    with pytest.raises(
+        RewardError, match=r"in every document of 40 labelled responses: without a"
+    ):
         _corrected(_pairs(F, label), [0.2, 0.3])
 
 
 def test_a_population_check_without_a_spread_is_refused() -> None:
     equal = _pairs(F, np.full(40, 0.3))  # λ = 0: residuals are the labels
 
-    with pytest.raises(RewardError, match=r"label − λ·judge is \+0\.300 in every document of 40"):
+    with pytest.raises(
+        RewardError, match=r"label − λ·judge is \+0\.300 in every document of 40"
+    ):
         check_population(F, equal, _pairs(F[:12], Y[:12]))
     with pytest.raises(RewardError, match="in every document of 3 probes"):
         check_population(F, _pairs(np.full(40, 0.5), Y), _pairs(F[:3], np.full(3, 0.3)))
@@ -238,7 +265,9 @@ def test_weights_of_one_response_alone_are_refused() -> None:
     first, *rest = _pairs(F, Y)
     lost = [first, *(one.model_copy(update={"weight": 1e-20}) for one in rest)]
 
-    with pytest.raises(RewardError, match="40 labelled responses are worth no more than one"):
+    with pytest.raises(
+        RewardError, match="40 labelled responses are worth no more than one"
+    ):
         _corrected(lost)
 
 
@@ -256,7 +285,9 @@ def _wildbench() -> Iterator[tuple[str, list[RewardPair]]]:
     with gzip.open(_shared("wildbench/scores.csv.gz"), "rt", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             key = row["model"], row["session_id"], row["output_sha1"]
-            seen[key][row["judge"].partition("-2024")[0]] = (float(row["score"]) - 1) / 9
+            seen[key][row["judge"].partition("-2024")[0]] = (
+                float(row["score"]) - 1
+            ) / 9
     models: defaultdict[str, list[RewardPair]] = defaultdict(list)
     for (model, task, _), scores in seen.items():
         if {"gpt-4o", "gpt-4-turbo"} <= scores.keys():
@@ -267,7 +298,9 @@ def _wildbench() -> Iterator[tuple[str, list[RewardPair]]]:
 
 def _newsroom() -> Iterator[tuple[str, list[RewardPair]]]:
     """Each system and criterion: one rater is the judge, the mean of the others the label."""
-    instances = json.loads(_shared("judge_bench/newsroom.annotations.json").read_text("utf-8"))
+    instances = json.loads(
+        _shared("judge_bench/newsroom.annotations.json").read_text("utf-8")
+    )
     seen: defaultdict[str, list[RewardPair]] = defaultdict(list)
     of_article: defaultdict[str, int] = defaultdict(int)
     for one in instances["instances"]:
@@ -275,14 +308,20 @@ def _newsroom() -> Iterator[tuple[str, list[RewardPair]]]:
         system = of_article[article]
         of_article[article] += 1
         for name, rated in one["annotations"].items():
-            first, *others = [(score - 1) / 4 for score in rated["individual_human_scores"]]
+            first, *others = [
+                (score - 1) / 4 for score in rated["individual_human_scores"]
+            ]
             key = f"{name} {system}"
-            seen[key].append(_pair(f"{key} {article}", article, first, float(np.mean(others))))
+            seen[key].append(
+                _pair(f"{key} {article}", article, first, float(np.mean(others)))
+            )
     yield from seen.items()
 
 
 def _pair(answer: str, document: str, judge: float, label: float) -> RewardPair:
-    return RewardPair(task_id=document, document=document, judge=judge, label=label, answer=answer)
+    return RewardPair(
+        task_id=document, document=document, judge=judge, label=label, answer=answer
+    )
 
 
 @pytest.mark.parametrize("source", [_wildbench, _newsroom])
@@ -300,7 +339,9 @@ def test_on_public_judgements_corrected_means_hold_the_label_mean(
         for _ in range(20):
             some = [pairs[i] for i in generator.permutation(len(pairs))[:labels]]
             found = corrected_mean(
-                [one.judge for one in pairs], some, answers_N=[one.answer for one in pairs]
+                [one.judge for one in pairs],
+                some,
+                answers_N=[one.answer for one in pairs],
             )
             held.append(found.ci_low <= label <= found.ci_high)
     assert len(held) >= 40
@@ -317,5 +358,7 @@ def test_on_public_judgements_labels_of_one_model_correct_no_other(
             if here is not there:
                 with pytest.raises(RewardError, match="0 labelled responses"):
                     corrected_mean(
-                        [one.judge for one in here], there, answers_N=[one.answer for one in here]
+                        [one.judge for one in here],
+                        there,
+                        answers_N=[one.answer for one in here],
                     )

@@ -54,8 +54,16 @@ def _raise(error: BaseException) -> Callable[[], object]:
         (SchemaError("no [weight]"), 2, "rubric-x: no [weight]\n"),
         (ConfigError("broke off"), 1, "rubric-x: broke off\n"),
         (FileNotFoundError(2, "No such file or directory", "a.yaml"), 2, "a.yaml"),
-        (OSError(28, "No space left", "b"), 2, "rubric-x: b: No space left; free some, or write"),
-        (OSError(98, "Address in use"), 2, "rubric-x: Address in use; choose another port"),
+        (
+            OSError(28, "No space left", "b"),
+            2,
+            "rubric-x: b: No space left; free some, or write",
+        ),
+        (
+            OSError(98, "Address in use"),
+            2,
+            "rubric-x: Address in use; choose another port",
+        ),
         (KeyboardInterrupt(), 130, "stopped in work\n"),
         (Terminated(), 128 + signal.SIGTERM, "stopped in work\n"),
     ],
@@ -109,7 +117,9 @@ def test_a_closed_pipe_ends_quietly() -> None:
         "run_command(app, ['work'])"
     )
     run = [sys.executable, "-c", code]
-    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writer:
+    with subprocess.Popen(
+        run, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as writer:
         assert writer.stdout
         assert writer.stderr
         writer.stdout.close()

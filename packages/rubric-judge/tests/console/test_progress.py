@@ -37,10 +37,14 @@ def said_lines() -> list[str]:
 @pytest.fixture
 def progress(clock: Clock, said_lines: list[str]) -> Progress:
     """Not entered: no thread reads it, and the test calls `beat`."""
-    return Progress(Lines("rubric-x", clock=clock, write=said_lines.append), clock=clock)
+    return Progress(
+        Lines("rubric-x", clock=clock, write=said_lines.append), clock=clock
+    )
 
 
-def work(progress: Progress, clock: Clock, *, seconds: int, each: Callable[[], None]) -> None:
+def work(
+    progress: Progress, clock: Clock, *, seconds: int, each: Callable[[], None]
+) -> None:
     for _ in range(seconds):
         clock.now_s += 1
         each()
@@ -120,7 +124,9 @@ def test_phases_side_by_side_share_a_line(
 
     assert said_lines[-3].count(" of 3, ") == 2
     assert said_lines[-2] == "rubric-x: a answers: 3 of 3, 0.1/s, done in 30 s\n"
-    assert said_lines[-1].startswith("rubric-x: b answers: 1 of 3, 30 s each, stopped after")
+    assert said_lines[-1].startswith(
+        "rubric-x: b answers: 1 of 3, 30 s each, stopped after"
+    )
 
 
 def test_a_quick_phase_without_a_count_has_one_line(
@@ -148,7 +154,9 @@ def test_a_quick_command_says_nothing_and_a_slow_one_soon(
     ]
 
 
-def test_many_quick_phases_are_told_of_twice_a_minute(clock: Clock, said_lines: list[str]) -> None:
+def test_many_quick_phases_are_told_of_twice_a_minute(
+    clock: Clock, said_lines: list[str]
+) -> None:
     lines = Lines("rubric-x", clock=clock, quiet_s=1.0, write=said_lines.append)
     progress = Progress(lines, clock=clock)
     for _ in range(140):
@@ -170,7 +178,9 @@ def test_the_thread_tells_while_the_code_does_not(said_lines: list[str]) -> None
             is_told.set()
 
     clock = Clock()
-    progress = Progress(Quick("rubric-x", clock=clock, every_s=0, write=write), clock=clock)
+    progress = Progress(
+        Quick("rubric-x", clock=clock, every_s=0, write=write), clock=clock
+    )
     with progress, progress.phase("loading libraries"):
         assert is_told.wait(timeout=600)
     assert set(said_lines) == {"rubric-x: loading libraries\n"}
@@ -180,7 +190,11 @@ def test_the_thread_tells_while_the_code_does_not(said_lines: list[str]) -> None
 def test_a_watcher_is_called_when_a_phase_begins_and_while_it_goes_on() -> None:
     snapshots: list[PhaseSnapshot] = []
     progress = Progress.silent()
-    with progress, progress.watched(snapshots.append), progress.phase("training", total=2) as phase:
+    with (
+        progress,
+        progress.watched(snapshots.append),
+        progress.phase("training", total=2) as phase,
+    ):
         phase.advance()
         progress.beat()
     assert [(snapshot.name, snapshot.done) for snapshot in snapshots[:2]] == [
@@ -195,7 +209,9 @@ def test_a_watcher_is_called_when_a_phase_begins_and_while_it_goes_on() -> None:
 
 def test_bars_show_the_same_words_on_a_terminal(clock: Clock) -> None:
     drawn = io.StringIO()
-    console = Console(file=drawn, force_terminal=True, width=100, markup=False, highlight=False)
+    console = Console(
+        file=drawn, force_terminal=True, width=100, markup=False, highlight=False
+    )
     with Progress(Bars(console), clock=clock) as progress:
         with progress.phase("reading"):
             pass
@@ -212,11 +228,16 @@ def test_progress_outlives_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr("sys.stderr", closed)
-    with Progress.of("rubric-x") as progress, progress.phase("judging", total=1) as phase:
+    with (
+        Progress.of("rubric-x") as progress,
+        progress.phase("judging", total=1) as phase,
+    ):
         phase.advance()
 
 
-def test_a_rate_forgets_what_was_long_ago_and_counts_nothing_that_was_done_before() -> None:
+def test_a_rate_forgets_what_was_long_ago_and_counts_nothing_that_was_done_before() -> (
+    None
+):
     pace = Pace(500, now_s=0)
     assert pace.rate(500, now_s=10) is None
     done = 500
@@ -233,12 +254,23 @@ def test_a_rate_forgets_what_was_long_ago_and_counts_nothing_that_was_done_befor
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.04, "0.0 s"), (9.94, "9.9 s"), (59.4, "59 s"), (125, "2 min 5 s"), (7800, "2 h 10 min")],
+    [
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (59.4, "59 s"),
+        (125, "2 min 5 s"),
+        (7800, "2 h 10 min"),
+    ],
 )
 def test_a_length_of_time_is_said(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
 
 
 def test_slow_things_are_given_by_their_length() -> None:
-    snapshot = PhaseSnapshot("training", 6, 60, "steps", "", elapsed_s=1800, rate=1 / 300)
-    assert phase_line(snapshot) == "training: 6 of 60 steps, 5 min 0 s each, 4 h 30 min left"
+    snapshot = PhaseSnapshot(
+        "training", 6, 60, "steps", "", elapsed_s=1800, rate=1 / 300
+    )
+    assert (
+        phase_line(snapshot)
+        == "training: 6 of 60 steps, 5 min 0 s each, 4 h 30 min left"
+    )

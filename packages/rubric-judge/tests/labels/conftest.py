@@ -23,7 +23,11 @@ WEIGHTS = {"fact": 3.0, "limit": 1.0, "tone": 0.5, "extra": 10.0, "note": 0.0}
 def _source(tasks: int = 5, responses: int = 4, **texts: str) -> LabelSource:
     rubric = Rubric(
         criteria=tuple(
-            Criterion(id=name, weight=weight, description=texts.get("criterion", f"Has {name}."))
+            Criterion(
+                id=name,
+                weight=weight,
+                description=texts.get("criterion", f"Has {name}."),
+            )
             for name, weight in WEIGHTS.items()
         )
     )

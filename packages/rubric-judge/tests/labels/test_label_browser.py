@@ -18,7 +18,9 @@ from rubric_judge.labels.rows import LabelSource, read_labels
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+playwright_api = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed"
+)
 pytestmark = pytest.mark.slow
 
 HARM = (
@@ -37,7 +39,9 @@ KEYS: dict[str, list[float]] = {
 class Typist:
     """A person at the page, who remembers what they typed."""
 
-    def __init__(self, browser: Browser, address: str, rater: str, **options: Any) -> None:
+    def __init__(
+        self, browser: Browser, address: str, rater: str, **options: Any
+    ) -> None:
         self.rater = rater
         self.typed: dict[tuple[int, str], float | None] = {}
         self.harm: list[str] = []
@@ -77,9 +81,13 @@ class Typist:
         playwright_api.expect(self.page.locator("#progress")).not_to_have_text(before)
 
     def saved(self) -> None:
-        playwright_api.expect(self.page.locator("#saved")).to_have_text("saved", timeout=600_000)
+        playwright_api.expect(self.page.locator("#saved")).to_have_text(
+            "saved", timeout=600_000
+        )
 
-    def given(self, path: Path, source: LabelSource) -> dict[tuple[int, str], float | None]:
+    def given(
+        self, path: Path, source: LabelSource
+    ) -> dict[tuple[int, str], float | None]:
         labels = [one for one in read_labels(path, source) if one.rater == self.rater]
         return {(one.line, one.criterion): one.score for one in labels}
 
@@ -104,7 +112,9 @@ def test_500_labels_are_typed_while_the_server_is_killed_twice_and_another_types
     with ExitStack() as servers:
 
         def start() -> subprocess.Popen[str]:
-            asked = labelling(tmp_path, "--count", "500", "--seed", "1", "--port", str(port))
+            asked = labelling(
+                tmp_path, "--count", "500", "--seed", "1", "--port", str(port)
+            )
             process, _ = servers.enter_context(asked)
             return process
 
@@ -196,7 +206,9 @@ def test_keys_move_undo_and_take_any_score(
         keys.press("Enter")
         anna.saved()
         assert anna.given(path, source)[second] == 0.1
-        playwright_api.expect(anna.page.locator("#progress")).to_contain_text("number 3 of 80")
+        playwright_api.expect(anna.page.locator("#progress")).to_contain_text(
+            "number 3 of 80"
+        )
         keys.press("u")
         anna.ready()
         anna.saved()
@@ -233,7 +245,9 @@ def test_markup_in_any_text_is_shown_as_text(
 
         for place in ("#question", "#response", "#passage", "#description"):
             shown = page.inner_text(place)
-            assert shown.startswith("</script><script>window.harmed = 1</script><img src=x")
+            assert shown.startswith(
+                "</script><script>window.harmed = 1</script><img src=x"
+            )
             assert "[U+202E]gnp.exe {{ 7 * 7 }} **bold**" in shown
         assert page.inner_text("#who").startswith("<b>Eve</b>")
         assert page.evaluate("window.harmed") is None

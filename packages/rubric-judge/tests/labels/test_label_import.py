@@ -45,10 +45,13 @@ def test_a_table_is_read_by_line_or_by_task_and_text(
     imported: Imported, source: LabelSource
 ) -> None:
     by_line = (
-        "\ufeffline, criterion,score,rater\r\n1,fact,2.5,Anna\r\n2,extra,,Ben\r\n2,tone,yes,Ben\r\n"
+        "\ufeffline, "
+        "criterion,score,rater\r\n1,fact,2.5,Anna\r\n2,extra,,Ben\r\n2,tone,yes,Ben\r\n"
     )
     view = (source.views or {})[7]
-    by_text = f'task_id,response,criterion,score\n{view.task_id},"{view.response}",limit,no\n'
+    by_text = (
+        f'task_id,response,criterion,score\n{view.task_id},"{view.response}",limit,no\n'
+    )
 
     labels = imported("csv", by_line)
     assert _told(labels) == [
@@ -64,16 +67,34 @@ def test_a_table_is_read_by_line_or_by_task_and_text(
     ("table", "told"),
     [
         ("line,score\n1,1\n", r"export:1: has no column criterion"),
-        ("criterion,score\nfact,1\n", r"has no column line or task_id, but criterion, score: the"),
+        (
+            "criterion,score\nfact,1\n",
+            r"has no column line or task_id, but criterion, score: the",
+        ),
         (
             "Task ID,criterion,Score\nx,fact,1\n",
             r"score, line or task_id, but …, criterion, Score: .*; rename 'Score' to score, 'Task",
         ),
-        ("line;criterion;score\n1;fact;1\n", r"export:1: .* one cell with `;` in it: separate by"),
-        ("line\tcriterion\tscore\n1\tfact\t1\n", r"one cell with a tab in it: separate by comm"),
-        ('line,criterion,score\n1,fact,"1,5"\n', r"of 'fact' has a decimal comma: write 1\.5"),
-        ("line,criterion,score\n1,fact\n", r"export:2: has not the 3 cells of the header"),
-        ("line,criterion,score\n1,fact,1,2\n", r"export:2: has not the 3 cells of the header"),
+        (
+            "line;criterion;score\n1;fact;1\n",
+            r"export:1: .* one cell with `;` in it: separate by",
+        ),
+        (
+            "line\tcriterion\tscore\n1\tfact\t1\n",
+            r"one cell with a tab in it: separate by comm",
+        ),
+        (
+            'line,criterion,score\n1,fact,"1,5"\n',
+            r"of 'fact' has a decimal comma: write 1\.5",
+        ),
+        (
+            "line,criterion,score\n1,fact\n",
+            r"export:2: has not the 3 cells of the header",
+        ),
+        (
+            "line,criterion,score\n1,fact,1,2\n",
+            r"export:2: has not the 3 cells of the header",
+        ),
         (
             "line,criterion,score\n1,fact,1\n\n99,fact,1\n",
             r"export:4: there is no response in line 99",
@@ -83,22 +104,64 @@ def test_a_table_is_read_by_line_or_by_task_and_text(
             "line,criterion,score\n1,facts,1\n",
             r"export:2: its task has no criterion 'facts', but fact",
         ),
-        ("line,criterion,score\n1,fact,4\n", r"export:2: .*no number from 0 to its weight 3"),
-        ("line,criterion,score\n1,fact,nan\n", r"export:2: .*no number from 0 to its weight 3"),
-        ("line,criterion,score\n1,fact,good\n", r"export:2: .*no number from 0 to its weight 3"),
-        ("line,criterion,score\n1,fact,1\n1,fact,1\n", r"export:3: .*'R' has scored in line 2"),
-        ("task_id,criterion,score\nnone,fact,1\n", r"export:2: task 'none' has no response: give"),
+        (
+            "line,criterion,score\n1,fact,4\n",
+            r"export:2: .*no number from 0 to its weight 3",
+        ),
+        (
+            "line,criterion,score\n1,fact,nan\n",
+            r"export:2: .*no number from 0 to its weight 3",
+        ),
+        (
+            "line,criterion,score\n1,fact,good\n",
+            r"export:2: .*no number from 0 to its weight 3",
+        ),
+        (
+            "line,criterion,score\n1,fact,1\n1,fact,1\n",
+            r"export:3: .*'R' has scored in line 2",
+        ),
+        (
+            "task_id,criterion,score\nnone,fact,1\n",
+            r"export:2: task 'none' has no response: give",
+        ),
         ("1,Secret,3\n", r"export:1: has no column [^S]*, but 3 others: [^S]*$"),
-        ("line,criterion,score\n,fact,1\n", r"export:2: has neither line nor task_id: name"),
-        ("line,task_id,criterion,score\n1,none,fact,1\n", r"export:2: response 1 is of task"),
+        (
+            "line,criterion,score\n,fact,1\n",
+            r"export:2: has neither line nor task_id: name",
+        ),
+        (
+            "line,task_id,criterion,score\n1,none,fact,1\n",
+            r"export:2: response 1 is of task",
+        ),
         ('line,criterion,score\n1,"fact,1\n', r"export:2: is no CSV"),
-        ('line,"criterion,score\n1,fact,1\n', r"export:2: is no CSV: .*close every quote"),
-        ('"line"x,criterion,score\n1,fact,1\n', r"export:1: is no CSV: .*close every quote"),
-        ("", r"export:1: has no column criterion, score, line or task_id, but 0 others"),
-        ("line,criterion,score,score\n1,fact,1,2\n", r"export:1: has two columns score"),
-        ("line,criterion,score\n1,fact,0_2\n", r"export:2: the score of 'fact' is no number"),
-        ("line,criterion,score\n1_0,fact,1\n", r"export:2: line '1_0' is no line number"),
-        ("line,criterion,score\n1,fact,-1\n", r"export:2: the score -1.0 of 'fact' is no number"),
+        (
+            'line,"criterion,score\n1,fact,1\n',
+            r"export:2: is no CSV: .*close every quote",
+        ),
+        (
+            '"line"x,criterion,score\n1,fact,1\n',
+            r"export:1: is no CSV: .*close every quote",
+        ),
+        (
+            "",
+            r"export:1: has no column criterion, score, line or task_id, but 0 others",
+        ),
+        (
+            "line,criterion,score,score\n1,fact,1,2\n",
+            r"export:1: has two columns score",
+        ),
+        (
+            "line,criterion,score\n1,fact,0_2\n",
+            r"export:2: the score of 'fact' is no number",
+        ),
+        (
+            "line,criterion,score\n1_0,fact,1\n",
+            r"export:2: line '1_0' is no line number",
+        ),
+        (
+            "line,criterion,score\n1,fact,-1\n",
+            r"export:2: the score -1.0 of 'fact' is no number",
+        ),
         (
             "line,criterion,score\n1,fact,3.0000001\n",
             r"export:2: the score 3.0000001 of 'fact' is no number from 0 to its weight 3.0",
@@ -116,11 +179,15 @@ def test_scores_of_nobody_and_of_a_task_with_several_responses_are_refused(
     imported: Imported, source: LabelSource
 ) -> None:
     task_id = (source.views or {})[1].task_id
-    with pytest.raises(RubricFileError, match=r"export:2: names no rater: name one with --rater"):
+    with pytest.raises(
+        RubricFileError, match=r"export:2: names no rater: name one with --rater"
+    ):
         imported("csv", "line,criterion,score\n1,fact,1\n")
     with pytest.raises(RubricFileError, match=r"export:2: .*must not hold U\+200B"):
         imported("csv", "line,criterion,score,rater\n1,fact,1,An\u200bna\n")
-    with pytest.raises(RubricFileError, match=r"has 4 responses: add a column line or response"):
+    with pytest.raises(
+        RubricFileError, match=r"has 4 responses: add a column line or response"
+    ):
         imported("csv", f"task_id,criterion,score\n{task_id},fact,1\n", rater="R")
 
 
@@ -158,7 +225,13 @@ def _studio_task(data: dict[str, Any], *annotations: dict[str, Any]) -> dict[str
         "id": 7,
         "data": data,
         "annotations": [
-            {"id": 1, "was_cancelled": False, "ground_truth": False, "lead_time": 4.9, **one}
+            {
+                "id": 1,
+                "was_cancelled": False,
+                "ground_truth": False,
+                "lead_time": 4.9,
+                **one,
+            }
             for one in annotations
         ],
         "predictions": [{"result": [_control("fact", "rating", 1)]}],
@@ -173,11 +246,22 @@ def test_label_studios_json_is_read_with_its_raters(imported: Imported) -> None:
         _studio_task(
             {"line": 1},
             {
-                "completed_by": {"id": 3, "email": "anna@example.org", "first_name": ""},
-                "result": [_control("fact", "rating", 2), _control("limit", "choices", ["met"])],
+                "completed_by": {
+                    "id": 3,
+                    "email": "anna@example.org",
+                    "first_name": "",
+                },
+                "result": [
+                    _control("fact", "rating", 2),
+                    _control("limit", "choices", ["met"]),
+                ],
             },
             {"completed_by": 4, "result": [_control("fact", "number", 1.5)]},
-            {"completed_by": 5, "was_cancelled": True, "result": [_control("fact", "rating", 3)]},
+            {
+                "completed_by": 5,
+                "was_cancelled": True,
+                "result": [_control("fact", "rating", 3)],
+            },
         ),
         _studio_task(
             {"line": "2", "criterion": "tone"},
@@ -201,11 +285,15 @@ def test_label_studios_json_is_read_with_its_raters(imported: Imported) -> None:
             r"export: record 1: field 'data'.*not as JSON-MIN",
         ),
         ({"tasks": []}, "holds no list of records"),
-        ("not json", r"export: not JSON: Expecting value at column 1: give the tool's export"),
+        (
+            "not json",
+            r"export: not JSON: Expecting value at column 1: give the tool's export",
+        ),
         (
             [
                 _studio_task(
-                    {"line": 1}, {"completed_by": 1, "result": [_control("fact", "labels", [])]}
+                    {"line": 1},
+                    {"completed_by": 1, "result": [_control("fact", "labels", [])]},
                 )
             ],
             r"record 1: field 'annotations.0.result.0.type'.* 'rating'",
@@ -215,7 +303,10 @@ def test_label_studios_json_is_read_with_its_raters(imported: Imported) -> None:
                 _studio_task({"line": 1}),
                 _studio_task(
                     {"line": 1},
-                    {"completed_by": 1, "result": [_control("fact", "choices", ["1", "2"])]},
+                    {
+                        "completed_by": 1,
+                        "result": [_control("fact", "choices", ["1", "2"])],
+                    },
                 ),
             ],
             r"export: record 2: field .*choices': holds 2 answers to one question",
@@ -277,8 +368,16 @@ def _holding(value: object) -> dict[str, Any]:
         ),
         ({"task_id": ["a"]}, _RATED, "data.task_id"),
         ({"task_id": {"a": 1}}, _RATED, "data.task_id"),
-        ({"line": 1}, {**_RATED, "completed_by": "\ud800"}, "annotations.0.completed_by"),
-        ({"line": 1}, {**_RATED, "completed_by": {"email": [1]}}, "annotations.0.completed_by"),
+        (
+            {"line": 1},
+            {**_RATED, "completed_by": "\ud800"},
+            "annotations.0.completed_by",
+        ),
+        (
+            {"line": 1},
+            {**_RATED, "completed_by": {"email": [1]}},
+            "annotations.0.completed_by",
+        ),
     ],
 )
 def test_an_odd_task_of_label_studio_is_refused_with_its_field(
@@ -303,7 +402,10 @@ def test_argillas_records_are_read_nested_and_flat(imported: Imported) -> None:
         "metadata": {"line": 1},
         "suggestions": {"fact": {"value": 3, "score": None, "agent": "model"}},
         "responses": {
-            "fact": [{"value": 2, "user_id": USERS[0]}, {"value": 1, "user_id": USERS[1]}],
+            "fact": [
+                {"value": 2, "user_id": USERS[0]},
+                {"value": 1, "user_id": USERS[1]},
+            ],
             "limit": [{"value": "unmet", "user_id": USERS[0]}],
         },
         "vectors": {},
@@ -334,7 +436,9 @@ def test_argillas_records_are_read_nested_and_flat(imported: Imported) -> None:
 
 
 def test_what_is_no_export_of_argilla_is_refused(imported: Imported) -> None:
-    with pytest.raises(RubricFileError, match=r"export: record 1: has no responses: .*to_json"):
+    with pytest.raises(
+        RubricFileError, match=r"export: record 1: has no responses: .*to_json"
+    ):
         imported("argilla", [{"text": "…", "label": 1}])
 
 
@@ -357,8 +461,14 @@ def _answered(*answers: object) -> dict[str, Any]:
         (_answered({"value": 1, "user_id": "\ud800"}), "responses.fact.0.user_id"),
         (_answered({"value": 1, "user_id": 2**53}), "responses.fact.0.user_id"),
         ({"line": 1, "cost.responses": 3}, "cost.responses"),
-        ({"line": 1, "fact.responses": [2, 1], "fact.responses.users": ["u"]}, "fact.responses"),
-        ({"line": 1, "fact.responses": [2], "fact.responses.status": "x"}, "fact.responses"),
+        (
+            {"line": 1, "fact.responses": [2, 1], "fact.responses.users": ["u"]},
+            "fact.responses",
+        ),
+        (
+            {"line": 1, "fact.responses": [2], "fact.responses.status": "x"},
+            "fact.responses",
+        ),
     ],
 )
 def test_an_odd_record_of_argilla_is_refused_with_its_field(
@@ -372,29 +482,48 @@ def test_an_odd_record_of_argilla_is_refused_with_its_field(
 
 def test_a_user_that_is_a_number_keeps_it(imported: Imported) -> None:
     answers = [{"value": 1, "user_id": user} for user in (7, 1234567)]
-    assert [one.rater for one in imported("argilla", [_answered(*answers)])] == ["7", "1234567"]
+    assert [one.rater for one in imported("argilla", [_answered(*answers)])] == [
+        "7",
+        "1234567",
+    ]
 
 
 def test_a_chat_in_the_place_of_the_response_is_equal_to_none(
     imported: Imported, source: LabelSource
 ) -> None:
-    record = {**_answered({"value": 1, "user_id": 7}), "fields": {"response": [{"role": "user"}]}}
+    record = {
+        **_answered({"value": 1, "user_id": 7}),
+        "fields": {"response": [{"role": "user"}]},
+    }
     task_id = (source.views or {})[1].task_id
 
     assert _told(imported("argilla", [record])) == [("7", 1, "fact", 1.0)]
-    with pytest.raises(RubricFileError, match=r"has no response of this text: add a field line"):
+    with pytest.raises(
+        RubricFileError, match=r"has no response of this text: add a field line"
+    ):
         imported("argilla", [{**record, "metadata": {"task_id": task_id}}])
 
 
 # --- any export ---------------------------------------------------------------------------------
 
-_LEAVES = st.none() | st.booleans() | st.floats() | st.integers() | st.text() | st.just("\ud800")
+_LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.floats()
+    | st.integers()
+    | st.text()
+    | st.just("\ud800")
+)
 _JSON = st.recursive(
-    _LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner)
+    _LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner),
 )
 _EXPORTS: dict[str, dict[str, Any]] = {
     "label_studio": {"data": {"line": 1, "task_id": None}, "annotations": [_RATED]},
-    "argilla": {**_answered({"value": 1, "user_id": "u", "status": None}), "fields": {}},
+    "argilla": {
+        **_answered({"value": 1, "user_id": "u", "status": None}),
+        "fields": {},
+    },
 }
 _FLAT = {"line": 1, "fact.responses": [1], "fact.responses.users": ["u"]}
 
@@ -411,7 +540,9 @@ def _paths(value: object) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "record"), [*_EXPORTS.items(), ("argilla", _FLAT)], ids=["studio", "nested", "flat"]
+    ("kind", "record"),
+    [*_EXPORTS.items(), ("argilla", _FLAT)],
+    ids=["studio", "nested", "flat"],
 )
 @given(data=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
@@ -441,7 +572,13 @@ def test_a_label_whose_score_is_no_number_is_refused(
     tmp_path: Path, source: LabelSource, score: object
 ) -> None:
     task_id = (source.views or {})[1].task_id
-    row = {"line": 1, "task_id": task_id, "criterion": "fact", "score": score, "rater": "R"}
+    row = {
+        "line": 1,
+        "task_id": task_id,
+        "criterion": "fact",
+        "score": score,
+        "rater": "R",
+    }
     (tmp_path / "labels.jsonl").write_text(json.dumps(row))
     with pytest.raises(RubricFileError, match=r"labels\.jsonl:1: field 'score'"):
         list(read_labels(tmp_path / "labels.jsonl", source))
@@ -465,8 +602,17 @@ def test_the_command_writes_labels_that_reliability_reads(
         for name, weight in (("fact", 3), ("limit", 1), ("tone", 0.5), ("extra", 10))
         if not (rater == "Ben" and line == 5 and name == "tone")
     ]
-    (tmp_path / "scores.csv").write_text("\n".join(["line,criterion,score,rater", *rows]))
-    words = ("label-import", "csv", "scores.csv", "tasks.jsonl", "answers.jsonl", "--out")
+    (tmp_path / "scores.csv").write_text(
+        "\n".join(["line,criterion,score,rater", *rows])
+    )
+    words = (
+        "label-import",
+        "csv",
+        "scores.csv",
+        "tasks.jsonl",
+        "answers.jsonl",
+        "--out",
+    )
     status, printed, _ = command(*words, "labels.jsonl")
 
     assert status == 0
@@ -476,9 +622,13 @@ def test_the_command_writes_labels_that_reliability_reads(
     status, _, complaint = command(*words, "labels.jsonl")
     assert (status, "name a new file with --out" in complaint) == (2, True)
     quick = ("--resamples", "30", "--out", "agreement")
-    status, _, said = command("reliability", "tasks.jsonl", "--judgements", "labels.jsonl", *quick)
+    status, _, said = command(
+        "reliability", "tasks.jsonl", "--judgements", "labels.jsonl", *quick
+    )
     assert status == 0
-    assert "labels.jsonl: 1 responses that 'Ben' has labelled in part are left out" in said
+    assert (
+        "labels.jsonl: 1 responses that 'Ben' has labelled in part are left out" in said
+    )
     report = json.loads((tmp_path / "agreement/reliability.json").read_text())
     assert [(one["judge"], one["judgements"]) for one in report["judges"]] == [
         ("Anna", 27),
@@ -495,12 +645,18 @@ def test_a_score_that_could_not_be_told_leaves_its_response_out(
 ) -> None:
     write_source(tmp_path, source)
     names = ("fact", "limit", "tone", "extra")
-    rows = [f"{line},{name},{'' if line == 3 else 0}" for line in (1, 2, 3) for name in names]
+    rows = [
+        f"{line},{name},{'' if line == 3 else 0}"
+        for line in (1, 2, 3)
+        for name in names
+    ]
     (tmp_path / "scores.csv").write_text("\n".join(["line,criterion,score", *rows]))
     words = ("csv", "scores.csv", "tasks.jsonl", "answers.jsonl", "--rater", "Zoe")
     command("label-import", *words, "--out", "labels.jsonl")
     quick = ("--resamples", "30", "--out", "alone")
-    _, _, said = command("reliability", "tasks.jsonl", "--judgements", "labels.jsonl", *quick)
+    _, _, said = command(
+        "reliability", "tasks.jsonl", "--judgements", "labels.jsonl", *quick
+    )
 
     assert "1 responses that 'Zoe' has labelled in part are left out" in said
 
@@ -513,7 +669,14 @@ def test_an_export_without_a_label_is_bad_input(
 ) -> None:
     write_source(tmp_path, source)
     (tmp_path / "scores.csv").write_text("line,criterion,score\n")
-    words = ("csv", "scores.csv", "tasks.jsonl", "answers.jsonl", "--out", "labels.jsonl")
+    words = (
+        "csv",
+        "scores.csv",
+        "tasks.jsonl",
+        "answers.jsonl",
+        "--out",
+        "labels.jsonl",
+    )
 
     told = "rubric-judge: scores.csv: holds no label: label some responses first\n"
     assert command("label-import", *words) == (2, "", told)

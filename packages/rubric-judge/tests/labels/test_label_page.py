@@ -37,10 +37,14 @@ def _desk(folder: Path, source: LabelSource) -> Generator[Desk]:
 @contextmanager
 def _served(app: FastAPI) -> Generator[httpx.Client]:
     """Serve an application on a real socket and give a client."""
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none", lifespan="off"))
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_config=None, ws="none", lifespan="off")
+    )
     with socket.create_server(("127.0.0.1", 0)) as bound:
         address = f"http://127.0.0.1:{bound.getsockname()[1]}"
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+        thread = threading.Thread(
+            target=server.run, kwargs={"sockets": [bound]}, daemon=True
+        )
         thread.start()
         try:
             with httpx.Client(base_url=address, timeout=600) as client:
@@ -108,7 +112,13 @@ def test_nothing_tells_of_a_judge_or_of_another_rater(client: httpx.Client) -> N
 
     assert set(texts) == {"question", "passage", "response", "criteria"}
     assert set(texts["criteria"]) == {"fact", "limit", "tone", "extra"}
-    assert set(texts["criteria"]["fact"]) == {"name", "description", "guide", "elements", "weight"}
+    assert set(texts["criteria"]["fact"]) == {
+        "name",
+        "description",
+        "guide",
+        "elements",
+        "weight",
+    }
     assert {tuple(cell) for cell in work["cells"]} == {("line", "criterion")}
     assert "Zoe" not in json.dumps(work)
 
@@ -147,7 +157,9 @@ def test_what_is_no_label_of_these_responses_is_refused(
 ) -> None:
     client, desk = empty
     sent = json.dumps({**ANNA, "score": 1, **change})  # NaN and Infinity too
-    refused = client.put("/v1/label", content=sent, headers={"Content-Type": "application/json"})
+    refused = client.put(
+        "/v1/label", content=sent, headers={"Content-Type": "application/json"}
+    )
 
     assert refused.status_code == status
     assert set(refused.json()) == {"detail"}
@@ -155,9 +167,13 @@ def test_what_is_no_label_of_these_responses_is_refused(
     assert len(desk.store) == 0
 
 
-def test_a_number_beyond_all_numbers_is_refused(client: httpx.Client, desk: Desk) -> None:
+def test_a_number_beyond_all_numbers_is_refused(
+    client: httpx.Client, desk: Desk
+) -> None:
     sent = json.dumps({**ANNA, "score": 1}).replace(": 1}", ": 1e400}")
-    refused = client.put("/v1/label", content=sent, headers={"Content-Type": "application/json"})
+    refused = client.put(
+        "/v1/label", content=sent, headers={"Content-Type": "application/json"}
+    )
 
     assert (refused.status_code, len(desk.store)) == (422, 0)
     assert refused.json()["detail"].startswith("score: ")
@@ -184,7 +200,9 @@ def test_a_file_that_was_changed_or_a_full_disk_is_told_to_the_page(
     assert "another program has changed this file" in refused.json()["detail"]
 
 
-def test_only_this_machines_own_page_is_answered(client: httpx.Client, desk: Desk) -> None:
+def test_only_this_machines_own_page_is_answered(
+    client: httpx.Client, desk: Desk
+) -> None:
     for host in ("evil.example:8100", "127.0.0.1.evil.example", ""):
         for path in ("/", "/v1/responses/1"):
             assert client.get(path, headers={"Host": host}).status_code == 421
@@ -202,7 +220,10 @@ def test_only_this_machines_own_page_is_answered(client: httpx.Client, desk: Des
     assert typed.status_code == 422
     assert client.put("/v1/label", content=b" " * 70_000).status_code == 413
     assert len(desk.store) == 0
-    assert [client.get(path).status_code for path in ("/docs", "/openapi.json")] == [404, 404]
+    assert [client.get(path).status_code for path in ("/docs", "/openapi.json")] == [
+        404,
+        404,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -254,7 +275,10 @@ def test_a_second_host_is_not_answered(client: httpx.Client) -> None:
     place = client.base_url.host, client.base_url.port or 0
     for hosts in (two, two[::-1], [two[0], two[0]]):
         lines = ["GET /v1/responses/1 HTTP/1.1", *hosts, "Connection: close", "", ""]
-        with socket.create_connection(place, timeout=600) as asking, asking.makefile("rb") as reply:
+        with (
+            socket.create_connection(place, timeout=600) as asking,
+            asking.makefile("rb") as reply,
+        ):
             asking.sendall("\r\n".join(lines).encode())
             assert reply.readline().split()[1] in {b"400", b"421"}
 
@@ -284,26 +308,42 @@ def test_with_a_token_nothing_but_the_empty_page_is_given_without_it(
             refused = client.get(path, headers=given)
             assert (refused.status_code, "Passage" in refused.text) == (401, False)
     right = {"Authorization": f"Bearer {BEARER}"}
-    assert client.get("/v1/responses/1", headers=right).json()["passage"] == "Passage 0."
+    assert (
+        client.get("/v1/responses/1", headers=right).json()["passage"] == "Passage 0."
+    )
 
 
-def test_where_a_rater_is_named_nobody_else_labels(desk: Desk, serving: Serving) -> None:
+def test_where_a_rater_is_named_nobody_else_labels(
+    desk: Desk, serving: Serving
+) -> None:
     own = Desk(desk.source, desk.drawn, desk.store, seed=0, rater="Ben")
     client = serving(build_app(own))
 
     assert client.get("/v1/raters").json()["fixed"] == "Ben"
     assert client.get("/v1/work", params={"rater": "Anna"}).status_code == 404
     assert client.put("/v1/label", json={**ANNA, "score": 1}).status_code == 404
-    assert client.put("/v1/label", json={**ANNA, "rater": "Ben", "score": 1}).status_code == 204
+    assert (
+        client.put("/v1/label", json={**ANNA, "rater": "Ben", "score": 1}).status_code
+        == 204
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--host", "192.0.2.1"), "name an environment variable with a token in --token-env"),
-        (("--host", "192.0.2.1", "--token-env", "UNSET_TOKEN"), "'UNSET_TOKEN' has 0 characters"),
+        (
+            ("--host", "192.0.2.1"),
+            "name an environment variable with a token in --token-env",
+        ),
+        (
+            ("--host", "192.0.2.1", "--token-env", "UNSET_TOKEN"),
+            "'UNSET_TOKEN' has 0 characters",
+        ),
         (("--count", "0"), 'Invalid value "0" for --count.'),
-        (("--count", "300", "--count", "300"), "Each must be larger than the one before"),
+        (
+            ("--count", "300", "--count", "300"),
+            "Each must be larger than the one before",
+        ),
         (("--rater", ""), "--rater: a rater's name must not be empty"),
         (("--rater", "  "), "--rater: a rater's name must not be empty"),
         (("--rater", "An\u200bna"), "--rater: a rater's name must not hold U+200B"),
@@ -319,7 +359,15 @@ def test_a_command_that_cannot_be_meant_is_refused(
     told: str,
 ) -> None:
     write_source(tmp_path, source)
-    words = ("tasks.jsonl", "answers.jsonl", "--out", "labels.jsonl", "--port", "0", *options)
+    words = (
+        "tasks.jsonl",
+        "answers.jsonl",
+        "--out",
+        "labels.jsonl",
+        "--port",
+        "0",
+        *options,
+    )
     status, _, complaint = command("label", *words)
 
     assert status == 2
@@ -338,7 +386,15 @@ def test_the_command_keeps_others_out_and_goes_on_where_it_was_stopped(
     write_source(tmp_path, source)
     with labelling(tmp_path, "--port", "0", "--rater", "  Anna ") as (process, address):
         httpx.put(f"{address}/v1/label", json={**ANNA, "score": 2}).raise_for_status()
-        words = ("label", "tasks.jsonl", "answers.jsonl", "--out", "labels.jsonl", "--port", "0")
+        words = (
+            "label",
+            "tasks.jsonl",
+            "answers.jsonl",
+            "--out",
+            "labels.jsonl",
+            "--port",
+            "0",
+        )
         status, _, complaint = command(*words)
         assert status == 2
         assert f"in use by another process, pid {process.pid}" in complaint

@@ -24,12 +24,16 @@ COUNTED = ("fact", "limit", "tone", "extra")
 def _rare(source: LabelSource, *, every: int = 40) -> dict[int, dict[str, int]]:
     """A judge that gives the best score to all but each fortieth response of one criterion."""
     return {
-        line: {name: 0 if name == "fact" and line % every == 0 else 2 for name in COUNTED}
+        line: {
+            name: 0 if name == "fact" and line % every == 0 else 2 for name in COUNTED
+        }
         for line in source.views or {}
     }
 
 
-def test_a_rare_class_is_drawn_far_above_its_share(make_source: Callable[..., LabelSource]) -> None:
+def test_a_rare_class_is_drawn_far_above_its_share(
+    make_source: Callable[..., LabelSource],
+) -> None:
     source = make_source(tasks=100)  # 400 responses, of which 10 are low on `fact`
     levels = _rare(source)
     rare = {line for line, level in levels.items() if level["fact"] == 0}
@@ -39,7 +43,9 @@ def test_a_rare_class_is_drawn_far_above_its_share(make_source: Callable[..., La
     assert len(drawn) == len(blind) == 40
     assert len(rare & {one.line for one in drawn}) >= 8
     assert len(rare & {one.line for one in blind}) <= 4
-    assert {one.criteria for one in drawn} == {COUNTED}  # the one without weight is not asked for
+    assert {one.criteria for one in drawn} == {
+        COUNTED
+    }  # the one without weight is not asked for
 
 
 def test_where_all_is_drawn_a_larger_count_draws_nothing_more(
@@ -70,7 +76,9 @@ def test_each_response_is_drawn_as_often_as_is_said(
 ) -> None:
     source = make_source(tasks=30)
     levels = {
-        line: {name: (line * (place + 1)) % 7 // 3 for place, name in enumerate(COUNTED)}
+        line: {
+            name: (line * (place + 1)) % 7 // 3 for place, name in enumerate(COUNTED)
+        }
         for line in source.views or {}
     }
     drawn = [draw(source, levels, count=80, seed=seed) for seed in range(600)]
@@ -85,25 +93,36 @@ def test_each_response_is_drawn_as_often_as_is_said(
     ]
     assert np.abs(z).max() < 4.5
     assert 0.7 < np.std(z) < 1.3
-    means = [sum((one.line % 7) / one.inclusion for one in sample) / 120 for sample in drawn]
+    means = [
+        sum((one.line % 7) / one.inclusion for one in sample) / 120 for sample in drawn
+    ]
     truth = np.mean([line % 7 for line in said])
     assert np.mean(means) == pytest.approx(truth, abs=4 * np.std(means) / np.sqrt(600))
 
 
 @pytest.mark.usefixtures("one_source")
-def test_more_are_drawn_as_often_as_is_said(make_source: Callable[..., LabelSource]) -> None:
+def test_more_are_drawn_as_often_as_is_said(
+    make_source: Callable[..., LabelSource],
+) -> None:
     source = make_source(tasks=30)
     levels = {
-        line: {name: (line * (place + 1)) % 7 // 3 for place, name in enumerate(COUNTED)}
+        line: {
+            name: (line * (place + 1)) % 7 // 3 for place, name in enumerate(COUNTED)
+        }
         for line in source.views or {}
     }
-    draws = [draw_more(source, levels, counts=[80, 200], seed=seed) for seed in range(300)]
+    draws = [
+        draw_more(source, levels, counts=[80, 200], seed=seed) for seed in range(300)
+    ]
     said = {one.line: one.inclusion for _, both in draws for one in both}
     often = Counter(one.line for _, both in draws for one in both)
 
-    assert all({a.line for a in first} <= {b.line for b in both} for first, both in draws)
     assert all(
-        first == draw(source, levels, count=80, seed=s) for s, (first, _) in enumerate(draws)
+        {a.line for a in first} <= {b.line for b in both} for first, both in draws
+    )
+    assert all(
+        first == draw(source, levels, count=80, seed=s)
+        for s, (first, _) in enumerate(draws)
     )
     assert said.keys() == (source.views or {}).keys()
     assert 50 <= sum(said.values()) < 51  # as many as one draw of 200 labels
@@ -138,13 +157,17 @@ def test_about_as_many_labels_are_asked_for_as_are_wanted(
 
 def test_raters_get_the_same_cells_in_orders_of_their_own(source: LabelSource) -> None:
     drawn = draw(source, {}, count=40, seed=3)
-    anna, ben, again = (in_order(drawn, rater=rater, seed=3) for rater in ("Anna", "Ben", "Anna"))
+    anna, ben, again = (
+        in_order(drawn, rater=rater, seed=3) for rater in ("Anna", "Ben", "Anna")
+    )
 
     assert anna == again
     assert anna != ben
     assert sorted(anna) == sorted(ben)
     lines = [line for line, _ in anna]
-    assert lines == sorted(lines, key=lines.index)  # a response's criteria come together
+    assert lines == sorted(
+        lines, key=lines.index
+    )  # a response's criteria come together
 
 
 def _judgements(path: Path, source: LabelSource, *, wrong: bool = False) -> None:
@@ -154,7 +177,9 @@ def _judgements(path: Path, source: LabelSource, *, wrong: bool = False) -> None
             line if not wrong else line + 1,
             view,
             JudgeResult.scored(
-                view.rubric, {c.id: c.weight * (line % 3) / 2 for c in view.rubric}, judge="j"
+                view.rubric,
+                {c.id: c.weight * (line % 3) / 2 for c in view.rubric},
+                judge="j",
             ),
         )
         for line, view in views.items()
@@ -162,7 +187,9 @@ def _judgements(path: Path, source: LabelSource, *, wrong: bool = False) -> None
     write_judgements(path, rows)
 
 
-def test_a_judges_scores_are_read_as_levels(tmp_path: Path, source: LabelSource) -> None:
+def test_a_judges_scores_are_read_as_levels(
+    tmp_path: Path, source: LabelSource
+) -> None:
     _judgements(tmp_path / "judged.jsonl", source)
     levels = judged_levels(tmp_path / "judged.jsonl", source)
 
@@ -177,11 +204,20 @@ def test_judgements_of_other_responses_or_rubrics_are_refused(
 ) -> None:
     path = tmp_path / "judged.jsonl"
     _judgements(path, source, wrong=True)
-    with pytest.raises(RubricFileError, match=r"judged\.jsonl:4: response 5 is none of task"):
+    with pytest.raises(
+        RubricFileError, match=r"judged\.jsonl:4: response 5 is none of task"
+    ):
         judged_levels(path, source)
     _judgements(path, source)
     row = json.loads(path.read_text().splitlines()[0])
-    row["result"] = {**row["result"], "scores": {"fact": 1.0}, "total": 1.0, "max_total": 3.0}
+    row["result"] = {
+        **row["result"],
+        "scores": {"fact": 1.0},
+        "total": 1.0,
+        "max_total": 3.0,
+    }
     path.write_text(json.dumps(row | {"reward": 1 / 3}))
-    with pytest.raises(RubricFileError, match=r"judged\.jsonl:1: the scores have 1 ids"):
+    with pytest.raises(
+        RubricFileError, match=r"judged\.jsonl:1: the scores have 1 ids"
+    ):
         judged_levels(path, source)

@@ -68,7 +68,11 @@ def test_each_cell_is_there_once_after_scores_second_scores_and_undo(
 
         assert store.raters() == {"Anna": 2, "Ben": 1}
     kept = [(one.rater, one.criterion, one.score) for one in read_labels(path, source)]
-    assert kept == [("Anna", "fact", 3.0), ("Anna", "limit", None), ("Ben", "fact", 1.0)]
+    assert kept == [
+        ("Anna", "fact", 3.0),
+        ("Anna", "limit", None),
+        ("Ben", "fact", 1.0),
+    ]
     assert [one.name for one in tmp_path.iterdir()] == ["labels.jsonl"]
 
 
@@ -81,7 +85,10 @@ def test_the_same_score_a_second_time_writes_nothing(
         before = path.stat()
         store.put(make_label(at=2.0))
 
-        assert (path.stat().st_ino, path.stat().st_size) == (before.st_ino, before.st_size)
+        assert (path.stat().st_ino, path.stat().st_size) == (
+            before.st_ino,
+            before.st_size,
+        )
 
 
 @given(
@@ -122,14 +129,21 @@ def test_the_file_is_what_was_done_last_also_when_opened_again(
     ("field", "value"),
     [
         *(("score", value) for value in ("2", " 2 ", True, False, math.nan, -1, [1])),
-        *(("rater", value) for value in ("", "  ", "A\0", "A\u202eb", "A\u200bb", "\u2800", 3)),
+        *(
+            ("rater", value)
+            for value in ("", "  ", "A\0", "A\u202eb", "A\u200bb", "\u2800", 3)
+        ),
         *(("inclusion", value) for value in (True, "0.5")),
         ("at", "1"),
         ("line", True),
     ],
 )
 def test_what_is_no_score_or_rater_is_refused_in_a_file_too(
-    tmp_path: Path, source: LabelSource, make_label: MakeLabel, field: str, value: object
+    tmp_path: Path,
+    source: LabelSource,
+    make_label: MakeLabel,
+    field: str,
+    value: object,
 ) -> None:
     path = tmp_path / "labels.jsonl"
     row = json.loads(make_label(2).line_of_file()) | {field: value}
@@ -144,14 +158,23 @@ def test_names_of_all_scripts_are_raters_and_blanks_around_them_do_not_count(
 ) -> None:
     path = tmp_path / "labels.jsonl"
     names = ["Zoë Müller", "山田\u3000太郎", "محمد", "नेहा", "o'Neil@example.org"]
-    rows = [json.loads(make_label().line_of_file()) | {"rater": f" {name} "} for name in names]
+    rows = [
+        json.loads(make_label().line_of_file()) | {"rater": f" {name} "}
+        for name in names
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert [one.rater for one in read_labels(path, source)] == names
 
     path.write_text(
-        "".join(json.dumps(row | {"rater": n}) + "\n" for row in rows[:1] for n in ("A", "A "))
+        "".join(
+            json.dumps(row | {"rater": n}) + "\n"
+            for row in rows[:1]
+            for n in ("A", "A ")
+        )
     )
-    with pytest.raises(RubricFileError, match=r":2: .*labels criterion 'fact' .* again"):
+    with pytest.raises(
+        RubricFileError, match=r":2: .*labels criterion 'fact' .* again"
+    ):
         list(read_labels(path, source))
 
 
@@ -164,7 +187,8 @@ def test_a_second_process_is_refused_while_the_first_labels(
         for one in (path, link):
             with (
                 pytest.raises(
-                    FolderLockError, match=rf"in use by another process, pid {os.getpid()}"
+                    FolderLockError,
+                    match=rf"in use by another process, pid {os.getpid()}",
                 ),
                 open_labels(one, source),
             ):
@@ -173,7 +197,9 @@ def test_a_second_process_is_refused_while_the_first_labels(
         pass
 
 
-@pytest.mark.parametrize("torn", ['{"li', '{"line":3,"task_id":"task0","criterion":"fa', "{"])
+@pytest.mark.parametrize(
+    "torn", ['{"li', '{"line":3,"task_id":"task0","criterion":"fa', "{"]
+)
 def test_a_line_that_a_crash_has_torn_is_cut_off(
     tmp_path: Path, source: LabelSource, make_label: MakeLabel, torn: str
 ) -> None:
@@ -189,8 +215,14 @@ def test_a_line_that_a_crash_has_torn_is_cut_off(
 @pytest.mark.parametrize(
     ("last", "told"),
     [
-        ('{"line":2,"task_id":"t","criterion":"fact","score":1,"rater":"A","x":1}', "field 'x'"),
-        ('{"line":2,"task_id":"t","criterion":"fact","score":"one","rater":"A"}', "field 'score'"),
+        (
+            '{"line":2,"task_id":"t","criterion":"fact","score":1,"rater":"A","x":1}',
+            "field 'x'",
+        ),
+        (
+            '{"line":2,"task_id":"t","criterion":"fact","score":"one","rater":"A"}',
+            "field 'score'",
+        ),
         ('{"line":2,"task_id":"t","criterion":"fact","score":1}{"line":3}', "JSON"),
         ('{"line":2,"task_id":"t","criterion":"fact","score":1]', "JSON"),
         ('{"line":2}', "field 'task_id'"),
@@ -213,7 +245,10 @@ def test_a_last_line_that_is_whole_and_no_label_is_refused_and_kept(
 
 @given(cut=st.integers(1, 200))
 def test_a_label_torn_at_any_byte_is_cut_off(
-    tmp_path_factory: pytest.TempPathFactory, source: LabelSource, make_label: MakeLabel, cut: int
+    tmp_path_factory: pytest.TempPathFactory,
+    source: LabelSource,
+    make_label: MakeLabel,
+    cut: int,
 ) -> None:
     path = tmp_path_factory.mktemp("labels") / "labels.jsonl"
     torn = make_label(2, rater="Zoë 🦉", at=1e9).line_of_file().rstrip()
@@ -234,7 +269,9 @@ def test_a_last_line_without_its_end_is_ended(
     assert [one.line for one in read_labels(path, source)] == [1, 2]
 
 
-def test_a_file_that_is_something_else_stays_as_it_is(tmp_path: Path, source: LabelSource) -> None:
+def test_a_file_that_is_something_else_stays_as_it_is(
+    tmp_path: Path, source: LabelSource
+) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("my notes\nand more")
 
@@ -269,14 +306,19 @@ def test_a_file_that_another_program_changes_is_not_written_over(
             lambda: store.put(make_label(score=0)),
             lambda: store.remove(make_label().cell),
         ):
-            with pytest.raises(RubricFileError, match="another program has changed this file"):
+            with pytest.raises(
+                RubricFileError, match="another program has changed this file"
+            ):
                 act()
     assert (path.read_bytes() if path.exists() else None) == changed
     assert (changed is None) == (change == "remove")
 
 
 def test_a_label_that_does_not_fit_the_disk_leaves_the_file_as_it_was(
-    tmp_path: Path, source: LabelSource, make_label: MakeLabel, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    source: LabelSource,
+    make_label: MakeLabel,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = tmp_path / "labels.jsonl"
 
@@ -295,7 +337,10 @@ def test_a_label_that_does_not_fit_the_disk_leaves_the_file_as_it_was(
             assert [one.score for one in store.of("Anna")] == [1.0]
         store.put(make_label(2))
         store.put(make_label(score=0))
-    assert [(one.line, one.score) for one in read_labels(path, source)] == [(1, 0.0), (2, 1.0)]
+    assert [(one.line, one.score) for one in read_labels(path, source)] == [
+        (1, 0.0),
+        (2, 1.0),
+    ]
 
 
 def test_what_a_kill_left_of_a_rewrite_is_removed_and_nothing_else(
@@ -347,7 +392,9 @@ def _typed_until_killed(path: Path, seed: int) -> list[str]:
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as typist:
         assert typist.stdout is not None
         assert typist.stdout.readline() == "open\n"
-        said = [typist.stdout.readline() for _ in range(random.Random(seed).randint(3, 200))]
+        said = [
+            typist.stdout.readline() for _ in range(random.Random(seed).randint(3, 200))
+        ]
         typist.send_signal(signal.SIGKILL)
         rest = typist.stdout.read().splitlines(keepends=True)
     return [line.strip() for line in said + rest if line.endswith("\n")]
@@ -375,8 +422,13 @@ def test_labels_of_a_smaller_count_are_weighed_anew_and_those_of_another_draw_re
         for one in first:
             store.put(make_label(one.line, inclusion=one.inclusion))
         before = path.read_bytes()
-        for other in (draw(source, {}, count=20, seed=2), draw(source, {}, count=60, seed=1)):
-            with pytest.raises(RubricFileError, match="labels of another draw: of response"):
+        for other in (
+            draw(source, {}, count=20, seed=2),
+            draw(source, {}, count=60, seed=1),
+        ):
+            with pytest.raises(
+                RubricFileError, match="labels of another draw: of response"
+            ):
                 store.belong_to([other])
         assert path.read_bytes() == before
         store.belong_to([first, both])

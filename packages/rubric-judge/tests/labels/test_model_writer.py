@@ -19,7 +19,9 @@ from rubric_judge.testing import FakeCall, FakeEndpoint, Fault
 COMMAND = "from rubric_judge.cli import main; main()"
 FILE = "written_answers.jsonl"
 WORDS = ("label", "tasks.jsonl", "--write", "--model", "model.yaml", "--out", FILE)
-PASSAGE = "A long axis of the array is kept in the result of the search with a length of one."
+PASSAGE = (
+    "A long axis of the array is kept in the result of the search with a length of one."
+)
 RUBRIC = Rubric(
     criteria=(
         Criterion(
@@ -48,12 +50,19 @@ def _pair(call: FakeCall, **change: str) -> str | Mapping[str, float]:
     number = _number(call)
     if number is None:
         return {}
-    return json.dumps({"right": f"It stays, {number}.", "false": f"It goes, {number}.", **change})
+    return json.dumps(
+        {"right": f"It stays, {number}.", "false": f"It goes, {number}.", **change}
+    )
 
 
 def _write(folder: Path, endpoint: FakeEndpoint, *more: str) -> None:
     write_tasks(folder / "tasks.jsonl", TASKS)
-    lines = ["model: openai/fake", f"api_base: {endpoint.url}", "backoff_s: 0.001", *more]
+    lines = [
+        "model: openai/fake",
+        f"api_base: {endpoint.url}",
+        "backoff_s: 0.001",
+        *more,
+    ]
     (folder / "model.yaml").write_text("\n".join(lines))
 
 
@@ -73,7 +82,10 @@ def test_each_task_gets_a_pair_from_a_prompt_with_all_that_is_needed_and_no_judg
         status, printed, complaint = command(*WORDS)
     assert (status, complaint) == (0, "")
     assert _found(tmp_path) == {
-        f"Question {p}?": {Truth.RIGHT: f"It stays, {p}.", Truth.FALSE: f"It goes, {p}."}
+        f"Question {p}?": {
+            Truth.RIGHT: f"It stays, {p}.",
+            Truth.FALSE: f"It goes, {p}.",
+        }
         for p in range(5)
     }
     assert len(WrittenAnswers(tmp_path).to(TASKS).texts[Truth.FALSE]) == 5
@@ -106,7 +118,10 @@ def test_what_is_there_is_not_asked_for_again_and_half_a_pair_is(
         assert command(*WORDS, "--count", "2")[0] == 0
         first = _found(tmp_path)
         lines = (tmp_path / FILE).read_text().splitlines(keepends=True)
-        person = json.dumps(json.loads(lines[0]) | {"author": "Anna", "by_model": False}) + "\n"
+        person = (
+            json.dumps(json.loads(lines[0]) | {"author": "Anna", "by_model": False})
+            + "\n"
+        )
         (tmp_path / FILE).write_text("".join([*lines[:3], person]))
         before = len(endpoint.calls)
         status, printed, _ = command(*WORDS, "--count", "3")
@@ -125,7 +140,9 @@ def test_a_server_that_says_another_name_is_asked_for_it_and_not_for_its_answers
     with FakeEndpoint(_pair) as endpoint:
         _write(tmp_path, endpoint)
         text = (tmp_path / "model.yaml").read_text()
-        (tmp_path / "model.yaml").write_text(text.replace("openai/fake", "openai/alias"))
+        (tmp_path / "model.yaml").write_text(
+            text.replace("openai/fake", "openai/alias")
+        )
         assert command(*WORDS)[0] == 0
         authors = {one.author for _, one in read_written(tmp_path / FILE)}
         (name,) = authors
@@ -133,7 +150,10 @@ def test_a_server_that_says_another_name_is_asked_for_it_and_not_for_its_answers
         (tmp_path / FILE).write_text(lines)
         before = len(endpoint.calls)
         assert command(*WORDS)[0] == 0
-        assert len([one for one in endpoint.calls[before:] if _number(one) is not None]) == 5
+        assert (
+            len([one for one in endpoint.calls[before:] if _number(one) is not None])
+            == 5
+        )
         before = len(endpoint.calls)
         assert command(*WORDS)[0] == 0
         assert not [one for one in endpoint.calls[before:] if _number(one) is not None]
@@ -149,7 +169,10 @@ def test_a_server_that_says_another_name_is_asked_for_it_and_not_for_its_answers
         ({"right": " "}, "one of them is empty"),
         ({"false": ""}, "one of them is empty"),
         ({"right": "It  is.", "false": "It is. "}, "both are the same"),
-        ({"right": f"I say: {PASSAGE.upper()}"}, "12 or more words in a row of the passage"),
+        (
+            {"right": f"I say: {PASSAGE.upper()}"},
+            "12 or more words in a row of the passage",
+        ),
         ({"right": TASKS[0].reference_answer or ""}, "or of the reference answer"),
     ],
 )
@@ -225,7 +248,9 @@ def test_a_call_without_an_answer_loses_its_task_alone(
     assert ("the first time: " in complaint) == (fault is Fault.BAD_REQUEST)
 
 
-def test_no_more_is_asked_at_once_than_the_limits_allow(command: Command, tmp_path: Path) -> None:
+def test_no_more_is_asked_at_once_than_the_limits_allow(
+    command: Command, tmp_path: Path
+) -> None:
     with FakeEndpoint(_pair, latency=0.02) as endpoint:
         _write(tmp_path, endpoint, "limits: {max_in_flight: 1}")
         assert command(*WORDS)[0] == 0
@@ -281,7 +306,9 @@ def test_what_came_is_kept_when_the_command_is_stopped_and_it_goes_on(
             stdout=subprocess.PIPE,
             text=True,
         )
-        while endpoint.counts.total() < 6 or (tmp_path / FILE).read_text().count("\n") < 4:
+        while (
+            endpoint.counts.total() < 6 or (tmp_path / FILE).read_text().count("\n") < 4
+        ):
             assert process.poll() is None
         process.send_signal(sent)
         _, complaint = process.communicate(timeout=600)

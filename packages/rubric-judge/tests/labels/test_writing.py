@@ -25,9 +25,15 @@ from rubric_judge.labels.writing import (
 )
 from rubric_judge.labels.written import Truth, WrittenAnswers, is_blank, read_written
 
-RUBRIC = Rubric(criteria=(Criterion(id="fact", weight=2.0, description="Says that it is."),))
+RUBRIC = Rubric(
+    criteria=(Criterion(id="fact", weight=2.0, description="Says that it is."),)
+)
 TASKS = [
-    Task(question=f"Question {p}?", grounding=Grounding(f"Passage {p // 3}."), rubric=RUBRIC)
+    Task(
+        question=f"Question {p}?",
+        grounding=Grounding(f"Passage {p // 3}."),
+        rubric=RUBRIC,
+    )
     for p in range(12)
 ]
 KNOWN = {task.task_id: task for task in TASKS}
@@ -61,10 +67,15 @@ with open_written(path, {task.task_id: task for task in tasks}) as store:
 
 
 def _texts(path: Path) -> list[tuple[str | None, Truth, str, str]]:
-    return [(one.task_id, one.truth, one.response, one.author) for _, one in read_written(path)]
+    return [
+        (one.task_id, one.truth, one.response, one.author)
+        for _, one in read_written(path)
+    ]
 
 
-def test_each_box_is_there_once_after_it_was_written_changed_and_emptied(tmp_path: Path) -> None:
+def test_each_box_is_there_once_after_it_was_written_changed_and_emptied(
+    tmp_path: Path,
+) -> None:
     path, (first, second, *_) = tmp_path / "written_answers.jsonl", TASKS
     with open_written(path, KNOWN) as store:
         store.put([written_answer(first, Truth.RIGHT, "One.", author="Anna")])
@@ -74,12 +85,17 @@ def test_each_box_is_there_once_after_it_was_written_changed_and_emptied(tmp_pat
         store.put([written_answer(first, Truth.RIGHT, "Two.", author="Anna")])
         assert path.stat() == before
         store.put([written_answer(first, Truth.RIGHT, "Three.", author="Ben")])
-        both = [written_answer(second, one, one, author="m", by_model=True) for one in Truth]
+        both = [
+            written_answer(second, one, one, author="m", by_model=True) for one in Truth
+        ]
         store.put(both)
         store.remove("Ben", first.task_id, Truth.RIGHT)
         store.remove("Ben", first.task_id, Truth.RIGHT)
 
-        assert (store.authors(), store.authors(by_model=True)) == ({"Anna": 1}, {"m": 2})
+        assert (store.authors(), store.authors(by_model=True)) == (
+            {"Anna": 1},
+            {"m": 2},
+        )
         assert store.of("m") == {}
     assert _texts(path) == [
         (first.task_id, Truth.RIGHT, "Two.", "Anna"),
@@ -87,14 +103,21 @@ def test_each_box_is_there_once_after_it_was_written_changed_and_emptied(tmp_pat
         (second.task_id, Truth.FALSE, "false", "m"),
     ]
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
-    assert WrittenAnswers(tmp_path).to(TASKS).texts[Truth.RIGHT][first.task_id] == "Two."
+    assert (
+        WrittenAnswers(tmp_path).to(TASKS).texts[Truth.RIGHT][first.task_id] == "Two."
+    )
 
 
 def test_what_is_of_no_task_here_stays_and_what_has_no_id_is_of_the_task_that_asks_it(
     tmp_path: Path,
 ) -> None:
     path, (first, second, third, *_) = tmp_path / "written.jsonl", TASKS
-    strange = {"question": "Another?", "truth": "right", "response": "Yes.", "author": "Anna"}
+    strange = {
+        "question": "Another?",
+        "truth": "right",
+        "response": "Yes.",
+        "author": "Anna",
+    }
     lines = [strange, strange, {**strange, "question": first.question}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with open_written(path, KNOWN) as store:
@@ -171,7 +194,11 @@ def test_an_answer_torn_at_any_byte_is_cut_off(
 ) -> None:
     path = tmp_path_factory.mktemp("written") / "written.jsonl"
     whole = written_answer(TASKS[0], Truth.RIGHT, "Yes.", author="Anna").line_of_file()
-    torn = written_answer(TASKS[0], Truth.FALSE, "Nö 🦉", author="Zoë").line_of_file().rstrip()
+    torn = (
+        written_answer(TASKS[0], Truth.FALSE, "Nö 🦉", author="Zoë")
+        .line_of_file()
+        .rstrip()
+    )
     path.write_bytes(whole + torn[: min(cut, len(torn) - 1)])
     with open_written(path, KNOWN) as store:
         assert store.authors() == {"Anna": 1}
@@ -191,7 +218,9 @@ def test_a_file_that_another_program_changes_is_not_written_over(
             other = answer(TASKS[1], Truth.RIGHT, "Yes.", author="Ben").line_of_file()
             content = path.read_bytes()
             path.write_bytes(
-                content + other if change == "append" else content.replace(b"Yes", b"Not")
+                content + other
+                if change == "append"
+                else content.replace(b"Yes", b"Not")
             )
         changed = path.read_bytes() if path.exists() else None
         for act in (
@@ -199,7 +228,9 @@ def test_a_file_that_another_program_changes_is_not_written_over(
             lambda: store.put([answer(TASKS[0], Truth.RIGHT, "No.", author="Anna")]),
             lambda: store.remove("Anna", TASKS[0].task_id, Truth.RIGHT),
         ):
-            with pytest.raises(RubricFileError, match="another program has changed this file"):
+            with pytest.raises(
+                RubricFileError, match="another program has changed this file"
+            ):
                 act()
     assert (path.read_bytes() if path.exists() else None) == changed
 
@@ -242,14 +273,18 @@ def test_no_kill_loses_or_doubles_what_was_kept(tmp_path: Path) -> None:
         steps = [words.split()[1:] for words in said if words.startswith("try")]
         kept = said.count("kept")
         rows = [json.loads(line) for line in path.read_text().splitlines()]
-        found = {(row["question"][9], row["truth"]): len(row["response"]) for row in rows}
+        found = {
+            (row["question"][9], row["truth"]): len(row["response"]) for row in rows
+        }
 
         assert len(found) == len(rows)
         # The last step may be in the file although the kill came before it was said.
         assert found in [_after(state, steps[:count]) for count in {kept, len(steps)}]
         state = found
     assert state
-    assert [one.name for one in tmp_path.iterdir() if "lock" not in one.name] == [path.name]
+    assert [one.name for one in tmp_path.iterdir() if "lock" not in one.name] == [
+        path.name
+    ]
 
 
 def _written_until_killed(path: Path, seed: int) -> list[str]:
@@ -257,13 +292,17 @@ def _written_until_killed(path: Path, seed: int) -> list[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "open\n"
-        said = [writer.stdout.readline() for _ in range(random.Random(seed).randint(3, 100))]
+        said = [
+            writer.stdout.readline() for _ in range(random.Random(seed).randint(3, 100))
+        ]
         writer.send_signal(signal.SIGKILL)
         rest = writer.stdout.read().splitlines(keepends=True)
     return [line.strip() for line in said + rest if line.endswith("\n")]
 
 
-def _after(state: dict[tuple[str, str], int], steps: list[list[str]]) -> dict[tuple[str, str], int]:
+def _after(
+    state: dict[tuple[str, str], int], steps: list[list[str]]
+) -> dict[tuple[str, str], int]:
     state = dict(state)
     for question, truth, length in steps:
         state[question, truth] = int(length)
@@ -278,9 +317,13 @@ def test_tasks_are_drawn_over_all_documents_and_more_of_them_hold_the_fewer() ->
         assert max(per_document.values(), default=0) <= -(-count // 4)
     assert {task.task_id for task in drawn[-1]} == set(KNOWN)
     assert (
-        draw_tasks(TASKS, count=None, seed=1) == drawn[-1] != draw_tasks(TASKS, count=None, seed=2)
+        draw_tasks(TASKS, count=None, seed=1)
+        == drawn[-1]
+        != draw_tasks(TASKS, count=None, seed=2)
     )
-    anna, ben = (tasks_in_order(drawn[-1], author=name, seed=1) for name in ("Anna", "Ben"))
+    anna, ben = (
+        tasks_in_order(drawn[-1], author=name, seed=1) for name in ("Anna", "Ben")
+    )
     assert anna != ben
     assert anna == tasks_in_order(drawn[-1], author="Anna", seed=1)
     assert set(map(id, anna)) == set(map(id, ben))
@@ -290,15 +333,27 @@ def test_shared_runs_are_counted_in_words_whatever_their_case_and_marks() -> Non
     assert words("Don't use `keep_dims=True`, 1.5 times!") == [
         "don't", "use", "keep_dims", "true", "1.5", "times",
     ]  # fmt: skip
-    assert longest_shared_run("The first, of ALL maxima", ["is the first of all", "maxima"]) == 4
+    assert (
+        longest_shared_run(
+            "The first, of ALL maxima", ["is the first of all", "maxima"]
+        )
+        == 4
+    )
     assert longest_shared_run("a a a b", ["a a a a"]) == 3
     assert longest_shared_run("", ["a"]) == longest_shared_run("a", []) == 0
 
 
-@given(st.lists(st.sampled_from("abc"), max_size=8), st.lists(st.sampled_from("abc"), max_size=8))
-def test_the_longest_shared_run_is_that_of_all_runs(one: list[str], other: list[str]) -> None:
+@given(
+    st.lists(st.sampled_from("abc"), max_size=8),
+    st.lists(st.sampled_from("abc"), max_size=8),
+)
+def test_the_longest_shared_run_is_that_of_all_runs(
+    one: list[str], other: list[str]
+) -> None:
     def runs(text: list[str]) -> set[tuple[str, ...]]:
-        return {tuple(text[i:j]) for i in range(len(text)) for j in range(i, len(text) + 1)}
+        return {
+            tuple(text[i:j]) for i in range(len(text)) for j in range(i, len(text) + 1)
+        }
 
     longest = max(map(len, runs(one) & runs(other)), default=0)
     assert longest_shared_run(" ".join(one), [" ".join(other)]) == longest

@@ -20,7 +20,9 @@ from rubric_judge.labels.written import read_written
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+playwright_api = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed"
+)
 pytestmark = pytest.mark.slow
 
 FILE = "written_answers.jsonl"
@@ -35,7 +37,9 @@ Typed = dict[tuple[str, str], str]
 class Writer:
     """A person at the page, who remembers what they typed."""
 
-    def __init__(self, browser: Browser, address: str, rater: str, **options: Any) -> None:
+    def __init__(
+        self, browser: Browser, address: str, rater: str, **options: Any
+    ) -> None:
         self.rater = rater
         self.typed: Typed = {}
         self.harm: list[str] = []
@@ -111,7 +115,9 @@ def test_answers_are_written_while_the_server_is_killed_twice_and_another_writes
                 writer.write("right", f"{writer.rater} is right, {number} “ü”.\n")
                 writer.write("false", f"{writer.rater} is wrong, {number}.")
             if number in {3, 8}:
-                server.send_signal(signal.SIGKILL)  # the last texts are still on their way
+                server.send_signal(
+                    signal.SIGKILL
+                )  # the last texts are still on their way
                 server.wait()
                 anna.write("false", f"Written while nobody answers, {number}.")
                 playwright_api.expect(anna.page.locator("#problem")).to_contain_text(
@@ -179,10 +185,13 @@ def test_what_is_counted_is_what_python_counts(
     browser: Browser, writing: Callable[..., Any], tmp_path: Path
 ) -> None:
     passage = (
-        "The `axis=1` stays, in the result, with a length of 1.5 and don't_care marks: größer."
+        "The `axis=1` stays, in the result, with a length of 1.5 and don't_care "
+        "marks: größer."
     )
     reference = "It is kept there as the last of all its axes."
-    rubric = Rubric(criteria=(Criterion(id="c", weight=1.0, required_elements=("one|1",)),))
+    rubric = Rubric(
+        criteria=(Criterion(id="c", weight=1.0, required_elements=("one|1",)),)
+    )
     asked = {"question": "What?", "rubric": rubric, "reference_answer": reference}
     write_tasks(tmp_path / "tasks.jsonl", [Task(grounding=Grounding(passage), **asked)])
     with writing(tmp_path, "--port", "0") as (_, address):
@@ -191,7 +200,9 @@ def test_what_is_counted_is_what_python_counts(
         assert not page.locator("#reference").is_visible()
         page.click("summary")
         assert page.inner_text("#reference") == reference
-        playwright_api.expect(page.locator("#criteria")).to_contain_text("contains: one or 1")
+        playwright_api.expect(page.locator("#criteria")).to_contain_text(
+            "contains: one or 1"
+        )
         for text, told in (
             ("Nothing alike", "2 words · none in a row as in the passage"),
             ("a length of 1.5", "4 words · at most 4 in a row as in the passage"),
@@ -226,7 +237,11 @@ def test_markup_in_any_text_is_shown_as_text(
         id="c", name=HARM, weight=1.0, description=HARM, scoring_guide=HARM,
         required_elements=(HARM,),
     )  # fmt: skip
-    asked = {"question": HARM, "rubric": Rubric(criteria=(one,)), "reference_answer": HARM}
+    asked = {
+        "question": HARM,
+        "rubric": Rubric(criteria=(one,)),
+        "reference_answer": HARM,
+    }
     write_tasks(tmp_path / "tasks.jsonl", [Task(grounding=Grounding(HARM), **asked)])
     with writing(tmp_path, "--port", "0") as (_, address):
         options = {"viewport": {"width": width, "height": 844}, "color_scheme": "dark"}
@@ -236,9 +251,17 @@ def test_markup_in_any_text_is_shown_as_text(
         eve.write("right", HARM)
         eve.saved()
 
-        for place in ("#question", "#passage", "#reference", "#criteria b", "#criteria .said"):
+        for place in (
+            "#question",
+            "#passage",
+            "#reference",
+            "#criteria b",
+            "#criteria .said",
+        ):
             shown = page.locator(place).first.inner_text()
-            assert shown.startswith("</script><script>window.harmed = 1</script><img src=x")
+            assert shown.startswith(
+                "</script><script>window.harmed = 1</script><img src=x"
+            )
             assert "[U+202E]gnp.exe {{ 7 * 7 }} **bold**" in shown
         assert page.inner_text("#who").startswith("<b>Eve</b>")
         assert page.evaluate("window.harmed") is None

@@ -30,7 +30,9 @@ def _served(desk: WritingDesk) -> Generator[httpx.Client]:
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as bound:
         address = f"http://127.0.0.1:{bound.getsockname()[1]}"
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+        thread = threading.Thread(
+            target=server.run, kwargs={"sockets": [bound]}, daemon=True
+        )
         thread.start()
         try:
             with httpx.Client(base_url=address, timeout=600) as client:
@@ -43,7 +45,8 @@ def _served(desk: WritingDesk) -> Generator[httpx.Client]:
 @pytest.fixture(scope="module")
 def tasks(source: LabelSource) -> list[Task]:
     return [
-        task.model_copy(update={"reference_answer": "As it is."}) for task in source.tasks.values()
+        task.model_copy(update={"reference_answer": "As it is."})
+        for task in source.tasks.values()
     ]
 
 
@@ -70,9 +73,15 @@ def test_answers_are_kept_changed_and_taken_back(
     assert "the" in work["function_words"]
 
     for text in ("One.", " Two\n🦉", "Two."):
-        assert client.put("/v1/answer", json={**anna, "response": text}).status_code == 204
+        assert (
+            client.put("/v1/answer", json={**anna, "response": text}).status_code == 204
+        )
         ((_, answer),) = read_written(tmp_path / FILE)
-        assert (answer.response, answer.author, answer.by_model) == (text, "Anna", False)
+        assert (answer.response, answer.author, answer.by_model) == (
+            text,
+            "Anna",
+            False,
+        )
         assert (answer.task_id, answer.rubric_sha256) != (None, None)
     again = client.get("/v1/work", params={"rater": " Anna "}).json()["tasks"]
     assert [one["given"] for one in again if one["given"]] == [{"right": "Two."}]
@@ -92,8 +101,16 @@ def test_what_is_read_of_a_task_is_all_that_a_writer_needs(
     assert set(shown) == {"question", "passage", "reference", "criteria"}
     assert (shown["passage"], shown["reference"]) == ("Passage 0.", "As it is.")
     assert len(shown["criteria"]) == 5
-    assert set(shown["criteria"][0]) == {"name", "description", "guide", "elements", "weight"}
-    assert client.get("/v1/task", params={"task_id": tasks[4].task_id}).status_code == 404
+    assert set(shown["criteria"][0]) == {
+        "name",
+        "description",
+        "guide",
+        "elements",
+        "weight",
+    }
+    assert (
+        client.get("/v1/task", params={"task_id": tasks[4].task_id}).status_code == 404
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +133,9 @@ def test_what_is_no_answer_to_these_tasks_is_refused(
     told: str,
 ) -> None:  # fmt: skip
     sent = json.dumps({**anna, "response": "Yes.", **change})
-    refused = client.put("/v1/answer", content=sent, headers={"Content-Type": "application/json"})
+    refused = client.put(
+        "/v1/answer", content=sent, headers={"Content-Type": "application/json"}
+    )
 
     assert refused.status_code == status
     assert told in str(refused.json()["detail"])
@@ -130,11 +149,17 @@ def test_the_longest_answer_fits_a_request_whatever_its_characters(
         sent = {**anna, "response": character * (LONGEST_ANSWER - 1) + "."}
         content = json.dumps(sent, ensure_ascii=False).encode()
         headers = {"Content-Type": "application/json"}
-        assert client.put("/v1/answer", content=content, headers=headers).status_code == 204
+        assert (
+            client.put("/v1/answer", content=content, headers=headers).status_code
+            == 204
+        )
 
 
 def test_a_full_disk_and_a_changed_file_are_told_to_the_page(
-    client: httpx.Client, anna: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: httpx.Client,
+    anna: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
@@ -148,7 +173,10 @@ def test_a_full_disk_and_a_changed_file_are_told_to_the_page(
     )
     (tmp_path / FILE).unlink()
     refused = client.put("/v1/answer", json={**anna, "response": "Yes."})
-    assert (refused.status_code, "another program" in refused.json()["detail"]) == (409, True)
+    assert (refused.status_code, "another program" in refused.json()["detail"]) == (
+        409,
+        True,
+    )
 
 
 def test_only_this_machines_own_page_is_answered(
@@ -159,8 +187,12 @@ def test_only_this_machines_own_page_is_answered(
         ({"Sec-Fetch-Site": "cross-site"}, 403),
     ):
         sent = {**anna, "response": "Yes."}
-        assert client.put("/v1/answer", json=sent, headers=headers).status_code == status
-        read = client.get("/v1/task", params={"task_id": anna["task_id"]}, headers=headers)
+        assert (
+            client.put("/v1/answer", json=sent, headers=headers).status_code == status
+        )
+        read = client.get(
+            "/v1/task", params={"task_id": anna["task_id"]}, headers=headers
+        )
         assert (read.status_code, "Passage" in read.text) == (status, False)
 
 
@@ -176,22 +208,51 @@ def test_where_a_writer_is_named_nobody_else_writes(
         assert client.get("/v1/raters").json()["fixed"] == "Ben"
         assert client.put("/v1/answer", json=sent).status_code == 404
         assert client.delete("/v1/answer", params=anna).status_code == 404
-        assert client.put("/v1/answer", json={**sent, "rater": "Ben"}).status_code == 204
+        assert (
+            client.put("/v1/answer", json={**sent, "rater": "Ben"}).status_code == 204
+        )
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("tasks.jsonl",), "RESPONSES: needs a file of responses to score; to have answers of"),
-        (("tasks.jsonl", "answers.jsonl", "--write"), "RESPONSES: with --write nothing is scored"),
-        (("tasks.jsonl", "--write", "--judgements", "j.jsonl"), "--judgements: with --write"),
-        (("tasks.jsonl", "--write", "--thoughts", "kept"), "--thoughts: with --write nothing"),
-        (("tasks.jsonl", "answers.jsonl", "--model", "m.yaml"), "--model: is for answers that are"),
-        (("tasks.jsonl", "answers.jsonl", "--workers", "2"), "--workers: is for answers that are"),
-        (("tasks.jsonl", "--write", "--workers", "2"), "--workers: is for a model that writes"),
-        (("tasks.jsonl", "--write", "--count", "2", "--count", "3"), "--count: with --write give"),
+        (
+            ("tasks.jsonl",),
+            "RESPONSES: needs a file of responses to score; to have answers of",
+        ),
+        (
+            ("tasks.jsonl", "answers.jsonl", "--write"),
+            "RESPONSES: with --write nothing is scored",
+        ),
+        (
+            ("tasks.jsonl", "--write", "--judgements", "j.jsonl"),
+            "--judgements: with --write",
+        ),
+        (
+            ("tasks.jsonl", "--write", "--thoughts", "kept"),
+            "--thoughts: with --write nothing",
+        ),
+        (
+            ("tasks.jsonl", "answers.jsonl", "--model", "m.yaml"),
+            "--model: is for answers that are",
+        ),
+        (
+            ("tasks.jsonl", "answers.jsonl", "--workers", "2"),
+            "--workers: is for answers that are",
+        ),
+        (
+            ("tasks.jsonl", "--write", "--workers", "2"),
+            "--workers: is for a model that writes",
+        ),
+        (
+            ("tasks.jsonl", "--write", "--count", "2", "--count", "3"),
+            "--count: with --write give",
+        ),
         (("tasks.jsonl", "--write", "--count", "0"), 'Invalid value "0" for --count.'),
-        (("tasks.jsonl", "--write", "--rater", " "), "--rater: a rater's name must not be empty"),
+        (
+            ("tasks.jsonl", "--write", "--rater", " "),
+            "--rater: a rater's name must not be empty",
+        ),
         (("tasks.jsonl", "--write", "--host", "192.0.2.1"), "a token in --token-env"),
         (("empty.jsonl", "--write"), "empty.jsonl"),
         (
@@ -248,7 +309,9 @@ def test_the_command_keeps_others_out_and_goes_on_where_it_was_stopped(
         work = httpx.get(f"{address}/v1/work", params={"rater": "Anna"}).json()["tasks"]
         assert len(work) == 2
         sent = {"rater": "Anna", "task_id": work[1]["task_id"], "truth": "false"}
-        httpx.put(f"{address}/v1/answer", json={**sent, "response": "No."}).raise_for_status()
+        httpx.put(
+            f"{address}/v1/answer", json={**sent, "response": "No."}
+        ).raise_for_status()
         status, _, complaint = command(*WRITE)
         assert status == 2
         assert f"in use by another process, pid {process.pid}" in complaint
@@ -257,5 +320,7 @@ def test_the_command_keeps_others_out_and_goes_on_where_it_was_stopped(
     assert (process.returncode, complaint) == (0, "")
     assert "Anna" in printed
     with writing(tmp_path, "--port", "0", "--count", "2") as (_, address):
-        again = httpx.get(f"{address}/v1/work", params={"rater": "Anna"}).json()["tasks"]
+        again = httpx.get(f"{address}/v1/work", params={"rater": "Anna"}).json()[
+            "tasks"
+        ]
         assert [one["given"] for one in again] == [{}, {"false": "No."}]

@@ -45,7 +45,9 @@ FALSE = "The pump runs at 60 hertz. The valve closes when the pressure exceeds 3
 def _task(number: int = 0, question: str = "How does pump {0} work?") -> Task:
     return Task(
         question=question.format(number),
-        grounding=Grounding(f"Pump {number} runs at 50 hertz. Its valve opens above 3 bar."),
+        grounding=Grounding(
+            f"Pump {number} runs at 50 hertz. Its valve opens above 3 bar."
+        ),
         rubric=Rubric(
             criteria=tuple(
                 Criterion(id=f"c{place}", weight=2.0, description=text)
@@ -56,7 +58,12 @@ def _task(number: int = 0, question: str = "How does pump {0} work?") -> Task:
 
 
 def _answer(task: Task, truth: str = "right", **changes: object) -> dict[str, object]:
-    row = {"task_id": task.task_id, "question": task.question, "truth": truth, "author": "Anna"}
+    row = {
+        "task_id": task.task_id,
+        "question": task.question,
+        "truth": truth,
+        "author": "Anna",
+    }
     return {**row, "response": f"{truth} by {changes.get('author', 'Anna')}", **changes}
 
 
@@ -84,7 +91,9 @@ def test_forty_pages_have_answers_that_ship() -> None:
         assert 0.75 < right / false < 1.33
 
 
-def test_the_judge_of_claims_tells_right_answers_from_false_ones_to_the_six_tasks() -> None:
+def test_the_judge_of_claims_tells_right_answers_from_false_ones_to_the_six_tasks() -> (
+    None
+):
     tasks, judge = default_tasks(), ClaimJudge()
     known = WrittenAnswers().to(tasks)
     for task in tasks:
@@ -118,7 +127,10 @@ def test_answers_are_joined_by_task_and_question(tmp_path: Path) -> None:
     assert known.text(Truth.RIGHT, twin) is None
     assert known.strange == 2
     assert known.controls == {
-        "right_in_other_words": {first.task_id: "right by Anna", second.task_id: "right by Anna"},
+        "right_in_other_words": {
+            first.task_id: "right by Anna",
+            second.task_id: "right by Anna",
+        },
         "false_in_the_same_words": {first.task_id: "false by GPT"},
     }
     assert {first.question, "What was asked before?"} < written.questions
@@ -127,13 +139,18 @@ def test_answers_are_joined_by_task_and_question(tmp_path: Path) -> None:
 
 def test_an_answer_to_another_rubric_belongs_to_no_task(tmp_path: Path) -> None:
     task = _task()
-    rows = (_answer(task, rubric_sha256="0" * 64), _answer(task, "false", response="Not so."))
+    rows = (
+        _answer(task, rubric_sha256="0" * 64),
+        _answer(task, "false", response="Not so."),
+    )
     _write(tmp_path / WRITTEN_FILE, *rows)
     known = WrittenAnswers(tmp_path).to([task])
     assert known.text(Truth.RIGHT, task) is None
     assert (known.strange, known.copied) == (1, 0)
     (told,) = warnings_of(strange=known.strange, copied=known.copied)
-    assert told.startswith(f"1 answer of {WRITTEN_FILE} left out: no task that was read asks")
+    assert told.startswith(
+        f"1 answer of {WRITTEN_FILE} left out: no task that was read asks"
+    )
 
 
 def test_a_right_answer_in_the_same_words_is_said_to_be_one(tmp_path: Path) -> None:
@@ -142,14 +159,18 @@ def test_a_right_answer_in_the_same_words_is_said_to_be_one(tmp_path: Path) -> N
     known = WrittenAnswers(tmp_path).to([task])
     assert known.copied == 1
     (told,) = warnings_of(strange=0, copied=known.copied)
-    assert told.startswith("1 right answer with 12 or more words in a row of passage or reference")
+    assert told.startswith(
+        "1 right answer with 12 or more words in a row of passage or reference"
+    )
 
 
 def test_one_text_has_one_truth(tmp_path: Path) -> None:
     task = _task()
     rows = (_answer(task, response="So."), _answer(task, "false", response=" So."))
     _write(tmp_path / WRITTEN_FILE, *rows)
-    with pytest.raises(RubricFileError, match="the same text is right in line 1 and false here"):
+    with pytest.raises(
+        RubricFileError, match="the same text is right in line 1 and false here"
+    ):
         WrittenAnswers(tmp_path)
 
 
@@ -169,7 +190,9 @@ def test_own_answers_go_before_those_that_ship(tmp_path: Path) -> None:
 
 
 def test_a_line_is_written_as_it_is_read() -> None:
-    answer = WrittenAnswer(question="Q?", truth=Truth.FALSE, response="No.", author="Anna")
+    answer = WrittenAnswer(
+        question="Q?", truth=Truth.FALSE, response="No.", author="Anna"
+    )
     assert WrittenAnswer.model_validate_json(answer.line_of_file()) == answer
     assert b"by_model" not in answer.line_of_file()
 
@@ -194,7 +217,9 @@ def test_what_is_no_written_answer_is_refused(
 
 def test_truths_are_labels_of_every_criterion(tmp_path: Path) -> None:
     task = _task()
-    path = _write(tmp_path / "a.jsonl", _answer(task), _answer(task, "false", author="Ben"))
+    path = _write(
+        tmp_path / "a.jsonl", _answer(task), _answer(task, "false", author="Ben")
+    )
     views, labels = read_known(path, {task.task_id: task})
     assert {line: view.response for line, view in views.items()} == {
         1: "right by Anna",
@@ -210,7 +235,9 @@ def test_truths_are_labels_of_every_criterion(tmp_path: Path) -> None:
 
 def test_answers_to_another_rubric_or_question_are_no_labels(tmp_path: Path) -> None:
     task = _task()
-    same = _write(tmp_path / "a.jsonl", _answer(task, rubric_sha256=hash_rubric(task.rubric)))
+    same = _write(
+        tmp_path / "a.jsonl", _answer(task, rubric_sha256=hash_rubric(task.rubric))
+    )
     assert len(read_known(same, {task.task_id: task})[1]) == len(CLAIMS)
     other = _write(tmp_path / "b.jsonl", _answer(task, rubric_sha256="0" * 64))
     with pytest.raises(RubricFileError, match="another than the author saw"):
@@ -231,7 +258,9 @@ def calibrate(
     Path("claims.yaml").write_text("type: claims\n")
 
     def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["rubric-judge", "calibrate", "tasks.jsonl", *words])
+        monkeypatch.setattr(
+            "sys.argv", ["rubric-judge", "calibrate", "tasks.jsonl", *words]
+        )
         with pytest.raises(SystemExit) as ended:
             main()
         structlog.reset_defaults()
@@ -249,7 +278,15 @@ def test_a_judge_is_calibrated_on_written_answers(
         for truth, text in (("right", RIGHT), ("false", FALSE))
     ]
     _write(Path(WRITTEN_FILE), *rows)
-    words = (WRITTEN_FILE, "--judge", "claims.yaml", "--out", "out", "--resamples", "30")
+    words = (
+        WRITTEN_FILE,
+        "--judge",
+        "claims.yaml",
+        "--out",
+        "out",
+        "--resamples",
+        "30",
+    )
     status, printed, told = calibrate(*words)
     assert status == 0
     found = read_calibration(Path("out/calibration.json"))

@@ -24,12 +24,22 @@ def _labels(text: str, anchor: str) -> list[str]:
 @pytest.mark.parametrize(
     "chart",
     [
-        _chart(Series("a", "main", (1, 2, 30), (0.1, 0.4, 0.3), spread=(0.1, 0.2, 0.1))),
+        _chart(
+            Series("a", "main", (1, 2, 30), (0.1, 0.4, 0.3), spread=(0.1, 0.2, 0.1))
+        ),
         _chart(Series(_HOSTILE, "c6", (1, 2), (0.1, 0.4))),
-        _chart(Series(_HOSTILE, "other", (0, 5), (0.1, 0.4), style="dots"), ringed=5, size="lead"),
+        _chart(
+            Series(_HOSTILE, "other", (0, 5), (0.1, 0.4), style="dots"),
+            ringed=5,
+            size="lead",
+        ),
         _chart(Series("a", "c1", (1, 2), (0.1, 0.4), style="layer"), is_share=True),
-        Distribution("T", "", (1.0, 2.0, 3.0), (4, 0), (_HOSTILE, _HOSTILE), marked=1.5),
-        Distribution("T", "", (0, 0.5, 1), (1, 7), ("one", "more"), is_share=True, has_tail=True),
+        Distribution(
+            "T", "", (1.0, 2.0, 3.0), (4, 0), (_HOSTILE, _HOSTILE), marked=1.5
+        ),
+        Distribution(
+            "T", "", (0, 0.5, 1), (1, 7), ("one", "more"), is_share=True, has_tail=True
+        ),
     ],
     ids=["line", "dashes", "dots", "layers", "histogram", "tail"],
 )
@@ -76,7 +86,10 @@ def test_a_gap_parts_a_line() -> None:
 def test_a_long_line_keeps_its_ends_and_no_more_points_than_can_be_seen() -> None:
     line = Series("a", "main", tuple(range(5_000)), (0.5,) * 5_000)
     drawn = re.findall(r'points="([^"]*)"', svg(_chart(line), width="wide"))
-    assert [len(points.split()) for points in drawn] == [400, 400]  # smooth, and as it is
+    assert [len(points.split()) for points in drawn] == [
+        400,
+        400,
+    ]  # smooth, and as it is
 
 
 def test_a_line_of_many_steps_is_smoothed_and_one_of_few_is_not() -> None:
@@ -84,7 +97,9 @@ def test_a_line_of_many_steps_is_smoothed_and_one_of_few_is_not() -> None:
     text = svg(_chart(Series("a", "main", tuple(range(40)), values)), width="wide")
     heights = {
         kind: [float(pair.split(",")[1]) for pair in points.split()]
-        for kind, points in re.findall(r'class="curve (\w+)"[^>]*points="([^"]*)"', text)
+        for kind, points in re.findall(
+            r'class="curve (\w+)"[^>]*points="([^"]*)"', text
+        )
     }
     spans = {kind: max(of) - min(of) for kind, of in heights.items()}
     assert spans["smooth"] < spans["raw"] / 3
@@ -107,7 +122,9 @@ def test_steps_are_whole_numbers_on_the_axis() -> None:
 
 
 def test_counts_stand_on_a_scale_of_whole_numbers_and_one_is_in_the_singular() -> None:
-    text = svg(Distribution("T", "", (0.0, 1.0, 2.0), (1, 2), ("task", "tasks")), width="wide")
+    text = svg(
+        Distribution("T", "", (0.0, 1.0, 2.0), (1, 2), ("task", "tasks")), width="wide"
+    )
     assert _labels(text, "end") == ["0", "1", "2"]
     assert "1 task<" in text
     assert "2 tasks<" in text
@@ -122,10 +139,14 @@ def test_names_are_text_and_no_markup() -> None:
 
 
 def test_layers_stand_on_each_other() -> None:
-    layers = [Series(name, name, (1, 2), (0.2, 0.4), style="layer") for name in ("c1", "c2")]
+    layers = [
+        Series(name, name, (1, 2), (0.2, 0.4), style="layer") for name in ("c1", "c2")
+    ]
     drawn = ET.fromstring(svg(_chart(*layers, ceiling=1.0), width="wide"))  # noqa: S314  # ours
     low, high = (one.attrib["points"].split() for one in drawn.iter("polygon"))
-    assert high[2:] == low[1::-1]  # the upper one's foot is the lower one's top, walked back
+    assert (
+        high[2:] == low[1::-1]
+    )  # the upper one's foot is the lower one's top, walked back
 
 
 @pytest.mark.parametrize(
@@ -137,12 +158,16 @@ def test_layers_stand_on_each_other() -> None:
             ["0", "0.5", "1"],
         ),
         (
-            Distribution("T", "", (1.0, 2.0, 3.0), (1, 1), ("task", "tasks"), is_whole=True),
+            Distribution(
+                "T", "", (1.0, 2.0, 3.0), (1, 1), ("task", "tasks"), is_whole=True
+            ),
             ["1: 1 task", "2: 1 task"],
             ["1", "2"],
         ),
         (
-            Distribution("T", "", (0.0, 10.0, 20.0), (1, 2), ("task", "tasks"), has_tail=True),
+            Distribution(
+                "T", "", (0.0, 10.0, 20.0), (1, 2), ("task", "tasks"), has_tail=True
+            ),
             ["0 to 10: 1 task", "10 and more: 2 tasks"],
             ["0", "10"],
         ),

@@ -11,9 +11,14 @@ def _table(*rows: tuple[str, float | None]) -> Table:
         title="Title.",
         caption="100 % of A_B & C.",
         first="Method",
-        columns=(Column(key="x", title="x, %", form="percent", has_interval=True, is_ranked=True),),
+        columns=(
+            Column(
+                key="x", title="x, %", form="percent", has_interval=True, is_ranked=True
+            ),
+        ),
         rows=tuple(
-            Row(name=name, cells=(Cell(value=value, low=0.1, high=0.9),)) for name, value in rows
+            Row(name=name, cells=(Cell(value=value, low=0.1, high=0.9),))
+            for name, value in rows
         ),
     )
 
@@ -32,7 +37,9 @@ def _table(*rows: tuple[str, float | None]) -> Table:
         (None, "percent", "–"),
     ],
 )
-def test_numbers_are_written_for_people(value: float | None, form: str, text: str) -> None:
+def test_numbers_are_written_for_people(
+    value: float | None, form: str, text: str
+) -> None:
     assert written(value, form) == text  # pyright: ignore[reportArgumentType]
 
 

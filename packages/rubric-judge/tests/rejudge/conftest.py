@@ -22,7 +22,9 @@ def task(rubric: Rubric) -> Task:
 def other_rubric(task: Task) -> Task:
     """The same question of the same document under another rubric."""
     rubric = Rubric(
-        criteria=(Criterion(id="entropy", weight=1.0, required_elements=("cross entropy",)),)
+        criteria=(
+            Criterion(id="entropy", weight=1.0, required_elements=("cross entropy",)),
+        )
     )
     return Task(question=task.question, grounding=PASSAGE, rubric=rubric)
 
@@ -69,7 +71,10 @@ def write_run() -> Callable[[Path, Task], None]:
                 "response": GOOD,
                 "reward": share,
             }
-            judgement = {"id": f"s{step}", "result": _scored(task, share).model_dump(mode="json")}
+            judgement = {
+                "id": f"s{step}",
+                "result": _scored(task, share).model_dump(mode="json"),
+            }
             for kind, row in (("rollouts", rollout), ("judgements", judgement)):
                 (folder / kind).mkdir(parents=True, exist_ok=True)
                 (folder / kind / name).write_text(json.dumps(row) + "\n")

@@ -48,8 +48,19 @@ def rejudge(
     (tmp_path / "judge.yaml").write_text("type: lexical\n")
     monkeypatch.chdir(tmp_path)
 
-    def run(source: str, *more: str, tasks: str = "tasks.jsonl", judge: str = "judge.yaml") -> Run:
-        command = ["rejudge", source, tasks, "--judge", judge, "--out", "out.jsonl", *more]
+    def run(
+        source: str, *more: str, tasks: str = "tasks.jsonl", judge: str = "judge.yaml"
+    ) -> Run:
+        command = [
+            "rejudge",
+            source,
+            tasks,
+            "--judge",
+            judge,
+            "--out",
+            "out.jsonl",
+            *more,
+        ]
         monkeypatch.setattr("sys.argv", ["rubric-judge", *command])
         with pytest.raises(SystemExit) as ended:
             main()
@@ -64,7 +75,11 @@ def _rows(path: str = "out.jsonl") -> list[dict[str, Any]]:
 
 
 def test_a_stored_step_is_judged_again_and_compared(
-    tmp_path: Path, task: Task, rejudge: Callable[..., Run], record: Record, scored: Scored
+    tmp_path: Path,
+    task: Task,
+    rejudge: Callable[..., Run],
+    record: Record,
+    scored: Scored,
 ) -> None:
     record(tmp_path / "ledger", task, {GOOD: scored(task, 0.0), "No.": INVALID})
 
@@ -94,7 +109,11 @@ def test_a_stored_step_is_judged_again_and_compared(
 
 
 def test_a_run_is_judged_under_another_rubric(
-    tmp_path: Path, task: Task, other_rubric: Task, rejudge: Callable[..., Run], write_run: WriteRun
+    tmp_path: Path,
+    task: Task,
+    other_rubric: Task,
+    rejudge: Callable[..., Run],
+    write_run: WriteRun,
 ) -> None:
     write_run(tmp_path / "run", task)
     write_tasks(tmp_path / "new.jsonl", [other_rubric])
@@ -102,7 +121,9 @@ def test_a_run_is_judged_under_another_rubric(
     done = rejudge("run", tasks="new.jsonl")
 
     assert done.returncode == 0, done.stderr
-    assert [(row["task_id"], row["reward"]) for row in _rows()] == [(other_rubric.task_id, 1.0)] * 2
+    assert [(row["task_id"], row["reward"]) for row in _rows()] == [
+        (other_rubric.task_id, 1.0)
+    ] * 2
     assert [row["origin"]["reward"] for row in _rows()] == [0.5, 0.75]
     assert "under another rubric" in done.stdout
 
@@ -111,9 +132,13 @@ def test_a_file_of_responses_is_compared_with_its_judgement_file(
     tmp_path: Path, task: Task, rejudge: Callable[..., Run]
 ) -> None:
     lines = [{"task_id": task.task_id, "response": text} for text in (GOOD, "No.")]
-    (tmp_path / "responses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    (tmp_path / "responses.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in lines)
+    )
     assert rejudge("responses.jsonl").returncode == 0
-    assert [row["origin"] for row in _rows()] == [{"id": "", "task_id": task.task_id}] * 2
+    assert [row["origin"] for row in _rows()] == [
+        {"id": "", "task_id": task.task_id}
+    ] * 2
     Path("out.jsonl").rename("before.jsonl")
 
     done = rejudge("responses.jsonl", "--before", "before.jsonl")
@@ -121,14 +146,20 @@ def test_a_file_of_responses_is_compared_with_its_judgement_file(
     assert done.returncode == 0, done.stderr
     assert [row["origin"]["reward"] for row in _rows()] == [pytest.approx(2 / 3), 0.0]
     assert "0.0%" in done.stdout
-    Path("before.jsonl").write_text(Path("before.jsonl").read_text().replace(task.task_id, "other"))
+    Path("before.jsonl").write_text(
+        Path("before.jsonl").read_text().replace(task.task_id, "other")
+    )
     assert "give the responses that were judged" in rejudge(
         "responses.jsonl", "--before", "before.jsonl"
     ).stderr.replace("\n", " ")
 
 
 def test_only_what_failed_is_judged_again(
-    tmp_path: Path, task: Task, rejudge: Callable[..., Run], record: Record, scored: Scored
+    tmp_path: Path,
+    task: Task,
+    rejudge: Callable[..., Run],
+    record: Record,
+    scored: Scored,
 ) -> None:
     results = {GOOD: scored(task, 0.0), "No.": INVALID, "Nothing.": UNAVAILABLE}
     record(tmp_path / "ledger", task, results)
@@ -147,9 +178,13 @@ def test_responses_without_a_task_are_counted_and_named(
     done = rejudge("ledger")
 
     assert done.returncode == 0
-    assert f"no task, or more than one, for 2 responses: tasks {other.task_id}" in done.stderr
+    assert (
+        f"no task, or more than one, for 2 responses: tasks {other.task_id}"
+        in done.stderr
+    )
     write_tasks(
-        tmp_path / "tasks.jsonl", [Task(question="?", grounding=PASSAGE, rubric=task.rubric)]
+        tmp_path / "tasks.jsonl",
+        [Task(question="?", grounding=PASSAGE, rubric=task.rubric)],
     )
     done = rejudge("ledger")
     assert done.returncode == 2
@@ -195,13 +230,23 @@ def test_a_ledger_that_cannot_be_written_ends_with_status_1_and_loses_no_judgeme
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        (["--only", "invalid"], "no judgement is stored beside the responses; give --before"),
+        (
+            ["--only", "invalid"],
+            "no judgement is stored beside the responses; give --before",
+        ),
         (["--workers", "0"], 'Invalid value "0" for --workers. Must be >= 1.'),
-        (["--before", "none.jsonl"], "rubric-judge: none.jsonl: No such file or directory\n"),
+        (
+            ["--before", "none.jsonl"],
+            "rubric-judge: none.jsonl: No such file or directory\n",
+        ),
     ],
 )
 def test_a_wrong_input_is_one_clear_line(
-    tmp_path: Path, task: Task, rejudge: Callable[..., Run], more: list[str], problem: str
+    tmp_path: Path,
+    task: Task,
+    rejudge: Callable[..., Run],
+    more: list[str],
+    problem: str,
 ) -> None:
     row = {"task_id": task.task_id, "response": GOOD}
     (tmp_path / "responses.jsonl").write_text(json.dumps(row))

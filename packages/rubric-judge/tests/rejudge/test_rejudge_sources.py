@@ -32,7 +32,9 @@ def test_a_ledger_gives_each_response_once_with_the_judgement_that_it_finds(
     tmp_path: Path, task: Task, record: Record, scored: Scored
 ) -> None:
     half = scored(task, 0.5)
-    record(tmp_path / "ledger", task, {"d": INVALID, "e": INVALID})  # without a valid answer
+    record(
+        tmp_path / "ledger", task, {"d": INVALID, "e": INVALID}
+    )  # without a valid answer
     first = {"a": UNAVAILABLE, "b": INVALID, "c": UNAVAILABLE, "d": half}
     record(tmp_path / "ledger", task, first)
     record(tmp_path / "ledger", task, {"a": half, "b": scored(task, 1.0)})
@@ -53,9 +55,15 @@ def test_a_ledger_gives_each_response_once_with_the_judgement_that_it_finds(
 def test_one_judge_is_chosen_of_a_ledger_that_holds_several(
     tmp_path: Path, task: Task, record: Record, scored: Scored
 ) -> None:
-    record(tmp_path / "ledger", task, {"a": scored(task, 0.5, judge="gentle")}, judge="f1")
-    record(tmp_path / "ledger", task, {"a": scored(task, 0.1, judge="strict")}, judge="f2")
-    with pytest.raises(ConfigError, match=r"several judges.*'gentle' \(f1, 1 judgements\)"):
+    record(
+        tmp_path / "ledger", task, {"a": scored(task, 0.5, judge="gentle")}, judge="f1"
+    )
+    record(
+        tmp_path / "ledger", task, {"a": scored(task, 0.1, judge="strict")}, judge="f2"
+    )
+    with pytest.raises(
+        ConfigError, match=r"several judges.*'gentle' \(f1, 1 judgements\)"
+    ):
         read_stored(tmp_path / "ledger")
     for name in ("strict", "f2"):
         (one,) = read_stored(tmp_path / "ledger", judge=name)
@@ -70,16 +78,24 @@ def test_one_judge_is_chosen_of_a_ledger_that_holds_several(
 def test_a_judge_that_a_ledger_does_not_hold_is_told_those_that_it_holds(
     tmp_path: Path, task: Task, record: Record, scored: Scored
 ) -> None:
-    record(tmp_path / "ledger", task, {"a": scored(task, 0.5, judge="gentle")}, judge="f1")
-    record(tmp_path / "ledger", task, {"a": scored(task, 0.1, judge="strict")}, judge="f2")
+    record(
+        tmp_path / "ledger", task, {"a": scored(task, 0.5, judge="gentle")}, judge="f1"
+    )
+    record(
+        tmp_path / "ledger", task, {"a": scored(task, 0.1, judge="strict")}, judge="f2"
+    )
     with pytest.raises(ConfigError) as caught:
         read_stored(tmp_path / "ledger", judge="unknown")
-    assert "no judgement by 'unknown'; it holds those of 'gentle' (f1, 1 j" in str(caught.value)
+    assert "no judgement by 'unknown'; it holds those of 'gentle' (f1, 1 j" in str(
+        caught.value
+    )
     assert "'strict' (f2, 1 judgements)" in str(caught.value)
     with pytest.raises(ConfigError, match="several judges"):
         read_stored(tmp_path / "ledger", judge="f")
     record(tmp_path / "ledger", task, {"a": scored(task, 0.9, judge="f")}, judge="e3")
-    (one,) = read_stored(tmp_path / "ledger", judge="f")  # a whole name goes before a beginning
+    (one,) = read_stored(
+        tmp_path / "ledger", judge="f"
+    )  # a whole name goes before a beginning
     assert one.before is not None
     assert one.before.judge == "f"
 
@@ -99,14 +115,20 @@ def test_a_run_gives_its_rollouts_with_their_judgements(
 
 def test_a_row_that_is_no_rollout_is_named_without_its_text(tmp_path: Path) -> None:
     (tmp_path / "rollouts").mkdir()
-    (tmp_path / "rollouts" / "step_000001.jsonl").write_text('{"id": "s1", "task_id": ["Zyzzyva"]}')
-    with pytest.raises(RubricFileError, match=r"step_000001\.jsonl:1: field 'task_id'") as caught:
+    (tmp_path / "rollouts" / "step_000001.jsonl").write_text(
+        '{"id": "s1", "task_id": ["Zyzzyva"]}'
+    )
+    with pytest.raises(
+        RubricFileError, match=r"step_000001\.jsonl:1: field 'task_id'"
+    ) as caught:
         read_stored(tmp_path)
     assert "Zyzzyva" not in str(caught.value)
 
 
 def test_a_source_that_holds_nothing_says_what_a_source_is(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"holds no response: give a ledger, a run folder"):
+    with pytest.raises(
+        ConfigError, match=r"holds no response: give a ledger, a run folder"
+    ):
         read_stored(tmp_path)
 
 
@@ -117,7 +139,9 @@ def test_a_response_finds_the_same_question_of_the_same_passage_under_another_ru
     tmp_path: Path, task: Task, other_rubric: Task, record: Record
 ) -> None:
     elsewhere = Task(
-        question=task.question, grounding=Grounding("Another."), rubric=other_rubric.rubric
+        question=task.question,
+        grounding=Grounding("Another."),
+        rubric=other_rubric.rubric,
     )
     record(tmp_path / "ledger", task, {"a": INVALID})
     stored = read_stored(tmp_path / "ledger")
@@ -130,7 +154,10 @@ def test_a_response_finds_the_same_question_of_the_same_passage_under_another_ru
     )
 
     assert ([task for _, task in by_id.pairs], by_id.same) == ([task], 1)
-    assert ([task for _, task in by_passage.pairs], by_passage.same) == ([other_rubric], 0)
+    assert ([task for _, task in by_passage.pairs], by_passage.same) == (
+        [other_rubric],
+        0,
+    )
     assert none.unmatched == several.unmatched == tuple(stored)
 
 
@@ -150,7 +177,11 @@ def test_a_rollout_finds_its_task_by_its_question_or_by_the_tasks_of_before(
     write_run(tmp_path, task)
     stored = read_stored(tmp_path / "rollouts" / "step_000001.jsonl")
     # The same document in another cut, which only its hash tells.
-    document = {**_json(other_rubric), "doc_hash": task.doc_hash, "passage": "A shorter cut."}
+    document = {
+        **_json(other_rubric),
+        "doc_hash": task.doc_hash,
+        "passage": "A shorter cut.",
+    }
     recut = Task.from_json(document)
     elsewhere = Task.from_json({**document, "doc_hash": "other"})
 
@@ -174,7 +205,11 @@ def _after(task: Task, results: list[JudgeResult]) -> list[JudgedResponse]:
 
 
 def test_a_comparison_by_hand(task: Task, scored: Scored) -> None:
-    before = [scored(task, share) for share in (0.0, 0.5, 1.0)] + [INVALID, UNAVAILABLE, None]
+    before = [scored(task, share) for share in (0.0, 0.5, 1.0)] + [
+        INVALID,
+        UNAVAILABLE,
+        None,
+    ]
     after = [scored(task, share) for share in (0.5, 0.0, 1.0, 0.0, 1.0, 1.0)]
 
     compared = compare(before, _after(task, after))

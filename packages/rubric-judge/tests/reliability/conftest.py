@@ -19,7 +19,11 @@ def _tasks(count: int) -> dict[str, Task]:
         )
     )
     tasks = [
-        Task(question=f"Question {p}?", grounding=Grounding(f"Passage {p}."), rubric=rubric)
+        Task(
+            question=f"Question {p}?",
+            grounding=Grounding(f"Passage {p}."),
+            rubric=rubric,
+        )
         for p in range(count)
     ]
     return {task.task_id: task for task in tasks}
@@ -52,9 +56,13 @@ def _simulated(
                 for _ in range(replicates):
                     own_M = generator.normal(size=len(WEIGHTS))
                     common = generator.normal()
-                    error_M = std * (np.sqrt(1 - shared) * own_M + np.sqrt(shared) * common)
+                    error_M = std * (
+                        np.sqrt(1 - shared) * own_M + np.sqrt(shared) * common
+                    )
                     z_M = np.clip(true_M + error_M + bias * place, 0, 1)
-                    ratings.append(Rating(judge, task.task_id, line, _scored(task, z_M, judge)))
+                    ratings.append(
+                        Rating(judge, task.task_id, line, _scored(task, z_M, judge))
+                    )
     return ratings
 
 

@@ -31,7 +31,11 @@ def command(
     monkeypatch.chdir(tmp_path)
     tasks = make_tasks(9)
     write_tasks(tmp_path / "tasks.jsonl", tasks.values())
-    texts = ("It has word0 in it.", "It has word1 and word2 in it.", "It has nothing in it.")
+    texts = (
+        "It has word0 in it.",
+        "It has word1 and word2 in it.",
+        "It has nothing in it.",
+    )
     rows = [{"task_id": name, "response": text} for name in tasks for text in texts]
     Path("responses.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
@@ -55,7 +59,9 @@ def _noisy(generator: random.Random) -> Callable[[FakeCall], dict[str, float]]:
     return award
 
 
-def test_judges_are_called_measured_drawn_and_resumed(command: Command, tmp_path: Path) -> None:
+def test_judges_are_called_measured_drawn_and_resumed(
+    command: Command, tmp_path: Path
+) -> None:
     with FakeEndpoint(_noisy(random.Random(0))) as endpoint:
         (tmp_path / "noisy.yaml").write_text(
             f"type: llm\nmodel: openai/fake\ntransport: direct\napi_base: {endpoint.url}\n"
@@ -68,7 +74,11 @@ def test_judges_are_called_measured_drawn_and_resumed(command: Command, tmp_path
         first = (tmp_path / "out/reliability.json").read_text()
         again = command(*words)
 
-        assert (status, complaints, calls) == (0, "", 1 + 81)  # the first asks whether it is there
+        assert (status, complaints, calls) == (
+            0,
+            "",
+            1 + 81,
+        )  # the first asks whether it is there
         assert again[0] == 0
         assert len(endpoint.calls) == calls  # nothing was asked for twice
     assert (tmp_path / "out/reliability.json").read_text() == first
@@ -96,7 +106,9 @@ def test_judges_are_called_measured_drawn_and_resumed(command: Command, tmp_path
         assert (tmp_path / f"out/{name}.png").read_bytes().startswith(b"\x89PNG")
         assert (tmp_path / f"out/{name}.svg").read_text().startswith("<?xml")
     written = sorted(path.name for path in (tmp_path / "out").glob("judgements_*"))
-    assert written == [f"judgements_{j}_{r}.jsonl" for j in ("lexical", "noisy") for r in (0, 1, 2)]
+    assert written == [
+        f"judgements_{j}_{r}.jsonl" for j in ("lexical", "noisy") for r in (0, 1, 2)
+    ]
 
     status, _, _ = command(
         "tasks.jsonl", "--judgements", *(f"out/{name}" for name in written),
@@ -111,19 +123,42 @@ def test_judges_are_called_measured_drawn_and_resumed(command: Command, tmp_path
     ("words", "problem"),
     [
         (("tasks.jsonl",), "there is nothing to measure"),
-        (("tasks.jsonl", "--judge", "lexical.yaml"), "--judge and RESPONSES go together"),
         (
-            ("tasks.jsonl", "responses.jsonl", "--judge", "j.yaml", "--replicates", "0"),
+            ("tasks.jsonl", "--judge", "lexical.yaml"),
+            "--judge and RESPONSES go together",
+        ),
+        (
+            (
+                "tasks.jsonl",
+                "responses.jsonl",
+                "--judge",
+                "j.yaml",
+                "--replicates",
+                "0",
+            ),
             'Invalid value "0" for --replicates. Must be >= 1.',
         ),
-        (("tasks.jsonl", "--replicates", str(2**70)), "--replicates. Must be <= 1000000."),
-        (("tasks.jsonl", "--resamples", str(10**10)), "--resamples. Must be <= 1000000."),
+        (
+            ("tasks.jsonl", "--replicates", str(2**70)),
+            "--replicates. Must be <= 1000000.",
+        ),
+        (
+            ("tasks.jsonl", "--resamples", str(10**10)),
+            "--resamples. Must be <= 1000000.",
+        ),
         (
             ("tasks.jsonl", "responses.jsonl", "--judge", "j.yaml", "--workers", "0"),
             "--workers. Must",
         ),
         (
-            ("tasks.jsonl", "responses.jsonl", "--judge", "a/j.yaml", "--judge", "b/j.yaml"),
+            (
+                "tasks.jsonl",
+                "responses.jsonl",
+                "--judge",
+                "a/j.yaml",
+                "--judge",
+                "b/j.yaml",
+            ),
             "2 files are called 'j'",
         ),
         (("tasks.jsonl", "--judgements", "none.jsonl"), "No such file"),
@@ -175,7 +210,9 @@ def test_a_folder_that_cannot_be_written_is_one_line_before_the_first_call(
         )
 
         assert status == 2
-        assert complaints.startswith(f"rubric-judge: --out {folder}: cannot be made a folder")
+        assert complaints.startswith(
+            f"rubric-judge: --out {folder}: cannot be made a folder"
+        )
         assert complaints.endswith("name another folder\n")
         assert complaints.count("\n") == 1
         assert not endpoint.calls
@@ -194,7 +231,9 @@ def test_an_unknown_reference_is_refused_before_the_first_call(
         )  # fmt: skip
 
         assert status == 2
-        assert complaints.startswith("rubric-judge: the reference 'Anna' is no judge here: ")
+        assert complaints.startswith(
+            "rubric-judge: the reference 'Anna' is no judge here: "
+        )
         assert "'lexical_v3'" in complaints
         assert complaints.count("\n") == 1
         assert not endpoint.calls

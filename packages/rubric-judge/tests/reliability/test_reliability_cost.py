@@ -20,7 +20,9 @@ from rubric_judge.testing.calls import FakeCall
 
 
 def test_means_are_over_what_says_it() -> None:
-    whole = Usage(prompt_tokens=100, completion_tokens=10, cached_tokens=40, cost_usd=0.002)
+    whole = Usage(
+        prompt_tokens=100, completion_tokens=10, cached_tokens=40, cost_usd=0.002
+    )
     silent = Usage(prompt_tokens=300, completion_tokens=30)
     failed = JudgeResult.unavailable(Reason.TIMEOUT, attempts=4)
     results = [
@@ -29,7 +31,11 @@ def test_means_are_over_what_says_it() -> None:
         failed,
     ]
     cost = judgement_cost(results)
-    assert (cost.calls, cost.prompt_tokens, cost.completion_tokens) == (2.0, 200.0, 20.0)
+    assert (cost.calls, cost.prompt_tokens, cost.completion_tokens) == (
+        2.0,
+        200.0,
+        20.0,
+    )
     assert (cost.cached_tokens, cost.cost_usd, cost.seconds) == (40.0, 0.002, 1.5)
     assert cost.usd_per_1000 == 2
     of_a_person = judgement_cost([JudgeResult.invalid(Reason.EMPTY)])
@@ -51,7 +57,9 @@ def test_one_command_compares_rubric_criterion_and_listwise(
     monkeypatch.chdir(tmp_path)
     tasks = make_tasks(8)
     write_tasks(tmp_path / "tasks.jsonl", tasks.values())
-    rows = [{"task_id": name, "response": f"Text {n}."} for name in tasks for n in range(4)]
+    rows = [
+        {"task_id": name, "response": f"Text {n}."} for name in tasks for n in range(4)
+    ]
     Path("responses.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
     def award(call: FakeCall) -> float:
@@ -73,7 +81,14 @@ def test_one_command_compares_rubric_criterion_and_listwise(
             for word in ("--judge", f"{name}.yaml")
         ]
         words = [
-            *("reliability", "tasks.jsonl", "responses.jsonl", *judges, "--replicates", "6"),
+            *(
+                "reliability",
+                "tasks.jsonl",
+                "responses.jsonl",
+                *judges,
+                "--replicates",
+                "6",
+            ),
             *("--resamples", "20", "--ledger", "judged.db", "--out", "out"),
         ]
         monkeypatch.setattr("sys.argv", ["rubric-judge", *words])
@@ -83,7 +98,9 @@ def test_one_command_compares_rubric_criterion_and_listwise(
         calls = len(endpoint.calls)
     assert ended.value.code == 0
     assert calls == 3 + 6 * (32 + 3 * 32 + 8)  # each is asked whether it is there
-    report = ReliabilityReport.model_validate_json(Path("out/reliability.json").read_text())
+    report = ReliabilityReport.model_validate_json(
+        Path("out/reliability.json").read_text()
+    )
     rubric, criterion, listwise = report.judges
     cost = [one.cost for one in (rubric, criterion, listwise)]
     assert [one.calls for one in cost] == [1.0, 3.0, 0.25]

@@ -57,7 +57,12 @@ def test_every_figure_names_every_judge_in_full(
 
     names = _draw(simulated(tasks, noise=noise), tasks, tmp_path)
 
-    expected = ["noise_by_criterion", "noise_predicted_measured", "judges", "sign_flips"]
+    expected = [
+        "noise_by_criterion",
+        "noise_predicted_measured",
+        "judges",
+        "sign_flips",
+    ]
     assert names == [name for name in expected if judges > 1 or name != "judges"]
     for name in names:
         shown = _words(tmp_path / f"{name}.svg")
@@ -112,7 +117,9 @@ def test_too_few_advantages_are_no_figure(
 ) -> None:
     tasks = make_tasks(4)
 
-    names = _draw(simulated(tasks, noise={"a": 0.1}, group=6, replicates=2), tasks, tmp_path)
+    names = _draw(
+        simulated(tasks, noise={"a": 0.1}, group=6, replicates=2), tasks, tmp_path
+    )
 
     assert names == ["noise_by_criterion", "noise_predicted_measured"]
     assert not (tmp_path / "sign_flips.svg").exists()
@@ -128,7 +135,11 @@ def test_the_legend_has_the_axis_s_unit_and_dots_at_0_are_whole(
     (axes,) = figures["noise_predicted_measured"].axes
     assert "standard deviation" in axes.get_xlabel()
     labels = axes.get_legend_handles_labels()[1]
-    assert [label.split("{")[0] for label in labels] == [r"$\sqrt", r"$\sqrt", "measured"]
+    assert [label.split("{")[0] for label in labels] == [
+        r"$\sqrt",
+        r"$\sqrt",
+        "measured",
+    ]
     dots = [line for line in axes.lines if line.get_marker() == "o"]
     assert {float(line.get_xdata()[0]) for line in dots} == {0.0}  # the first judge's
     assert not any(line.get_clip_on() for line in dots)

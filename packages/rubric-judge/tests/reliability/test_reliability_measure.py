@@ -48,7 +48,8 @@ def test_planted_noise_is_measured_and_predicts_the_noise_of_the_reward(
 ) -> None:
     tasks = make_tasks(20)
     report = measure(
-        collect(simulated(tasks, noise={"a": 0.05, "b": 0.1}, bias=0.02), tasks), resamples=200
+        collect(simulated(tasks, noise={"a": 0.05, "b": 0.1}, bias=0.02), tasks),
+        resamples=200,
     )
 
     for judge, std in zip(report.judges, (0.05, 0.1), strict=True):
@@ -61,7 +62,9 @@ def test_planted_noise_is_measured_and_predicts_the_noise_of_the_reward(
         assert _holds(judge.measured, noise)
         assert _holds(judge.inflation, 1.0)
         assert judge.icc1.value == pytest.approx(SIGNAL / (SIGNAL + noise), abs=0.06)
-        assert judge.icc1_within.value == pytest.approx(SIGNAL / (SIGNAL + noise), abs=0.06)
+        assert judge.icc1_within.value == pytest.approx(
+            SIGNAL / (SIGNAL + noise), abs=0.06
+        )
     (pair,) = report.pairs
     assert _holds(pair.bias, -0.02)
     assert pair.responses == 160
@@ -75,7 +78,9 @@ def test_errors_that_criteria_share_do_not_average_away(
     make_tasks: MakeTasks, simulated: Simulated
 ) -> None:
     tasks = make_tasks(20)
-    report = measure(collect(simulated(tasks, noise={"a": 0.08}, shared=1.0), tasks), resamples=100)
+    report = measure(
+        collect(simulated(tasks, noise={"a": 0.08}, shared=1.0), tasks), resamples=100
+    )
     (judge,) = report.judges
 
     # Fully shared: Var = τ² instead of τ² Σα².
@@ -88,7 +93,9 @@ def test_a_judge_without_noise_has_none_in_any_figure(
     make_tasks: MakeTasks, simulated: Simulated
 ) -> None:
     tasks = make_tasks(9)
-    report = measure(collect(simulated(tasks, noise={"a": 0.0, "b": 0.0}), tasks), resamples=50)
+    report = measure(
+        collect(simulated(tasks, noise={"a": 0.0, "b": 0.0}), tasks), resamples=50
+    )
 
     for judge in report.judges:
         assert judge.tau2.value == judge.predicted.value == judge.measured.value == 0.0
@@ -137,7 +144,9 @@ def test_nearly_all_intervals_hold_the_planted_values(
     assert min(coverage.values()) >= 0.88, coverage
 
 
-def test_what_has_no_scores_is_counted_and_never_a_number(make_tasks: MakeTasks) -> None:
+def test_what_has_no_scores_is_counted_and_never_a_number(
+    make_tasks: MakeTasks,
+) -> None:
     tasks = make_tasks(2)
     task = next(iter(tasks.values()))
     good = _scored(task, np.array([1.0, 0.0, 0.5]), "a")
@@ -147,7 +156,9 @@ def test_what_has_no_scores_is_counted_and_never_a_number(make_tasks: MakeTasks)
         JudgeResult.unavailable(Reason.TIMEOUT, judge="a"),
         good,
     ]
-    ratings = collect([Rating("a", task.task_id, 1, result) for result in results], tasks)
+    ratings = collect(
+        [Rating("a", task.task_id, 1, result) for result in results], tasks
+    )
     (judge,) = measure(ratings, resamples=50).judges
 
     assert (judge.invalid_frac, judge.unavailable_frac) == (0.25, 0.25)
@@ -159,7 +170,9 @@ def test_what_has_no_scores_is_counted_and_never_a_number(make_tasks: MakeTasks)
 
 
 def test_rubrics_of_different_length_and_weight_zero_are_kept_apart() -> None:
-    wide = Rubric(criteria=(Criterion(id="x", weight=1), Criterion(id="none", weight=0)))
+    wide = Rubric(
+        criteria=(Criterion(id="x", weight=1), Criterion(id="none", weight=0))
+    )
     narrow = Rubric(criteria=(Criterion(id="y", weight=2),))
     tasks = {
         task.task_id: task
@@ -170,7 +183,12 @@ def test_rubrics_of_different_length_and_weight_zero_are_kept_apart() -> None:
     }
     first, second = tasks.values()
     ratings = [
-        Rating("a", first.task_id, 1, JudgeResult.scored(wide, {"x": z, "none": 0}, judge="a"))
+        Rating(
+            "a",
+            first.task_id,
+            1,
+            JudgeResult.scored(wide, {"x": z, "none": 0}, judge="a"),
+        )
         for z in (0.4, 0.6)
     ]
     ratings += [
@@ -218,6 +236,11 @@ def test_a_missing_library_names_the_extra() -> None:
         "except MissingExtraError as error: print(error)"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
 
-    assert "uv pip install --no-sources './packages/rubric-judge[reliability]'" in done.stdout
+    assert (
+        "uv pip install --no-sources './packages/rubric-judge[reliability]'"
+        in done.stdout
+    )

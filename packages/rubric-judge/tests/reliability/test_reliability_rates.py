@@ -28,10 +28,14 @@ def _bounds(one: Estimate) -> tuple[float | None, float | None]:
     return one.low, one.high
 
 
-def _clustered(met: list[float], count: float, fp: list[float], negatives: float) -> rates.Rates:
+def _clustered(
+    met: list[float], count: float, fp: list[float], negatives: float
+) -> rates.Rates:
     """Rates of clusters of equal size: of `count` that are met and `negatives` that are not."""
     tp_C, fp_C = np.array(met), np.array(fp)
-    return rates.clustered_rates(rates.Confusion(tp_C, fp_C, count - tp_C, negatives - fp_C))
+    return rates.clustered_rates(
+        rates.Confusion(tp_C, fp_C, count - tp_C, negatives - fp_C)
+    )
 
 
 def test_youden_of_a_worked_example_and_of_one_class_alone() -> None:
@@ -57,13 +61,17 @@ def test_intervals_of_published_examples() -> None:
 
 def _weighed(judge: list[int], label: list[int], weights: list[float]) -> rates.Rates:
     """Rates of single decisions, weighed."""
-    decided = rates.confusion(np.array(judge, float)[:, None, None], np.array(label)[:, None])
+    decided = rates.confusion(
+        np.array(judge, float)[:, None, None], np.array(label)[:, None]
+    )
     return rates.clustered_rates(decided, decided.times(np.array(weights)))
 
 
 def test_weights_of_a_worked_example() -> None:
     # Met: 3 hits that weigh ¼ and 1 miss that weighs 1. Not met: 1 false alarm of ¼, 2 of 1.
-    found = _weighed([1, 1, 1, 0, 1, 0, 0], [1, 1, 1, 1, 0, 0, 0], [0.25] * 3 + [1, 0.25, 1, 1])
+    found = _weighed(
+        [1, 1, 1, 0, 1, 0, 0], [1, 1, 1, 1, 0, 0, 0], [0.25] * 3 + [1, 0.25, 1, 1]
+    )
 
     assert found.tpr.value == pytest.approx(0.75 / 1.75)
     assert found.fpr.value == pytest.approx(0.25 / 2.25)
@@ -85,7 +93,9 @@ def test_hits_of_little_weight_do_not_hide_a_miss_of_much() -> None:
 @given(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9)), min_size=1, max_size=9))
 def test_equal_weights_leave_every_bit(hits: list[tuple[float, float]]) -> None:
     met_C, not_met_C = np.rint(np.array(hits)).T
-    decided = rates.Confusion(met_C // 2, not_met_C // 3, met_C - met_C // 2, not_met_C * 2 // 3)
+    decided = rates.Confusion(
+        met_C // 2, not_met_C // 3, met_C - met_C // 2, not_met_C * 2 // 3
+    )
 
     assert rates.clustered_rates(decided, decided.times(np.ones(len(hits)))) == (
         rates.clustered_rates(decided)
@@ -93,7 +103,9 @@ def test_equal_weights_leave_every_bit(hits: list[tuple[float, float]]) -> None:
 
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS)
-def test_rates_are_shares_in_wilsons_or_exact_intervals(tp: int, fp: int, fn: int, tn: int) -> None:
+def test_rates_are_shares_in_wilsons_or_exact_intervals(
+    tp: int, fp: int, fn: int, tn: int
+) -> None:
     found = rates.youden(tp, fp, fn, tn)
 
     for rate, right, n in (
@@ -127,7 +139,10 @@ def test_rates_are_shares_in_wilsons_or_exact_intervals(tp: int, fp: int, fn: in
 def test_a_judge_that_says_the_opposite_has_the_opposite_j(
     tp: int, fp: int, fn: int, tn: int
 ) -> None:
-    one, other = rates.youden(tp, fp, fn, tn).youden_j, rates.youden(fn, tn, tp, fp).youden_j
+    one, other = (
+        rates.youden(tp, fp, fn, tn).youden_j,
+        rates.youden(fn, tn, tp, fp).youden_j,
+    )
 
     if one.value is None or one.low is None or one.high is None:
         assert other.value is None
@@ -145,7 +160,9 @@ def test_labels_said_five_times_are_worth_as_many_as_their_documents() -> None:
     five = _clustered([5 * one for one in decided], 5, [5 * one for one in opposite], 5)
 
     assert once.worth == (10, 10)
-    assert five.worth[0] == pytest.approx(9)  # the sample variance takes one degree of freedom
+    assert five.worth[0] == pytest.approx(
+        9
+    )  # the sample variance takes one degree of freedom
     assert five.tpr.value == once.tpr.value
     assert (five.tpr.low or 0) < (once.tpr.low or 0)
 
@@ -181,7 +198,9 @@ def test_no_decision_has_no_rate() -> None:
 
 def test_replicates_count_for_the_share_that_says_met() -> None:
     nan = math.nan
-    z_NRM = np.array([[[1.0, 0.5], [0.49, nan], [1.0, nan]], [[0.0, nan], [0.0, nan], [nan, nan]]])
+    z_NRM = np.array(
+        [[[1.0, 0.5], [0.49, nan], [1.0, nan]], [[0.0, nan], [0.0, nan], [nan, nan]]]
+    )
     label_NM = np.array([[1.0, 0.0], [nan, 0.5]])
     found = rates.confusion(z_NRM, label_NM)
 
@@ -202,13 +221,21 @@ def test_alpha_of_every_metric_is_that_of_the_published_example() -> None:
             [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, nan],
         ]
     )
-    for metric, published in (("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)):
+    for metric, published in (
+        ("nominal", 0.743),
+        ("ordinal", 0.815),
+        ("interval", 0.849),
+    ):
         found = agreement.alpha(rated_JN[:, :, None], metric)(np.arange(12))
         assert found == pytest.approx(published, abs=0.0005)
-        assert found == pytest.approx(krippendorff.alpha(rated_JN, level_of_measurement=metric))
+        assert found == pytest.approx(
+            krippendorff.alpha(rated_JN, level_of_measurement=metric)
+        )
         # As shares of a weight of 5 they are no tenths, and nothing is lost.
         shares_JN1 = ((rated_JN - 1) / 4)[:, :, None]
-        assert agreement.alpha(shares_JN1, metric)(np.arange(12)) == pytest.approx(found)
+        assert agreement.alpha(shares_JN1, metric)(np.arange(12)) == pytest.approx(
+            found
+        )
 
 
 def test_raters_one_point_of_twenty_apart_do_not_agree_wholly() -> None:
@@ -216,13 +243,17 @@ def test_raters_one_point_of_twenty_apart_do_not_agree_wholly() -> None:
     a_N1, b_N1 = (points_N / 20)[:, None], ((points_N + 1) / 20)[:, None]
     rows = np.arange(60)
     assert agreement.kappa(a_N1, b_N1)(rows) == pytest.approx(
-        cohen_kappa_score(points_N, points_N + 1, labels=np.arange(21), weights="quadratic")
+        cohen_kappa_score(
+            points_N, points_N + 1, labels=np.arange(21), weights="quadratic"
+        )
     )
     for metric in ("interval", "ordinal", "nominal"):
         found = agreement.alpha(np.stack([a_N1, b_N1]), metric)(rows)
         both_JN = np.stack([points_N, points_N + 1])
         assert found < 0.999
-        assert found == pytest.approx(krippendorff.alpha(both_JN, level_of_measurement=metric))
+        assert found == pytest.approx(
+            krippendorff.alpha(both_JN, level_of_measurement=metric)
+        )
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=4, max_size=20))
@@ -243,12 +274,16 @@ def test_ordinal_alpha_only_knows_the_order_and_nominal_not_even_that(
 # --- a study with a reference ---------------------------------------------------------------------
 
 
-def _study(tasks: dict[str, Task], said: Callable[[int, int], tuple[float, float]]) -> list[Rating]:
+def _study(
+    tasks: dict[str, Task], said: Callable[[int, int], tuple[float, float]]
+) -> list[Rating]:
     """A person and a judge: shares of a criterion's weight, by response and criterion."""
     ratings: list[Rating] = []
     for n, task in enumerate(tasks.values()):
         for at, judge in enumerate(("judge", "Anna")):
-            scores = {c.id: c.weight * said(n, m)[at] for m, c in enumerate(task.rubric)}
+            scores = {
+                c.id: c.weight * said(n, m)[at] for m, c in enumerate(task.rubric)
+            }
             result = JudgeResult.scored(task.rubric, scores, judge=judge)
             ratings.append(Rating(judge, task.task_id, n + 1, result))
     return ratings
@@ -272,17 +307,30 @@ def test_rates_are_those_of_the_planted_errors(make_tasks: MakeTasks) -> None:
     report, found = _against_anna(make_tasks(20), said)
 
     assert set(found) == {None, "c0", "c1"}
-    assert [one.criterion for one in report.rates] == [None, "c1", "c0"]  # lowest J first
+    assert [one.criterion for one in report.rates] == [
+        None,
+        "c1",
+        "c0",
+    ]  # lowest J first
     c0, c1, pooled = found["c0"], found["c1"], found[None]
     assert (c0.met, c0.not_met) == (10, 10)
     assert (c0.tpr.value, c0.tnr.value) == (0.8, 0.8)
     assert c0.youden_j.value == pytest.approx(0.6)
     assert c0.youden_j.unit == "document"
     assert (c1.tpr.value, c1.tnr.value, c1.youden_j.value) == (1.0, 0.0, 0.0)
-    assert (pooled.met, pooled.not_met, pooled.tpr.value, pooled.tnr.value) == (20, 20, 0.9, 0.4)
+    assert (pooled.met, pooled.not_met, pooled.tpr.value, pooled.tnr.value) == (
+        20,
+        20,
+        0.9,
+        0.4,
+    )
     table = report.tables()[-1]
     assert table.title == "Criteria that J2 finds met or not met"
-    assert [row[:2] for row in table.rows] == [("all", "J1"), ("c1", "J1"), ("c0", "J1")]
+    assert [row[:2] for row in table.rows] == [
+        ("all", "J1"),
+        ("c1", "J1"),
+        ("c0", "J1"),
+    ]
     assert ReliabilityReport.model_validate_json(report.model_dump_json()) == report
 
 
@@ -320,7 +368,9 @@ def test_a_reference_must_be_another_judge(
 ) -> None:
     tasks = make_tasks(2)
     given = _study(tasks, lambda *_: (1.0, 0.0))
-    ratings = collect([one for one in given if judges > 1 or one.judge == "Anna"], tasks)
+    ratings = collect(
+        [one for one in given if judges > 1 or one.judge == "Anna"], tasks
+    )
 
     with pytest.raises(ConfigError, match=problem):
         measure(ratings, resamples=9, reference=reference)

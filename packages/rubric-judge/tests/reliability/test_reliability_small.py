@@ -27,20 +27,35 @@ def test_rates_and_biases_of_few_documents_are_covered(
     names = [str(one) for one in document_N]
     tasks = [str(row // 2) for row in range(len(names))]
     intervals = Intervals(names, tasks, resamples=1, confidence=0.95, seed=0)
-    truth = {"tpr": tpr, "fpr": fpr, "youden_j": tpr - fpr, "bias": 0.5 * (tpr + fpr) - 0.5}
+    truth = {
+        "tpr": tpr,
+        "fpr": fpr,
+        "youden_j": tpr - fpr,
+        "bias": 0.5 * (tpr + fpr) - 0.5,
+    }
     held: dict[str, list[bool]] = {name: [] for name in truth}
     for _ in range(150):
         label_N = rng.random(len(names)) < 0.5
-        level_D = rng.random(len(sizes))  # a document makes both classes easier to call met
-        called = (stats.beta.ppf(level_D, 4 * p, 4 * (1 - p))[document_N] for p in (tpr, fpr))
-        said_N = (rng.random(len(names)) < np.where(label_N, *called)).astype(np.float64)
-        rates = intervals.rates(confusion(said_N[:, None, None], label_N[:, None].astype(float)))
+        level_D = rng.random(
+            len(sizes)
+        )  # a document makes both classes easier to call met
+        called = (
+            stats.beta.ppf(level_D, 4 * p, 4 * (1 - p))[document_N] for p in (tpr, fpr)
+        )
+        said_N = (rng.random(len(names)) < np.where(label_N, *called)).astype(
+            np.float64
+        )
+        rates = intervals.rates(
+            confusion(said_N[:, None, None], label_N[:, None].astype(float))
+        )
         found = {name: getattr(rates, name) for name in ("tpr", "fpr", "youden_j")}
         found["bias"] = intervals.bias(said_N - label_N, np.arange(len(names)))
         for name, one in found.items():
             assert one.unit == "document"
             held[name].append(one.low <= truth[name] <= one.high)
-    assert {name: np.mean(all_) >= 0.9 for name, all_ in held.items()} == dict.fromkeys(truth, True)
+    assert {name: np.mean(all_) >= 0.9 for name, all_ in held.items()} == dict.fromkeys(
+        truth, True
+    )
 
 
 def test_documents_of_unequal_sizes_are_worth_fewer() -> None:

@@ -17,7 +17,15 @@ from rubric_judge.reliability.ratings import ratio
 
 # Shrout and Fleiss (1979), table 2: six subjects by four judges.
 SHROUT_FLEISS_NJ = np.array(
-    [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]], float
+    [
+        [9, 2, 5, 8],
+        [6, 1, 3, 2],
+        [8, 4, 6, 8],
+        [7, 1, 2, 6],
+        [10, 5, 6, 9],
+        [6, 2, 4, 7],
+    ],
+    float,
 )
 NAN = math.nan
 
@@ -49,17 +57,25 @@ def test_icc1_of_the_published_example() -> None:
 
 
 def test_icc_a1_of_the_published_example() -> None:
-    assert agreement.icc_a1(SHROUT_FLEISS_NJ.T)(np.arange(6)) == pytest.approx(0.29, abs=0.005)
+    assert agreement.icc_a1(SHROUT_FLEISS_NJ.T)(np.arange(6)) == pytest.approx(
+        0.29, abs=0.005
+    )
 
 
 def test_both_icc_are_those_of_another_library() -> None:
     generator = np.random.default_rng(11)
     quality_N1 = generator.normal(size=(30, 1))
-    rated_NJ = quality_N1 + 0.7 * generator.normal(size=(30, 5)) + 0.4 * generator.normal(size=5)
+    rated_NJ = (
+        quality_N1
+        + 0.7 * generator.normal(size=(30, 5))
+        + 0.4 * generator.normal(size=5)
+    )
 
     # pingouin 0.7.0, intraclass_corr, ICC(1,1) and ICC(A,1)
     assert noise.icc1(rated_NJ)(np.arange(30)) == pytest.approx(0.6490468605, abs=1e-10)
-    assert agreement.icc_a1(rated_NJ.T)(np.arange(30)) == pytest.approx(0.6522731864, abs=1e-10)
+    assert agreement.icc_a1(rated_NJ.T)(np.arange(30)) == pytest.approx(
+        0.6522731864, abs=1e-10
+    )
 
 
 def test_icc1_of_unequal_replicates_is_that_of_a_worked_example() -> None:
@@ -91,7 +107,9 @@ def test_reward_noise_of_two_criteria_that_err_apart_and_together() -> None:
     alpha_NM = np.array([[0.5, 0.5]])
     spread = 0.2
     apart_NRM = np.array([[[0, 0], [0, spread], [spread, 0], [spread, spread]]], float)
-    together_NRM = np.array([[[0, 0], [0, 0], [spread, spread], [spread, spread]]], float)
+    together_NRM = np.array(
+        [[[0, 0], [0, 0], [spread, spread], [spread, spread]]], float
+    )
     tau2 = spread**2 / 3  # sample variance of 0, 0, s, s
 
     for z_NRM, measured in ((apart_NRM, tau2 / 2), (together_NRM, tau2)):
@@ -123,7 +141,9 @@ def test_measured_noise_is_the_quadratic_form_of_the_measured_covariance(
     )
 
 
-@given(st.fractions(Fraction(1, 50), Fraction(49, 50)), st.sampled_from([0.8, 0.9, 0.95]))
+@given(
+    st.fractions(Fraction(1, 50), Fraction(49, 50)), st.sampled_from([0.8, 0.9, 0.95])
+)
 def test_the_replicates_needed_reach_the_target_and_one_fewer_does_not(
     icc: Fraction, target: float
 ) -> None:
@@ -152,7 +172,9 @@ def test_sign_flips_of_a_worked_group() -> None:
     assert pairs.flips_N.tolist() == [1, 0, 1]
     assert pairs.pairs_N.tolist() == [1, 0, 1]  # the middle one is 0 both times
     assert pairs.flipped.tolist() == [True, True]
-    assert pairs.sizes.tolist() == pytest.approx([1.5, 1.5])  # deviation of the mean of the others
+    assert pairs.sizes.tolist() == pytest.approx(
+        [1.5, 1.5]
+    )  # deviation of the mean of the others
 
 
 def test_a_judgement_without_scores_takes_no_part_in_flips() -> None:
@@ -209,7 +231,9 @@ def test_alpha_of_the_published_example_with_missing_ratings() -> None:
     found = agreement.alpha(rated_JN[:, :, None])(np.arange(15))
 
     assert found == pytest.approx(0.811, abs=0.0005)
-    assert found == pytest.approx(krippendorff.alpha(rated_JN, level_of_measurement="interval"))
+    assert found == pytest.approx(
+        krippendorff.alpha(rated_JN, level_of_measurement="interval")
+    )
 
 
 def test_the_first_replicate_with_scores_counts() -> None:
@@ -252,7 +276,9 @@ def test_what_cannot_be_said_is_nan() -> None:
     constant_N = np.full(5, 0.5)
     rows = np.arange(5)
 
-    assert math.isnan(agreement.correlation(constant_N, np.arange(5.0), "spearmanr")(rows))
+    assert math.isnan(
+        agreement.correlation(constant_N, np.arange(5.0), "spearmanr")(rows)
+    )
     assert math.isnan(agreement.kappa(np.full((5, 1), 3.0), np.full((5, 1), 3.0))(rows))
     assert math.isnan(agreement.alpha(np.full((2, 5, 1), 3))(rows))
     assert math.isnan(agreement.icc_a1(np.stack([constant_N, constant_N]))(rows))
@@ -264,7 +290,9 @@ def test_what_cannot_be_said_is_nan() -> None:
 
 
 def _intervals(documents: list[str], tasks: list[str] | None = None) -> Intervals:
-    return Intervals(documents, tasks or documents, resamples=300, confidence=0.95, seed=0)
+    return Intervals(
+        documents, tasks or documents, resamples=300, confidence=0.95, seed=0
+    )
 
 
 def test_documents_are_drawn_and_within_a_single_one_tasks_or_responses() -> None:
@@ -295,11 +323,15 @@ def test_intervals_of_clustered_rows_are_wider_than_if_rows_were_independent() -
     assert clustered.high - clustered.low > 2 * (independent.high - independent.low)
 
 
-def test_equal_values_give_an_interval_of_no_width_and_the_same_seed_the_same_interval() -> None:
+def test_equal_values_give_an_interval_of_no_width_and_the_same_seed_the_same_interval() -> (
+    None
+):
     names = [str(n) for n in range(20)]
     same = _intervals(names).estimate(ratio(np.ones(20), np.ones(20)))
     x_N = np.random.default_rng(0).normal(size=20)
-    first, second = (_intervals(names).estimate(ratio(x_N, np.ones(20))) for _ in range(2))
+    first, second = (
+        _intervals(names).estimate(ratio(x_N, np.ones(20))) for _ in range(2)
+    )
 
     assert (same.low, same.high) == (1.0, 1.0)
     assert first == second
@@ -317,7 +349,9 @@ def test_a_bias_has_students_interval() -> None:
     found = _intervals(["a", "b", "c"]).bias(np.array([0.1, 0.3, 0.2]), np.arange(3))
 
     half = 4.302653 * 0.1 / np.sqrt(3)
-    assert (found.value, found.low, found.high) == pytest.approx((0.2, 0.2 - half, 0.2 + half))
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (0.2, 0.2 - half, 0.2 + half)
+    )
     assert found.unit == "document"
 
 
@@ -325,8 +359,12 @@ def test_the_bias_of_documents_that_are_alike_by_chance_is_no_certainty() -> Non
     difference_N = np.array([0.1, 0.3, 0.2, 0.2])
     found = _intervals(["a", "a", "b", "b"]).bias(difference_N, np.arange(4))
 
-    half = 12.706205 * difference_N.std(ddof=1) / 2  # t of one degree of freedom, for two documents
-    assert (found.value, found.low, found.high) == pytest.approx((0.2, 0.2 - half, 0.2 + half))
+    half = (
+        12.706205 * difference_N.std(ddof=1) / 2
+    )  # t of one degree of freedom, for two documents
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (0.2, 0.2 - half, 0.2 + half)
+    )
 
 
 def test_a_bias_of_one_response_has_no_interval_and_of_none_no_value() -> None:

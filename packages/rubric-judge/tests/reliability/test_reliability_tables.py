@@ -25,7 +25,9 @@ def measured(
     def report(judges: int) -> ReliabilityReport:
         tasks = make_tasks(9)
         noise = dict.fromkeys(NAMES[:judges], 0.1)
-        return measure(collect(simulated(tasks, noise=noise, group=3), tasks), resamples=15)
+        return measure(
+            collect(simulated(tasks, noise=noise, group=3), tasks), resamples=15
+        )
 
     return report
 
@@ -53,7 +55,8 @@ def test_nothing_is_cut_at_80_columns(
         *(pair.kappa for pair in report.pairs),
     ):
         value, low, high = (
-            f"{one:.3f}".replace("-", "−") for one in (estimate.value, estimate.low, estimate.high)
+            f"{one:.3f}".replace("-", "−")
+            for one in (estimate.value, estimate.low, estimate.high)
         )
         assert value in printed
         assert f"[{low}," in printed

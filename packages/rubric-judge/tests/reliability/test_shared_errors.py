@@ -19,7 +19,9 @@ def _errors(count: int, correlation: float, rows: int = 40_000) -> np.ndarray:
     return np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own
 
 
-@pytest.mark.parametrize(("rho", "expected"), [(0.0, 9.0), (RHO, 9 / (1 + 8 * RHO)), (1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("rho", "expected"), [(0.0, 9.0), (RHO, 9 / (1 + 8 * RHO)), (1.0, 1.0)]
+)
 def test_effective_criteria_are_kishs(rho: float, expected: float) -> None:
     errors, alpha = _errors(9, rho), np.full((40_000, 9), 1 / 9)
     rows = np.arange(len(errors))
@@ -34,7 +36,9 @@ def test_independent_errors_leave_m_eff_of_the_weights() -> None:
     assert found == pytest.approx(1 / 0.52, rel=0.03)
 
 
-@pytest.mark.parametrize(("rho", "expected"), [(0.0, 5.0), (RHO, 5 / (1 + 4 * RHO)), (1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("rho", "expected"), [(0.0, 5.0), (RHO, 5 / (1 + 4 * RHO)), (1.0, 1.0)]
+)
 def test_effective_judges_are_kishs(rho: float, expected: float) -> None:
     truth = np.random.default_rng(0).random(40_000)
     rewards = truth + 0.1 * _errors(5, rho).T
@@ -42,7 +46,9 @@ def test_effective_judges_are_kishs(rho: float, expected: float) -> None:
     found = effective_judges_by_errors(rewards, truth)(rows)
     assert found == pytest.approx(expected, rel=0.03)
     # Bias is in no advantage, and no error that is shared.
-    assert effective_judges_by_errors(rewards + 0.4, truth)(rows) == pytest.approx(found)
+    assert effective_judges_by_errors(rewards + 0.4, truth)(rows) == pytest.approx(
+        found
+    )
 
 
 def test_errors_that_say_nothing_have_no_number() -> None:

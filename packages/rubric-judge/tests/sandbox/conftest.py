@@ -39,7 +39,9 @@ def nothing_is_left_behind() -> Iterator[None]:
     yield
     assert len(list(descriptors.iterdir())) <= before
     # No zombie and no living process of ours.
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text("utf-8").split()
+    children = (
+        Path(f"/proc/self/task/{os.getpid()}/children").read_text("utf-8").split()
+    )
     names = [Path(f"/proc/{child}/cmdline").read_bytes() for child in children]
     assert not any(b"verification.sandbox" in name for name in names)
 
@@ -50,7 +52,10 @@ def run() -> Callable[..., Tally]:
 
     def run(code: str, tests: str = TESTS, *, config: SandboxConfig = CONFIG) -> Tally:
         return run_tests(
-            textwrap.dedent(code), textwrap.dedent(tests), config=config, check=lambda: None
+            textwrap.dedent(code),
+            textwrap.dedent(tests),
+            config=config,
+            check=lambda: None,
         )
 
     return run

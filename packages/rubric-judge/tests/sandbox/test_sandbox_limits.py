@@ -28,17 +28,23 @@ Run = Callable[..., Tally]
         "import signal\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\nwhile True: pass",
     ],
 )
-def test_code_that_runs_too_long_is_ended_and_scores_nothing(code: str, run: Run) -> None:
+def test_code_that_runs_too_long_is_ended_and_scores_nothing(
+    code: str, run: Run
+) -> None:
     started_s = time.monotonic()
 
     tally = run(code, config=SandboxConfig(timeout_s=0.6))
 
     assert tally == Tally(0, "its code ran past 0.6 s")
-    assert time.monotonic() - started_s < 30  # on any machine, and half of what it sleeps
+    assert (
+        time.monotonic() - started_s < 30
+    )  # on any machine, and half of what it sleeps
 
 
 @pytest.mark.slow
-def test_code_past_its_processor_time_scores_nothing_for_what_passed_before(run: Run) -> None:
+def test_code_past_its_processor_time_scores_nothing_for_what_passed_before(
+    run: Run,
+) -> None:
     code = "def f(x):\n  while x == 3: pass\n  return x * x"
 
     tally = run(code, config=SandboxConfig(cpu_s=1))
@@ -74,7 +80,10 @@ RAW_THREADS = """
 
 
 def test_threads_are_no_way_to_take_every_number_of_a_process(run: Run) -> None:
-    assert run(RAW_THREADS, f"assert 900 < f({2 * MOST_BIRTHS}) <= {MOST_BIRTHS}").passed == 1
+    assert (
+        run(RAW_THREADS, f"assert 900 < f({2 * MOST_BIRTHS}) <= {MOST_BIRTHS}").passed
+        == 1
+    )
 
 
 def test_code_may_use_threads(run: Run) -> None:
@@ -84,7 +93,10 @@ def test_code_may_use_threads(run: Run) -> None:
             with ThreadPoolExecutor(8) as pool:
                 return sum(pool.map(abs, [x] * x * 100)) // 100
     """
-    assert run(code, "assert [f(n) for n in range(9)] == [n * n for n in range(9)]").passed == 1
+    assert (
+        run(code, "assert [f(n) for n in range(9)] == [n * n for n in range(9)]").passed
+        == 1
+    )
 
 
 HOSTILE = {
@@ -113,7 +125,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("deed", HOSTILE.values(), ids=HOSTILE)
 def test_what_exhausts_itself_earns_nothing_and_is_said(deed: str, run: Run) -> None:
-    tally = run(f"{deed}\ndef f(x): return x * x", config=SandboxConfig(timeout_s=2, cpu_s=1))
+    tally = run(
+        f"{deed}\ndef f(x): return x * x", config=SandboxConfig(timeout_s=2, cpu_s=1)
+    )
 
     assert tally.passed == 0
     assert tally.note
@@ -122,7 +136,12 @@ def test_what_exhausts_itself_earns_nothing_and_is_said(deed: str, run: Run) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
-    ["'a' * 15_000_000", "[0] * 5_000_000", "{n: [n] for n in range(300_000)}", "10 ** 10 ** 6"],
+    [
+        "'a' * 15_000_000",
+        "[0] * 5_000_000",
+        "{n: [n] for n in range(300_000)}",
+        "10 ** 10 ** 6",
+    ],
 )
 def test_no_value_takes_the_testers_memory_or_time(value: str, run: Run) -> None:
     config = SandboxConfig(timeout_s=4, cpu_s=3, memory_mb=128)
@@ -158,7 +177,9 @@ async def test_the_event_loop_goes_on_and_runs_are_bounded(anyio_backend: str) -
 
 
 @pytest.mark.anyio
-async def test_a_cancelled_judgement_ends_its_processes_at_once(anyio_backend: str) -> None:
+async def test_a_cancelled_judgement_ends_its_processes_at_once(
+    anyio_backend: str,
+) -> None:
     del anyio_backend
     programs = Programs(
         HybridConfig.model_validate(
@@ -191,7 +212,9 @@ def test_a_killed_judge_leaves_no_process(tmp_path: Path) -> None:
     assert judge.stdout is not None
     judge.stdout.read(2)
     time.sleep(0.3)
-    children = Path(f"/proc/{judge.pid}/task/{judge.pid}/children").read_text("utf-8").split()
+    children = (
+        Path(f"/proc/{judge.pid}/task/{judge.pid}/children").read_text("utf-8").split()
+    )
     judge.send_signal(signal.SIGKILL)
     judge.wait()
     judge.stdout.close()

@@ -69,7 +69,9 @@ def allowed():
             names.append(name)
     return names
 """
-    assert run(code, f"assert allowed() == []\nassert deed_{len(REFUSED) - 1}").passed == 2
+    assert (
+        run(code, f"assert allowed() == []\nassert deed_{len(REFUSED) - 1}").passed == 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,8 @@ def allowed():
 )
 def test_code_cannot_take_more_memory(deed: str, run: Run) -> None:
     code = (
-        f"x = []\ndef f():\n  try:\n    {deed}\n  except MemoryError:\n    x.clear()\n    return 1"
+        f"x = []\ndef f():\n  try:\n    {deed}\n  except MemoryError:\n    "
+        "x.clear()\n    return 1"
     )
 
     assert run(code, "assert f() == 1") == Tally(1, "")
@@ -110,7 +113,8 @@ def test_the_environment_and_the_descriptors_of_the_judge_are_not_there(
 
 def test_tests_are_confined_as_well(run: Run) -> None:
     tests = (
-        "import socket\ntry:\n  socket.socket()\nexcept PermissionError:\n  no = True\nassert no"
+        "import socket\ntry:\n  socket.socket()\nexcept PermissionError:\n  no = "
+        "True\nassert no"
     )
 
     assert run("pass", tests).passed == 1
@@ -132,19 +136,27 @@ def test_without_the_wall_around_files_all_the_rest_stands(run: Run) -> None:
         f"assert {n}() is True" for n in ("read", "socket_", "write", "unlink", "fork")
     )
 
-    assert run(code, tests, config=SandboxConfig(isolation="files_readable")).passed == 5
+    assert (
+        run(code, tests, config=SandboxConfig(isolation="files_readable")).passed == 5
+    )
 
 
 # --- refusing -------------------------------------------------------------------------------------
 
 
-def test_a_machine_that_cannot_confine_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_cannot_confine_code_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "sparc64")
-    with pytest.raises(SandboxError, match=r"needs Linux on x86-64 or ARM64.*isolation: none"):
+    with pytest.raises(
+        SandboxError, match=r"needs Linux on x86-64 or ARM64.*isolation: none"
+    ):
         check_isolation(CONFIG)
     monkeypatch.undo()
     monkeypatch.setattr(confine, "has_landlock", lambda: False)
-    with pytest.raises(SandboxError, match=r"needs Landlock.*isolation: files_readable"):
+    with pytest.raises(
+        SandboxError, match=r"needs Landlock.*isolation: files_readable"
+    ):
         check_isolation(CONFIG)
     check_isolation(SandboxConfig(isolation="files_readable"))
 
@@ -166,16 +178,25 @@ def test_isolation_given_up_by_name_still_has_its_limits(run: Run) -> None:
 def test_the_numbers_of_system_calls_are_the_kernels(header: str, machine: str) -> None:
     if not Path(header).exists():
         pytest.skip("no kernel headers here")
-    found = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", Path(header).read_text("utf-8"))
+    found = re.findall(
+        r"#define __NR(?:3264)?_(\w+)\s+(\d+)", Path(header).read_text("utf-8")
+    )
     numbers = {name: int(number) for name, number in found}
     ours = seccomp._MACHINES[machine]
 
     theirs = {name: numbers.get(name) for name in ours.refused | seccomp._UNREADABLE}
     # Added to the kernel after the headers of some distributions.
     missing = {name for name, number in theirs.items() if number is None}
-    assert missing <= {"process_mrelease", "openat2", "mount_setattr", "process_madvise"}
+    assert missing <= {
+        "process_mrelease",
+        "openat2",
+        "mount_setattr",
+        "process_madvise",
+    }
     assert {n: v for n, v in theirs.items() if n not in missing} == {
-        n: v for n, v in (ours.refused | seccomp._UNREADABLE).items() if n not in missing
+        n: v
+        for n, v in (ours.refused | seccomp._UNREADABLE).items()
+        if n not in missing
     }
     assert numbers["clone"] == ours.clone
     assert set(ours.opening) == {numbers[n] for n in ("open", "openat") if n in numbers}
@@ -196,5 +217,7 @@ def test_the_numbers_of_system_calls_are_the_kernels(header: str, machine: str) 
         ("````python\ns = '''\n```\n'''\n````", "s = '''\n```\n'''"),
     ],
 )
-def test_the_code_of_a_response_is_its_python_blocks(response: str, code: str | None) -> None:
+def test_the_code_of_a_response_is_its_python_blocks(
+    response: str, code: str | None
+) -> None:
     assert response_code(response) == code

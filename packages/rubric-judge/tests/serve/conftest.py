@@ -54,7 +54,9 @@ def _running(service: JudgeService) -> Generator[httpx.Client]:
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as bound:
         port = bound.getsockname()[1]
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+        thread = threading.Thread(
+            target=server.run, kwargs={"sockets": [bound]}, daemon=True
+        )
         thread.start()
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=600) as client:
             yield client
@@ -80,9 +82,19 @@ def serving_command(tmp_path: Path) -> Callable[..., Any]:
     """Return a context manager that runs the command on `tasks.jsonl` with a judge's YAML."""
 
     @contextmanager
-    def start(judge: str, *options: str) -> Generator[tuple[subprocess.Popen[str], str]]:
+    def start(
+        judge: str, *options: str
+    ) -> Generator[tuple[subprocess.Popen[str], str]]:
         (tmp_path / "judge.yaml").write_text(judge)
-        arguments = ["--judge", "judge.yaml", "--tasks", "tasks.jsonl", "--port", "0", *options]
+        arguments = [
+            "--judge",
+            "judge.yaml",
+            "--tasks",
+            "tasks.jsonl",
+            "--port",
+            "0",
+            *options,
+        ]
         process = subprocess.Popen(
             [sys.executable, "-c", COMMAND, "serve", *arguments],
             cwd=tmp_path,
@@ -116,7 +128,9 @@ def items() -> Callable[..., dict[str, Any]]:
     """Return a function that makes the body of a request."""
 
     def make(task: Task, *responses: str) -> dict[str, Any]:
-        return {"items": [{"task_id": task.task_id, "response": text} for text in responses]}
+        return {
+            "items": [{"task_id": task.task_id, "response": text} for text in responses]
+        }
 
     return make
 
@@ -126,7 +140,11 @@ def says_no_text() -> Callable[[object], None]:
     """Return a function that refuses what holds a text or the token."""
 
     def check(shown: object) -> None:
-        said = shown.text + str(shown.headers) if isinstance(shown, httpx.Response) else str(shown)
+        said = (
+            shown.text + str(shown.headers)
+            if isinstance(shown, httpx.Response)
+            else str(shown)
+        )
         assert not [text for text in TEXTS if text in said]
 
     return check

@@ -34,7 +34,9 @@ WHOLE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 @contextmanager
-def _connected(client: httpx.Client, *sent: bytes, source: str = "") -> Generator[socket.socket]:
+def _connected(
+    client: httpx.Client, *sent: bytes, source: str = ""
+) -> Generator[socket.socket]:
     to = (client.base_url.host, client.base_url.port or 0)
     came_from = (source, 0) if source else None
     with socket.create_connection(to, timeout=600, source_address=came_from) as one:
@@ -67,7 +69,9 @@ def _kinds(logged: list[Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("sent", [b"", UNFINISHED, b"POST /v1/judge HTTP/1.1\r\n"])
-def test_headers_that_do_not_come_are_not_waited_for(serving: Serving, sent: bytes) -> None:
+def test_headers_that_do_not_come_are_not_waited_for(
+    serving: Serving, sent: bytes
+) -> None:
     with serving(headers_s=0.2) as client, _connected(client, sent) as one:
         status, body = _read(one)
         assert (status, body["error"]["kind"]) == (408, "too_slow")
@@ -96,7 +100,9 @@ def test_the_next_request_on_a_connection_has_as_much_time(serving: Serving) -> 
         assert _read(one)[0] == 408
 
 
-def test_a_judgement_may_take_longer_than_the_headers(serving: Serving, task: Task) -> None:
+def test_a_judgement_may_take_longer_than_the_headers(
+    serving: Serving, task: Task
+) -> None:
     async def wait(view: JudgeView) -> None:
         del view
         await anyio.sleep(0.5)
@@ -106,9 +112,15 @@ def test_a_judgement_may_take_longer_than_the_headers(serving: Serving, task: Ta
         assert client.post("/v1/judge", json=body).json()["results"][0]["reward"] == 0.5
 
 
-@pytest.mark.parametrize("sent", [b"", UNFINISHED, HELD], ids=["nothing", "headers", "body"])
+@pytest.mark.parametrize(
+    "sent", [b"", UNFINISHED, HELD], ids=["nothing", "headers", "body"]
+)
 def test_unfinished_requests_keep_nobody_out(serving: Serving, sent: bytes) -> None:
-    with serving(max_connections=4) as client, capture_logs() as logged, ExitStack() as stack:
+    with (
+        serving(max_connections=4) as client,
+        capture_logs() as logged,
+        ExitStack() as stack,
+    ):
         held = [stack.enter_context(_connected(client, sent)) for _ in range(12)]
         for _ in range(3):
             assert httpx.get(f"{client.base_url}/healthz").status_code == 200
@@ -148,7 +160,10 @@ def test_one_address_does_not_take_all_connections(serving: Serving) -> None:
         serving(max_connections=20, max_connections_per_address=3) as client,
         ExitStack() as stack,
     ):
-        others = [stack.enter_context(_connected(client, source="127.0.0.2")) for _ in range(2)]
+        others = [
+            stack.enter_context(_connected(client, source="127.0.0.2"))
+            for _ in range(2)
+        ]
         many = [stack.enter_context(_connected(client, UNFINISHED)) for _ in range(10)]
         assert client.get("/healthz").status_code == 200
         assert [_is_open(one) for one in others] == [True] * 2
@@ -192,14 +207,20 @@ def test_lines_of_one_kind_are_written_once_and_counted() -> None:
     recurring = Recurring(clock=lambda: now_s[0])
     with capture_logs() as logged:
         passed = [recurring.passes("a") for _ in range(1000)]
-        assert (passed[0], any(passed[1:]), recurring.passes("b")) == (True, False, True)
+        assert (passed[0], any(passed[1:]), recurring.passes("b")) == (
+            True,
+            False,
+            True,
+        )
         now_s[0] = 11.0
         recurring.report()
         assert recurring.passes("a")
     assert [(line["like"], line["lines"]) for line in logged] == [("a", 999)]
 
 
-def test_lines_of_libraries_are_counted_as_well(caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_of_libraries_are_counted_as_well(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     recurring = Recurring()
     with capture_logs() as logged, recurring.over_libraries():
         for number in range(100):
@@ -225,7 +246,9 @@ def test_a_process_with_few_files_serves_on(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         with (
-            httpx.Client(base_url=process.stdout.readline().split()[-1], timeout=600) as client,
+            httpx.Client(
+                base_url=process.stdout.readline().split()[-1], timeout=600
+            ) as client,
             ExitStack() as stack,
         ):
             for _ in range(8):

@@ -10,7 +10,15 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from rubric_core import Answerer, CascadeTrace, JudgeResult, JudgeView, Reason, Task, Usage
+from rubric_core import (
+    Answerer,
+    CascadeTrace,
+    JudgeResult,
+    JudgeView,
+    Reason,
+    Task,
+    Usage,
+)
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 
 RESPONSE = "The response that is not echoed, marked QUAGGA."
@@ -29,10 +37,14 @@ def test_a_batch_is_judged_in_its_order_and_shows_no_text(
 ) -> None:
     def by_length(view: JudgeView) -> JudgeResult:
         scores = {"a": 0.125 * len(view.response), "b": 0.0}
-        return JudgeResult.scored(view.rubric, scores, judge="x", reasoning=task_row["passage"])
+        return JudgeResult.scored(
+            view.rubric, scores, judge="x", reasoning=task_row["passage"]
+        )
 
     with serving(ScriptedJudge(by_length)) as client:
-        answer = client.post("/v1/judge", json=items(task, *("y" * n for n in range(20))))
+        answer = client.post(
+            "/v1/judge", json=items(task, *("y" * n for n in range(20)))
+        )
 
     rows = answer.json()["results"]
     assert answer.status_code == 200
@@ -59,7 +71,9 @@ def test_a_judgement_without_scores_keeps_its_reason(
     serving: Serving, task: Task, reason: Reason, reward: float | None, items: Items
 ) -> None:
     with serving(FailingJudge(reason)) as client:
-        (row,) = client.post("/v1/judge", json=items(task, "An answer.")).json()["results"]
+        (row,) = client.post("/v1/judge", json=items(task, "An answer.")).json()[
+            "results"
+        ]
     assert (row["reward"], row["reason"]) == (reward, reason.value)
     assert row["outcome"] == reason.outcome.value
 
@@ -71,7 +85,9 @@ def test_what_is_not_judged_by_the_deadline_is_unavailable(
         await anyio.sleep(30 if view.response == "slow" else 0)
 
     with serving(ScriptedJudge(before=slowly), deadline_s=0.4) as client:
-        rows = client.post("/v1/judge", json=items(task, "quick", "slow")).json()["results"]
+        rows = client.post("/v1/judge", json=items(task, "quick", "slow")).json()[
+            "results"
+        ]
     assert [row["outcome"] for row in rows] == ["scored", "unavailable"]
 
 
@@ -93,7 +109,9 @@ def test_a_full_queue_turns_requests_away_and_says_for_how_long(
 
         def ask() -> None:
             answers.append(
-                httpx.post(f"{address}/v1/judge", json=items(task, "1", "2"), timeout=600)
+                httpx.post(
+                    f"{address}/v1/judge", json=items(task, "1", "2"), timeout=600
+                )
             )
 
         waiting = threading.Thread(target=ask)
@@ -101,7 +119,9 @@ def test_a_full_queue_turns_requests_away_and_says_for_how_long(
         while client.get("/healthz").json()["queued"] < 2:
             time.sleep(0.01)
         refused = client.post("/v1/judge", json=items(task, "3", "4"))
-        fits = threading.Thread(target=lambda: client.post("/v1/judge", json=items(task, "5")))
+        fits = threading.Thread(
+            target=lambda: client.post("/v1/judge", json=items(task, "5"))
+        )
         fits.start()
         release.set()
         waiting.join()
@@ -126,7 +146,9 @@ def test_a_client_that_goes_away_has_its_judgements_cancelled(
 
     with serving(ScriptedJudge(before=wait)) as client:
         with pytest.raises(httpx.ReadTimeout):
-            httpx.post(f"{client.base_url}/v1/judge", json=items(task, "1"), timeout=0.5)
+            httpx.post(
+                f"{client.base_url}/v1/judge", json=items(task, "1"), timeout=0.5
+            )
         assert cancelled.wait(600)
         while client.get("/healthz").json()["queued"]:
             time.sleep(0.01)
@@ -142,7 +164,9 @@ def test_the_metrics_count_outcomes_times_and_tokens(
         if view.response == "bad":
             return JudgeResult.invalid(Reason.NOT_JSON)
         result = JudgeResult.scored(view.rubric, {"a": 1.0, "b": 0.0}, judge="x")
-        usage = Usage(prompt_tokens=100, completion_tokens=7, cached_tokens=60, cost_usd=0.5)
+        usage = Usage(
+            prompt_tokens=100, completion_tokens=7, cached_tokens=60, cost_usd=0.5
+        )
         by = Answerer(model="large", fallback="spare")
         return result.with_call(usage=usage, latency_s=0.2, answered_by=by)
 
@@ -181,7 +205,9 @@ def test_the_metrics_say_who_decided_in_a_cascade_and_what_audits_found(
         bound=0.0625,
     )
     scored = JudgeResult.scored(task.rubric, {"a": 1.0, "b": 0.0}, judge="x")
-    judge = ScriptedJudge(JudgeResult.model_validate({**dict(scored), "cascade": trace}))
+    judge = ScriptedJudge(
+        JudgeResult.model_validate({**dict(scored), "cascade": trace})
+    )
 
     with serving(judge) as client:
         client.post("/v1/judge", json=items(task, "good", "better"))
@@ -217,6 +243,10 @@ def test_the_description_has_examples_that_are_answered(client: httpx.Client) ->
     inline = client.post("/v1/judge", json=examples[1])
     by_id = client.post("/v1/judge", json=examples[0])
     assert inline.status_code == 200
-    assert by_id.json()["error"]["kind"] == "unknown_task"  # the example's id is nobody's
+    assert (
+        by_id.json()["error"]["kind"] == "unknown_task"
+    )  # the example's id is nobody's
     post = description["paths"]["/v1/judge"]["post"]
-    assert {"200", "400", "404", "408", "413", "422", "429", "500", "503"} <= set(post["responses"])
+    assert {"200", "400", "404", "408", "413", "422", "429", "500", "503"} <= set(
+        post["responses"]
+    )

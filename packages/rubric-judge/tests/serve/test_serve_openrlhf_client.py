@@ -40,7 +40,9 @@ class Engine:
         self._tokens = [*map(ord, answer), 0]
 
     async def generate(self, *_: object, **__: object) -> object:
-        output = SimpleNamespace(token_ids=self._tokens, finish_reason="stop", logprobs=None)
+        output = SimpleNamespace(
+            token_ids=self._tokens, finish_reason="stop", logprobs=None
+        )
         return SimpleNamespace(outputs=[output])
 
 
@@ -84,7 +86,9 @@ def test_openrlhf_sends_its_queries_and_takes_the_rewards(agent: ModuleType) -> 
         labels = [task.task_id, json.dumps({"task_id": task.task_id})] * 4
         return await asyncio.gather(
             *(
-                executor.execute(PROMPT, label, sampling, 512, Tokenizer(), Engine(f"Answer {n}."))
+                executor.execute(
+                    PROMPT, label, sampling, 512, Tokenizer(), Engine(f"Answer {n}.")
+                )
                 for n, label in enumerate(labels)
             )
         )
@@ -99,8 +103,15 @@ def test_openrlhf_sends_its_queries_and_takes_the_rewards(agent: ModuleType) -> 
     for output in outputs:
         assert torch.tensor([output["reward"]]).tolist() == [0.75]
         assert torch.tensor([output["scores"]]).tolist() == [0.75]
-        shapes = {name: torch.tensor([log]).shape for name, log in output["extra_logs"].items()}
-        of_thoughts = {"rubric/thought", "rubric/unclosed_thought", "rubric/empty_answer"}
+        shapes = {
+            name: torch.tensor([log]).shape
+            for name, log in output["extra_logs"].items()
+        }
+        of_thoughts = {
+            "rubric/thought",
+            "rubric/unclosed_thought",
+            "rubric/empty_answer",
+        }
         of_judge = {"rubric/score", "rubric/invalid", "rubric/unavailable"}
         assert set(shapes) == of_judge | of_thoughts
         assert set(shapes.values()) == {(1,)}

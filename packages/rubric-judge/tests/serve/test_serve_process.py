@@ -40,10 +40,16 @@ Serving = Callable[..., Any]
 
 
 @pytest.fixture
-def serving(tmp_path: Path, serving_command: Serving, monkeypatch: pytest.MonkeyPatch) -> Serving:
+def serving(
+    tmp_path: Path, serving_command: Serving, monkeypatch: pytest.MonkeyPatch
+) -> Serving:
     """Return a context manager that runs the command with a task and a judge file."""
     monkeypatch.setenv(VARIABLE, BEARER)
-    row = {"question": "Q?", "passage": PASSAGE, "criteria": [{"id": "a", "weight": 1000}]}
+    row = {
+        "question": "Q?",
+        "passage": PASSAGE,
+        "criteria": [{"id": "a", "weight": 1000}],
+    }
     task = Task.from_json(row)
     write_tasks(tmp_path / "tasks.jsonl", [task])
 
@@ -57,7 +63,12 @@ def serving(tmp_path: Path, serving_command: Serving, monkeypatch: pytest.Monkey
 
 def _judge_of(endpoint: FakeEndpoint, *others: str) -> str:
     addresses = [endpoint.url, *others]
-    options = {"type": "llm", "model": "fake", "transport": "direct", "api_base": addresses}
+    options = {
+        "type": "llm",
+        "model": "fake",
+        "transport": "direct",
+        "api_base": addresses,
+    }
     return json.dumps(options)  # which is YAML too
 
 
@@ -67,7 +78,9 @@ def _by_number(call: FakeCall) -> float:
 
 
 def _body(task: Task, *numbers: int) -> dict[str, Any]:
-    items = [{"task_id": task.task_id, "response": f"number {number}"} for number in numbers]
+    items = [
+        {"task_id": task.task_id, "response": f"number {number}"} for number in numbers
+    ]
     return {"items": items}
 
 
@@ -111,7 +124,9 @@ def test_a_ledger_answers_what_was_asked_before(serving: Serving) -> None:
         rows: list[list[dict[str, Any]]] = []
         for _ in range(2):
             with serving(_judge_of(endpoint), "--ledger", "judged.db") as served:
-                answer = httpx.post(f"{served.url}/v1/judge", json=_body(served.task, 1, 2))
+                answer = httpx.post(
+                    f"{served.url}/v1/judge", json=_body(served.task, 1, 2)
+                )
                 metrics = httpx.get(f"{served.url}/metrics").text
                 rows.append(answer.json()["results"])
                 served.process.send_signal(signal.SIGINT)
@@ -124,7 +139,9 @@ def test_a_ledger_answers_what_was_asked_before(serving: Serving) -> None:
 
 def test_what_is_not_installed_is_named() -> None:
     code = "import sys; sys.modules['uvicorn'] = None; from rubric_judge.serve import serve"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
     assert (
         "MissingExtraError: serving a judge needs uvicorn: "
         "run `uv pip install --no-sources './packages/rubric-judge[serve]'` in the checkout"
@@ -141,7 +158,10 @@ def test_what_is_not_installed_is_named() -> None:
         (["--deadline-s", "1e10"], "deadline_s: must be 10000000 or less"),
         (["--port", "-1"], "the options: port: must be 0 or more"),
         (["--workers", "0"], 'Invalid value "0" for --workers. Must be >= 1.'),
-        (["--judge", "dead.yaml"], "the judge 'openai/fake' at 'http://127.0.0.1:9/v1'"),
+        (
+            ["--judge", "dead.yaml"],
+            "the judge 'openai/fake' at 'http://127.0.0.1:9/v1'",
+        ),
     ],
 )
 def test_what_cannot_be_served_is_one_line_and_status_2(
@@ -169,16 +189,22 @@ def test_what_cannot_be_served_is_one_line_and_status_2(
     assert len(said.splitlines()) == 1
 
 
-def test_a_replica_that_is_not_there_is_named_and_the_other_serves(serving: Serving) -> None:
+def test_a_replica_that_is_not_there_is_named_and_the_other_serves(
+    serving: Serving,
+) -> None:
     with (
         FakeEndpoint(0.5) as endpoint,
         serving(_judge_of(endpoint, "http://127.0.0.1:9/v1")) as served,
     ):
-        answer = httpx.post(f"{served.url}/v1/judge", json=_body(served.task, 1), timeout=600)
+        answer = httpx.post(
+            f"{served.url}/v1/judge", json=_body(served.task, 1), timeout=600
+        )
         served.process.send_signal(signal.SIGTERM)
         _, said = served.process.communicate(timeout=600)
     assert [row["reward"] for row in answer.json()["results"]] == [0.5]
-    assert said.startswith("rubric-judge: one replica is not there: the judge 'fake' at ")
+    assert said.startswith(
+        "rubric-judge: one replica is not there: the judge 'fake' at "
+    )
     assert said.count("\n") == 1
 
 
@@ -238,7 +264,9 @@ async def test_what_is_not_answered_in_time_is_told_so_and_ends_with_1(
         async with httpx.AsyncClient(base_url=served.url, timeout=600) as client:
 
             async def ask() -> None:
-                answers.append(await client.post("/v1/judge", json=_body(served.task, 1)))
+                answers.append(
+                    await client.post("/v1/judge", json=_body(served.task, 1))
+                )
 
             async with anyio.create_task_group() as group:
                 group.start_soon(ask)
@@ -253,16 +281,24 @@ async def test_what_is_not_answered_in_time_is_told_so_and_ends_with_1(
 
 
 @pytest.mark.slow
-def test_a_signal_while_bodies_are_on_their_way_is_no_fault_of_ours(serving: Serving) -> None:
+def test_a_signal_while_bodies_are_on_their_way_is_no_fault_of_ours(
+    serving: Serving,
+) -> None:
     head = b"POST /v1/judge HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
-    with FakeEndpoint() as endpoint, serving(_judge_of(endpoint)) as served, ExitStack() as stack:
+    with (
+        FakeEndpoint() as endpoint,
+        serving(_judge_of(endpoint)) as served,
+        ExitStack() as stack,
+    ):
         address = httpx.URL(served.url)
         for _ in range(3):
             client = stack.enter_context(
                 socket.create_connection((address.host, address.port or 80))
             )
             client.sendall(head)
-        assert httpx.get(f"{served.url}/healthz").status_code == 200  # the others came before it
+        assert (
+            httpx.get(f"{served.url}/healthz").status_code == 200
+        )  # the others came before it
         served.process.send_signal(signal.SIGTERM)
         _, log = served.process.communicate(timeout=600)
     assert served.process.returncode == 0
@@ -270,19 +306,27 @@ def test_a_signal_while_bodies_are_on_their_way_is_no_fault_of_ours(serving: Ser
 
 
 @pytest.mark.slow
-async def test_two_hundred_clients_are_all_answered_in_their_order(serving: Serving) -> None:
+async def test_two_hundred_clients_are_all_answered_in_their_order(
+    serving: Serving,
+) -> None:
     answers: dict[int, httpx.Response] = {}
     waits: Counter[int] = Counter()
     limits = httpx.Limits(max_connections=200)
     with (
         FakeEndpoint(_by_number, latency=0.05) as endpoint,
-        serving(_judge_of(endpoint), "--max-queued", "300", "--workers", "32") as served,
+        serving(
+            _judge_of(endpoint), "--max-queued", "300", "--workers", "32"
+        ) as served,
     ):
-        async with httpx.AsyncClient(base_url=served.url, timeout=600, limits=limits) as client:
+        async with httpx.AsyncClient(
+            base_url=served.url, timeout=600, limits=limits
+        ) as client:
 
             async def ask(number: int) -> None:
                 body = _body(served.task, *range(number, number + 4))
-                while (answer := await client.post("/v1/judge", json=body)).status_code == 429:
+                while (
+                    answer := await client.post("/v1/judge", json=body)
+                ).status_code == 429:
                     waits[number] += 1
                     await anyio.sleep(float(answer.headers["retry-after"]) / 4)
                 answers[number] = answer
@@ -295,13 +339,17 @@ async def test_two_hundred_clients_are_all_answered_in_their_order(serving: Serv
     assert len(answers) == 200
     for number, answer in answers.items():
         expected = [(number + offset) / 1000 for offset in range(4)]
-        assert [row["reward"] for row in answer.json()["results"]] == pytest.approx(expected)
+        assert [row["reward"] for row in answer.json()["results"]] == pytest.approx(
+            expected
+        )
     assert waits  # 800 responses do not fit into a queue of 300
     assert 'rubric_judge_judgements_total{outcome="scored",reason=""} 800.0' in metrics
 
 
 @pytest.mark.slow
-def test_the_service_keeps_to_its_own_description(serving: Serving, tmp_path: Path) -> None:
+def test_the_service_keeps_to_its_own_description(
+    serving: Serving, tmp_path: Path
+) -> None:
     # Rubrics can break rules that JSON Schema cannot state (unique ids, a weight above 0), and ids
     # of tasks are not in it: for those, 422 and 404 answer what the schema allows.
     configuration = tmp_path / "schemathesis.toml"
@@ -312,9 +360,20 @@ def test_the_service_keeps_to_its_own_description(serving: Serving, tmp_path: Pa
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "schemathesis.cli"),
-                *("--config-file", str(configuration), "run", f"{served.url}/openapi.json"),
+                *(
+                    "--config-file",
+                    str(configuration),
+                    "run",
+                    f"{served.url}/openapi.json",
+                ),
                 *("--header", f"Authorization: Bearer {BEARER}"),
-                *("--checks", "all", "--max-examples", "60", "--generation-deterministic"),
+                *(
+                    "--checks",
+                    "all",
+                    "--max-examples",
+                    "60",
+                    "--generation-deterministic",
+                ),
                 *("--no-color", "--suppress-health-check", "all"),
             ],
             cwd=tmp_path,

@@ -80,7 +80,10 @@ def test_a_rubric_that_would_hold_up_every_other_request_is_refused(
     one = {"id": "a", "weight": 1}
     terms = [f"k/{number}" for number in range(4_000)]
     for criteria, told in (
-        ([{**one, "id": str(number)} for number in range(1001)], "1001 criteria; at most 1000"),
+        (
+            [{**one, "id": str(number)} for number in range(1001)],
+            "1001 criteria; at most 1000",
+        ),
         (
             [{**one, "required_elements": terms, "expected_keywords": terms}],
             "8000 terms to look for; at most 5000",
@@ -88,12 +91,18 @@ def test_a_rubric_that_would_hold_up_every_other_request_is_refused(
     ):
         item = {"task": {**task_row, "criteria": criteria}, "response": RESPONSE}
         answer = client.post("/v1/judge", json={"items": [item]})
-        assert (answer.status_code, answer.json()["error"]["field"]) == (422, "items.0.task")
+        assert (answer.status_code, answer.json()["error"]["field"]) == (
+            422,
+            "items.0.task",
+        )
         assert told in answer.json()["error"]["message"]
         for label in (criteria, json.dumps({"rubric": criteria})):
             query = {"query": ["Why? So."], "prompts": ["Why? "], "labels": [label]}
             answer = client.post("/openrlhf", json=query)
-            assert (answer.status_code, answer.json()["error"]["field"]) == (422, "labels.0")
+            assert (answer.status_code, answer.json()["error"]["field"]) == (
+                422,
+                "labels.0",
+            )
             assert told in answer.json()["error"]["message"]
 
 
@@ -108,7 +117,10 @@ NOTHING: list[Row] = [{}] * 10_000
             JudgeRequest,
             {"items": [{"task": {"criteria": NOTHING}, "response": RESPONSE}] * 10_000},
         ),
-        (RewardRequest, {"query": [1] * 10_000, "prompts": [1] * 10_000, "labels": [1] * 10_000}),
+        (
+            RewardRequest,
+            {"query": [1] * 10_000, "prompts": [1] * 10_000, "labels": [1] * 10_000},
+        ),
     ],
 )
 def test_of_many_faults_only_the_first_ones_are_looked_for(
@@ -142,7 +154,9 @@ def test_a_body_is_bounded_in_bytes_and_in_items(
     assert still.status_code == 200
 
 
-def test_another_method_or_path_is_refused_in_the_same_shape(client: httpx.Client) -> None:
+def test_another_method_or_path_is_refused_in_the_same_shape(
+    client: httpx.Client,
+) -> None:
     assert client.get("/v1/judge").json()["error"]["kind"] == "method_not_allowed"
     assert client.get("/QUAGGA").json()["error"]["kind"] == "not_found"
 
@@ -181,7 +195,14 @@ def test_only_health_is_answered_without_the_token(
     monkeypatch.setenv(VARIABLE, BEARER)
     body = items(task, RESPONSE)
     with serving(token_env=VARIABLE) as client:
-        for given in (None, "", "Bearer", "Bearer wrong", f"Basic {BEARER}", f"Bearer {BEARER}x"):
+        for given in (
+            None,
+            "",
+            "Bearer",
+            "Bearer wrong",
+            f"Basic {BEARER}",
+            f"Bearer {BEARER}x",
+        ):
             headers = {} if given is None else {"Authorization": given}
             answer = client.post("/v1/judge", json=body, headers=headers)
             assert answer.status_code == 401
@@ -209,7 +230,9 @@ def test_a_token_that_is_missing_or_soon_guessed_is_refused(
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])  # noqa: S104
 def test_other_machines_are_not_served_without_a_token(host: str) -> None:
-    service = JudgeService(JudgePool(ScriptedJudge()), {}, config=ServeConfig(host=host))
+    service = JudgeService(
+        JudgePool(ScriptedJudge()), {}, config=ServeConfig(host=host)
+    )
     with pytest.raises(JudgeSetupError, match="token_env"):
         anyio.run(lambda: serve(service, on_start=print))
 

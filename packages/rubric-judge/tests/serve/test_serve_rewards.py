@@ -32,7 +32,11 @@ def test_openrlhf_gets_numbers_for_one_query_and_lists_for_several(
     with serving(ScriptedJudge(script)) as client:
         one = client.post(
             "/openrlhf",
-            json={"query": [f"{PROMPT}one<|im_end|>"], "prompts": [PROMPT], "labels": [label]},
+            json={
+                "query": [f"{PROMPT}one<|im_end|>"],
+                "prompts": [PROMPT],
+                "labels": [label],
+            },
         ).json()
         both = client.post(
             "/get_reward",
@@ -60,7 +64,9 @@ def test_openrlhf_asks_again_or_is_told_of_a_zero(serving: Serving, task: Task) 
     assert (zero["rewards"], zero["extra_logs"]["rubric/unavailable"]) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize("label", ["unknown", "{", '{"question": "ZEBRA"}', 3, None, [], ""])
+@pytest.mark.parametrize(
+    "label", ["unknown", "{", '{"question": "ZEBRA"}', 3, None, [], ""]
+)
 def test_a_label_that_names_no_task_is_refused(
     client: httpx.Client, label: object, says_no_text: NoText
 ) -> None:
@@ -71,6 +77,10 @@ def test_a_label_that_names_no_task_is_refused(
     says_no_text(answer)
 
 
-def test_lists_of_different_lengths_are_refused(client: httpx.Client, task: Task) -> None:
+def test_lists_of_different_lengths_are_refused(
+    client: httpx.Client, task: Task
+) -> None:
     body = {"query": ["y"], "prompts": ["", ""], "labels": [task.task_id]}
-    assert client.post("/openrlhf", json=body).json()["error"]["kind"] == "invalid_request"
+    assert (
+        client.post("/openrlhf", json=body).json()["error"]["kind"] == "invalid_request"
+    )

@@ -20,7 +20,9 @@ SLOW = "a" * 3000 + "!"
 @pytest.fixture
 def slow_task(tmp_path: Path) -> Task:
     criteria = [{"id": "a", "weight": 1, "verification_method": "regex: (a+)+$"}]
-    task = Task.from_json({"question": "Q?", "passage": "P is here.", "criteria": criteria})
+    task = Task.from_json(
+        {"question": "Q?", "passage": "P is here.", "criteria": criteria}
+    )
     write_tasks(tmp_path / "tasks.jsonl", [task])
     return task
 

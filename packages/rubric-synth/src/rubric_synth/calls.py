@@ -14,7 +14,13 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Usage
-from rubric_judge import ChatModel, ChatReply, ClaimJudge, JudgeTransportError, LexicalJudge
+from rubric_judge import (
+    ChatModel,
+    ChatReply,
+    ClaimJudge,
+    JudgeTransportError,
+    LexicalJudge,
+)
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.provider.chat import Finish
 from rubric_judge.provider.limits import Limited
@@ -91,11 +97,15 @@ class CallTotals(Frozen):
         return f"{self.cost_usd:.4g} USD{unpriced if self.unpriced_calls else ''}"
 
     def __add__(self, other: CallTotals) -> CallTotals:
-        return CallTotals(**{name: amount + getattr(other, name) for name, amount in self})
+        return CallTotals(
+            **{name: amount + getattr(other, name) for name, amount in self}
+        )
 
     def __sub__(self, other: CallTotals) -> CallTotals:
         """Return what is left; nothing is below 0."""
-        return CallTotals(**{name: max(0, amount - getattr(other, name)) for name, amount in self})
+        return CallTotals(
+            **{name: max(0, amount - getattr(other, name)) for name, amount in self}
+        )
 
 
 class DocumentCalls:
@@ -126,7 +136,9 @@ class DocumentCalls:
     @property
     def totals(self) -> dict[Stage, CallTotals]:
         """What each stage has used, known answers included."""
-        return {stage: CallTotals.of([*used.values()]) for stage, used in self._used.items()}
+        return {
+            stage: CallTotals.of([*used.values()]) for stage, used in self._used.items()
+        }
 
     def raise_interruption(self) -> None:
         """Raise again what `permit` or `on_answer` raised, whatever a stage made of it.
@@ -139,7 +151,13 @@ class DocumentCalls:
             raise self._interruption
 
     async def ask(
-        self, model: ChatModel, *, stage: Stage, system: str, user: str, reply: type[BaseModel]
+        self,
+        model: ChatModel,
+        *,
+        stage: Stage,
+        system: str,
+        user: str,
+        reply: type[BaseModel],
     ) -> ChatReply:
         """Ask a model, unless the same was answered before; see `ChatModel.complete`.
 
@@ -160,18 +178,27 @@ class DocumentCalls:
                     self._used_up(stage, error.usage, error.attempts)
                     raise
             record = CallRecord(
-                key=key, stage=stage, text=answer.text, finish=answer.finish, usage=answer.usage
+                key=key,
+                stage=stage,
+                text=answer.text,
+                finish=answer.finish,
+                usage=answer.usage,
             )
             record = self._new(record, answer)
         self.count(record)
         return ChatReply(
-            text=record.text, finish=record.finish, usage=record.usage, attempts=record.attempts
+            text=record.text,
+            finish=record.finish,
+            usage=record.usage,
+            attempts=record.attempts,
         )
 
     async def judge(self, judge: Judge, view: JudgeView) -> JudgeResult:
         """Judge a response, unless the same was judged before; an unavailable one is not kept."""
         if isinstance(judge, LexicalJudge | ClaimJudge):
-            return judge.judge_now(view)  # a program: cheaper to run again than to remember
+            return judge.judge_now(
+                view
+            )  # a program: cheaper to run again than to remember
         key = _hash([fingerprint(judge), view.task_id, view.response])
         if (record := self._known.get(key)) is not None:
             self.count(record)
@@ -184,7 +211,9 @@ class DocumentCalls:
         usage = result.usage
         if usage is None and not isinstance(judge, Limited):
             usage = Usage(cost_usd=0.0)  # no model was asked
-        record = CallRecord(key=key, stage="quality", text=result.model_dump_json(), usage=usage)
+        record = CallRecord(
+            key=key, stage="quality", text=result.model_dump_json(), usage=usage
+        )
         self.count(self._new(record, result))
         return result
 
@@ -204,8 +233,14 @@ class DocumentCalls:
     def _used_up(self, stage: Stage, usage: Usage | None, attempts: int) -> None:
         """Tell what a call without an answer took; no document's account holds it."""
         if usage is not None:
-            key = _hash([uuid.uuid4().hex])  # of no question: it is never taken for an answer
-            lost: dict[str, Any] = {"usage": usage, "attempts": attempts, "answered": False}
+            key = _hash(
+                [uuid.uuid4().hex]
+            )  # of no question: it is never taken for an answer
+            lost: dict[str, Any] = {
+                "usage": usage,
+                "attempts": attempts,
+                "answered": False,
+            }
             self._tell(CallRecord(key=key, stage=stage, text="", **lost))
 
     def _tell(self, record: CallRecord) -> None:
@@ -225,7 +260,9 @@ class DocumentCalls:
 
     def count(self, record: CallRecord) -> None:
         """Add a call to what its stage has used."""
-        self._used.setdefault(record.stage, {})[record.key] = record  # one question, one price
+        self._used.setdefault(record.stage, {})[record.key] = (
+            record  # one question, one price
+        )
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
 
-from rubric_core import ConfigError, RubricFileError, Task, leaked_ngrams, read_tasks, split_of
+from rubric_core import (
+    ConfigError,
+    RubricFileError,
+    Task,
+    leaked_ngrams,
+    read_tasks,
+    split_of,
+)
 from rubric_core.configuration import validated
 from rubric_core.data.parquet import task_schema
 from rubric_core.files import file_sha256, open_file
@@ -21,7 +28,12 @@ from rubric_synth.errors import CollectedFolderError, DatasetFolderError
 _LONGEST_NAME: Final = 80
 
 
-_QUALITY: Final = ("min_criteria", "max_criteria", "leak_words", "near_duplicate_question_jaccard")
+_QUALITY: Final = (
+    "min_criteria",
+    "max_criteria",
+    "leak_words",
+    "near_duplicate_question_jaccard",
+)
 
 _LATER_QUALITY: Final = ("near_duplicate_passage_containment",)
 """Rules that datasets of older releases do not name."""
@@ -40,7 +52,9 @@ def rules_of(config: Mapping[str, Any]) -> tuple[SynthConfig | None, list[str]]:
         "quality": {name: quality.get(name) for name in _QUALITY} | later,
     }
     try:
-        return validated(SynthConfig, rules, source=f"{folder.MANIFEST_FILE}: config"), []
+        return validated(
+            SynthConfig, rules, source=f"{folder.MANIFEST_FILE}: config"
+        ), []
     except ConfigError as error:
         return None, str(error).splitlines()
 
@@ -100,7 +114,8 @@ def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:
             for group in range(found.num_row_groups):
                 right = found.read_row_group(group, use_threads=False)
                 left = list(islice(rows, right.num_rows))
-                before, done = done, done + right.num_rows
+                before = done
+                done = done + right.num_rows
                 if len(left) < right.num_rows or not folder.table_of(
                     left, has_context=has_context
                 ).equals(right):
@@ -152,7 +167,9 @@ class _Folder:
         self._ids: set[str] = set()
         self._rejected: set[str] = set()
         self._unanswered: set[str] = set()
-        jaccard = self._rules.quality.near_duplicate_question_jaccard if self._rules else 1.0
+        jaccard = (
+            self._rules.quality.near_duplicate_question_jaccard if self._rules else 1.0
+        )
         self._questions = QuestionIndex(jaccard)
         quality = (self._rules or SynthConfig()).quality
         self._passages = PassageSet(quality.near_duplicate_passage_containment)
@@ -186,7 +203,11 @@ class _Folder:
             wrong = str(error)
         if wrong and name not in self._unread:
             self._unread.add(name)
-            changed = "; the file was changed after it was written" if name in self._changed else ""
+            changed = (
+                "; the file was changed after it was written"
+                if name in self._changed
+                else ""
+            )
             yield wrong + changed
 
     def _check_hash(self, name: str, expected: str) -> Iterator[str]:
@@ -211,7 +232,9 @@ class _Folder:
             _there(self._dataset / folder.REJECTED_FILE)
         ):
             if rejection is None:
-                raise DatasetFolderError(f"{folder.REJECTED_FILE}, line {number}, is no rejection")
+                raise DatasetFolderError(
+                    f"{folder.REJECTED_FILE}, line {number}, is no rejection"
+                )
             counts[rejection.stage, str(rejection.reason)] += 1
             if not rejection.reason.is_settled:
                 self._unanswered.add(rejection.doc_hash)
@@ -223,11 +246,15 @@ class _Folder:
             for reason, count in reasons.items()
         }
         for key in sorted(counts.keys() | listed.keys()):
-            yield from _compared(f"rejections ({', '.join(key)})", counts[key], listed.get(key, 0))
+            yield from _compared(
+                f"rejections ({', '.join(key)})", counts[key], listed.get(key, 0)
+            )
 
     def _check_counts(self) -> Iterator[str]:
         """Compare what was read with the manifest, as far as all of it could be read."""
-        manifest, tasks, unread = self._manifest, self.tasks, self._unread
+        manifest = self._manifest
+        tasks = self.tasks
+        unread = self._unread
         if not any(tasks.values()) and unread.isdisjoint(folder.LINES_FILES):
             yield f"there is no task at all; {folder.REJECTED_FILE} gives the reasons"
         elif not tasks["train"] and "train.jsonl" not in unread:
@@ -244,7 +271,11 @@ class _Folder:
         for what, found, listed in (
             ("documents with a task", accepted, manifest.accepted_documents),
             ("documents without a task", rejected, manifest.rejected_documents),
-            ("documents without an answer", len(waiting), manifest.unanswered_documents),
+            (
+                "documents without an answer",
+                len(waiting),
+                manifest.unanswered_documents,
+            ),
         ):
             yield from _compared(what, found, listed)
         ended = accepted + rejected + manifest.pending_documents
@@ -267,7 +298,9 @@ class _Folder:
         for doc_hash in sorted(missing):
             yield f"document {doc_hash[:_SHORT_HASH]} is not in {str(collected)!r}"
         if not self._unread & _READ:
-            yield from _compared("pending documents", pending, self._manifest.pending_documents)
+            yield from _compared(
+                "pending documents", pending, self._manifest.pending_documents
+            )
         if file_sha256(path) != self._manifest.collected_sha256:
             yield f"{str(path)!r} is not the file that the dataset was made of"
 
@@ -298,12 +331,18 @@ def _compared(what: str, found: int, listed: int) -> Iterator[str]:
         yield f"{what}: {found}, but {folder.MANIFEST_FILE} says {listed}"
 
 
-def _broken_rules(task: Task, name: str, split: str, rules: SynthConfig) -> Iterator[str]:
-    right = split_of(task.doc_hash, train=rules.train_frac, validation=rules.validation_frac)
+def _broken_rules(
+    task: Task, name: str, split: str, rules: SynthConfig
+) -> Iterator[str]:
+    right = split_of(
+        task.doc_hash, train=rules.train_frac, validation=rules.validation_frac
+    )
     if right != split:
         yield f"task {name} belongs to {right}, not {split}"
-    criteria, quality = len(task.rubric), rules.quality
-    fewest, most = quality.min_criteria, quality.max_criteria
+    criteria = len(task.rubric)
+    quality = rules.quality
+    fewest = quality.min_criteria
+    most = quality.max_criteria
     if not fewest <= criteria <= most:
         yield f"task {name} has {criteria} criteria, not {fewest} to {most}"
     leaks = sum(leaked.count for leaked in leaked_ngrams(task, n=quality.leak_words))

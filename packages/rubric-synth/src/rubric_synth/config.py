@@ -240,7 +240,9 @@ class SynthConfig(_Config):
     @property
     def model(self) -> ModelConfig | None:
         """The model that writes; None where a program does."""
-        return self.synthesiser.model if isinstance(self.synthesiser, LLMConfig) else None
+        return (
+            self.synthesiser.model if isinstance(self.synthesiser, LLMConfig) else None
+        )
 
     @property
     def judge_model(self) -> JudgeConfig | None:
@@ -255,12 +257,15 @@ class SynthConfig(_Config):
         if not isinstance(values, Mapping):
             return values
         settings = cast("Mapping[str, object]", values)
-        synthesiser, quality = settings.get("synthesiser", {}), settings.get("quality", {})
+        synthesiser = settings.get("synthesiser", {})
+        quality = settings.get("quality", {})
         if isinstance(synthesiser, LLMConfig) or not isinstance(quality, Mapping):
             return settings
         if isinstance(synthesiser, Mapping) and "model" in synthesiser:
             return settings
-        least = {"min_criteria": FEWEST_BY_RULES} | dict(cast("Mapping[str, object]", quality))
+        least = {"min_criteria": FEWEST_BY_RULES} | dict(
+            cast("Mapping[str, object]", quality)
+        )
         return {**settings, "quality": least}
 
     @model_validator(mode="after")

@@ -90,7 +90,10 @@ class RejectionReason(StrEnum):
     @property
     def is_settled(self) -> bool:
         """Whether another run would end the same: False where a model or a judge gave no answer."""
-        return self not in {RejectionReason.MODEL_UNAVAILABLE, RejectionReason.JUDGE_UNAVAILABLE}
+        return self not in {
+            RejectionReason.MODEL_UNAVAILABLE,
+            RejectionReason.JUDGE_UNAVAILABLE,
+        }
 
 
 _KEY: Final = re.compile(r"\b(?:collect|context|quality|synthesiser)(?:\.\w+)+")
@@ -127,7 +130,9 @@ class Rejection(Frozen):
     """The refused question with its rubric, where one was made."""
 
 
-def left_out(source: str, reason: RejectionReason, detail: str, doc_hash: str = "") -> Rejection:
+def left_out(
+    source: str, reason: RejectionReason, detail: str, doc_hash: str = ""
+) -> Rejection:
     """Return the rejection of what does not enter a collection."""
     return Rejection(
         source=source, stage="collect", reason=reason, detail=detail, doc_hash=doc_hash
@@ -153,13 +158,19 @@ def _value(key: str, config: SynthConfig) -> str:
     value: object = config
     for name in key.split("."):
         value = getattr(value, name, None)
-    return "" if value is None or isinstance(value, BaseModel | tuple) else f" (now {value})"
+    return (
+        ""
+        if value is None or isinstance(value, BaseModel | tuple)
+        else f" (now {value})"
+    )
 
 
 def remedies(reasons: Iterable[str]) -> str:
     """Say what to do about some reasons, each thing once; "" where nothing can be done."""
     table: dict[str, str] = read_table("remedies")["remedy"]
-    return "; ".join(dict.fromkeys(table[reason] for reason in reasons if reason in table))
+    return "; ".join(
+        dict.fromkeys(table[reason] for reason in reasons if reason in table)
+    )
 
 
 DocumentKind = Literal["prose", "api"]
@@ -208,18 +219,29 @@ class DocumentOutcome(Frozen):
 
 
 def rejected(
-    of: Document | DocumentOutcome, stage: Stage, reason: RejectionReason, detail: str = ""
+    of: Document | DocumentOutcome,
+    stage: Stage,
+    reason: RejectionReason,
+    detail: str = "",
 ) -> Rejection:
     """Return the rejection of a document, or of a question about it."""
     return Rejection(
-        source=of.source, stage=stage, reason=reason, detail=detail, doc_hash=of.doc_hash
+        source=of.source,
+        stage=stage,
+        reason=reason,
+        detail=detail,
+        doc_hash=of.doc_hash,
     )
 
 
 ApiForm = Literal["function", "class", "method"]
 
-_TITLE = re.compile(r"^# `(?P<name>\w+)`, a (?P<form>function|class|method) of (?P<owner>[\w.]+)$")
-_ITEM = re.compile(r"^- `(?P<name>[^`]*)`(?: \[(?P<kind>.*?)\])?(?:: (?P<description>.*))?$")
+_TITLE = re.compile(
+    r"^# `(?P<name>\w+)`, a (?P<form>function|class|method) of (?P<owner>[\w.]+)$"
+)
+_ITEM = re.compile(
+    r"^- `(?P<name>[^`]*)`(?: \[(?P<kind>.*?)\])?(?:: (?P<description>.*))?$"
+)
 
 
 class ApiItem(Frozen):
@@ -272,7 +294,9 @@ class ApiEntry(Frozen):
     def texts(self) -> Iterator[str]:
         """Yield the running text: summary, descriptions of parameters and results, notes."""
         yield from self.summary
-        yield from (item.description for item in (*self.parameters, *self.returns, *self.yields))
+        yield from (
+            item.description for item in (*self.parameters, *self.returns, *self.yields)
+        )
         yield from self.notes
 
     def rendered(self) -> str:
@@ -280,7 +304,10 @@ class ApiEntry(Frozen):
         blocks = [f"# `{self.name}`, a {self.form} of {self.owner}", *self.summary]
         for heading in ("Parameters", "Returns", "Yields", "Raises"):
             if items := getattr(self, heading.lower()):
-                blocks += [f"## {heading}", "\n".join(item.rendered() for item in items)]
+                blocks += [
+                    f"## {heading}",
+                    "\n".join(item.rendered() for item in items),
+                ]
         if self.notes:
             blocks += ["## Notes", *self.notes]
         return "\n\n".join(blocks) + "\n"
@@ -313,4 +340,6 @@ def parse_entry(text: str) -> ApiEntry | None:
 
 def _parse_items(blocks: list[str]) -> tuple[ApiItem, ...]:
     lines = (line for block in blocks for line in block.splitlines())
-    return tuple(ApiItem(**m.groupdict(default="")) for line in lines if (m := _ITEM.match(line)))
+    return tuple(
+        ApiItem(**m.groupdict(default="")) for line in lines if (m := _ITEM.match(line))
+    )

@@ -55,7 +55,9 @@ class DatasetFolderError(AtPathError, SynthError, ValueError):
 class OutputError(AtPathError, SynthError, OSError):
     """A file that could not be written."""
 
-    def __reduce__(self) -> tuple[type[OutputError], tuple[object, ...], dict[str, object]]:
+    def __reduce__(
+        self,
+    ) -> tuple[type[OutputError], tuple[object, ...], dict[str, object]]:
         """Rebuild through `__init__`: an OSError takes its arguments nowhere else."""
         return type(self), self.args, self.__dict__
 

@@ -63,7 +63,9 @@ def clip_words(text: str, limit: int) -> str:
     """Cut a phrase to at most `limit` words, at a comma if it can, never after a stop word."""
     parts = text.rstrip(" .:;,").split()
     cut = parts[:limit]
-    while len(parts) > limit and cut and cut[-1].lower().strip(",;:()`'\"") in STOP_WORDS:
+    while (
+        len(parts) > limit and cut and cut[-1].lower().strip(",;:()`'\"") in STOP_WORDS
+    ):
         cut.pop()
     phrase = " ".join(cut)
     comma = phrase.rfind(",")
@@ -88,7 +90,9 @@ def lower_first(text: str, proper: frozenset[str] = frozenset()) -> str:
 
 def proper_names(text: str) -> frozenset[str]:
     """Return the words of a text that are capitalised in the middle of a sentence."""
-    return frozenset(w for w in _PROPER.findall(text) if w.lower() not in FUNCTION_WORDS)
+    return frozenset(
+        w for w in _PROPER.findall(text) if w.lower() not in FUNCTION_WORDS
+    )
 
 
 def base_forms(word: str) -> list[str]:

@@ -56,7 +56,13 @@ class CriterionDraft(Frozen):
     """An answer that must not earn it, where a model wrote one; not published."""
 
 
-TEXT_FIELDS: Final = ("id", "name", "description", "scoring_guide", "verification_method")
+TEXT_FIELDS: Final = (
+    "id",
+    "name",
+    "description",
+    "scoring_guide",
+    "verification_method",
+)
 """Of a criterion; each is one text."""
 TERM_FIELDS: Final = ("required_elements", "expected_keywords", "expected_concepts")
 """Of a criterion; each is a tuple of texts."""
@@ -105,7 +111,9 @@ class Analyst(Protocol):
 class Synthesiser(Protocol):
     """Stage 2: joint synthesis of questions and rubrics, conditioned on (s(d), d)."""
 
-    async def synthesise(self, document: Document, analysis: DocumentAnalysis) -> Drafts:
+    async def synthesise(
+        self, document: Document, analysis: DocumentAnalysis
+    ) -> Drafts:
         """Return the K_d drafts of a document; one that cannot be used leaves its refusal instead.
 
         Raises:
@@ -118,7 +126,9 @@ class Synthesiser(Protocol):
 class Enricher(Protocol):
     """Stage 3: cues, terminology, concepts and verification patterns for each criterion."""
 
-    async def enrich(self, document: Document, analysis: DocumentAnalysis, draft: Draft) -> Draft:
+    async def enrich(
+        self, document: Document, analysis: DocumentAnalysis, draft: Draft
+    ) -> Draft:
         """Return the draft with enriched criteria.
 
         Raises:

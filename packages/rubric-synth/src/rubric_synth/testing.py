@@ -69,7 +69,9 @@ def _reply(name: str, message: str) -> _Json:
         case "AnalysisReply":
             return _analysed(_shown(message))[1].model_dump(mode="json")
         case "SynthesisReply" | "CheckedSynthesisReply":
-            return {"drafts": _drafts(message, has_checks=name == "CheckedSynthesisReply")}
+            return {
+                "drafts": _drafts(message, has_checks=name == "CheckedSynthesisReply")
+            }
         case "EnrichmentReply":
             criteria = json.loads(_fenced_text(message, "DRAFT"))["criteria"]
             return {"criteria": list(map(_enriched, criteria))}
@@ -105,7 +107,8 @@ def _analysed(shown: _Shown) -> tuple[Stages, DocumentAnalysis]:
 
 
 def _drafts(message: str, *, has_checks: bool) -> list[_Json]:
-    shown, asked = _shown(message), _MOST_DRAFTS.findall(message)
+    shown = _shown(message)
+    asked = _MOST_DRAFTS.findall(message)
     most = min(int(asked[-1]) if asked else 1, 5)
     document = shown.document()
     # Short passages too: prompts may show little of a document.
@@ -115,7 +118,11 @@ def _drafts(message: str, *, has_checks: bool) -> list[_Json]:
         drafts = _now(synthesiser.synthesise(document, _analysed(shown)[1]))
     except StageRefusal:
         return []
-    return [_draft(one, shown, has_checks=has_checks) for one in drafts if isinstance(one, Draft)]
+    return [
+        _draft(draft, shown, has_checks=has_checks)
+        for draft in drafts
+        if isinstance(draft, Draft)
+    ]
 
 
 def _draft(draft: Draft, shown: _Shown, *, has_checks: bool) -> _Json:
@@ -124,7 +131,11 @@ def _draft(draft: Draft, shown: _Shown, *, has_checks: bool) -> _Json:
     holding = [
         number
         for number, paragraph in enumerate(shown.paragraphs, start=1)
-        if any(found in parts for section in sections(paragraph) for found in section.paragraphs)
+        if any(
+            found in parts
+            for section in sections(paragraph)
+            for found in section.paragraphs
+        )
     ] or [1, len(shown.paragraphs)]
     of_draft: _Json = {"task_type": "open"} if has_checks else {}
     of_criterion: _Json = {"check": None} if has_checks else {}
@@ -142,7 +153,10 @@ def _draft(draft: Draft, shown: _Shown, *, has_checks: bool) -> _Json:
 def _criterion(criterion: CriterionDraft) -> _Json:
     """Write a criterion as a model does, with an answer that must not earn it."""
     wrong = "Nothing is known of that, and it makes no difference."
-    return {**criterion.model_dump(exclude={"expected_concepts"}), "wrong_answer": wrong}
+    return {
+        **criterion.model_dump(exclude={"expected_concepts"}),
+        "wrong_answer": wrong,
+    }
 
 
 def _enriched(criterion: Mapping[str, Any]) -> _Json:
@@ -175,7 +189,8 @@ _WORDS: Final = {kind: tuple(words.split()) for kind, words in _CORPUS["words"].
 _SENTENCES: Final[list[int]] = _CORPUS["articles"]["sentences"]
 """Of each section."""
 _FRAMES: Final = tuple(
-    " ".join(f"{frame}.".split()) for frame in _CORPUS["articles"]["frames"].split(".")[:-1]
+    " ".join(f"{frame}.".split())
+    for frame in _CORPUS["articles"]["frames"].split(".")[:-1]
 )
 _OF_A_KIND: Final = 6
 """Words of each kind that an article uses: it comes back to its subjects."""
@@ -194,19 +209,30 @@ def generated_documents(n: int, *, seed: int = 0, start: int = 0) -> Iterator[Do
     """
     for number in range(start, start + n):
         generator = random.Random(f"{seed} {number}")
-        theme = {kind: generator.sample(words, _OF_A_KIND) for kind, words in _WORDS.items()}
-        process, material, place = (theme[kind][0] for kind in ("process", "material", "place"))
+        theme = {
+            kind: generator.sample(words, _OF_A_KIND) for kind, words in _WORDS.items()
+        }
+        process, material, place = (
+            theme[kind][0] for kind in ("process", "material", "place")
+        )
         title = f"{process.capitalize()} of {material} in {place} {number}"
         frames = generator.sample(_FRAMES, sum(_SENTENCES))
         parts = [f"# {title}"]
-        for heading, length in zip(_CORPUS["articles"]["headings"], _SENTENCES, strict=True):
-            sentences = [_sentence(frames.pop(), theme, generator) for _ in range(length)]
+        for heading, length in zip(
+            _CORPUS["articles"]["headings"], _SENTENCES, strict=True
+        ):
+            sentences = [
+                _sentence(frames.pop(), theme, generator) for _ in range(length)
+            ]
             parts += [f"## {heading} of {process}", " ".join(sentences)]
         source = f"generated/{seed}/{number:08}.md"
         yield Document(title=title, text="\n\n".join(parts), source=source)
 
 
 def _sentence(frame: str, theme: dict[str, list[str]], generator: random.Random) -> str:
-    words = {kind: words[int(generator.random() * _OF_A_KIND)] for kind, words in theme.items()}
+    words = {
+        kind: words[int(generator.random() * _OF_A_KIND)]
+        for kind, words in theme.items()
+    }
     number = 5 + int(generator.random() * 9_000) / 10
     return frame.format_map({**words, "number": number})

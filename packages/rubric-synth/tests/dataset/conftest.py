@@ -13,14 +13,27 @@ from rubric_synth.dataset.folder import Provenance
 from rubric_synth.dataset.writing import write_dataset
 from rubric_synth.document import DocumentOutcome, Rejection, RejectionReason
 
-NAMES = ("tide", "yeast", "rust", "orbit", "canopy", "sonar", "grain", "dough", "moss", "quartz")
+NAMES = (
+    "tide",
+    "yeast",
+    "rust",
+    "orbit",
+    "canopy",
+    "sonar",
+    "grain",
+    "dough",
+    "moss",
+    "quartz",
+)
 
 
 def doc_hash(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()
 
 
-def task_row(name: str, *, question: str | None = None, **fields: object) -> dict[str, Any]:
+def task_row(
+    name: str, *, question: str | None = None, **fields: object
+) -> dict[str, Any]:
     """A task as `Task.to_json` writes it."""
     criteria = [
         {
@@ -37,7 +50,8 @@ def task_row(name: str, *, question: str | None = None, **fields: object) -> dic
         for number in (1, 2, 3, 4, 5)
     ]
     return {
-        "question": question or f"What does the {name} of {name}land do to {name}s in {name} time?",
+        "question": question
+        or f"What does the {name} of {name}land do to {name}s in {name} time?",
         "passage": f"The {name} is measured every day. It never stays the same.",
         "criteria": criteria,
         "question_rationale": "It has to be understood.",
@@ -77,8 +91,12 @@ def refused(
 @pytest.fixture
 def outcomes() -> list[DocumentOutcome]:
     """Ten documents with a task each, and two without."""
-    totals = CallTotals(calls=2, attempts=3, prompt_tokens=50, completion_tokens=7, cost_usd=0.25)
-    found = [outcome(name, task_row(name), totals={"analyse": totals}) for name in NAMES]
+    totals = CallTotals(
+        calls=2, attempts=3, prompt_tokens=50, completion_tokens=7, cost_usd=0.25
+    )
+    found = [
+        outcome(name, task_row(name), totals={"analyse": totals}) for name in NAMES
+    ]
     return [
         *found,
         refused("short", RejectionReason.NO_PASSAGE),
@@ -101,7 +119,10 @@ def write(tmp_path: Path) -> Callable[..., SynthReport]:
             **{"prompts": {}, "model": None, "judge": "", **fields},
         )
         return write_dataset(
-            tmp_path / name, outcomes, config=config or SynthConfig(), provenance=provenance
+            tmp_path / name,
+            outcomes,
+            config=config or SynthConfig(),
+            provenance=provenance,
         )
 
     return call

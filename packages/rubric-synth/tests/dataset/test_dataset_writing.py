@@ -23,7 +23,9 @@ _FILES = {
     "train.jsonl", "validation.jsonl", "test.jsonl",
     "train.parquet", "validation.parquet", "test.parquet",
 }  # fmt: skip
-_HOSTILE = 'a\u2028b\u2029c\x00d\r\n\t"\\ \U0001f600 \u202e\ufeff e\u0301 </script>{{ x }}'
+_HOSTILE = (
+    'a\u2028b\u2029c\x00d\r\n\t"\\ \U0001f600 \u202e\ufeff e\u0301 </script>{{ x }}'
+)
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -55,7 +57,9 @@ def test_rows_are_written_as_they_came_in_the_split_of_their_document(
         path = tmp_path / "data" / f"{split}.jsonl"
         assert path.read_bytes() == b"".join(map(json_line, rows))
         assert report.tasks[split] == len(rows)
-        assert list(read_tasks(path.with_suffix(".parquet"))) == [Task.from_json(r) for r in rows]
+        assert list(read_tasks(path.with_suffix(".parquet"))) == [
+            Task.from_json(r) for r in rows
+        ]
 
 
 def test_the_same_outcomes_give_the_same_bytes(
@@ -65,15 +69,23 @@ def test_the_same_outcomes_give_the_same_bytes(
     write(outcomes, name="b")
     write(outcomes, name="b")
     for name in _FILES:
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+        assert (tmp_path / "a" / name).read_bytes() == (
+            tmp_path / "b" / name
+        ).read_bytes()
 
 
 def test_the_manifest_accounts_for_documents_tasks_refusals_and_costs(
     tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
-    report = write(outcomes, pending=3, judge="lexical", prompts={"b.txt": "2", "a.txt": "1"})
+    report = write(
+        outcomes, pending=3, judge="lexical", prompts={"b.txt": "2", "a.txt": "1"}
+    )
     manifest = read_manifest(tmp_path / "data")
-    counts = (manifest.documents, manifest.accepted_documents, manifest.rejected_documents)
+    counts = (
+        manifest.documents,
+        manifest.accepted_documents,
+        manifest.rejected_documents,
+    )
     assert (*counts, manifest.pending_documents) == (15, 10, 2, 3)
     assert manifest.rejected == {"no_passage": 1, "too_few_criteria": 1}
     assert manifest.rejected_by_stage == {
@@ -81,7 +93,11 @@ def test_the_manifest_accounts_for_documents_tasks_refusals_and_costs(
         "synthesise": {"no_passage": 1},
     }
     assert manifest.usage.by_stage["analyse"] == manifest.usage.total == report.usage
-    assert (report.usage.calls, report.usage.attempts, report.usage.cost_usd) == (20, 30, 2.5)
+    assert (report.usage.calls, report.usage.attempts, report.usage.cost_usd) == (
+        20,
+        30,
+        2.5,
+    )
     assert list(manifest.prompts) == ["a.txt", "b.txt"]
     assert manifest.judge == "lexical"
     assert (report.documents, report.pending_documents) == (15, 3)
@@ -91,7 +107,9 @@ def test_the_manifest_accounts_for_documents_tasks_refusals_and_costs(
 def test_no_address_and_no_key_is_published(
     tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
-    model = ModelConfig(model="m", api_base="http://gpu-7.inside:8000/v1", api_key_env="OUR_KEY")
+    model = ModelConfig(
+        model="m", api_base="http://gpu-7.inside:8000/v1", api_key_env="OUR_KEY"
+    )
     judge: Any = {
         "type": "plugin",
         "name": "ours",
@@ -116,7 +134,10 @@ def test_no_address_and_no_key_is_published(
 def test_a_key_among_parameters_or_names_is_not_published(
     tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
-    further = {"extra_body": {"x_api_key": "hunter2", "seed": 1}, "user": "sk-0123456789abcdefghij"}
+    further = {
+        "extra_body": {"x_api_key": "hunter2", "seed": 1},
+        "user": "sk-0123456789abcdefghij",
+    }
     model = ModelConfig(model="openai/gpt-4o-2024-08-06", parameters=further)
     config = SynthConfig.model_validate({"synthesiser": LLMConfig(model=model)})
     identity = {"model": model.model, "parameters": further}
@@ -183,7 +204,9 @@ def test_rows_of_several_row_groups_keep_their_order(
                   for n in range(2_500))  # fmt: skip
     report = write([outcomes[0].model_copy(update={"tasks": tasks})])
     (split,) = [split for split, count in report.tasks.items() if count]
-    read = [task.question for task in read_tasks(tmp_path / "data" / f"{split}.parquet")]
+    read = [
+        task.question for task in read_tasks(tmp_path / "data" / f"{split}.parquet")
+    ]
     assert read == [task["question"] for task in tasks]
 
 
@@ -195,17 +218,28 @@ def test_a_row_that_is_no_task_leaves_an_older_dataset_whole(
     broken = _copy(outcomes[0].tasks[0], weight="much")
     with pytest.raises(DatasetFolderError, match="does not have the fields of a task"):
         write([outcomes[0].model_copy(update={"tasks": (broken,)})])
-    assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before
+    assert {
+        path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()
+    } == before
 
 
 def test_outcomes_that_do_not_add_up_are_an_error(
     tmp_path: Path, outcomes: list[DocumentOutcome]
 ) -> None:
     short = Provenance(
-        collected_sha256="0" * 64, prompts={}, model=None, judge="", documents=13, pending=2
+        collected_sha256="0" * 64,
+        prompts={},
+        model=None,
+        judge="",
+        documents=13,
+        pending=2,
     )
-    with pytest.raises(DatasetFolderError, match="12 documents with an outcome and 2 pending"):
-        write_dataset(tmp_path / "data", outcomes, config=SynthConfig(), provenance=short)
+    with pytest.raises(
+        DatasetFolderError, match="12 documents with an outcome and 2 pending"
+    ):
+        write_dataset(
+            tmp_path / "data", outcomes, config=SynthConfig(), provenance=short
+        )
     assert list((tmp_path / "data").iterdir()) == []
 
 
@@ -280,18 +314,30 @@ def test_the_manifest_reads_back_as_it_was_written(
 def test_a_passage_stays_in_the_split_that_has_it_first(
     tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
-    page = " ".join(f"The {name} of station {n} is read twice a day." for n, name in _READINGS)
+    page = " ".join(
+        f"The {name} of station {n} is read twice a day." for n, name in _READINGS
+    )
     first, *others = (o for o in outcomes if o.tasks)
-    longer = {**first.tasks[0], "passage": f"The handbook says it all. {page} {page[::-1]}"}
-    parts = [o.model_copy(update={"tasks": ({**o.tasks[0], "passage": page},)}) for o in others]
+    longer = {
+        **first.tasks[0],
+        "passage": f"The handbook says it all. {page} {page[::-1]}",
+    }
+    parts = [
+        o.model_copy(update={"tasks": ({**o.tasks[0], "passage": page},)})
+        for o in others
+    ]
     report = write([first.model_copy(update={"tasks": (longer,)}), *parts])
     split = split_of(first.doc_hash)
     apart = [o for o in others if split_of(o.doc_hash) != split]
     assert report.rejected == {"duplicate_passage": len(apart)}
     assert report.tasks[split] == 1 + len(others) - len(apart)
     details = {row["detail"] for row in _lines(tmp_path / "data" / "rejected.jsonl")}
-    assert details == {f"of a passage of document {first.doc_hash[:12]}, in another split"}
+    assert details == {
+        f"of a passage of document {first.doc_hash[:12]}, in another split"
+    }
     assert not [p for p in check_dataset(tmp_path / "data").problems if "passage" in p]
 
 
-_READINGS = tuple(enumerate(("tide", "wind", "rain", "snow", "heat", "salt", "fog", "ice", "sun")))
+_READINGS = tuple(
+    enumerate(("tide", "wind", "rain", "snow", "heat", "salt", "fog", "ice", "sun"))
+)

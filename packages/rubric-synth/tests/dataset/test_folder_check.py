@@ -53,7 +53,9 @@ def test_parquet_that_differs_from_its_lines_is_found(
 
 
 def test_rows_beyond_the_parquet_file_are_found(dataset: Path) -> None:
-    path = next(dataset / f"{s}.jsonl" for s in SPLITS if (dataset / f"{s}.jsonl").read_bytes())
+    path = next(
+        dataset / f"{s}.jsonl" for s in SPLITS if (dataset / f"{s}.jsonl").read_bytes()
+    )
     line = path.read_bytes().split(b"\n")[0].replace(b"What does", b"WHAT DOES")
     with path.open("ab") as file:
         file.write(line + b"\n")
@@ -66,7 +68,10 @@ def test_rows_beyond_the_parquet_file_are_found(dataset: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "part"),
     [
-        ({"accepted_documents": 9}, "documents with a task: 10, but manifest.json says 9"),
+        (
+            {"accepted_documents": 9},
+            "documents with a task: 10, but manifest.json says 9",
+        ),
         ({"rejected_documents": 3}, "documents without a task: 2, but"),
         ({"pending_documents": 1}, "12 documents were collected, and 13 are accepted"),
         ({"rejected_by_stage": {}}, "rejections (quality, too_few_criteria): 1, but"),
@@ -79,7 +84,9 @@ def test_counts_that_differ_from_the_contents_are_found(
     assert part in _problems(dataset)
 
 
-def test_a_rubric_outside_the_bounds_of_its_configuration_is_found(dataset: Path) -> None:
+def test_a_rubric_outside_the_bounds_of_its_configuration_is_found(
+    dataset: Path,
+) -> None:
     config = json.loads((dataset / "manifest.json").read_text())["config"]
     config["quality"]["min_criteria"] = 6
     _edit_manifest(dataset, config=config)
@@ -94,7 +101,9 @@ def test_a_damaged_line_of_rejections_is_named(dataset: Path) -> None:
     assert "rejected.jsonl, line 3, is no rejection" in _problems(dataset)
 
 
-@pytest.mark.parametrize("name", ["train.jsonl", "test.parquet", "rejected.jsonl", "README.md"])
+@pytest.mark.parametrize(
+    "name", ["train.jsonl", "test.parquet", "rejected.jsonl", "README.md"]
+)
 def test_a_pipe_in_place_of_a_file_is_a_problem_and_not_waited_for(
     dataset: Path, name: str
 ) -> None:
@@ -113,7 +122,9 @@ def test_statistics_and_questions_do_not_wait_for_a_pipe(dataset: Path) -> None:
         list(question_lines(dataset, split="train"))
 
 
-def test_a_pipe_in_place_of_the_collection_is_not_waited_for(tmp_path: Path, dataset: Path) -> None:
+def test_a_pipe_in_place_of_the_collection_is_not_waited_for(
+    tmp_path: Path, dataset: Path
+) -> None:
     os.mkfifo(tmp_path / "documents.jsonl")
     with pytest.raises(CollectedFolderError, match="is no regular file"):
         check_dataset(dataset, collected=tmp_path)
@@ -127,7 +138,9 @@ def test_a_pipe_in_place_of_the_collection_is_not_waited_for(tmp_path: Path, dat
         ("rejected.jsonl", "[" * 200_000, "line 3, is no rejection"),
     ],
 )
-def test_one_bad_line_is_one_problem(dataset: Path, name: str, line: str, cause: str) -> None:
+def test_one_bad_line_is_one_problem(
+    dataset: Path, name: str, line: str, cause: str
+) -> None:
     with (dataset / name).open("a") as file:
         file.write(line + "\n")
     (problem,) = check_dataset(dataset).problems
@@ -144,8 +157,14 @@ def test_a_file_that_is_missing_is_one_problem(dataset: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"tasks": {"dev": 1}}, "manifest.json counts tasks of 'dev', which is no split"),
-        ({"rejected": {"no_passage": 7}}, "rejected is not the sum of rejected_by_stage"),
+        (
+            {"tasks": {"dev": 1}},
+            "manifest.json counts tasks of 'dev', which is no split",
+        ),
+        (
+            {"rejected": {"no_passage": 7}},
+            "rejected is not the sum of rejected_by_stage",
+        ),
         (
             {"usage": {"total": {"calls": 7}, "by_stage": {"enrich": {"calls": 8}}}},
             "the stages have more calls than all of them together",
@@ -185,7 +204,9 @@ def test_a_manifest_with_impossible_rules_is_a_problem(
     assert "abcDEF" not in problem
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "../secret", "work/../x", "..", "a\\b", "x" * 999])
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "../secret", "work/../x", "..", "a\\b", "x" * 999]
+)
 def test_a_file_outside_of_the_folder_is_named_and_never_read(
     tmp_path: Path, dataset: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,7 +226,9 @@ def test_every_document_of_the_collection_is_looked_for(
     collected = tmp_path / "collected"
     collected.mkdir()
     path = collected / "documents.jsonl"
-    path.write_text("".join(f'{{"doc_hash": "{o.doc_hash}", "text": "…"}}\n' for o in outcomes))
+    path.write_text(
+        "".join(f'{{"doc_hash": "{o.doc_hash}", "text": "…"}}\n' for o in outcomes)
+    )
     _edit_manifest(dataset, collected_sha256=file_sha256(path))
     assert check_dataset(dataset, collected=collected).problems == ()
     path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
@@ -218,7 +241,9 @@ def test_of_very_many_problems_the_first_are_shown_and_all_are_counted(
     tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     row = outcomes[0].tasks[0]
-    asked = [{**row, "question": " ".join(f"w{n}x{k}" for k in range(5))} for n in range(300)]
+    asked = [
+        {**row, "question": " ".join(f"w{n}x{k}" for k in range(5))} for n in range(300)
+    ]
     write([outcomes[0].model_copy(update={"tasks": tuple(asked)})])
     config = json.loads((tmp_path / "data" / "manifest.json").read_text())["config"]
     config["quality"] |= {"min_criteria": 1, "max_criteria": 4}
@@ -243,7 +268,11 @@ def test_a_folder_that_is_no_dataset_is_named_for_what_it_is(
 ) -> None:
     folder = tmp_path / "folder"
     make(folder)
-    for command in (check_dataset, dataset_statistics, lambda path: list(question_lines(path))):
+    for command in (
+        check_dataset,
+        dataset_statistics,
+        lambda path: list(question_lines(path)),
+    ):
         with pytest.raises(DatasetFolderError, match=part) as raised:
             command(folder)
         assert "rubric-synth run" in str(raised.value)

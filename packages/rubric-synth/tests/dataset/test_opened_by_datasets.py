@@ -20,11 +20,15 @@ _COLUMNS = {
 
 
 @pytest.fixture
-def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+def load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Any]]:
     """`datasets.load_dataset` with a cache of its own and without the network."""
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
     datasets.disable_progress_bars()
-    yield lambda *a, **k: datasets.load_dataset(*a, cache_dir=str(tmp_path / "cache"), **k)
+    yield lambda *a, **k: datasets.load_dataset(
+        *a, cache_dir=str(tmp_path / "cache"), **k
+    )
     datasets.enable_progress_bars()
 
 
@@ -45,7 +49,9 @@ def test_the_folder_opens_as_its_three_splits_and_nothing_else(
     (folder / "work" / "calls-0.jsonl").write_text('{"not": "data"}\n')
     dataset_statistics(folder)  # stats.json and stats.html
     loaded = load(str(folder))
-    assert {split: rows.num_rows for split, rows in loaded.items()} == _expected(outcomes, report)
+    assert {split: rows.num_rows for split, rows in loaded.items()} == _expected(
+        outcomes, report
+    )
     assert tuple(loaded) == SPLITS
     for rows in loaded.values():
         assert set(rows.column_names) == _COLUMNS
@@ -61,9 +67,9 @@ def test_a_split_without_a_row_is_left_out_for_datasets_opens_none(
 ) -> None:
     report = write(outcomes[:1])
     (split,) = [split for split, count in report.tasks.items() if count]
-    assert {name: rows.num_rows for name, rows in load(str(tmp_path / "data")).items()} == {
-        split: 1
-    }
+    assert {
+        name: rows.num_rows for name, rows in load(str(tmp_path / "data")).items()
+    } == {split: 1}
     for empty in set(SPLITS) - {split}:
         table = parquet.read_table(tmp_path / "data" / f"{empty}.parquet")
         assert (table.num_rows, set(table.column_names)) == (0, _COLUMNS)
@@ -89,7 +95,9 @@ def test_the_json_lines_open_by_name(
     load: Callable[..., Any],
 ) -> None:
     report = write(outcomes)
-    files = {s: str(tmp_path / "data" / f"{s}.jsonl") for s in SPLITS if report.tasks[s]}
+    files = {
+        s: str(tmp_path / "data" / f"{s}.jsonl") for s in SPLITS if report.tasks[s]
+    }
     loaded = load("json", data_files=files)
     assert {split: rows.num_rows for split, rows in loaded.items()} == {
         split: report.tasks[split] for split in files

@@ -26,7 +26,11 @@ class _Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.scripts += tag == "script"
         names = {name for name, _ in attrs}
-        if tag in {"img", "link", "iframe", "object"} or names & {"src", "onerror", "onload"}:
+        if tag in {"img", "link", "iframe", "object"} or names & {
+            "src",
+            "onerror",
+            "onload",
+        }:
             self.suspects.append(tag)
 
 
@@ -55,13 +59,21 @@ def test_hostile_text_is_shown_and_never_run(
     tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     row = {**outcomes[0].tasks[0], "question": _ATTACK, "reference_answer": _ATTACK}
-    row["criteria"][0] |= {"name": _ATTACK, "expected_keywords": [_ATTACK], "id": _ATTACK}
+    row["criteria"][0] |= {
+        "name": _ATTACK,
+        "expected_keywords": [_ATTACK],
+        "id": _ATTACK,
+    }
     row["document_analysis"] |= {"genre": _ATTACK, "concepts": [_ATTACK]}
-    refused = outcomes[-1].rejections[0].model_copy(update={"detail": _ATTACK, "draft": row})
+    refused = (
+        outcomes[-1].rejections[0].model_copy(update={"detail": _ATTACK, "draft": row})
+    )
     write(
         [
             outcomes[0].model_copy(update={"tasks": (row,)}),
-            outcomes[-1].model_copy(update={"rejections": (refused,), "source": _ATTACK}),
+            outcomes[-1].model_copy(
+                update={"rejections": (refused,), "source": _ATTACK}
+            ),
         ],
         judge=_ATTACK,
         prompts={_ATTACK: _ATTACK},
@@ -87,7 +99,13 @@ def test_passages_are_on_the_page_only_when_they_are_asked_for(dataset: Path) ->
 def test_the_page_shows_tasks_refusals_and_what_was_spent(dataset: Path) -> None:
     found = dataset_statistics(dataset)
     page = _page(dataset / "stats.html")
-    for text in ("tide", "too few criteria", "notes/short.md", "Calls of models", "$2.50"):
+    for text in (
+        "tide",
+        "too few criteria",
+        "notes/short.md",
+        "Calls of models",
+        "$2.50",
+    ):
         assert text in page
     assert found.documents_collected == 12
     assert found.rejected_by_stage["quality"] == {"too_few_criteria": 1}
@@ -100,7 +118,10 @@ def test_the_same_dataset_gives_the_same_page(dataset: Path) -> None:
     dataset_statistics(dataset)
     first = _page(dataset / "stats.html"), (dataset / "stats.json").read_bytes()
     dataset_statistics(dataset)
-    assert (_page(dataset / "stats.html"), (dataset / "stats.json").read_bytes()) == first
+    assert (
+        _page(dataset / "stats.html"),
+        (dataset / "stats.json").read_bytes(),
+    ) == first
 
 
 def test_a_page_that_cannot_be_written_is_an_error(dataset: Path) -> None:
@@ -109,7 +130,16 @@ def test_a_page_that_cannot_be_written_is_an_error(dataset: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [[1.0], [0.0, 0.0], [1, 2, 3], [0.5, 0.25], [1e9, 1.0], list(range(1_000)), [7.0] * 9]
+    "values",
+    [
+        [1.0],
+        [0.0, 0.0],
+        [1, 2, 3],
+        [0.5, 0.25],
+        [1e9, 1.0],
+        list(range(1_000)),
+        [7.0] * 9,
+    ],
 )
 def test_every_number_is_in_its_histogram(values: list[float]) -> None:
     found = spread(array("d", values))
@@ -146,8 +176,17 @@ def test_a_sample_does_not_depend_on_the_order() -> None:
 
 @pytest.mark.parametrize(
     ("term", "found"),
-    [("gauges", 1), ("tidal range", 1), ("range of tides", 0), ("12", 1), ("±", 1), ("surge", 0)],
+    [
+        ("gauges", 1),
+        ("tidal range", 1),
+        ("range of tides", 0),
+        ("12", 1),
+        ("±", 1),
+        ("surge", 0),
+    ],
 )
-def test_a_term_occurs_where_the_stems_of_all_its_words_do(term: str, found: int) -> None:
+def test_a_term_occurs_where_the_stems_of_all_its_words_do(
+    term: str, found: int
+) -> None:
     text = read_text("The gauge shows a range, tidal and large: 12 ± 1.")
     assert occurring({term}, text) == found

@@ -69,8 +69,12 @@ def _page(dataset: Path) -> str:
 
 
 def _line(draft: object = None, **fields: object) -> bytes:
-    row = Rejection(source="s", stage="quality", reason=RejectionReason.LEAK, doc_hash="0" * 64)
-    return (json.dumps({**row.model_dump(mode="json"), "draft": draft, **fields}) + "\n").encode()
+    row = Rejection(
+        source="s", stage="quality", reason=RejectionReason.LEAK, doc_hash="0" * 64
+    )
+    return (
+        json.dumps({**row.model_dump(mode="json"), "draft": draft, **fields}) + "\n"
+    ).encode()
 
 
 @pytest.mark.parametrize(
@@ -116,8 +120,15 @@ def test_statistics_name_the_first_of_what_was_left_out(
         {"criteria": {"a": 1}},
         {"criteria": [None, 5, "text", []]},
         {"criteria": [{"weight": 10**400, "required_elements": 7, "name": {"a": []}}]},
-        {"criteria": [{"weight": "heavy", "expected_keywords": [1, {"a": 2}], "id": None}]},
-        {"criteria": [{"weight": True, "required_elements": {"a": 1}}], "question": [[]]},
+        {
+            "criteria": [
+                {"weight": "heavy", "expected_keywords": [1, {"a": 2}], "id": None}
+            ]
+        },
+        {
+            "criteria": [{"weight": True, "required_elements": {"a": 1}}],
+            "question": [[]],
+        },
         {"question": 10**4000, "passage": [1], "reference_answer": {"a": 1}},
         {"question": "\ud800"},
     ],
@@ -137,11 +148,21 @@ def test_the_judge_of_the_training_scores_the_controls(
     tmp_path: Path, dataset: Path, command: Callable[..., _Done]
 ) -> None:
     with FakeEndpoint(0.75) as endpoint:
-        judge = {"type": "llm", "model": "m", "api_base": endpoint.url, "transport": "direct"}
+        judge = {
+            "type": "llm",
+            "model": "m",
+            "api_base": endpoint.url,
+            "transport": "direct",
+        }
         (tmp_path / "judge.yaml").write_text(yaml.safe_dump(judge))
-        done = command("stats", dataset, "--judge", tmp_path / "judge.yaml", "--controls", 4)
+        done = command(
+            "stats", dataset, "--judge", tmp_path / "judge.yaml", "--controls", 4
+        )
     assert done.status == 0, done.err
-    assert "controls: 4 tasks with 10 answers each, 40 calls of the judge at most" in done.err
+    assert (
+        "controls: 4 tasks with 10 answers each, 40 calls of the judge at most"
+        in done.err
+    )
     assert "words only" not in done.err
     found = json.loads((dataset / "stats.json").read_text())
     assert (found["control_tasks"], found["control_failures"]) == (4, 0)
@@ -159,7 +180,9 @@ def test_a_judge_that_is_not_there_ends_with_its_own_status(
     assert "127.0.0.1:9" in done.err
 
 
-def test_answers_that_could_not_be_judged_are_counted_and_in_no_mean(dataset: Path) -> None:
+def test_answers_that_could_not_be_judged_are_counted_and_in_no_mean(
+    dataset: Path,
+) -> None:
     found = dataset_statistics(dataset, judge=FailingJudge(), controls=2)
     # An empty answer is worth 0 by rule: no judge is asked.
     assert (found.controls, found.control_failures) == ({"empty": 0.0}, 18)
@@ -184,7 +207,9 @@ def test_criteria_in_free_text_are_said_to_be_judged_by_words(
     assert said in _page(tmp_path / "data")
 
 
-def test_rubrics_that_a_program_reads_are_not_said_to_be_judged_by_words(dataset: Path) -> None:
+def test_rubrics_that_a_program_reads_are_not_said_to_be_judged_by_words(
+    dataset: Path,
+) -> None:
     assert dataset_statistics(dataset).unread_criteria == 0
     assert "words only" not in _page(dataset)
 
@@ -194,14 +219,24 @@ def test_of_one_task_there_is_no_other_reference(
 ) -> None:
     write(outcomes[:1])
     found = dataset_statistics(tmp_path / "data")
-    assert found.controls.keys() == CONTROLS.keys() - {"other_reference", *OF_CONTEXT, *WRITTEN}
+    assert found.controls.keys() == CONTROLS.keys() - {
+        "other_reference",
+        *OF_CONTEXT,
+        *WRITTEN,
+    }
 
 
 def test_show_prints_a_task_whole_and_its_passage_on_request(
     dataset: Path, command: Callable[..., _Done]
 ) -> None:
     done = command("show", dataset, "--limit", 1)
-    for part in ("Question", "Rubric, total weight 15", "Point 5", "sentences: any", "Reference"):
+    for part in (
+        "Question",
+        "Rubric, total weight 15",
+        "Point 5",
+        "sentences: any",
+        "Reference",
+    ):
         assert part in done.out
     assert "is measured every day" not in done.out
     assert "is measured every day" in command("show", dataset, "--reveal-grounding").out
@@ -214,7 +249,12 @@ def test_show_prints_what_was_left_out_and_why(
     dataset: Path, command: Callable[..., _Done]
 ) -> None:
     out = command("show", dataset, "--rejected").out
-    for part in ("quality · too_few_criteria · notes/thin.md", "3 criteria", "thinland", "Point 1"):
+    for part in (
+        "quality · too_few_criteria · notes/thin.md",
+        "3 criteria",
+        "thinland",
+        "Point 1",
+    ):
         assert part in out
 
 
@@ -233,15 +273,24 @@ def test_characters_that_steer_what_shows_them_are_named(
     command: Callable[..., _Done],
 ) -> None:
     text = _HOSTILE.replace("\ud800", "")
-    row = {**outcomes[0].tasks[0], "question": f"[bold]{text}[/bold]", "reference_answer": text}
+    row = {
+        **outcomes[0].tasks[0],
+        "question": f"[bold]{text}[/bold]",
+        "reference_answer": text,
+    }
     row["criteria"][0] |= {"name": text, "required_elements": [text]}
     row["document_analysis"] |= {"genre": f"x_{text}"}
     write([outcomes[0].model_copy(update={"tasks": (row,)}), *outcomes[-2:]])
     with (tmp_path / "data" / "rejected.jsonl").open("ab") as file:
         file.write(_line({"question": _HOSTILE}))
     dataset_statistics(tmp_path / "data")
-    split = next(s for s in ("train", "validation", "test") if _holds(tmp_path / "data", s))
-    page, shown = _page(tmp_path / "data"), command("show", tmp_path / "data", "--split", split).out
+    split = next(
+        s for s in ("train", "validation", "test") if _holds(tmp_path / "data", s)
+    )
+    page, shown = (
+        _page(tmp_path / "data"),
+        command("show", tmp_path / "data", "--split", split).out,
+    )
     for character in _HOSTILE:
         if not character.isprintable():
             assert character not in page
@@ -264,7 +313,9 @@ def test_calls_of_a_judge_that_is_a_program_are_not_those_of_a_model() -> None:
     total = CallTotals(calls=15, attempts=16, prompt_tokens=9, completion_tokens=1)
     usage = Usage(total=total, by_stage={"analyse": model, "quality": program})
     assert asked_of_models(usage) == Usage(total=model, by_stage={"analyse": model})
-    assert asked_of_models(Usage(total=program, by_stage={"quality": program})) == Usage()
+    assert (
+        asked_of_models(Usage(total=program, by_stage={"quality": program})) == Usage()
+    )
 
 
 def test_what_made_the_tasks_is_named_as_it_is(
@@ -290,7 +341,15 @@ def test_a_reader_that_stops_early_ends_the_command_quietly(dataset: Path) -> No
     for _ in range(12):  # more than a pipe holds
         rows = (dataset / "train.jsonl").read_bytes()
         (dataset / "train.jsonl").write_bytes(rows + rows)
-    command = [sys.executable, "-m", "rubric_synth.cli", "questions", str(dataset), "--out", "-"]
+    command = [
+        sys.executable,
+        "-m",
+        "rubric_synth.cli",
+        "questions",
+        str(dataset),
+        "--out",
+        "-",
+    ]
     questions = subprocess.Popen(
         [*command, "--split", "train"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -70,7 +70,9 @@ class Write:
             "first_paragraph": 1,
             "last_paragraph": 2,
             "question": "Why does steel rust in the sea?",
-            "criteria": [Write.criterion(name) for name in ("c1", "c2", "c3", "c4", "c5")],
+            "criteria": [
+                Write.criterion(name) for name in ("c1", "c2", "c3", "c4", "c5")
+            ],
             "reference_answer": "Because iron reacts with oxygen.",
             **changes,
         }
@@ -79,7 +81,11 @@ class Write:
     def enriched(name: str, /, **changes: object) -> Json:
         return {
             "id": name,
-            "cues": {"full_credit": "All.", "partial_credit": "Some.", "no_credit": "None."},
+            "cues": {
+                "full_credit": "All.",
+                "partial_credit": "Some.",
+                "no_credit": "None.",
+            },
             "expected_keywords": ["anode"],
             "expected_concepts": ["loss of electrons"],
             "verification_patterns": ["a cause before its effect"],
@@ -103,7 +109,9 @@ class Write:
         known: Json = {
             "AnalysisReply": Write.analysis(),
             "SynthesisReply": {"drafts": [Write.draft()]},
-            "EnrichmentReply": {"criteria": [Write.enriched(f"c{n}") for n in range(1, 6)]},
+            "EnrichmentReply": {
+                "criteria": [Write.enriched(f"c{n}") for n in range(1, 6)]
+            },
             **by_schema,
         }
 

@@ -74,7 +74,12 @@ HARMLESS = {"direct": {"renamed"}, "litellm": {"renamed", "thoughts"}}
 
 
 async def _outcome(
-    write: Write, document: Document, award: Award, *, faults: Faults = (), **model: object
+    write: Write,
+    document: Document,
+    award: Award,
+    *,
+    faults: Faults = (),
+    **model: object,
 ) -> DocumentOutcome:
     with FakeEndpoint(award, faults=faults) as endpoint:
         config = write.config(endpoint.url, model=model)
@@ -92,7 +97,9 @@ async def test_a_server_that_fills_fields_in_is_sent_neutral_ones(
     with FakeEndpoint(write.replies(), served=served) as endpoint:
         config = write.config(endpoint.url)
         async with ChatModel(config.model) as chat_model:
-            worker = Worker(llm_stages(chat_model, config), LexicalJudge(), QualityConfig())
+            worker = Worker(
+                llm_stages(chat_model, config), LexicalJudge(), QualityConfig()
+            )
             await worker.process(document, DocumentCalls())
     assert {call.body.get("repetition_penalty") for call in endpoint.calls} == {penalty}
 
@@ -110,7 +117,9 @@ def _whole(outcome: DocumentOutcome) -> RejectionReason | None:
 
 @pytest.fixture
 def article(articles: dict[str, str]) -> Document:
-    return Document(title="Corrosion of steel", text=articles["steel"], source="steel.md")
+    return Document(
+        title="Corrosion of steel", text=articles["steel"], source="steel.md"
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,7 +160,9 @@ async def test_a_criterion_without_a_component_of_the_definition_is_refused_by_n
     assert "enrich" not in outcome.totals  # refused before stage 3 is paid for
 
 
-async def test_the_article_without_faults_makes_a_task(write: Write, article: Document) -> None:
+async def test_the_article_without_faults_makes_a_task(
+    write: Write, article: Document
+) -> None:
     assert _whole(await _outcome(write, article, scripted_reply)) is None
 
 
@@ -169,7 +180,9 @@ async def test_each_fault_of_a_call_is_counted_in_its_stage(
 ) -> None:
     faults = [None] * stage + [fault]
     timeout_s = 0.5 if fault in ENDLESS else 120
-    outcome = await _outcome(write, article, scripted_reply, faults=faults, timeout_s=timeout_s)
+    outcome = await _outcome(
+        write, article, scripted_reply, faults=faults, timeout_s=timeout_s
+    )
     reason = _whole(outcome)
     if fault in UNANSWERED:
         assert reason is RejectionReason.MODEL_UNAVAILABLE
@@ -215,7 +228,9 @@ async def test_no_hostile_reply_makes_an_exception(
     write: Write, article: Document, asked: str
 ) -> None:
     for text in HOSTILE_TEXTS:
-        if text.place != "body" and (text.place == "reply" or asked == "SynthesisReply"):
+        if text.place != "body" and (
+            text.place == "reply" or asked == "SynthesisReply"
+        ):
             outcome = await _outcome(write, article, _hostile(text, asked))
             reason = _whole(outcome)
             # Bytes that are no UTF-8 make an HTTP body that is none: no answer.
@@ -223,7 +238,9 @@ async def test_no_hostile_reply_makes_an_exception(
             assert (reason is RejectionReason.MODEL_UNAVAILABLE) is no_body, text.name
 
 
-async def test_no_hostile_body_makes_an_exception(write: Write, article: Document) -> None:
+async def test_no_hostile_body_makes_an_exception(
+    write: Write, article: Document
+) -> None:
     for text in HOSTILE_TEXTS:
         if text.place == "body":
             outcome = await _outcome(write, article, scripted_reply, faults=[text])
@@ -238,14 +255,21 @@ async def test_no_text_of_document_or_reply_stands_in_a_message(
         f"{write.planted} is no JSON",
         {write.planted: 1},
         {"drafts": [{write.planted: write.planted}]},
-        {"drafts": [write.draft(criteria=[write.criterion(write.planted * 9, weight="x")])]},
+        {
+            "drafts": [
+                write.draft(criteria=[write.criterion(write.planted * 9, weight="x")])
+            ]
+        },
         {"drafts": [write.draft(first_paragraph=99)]},
         {"drafts": [write.draft(question=write.planted, criteria=[])]},
     ]
     with structlog.testing.capture_logs() as events:
         outcomes = [
-            await _outcome(write, document, write.replies(SynthesisReply=reply)) for reply in bad
+            await _outcome(write, document, write.replies(SynthesisReply=reply))
+            for reply in bad
         ]
     assert all(outcome.rejections for outcome in outcomes)
-    details = [rejection.detail for outcome in outcomes for rejection in outcome.rejections]
+    details = [
+        rejection.detail for outcome in outcomes for rejection in outcome.rejections
+    ]
     assert write.planted not in f"{details} {outcomes!r} {events} {caplog.text}"

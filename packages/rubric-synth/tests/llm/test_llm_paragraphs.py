@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from rubric_synth.llm.prompt import GAP, shown_text
 
 BLOCKS = st.lists(
-    st.sampled_from(["# Head", "one two.", "```\ncode\n\nmore\n```", "a\nb", "x" * 4_500, "- i"]),
+    st.sampled_from(
+        ["# Head", "one two.", "```\ncode\n\nmore\n```", "a\nb", "x" * 4_500, "- i"]
+    ),
     max_size=12,
 )
 
@@ -46,7 +48,10 @@ def test_a_page_without_blank_lines_is_cut_at_lines_sentences_or_words() -> None
 
 
 @given(
-    blocks=BLOCKS, limit=st.integers(500, 30_000), first=st.integers(-1, 14), n=st.integers(0, 9)
+    blocks=BLOCKS,
+    limit=st.integers(500, 30_000),
+    first=st.integers(-1, 14),
+    n=st.integers(0, 9),
 )
 def test_what_is_shown_fits_and_every_passage_is_text_of_the_document(
     blocks: list[str], limit: int, first: int, n: int
@@ -64,14 +69,21 @@ def test_what_is_shown_fits_and_every_passage_is_text_of_the_document(
 
 
 def _long() -> str:
-    filler = "Some say this and others say that, and it goes on in the same way for a while. " * 12
-    rich = "The turbine blade fatigue depends on turbine speed and blade temperature. " * 12
+    filler = (
+        "Some say this and others say that, and it goes on in the same way for a while. "
+        * 12
+    )
+    rich = (
+        "The turbine blade fatigue depends on turbine speed and blade temperature. "
+        * 12
+    )
     return "\n\n".join(
         [
             "# Blades\n\nThe opening says what it is about.",
             *(f"## Part {n}\n\n{filler} {n}" for n in range(20)),
             f"## Fatigue\n\n{rich}",
-            "## References\n\n" + "Turbine blade fatigue, turbine speed, blade temperature. " * 20,
+            "## References\n\n"
+            + "Turbine blade fatigue, turbine speed, blade temperature. " * 20,
         ]
     )
 
@@ -91,13 +103,16 @@ def test_a_long_document_is_shown_by_its_opening_and_its_richest_sections() -> N
 
 def test_a_passage_over_a_gap_says_so() -> None:
     shown = shown_text(_long(), limit=4_000)
-    gaps = [number for number, omitted in enumerate(shown.omitted[1:-1], start=1) if omitted]
+    gaps = [
+        number for number, omitted in enumerate(shown.omitted[1:-1], start=1) if omitted
+    ]
     passage = shown.passage(1, len(shown.paragraphs))
     assert passage.count(GAP) == len(gaps) > 0
 
 
 @pytest.mark.parametrize(
-    "text", ["a " * 2_500_000, "a\n\n" * 1_600_000, "#" * 5_000_000, "```\n\n" * 1_000_000]
+    "text",
+    ["a " * 2_500_000, "a\n\n" * 1_600_000, "#" * 5_000_000, "```\n\n" * 1_000_000],
 )
 def test_five_megabytes_of_anything_are_read_in_seconds(text: str) -> None:
     started_s = time.process_time()
@@ -108,9 +123,16 @@ def test_five_megabytes_of_anything_are_read_in_seconds(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("heading", "left_out"),
-    [("References", True), ("7. Acknowledgments and funding", True), ("Index theory", False)],
+    [
+        ("References", True),
+        ("7. Acknowledgments and funding", True),
+        ("Index theory", False),
+    ],
 )
-def test_back_matter_is_known_by_its_whole_heading(heading: str, left_out: bool) -> None:  # noqa: FBT001
+def test_back_matter_is_known_by_its_whole_heading(
+    heading: str,
+    left_out: bool,  # noqa: FBT001
+) -> None:
     words = " ".join(f"turbine blade number {n} fatigue" for n in range(60))
     plain = "and so on and on it goes " * 60
     text = f"Blades.\n\n# {heading}\n\n{words}\n\n# Other\n\n{plain}"

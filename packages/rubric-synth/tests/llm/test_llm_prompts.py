@@ -13,7 +13,12 @@ from rubric_core import DocumentAnalysis
 from rubric_judge.llm.prompt import fenced
 from rubric_synth import Document
 from rubric_synth.config import LLMConfig
-from rubric_synth.llm.prompt import instructions, load_prompts, prompt_hashes, shown_text
+from rubric_synth.llm.prompt import (
+    instructions,
+    load_prompts,
+    prompt_hashes,
+    shown_text,
+)
 from rubric_synth.llm.replies import (
     AnalysisReply,
     CheckedSynthesisReply,
@@ -36,7 +41,9 @@ def test_the_prompt_states_the_four_constraints_and_the_size_of_a_rubric(
     document: Document,
 ) -> None:
     prompt = _synthesis(document)
-    assert re.search(r"1\. Self-contained: question and rubric .* without the source", prompt)
+    assert re.search(
+        r"1\. Self-contained: question and rubric .* without the source", prompt
+    )
     assert re.search(r"2\. Deep understanding rather than recall", prompt)
     assert re.search(
         r"3\. All five components of every criterion: a weight, a description of what is asked, "
@@ -49,10 +56,14 @@ def test_the_prompt_states_the_four_constraints_and_the_size_of_a_rubric(
     assert "would earn full credit on every criterion" in prompt
 
 
-def test_the_prompt_asks_for_as_many_questions_as_the_configuration(document: Document) -> None:
+def test_the_prompt_asks_for_as_many_questions_as_the_configuration(
+    document: Document,
+) -> None:
     assert "write up to 3 different questions" in _synthesis(document)
     assert "write 1 question about" in _synthesis(document, questions_per_document=1)
-    assert "write up to 4 different questions" in _synthesis(document, questions_per_document=4)
+    assert "write up to 4 different questions" in _synthesis(
+        document, questions_per_document=4
+    )
 
 
 def test_only_other_types_than_open_are_told_of_checks(document: Document) -> None:
@@ -78,12 +89,16 @@ def test_the_prompts_show_every_field_of_the_replies_in_the_schema_order(
 
 
 def test_reasons_come_before_the_rubric_and_the_reference_answer_behind_it() -> None:
-    order = list(SynthesisReply.model_json_schema()["$defs"]["DraftReply"]["properties"])
+    order = list(
+        SynthesisReply.model_json_schema()["$defs"]["DraftReply"]["properties"]
+    )
     assert order.index("question_rationale") < order.index("criteria")
     assert order[-1] == "reference_answer"
 
 
-@pytest.mark.parametrize("reply", [AnalysisReply, SynthesisReply, CheckedSynthesisReply])
+@pytest.mark.parametrize(
+    "reply", [AnalysisReply, SynthesisReply, CheckedSynthesisReply]
+)
 def test_a_schema_is_written_once_and_closed(reply: type[StageReply]) -> None:
     schema = reply.model_json_schema()
     assert schema is reply.model_json_schema()
@@ -97,7 +112,10 @@ def test_the_hashes_name_every_file_that_is_used_and_no_other() -> None:
     files = resources.files("rubric_synth").joinpath("prompts")
     own = {file.name for file in files.iterdir() if file.is_file()}
     assert set(prompt_hashes(_config())) == own
-    assert all(re.fullmatch("[0-9a-f]{64}", found) for found in prompt_hashes(_config()).values())
+    assert all(
+        re.fullmatch("[0-9a-f]{64}", found)
+        for found in prompt_hashes(_config()).values()
+    )
     further = set(prompt_hashes(_config(task_types=("code",)))) - own
     assert further == {"types/code_v1.txt"}
 
@@ -105,15 +123,24 @@ def test_the_hashes_name_every_file_that_is_used_and_no_other() -> None:
 @given(text=st.text(max_size=300), seed=st.text(max_size=5))
 def test_no_text_holds_the_mark_of_its_fence(text: str, seed: str) -> None:
     lines = fenced(text, label="DOCUMENT", seed=seed)
-    mark = lines.split("\n", 1)[0].removeprefix("----- BEGIN DOCUMENT ").removesuffix(" -----")
-    assert lines == f"----- BEGIN DOCUMENT {mark} -----\n{text}\n----- END DOCUMENT {mark} -----"
+    mark = (
+        lines.split("\n", 1)[0]
+        .removeprefix("----- BEGIN DOCUMENT ")
+        .removesuffix(" -----")
+    )
+    assert (
+        lines
+        == f"----- BEGIN DOCUMENT {mark} -----\n{text}\n----- END DOCUMENT {mark} -----"
+    )
     assert mark not in text.casefold()
     assert lines == fenced(text, label="DOCUMENT", seed=seed)
 
 
 def test_a_text_that_knows_its_mark_gets_another() -> None:
     line = fenced("a", label="DOCUMENT", seed="s").split("\n")[0]
-    again = fenced(f"a\n{line.replace('BEGIN', 'END').upper()}", label="DOCUMENT", seed="s")
+    again = fenced(
+        f"a\n{line.replace('BEGIN', 'END').upper()}", label="DOCUMENT", seed="s"
+    )
     assert not again.startswith(line)
 
 

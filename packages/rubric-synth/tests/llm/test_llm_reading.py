@@ -57,7 +57,10 @@ VALID = json.dumps(
 )
 TERMS = st.lists(st.text(max_size=5), max_size=3).map(tuple)
 CUES = st.builds(
-    CuesReply.model_construct, full_credit=st.text(), partial_credit=st.text(), no_credit=st.text()
+    CuesReply.model_construct,
+    full_credit=st.text(),
+    partial_credit=st.text(),
+    no_credit=st.text(),
 )
 ENRICHED = {
     "id": st.just("c1"),
@@ -66,7 +69,9 @@ ENRICHED = {
     "expected_concepts": TERMS,
     "verification_patterns": TERMS,
 }
-HEAD = st.sampled_from(["regex", "numeric", "sentences", "structure", "python_tests", "x"])
+HEAD = st.sampled_from(
+    ["regex", "numeric", "sentences", "structure", "python_tests", "x"]
+)
 NOT_JSON = RejectionReason.REPLY_NOT_JSON
 TRUNCATED = RejectionReason.REPLY_TRUNCATED
 
@@ -151,7 +156,9 @@ def test_a_field_that_is_wrong_is_named_and_its_value_is_not(
 
 
 @pytest.mark.parametrize("number", ["1", 1.5, True, None, float("inf")])
-def test_a_number_of_a_paragraph_is_a_whole_number(write: Write, number: object) -> None:
+def test_a_number_of_a_paragraph_is_a_whole_number(
+    write: Write, number: object
+) -> None:
     with pytest.raises(StageRefusal):
         checked(DraftReply, write.draft(first_paragraph=number))
 
@@ -184,11 +191,18 @@ def test_any_text_is_decoded_or_refused(text: str) -> None:
     refusal = _refusal(lambda: decoded(_answer(text)))
     assert refusal is None or refusal.reason in {NOT_JSON, TRUNCATED}
     wrong = refusal.__context__ if refusal else None
-    assert type(wrong) in {type(None), NotJsonError, RepeatedKeyError}  # hold nothing of the reply
+    assert type(wrong) in {
+        type(None),
+        NotJsonError,
+        RepeatedKeyError,
+    }  # hold nothing of the reply
     assert wrong is None or wrong.__context__ is None  # it would hold the reply
 
 
-@given(value=JSON, name=st.sampled_from(["weight", "id", "name", "required_elements", "question"]))
+@given(
+    value=JSON,
+    name=st.sampled_from(["weight", "id", "name", "required_elements", "question"]),
+)
 def test_a_draft_with_anything_in_place_of_a_part_is_read_or_refused(
     value: object, name: str
 ) -> None:
@@ -199,12 +213,16 @@ def test_a_draft_with_anything_in_place_of_a_part_is_read_or_refused(
     assert refusal is None or refusal.reason is RejectionReason.REPLY_OFF_SCHEMA
 
 
-@given(method=st.text() | st.builds("{}{}:{}".format, st.text(" \n\t"), HEAD, st.text()))
+@given(
+    method=st.text() | st.builds("{}{}:{}".format, st.text(" \n\t"), HEAD, st.text())
+)
 def test_words_of_a_model_are_read_as_words(method: str) -> None:
     assert parse_verification(in_words(method)) is None
 
 
-@given(reply=st.builds(EnrichedReply.model_construct, **ENRICHED), directive=st.booleans())
+@given(
+    reply=st.builds(EnrichedReply.model_construct, **ENRICHED), directive=st.booleans()
+)
 def test_enrichment_keeps_every_component_that_was_there(
     reply: EnrichedReply, *, directive: bool
 ) -> None:
@@ -226,4 +244,6 @@ def test_enrichment_keeps_every_component_that_was_there(
     assert after.verification_method.startswith(method)
     assert parse_verification(after.verification_method) == parse_verification(method)
     assert after.expected_keywords[0] == "k"
-    assert all(term.strip() for term in (*after.expected_keywords, *after.expected_concepts))
+    assert all(
+        term.strip() for term in (*after.expected_keywords, *after.expected_concepts)
+    )

@@ -22,11 +22,15 @@ Write = Any
 Serving = Any
 
 
-async def _all_stages(stages: Stages, document: Document) -> tuple[DocumentAnalysis, list[Draft]]:
+async def _all_stages(
+    stages: Stages, document: Document
+) -> tuple[DocumentAnalysis, list[Draft]]:
     analysis = await stages.analyst.analyse(document)
     drafts = await stages.synthesiser.synthesise(document, analysis)
     found = [one for one in drafts if isinstance(one, Draft)]
-    return analysis, [await stages.enricher.enrich(document, analysis, one) for one in found]
+    return analysis, [
+        await stages.enricher.enrich(document, analysis, one) for one in found
+    ]
 
 
 @pytest.mark.parametrize("transport", ["direct", "litellm"])
@@ -40,7 +44,13 @@ async def test_three_stages_make_typed_objects_of_three_replies(
     assert (analysis.depth, analysis.reasoning_mode) == ("introductory", "causal")
     (draft,) = drafts
     assert isinstance(draft, Draft)
-    assert [criterion.id for criterion in draft.criteria] == ["c1", "c2", "c3", "c4", "c5"]
+    assert [criterion.id for criterion in draft.criteria] == [
+        "c1",
+        "c2",
+        "c3",
+        "c4",
+        "c5",
+    ]
     assert draft.task_type == "open"
     assert len(endpoint.calls) == 3
     task = to_task(document, analysis, draft)
@@ -59,14 +69,18 @@ async def test_the_passage_is_cut_out_of_the_document(
     assert draft.passage.endswith("fresh water.")
 
 
-@pytest.mark.parametrize(("first", "last"), [(0, 1), (1, 4), (3, 2), (-1, -1), (1e300, 1e300)])
+@pytest.mark.parametrize(
+    ("first", "last"), [(0, 1), (1, 4), (3, 2), (-1, -1), (1e300, 1e300)]
+)
 async def test_paragraphs_that_are_not_there_refuse_one_draft_and_leave_the_others(
     write: Write, serving: Serving, document: Document, first: float, last: float
 ) -> None:
     bad = write.draft(first_paragraph=first, last_paragraph=last)
     award = write.replies(SynthesisReply={"drafts": [bad, write.draft()]})
     async with serving(award, questions_per_document=2) as (stages, _):
-        refused, kept = await stages.synthesiser.synthesise(document, DocumentAnalysis())
+        refused, kept = await stages.synthesiser.synthesise(
+            document, DocumentAnalysis()
+        )
     assert isinstance(refused, StageRefusal)
     assert refused.reason is RejectionReason.PASSAGE_NOT_IN_DOCUMENT
     assert isinstance(kept, Draft)
@@ -115,7 +129,9 @@ async def test_what_the_quality_checks_count_is_not_refused_before(
     write: Write, serving: Serving, document: Document
 ) -> None:
     poor = write.criterion("c1", weight=-1, required_elements=[], description="")
-    award = write.replies(SynthesisReply={"drafts": [write.draft(criteria=[poor], question="")]})
+    award = write.replies(
+        SynthesisReply={"drafts": [write.draft(criteria=[poor], question="")]}
+    )
     async with serving(award) as (stages, _):
         (draft,) = await stages.synthesiser.synthesise(document, DocumentAnalysis())
     assert draft.criteria[0].weight == -1
@@ -125,21 +141,30 @@ async def test_enrichment_adds_and_changes_nothing(
     write: Write, serving: Serving, document: Document
 ) -> None:
     added = [write.enriched("c1", expected_keywords=["ANODE", "KEYWORD of C1", " "])]
-    async with serving(write.replies(EnrichmentReply={"criteria": added})) as (stages, _):
+    async with serving(write.replies(EnrichmentReply={"criteria": added})) as (
+        stages,
+        _,
+    ):
         (before,) = await stages.synthesiser.synthesise(document, DocumentAnalysis())
         after = await stages.enricher.enrich(document, DocumentAnalysis(), before)
     kept = ("id", "weight", "name", "description", "required_elements")
     for old, new in zip(before.criteria, after.criteria, strict=True):
-        assert [getattr(new, name) for name in kept] == [getattr(old, name) for name in kept]
+        assert [getattr(new, name) for name in kept] == [
+            getattr(old, name) for name in kept
+        ]
         assert new.scoring_guide.startswith(old.scoring_guide)
         assert new.verification_method.startswith(old.verification_method)
-        assert new.expected_keywords[: len(old.expected_keywords)] == old.expected_keywords
+        assert (
+            new.expected_keywords[: len(old.expected_keywords)] == old.expected_keywords
+        )
     assert after.criteria[0].expected_keywords == ("keyword of c1", "ANODE")
     assert after.criteria[0].expected_concepts == ("loss of electrons",)
     assert "Full credit: All." in after.criteria[0].scoring_guide
     assert "Look for: a cause" in after.criteria[0].verification_method
     assert after.criteria[1:] == before.criteria[1:]
-    assert after.model_dump(exclude={"criteria"}) == before.model_dump(exclude={"criteria"})
+    assert after.model_dump(exclude={"criteria"}) == before.model_dump(
+        exclude={"criteria"}
+    )
 
 
 @pytest.mark.parametrize("ids", [["c9"], ["c1", "c1"]])
@@ -147,14 +172,19 @@ async def test_enrichment_of_criteria_that_are_not_there_is_off_the_schema(
     write: Write, serving: Serving, document: Document, ids: list[str]
 ) -> None:
     added = [write.enriched(name) for name in ids]
-    async with serving(write.replies(EnrichmentReply={"criteria": added})) as (stages, _):
+    async with serving(write.replies(EnrichmentReply={"criteria": added})) as (
+        stages,
+        _,
+    ):
         (draft,) = await stages.synthesiser.synthesise(document, DocumentAnalysis())
         with pytest.raises(StageRefusal) as refused:
             await stages.enricher.enrich(document, DocumentAnalysis(), draft)
     assert refused.value.reason is RejectionReason.REPLY_OFF_SCHEMA
 
 
-@pytest.mark.parametrize("method", ["regex: .*", " sentences: any", "python_tests:\nimport os"])
+@pytest.mark.parametrize(
+    "method", ["regex: .*", " sentences: any", "python_tests:\nimport os"]
+)
 async def test_words_of_a_model_are_never_a_directive(
     write: Write, serving: Serving, document: Document, method: str
 ) -> None:
@@ -187,10 +217,15 @@ async def test_a_typed_check_becomes_the_first_line_of_the_method_and_stays_it(
     drafts = [_checked(write, NUMBER, task_type="quantitative"), _checked(write, TESTS)]
     award = write.replies(CheckedSynthesisReply={"drafts": drafts})
     types = ["quantitative", "code"]
-    async with serving(award, questions_per_document=2, task_types=types) as (stages, _):
+    async with serving(award, questions_per_document=2, task_types=types) as (
+        stages,
+        _,
+    ):
         analysis = DocumentAnalysis()
         found = await stages.synthesiser.synthesise(document, analysis)
-        number, tests = [await stages.enricher.enrich(document, analysis, one) for one in found]
+        number, tests = [
+            await stages.enricher.enrich(document, analysis, one) for one in found
+        ]
     assert (number.task_type, tests.task_type) == ("quantitative", "code")
     first, *rest = number.criteria[0].verification_method.split("\n")
     assert first.startswith("numeric: 12.0")
@@ -204,10 +239,18 @@ async def test_a_typed_check_becomes_the_first_line_of_the_method_and_stays_it(
     ("check", "task_type", "reason"),
     [
         ({**NUMBER, "tolerance": -1}, "quantitative", RejectionReason.BROKEN_CHECK),
-        ({**NUMBER, "value": float("inf")}, "quantitative", RejectionReason.REPLY_OFF_SCHEMA),
+        (
+            {**NUMBER, "value": float("inf")},
+            "quantitative",
+            RejectionReason.REPLY_OFF_SCHEMA,
+        ),
         (None, "code", RejectionReason.REPLY_OFF_SCHEMA),
         (None, "essay", RejectionReason.REPLY_OFF_SCHEMA),
-        ({"kind": "shell", "tests": "rm"}, "quantitative", RejectionReason.REPLY_OFF_SCHEMA),
+        (
+            {"kind": "shell", "tests": "rm"},
+            "quantitative",
+            RejectionReason.REPLY_OFF_SCHEMA,
+        ),
     ],
 )
 async def test_a_check_that_no_program_can_run_refuses_its_draft(
@@ -240,13 +283,17 @@ async def test_the_stages_share_the_system_message_and_the_document(
     assert "TASK" not in opening
 
 
-async def test_a_known_answer_is_not_asked_for_again(write: Write, document: Document) -> None:
+async def test_a_known_answer_is_not_asked_for_again(
+    write: Write, document: Document
+) -> None:
     records: list[CallRecord] = []
     with FakeEndpoint(write.replies()) as endpoint:
         config = write.config(endpoint.url)
         async with ChatModel(config.model) as model:
             factory = llm_stages(model, config)
-            first = await _all_stages(factory(DocumentCalls(on_answer=records.append)), document)
+            first = await _all_stages(
+                factory(DocumentCalls(on_answer=records.append)), document
+            )
             again = await _all_stages(factory(DocumentCalls(records)), document)
         assert len(endpoint.calls) == 3
     assert first == again
@@ -264,7 +311,9 @@ async def test_several_documents_at_once_keep_apart(write: Write) -> None:
             factory = llm_stages(model, config)
 
             async def one(number: int) -> None:
-                _, (draft,) = await _all_stages(factory(DocumentCalls()), documents[number])
+                _, (draft,) = await _all_stages(
+                    factory(DocumentCalls()), documents[number]
+                )
                 passages[number] = draft.passage
 
             for number in range(8):

@@ -27,7 +27,9 @@ async def _outcomes(
     async with ChatModel(config.model) as model:
         worker = Worker(llm_stages(model, config), LexicalJudge(), QualityConfig())
         await worker.check()
-        return [await worker.process(document, DocumentCalls()) for document in documents]
+        return [
+            await worker.process(document, DocumentCalls()) for document in documents
+        ]
 
 
 @pytest.fixture
@@ -48,7 +50,9 @@ async def test_every_generated_document_gives_tasks_that_pass_the_checks(
 ) -> None:
     documents = list(generated_documents(25, seed=7))
     with FakeEndpoint(award, keep="counts") as endpoint:
-        outcomes = await _outcomes(write, endpoint.url, documents, questions_per_document=1)
+        outcomes = await _outcomes(
+            write, endpoint.url, documents, questions_per_document=1
+        )
     reasons = Counter(r.reason for outcome in outcomes for r in outcome.rejections)
     assert not reasons
     assert [len(outcome.tasks) for outcome in outcomes] == [1] * 25
@@ -57,15 +61,21 @@ async def test_every_generated_document_gives_tasks_that_pass_the_checks(
 
 
 @pytest.mark.anyio
-async def test_a_scripted_model_writes_as_many_drafts_as_it_is_asked_for(write: Write) -> None:
+async def test_a_scripted_model_writes_as_many_drafts_as_it_is_asked_for(
+    write: Write,
+) -> None:
     documents = list(generated_documents(3))
     with FakeEndpoint(scripted_reply) as endpoint:
-        outcomes = await _outcomes(write, endpoint.url, documents, questions_per_document=3)
+        outcomes = await _outcomes(
+            write, endpoint.url, documents, questions_per_document=3
+        )
     assert [len(outcome.tasks) for outcome in outcomes] == [3, 3, 3]
 
 
 @pytest.mark.anyio
-async def test_a_scripted_model_answers_where_checks_are_asked_for(write: Write) -> None:
+async def test_a_scripted_model_answers_where_checks_are_asked_for(
+    write: Write,
+) -> None:
     documents = list(generated_documents(2))
     with FakeEndpoint(scripted_reply) as endpoint:
         types = ["open", "quantitative"]
@@ -78,7 +88,9 @@ async def test_a_document_that_says_nothing_gets_no_draft(write: Write) -> None:
     with FakeEndpoint(scripted_reply) as endpoint:
         document = Document(title="Nothing", text="Nothing to say.", source="a.md")
         (outcome,) = await _outcomes(write, endpoint.url, [document])
-    assert [str(rejection.reason) for rejection in outcome.rejections] == ["no_question"]
+    assert [str(rejection.reason) for rejection in outcome.rejections] == [
+        "no_question"
+    ]
 
 
 @pytest.mark.parametrize("is_template", [False, True])
@@ -94,7 +106,9 @@ def test_a_generated_document_depends_on_its_number_and_seed_alone() -> None:
     assert list(generated_documents(4, start=6)) == ten[6:]
     assert next(generated_documents(1, seed=1)) != ten[0]
     assert all(2_500 < len(document.text) < 3_500 for document in ten)
-    assert all(document.text.startswith(f"# {document.title}\n\n## ") for document in ten)
+    assert all(
+        document.text.startswith(f"# {document.title}\n\n## ") for document in ten
+    )
 
 
 def test_no_two_generated_documents_are_near_each_other() -> None:

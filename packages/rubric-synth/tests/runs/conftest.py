@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
     from rubric_judge.testing import FakeCall
 
-FINAL = ("train.jsonl", "validation.jsonl", "test.jsonl", "rejected.jsonl", "manifest.json")
+FINAL = (
+    "train.jsonl",
+    "validation.jsonl",
+    "test.jsonl",
+    "rejected.jsonl",
+    "manifest.json",
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,9 @@ class Model:
     @property
     def questions(self) -> Counter[str]:
         """Arrivals by what was asked; whether anybody is there is no question."""
-        return Counter(_asked(call) for call in self.endpoint.calls if not _is_check(call))
+        return Counter(
+            _asked(call) for call in self.endpoint.calls if not _is_check(call)
+        )
 
     def after_kill(self, out: Path) -> Kill:
         """Wait until nothing more arrives of what a killed process had sent, and note what it kept.
@@ -71,7 +79,9 @@ class Model:
             for file in sorted((out / "work").glob("calls-*.jsonl"))
             for line in file.read_bytes().splitlines()
         ]
-        return Kill(at_s=time.monotonic(), kept=Counter(filter(None, map(_reply_in, lines))))
+        return Kill(
+            at_s=time.monotonic(), kept=Counter(filter(None, map(_reply_in, lines)))
+        )
 
     def asked_twice_without_need(self, kills: list[Kill]) -> list[str]:
         """Return questions that came again though no kill took the answer to their first asking."""
@@ -142,10 +152,19 @@ def generated(tmp_path: Path) -> Callable[[int], Path]:
 def configured(tmp_path: Path, model: Model) -> Callable[..., Path]:
     """Write a configuration that asks the model."""
 
-    def make(name: str = "synth", /, *, prices: bool = True, **settings: object) -> Path:
-        asked: dict[str, object] = {"model": "fake", "transport": "direct", "api_base": model.url}
+    def make(
+        name: str = "synth", /, *, prices: bool = True, **settings: object
+    ) -> Path:
+        asked: dict[str, object] = {
+            "model": "fake",
+            "transport": "direct",
+            "api_base": model.url,
+        }
         if prices:
-            asked["prices"] = {"prompt_usd_per_mtok": 1.0, "completion_usd_per_mtok": 2.0}
+            asked["prices"] = {
+                "prompt_usd_per_mtok": 1.0,
+                "completion_usd_per_mtok": 2.0,
+            }
         synthesiser = {"type": "llm", "model": asked, "questions_per_document": 1}
         content = {"synthesiser": synthesiser, **settings}
         path = tmp_path / f"{name}.yaml"

@@ -11,7 +11,13 @@ import yaml
 
 from rubric_core import FolderLockError
 from rubric_judge.testing import FakeEndpoint, Fault
-from rubric_synth import check_dataset, collect, dataset_statistics, load_config, synthesise
+from rubric_synth import (
+    check_dataset,
+    collect,
+    dataset_statistics,
+    load_config,
+    synthesise,
+)
 from rubric_synth.cli import main
 from rubric_synth.dataset.folder import WORK_FOLDER, read_manifest
 from rubric_synth.errors import UnfinishedError
@@ -50,7 +56,9 @@ def test_a_server_that_dies_in_mid_run_leaves_documents_pending(
     collected, out = generated(6), tmp_path / "data"
     faults = itertools.chain([None] * 7, itertools.repeat(Fault.SERVER_ERROR))
     with FakeEndpoint(scripted_reply, faults=faults) as endpoint:
-        path = _at(configured(max_concurrency=1), endpoint.url, max_transport_attempts=1)
+        path = _at(
+            configured(max_concurrency=1), endpoint.url, max_transport_attempts=1
+        )
         with pytest.raises(UnfinishedError, match="documents got no answer") as stopped:
             synthesise(collected, out, config=load_config(path))
     assert stopped.value.cause == "unavailable"
@@ -59,11 +67,14 @@ def test_a_server_that_dies_in_mid_run_leaves_documents_pending(
     assert 0 < pending == manifest.unanswered_documents == stopped.value.pending < 6
     assert manifest.accepted_documents + manifest.rejected_documents + pending == 6
     assert (
-        f"{pending} pending, {pending} of them because no answer" in (out / "README.md").read_text()
+        f"{pending} pending, {pending} of them because no answer"
+        in (out / "README.md").read_text()
     )
     problems = check_dataset(out, collected=collected).problems
     assert [
-        problem for problem in problems if "document" in problem and "collect" not in problem
+        problem
+        for problem in problems
+        if "document" in problem and "collect" not in problem
     ] == []
     with FakeEndpoint(scripted_reply) as endpoint:
         report = synthesise(collected, out, config=load_config(_at(path, endpoint.url)))
@@ -76,7 +87,9 @@ def test_message_and_manifest_agree_on_calls_and_costs(
 ) -> None:
     collected, out = generated(8), tmp_path / "data"
     whole = synthesise(collected, tmp_path / "whole", config=load_config(configured()))
-    config = load_config(configured(max_cost_usd=whole.usage.cost_usd * 0.6, max_concurrency=3))
+    config = load_config(
+        configured(max_cost_usd=whole.usage.cost_usd * 0.6, max_concurrency=3)
+    )
     with pytest.raises(UnfinishedError, match="max_cost_usd") as stopped:
         synthesise(collected, out, config=config)
     usage = read_manifest(out).usage
@@ -94,7 +107,10 @@ def test_message_and_manifest_agree_on_calls_and_costs(
 
 
 def test_a_ceiling_counts_calls_that_were_answered_without_a_price(
-    tmp_path: Path, model: Any, generated: Callable[[int], Path], configured: Callable[..., Path]
+    tmp_path: Path,
+    model: Any,
+    generated: Callable[[int], Path],
+    configured: Callable[..., Path],
 ) -> None:
     collected, out = generated(6), tmp_path / "data"
     whole = synthesise(collected, tmp_path / "whole", config=load_config(configured()))
@@ -102,7 +118,9 @@ def test_a_ceiling_counts_calls_that_were_answered_without_a_price(
     model.endpoint.calls.clear()
     ceiling = {"max_cost_usd": whole.usage.cost_usd * 0.3}
     with pytest.raises(UnfinishedError) as stopped:
-        synthesise(collected, out, config=load_config(configured(prices=False, **ceiling)))
+        synthesise(
+            collected, out, config=load_config(configured(prices=False, **ceiling))
+        )
     assert stopped.value.cause == "unpriced"
     with pytest.raises(UnfinishedError) as stopped:
         synthesise(collected, out, config=load_config(configured(**ceiling)))
@@ -122,8 +140,13 @@ def test_answers_of_a_fallback_are_counted_by_every_run_and_in_the_manifest(
 ) -> None:
     collected, out = generated(3), tmp_path / "data"
     faults = itertools.chain([None] * 4, itertools.repeat(Fault.SERVER_ERROR))
-    with FakeEndpoint(scripted_reply, faults=faults) as one, FakeEndpoint(scripted_reply) as other:
-        (tmp_path / "router.yaml").write_text(ROUTER.format(one=one.url, other=other.url))
+    with (
+        FakeEndpoint(scripted_reply, faults=faults) as one,
+        FakeEndpoint(scripted_reply) as other,
+    ):
+        (tmp_path / "router.yaml").write_text(
+            ROUTER.format(one=one.url, other=other.url)
+        )
         content = yaml.safe_load((path := configured(max_concurrency=1)).read_text())
         content["synthesiser"]["model"] = {
             "model": "writer",
@@ -192,7 +215,9 @@ def test_a_folder_of_another_collection_is_refused_before_anything_is_written(
     assert synthesise(tmp_path / "c", out).tasks == read_manifest(out).tasks
 
 
-def test_statistics_of_an_older_dataset_do_not_outlive_it(tmp_path: Path, folder: Path) -> None:
+def test_statistics_of_an_older_dataset_do_not_outlive_it(
+    tmp_path: Path, folder: Path
+) -> None:
     out = tmp_path / "data"
     collect([folder], tmp_path / "c")
     synthesise(tmp_path / "c", out, limit=2)

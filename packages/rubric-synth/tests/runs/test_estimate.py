@@ -33,14 +33,22 @@ def collected(tmp_path: Path) -> Path:
 
 def test_a_run_takes_what_was_estimated(collected: Path, tmp_path: Path) -> None:
     with FakeEndpoint(scripted_reply) as endpoint:
-        model = ModelConfig(model="fake", transport="direct", api_base=endpoint.url, prices=_PRICES)
-        config = SynthConfig(synthesiser=LLMConfig(model=model, questions_per_document=2))
+        model = ModelConfig(
+            model="fake", transport="direct", api_base=endpoint.url, prices=_PRICES
+        )
+        config = SynthConfig(
+            synthesiser=LLMConfig(model=model, questions_per_document=2)
+        )
         planned = {stage.stage: stage for stage in estimate(collected, config).stages}
         assert not endpoint.calls
         report = synthesise(collected, tmp_path / "dataset", config=config)
         used: dict[str, list[int]] = {}
         for call in endpoint.calls:
-            name = call.body.get("response_format", {}).get("json_schema", {}).get("name", "")
+            name = (
+                call.body.get("response_format", {})
+                .get("json_schema", {})
+                .get("name", "")
+            )
             tokens = sum(len(message["content"]) for message in call.messages) // 4
             used.setdefault(name, []).append(tokens)
     names = {"AnalysisReply": "analyse", "SynthesisReply": "synthesise"}
@@ -53,11 +61,15 @@ def test_a_run_takes_what_was_estimated(collected: Path, tmp_path: Path) -> None
         assert each == pytest.approx(
             sum(used[name]) / calls, rel=0.02 if stage == "analyse" else 0.35
         )
-    assert report.usage.cost_usd <= sum(stage.cost_usd or 0 for stage in planned.values())
+    assert report.usage.cost_usd <= sum(
+        stage.cost_usd or 0 for stage in planned.values()
+    )
 
 
 def test_what_is_not_known_is_no_figure(collected: Path) -> None:
-    model = ModelConfig(model="fake", transport="direct", api_base="http://127.0.0.1:9/v1")
+    model = ModelConfig(
+        model="fake", transport="direct", api_base="http://127.0.0.1:9/v1"
+    )
     judge = JudgeConfig(model="openai/gpt-4.1-mini")
     config = SynthConfig(
         synthesiser=LLMConfig(model=model, questions_per_document=2),
@@ -78,7 +90,10 @@ def test_prices_are_the_configured_ones_or_those_of_litellm() -> None:
     known = known_prices(ModelConfig(model="openai/gpt-4.1-mini"))
     assert known is not None
     assert known.completion_usd_per_mtok > known.prompt_usd_per_mtok > 0
-    assert known_prices(ModelConfig(model="openai/gpt-4.1-mini", prices=_PRICES)) == _PRICES
+    assert (
+        known_prices(ModelConfig(model="openai/gpt-4.1-mini", prices=_PRICES))
+        == _PRICES
+    )
     assert known_prices(ModelConfig(model="openai/no-such-model")) is None
 
 
@@ -89,7 +104,9 @@ def _said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     return capsys.readouterr().out
 
 
-def test_the_command(collected: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(
+    collected: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert "no model is asked" in _said(capsys, collected)
     config = tmp_path / "synth.yaml"
     config.write_text("synthesiser: {type: llm, model: {model: openai/gpt-4.1-mini}}\n")

@@ -51,7 +51,9 @@ def test_killed_runs_end_with_the_same_bytes_and_ask_nothing_again(
         run.process.kill()
         run.wait()
         noted.append(model.after_kill(tmp_path / "killed"))
-    run = command(collected, tmp_path / "killed", config)  # once more while the dataset is written
+    run = command(
+        collected, tmp_path / "killed", config
+    )  # once more while the dataset is written
     run.wait_until(lambda: any((tmp_path / "killed").glob(".train*")))
     run.process.kill()
     run.wait()

@@ -89,7 +89,11 @@ def cluster(packages: Path) -> Iterator[ModuleType]:
     ray = pytest.importorskip("ray")
     environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}}
     start_ray(
-        ray, num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment
+        ray,
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        runtime_env=environment,
     )
     yield ray
     ray.shutdown()
@@ -106,7 +110,11 @@ def _messages(errors: str) -> list[str]:
         "is now ignored by default",
         "synth.ray.no_worker_yet",
     )
-    return [line for line in errors.splitlines() if not any(words in line for words in passing)]
+    return [
+        line
+        for line in errors.splitlines()
+        if not any(words in line for words in passing)
+    ]
 
 
 def _files(folder: Path) -> dict[str, object]:
@@ -118,7 +126,9 @@ def _files(folder: Path) -> dict[str, object]:
     del manifest["config"]["engine"], manifest["config"]["ray"]
     files["manifest.json"] = json.dumps(manifest)
     assert {"rejected.jsonl", "README.md"} <= files.keys()
-    assert {f"{split}.{end}" for split in SPLITS for end in ("jsonl", "parquet")} <= files.keys()
+    assert {
+        f"{split}.{end}" for split in SPLITS for end in ("jsonl", "parquet")
+    } <= files.keys()
     return files
 
 
@@ -156,11 +166,14 @@ def _descendants(name: str) -> list[int]:
     return [pid for pid in named if is_ours(pid)]
 
 
-def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     config = SynthConfig(engine="ray")
     with pytest.raises(
-        MissingExtraError, match=r"pip install --no-sources './packages/rubric-synth\[ray\]'"
+        MissingExtraError,
+        match=r"pip install --no-sources './packages/rubric-synth\[ray\]'",
     ):
         anyio.run(make_engine(WorkerSpec(config)).run, [], Kept())
 
@@ -170,12 +183,16 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPa
 def test_a_cluster_that_is_not_there_is_one_clear_error(address: str) -> None:
     pytest.importorskip("ray")
     config = SynthConfig.model_validate({"engine": "ray", "ray": {"address": address}})
-    with pytest.raises(EngineError, match=f"no Ray cluster at ray.address='{address}'.*ray start"):
+    with pytest.raises(
+        EngineError, match=f"no Ray cluster at ray.address='{address}'.*ray start"
+    ):
         anyio.run(make_engine(WorkerSpec(config)).run, [], Kept())
 
 
 @pytest.mark.slow
-def test_a_cluster_that_starts_too_slowly_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_starts_too_slowly_is_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ray = pytest.importorskip("ray")
     starts: list[object] = []
 
@@ -186,7 +203,9 @@ def test_a_cluster_that_starts_too_slowly_is_started_again(monkeypatch: pytest.M
     monkeypatch.setattr(ray, "init", start)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     config = SynthConfig(engine="ray")
-    with pytest.raises(EngineError, match=r"3 times: Exception: The current node timed out"):
+    with pytest.raises(
+        EngineError, match=r"3 times: Exception: The current node timed out"
+    ):
         anyio.run(make_engine(WorkerSpec(config)).run, [], Kept())
     assert starts == [None] * 3
 
@@ -229,7 +248,9 @@ def test_ray_gives_the_same_dataset_as_one_process(
         ("extractive", {"synthesiser": {"type": "extractive"}}),
     ):
         for engine in ("local", "ray"):
-            config = load_config(configured(f"{name}-{engine}", engine=engine, **settings))
+            config = load_config(
+                configured(f"{name}-{engine}", engine=engine, **settings)
+            )
             report = synthesise(collected, tmp_path / f"{name}-{engine}", config=config)
             assert report.documents == 100
             assert report.accepted_documents > 10
@@ -278,13 +299,17 @@ def test_a_document_that_kills_every_worker_is_rejected_and_takes_no_other_with_
 
     names = ["deadly" if number == 5 else "fine" for number in range(30)]
     documents = [
-        Document(title=f"{name} {number}", text=f"Text {number}.", source=f"{number}.md")
+        Document(
+            title=f"{name} {number}", text=f"Text {number}.", source=f"{number}.md"
+        )
         for number, name in enumerate(names)
     ]
     config = SynthConfig.model_validate({"engine": "ray", "max_concurrency": 8})
     spec = WorkerSpec(config, stages=deadly_stages.deadly_stages)
     kept = Kept()
-    anyio.run(make_engine(spec).run, (Pending(document, ()) for document in documents), kept)
+    anyio.run(
+        make_engine(spec).run, (Pending(document, ()) for document in documents), kept
+    )
     reasons = {outcome.source: outcome.rejections[0] for outcome in kept.outcomes}
     assert len(kept.outcomes) == len(reasons) == 30
     failed = reasons.pop("5.md")
@@ -317,11 +342,17 @@ def test_one_limiter_serves_all_workers_and_a_ceiling_on_costs_stops_them(
         )
     asked = len(model.answers)
     assert 3 < asked < 120
-    report = synthesise(collected, tmp_path / "out", config=SynthConfig.model_validate(limited))
+    report = synthesise(
+        collected, tmp_path / "out", config=SynthConfig.model_validate(limited)
+    )
     assert report.documents == 40
     assert max(model.questions.values()) == 1
     ends = sorted(
-        [(call.at_s, 1) for call in model.endpoint.calls if call.number in model.answers]
+        [
+            (call.at_s, 1)
+            for call in model.endpoint.calls
+            if call.number in model.answers
+        ]
         + [(end_s, -1) for end_s in model.answers.values()]
     )
     peak = in_flight = 0
@@ -349,10 +380,17 @@ def test_a_driver_that_is_killed_is_gone_on_with(
     synthesise(collected, tmp_path / "local", config=load_config(configured("local")))
     model.endpoint.calls.clear()
     model.answers.clear()
-    settings = {"engine": "ray", "ray": {"address": address, "actors": 2, "cpus_per_actor": 0.5}}
+    settings = {
+        "engine": "ray",
+        "ray": {"address": address, "actors": 2, "cpus_per_actor": 0.5},
+    }
     joined = configured("joined", **settings)
-    alone = configured("alone", **settings | {"ray": {"actors": 2, "cpus_per_actor": 0.5}})
-    first = command(collected, tmp_path / "ray", alone if dies_with_its_cluster else joined)
+    alone = configured(
+        "alone", **settings | {"ray": {"actors": 2, "cpus_per_actor": 0.5}}
+    )
+    first = command(
+        collected, tmp_path / "ray", alone if dies_with_its_cluster else joined
+    )
     assert first.wait_until(lambda: len(model.answers) > 40), first.wait()
     first.process.kill()
     first.wait()
@@ -377,7 +415,9 @@ def test_a_run_that_is_asked_to_end_ends_in_good_order_under_ray(
     tmp_path: Path,
 ) -> None:
     settings = {"address": cluster.get_runtime_context().gcs_address, "actors": 1}
-    run = command(generated(60), tmp_path / "out", configured("ray", engine="ray", ray=settings))
+    run = command(
+        generated(60), tmp_path / "out", configured("ray", engine="ray", ray=settings)
+    )
     assert run.wait_until(lambda: len(model.answers) > 30), run.wait()
     run.process.send_signal(signal.SIGTERM)
     status, errors = run.wait(300)

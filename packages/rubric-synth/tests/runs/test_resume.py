@@ -39,11 +39,16 @@ if TYPE_CHECKING:
 
 
 def _times(out: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_mtime_ns for path in out.iterdir() if path.is_file()}
+    return {
+        path.name: path.stat().st_mtime_ns for path in out.iterdir() if path.is_file()
+    }
 
 
 def test_a_finished_run_is_recognised_and_touches_nothing(
-    tmp_path: Path, model: Any, generated: Callable[[int], Path], configured: Callable[..., Path]
+    tmp_path: Path,
+    model: Any,
+    generated: Callable[[int], Path],
+    configured: Callable[..., Path],
 ) -> None:
     collected, out, config = generated(5), tmp_path / "data", load_config(configured())
     first = synthesise(collected, out, config=config)
@@ -71,10 +76,15 @@ def test_a_dataset_that_was_changed_is_written_again(
 
 
 def test_another_threshold_asks_nothing_again_and_applies(
-    tmp_path: Path, model: Any, generated: Callable[[int], Path], configured: Callable[..., Path]
+    tmp_path: Path,
+    model: Any,
+    generated: Callable[[int], Path],
+    configured: Callable[..., Path],
 ) -> None:
     collected, out = generated(5), tmp_path / "data"
-    assert sum(synthesise(collected, out, config=load_config(configured())).tasks.values())
+    assert sum(
+        synthesise(collected, out, config=load_config(configured())).tasks.values()
+    )
     model.endpoint.calls.clear()
     strict = load_config(configured(quality={"min_criteria": 10, "max_criteria": 10}))
     report = synthesise(collected, out, config=strict)
@@ -83,7 +93,10 @@ def test_another_threshold_asks_nothing_again_and_applies(
 
 
 def test_new_documents_are_worked_on_and_old_ones_kept(
-    tmp_path: Path, model: Any, generated: Callable[[int], Path], configured: Callable[..., Path]
+    tmp_path: Path,
+    model: Any,
+    generated: Callable[[int], Path],
+    configured: Callable[..., Path],
 ) -> None:
     out, config = tmp_path / "data", load_config(configured())
     few = synthesise(generated(4), out, config=config)
@@ -103,7 +116,9 @@ def test_documents_without_an_answer_are_tried_again(
     counts: list[int] = []
     for _ in range(2):
         counts.clear()
-        with pytest.raises(UnfinishedError, match="11 documents got no answer") as stopped:
+        with pytest.raises(
+            UnfinishedError, match="11 documents got no answer"
+        ) as stopped:
             synthesise(source, out, judge=FailingJudge(), on_document=counts.append)
         assert (stopped.value.cause, stopped.value.pending) == ("unavailable", 11)
         assert counts == list(range(1, 12))
@@ -112,7 +127,9 @@ def test_documents_without_an_answer_are_tried_again(
     assert (manifest.pending_documents, manifest.unanswered_documents) == (11, 11)
     assert manifest.rejected_documents == 0
     problems = check_dataset(out, collected=source).problems
-    assert [problem.partition(";")[0] for problem in problems] == ["there is no task at all"]
+    assert [problem.partition(";")[0] for problem in problems] == [
+        "there is no task at all"
+    ]
     assert sum(synthesise(source, out).tasks.values()) >= 10
 
 
@@ -137,7 +154,9 @@ class _Counting:
         self._stages = stages
         self.documents = 0
 
-    async def synthesise(self, document: Document, analysis: DocumentAnalysis) -> Sequence[Draft]:
+    async def synthesise(
+        self, document: Document, analysis: DocumentAnalysis
+    ) -> Sequence[Draft]:
         self.documents += 1
         found = await self._stages.synthesiser.synthesise(document, analysis)
         return [draft for draft in found if isinstance(draft, Draft)]
@@ -155,7 +174,9 @@ def test_only_stages_with_a_fingerprint_are_not_run_again(
     for number, (kind, runs) in enumerate([(_Counting, 22), (_Named, 11)]):
         counting = kind(stages)
         own = stages._replace(
-            analyst=_named(stages.analyst), synthesiser=counting, enricher=_named(stages.enricher)
+            analyst=_named(stages.analyst),
+            synthesiser=counting,
+            enricher=_named(stages.enricher),
         )
         for _ in range(2):
             synthesise(source, tmp_path / str(number), stages=own)
@@ -173,11 +194,16 @@ def _named(stage: object) -> object:
 
 
 def test_progress_tells_rate_cost_and_remaining_time(
-    tmp_path: Path, model: Any, generated: Callable[[int], Path], configured: Callable[..., Path]
+    tmp_path: Path,
+    model: Any,
+    generated: Callable[[int], Path],
+    configured: Callable[..., Path],
 ) -> None:
     seen: list[Progress] = []
     config = load_config(configured())
-    report = synthesise(generated(5), tmp_path / "data", config=config, on_progress=seen.append)
+    report = synthesise(
+        generated(5), tmp_path / "data", config=config, on_progress=seen.append
+    )
     assert model.questions
     assert seen[0].done == 0
     assert (seen[-1].done, seen[-1].total, seen[-1].calls_in_flight) == (5, 5, 0)
@@ -195,11 +221,19 @@ def test_any_work_done_before_a_stop_gives_the_same_bytes(
     source, config = generated(5), load_config(configured(max_concurrency=3))
     synthesise(source, tmp_path / "whole", config=config)
     collection = Collection(source)
-    of_run = settings_of(config, collected_sha256=collection.sha256, stages=None, judge=None)
+    of_run = settings_of(
+        config, collected_sha256=collection.sha256, stages=None, judge=None
+    )
     lines = list(collection.lines(of_run.digest))
     numbers = itertools.count()
 
-    @given(st.lists(st.sampled_from(["finished", "half", "begun", "new"]), min_size=5, max_size=5))
+    @given(
+        st.lists(
+            st.sampled_from(["finished", "half", "begun", "new"]),
+            min_size=5,
+            max_size=5,
+        )
+    )
     @examples(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
     def same_bytes(states: list[str]) -> None:
         out = tmp_path / f"again-{next(numbers)}"

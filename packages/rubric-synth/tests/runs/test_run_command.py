@@ -51,7 +51,9 @@ def test_a_limit_and_then_the_rest(
     assert run(source, "--out", out, "--limit", 0).status == 2
 
 
-@pytest.mark.parametrize("name", ["README.md", "train.jsonl", "manifest.json", "stats.json"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "train.jsonl", "manifest.json", "stats.json"]
+)
 def test_files_that_no_run_wrote_are_left_alone(
     tmp_path: Path, collected: Callable[[], Path], run: Callable[..., _Done], name: str
 ) -> None:
@@ -62,7 +64,10 @@ def test_files_that_no_run_wrote_are_left_alone(
         before = {path: path.read_bytes() for path in folder.iterdir()}
         refused = run(source, "--out", folder)
         assert refused.status == 2
-        assert "was not written by `rubric-synth run`, which would replace it" in refused.err
+        assert (
+            "was not written by `rubric-synth run`, which would replace it"
+            in refused.err
+        )
         assert before == {path: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -75,7 +80,9 @@ def test_a_collection_beside_an_unfinished_run_is_left_alone(
         path.unlink()
     shutil.copytree(source, out, dirs_exist_ok=True)
     assert run(source, "--out", out).status == 2
-    assert (out / "manifest.json").read_bytes() == (source / "manifest.json").read_bytes()
+    assert (out / "manifest.json").read_bytes() == (
+        source / "manifest.json"
+    ).read_bytes()
 
 
 def test_a_run_goes_on_where_a_killed_one_had_put_some_files_in_place(
@@ -97,9 +104,14 @@ def test_a_run_with_a_model_tells_calls_tokens_and_cost(
     run: Callable[..., _Done],
 ) -> None:
     done = run(generated(3), "--out", tmp_path / "data", "--config", configured())
-    usage = json.loads((tmp_path / "data" / "manifest.json").read_text())["usage"]["total"]
+    usage = json.loads((tmp_path / "data" / "manifest.json").read_text())["usage"][
+        "total"
+    ]
     shown = " ".join(done.out.split())
-    assert f"{usage['calls']} calls over all runs: {usage['prompt_tokens']} tokens read" in shown
+    assert (
+        f"{usage['calls']} calls over all runs: {usage['prompt_tokens']} tokens read"
+        in shown
+    )
     assert f"{usage['cost_usd']:.4g} USD" in shown
     assert "no language model" not in shown
 
@@ -112,11 +124,16 @@ def test_each_way_to_stop_has_its_status(
     run: Callable[..., _Done],
 ) -> None:
     source, out = generated(3), tmp_path / "data"
-    cost = run(source, "--out", out, "--config", configured(), "--max-cost-usd", "0.000001")
+    cost = run(
+        source, "--out", out, "--config", configured(), "--max-cost-usd", "0.000001"
+    )
     assert (cost.status, "3 are pending" in cost.err) == (3, True), cost.err
     unpriced = configured("unpriced", prices=False)
     assert (
-        run(source, "--out", tmp_path / "d", "--config", unpriced, "--max-cost-usd", 1).status == 5
+        run(
+            source, "--out", tmp_path / "d", "--config", unpriced, "--max-cost-usd", 1
+        ).status
+        == 5
     )
     content = yaml.safe_load(configured().read_text())
     content["synthesiser"]["model"]["api_base"] = "http://127.0.0.1:9/v1"

@@ -45,7 +45,9 @@ def test_the_ceiling_on_costs_holds_over_all_runs_and_the_rest_follows(
             synthesise(collected, out, config=config)
         assert stopped.value.cause == "cost"
         assert 0 < stopped.value.pending < 8
-        assert f"{stopped.value.pending} are pending: the same command" in str(stopped.value)
+        assert f"{stopped.value.pending} are pending: the same command" in str(
+            stopped.value
+        )
         # The costs of calls differ, which the mean of those so far does not know.
         asked = sum(model.questions.values())
         assert asked * whole.usage.cost_usd / whole.usage.calls <= ceiling_usd * 1.1
@@ -56,7 +58,10 @@ def test_the_ceiling_on_costs_holds_over_all_runs_and_the_rest_follows(
 
 
 def test_a_ceiling_without_known_prices_stops_after_the_first_answer(
-    tmp_path: Path, model: Any, generated: Callable[[int], Path], configured: Callable[..., Path]
+    tmp_path: Path,
+    model: Any,
+    generated: Callable[[int], Path],
+    configured: Callable[..., Path],
 ) -> None:
     config = load_config(configured(prices=False, max_cost_usd=1.0))
     with pytest.raises(UnfinishedError, match="`prices:`") as stopped:
@@ -66,7 +71,10 @@ def test_a_ceiling_without_known_prices_stops_after_the_first_answer(
 
 
 def test_new_checks_ask_nothing_even_where_no_call_may_be_made(
-    tmp_path: Path, model: Any, generated: Callable[[int], Path], configured: Callable[..., Path]
+    tmp_path: Path,
+    model: Any,
+    generated: Callable[[int], Path],
+    configured: Callable[..., Path],
 ) -> None:
     collected, out = generated(4), tmp_path / "data"
     spent = synthesise(collected, out, config=load_config(configured())).usage.cost_usd
@@ -80,7 +88,12 @@ def test_new_checks_ask_nothing_even_where_no_call_may_be_made(
 
 
 def _asking(url: str, **settings: object) -> dict[str, object]:
-    asked = {"model": "fake", "transport": "direct", "api_base": url, "max_transport_attempts": 1}
+    asked = {
+        "model": "fake",
+        "transport": "direct",
+        "api_base": url,
+        "max_transport_attempts": 1,
+    }
     synthesiser = {"type": "llm", "model": asked, "questions_per_document": 1}
     return {"synthesiser": synthesiser, **settings}
 
@@ -92,7 +105,9 @@ def test_an_endpoint_that_refuses_everything_ends_the_run_and_loses_nothing(
     faults = itertools.chain([None] * 4, itertools.repeat(Fault.SERVER_ERROR))
     with FakeEndpoint(scripted_reply, faults=faults) as endpoint:
         settings = _asking(endpoint.url, max_concurrency=1, max_unavailable_in_a_row=3)
-        with pytest.raises(UnfinishedError, match="max_unavailable_in_a_row") as stopped:
+        with pytest.raises(
+            UnfinishedError, match="max_unavailable_in_a_row"
+        ) as stopped:
             synthesise(collected, out, config=SynthConfig.model_validate(settings))
     assert stopped.value.cause == "unavailable"
     assert stopped.value.pending == 7
@@ -102,7 +117,9 @@ def test_an_endpoint_that_refuses_everything_ends_the_run_and_loses_nothing(
         report = synthesise(collected, out, config=config)
         asked = len(endpoint.calls)
         synthesise(collected, tmp_path / "whole", config=config)
-        assert asked == len(endpoint.calls) - asked - 3  # what the first document was told
+        assert (
+            asked == len(endpoint.calls) - asked - 3
+        )  # what the first document was told
     assert report.pending_documents == 0
     assert _rows(out) == _rows(tmp_path / "whole")
 
@@ -110,7 +127,9 @@ def test_an_endpoint_that_refuses_everything_ends_the_run_and_loses_nothing(
 def test_an_endpoint_that_is_not_there_is_said_before_the_first_document(
     tmp_path: Path, generated: Callable[[int], Path]
 ) -> None:
-    with FakeEndpoint(scripted_reply, faults=itertools.repeat(Fault.UNAUTHORIZED)) as endpoint:
+    with FakeEndpoint(
+        scripted_reply, faults=itertools.repeat(Fault.UNAUTHORIZED)
+    ) as endpoint:
         config = SynthConfig.model_validate(_asking(endpoint.url))
         with pytest.raises(JudgeSetupError, match="does not answer") as refused:
             synthesise(generated(3), tmp_path / "data", config=config)
@@ -130,14 +149,21 @@ def test_an_interrupt_writes_what_is_done_and_the_same_command_goes_on(
     command: Any,
     final_files: Callable[[Path], dict[str, bytes]],
 ) -> None:
-    collected, out, config = generated(12), tmp_path / "data", configured(max_concurrency=2)
+    collected, out, config = (
+        generated(12),
+        tmp_path / "data",
+        configured(max_concurrency=2),
+    )
     run = command(collected, out, config)
     assert run.wait_until(lambda: len(model.endpoint.calls) > 10)
     run.process.send_signal(number)
     status, errors = run.wait()
     assert status == 128 + number, errors
     assert "interrupted. " in errors
-    assert f"go on with: rubric-synth run {collected} --out {out} --config {config}\n" in errors
+    assert (
+        f"go on with: rubric-synth run {collected} --out {out} --config {config}\n"
+        in errors
+    )
     assert (out / "manifest.json").is_file()
     synthesise(collected, out, config=load_config(config))
     assert set(model.questions.values()) == {1}

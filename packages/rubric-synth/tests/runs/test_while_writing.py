@@ -78,7 +78,9 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_run(
         "folder.write_lines = lambda path, lines: path.write_text(''.join(lines))\n"
         "synthesise(Path(sys.argv[1]), Path(sys.argv[2]))"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(source), str(out)], check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(source), str(out)], check=False
+    )
     assert done.returncode == -signal.SIGKILL
     assert len(_leftovers(out)) >= 6
     (out / ".train.jsonl.swp").write_text("of somebody else")
@@ -86,7 +88,9 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_run(
     assert _leftovers(out) == [".train.jsonl.swp"]
 
 
-def test_files_that_took_their_place_before_a_refusal_are_not_denied(tmp_path: Path) -> None:
+def test_files_that_took_their_place_before_a_refusal_are_not_denied(
+    tmp_path: Path,
+) -> None:
     opened = writing([tmp_path / "a", tmp_path / "b"])
     opened.__enter__()
     (tmp_path / "b").mkdir()

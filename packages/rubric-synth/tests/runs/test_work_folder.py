@@ -42,7 +42,9 @@ def _record(number: int, text: str = "an answer") -> CallRecord:
     return CallRecord(key=f"{number:064x}", stage="analyse", text=text, usage=usage)
 
 
-def _outcome(document: str, reason: RejectionReason = RejectionReason.LEAK) -> DocumentOutcome:
+def _outcome(
+    document: str, reason: RejectionReason = RejectionReason.LEAK
+) -> DocumentOutcome:
     rejection = Rejection(source="a", stage="quality", reason=reason, doc_hash=document)
     return DocumentOutcome(source="a", doc_hash=document, rejections=(rejection,))
 
@@ -59,7 +61,9 @@ def _fill(path: Path) -> None:
             work.add_outcome(_outcome(document), _SETTINGS)
 
 
-def test_a_pipe_in_place_of_a_file_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_a_file_is_an_error_and_not_waited_for(
+    tmp_path: Path,
+) -> None:
     whole = tmp_path / "whole"
     _fill(whole)
     names = [file.name for file in whole.iterdir()]
@@ -69,7 +73,10 @@ def test_a_pipe_in_place_of_a_file_is_an_error_and_not_waited_for(tmp_path: Path
         shutil.copytree(whole, path)
         (path / name).unlink()
         os.mkfifo(path / name)
-        with pytest.raises((WorkFolderError, OutputError), match=name), WorkFolder(path):
+        with (
+            pytest.raises((WorkFolderError, OutputError), match=name),
+            WorkFolder(path),
+        ):
             pass
         assert note_of_finished(path, "report") is None
 
@@ -77,7 +84,11 @@ def test_a_pipe_in_place_of_a_file_is_an_error_and_not_waited_for(tmp_path: Path
 def _is_whole(path: Path) -> bool:
     with WorkFolder(path) as work:
         spent = work.index.spent()["analyse"]
-        return (spent.calls, spent.cost_usd, spent.unpriced_calls) == (20, 5.0, 0) and all(
+        return (spent.calls, spent.cost_usd, spent.unpriced_calls) == (
+            20,
+            5.0,
+            0,
+        ) and all(
             work.calls_of(document) == (_record(number),)
             and next(work.outcomes([_Asked(document, _SETTINGS)])) == _outcome(document)
             for number, document in enumerate(_DOCUMENTS)
@@ -94,7 +105,9 @@ def test_calls_and_outcomes_come_back_as_they_were(tmp_path: Path) -> None:
 
 def test_the_latest_outcome_counts(tmp_path: Path) -> None:
     with WorkFolder(tmp_path) as work:
-        work.add_outcome(_outcome(_DOCUMENTS[0], RejectionReason.MODEL_UNAVAILABLE), _SETTINGS)
+        work.add_outcome(
+            _outcome(_DOCUMENTS[0], RejectionReason.MODEL_UNAVAILABLE), _SETTINGS
+        )
     with WorkFolder(tmp_path) as work:
         assert _is_settled(work, _DOCUMENTS[0], _SETTINGS) is False
         work.add_outcome(_outcome(_DOCUMENTS[0]), _SETTINGS)
@@ -104,19 +117,25 @@ def test_the_latest_outcome_counts(tmp_path: Path) -> None:
         assert _is_settled(work, _DOCUMENTS[0], _SETTINGS) is True
 
 
-def test_what_was_just_added_is_found_and_of_two_outcomes_the_later(tmp_path: Path) -> None:
+def test_what_was_just_added_is_found_and_of_two_outcomes_the_later(
+    tmp_path: Path,
+) -> None:
     with WorkFolder(tmp_path) as work:
         work.add_call(_DOCUMENTS[0], _record(0))
         assert work.calls_of(_DOCUMENTS[0]) == (_record(0),)
         for reason in (RejectionReason.MODEL_UNAVAILABLE, RejectionReason.LEAK):
             work.add_outcome(_outcome(_DOCUMENTS[1], reason), _SETTINGS)
-        work.add_outcome(_outcome(_DOCUMENTS[1], RejectionReason.JUDGE_UNAVAILABLE), b"t" * 16)
+        work.add_outcome(
+            _outcome(_DOCUMENTS[1], RejectionReason.JUDGE_UNAVAILABLE), b"t" * 16
+        )
         assert _is_settled(work, _DOCUMENTS[1], _SETTINGS) is True
         assert _is_settled(work, _DOCUMENTS[1], b"t" * 16) is False
         assert _is_settled(work, _DOCUMENTS[0], _SETTINGS) is None
 
 
-def test_outcomes_of_many_documents_come_in_the_order_they_are_asked_for(tmp_path: Path) -> None:
+def test_outcomes_of_many_documents_come_in_the_order_they_are_asked_for(
+    tmp_path: Path,
+) -> None:
     _fill(tmp_path)
     asked = [_Asked(f"{number:064x}", _SETTINGS) for number in range(150, -1, -1)]
     with WorkFolder(tmp_path) as work:
@@ -127,7 +146,10 @@ def test_outcomes_of_many_documents_come_in_the_order_they_are_asked_for(tmp_pat
 
 
 def test_a_line_is_what_its_model_would_be_written_as(tmp_path: Path) -> None:
-    task = {"weights": [1e-07, 1e16, float("inf"), float("nan"), 2**70, -0.0], "text": "é\x7f\n"}
+    task = {
+        "weights": [1e-07, 1e16, float("inf"), float("nan"), 2**70, -0.0],
+        "text": "é\x7f\n",
+    }
     outcome = DocumentOutcome(source="ü", doc_hash=_DOCUMENTS[0], tasks=(task,))
     with WorkFolder(tmp_path) as work:
         work.add_call(_DOCUMENTS[0], _record(0, 'a "quoted" \u2028 answer\x00'))
@@ -135,7 +157,10 @@ def test_a_line_is_what_its_model_would_be_written_as(tmp_path: Path) -> None:
     call = _record(0, 'a "quoted" \u2028 answer\x00').model_dump_json()
     for name, body in (
         ("calls", f'{{"document":"{_DOCUMENTS[0]}","call":{call}}}'),
-        ("shard", f'{{"settings":"{_SETTINGS.hex()}","outcome":{outcome.model_dump_json()}}}'),
+        (
+            "shard",
+            f'{{"settings":"{_SETTINGS.hex()}","outcome":{outcome.model_dump_json()}}}',
+        ),
     ):
         line = (tmp_path / f"{name}-00000.jsonl").read_bytes()
         assert line.partition(b'"body":')[2] == body.encode() + b"}\n"
@@ -148,7 +173,9 @@ def test_text_that_no_utf8_can_hold_comes_back(tmp_path: Path) -> None:
         assert work.calls_of(_DOCUMENTS[0])[0].text == "half \ud83d a pair"
 
 
-def test_half_a_line_at_the_end_is_left_out_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_half_a_line_at_the_end_is_left_out_and_the_rest_goes_on(
+    tmp_path: Path,
+) -> None:
     _fill(tmp_path)
     for name in ("calls", "shard"):
         with (tmp_path / f"{name}-00000.jsonl").open("ab") as file:
@@ -196,7 +223,9 @@ def test_a_damaged_index_is_said_and_deleting_it_loses_nothing(
 
 
 @pytest.mark.parametrize("harm", ["flipped", "shortened", "deleted"])
-def test_a_damaged_file_is_said_and_never_taken_for_an_answer(tmp_path: Path, harm: str) -> None:
+def test_a_damaged_file_is_said_and_never_taken_for_an_answer(
+    tmp_path: Path, harm: str
+) -> None:
     _fill(tmp_path)
     path = tmp_path / "calls-00000.jsonl"
     lines = path.read_bytes()
@@ -236,7 +265,9 @@ def test_a_line_of_garbage_among_answers_is_left_out_and_named(
     assert "lines=1" in told
 
 
-def test_calls_without_an_answer_are_spent_and_never_taken_for_one(tmp_path: Path) -> None:
+def test_calls_without_an_answer_are_spent_and_never_taken_for_one(
+    tmp_path: Path,
+) -> None:
     vain = _record(1).model_copy(update={"answered": False, "text": ""})
     with WorkFolder(tmp_path) as work:
         work.add_call(_DOCUMENTS[0], _record(0))
@@ -262,7 +293,9 @@ def test_an_index_of_another_release_is_refused_and_made_again_once_deleted(
     assert _is_whole(tmp_path)
 
 
-def test_two_runs_at_once_are_refused_and_a_killed_one_leaves_no_lock(tmp_path: Path) -> None:
+def test_two_runs_at_once_are_refused_and_a_killed_one_leaves_no_lock(
+    tmp_path: Path,
+) -> None:
     program = (
         "import sys, time; from pathlib import Path\n"
         "from rubric_synth.work.folder import WorkFolder\n"
@@ -296,7 +329,9 @@ def test_files_are_of_a_bounded_length(tmp_path: Path) -> None:
     assert [path.name for path in sorted(tmp_path.iterdir())] == [
         f"part-{number:05}.jsonl" for number in range(3)
     ]
-    assert [json.loads(segments.read(place))["number"] for place in places] == list(range(8))
+    assert [json.loads(segments.read(place))["number"] for place in places] == list(
+        range(8)
+    )
     segments.close()
 
 

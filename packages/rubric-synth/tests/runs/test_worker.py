@@ -47,7 +47,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def document(articles: dict[str, str]) -> Document:
-    return Document(title="Tides along a coast", text=articles["tides"], source="tides.md")
+    return Document(
+        title="Tides along a coast", text=articles["tides"], source="tides.md"
+    )
 
 
 @pytest.fixture
@@ -65,7 +67,9 @@ class _Synthesiser:
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
 
-    async def synthesise(self, document: Document, analysis: DocumentAnalysis) -> Sequence[Draft]:
+    async def synthesise(
+        self, document: Document, analysis: DocumentAnalysis
+    ) -> Sequence[Draft]:
         del document, analysis
         return self._work()  # pyright: ignore[reportReturnType] - third-party code
 
@@ -103,7 +107,9 @@ def test_a_document_becomes_a_task(document: Document, stages: Stages) -> None:
         (StageRefusal(RejectionReason.NO_PASSAGE, "3 words"), "no_passage", "3 words"),
         (JudgeTransportError(Reason.TIMEOUT, "late"), "model_unavailable", "timeout"),
         (
-            ExceptionGroup("two", [ExceptionGroup("one", [ValueError(1)]), KeyError("y")]),
+            ExceptionGroup(
+                "two", [ExceptionGroup("one", [ValueError(1)]), KeyError("y")]
+            ),
             "stage_failed",
             "ValueError",
         ),
@@ -112,7 +118,9 @@ def test_a_document_becomes_a_task(document: Document, stages: Stages) -> None:
 def test_what_a_stage_raises_becomes_a_reason(
     document: Document, stages: Stages, error: Exception, reason: str, detail: str
 ) -> None:
-    outcome = _process(document, stages._replace(synthesiser=_Synthesiser(_raising(error))))
+    outcome = _process(
+        document, stages._replace(synthesiser=_Synthesiser(_raising(error)))
+    )
     (rejection,) = outcome.rejections
     assert (rejection.stage, rejection.reason) == ("synthesise", reason)
     assert rejection.detail.startswith(detail)
@@ -123,7 +131,9 @@ def test_what_a_stage_raises_becomes_a_reason(
 def test_what_is_no_list_of_drafts_is_a_fault_of_the_stage(
     document: Document, stages: Stages, found: object
 ) -> None:
-    outcome = _process(document, stages._replace(synthesiser=_Synthesiser(lambda: found)))
+    outcome = _process(
+        document, stages._replace(synthesiser=_Synthesiser(lambda: found))
+    )
     (rejection,) = outcome.rejections
     assert rejection.reason is RejectionReason.STAGE_FAILED
 
@@ -144,9 +154,15 @@ def test_a_refused_draft_is_kept_in_a_form_that_any_file_can_hold(
     analysis = anyio.run(stages.analyst.analyse, document)
     (draft,) = anyio.run(stages.synthesiser.synthesise, document, analysis)
     assert isinstance(draft, Draft)
-    criteria = tuple(c.model_copy(update={"weight": float("nan")}) for c in draft.criteria)
-    odd = draft.model_copy(update={"criteria": criteria, "question": "half \ud83d a pair?"})
-    outcome = _process(document, stages._replace(synthesiser=_Synthesiser(lambda: [odd])))
+    criteria = tuple(
+        c.model_copy(update={"weight": float("nan")}) for c in draft.criteria
+    )
+    odd = draft.model_copy(
+        update={"criteria": criteria, "question": "half \ud83d a pair?"}
+    )
+    outcome = _process(
+        document, stages._replace(synthesiser=_Synthesiser(lambda: [odd]))
+    )
     (rejection,) = outcome.rejections
     assert rejection.draft is not None
     assert rejection.draft["question"] == "half ? a pair?"
@@ -168,16 +184,24 @@ def test_a_stopped_call_is_no_outcome_even_where_a_stage_swallows_it(
             self, document: Document, analysis: DocumentAnalysis
         ) -> Sequence[Draft]:
             with suppress(Exception):
-                await calls.ask(model, stage="synthesise", system="s", user="u", reply=_Reply)
-            return [d for d in await stages.synthesiser.synthesise(document, analysis) if d]
+                await calls.ask(
+                    model, stage="synthesise", system="s", user="u", reply=_Reply
+                )
+            return [
+                d for d in await stages.synthesiser.synthesise(document, analysis) if d
+            ]
 
-    config = ModelConfig(model="fake", transport="direct", api_base="http://127.0.0.1:9/v1")
+    config = ModelConfig(
+        model="fake", transport="direct", api_base="http://127.0.0.1:9/v1"
+    )
     model = ChatModel(config)
     with pytest.raises(CallsStoppedError):
         _process(document, stages._replace(synthesiser=Swallowing(list)), calls=calls)
 
 
-def test_an_answer_that_cannot_be_kept_ends_the_run(document: Document, stages: Stages) -> None:
+def test_an_answer_that_cannot_be_kept_ends_the_run(
+    document: Document, stages: Stages
+) -> None:
     def full(record: CallRecord) -> None:
         raise OutputError("no room", path=record.key)
 
@@ -188,7 +212,9 @@ def test_an_answer_that_cannot_be_kept_ends_the_run(document: Document, stages: 
             return LexicalJudge().judge_now(view)  # pyright: ignore[reportArgumentType]
 
     with pytest.raises(OutputError, match="no room"):
-        _process(document, stages, judge=Scripted(), calls=DocumentCalls(on_answer=full))
+        _process(
+            document, stages, judge=Scripted(), calls=DocumentCalls(on_answer=full)
+        )
 
 
 def test_the_key_of_a_call_is_a_hash_of_all_that_may_change_its_answer() -> None:
@@ -203,7 +229,10 @@ def test_the_key_of_a_call_is_a_hash_of_all_that_may_change_its_answer() -> None
     kept: list[CallRecord] = []
     calls = DocumentCalls(on_answer=kept.append)
     hot = ModelConfig(model="fake", parameters={"top_p": 0.5})
-    models = [ChatModel(config, client=Client()) for config in (ModelConfig(model="fake"), hot)]
+    models = [
+        ChatModel(config, client=Client())
+        for config in (ModelConfig(model="fake"), hot)
+    ]
 
     asked: list[tuple[ChatModel, Stage, str, str]] = [
         (models[0], "analyse", "be brief", "half \ud83d a pair"),
@@ -215,10 +244,14 @@ def test_the_key_of_a_call_is_a_hash_of_all_that_may_change_its_answer() -> None
     async def ask() -> None:
         for model, stage, system, user in asked:
             for _ in range(2):
-                await calls.ask(model, stage=stage, system=system, user=user, reply=Reply)
+                await calls.ask(
+                    model, stage=stage, system=system, user=user, reply=Reply
+                )
 
     anyio.run(ask)
-    schema = hashlib.sha256(json.dumps([Reply.model_json_schema()], sort_keys=True).encode())
+    schema = hashlib.sha256(
+        json.dumps([Reply.model_json_schema()], sort_keys=True).encode()
+    )
     parts = ["analyse", models[0].identity, "Reply", schema.hexdigest()]
     key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
     for text in (b"be brief", b"half \xed\xa0\xbd a pair"):
@@ -227,7 +260,9 @@ def test_the_key_of_a_call_is_a_hash_of_all_that_may_change_its_answer() -> None
     assert len({record.key for record in kept}) == len(kept) == 4
 
 
-def test_a_judgement_is_asked_for_once_over_runs(document: Document, stages: Stages) -> None:
+def test_a_judgement_is_asked_for_once_over_runs(
+    document: Document, stages: Stages
+) -> None:
     asked: list[str] = []
 
     class Scripted:
@@ -238,9 +273,13 @@ def test_a_judgement_is_asked_for_once_over_runs(document: Document, stages: Sta
             return LexicalJudge().judge_now(view)  # pyright: ignore[reportArgumentType]
 
     kept: list[CallRecord] = []
-    first = _process(document, stages, judge=Scripted(), calls=DocumentCalls(on_answer=kept.append))
+    first = _process(
+        document, stages, judge=Scripted(), calls=DocumentCalls(on_answer=kept.append)
+    )
     count = len(asked)
     assert count == len(kept) > 0
     assert first.totals["quality"].unpriced_calls == 0  # it is no model
-    assert _process(document, stages, judge=Scripted(), calls=DocumentCalls(kept)) == first
+    assert (
+        _process(document, stages, judge=Scripted(), calls=DocumentCalls(kept)) == first
+    )
     assert len(asked) == count

@@ -36,7 +36,11 @@ def reasons(read: Callable[..., Found]) -> Callable[..., dict[str, str]]:
 
     def of(source: str | Path, **settings: object) -> dict[str, str]:
         found = read(source, **settings)
-        return {item.source: str(item.reason) for item in found if isinstance(item, Rejection)}
+        return {
+            item.source: str(item.reason)
+            for item in found
+            if isinstance(item, Rejection)
+        }
 
     return of
 
@@ -64,7 +68,9 @@ def kill_reader() -> Callable[[], None]:
 def pdf() -> Callable[..., bytes]:
     """Make a PDF: per page, lines of text, each with its size, on equal distances."""
 
-    def make(pages: Sequence[Sequence[str | tuple[str, int]]], *, encrypted: bool = False) -> bytes:
+    def make(
+        pages: Sequence[Sequence[str | tuple[str, int]]], *, encrypted: bool = False
+    ) -> bytes:
         numbers = [4 + 2 * index for index in range(len(pages))]
         kids = " ".join(f"{number} 0 R" for number in numbers)
         objects = [
@@ -83,7 +89,8 @@ def pdf() -> Callable[..., bytes]:
         if encrypted:  # with a password that nobody knows
             secret = b"41" * 32
             objects.append(
-                b"<< /Filter /Standard /V 1 /R 2 /O <%b> /U <%b> /P -4 >>" % (secret, secret)
+                b"<< /Filter /Standard /V 1 /R 2 /O <%b> /U <%b> /P -4 >>"
+                % (secret, secret)
             )
             trailer += b" /Encrypt %d 0 R /ID [<00> <00>]" % len(objects)
         return _file(objects, trailer)
@@ -96,7 +103,10 @@ def _content(lines: Sequence[str | tuple[str, int]]) -> bytes:
     for line in lines:
         text, size = (line, 10) if isinstance(line, str) else line
         raw = (
-            text.encode("cp1252").replace(b"\\", rb"\\").replace(b"(", rb"\(").replace(b")", rb"\)")
+            text.encode("cp1252")
+            .replace(b"\\", rb"\\")
+            .replace(b"(", rb"\(")
+            .replace(b")", rb"\)")
         )
         shown.append(b"/F1 %d Tf (%b) Tj T*" % (size, raw))
     return b"\n".join([*shown, b"ET"])
@@ -126,7 +136,8 @@ def typeset() -> Callable[..., bytes]:
         font: bytes = b"/Type /Font /Subtype /Type1 /BaseFont /Times-Roman",
     ) -> bytes:
         shown = b"\n".join(
-            b"/F1 %d Tf 1 0 0 1 %.1f %.1f Tm <%b> Tj" % (size, left, top, text.hex().encode())
+            b"/F1 %d Tf 1 0 0 1 %.1f %.1f Tm <%b> Tj"
+            % (size, left, top, text.hex().encode())
             for left, top, size, text in runs
         )
         content = b"BT\n%b\nET" % shown

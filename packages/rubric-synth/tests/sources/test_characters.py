@@ -23,9 +23,9 @@ def test_a_letter_with_marks_without_end_keeps_some_of_them() -> None:
 
 
 def test_ligatures_become_letters() -> None:
-    assert without_ligatures("e\ufb03cient \ufb02ow, \ufb01rst \ufb00 \ufb04 \ufb05") == (
-        "efficient flow, first ff ffl st"
-    )
+    assert without_ligatures(
+        "e\ufb03cient \ufb02ow, \ufb01rst \ufb00 \ufb04 \ufb05"
+    ) == ("efficient flow, first ff ffl st")
 
 
 @given(st.text("ae\u0301\r\n\x0c\x85\x08\x1b[0m \u200b\u00ad", max_size=20))

@@ -31,7 +31,9 @@ def test_headings_that_the_file_names_are_headings() -> None:
 
 
 def test_an_indented_line_after_a_sentence_begins_a_paragraph() -> None:
-    page = _page("Tides are the slow rise of the sea.", "They fall again after six hours.")
+    page = _page(
+        "Tides are the slow rise of the sea.", "They fall again after six hours."
+    )
     page[1] = page[1]._replace(left=80.0)
     assert pages_to_markdown([page]).count("\n\n") == 1
 
@@ -63,17 +65,28 @@ def test_large_print_of_figures_is_no_heading_where_headings_are_numbered() -> N
         ("Tides are slow, and come twice a day to most coasts of the planet.", 10.0),
         ("Years of record", 11.5),
         ("2 Records", 14.0),
-        ("Records begin in 1807 at Brest, where a clock drew them on a drum of paper.", 10.0),
+        (
+            "Records begin in 1807 at Brest, where a clock drew them on a drum of paper.",
+            10.0,
+        ),
         ("Spring", 16.0),
         ("σΛ = 2·b", 30.0),
         ("3 Tables", 14.0),
-        ("Tables of the tides are printed a year before for every port of the coast.", 10.0),
+        (
+            "Tables of the tides are printed a year before for every port of the coast.",
+            10.0,
+        ),
         ("Thanks", 14.0),
         ("To all who read the gauges by day and by night.", 10.0),
     ]
-    page = [Line(text, height, 800 - 30.0 * row, 60) for row, (text, height) in enumerate(printed)]
+    page = [
+        Line(text, height, 800 - 30.0 * row, 60)
+        for row, (text, height) in enumerate(printed)
+    ]
     text = pages_to_markdown([page])
-    headings = [line.removeprefix("## ") for line in text.split("\n") if line.startswith("#")]
+    headings = [
+        line.removeprefix("## ") for line in text.split("\n") if line.startswith("#")
+    ]
     assert headings == [
         "Tides and their causes",
         "Chapter One",
@@ -86,8 +99,13 @@ def test_large_print_of_figures_is_no_heading_where_headings_are_numbered() -> N
 
 
 def test_bullets_become_a_list_and_rows_of_numbers_go() -> None:
-    page = _page("Two tides matter here:", "• spring tides", "• neap tides", "1.0 2.5 3.7 (4.2)")
-    assert pages_to_markdown([page]) == "Two tides matter here:\n\n- spring tides\n\n- neap tides"
+    page = _page(
+        "Two tides matter here:", "• spring tides", "• neap tides", "1.0 2.5 3.7 (4.2)"
+    )
+    assert (
+        pages_to_markdown([page])
+        == "Two tides matter here:\n\n- spring tides\n\n- neap tides"
+    )
 
 
 @given(st.lists(st.lists(_LINES, max_size=8), max_size=5))
@@ -98,7 +116,10 @@ def test_any_lines_give_text_without_marks_of_print(pages: list[list[Line]]) -> 
 
 
 def test_a_long_print_costs_no_more_than_its_length() -> None:
-    pages = [_page(*["a-" * 40 + "\x02" + "b" * 40] * 40, top=800.0 - page) for page in range(200)]
+    pages = [
+        _page(*["a-" * 40 + "\x02" + "b" * 40] * 40, top=800.0 - page)
+        for page in range(200)
+    ]
     start = time.perf_counter()
     pages_to_markdown(pages)
     assert time.perf_counter() - start < 10

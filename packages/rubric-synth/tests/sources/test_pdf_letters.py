@@ -37,20 +37,33 @@ def _lines(*texts: bytes, left: float = 60, top: float = 780) -> list:
 @pytest.mark.parametrize(
     ("codes", "seen"),
     [
-        (b"The \x1crst e\x1ecient di\x1berence \x1dows 2\x153 months", "The first efficient"),
+        (
+            b"The \x1crst e\x1ecient di\x1berence \x1dows 2\x153 months",
+            "The first efficient",
+        ),
         (b"so \x10called\x11 o\x1fine \x16 now", "so “called” offline — now"),
-        (b"The \x0crst e\x0ecient di\x0berence \x0dows 2{3 months", "The first efficient"),
-        (b"It lasts 2\x963 months, \x93so\x94 it\x92s said", "It lasts 2–3 months, “so” it’s said"),
+        (
+            b"The \x0crst e\x0ecient di\x0berence \x0dows 2{3 months",
+            "The first efficient",
+        ),
+        (
+            b"It lasts 2\x963 months, \x93so\x94 it\x92s said",
+            "It lasts 2–3 months, “so” it’s said",
+        ),
     ],
 )
-def test_codes_of_one_meaning_are_letters(read_runs: Callable, codes: bytes, seen: str) -> None:
+def test_codes_of_one_meaning_are_letters(
+    read_runs: Callable, codes: bytes, seen: str
+) -> None:
     text = read_runs(_lines(*_PLAIN, codes)).text
     assert seen in text
     if "first" in seen:
         assert "The first efficient difference flows 2–3 months" in text
 
 
-@pytest.mark.parametrize("codes", [b"The \x1crst e\x0ecient di\x0berence", b"\x01bc d\x04f g\x05h"])
+@pytest.mark.parametrize(
+    "codes", [b"The \x1crst e\x0ecient di\x0berence", b"\x01bc d\x04f g\x05h"]
+)
 def test_codes_of_two_meanings_are_refused(read_runs: Callable, codes: bytes) -> None:
     found = read_runs(_lines(*_PLAIN, codes))
     assert found.reason == "no_unicode_map"
@@ -68,7 +81,9 @@ def test_a_sign_that_nobody_can_tell_makes_no_passage(read_runs: Callable) -> No
     other = _lines(b"The range is 5 \x03 2 metres at the head of the bay.", top=700)
     found = read_runs([*_lines(*_PLAIN), *other])
     assert "5 \ufffd 2 metres" in found.text
-    assert "5 " not in "".join(text for part in sections(found.text) for text in part.paragraphs)
+    assert "5 " not in "".join(
+        text for part in sections(found.text) for text in part.paragraphs
+    )
 
 
 def _typed(*parts: tuple[int, float, bytes], left: float = 60.0, top: float) -> list:
@@ -95,17 +110,28 @@ def test_raised_digits_are_exponents_and_marks_of_notes_go(read_runs: Callable) 
     assert "machine" not in text
 
 
-def test_columns_that_were_drawn_line_by_line_are_read_one_by_one(read_runs: Callable) -> None:
+def test_columns_that_were_drawn_line_by_line_are_read_one_by_one(
+    read_runs: Callable,
+) -> None:
     right = [b"Steam enters the evaporator from above", b"and gives up its heat to the brine that",
              b"flows through a wall of bronze tubes to", b"the pot below the boiler, and",
              b"is led back from there."]  # fmt: skip
     left = [b"Brine leaves the evaporator at the", b"lower end and is cooled in a jacket",
             b"before it reaches the pump. It raises", b"it to the tank on the roof of the plant",
             b"where it settles for a day."]  # fmt: skip
-    title = [(60.0, 790.0, 16, b"An evaporator of brine and what it is made of in this plant")]
+    title = [
+        (
+            60.0,
+            790.0,
+            16,
+            b"An evaporator of brine and what it is made of in this plant",
+        )
+    ]
     rows = [
         run
-        for pair in zip(_lines(*left, top=740), _lines(*right, left=330, top=740), strict=True)
+        for pair in zip(
+            _lines(*left, top=740), _lines(*right, left=330, top=740), strict=True
+        )
         for run in pair
     ]
     words = " ".join(read_runs(title + rows).text.split())
@@ -116,8 +142,16 @@ def test_columns_that_were_drawn_line_by_line_are_read_one_by_one(read_runs: Cal
 
 def test_rows_of_a_table_stay_rows(read_runs: Callable) -> None:
     names = [b"Sodium", b"Argon", b"Helium", b"Steel", b"Water"]
-    values = [b"melts at 98 C", b"boils at -186 C", b"boils at -269 C", b"melts at 1500 C", b"12"]
-    cells = zip(_lines(*names, top=700), _lines(*values, left=330, top=700), strict=True)
+    values = [
+        b"melts at 98 C",
+        b"boils at -186 C",
+        b"boils at -269 C",
+        b"melts at 1500 C",
+        b"12",
+    ]
+    cells = zip(
+        _lines(*names, top=700), _lines(*values, left=330, top=700), strict=True
+    )
     text = read_runs([*_lines(*_PLAIN), *(run for pair in cells for run in pair)]).text
     assert "Sodium melts at 98 C" in text
 
@@ -126,7 +160,11 @@ def test_a_row_of_a_table_is_neither_heading_nor_prose(read_runs: Callable) -> N
     from rubric_synth.cleaning.markup import sections
 
     cells = [b"1", b"NA", b"Basalt NA", b"NA"]
-    rows = [(60.0 + 90 * n, 700.0 - 14 * r, 11, c) for r in range(3) for n, c in enumerate(cells)]
+    rows = [
+        (60.0 + 90 * n, 700.0 - 14 * r, 11, c)
+        for r in range(3)
+        for n, c in enumerate(cells)
+    ]
     heading = [(60.0, 640.0, 11, b"2"), (90.0, 640.0, 11, b"Tides of the coast")]
     found = read_runs([*_lines(*_PLAIN), *rows, *heading, *_lines(*_PLAIN, top=600)])
     said = sections(found.text)
@@ -146,7 +184,9 @@ def test_a_row_of_a_table_is_neither_heading_nor_prose(read_runs: Callable) -> N
         (b"of 10-/20 metres", "of 10-20 metres"),
     ],
 )
-def test_a_hyphen_at_the_end_of_a_line(read_runs: Callable, parted: bytes, whole: str) -> None:
+def test_a_hyphen_at_the_end_of_a_line(
+    read_runs: Callable, parted: bytes, whole: str
+) -> None:
     filling = b"Tides are the slow rise and fall of the surface of the sea; in "
     first, second = parted.split(b"/")
     text = read_runs(_lines(filling + first, second + b" that the moon causes.")).text

@@ -77,10 +77,14 @@ def test_markdown_and_notebooks(tmp_path: Path, read: Callable, suffix: str) -> 
 
 @pytest.mark.parametrize("space", ["", "jats:"])
 def test_records(tmp_path: Path, read: Callable, space: str) -> None:
-    lines = _with(f"<{space}sup>*</{space}sup>", f"<{space}sub>*</{space}sub>", escaped=True)
+    lines = _with(
+        f"<{space}sup>*</{space}sup>", f"<{space}sub>*</{space}sub>", escaped=True
+    )
     text = "".join(f"<{space}p>{line}</{space}p>" for line in lines)
     path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps({"id": "1", "title": "Loops of 10<sup>6</sup> l", "text": text}))
+    path.write_text(
+        json.dumps({"id": "1", "title": "Loops of 10<sup>6</sup> l", "text": text})
+    )
     (found,) = read(path)
     assert found.title == "Loops of 10^6 l"
     assert _said(read, path) == [*_SEEN]
@@ -89,7 +93,9 @@ def test_records(tmp_path: Path, read: Callable, space: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".docx", ".odt", ".epub", ".org", ".tex", ".rst"])
-def test_formats_that_pandoc_writes(tmp_path: Path, read: Callable, suffix: str) -> None:
+def test_formats_that_pandoc_writes(
+    tmp_path: Path, read: Callable, suffix: str
+) -> None:
     path = tmp_path / f"a{suffix}"
     note = "See 250^[A note.] litres, of 300^9^ seen."
     text = "\n\n".join(["# Loops", *_with("^*^", "~*~"), note]).replace("<", r"\<")
@@ -102,10 +108,13 @@ def test_formats_that_pandoc_writes(tmp_path: Path, read: Callable, suffix: str)
     assert said[:4] == [*_SEEN, "See 250 litres, of 300 seen."]
 
 
-def test_marks_of_journals_and_footnotes_of_pages_go(tmp_path: Path, read: Callable) -> None:
+def test_marks_of_journals_and_footnotes_of_pages_go(
+    tmp_path: Path, read: Callable
+) -> None:
     record = tmp_path / "a.jsonl"
     cited = (
-        'It rises<xref ref-type="bibr">12</xref> by day<sup><xref ref-type="fn">a</xref></sup>, as '
+        'It rises<xref ref-type="bibr">12</xref> by day<sup><xref '
+        'ref-type="fn">a</xref></sup>, as '
     )
     cited += '<xref ref-type="bibr">Pugh, 1987</xref> says.'
     record.write_text(json.dumps({"id": "1", "title": "Tides", "description": cited}))
@@ -122,17 +131,25 @@ def test_marks_of_journals_and_footnotes_of_pages_go(tmp_path: Path, read: Calla
     assert _said(read, notes) == ["The sea rises."]
 
 
-def test_a_word_with_a_control_character_makes_no_passage(tmp_path: Path, read: Callable) -> None:
+def test_a_word_with_a_control_character_makes_no_passage(
+    tmp_path: Path, read: Callable
+) -> None:
     path = tmp_path / "a.txt"
-    path.write_text("An e\x1ecient pump is rare.\n\nThe other is not\x07. " + "It is. " * 40)
+    path.write_text(
+        "An e\x1ecient pump is rare.\n\nThe other is not\x07. " + "It is. " * 40
+    )
     assert _said(read, path) == [f"The other is not. {'It is. ' * 40}".strip()]
 
 
-def test_no_line_of_a_page_of_html_begins_a_list(tmp_path: Path, read: Callable) -> None:
+def test_no_line_of_a_page_of_html_begins_a_list(
+    tmp_path: Path, read: Callable
+) -> None:
     path = tmp_path / "a.html"
     said = "The second pump was built in 2016. It has a head of 250 m + 3 m - 2 m, and no valve."
     wrapped = (
-        said.replace("in 2016.", "in\n2016.").replace(" + 3", "\n+ 3").replace(" - 2", "\n  - 2")
+        said.replace("in 2016.", "in\n2016.")
+        .replace(" + 3", "\n+ 3")
+        .replace(" - 2", "\n  - 2")
     )
     path.write_text(
         f"<h1>Pumps</h1><p>{wrapped}</p><pre><code>a = 1\n\n- b</code></pre><ul><li>x\ny</li></ul>"
@@ -156,13 +173,17 @@ def test_no_line_of_a_page_of_html_begins_a_list(tmp_path: Path, read: Callable)
         ("> A flow of\n> >3 litres.", ["A flow of >3 litres."]),
     ],
 )
-def test_lists_of_markdown(tmp_path: Path, read: Callable, written: str, said: list[str]) -> None:
+def test_lists_of_markdown(
+    tmp_path: Path, read: Callable, written: str, said: list[str]
+) -> None:
     path = tmp_path / "a.md"
     path.write_text(f"# Loops\n\n{written}\n")
     assert _said(read, path) == said
 
 
-_WITHIN_WORDS = "The 3*d* shell, 1*s*^2^2*s*^2^ of **ground**s, *b*one and a*b of 2*3 stay."
+_WITHIN_WORDS = (
+    "The 3*d* shell, 1*s*^2^2*s*^2^ of **ground**s, *b*one and a*b of 2*3 stay."
+)
 
 
 @pytest.mark.parametrize("suffix", [".html", ".rst", ".tex", ".docx", ".odt", ".epub"])
@@ -172,12 +193,16 @@ def test_emphasis_within_words(tmp_path: Path, read: Callable, suffix: str) -> N
     program = [conversion.pandoc_program(), "--from=markdown", f"--to={writer}"]
     text = _WITHIN_WORDS.replace("a*b", r"a\*b").replace("2*3", r"2\*3")
     subprocess.run([*program, f"--output={path}"], input=text, text=True, check=True)
-    assert _said(read, path) == ["The 3d shell, 1s^(2)2s^2 of grounds, bone and a*b of 2*3 stay."]
+    assert _said(read, path) == [
+        "The 3d shell, 1s^(2)2s^2 of grounds, bone and a*b of 2*3 stay."
+    ]
 
 
 def test_emphasis_within_words_of_markdown(tmp_path: Path, read: Callable) -> None:
     path = tmp_path / "a.md"
-    path.write_text(f"# Shells\n\n{_WITHIN_WORDS.replace('^2^2*s*^2^', '')} And 2*n*3, *PO*4.\n")
+    path.write_text(
+        f"# Shells\n\n{_WITHIN_WORDS.replace('^2^2*s*^2^', '')} And 2*n*3, *PO*4.\n"
+    )
     said = "The 3d shell, 1s of grounds, bone and a*b of 2*3 stay. And 2*n*3, PO4."
     assert _said(read, path) == [said]
 
@@ -221,7 +246,10 @@ def test_code_of_a_page_raises_and_names_tags(tmp_path: Path, read: Callable) ->
         ),
         ("Read `x[1]` and `a*b*c`, says [2].", "Read `x[1]` and `a*b*c`, says."),
         ("Of ![`z`](a.png) all, **use `y`**.", "Of all, use `y`."),
-        (r"It is 5\*6 for \$7, ~~12~~13 of $a<b>c$.", "It is 5*6 for $7, 13 of $a<b>c$."),
+        (
+            r"It is 5\*6 for \$7, ~~12~~13 of $a<b>c$.",
+            "It is 5*6 for $7, 13 of $a<b>c$.",
+        ),
         (
             r"$\Theta^*$ and $Q^*$ of $\tilde{h}_{k}$, ${r}_{w}$.",
             r"$\Theta^*$ and $Q^*$ of $\tilde{h}_{k}$, ${r}_{w}$.",

@@ -49,13 +49,16 @@ def test_a_table_that_repeats_a_huge_text_costs_little_memory(tmp_path: Path) ->
     repeated = pa.DictionaryArray.from_arrays(
         pa.array([0] * 16, pa.int32()), pa.array(["A" * 50_000_000])
     )
-    pq.write_table(pa.table({"text": repeated}), tmp_path / "a.parquet", compression="zstd")
+    pq.write_table(
+        pa.table({"text": repeated}), tmp_path / "a.parquet", compression="zstd"
+    )
     assert (tmp_path / "a.parquet").stat().st_size < 10_000
     told = _told(tmp_path / "a.parquet")
     assert len(told) == 16
     assert all(line.startswith("too_long: a row of 50000") for line in told)
     assert all(
-        line.endswith("above the 40000000 that collect.max_document_bytes allows") for line in told
+        line.endswith("above the 40000000 that collect.max_document_bytes allows")
+        for line in told
     )
 
 
@@ -71,7 +74,9 @@ def test_a_table_whose_reader_dies_costs_the_rest_of_that_table_alone(
     tmp_path: Path, kill_reader: Callable
 ) -> None:
     rows = [f"High water came {number} times. " * 20 for number in range(5_000)]
-    pq.write_table(pa.table({"text": rows}), tmp_path / "a.parquet")  # more than a pipe holds
+    pq.write_table(
+        pa.table({"text": rows}), tmp_path / "a.parquet"
+    )  # more than a pipe holds
     pq.write_table(pa.table({"text": rows[:1]}), tmp_path / "b.parquet")
     found = read_source(tmp_path, config=CollectConfig(languages=()))
     assert isinstance(next(found), Document)
@@ -89,10 +94,13 @@ def test_a_table_that_repeats_a_short_text_a_million_times_is_read_in_part(
     tmp_path: Path, read: Callable
 ) -> None:
     repeated = pa.DictionaryArray.from_arrays(
-        pa.array([0] * 700, pa.int32()), pa.array(["High water comes twice a day. " * 30_000])
+        pa.array([0] * 700, pa.int32()),
+        pa.array(["High water comes twice a day. " * 30_000]),
     )
     # The first of the two fields is the text; the other is read too, and so counts.
-    table = pa.table({"text": ["High water comes twice a day."] * 700, "content": repeated})
+    table = pa.table(
+        {"text": ["High water comes twice a day."] * 700, "content": repeated}
+    )
     pq.write_table(table, tmp_path / "a.parquet", compression="zstd")
     *found, last = read(tmp_path / "a.parquet")
     assert 270 < len(found) < 300  # of 900 kB each, in 256 MiB
@@ -110,7 +118,10 @@ def test_compressed_lines_may_unpack_to_what_text_does_and_no_more(
     *found, last = read(tmp_path / "a.jsonl.gz")
     assert found[0].text == "High water comes twice a day."
     assert (last.reason, last.source) == ("too_long", "a.jsonl.gz")
-    assert "unpack to more than 1048576; the rest, from line 1025 on, is not read" in last.detail
+    assert (
+        "unpack to more than 1048576; the rest, from line 1025 on, is not read"
+        in last.detail
+    )
     assert len(found) == 1024  # each counts for a kilobyte, however short
 
 

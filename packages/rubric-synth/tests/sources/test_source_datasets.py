@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-_ROWS = [{"id": f"r{n}", "title": f"Tide {n}", "text": f"Water {n}.", "n": n} for n in range(5)]
+_ROWS = [
+    {"id": f"r{n}", "title": f"Tide {n}", "text": f"Water {n}.", "n": n}
+    for n in range(5)
+]
 
 
 @pytest.fixture
@@ -45,7 +48,9 @@ def test_splits_are_read_one_after_the_other_or_one_alone(
         "train#r0", "train#r1", "train#r2", "train#r3", "test#r4",
     ]  # fmt: skip
     assert [item.source for item in read(f"{source}:test")] == ["hf:tides:test#r4"]
-    with pytest.raises(SourceError, match=r"no split 'tset'; it has \['test', 'train'\]"):
+    with pytest.raises(
+        SourceError, match=r"no split 'tset'; it has \['test', 'train'\]"
+    ):
         read(f"{source}:tset")
 
 
@@ -53,7 +58,9 @@ def test_splits_are_read_one_after_the_other_or_one_alone(
 def test_rows_without_a_known_field_are_counted_one_by_one(
     tmp_path: Path, read: Callable, datasets: ModuleType
 ) -> None:
-    datasets.Dataset.from_dict({"foo": ["Words.", "More."]}).save_to_disk(tmp_path / "odd")
+    datasets.Dataset.from_dict({"foo": ["Words.", "More."]}).save_to_disk(
+        tmp_path / "odd"
+    )
     found = read(f"hf:{tmp_path / 'odd'}")
     assert [(item.source, str(item.reason)) for item in found] == [
         ("hf:odd:all:1", "broken_record"),
@@ -67,7 +74,9 @@ def test_a_split_without_rows_is_counted_and_the_others_are_read(
     tmp_path: Path, read: Callable, datasets: ModuleType
 ) -> None:
     whole = datasets.Dataset.from_list(_ROWS)
-    datasets.DatasetDict(train=whole, test=whole.select([])).save_to_disk(tmp_path / "tides")
+    datasets.DatasetDict(train=whole, test=whole.select([])).save_to_disk(
+        tmp_path / "tides"
+    )
     *documents, empty = read(f"hf:{tmp_path / 'tides'}")
     assert len(documents) == 5
     assert (empty.source, empty.reason) == ("hf:tides:test", "empty")
@@ -79,7 +88,9 @@ def test_a_split_without_rows_is_counted_and_the_others_are_read(
 
 @pytest.mark.slow  # `load_dataset` imports for seconds
 @pytest.mark.usefixtures("datasets")
-def test_a_streamed_row_without_a_known_field_is_counted(tmp_path: Path, read: Callable) -> None:
+def test_a_streamed_row_without_a_known_field_is_counted(
+    tmp_path: Path, read: Callable
+) -> None:
     root = tmp_path / "odd"
     root.mkdir()
     (root / "train.jsonl").write_text('{"foo": "Words."}\n{"foo": "More."}\n')
@@ -119,16 +130,22 @@ def test_a_table_that_unpacks_to_gigabytes_costs_its_split_alone(
     monkeypatch.setattr(conversion, "_MAX_MEMORY_BYTES", 1 << 30)
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    huge = pa.DictionaryArray.from_arrays(pa.array([0] * 30, pa.int32()), pa.array(["A" * 9**8]))
+    huge = pa.DictionaryArray.from_arrays(
+        pa.array([0] * 30, pa.int32()), pa.array(["A" * 9**8])
+    )
     root = tmp_path / "tides"
     root.mkdir()
-    parquet.write_table(pa.table({"text": huge}), root / "train.parquet", compression="zstd")
+    parquet.write_table(
+        pa.table({"text": huge}), root / "train.parquet", compression="zstd"
+    )
     parquet.write_table(pa.table({"text": ["High water."]}), root / "test.parquet")
     found = read(f"hf:{root}")
     assert {str(item.reason) for item in found if isinstance(item, Rejection)} <= {
         "conversion_failed", "unreadable",
     }  # fmt: skip
-    assert [item.text for item in found if isinstance(item, Document)] == ["High water."]
+    assert [item.text for item in found if isinstance(item, Document)] == [
+        "High water."
+    ]
 
 
 @pytest.mark.slow  # as above
@@ -139,9 +156,12 @@ def test_what_cannot_be_opened_is_an_error_that_names_it(tmp_path: Path) -> None
     assert caught.value.source == f"hf:{tmp_path / 'nothing_here'}"
 
 
-def test_without_its_library_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_library_the_error_names_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(raw_text._MODULES, "datasets", "no_such_library")
     with pytest.raises(
-        SourceError, match=r"pip install --no-sources './packages/rubric-synth\[datasets\]'"
+        SourceError,
+        match=r"pip install --no-sources './packages/rubric-synth\[datasets\]'",
     ):
         read_source("hf:anything", config=CollectConfig())

@@ -101,7 +101,9 @@ def test_google_sections_become_items_and_paragraphs() -> None:
         ("args", "", "The rest."),
         ("kwargs", "", "The rest."),
     ]
-    assert [(r.name, r.description) for r in entry.returns] == [("", "A level for each hour.")]
+    assert [(r.name, r.description) for r in entry.returns] == [
+        ("", "A level for each hour.")
+    ]
     assert [(r.name, r.description) for r in entry.raises] == [
         ("ValueError", "If the gauge is dry.")
     ]
@@ -133,12 +135,19 @@ def test_sphinx_fields_become_items_and_paragraphs() -> None:
 
 @pytest.mark.parametrize(
     "docstring",
-    ["Do it.", "Do it.\n\nArgs: none.", "Do it.\n\nExample:\n    do(1)", "See :class:`param`."],
+    [
+        "Do it.",
+        "Do it.\n\nArgs: none.",
+        "Do it.\n\nExample:\n    do(1)",
+        "See :class:`param`.",
+    ],
 )
 def test_a_docstring_without_fields_is_none_of_either(docstring: str) -> None:
     entry = _entry(docstring)
     assert (entry.parameters, entry.returns, entry.raises) == ((), (), ())
-    assert entry.summary[0] == docstring.partition("\n")[0].replace(":class:`param`", "param")
+    assert entry.summary[0] == docstring.partition("\n")[0].replace(
+        ":class:`param`", "param"
+    )
 
 
 def test_numpydoc_sections_become_items_and_paragraphs() -> None:
@@ -151,7 +160,9 @@ def test_numpydoc_sections_become_items_and_paragraphs() -> None:
         ("out", "ndarray, optional", ""),
         ("args", "", "The rest."),
     ]
-    assert [(r.name, r.description) for r in entry.returns] == [("ndarray", "The tide.")]
+    assert [(r.name, r.description) for r in entry.returns] == [
+        ("ndarray", "The tide.")
+    ]
     assert [(r.name, r.description) for r in entry.raises] == [
         ("ValueError", "If the gauge is dry.")
     ]
@@ -166,6 +177,10 @@ def test_a_plain_docstring_has_only_a_summary() -> None:
 def test_a_package_with_google_docstrings_gives_tasks(tmp_path: Path) -> None:
     collected = collect(["python:structlog"], tmp_path / "c")
     report = synthesise(tmp_path / "c", tmp_path / "d")
-    assert 1 <= report.accepted_documents < 0.5 * collected.documents  # its entries are short
+    assert (
+        1 <= report.accepted_documents < 0.5 * collected.documents
+    )  # its entries are short
     assert report.rejected["too_few_facts"] >= 10
-    assert report.rejected["no_parameters"] >= 10  # what takes nothing is still left out
+    assert (
+        report.rejected["no_parameters"] >= 10
+    )  # what takes nothing is still left out

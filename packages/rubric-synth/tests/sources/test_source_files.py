@@ -21,11 +21,21 @@ if TYPE_CHECKING:
 _BIG = 50_000_000
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "cp1252", "cp1251"])
-def test_text_in_a_known_encoding_is_read(tmp_path: Path, read: Callable, encoding: str) -> None:
-    text = "The mean water temperature is 20 °C at the café on the pier, and the tide falls. " * 3
+@pytest.mark.parametrize(
+    "encoding", ["utf-8-sig", "utf-16", "utf-32", "cp1252", "cp1251"]
+)
+def test_text_in_a_known_encoding_is_read(
+    tmp_path: Path, read: Callable, encoding: str
+) -> None:
+    text = (
+        "The mean water temperature is 20 °C at the café on the pier, and the tide falls. "
+        * 3
+    )
     if encoding == "cp1251":
-        text = "Прилив поднимает воду у берега два раза в сутки, и суда входят в гавань. " * 3
+        text = (
+            "Прилив поднимает воду у берега два раза в сутки, и суда входят в гавань. "
+            * 3
+        )
     (tmp_path / "a.txt").write_text(text.strip(), encoding)
     (found,) = read(tmp_path / "a.txt")
     assert found.text == text.strip()
@@ -44,7 +54,10 @@ def test_text_in_a_known_encoding_is_read(tmp_path: Path, read: Callable, encodi
         (b"\x7fELF" + bytes(2000) + b"\x01\x02\x03\x04" * 99, "binary"),
         (("High water comes twice a day. " * 9).encode("utf-16-le"), "wrong_encoding"),
         (("High water comes twice a day. " * 9).encode("utf-32-be"), "wrong_encoding"),
-        (("Прилив бывает два раза в сутки. " * 9).encode("utf-16-be"), "wrong_encoding"),
+        (
+            ("Прилив бывает два раза в сутки. " * 9).encode("utf-16-be"),
+            "wrong_encoding",
+        ),
         (b"\r\n \t\x0c", "empty"),
     ],
 )
@@ -55,7 +68,9 @@ def test_bytes_that_are_no_text_are_counted(
     assert list(reasons(tmp_path / "a.txt").values()) == [reason]
 
 
-def test_what_is_no_file_is_counted_and_never_waited_for(tmp_path: Path, reasons: Callable) -> None:
+def test_what_is_no_file_is_counted_and_never_waited_for(
+    tmp_path: Path, reasons: Callable
+) -> None:
     root = tmp_path / "in"
     (root / "below").mkdir(parents=True)
     os.mkfifo(root / "pipe.txt")
@@ -78,21 +93,33 @@ def test_what_is_no_file_is_counted_and_never_waited_for(tmp_path: Path, reasons
         read_source(root / "pipe.txt", config=CollectConfig())
 
 
-def test_a_file_that_vanishes_while_its_folder_is_read_is_counted(tmp_path: Path) -> None:
+def test_a_file_that_vanishes_while_its_folder_is_read_is_counted(
+    tmp_path: Path,
+) -> None:
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.txt").write_text("Words.")
     found = read_source(tmp_path, config=CollectConfig())
     assert isinstance(next(found), Document)
     (tmp_path / "b.txt").unlink()
     (tmp_path / "c.txt").unlink()
-    assert [item.reason for item in found if not isinstance(item, Document)] == ["unreadable"] * 2
+    assert [item.reason for item in found if not isinstance(item, Document)] == [
+        "unreadable"
+    ] * 2
 
 
 def test_files_and_folders_without_permission_are_counted(reasons: Callable) -> None:
     root = Path(tempfile.mkdtemp()) / "in"
     try:
         (root / "closed").mkdir(parents=True)
-        for name in ("a.txt", "b.pdf", "c.jsonl", "d.parquet", "e.html", "f.json", "open.txt"):
+        for name in (
+            "a.txt",
+            "b.pdf",
+            "c.jsonl",
+            "d.parquet",
+            "e.html",
+            "f.json",
+            "open.txt",
+        ):
             (root / name).write_text("Words.")
             (root / name).chmod(0o644 if name == "open.txt" else 0)
         (root / "closed").chmod(0)
@@ -118,7 +145,9 @@ def test_files_and_folders_without_permission_are_counted(reasons: Callable) -> 
         shutil.rmtree(root.parent)
 
 
-def test_folders_may_lie_deeper_than_functions_may(tmp_path: Path, reasons: Callable) -> None:
+def test_folders_may_lie_deeper_than_functions_may(
+    tmp_path: Path, reasons: Callable
+) -> None:
     here = Path.cwd()
     try:
         os.chdir(tmp_path)

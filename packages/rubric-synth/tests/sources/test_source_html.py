@@ -29,7 +29,9 @@ flood = 4</code></pre>
 </div><footer>Copyright</footer></body></html>"""
 
 
-def test_a_page_becomes_its_main_content_as_markdown(tmp_path: Path, read: Callable) -> None:
+def test_a_page_becomes_its_main_content_as_markdown(
+    tmp_path: Path, read: Callable
+) -> None:
     (tmp_path / "tides.html").write_text(_PAGE)
     (found,) = read(tmp_path / "tides.html")
     assert found.title == "Tides & coasts"
@@ -38,14 +40,25 @@ def test_a_page_becomes_its_main_content_as_markdown(tmp_path: Path, read: Calla
     )
     assert "| Spring | 4" in found.text
     assert "level = 3\n\nflood = 4" in found.text
-    for left_out in ("Home", "Alpha", "privacy", "tracked", "red", "comment", "third", "Copyright"):
+    for left_out in (
+        "Home",
+        "Alpha",
+        "privacy",
+        "tracked",
+        "red",
+        "comment",
+        "third",
+        "Copyright",
+    ):
         assert left_out not in found.text
 
 
 def test_the_main_part_of_a_page_is_enough_where_it_says_much(
     tmp_path: Path, read: Callable
 ) -> None:
-    prose = "<p>The moon raises a bulge of water on the near side of the planet.</p>" * 10
+    prose = (
+        "<p>The moon raises a bulge of water on the near side of the planet.</p>" * 10
+    )
     page = f"<body><p>Before.</p><main><h1>Tides</h1>{prose}</main><p>After.</p></body>"
     (tmp_path / "a.htm").write_text(page)
     (found,) = read(tmp_path / "a.htm")
@@ -57,8 +70,12 @@ def test_the_main_part_of_a_page_is_enough_where_it_says_much(
 def test_a_name_of_a_wrapper_does_not_make_its_content_a_menu(
     tmp_path: Path, read: Callable
 ) -> None:
-    prose = "<p>The moon raises a bulge of water on the near side of the planet.</p>" * 10
-    (tmp_path / "a.html").write_text(f'<body class="with-sidebar menu-left">{prose}</body>')
+    prose = (
+        "<p>The moon raises a bulge of water on the near side of the planet.</p>" * 10
+    )
+    (tmp_path / "a.html").write_text(
+        f'<body class="with-sidebar menu-left">{prose}</body>'
+    )
     (found,) = read(tmp_path / "a.html")
     assert found.text.count("bulge") == 10
 
@@ -70,7 +87,9 @@ def test_a_page_is_decoded_as_it_declares(tmp_path: Path, read: Callable) -> Non
     assert found.text == "Zażółć gęślą jaźń."
 
 
-@pytest.mark.parametrize("charset", ["undefined", "idna", "hex", "utf-16", "no-such", "utf-7"])
+@pytest.mark.parametrize(
+    "charset", ["undefined", "idna", "hex", "utf-16", "no-such", "utf-7"]
+)
 def test_what_a_page_declares_need_not_be_true(
     tmp_path: Path, read: Callable, charset: str
 ) -> None:
@@ -100,8 +119,12 @@ def test_pages_without_text_are_counted_with_their_reason(
     }
 
 
-def test_a_page_whose_tags_never_end_is_read_at_once(tmp_path: Path, read: Callable) -> None:
-    (tmp_path / "a.html").write_text("<main>" * 300_000 + "<p>High water comes twice a day.</p>")
+def test_a_page_whose_tags_never_end_is_read_at_once(
+    tmp_path: Path, read: Callable
+) -> None:
+    (tmp_path / "a.html").write_text(
+        "<main>" * 300_000 + "<p>High water comes twice a day.</p>"
+    )
     (found,) = read(tmp_path / "a.html", conversion_timeout_s=20)
     assert found.detail.endswith("as where tags lie too deep in each other")
 

@@ -22,7 +22,9 @@ _GERMAN = (
     "Wand. Eine dünne Schicht haftet an der Oberfläche, sodass die Geschwindigkeit mit dem "
     "Abstand wächst. "
 )
-_CHINESE = "压力梯度驱动沿管道的流动，摩擦使其在壁面附近减慢，因此速度随着距离而增加。" * 3
+_CHINESE = (
+    "压力梯度驱动沿管道的流动，摩擦使其在壁面附近减慢，因此速度随着距离而增加。" * 3
+)
 _FORMULAS = (
     r"$$\frac{\partial u}{\partial t} + u \frac{\partial u}{\partial x} = -\nabla p$$ "
     r"$x_i = \sum_j a_{ij} y_j$, $\alpha \beta \gamma$ \begin{equation} e^{i\pi} \end{equation} "
@@ -30,7 +32,8 @@ _FORMULAS = (
 
 
 @pytest.mark.parametrize(
-    ("text", "code"), [(_GERMAN, "de"), (_CHINESE, "zh"), (f"# {_GERMAN}\n\n{_GERMAN}", "de")]
+    ("text", "code"),
+    [(_GERMAN, "de"), (_CHINESE, "zh"), (f"# {_GERMAN}\n\n{_GERMAN}", "de")],
 )
 def test_a_document_in_another_language_is_left_out_with_its_code(
     tmp_path: Path, read: Callable, text: str, code: str
@@ -53,7 +56,9 @@ def test_a_document_in_another_language_is_left_out_with_its_code(
         "```\nfor i in range(n): x[i] += dx * foo(bar)\n```\n" * 5 + _ENGLISH,
     ],
 )
-def test_english_formulas_and_short_texts_stay(tmp_path: Path, read: Callable, text: str) -> None:
+def test_english_formulas_and_short_texts_stay(
+    tmp_path: Path, read: Callable, text: str
+) -> None:
     (tmp_path / "a.txt").write_text(text)
     (found,) = read(tmp_path / "a.txt", languages=("en",))
     assert isinstance(found, Document)
@@ -70,10 +75,14 @@ def test_wanted_languages_are_set_and_an_empty_list_wants_all(
 def test_a_full_temporary_folder_is_named(
     tmp_path: Path, read: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a.md").write_text("High water comes twice a day, and ships enter. " * 9)
+    (tmp_path / "a.md").write_text(
+        "High water comes twice a day, and ships enter. " * 9
+    )
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     raw_text_module._identifier.cache_clear()
-    with pytest.raises(OutputError, match=r"temporary folder '.*gone': No such file.*TMPDIR"):
+    with pytest.raises(
+        OutputError, match=r"temporary folder '.*gone': No such file.*TMPDIR"
+    ):
         read(tmp_path, languages=("en",))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

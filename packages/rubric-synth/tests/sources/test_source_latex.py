@@ -43,7 +43,9 @@ def test_no_number_unit_or_formula_of_chemistry_is_lost(
     tmp_path: Path, read: Callable, written: str
 ) -> None:
     path = tmp_path / "a.tex"
-    path.write_text(f"\\begin{{document}}\\section{{A}}\n\nSee: {written}\nEnd.\\end{{document}}")
+    path.write_text(
+        f"\\begin{{document}}\\section{{A}}\n\nSee: {written}\nEnd.\\end{{document}}"
+    )
     (found,) = read(path)
     said = " ".join(text for part in sections(found.text) for text in part.paragraphs)
     assert said == " ".join(f"See: {_SEEN[written]} End.".split())

@@ -15,8 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-_PROSE = "The moon raises a bulge of water on the near side of the planet, twice a day. " * 5
-_SUFFIXES = (".txt", ".html", ".pdf", ".json", ".jsonl", ".parquet", ".ipynb", ".rst", ".docx")
+_PROSE = (
+    "The moon raises a bulge of water on the near side of the planet, twice a day. " * 5
+)
+_SUFFIXES = (
+    ".txt",
+    ".html",
+    ".pdf",
+    ".json",
+    ".jsonl",
+    ".parquet",
+    ".ipynb",
+    ".rst",
+    ".docx",
+)
 
 
 @pytest.fixture

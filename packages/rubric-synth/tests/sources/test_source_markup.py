@@ -166,23 +166,42 @@ A pilot reads :ref:`tide-tables` before :ref:`the guide <guide>` and :ref:`sec_a
 
 
 def test_keys_of_citations_in_markdown_go(text_of: Callable) -> None:
-    found = text_of("a.md", "The sea rises [@pugh1987; @smith, p. 3] by day [see @a:1].[^note]")
+    found = text_of(
+        "a.md", "The sea rises [@pugh1987; @smith, p. 3] by day [see @a:1].[^note]"
+    )
     assert sections(found.text)[0].paragraphs == ("The sea rises by day.",)
 
 
-def test_a_notebook_is_its_text_and_its_code_without_its_outputs(text_of: Callable) -> None:
-    output = {"output_type": "stream", "name": "stdout", "text": ["an output\n"] * 300_000}
-    code = {"cell_type": "code", "source": ["rise(3)\n", "rise(4)"], "outputs": [output]}
+def test_a_notebook_is_its_text_and_its_code_without_its_outputs(
+    text_of: Callable,
+) -> None:
+    output = {
+        "output_type": "stream",
+        "name": "stdout",
+        "text": ["an output\n"] * 300_000,
+    }
+    code = {
+        "cell_type": "code",
+        "source": ["rise(3)\n", "rise(4)"],
+        "outputs": [output],
+    }
     cells = [
-        {"cell_type": "markdown", "source": ["# Tide tables\n", "\n", "The moon raises water.\n"]},
+        {
+            "cell_type": "markdown",
+            "source": ["# Tide tables\n", "\n", "The moon raises water.\n"],
+        },
         {"cell_type": "raw", "source": "raw"},
         code,
         {"cell_type": "code", "source": [], "outputs": []},
     ]
     kernel = {"kernelspec": {"language": "python"}}
-    found = text_of("a.ipynb", json.dumps({"nbformat": 4, "metadata": kernel, "cells": cells}))
+    found = text_of(
+        "a.ipynb", json.dumps({"nbformat": 4, "metadata": kernel, "cells": cells})
+    )
     assert (found.title, found.source.rpartition("/")[2]) == ("Tide tables", "a.ipynb")
-    expected = "# Tide tables\n\nThe moon raises water.\n\n```python\nrise(3)\nrise(4)\n```"
+    expected = (
+        "# Tide tables\n\nThe moon raises water.\n\n```python\nrise(3)\nrise(4)\n```"
+    )
     assert found.text == expected
     heading = {"cell_type": "heading", "level": 2, "source": "Tides"}
     old_code = {"cell_type": "code", "input": "rise(3)"}
@@ -190,18 +209,29 @@ def test_a_notebook_is_its_text_and_its_code_without_its_outputs(text_of: Callab
     assert text_of("b.ipynb", json.dumps(old)).text == "## Tides\n\n```\nrise(3)\n```"
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "1", '{"cells": [1]}', '{"cells": 3}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "1", '{"cells": [1]}', '{"cells": 3}']
+)
 def test_a_notebook_that_is_none_is_counted(text_of: Callable, content: str) -> None:
     assert text_of("a.ipynb", content).reason == "broken_record"
 
 
 @pytest.mark.parametrize("suffix", [".docx", ".odt", ".epub", ".org", ".tex", ".rst"])
-def test_what_pandoc_writes_is_read(tmp_path: Path, read: Callable, suffix: str) -> None:
-    markdown = "# Tides\n\n## Rise\n\nThe *moon* raises a [bulge](https://x.org) of water.\n"
+def test_what_pandoc_writes_is_read(
+    tmp_path: Path, read: Callable, suffix: str
+) -> None:
+    markdown = (
+        "# Tides\n\n## Rise\n\nThe *moon* raises a [bulge](https://x.org) of water.\n"
+    )
     path = tmp_path / f"a{suffix}"
     writer = conversion.PANDOC_FORMATS[suffix]
     subprocess.run(
-        [conversion.pandoc_program(), "--from=markdown", f"--to={writer}", f"--output={path}"],
+        [
+            conversion.pandoc_program(),
+            "--from=markdown",
+            f"--to={writer}",
+            f"--output={path}",
+        ],
         input=markdown,
         text=True,
         check=True,
@@ -213,7 +243,9 @@ def test_what_pandoc_writes_is_read(tmp_path: Path, read: Callable, suffix: str)
     assert "# Rise" in found.text
 
 
-def test_an_archive_of_gigabytes_costs_its_time_and_no_more(tmp_path: Path, read: Callable) -> None:
+def test_an_archive_of_gigabytes_costs_its_time_and_no_more(
+    tmp_path: Path, read: Callable
+) -> None:
     huge = io.BytesIO()
     with zipfile.ZipFile(huge, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, content in _docx_parts("").items():
@@ -239,7 +271,9 @@ def test_a_file_that_takes_too_long_is_left_out(tmp_path: Path, read: Callable) 
     assert found.detail == "not read within the 1 s of collect.conversion_timeout_s"
 
 
-def test_a_file_that_makes_far_more_than_it_is_is_left_out(tmp_path: Path, read: Callable) -> None:
+def test_a_file_that_makes_far_more_than_it_is_is_left_out(
+    tmp_path: Path, read: Callable
+) -> None:
     thrice = "".join(
         rf"\newcommand{{\{name}}}{{{f'{inner} ' * 20}}}"
         for name, inner in (("a", "water"), ("b", r"\a"), ("c", r"\b"))
@@ -247,7 +281,9 @@ def test_a_file_that_makes_far_more_than_it_is_is_left_out(tmp_path: Path, read:
     (tmp_path / "a.tex").write_text(thrice + r"\c")
     (found,) = read(tmp_path / "a.tex", max_document_bytes=1_000)
     assert found.reason == "too_long"
-    allowed = "Markdown of more than the 8000 bytes that collect.max_document_bytes allows"
+    allowed = (
+        "Markdown of more than the 8000 bytes that collect.max_document_bytes allows"
+    )
     assert found.detail == allowed
 
 
@@ -300,7 +336,8 @@ def test_without_pandoc_a_file_is_counted_and_named_alone_it_is_an_error(
     monkeypatch.setitem(raw_text._MODULES, "documents", "no_such_library")
     assert reasons(root) == {"in/a.rst": "missing_extra"}
     with pytest.raises(
-        SourceError, match=r"pip install --no-sources './packages/rubric-synth\[documents\]'"
+        SourceError,
+        match=r"pip install --no-sources './packages/rubric-synth\[documents\]'",
     ):
         reasons(root / "a.rst")
 

@@ -22,11 +22,21 @@ _PROSE = (
 def test_a_pdf_becomes_headings_and_paragraphs(
     tmp_path: Path, read: Callable, pdf: Callable
 ) -> None:
-    page = [("Tides along a coast", 20), "", *_PROSE, "", ("1.1 Neap tides", 14), *_PROSE]
+    page = [
+        ("Tides along a coast", 20),
+        "",
+        *_PROSE,
+        "",
+        ("1.1 Neap tides", 14),
+        *_PROSE,
+    ]
     (tmp_path / "tides.pdf").write_bytes(pdf([page]))
     (found,) = read(tmp_path / "tides.pdf")
     prose = "\n".join(_PROSE)
-    assert found.text == f"## Tides along a coast\n\n{prose}\n\n## 1.1 Neap tides\n\n{prose}"
+    assert (
+        found.text
+        == f"## Tides along a coast\n\n{prose}\n\n## 1.1 Neap tides\n\n{prose}"
+    )
     assert found.title == "Tides along a coast"
     assert found.source == f"{tmp_path.name}/tides.pdf"
 
@@ -35,7 +45,12 @@ def test_running_lines_and_page_numbers_go_and_sentences_cross_pages(
     tmp_path: Path, read: Callable, pdf: Callable
 ) -> None:
     pages = [
-        [f"Journal of Tides {number}", *_PROSE, f"water rises {word}", f"Page {number} of 4"]
+        [
+            f"Journal of Tides {number}",
+            *_PROSE,
+            f"water rises {word}",
+            f"Page {number} of 4",
+        ]
         for number, word in enumerate(("slowly", "fast", "twice", "late"), start=1)
     ]
     pages[1][1:1] = ["in the morning."]
@@ -65,7 +80,17 @@ def test_words_parted_at_the_end_of_a_line_are_whole_again(
 def test_contents_and_references_are_left_out(
     tmp_path: Path, read: Callable, pdf: Callable
 ) -> None:
-    page = ["1 Tides . . . . . . . . . 3", *_PROSE, "", *_PROSE, "", *_PROSE, "", "References", ""]
+    page = [
+        "1 Tides . . . . . . . . . 3",
+        *_PROSE,
+        "",
+        *_PROSE,
+        "",
+        *_PROSE,
+        "",
+        "References",
+        "",
+    ]
     page += ["[1] A. Author, A book on tides, Publisher, 1999."]
     (tmp_path / "a.pdf").write_bytes(pdf([page]))
     (found,) = read(tmp_path / "a.pdf")
@@ -97,8 +122,12 @@ def test_a_pdf_without_text_that_can_be_read_is_counted_with_its_reason(
     }
 
 
-def test_the_name_of_a_pdf_may_be_no_text(tmp_path: Path, read: Callable, pdf: Callable) -> None:
-    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.pdf")).write_bytes(pdf([_PROSE]))
+def test_the_name_of_a_pdf_may_be_no_text(
+    tmp_path: Path, read: Callable, pdf: Callable
+) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.pdf")).write_bytes(
+        pdf([_PROSE])
+    )
     (found,) = read(tmp_path)
     assert found.text == "\n".join(_PROSE)
 
@@ -110,7 +139,9 @@ def test_any_damage_to_a_pdf_ends_in_a_document_or_a_reason(
     root.mkdir()
     whole = pdf([_PROSE] * 2)
     for place in range(0, len(whole), 40):
-        damaged = whole[:place] + bytes(byte ^ 0x55 for byte in whole[place : place + 8])
+        damaged = whole[:place] + bytes(
+            byte ^ 0x55 for byte in whole[place : place + 8]
+        )
         (root / f"{place:05}.pdf").write_bytes(damaged + whole[place + 8 :])
     assert len(read(root)) == len(range(0, len(whole), 40))
 

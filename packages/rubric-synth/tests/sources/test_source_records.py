@@ -80,14 +80,20 @@ def test_an_id_names_a_record_in_its_file_and_an_osti_number_everywhere(
         "in/a.jsonl#1",
         "in/more/b.jsonl#1",
     ]
-    assert {item.source: item.reason for item in found if not isinstance(item, Document)} == {
+    assert {
+        item.source: item.reason for item in found if not isinstance(item, Document)
+    } == {
         "in/a.jsonl:3": "duplicate_id",
         "in/more/b.jsonl:2": "duplicate_id",
     }
 
 
-def test_a_broken_record_does_not_take_the_id_of_a_good_one(tmp_path: Path, read: Callable) -> None:
-    (tmp_path / "a.jsonl").write_text('{"id": "x", "text": " "}\n{"id": "x", "text": "Words."}')
+def test_a_broken_record_does_not_take_the_id_of_a_good_one(
+    tmp_path: Path, read: Callable
+) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        '{"id": "x", "text": " "}\n{"id": "x", "text": "Words."}'
+    )
     empty, good = read(tmp_path / "a.jsonl")
     assert (empty.reason, good.source) == ("empty", "a.jsonl#x")
 
@@ -97,7 +103,10 @@ def test_a_broken_record_does_not_take_the_id_of_a_good_one(tmp_path: Path, read
     [
         (b"", {"a.json": "empty"}),
         (b"3", {"a.json:1": "broken_record"}),
-        (b'["x", {}, null]', dict.fromkeys(("a.json:1", "a.json:2", "a.json:3"), "broken_record")),
+        (
+            b'["x", {}, null]',
+            dict.fromkeys(("a.json:1", "a.json:2", "a.json:3"), "broken_record"),
+        ),
         (b"[" * 100_000, {"a.json": "broken_record"}),
         (b'{"text": ' + b"9" * 5000 + b"}", {"a.json": "broken_record"}),
         (b'{"text": {"a": 1}}', {"a.json:1": "broken_record"}),
@@ -120,7 +129,9 @@ def test_what_is_no_record_is_counted(
 def test_compressed_lines_are_read_and_a_broken_end_is_counted(
     tmp_path: Path, read: Callable
 ) -> None:
-    lines = b"".join(b'{"id": %d, "text": "Words %d."}\n' % (n, n * 7919) for n in range(3000))
+    lines = b"".join(
+        b'{"id": %d, "text": "Words %d."}\n' % (n, n * 7919) for n in range(3000)
+    )
     whole = gzip.compress(lines)
     (tmp_path / "a.jsonl.gz").write_bytes(whole)
     assert len(read(tmp_path / "a.jsonl.gz")) == 3000
@@ -128,7 +139,10 @@ def test_compressed_lines_are_read_and_a_broken_end_is_counted(
     *documents, last = read(tmp_path / "a.jsonl.gz")
     assert documents
     assert all(isinstance(item, Document) for item in documents)
-    assert (last.source, last.reason) == (f"a.jsonl.gz:{len(documents) + 1}", "unreadable")
+    assert (last.source, last.reason) == (
+        f"a.jsonl.gz:{len(documents) + 1}",
+        "unreadable",
+    )
     (tmp_path / "a.jsonl.gz").write_bytes(b"no gzip")
     (only,) = read(tmp_path / "a.jsonl.gz")
     assert only.reason == "unreadable"
@@ -154,12 +168,19 @@ def test_lines_without_end_are_given_up(
 
 
 def test_a_title_is_cut_at_a_word(tmp_path: Path, read: Callable) -> None:
-    records = [{"text": "Words.", "title": "tide " * 600_000}, {"text": "W.", "title": "x" * 900}]
-    (tmp_path / "a.json").write_text(json.dumps([*records, {"text": f"# {'tide ' * 150}\n\nW."}]))
+    records = [
+        {"text": "Words.", "title": "tide " * 600_000},
+        {"text": "W.", "title": "x" * 900},
+    ]
+    (tmp_path / "a.json").write_text(
+        json.dumps([*records, {"text": f"# {'tide ' * 150}\n\nW."}])
+    )
     assert [len(item.title) for item in read(tmp_path / "a.json")] == [299, 300, 299]
 
 
-def test_lines_in_utf_16_and_no_lines_at_all_are_counted(tmp_path: Path, reasons: Callable) -> None:
+def test_lines_in_utf_16_and_no_lines_at_all_are_counted(
+    tmp_path: Path, reasons: Callable
+) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "Words."}', "utf-16")
     assert reasons(tmp_path / "a.jsonl") == {"a.jsonl": "wrong_encoding"}
     (tmp_path / "a.jsonl").write_text("\n\n")
@@ -169,25 +190,37 @@ def test_lines_in_utf_16_and_no_lines_at_all_are_counted(tmp_path: Path, reasons
 def test_parquet_is_read_row_by_row(tmp_path: Path, read: Callable) -> None:
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    rows = [{"osti_id": n, "description": f"Tide {n}.", "scores": [1.0]} for n in range(100)]
+    rows = [
+        {"osti_id": n, "description": f"Tide {n}.", "scores": [1.0]} for n in range(100)
+    ]
     parquet.write_table(
         pa.Table.from_pylist([*rows, rows[0], {"osti_id": 500}]), tmp_path / "a.parquet"
     )
     found = read(tmp_path / "a.parquet")
     assert [item.text for item in found[:100]] == [f"Tide {n}." for n in range(100)]
-    assert [str(item.reason) for item in found[100:]] == ["duplicate_id", "broken_record"]
+    assert [str(item.reason) for item in found[100:]] == [
+        "duplicate_id",
+        "broken_record",
+    ]
 
 
 def test_numbers_of_a_table_with_gaps_are_ids(tmp_path: Path, read: Callable) -> None:
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     nan = float("nan")
-    table = pa.table({"id": [7.0, nan], "title": ["T", None], "text": ["High.", "Low."]})
+    table = pa.table(
+        {"id": [7.0, nan], "title": ["T", None], "text": ["High.", "Low."]}
+    )
     parquet.write_table(table, tmp_path / "a.parquet")
-    assert [item.source for item in read(tmp_path / "a.parquet")] == ["a.parquet#7", "a.parquet:2"]
+    assert [item.source for item in read(tmp_path / "a.parquet")] == [
+        "a.parquet#7",
+        "a.parquet:2",
+    ]
 
 
-def test_broken_and_foreign_parquet_is_counted(tmp_path: Path, reasons: Callable) -> None:
+def test_broken_and_foreign_parquet_is_counted(
+    tmp_path: Path, reasons: Callable
+) -> None:
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     root = tmp_path / "in"
@@ -198,7 +231,9 @@ def test_broken_and_foreign_parquet_is_counted(tmp_path: Path, reasons: Callable
     (root / "damaged.parquet").write_bytes(whole[:10] + b"\xff" * 10 + whole[20:])
     (root / "empty.parquet").write_bytes(b"")
     parquet.write_table(pa.table({"x": [1]}), root / "foreign.parquet")
-    parquet.write_table(pa.table({"text": pa.array([], pa.string())}), root / "none.parquet")
+    parquet.write_table(
+        pa.table({"text": pa.array([], pa.string())}), root / "none.parquet"
+    )
     assert reasons(root) == {
         "in/cut.parquet": "broken_record",
         "in/damaged.parquet": "broken_record",
@@ -217,6 +252,7 @@ def test_without_its_library_parquet_is_counted_and_named_alone_it_is_an_error(
     monkeypatch.setitem(raw_text._MODULES, "parquet", "no_such_library")
     assert reasons(root) == {"in/a.parquet": "missing_extra"}
     with pytest.raises(
-        SourceError, match=r"pip install --no-sources './packages/rubric-synth\[parquet\]'"
+        SourceError,
+        match=r"pip install --no-sources './packages/rubric-synth\[parquet\]'",
     ):
         reasons(root / "a.parquet")

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 JudgeChoice = Literal["auto", "config", "claims", "lexical", "fake"]
 Overrides = Annotated[
-    str, Parameter(allow_leading_hyphen=True, help="Values over the file: --section.key value.")
+    str,
+    Parameter(
+        allow_leading_hyphen=True, help="Values over the file: --section.key value."
+    ),
 ]
 
 app = command.command_app("rubric-train", summary="Train a policy on rubric rewards.")
@@ -74,7 +77,9 @@ def init(folder: Path, *, preset: str = "tiny") -> None:
 
 
 @app.command
-def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool = False) -> None:
+def run(
+    config: Path, *overrides: Overrides, resume: bool = False, verbose: bool = False
+) -> None:
     """Train, write the run folder and its report.
 
     Args:
@@ -90,7 +95,11 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
         with progress.phase("reading the configuration"):
             # These take seconds to import; `--help` should not.
             from rubric_train_openrlhf.backend import train
-            from rubric_train_openrlhf.config.train import parse_config, read_values, written_at
+            from rubric_train_openrlhf.config.train import (
+                parse_config,
+                read_values,
+                written_at,
+            )
 
             values = read_values(config, overrides=overrides)
         source = written_at(config, overrides=overrides)
@@ -117,12 +126,19 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
         "time of the steps": duration_text(summary.wall_s),
         "warning": summary.warning,
     }
-    command.print_pairs((name, value) for name, value in facts.items() if value is not None)
+    command.print_pairs(
+        (name, value) for name, value in facts.items() if value is not None
+    )
     for name, factor in summary.admission.items():
         told = "masked from the reward" if factor == 0 else f"weighed at {factor:g}"
-        print(f"rubric-train: criterion {name} {told} (judge.calibration)", file=sys.stderr)
+        print(
+            f"rubric-train: criterion {name} {told} (judge.calibration)",
+            file=sys.stderr,
+        )
     for name, count in summary.by_fallback.items():
-        print(f"rubric-train: {count} judgements by the fallback {name}", file=sys.stderr)
+        print(
+            f"rubric-train: {count} judgements by the fallback {name}", file=sys.stderr
+        )
     print(report)
     print(f"next: {_next(loaded)}")
 
@@ -132,12 +148,18 @@ def _next(config: TrainConfig) -> str:
     from rubric_train_openrlhf.run.checkpoints import checkpoint_path, latest_checkpoint
     from rubric_train_openrlhf.run.folder import RunFolder
 
-    checkpoints, rollout = RunFolder(config.out).checkpoints, config.rollout
-    first, best = checkpoint_path(checkpoints, step=0), checkpoints / "best"
-    trained = ("best", best) if best.exists() else ("last", latest_checkpoint(checkpoints))
+    checkpoints = RunFolder(config.out).checkpoints
+    rollout = config.rollout
+    first = checkpoint_path(checkpoints, step=0)
+    best = checkpoints / "best"
+    trained = (
+        ("best", best) if best.exists() else ("last", latest_checkpoint(checkpoints))
+    )
     named = [("first", first), trained] if first.exists() else [trained]
     models = [f"{name}=policy:{path}" for name, path in named]
-    decoding = f"--temperature {rollout.temperature:g} --max-tokens {rollout.max_new_tokens}"
+    decoding = (
+        f"--temperature {rollout.temperature:g} --max-tokens {rollout.max_new_tokens}"
+    )
     rest = f"--tasks TEST.jsonl --judge JUDGE.yaml --out FOLDER {decoding}"
     return command.typed_command("rubric-eval", ["heldout", *models, *rest.split()])
 
@@ -145,7 +167,9 @@ def _next(config: TrainConfig) -> str:
 def _result(summary: RunSummary) -> str:
     """Say how the run ended, and what its best checkpoint earns on the validation questions."""
     if (best := summary.best_heldout_reward) is None:
-        return f"{summary.status}: nothing was validated, as data.validation is not given"
+        return (
+            f"{summary.status}: nothing was validated, as data.validation is not given"
+        )
     first = summary.first_heldout_reward
     before = "" if first is None else f"; before training {100 * first:.1f} %"
     earned = f"validation reward {100 * best:.1f} % at step {summary.best_step}"
@@ -186,7 +210,9 @@ def _report(out: Path) -> str:
 
 @app.command
 def plan(
-    config: Path, *overrides: Overrides, full: Annotated[bool, Parameter(negative="")] = False
+    config: Path,
+    *overrides: Overrides,
+    full: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Print the work of a step, the memory it needs, what is missing, and known traps.
 
@@ -240,7 +266,11 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
         verbose: log every check to stderr.
     """
     command.configure_log(verbose=verbose)
-    from rubric_train_openrlhf.cluster.rehearse.checking import Request, print_failure, print_report
+    from rubric_train_openrlhf.cluster.rehearse.checking import (
+        Request,
+        print_failure,
+        print_report,
+    )
     from rubric_train_openrlhf.cluster.rehearse.rehearsal import rehearse
     from rubric_train_openrlhf.config.train import read_values
 
@@ -298,10 +328,15 @@ def report(
         tasks: files of tasks to reveal, where they are not where the run read them.
     """
     if not folders:
-        raise ConfigError("no run folder is named; give the `out` of a run", location="folders")
+        raise ConfigError(
+            "no run folder is named; give the `out` of a run", location="folders"
+        )
     for folder in folders:
         if (ended := _silent_end(folder)) is not None:
-            print(f"{ended}; go on with: rubric-train run CONFIG --resume", file=sys.stderr)
+            print(
+                f"{ended}; go on with: rubric-train run CONFIG --resume",
+                file=sys.stderr,
+            )
     if tasks and not reveal_grounding:
         problem = "--tasks holds passages and rubrics: give --reveal-grounding with it, or neither"
         raise ConfigError(problem, location="tasks")
@@ -312,7 +347,9 @@ def report(
         print(write_report(folders[0], reveal=reveal, out=out))
         return
     if reveal_grounding:
-        problem = "--reveal-grounding is for one run: a page of several shows no responses"
+        problem = (
+            "--reveal-grounding is for one run: a page of several shows no responses"
+        )
         raise ConfigError(problem, location="reveal-grounding")
     from rubric_train_openrlhf.report.page import write_runs_report
 

@@ -100,7 +100,10 @@ class ResumeError(AtPathError, TrainError, RuntimeError):
     @classmethod
     def lost(cls, what: str, *, path: Path) -> Self:
         """Say what is missing or damaged that nothing can be continued without."""
-        return cls(f"{what}; bring it back from a copy, or start again in another `out`", path=path)
+        return cls(
+            f"{what}; bring it back from a copy, or start again in another `out`",
+            path=path,
+        )
 
 
 class ClusterError(TrainError, RuntimeError):

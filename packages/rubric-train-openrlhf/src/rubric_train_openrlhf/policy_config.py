@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import ClassVar, Final, Literal, Self
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+)
 
 from rubric_core.data.chat_prompt import ChatPrompt
 from rubric_core.data.model_files import template_texts
@@ -27,7 +34,10 @@ def check_model_folder(folder: Path) -> None:
     Raises:
         PolicyLoadError: there is no such folder, or no model's configuration in it.
     """
-    for wanted, what in ((folder, "folder"), (folder / "config.json", "model configuration")):
+    for wanted, what in (
+        (folder, "folder"),
+        (folder / "config.json", "model configuration"),
+    ):
         # Unlike the method of a path, false for a name that is too long too.
         if not os.path.exists(wanted):  # noqa: PTH110
             raise PolicyLoadError(
@@ -39,7 +49,14 @@ def check_model_folder(folder: Path) -> None:
 
 
 _GIVEN: Final = frozenset(
-    {"messages", "tools", "documents", "add_generation_prompt", "raise_exception", "strftime_now"}
+    {
+        "messages",
+        "tools",
+        "documents",
+        "add_generation_prompt",
+        "raise_exception",
+        "strftime_now",
+    }
 )
 """Names that every chat template is given."""
 _MARKED: Final = re.compile(r"{%-?\s*(end)?generation\s*-?%}")
@@ -57,13 +74,20 @@ def check_arguments(folder: Path, *, prompt: ChatPrompt) -> None:
     import jinja2.meta  # only where there are names: a configuration is read in little time
 
     reader = jinja2.Environment(extensions=["jinja2.ext.loopcontrols"])  # noqa: S701  # renders nothing
-    known, words = set[str](), set[str]()
+    known = set[str]()
+    words = set[str]()
     for text in template_texts(folder):
         words |= set(re.findall(r"\w+", text))
-        with suppress(jinja2.TemplateError):  # it may use what transformers adds to the language
-            known |= jinja2.meta.find_undeclared_variables(reader.parse(_MARKED.sub("", text)))
+        with suppress(
+            jinja2.TemplateError
+        ):  # it may use what transformers adds to the language
+            known |= jinja2.meta.find_undeclared_variables(
+                reader.parse(_MARKED.sub("", text))
+            )
     if unread := [name for name in prompt.arguments if name not in known | words]:
-        names = ", ".join(sorted(one for one in known - _GIVEN if not one.endswith("_token")))
+        names = ", ".join(
+            sorted(one for one in known - _GIVEN if not one.endswith("_token"))
+        )
         raise TrainConfigError(
             f"the chat template in {str(folder)!r} does not read {', '.join(unread)}, given as "
             f"chat_template_kwargs: it reads {names or 'no such name'}; correct the name, or "

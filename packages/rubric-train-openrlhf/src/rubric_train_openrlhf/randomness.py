@@ -27,8 +27,12 @@ class PromptOrder:
 
     def take(self, n: int, *, start: int) -> list[int]:
         """Indices of n prompts in a row, from a position counted from the start of the run."""
-        first, last = start // self.n, (start + n - 1) // self.n
-        seeds = [derived_seed(self.seed, step=k, purpose="order") for k in range(first, last + 1)]
+        first = start // self.n
+        last = (start + n - 1) // self.n
+        seeds = [
+            derived_seed(self.seed, step=k, purpose="order")
+            for k in range(first, last + 1)
+        ]
         epochs = [np.random.default_rng(seed).permutation(self.n) for seed in seeds]
         skipped = start - first * self.n
         return np.concatenate(epochs)[skipped : skipped + n].tolist()

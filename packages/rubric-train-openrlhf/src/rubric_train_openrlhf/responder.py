@@ -116,7 +116,9 @@ class PolicyResponder:
         if not asks:
             return
         policy = await anyio.to_thread.run_sync(self._loaded)
-        from rubric_train_openrlhf.policy.answering import Answers  # torch is loaded by now
+        from rubric_train_openrlhf.policy.answering import (
+            Answers,
+        )  # torch is loaded by now
 
         answers = await anyio.to_thread.run_sync(Answers, policy, asks, decoding)
         write = partial(answers.write, self._options.batch_size)

@@ -13,7 +13,11 @@ from rubric_judge.yaml_files import yaml_value
 from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.config.train import TrainConfig, dump_config, parse_config
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
-from rubric_train_openrlhf.run.folder import RunFolder, describe_environment, first_changed
+from rubric_train_openrlhf.run.folder import (
+    RunFolder,
+    describe_environment,
+    first_changed,
+)
 from rubric_train_openrlhf.run.writing import disk_errors, remove_unfinished, write_text
 from rubric_train_openrlhf.step.tasks import CONTEXTS, TEXTS
 
@@ -24,7 +28,9 @@ _MAY_CHANGE: Final[tuple[str, ...]] = (
 )
 
 
-def holds_run_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool) -> bool:
+def holds_run_to_resume(
+    folder: RunFolder, *, config: TrainConfig, resume: bool
+) -> bool:
     """Find out whether this run begins or goes on.
 
     Raises:
@@ -58,8 +64,9 @@ def holds_run_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool)
 
 def has_finished(folder: RunFolder, *, config: TrainConfig) -> bool:
     """Whether a run that is resumed has nothing left to do."""
-    told, wanted = folder.told, config.steps
-    stands = (told.status, told.steps, folder.steps_done) if told else None
+    summary = folder.told
+    wanted = config.steps
+    stands = (summary.status, summary.steps, folder.steps_done) if summary else None
     return stands == ("finished", wanted, wanted)
 
 
@@ -95,7 +102,10 @@ def begin(
 
 
 def check_tasks(
-    folder: RunFolder, *, config: TrainConfig, tasks_sha256: Mapping[str, Mapping[str, str]]
+    folder: RunFolder,
+    *,
+    config: TrainConfig,
+    tasks_sha256: Mapping[str, Mapping[str, str]],
 ) -> None:
     """Make sure that a run goes on with the tasks that it was started with.
 
@@ -213,7 +223,9 @@ def _read_mapping(path: Path, parse: Callable[[str], object]) -> dict[str, Any]:
         raise _damaged(path) from exc
     if not isinstance(content, dict):
         raise _damaged(path)
-    return {str(key): value for key, value in cast("dict[object, Any]", content).items()}
+    return {
+        str(key): value for key, value in cast("dict[object, Any]", content).items()
+    }
 
 
 def _damaged(path: Path) -> ResumeError:

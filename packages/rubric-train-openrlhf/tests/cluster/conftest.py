@@ -72,7 +72,9 @@ class RealInput:
     def prepare(self, config: TrainConfig, *, resume: bool) -> list[str] | None:
         """Prepare a run as the driver does."""
         summary_file = LiveSummary(RunFolder(config.out), total_steps=config.steps)
-        return prepare(config, resume=resume, namespace="tests", summary_file=summary_file)
+        return prepare(
+            config, resume=resume, namespace="tests", summary_file=summary_file
+        )
 
     def config(self, out: Path, **changes: Any) -> TrainConfig:
         """Four steps on this machine's CPU; keyword arguments replace keys of sections."""
@@ -115,7 +117,9 @@ def canary_task(number: int) -> Task:
     name, first, second = f"fn_{number}", f"left_{number}", f"right_{number}"
     return Task(
         question=f"Explain `{name}` from maths with `{first}`, `{second}`: what it does.",
-        grounding=Grounding(text=f"Sum number {number} of two arrays, {PASSAGE_CANARY}{number}."),
+        grounding=Grounding(
+            text=f"Sum number {number} of two arrays, {PASSAGE_CANARY}{number}."
+        ),
         rubric=Rubric(
             criteria=(
                 Criterion(
@@ -141,15 +145,23 @@ def real_input(tmp_path_factory: pytest.TempPathFactory) -> RealInput:
     tasks = tuple(canary_task(number) for number in range(16))
     write_tasks(folder / "train.jsonl", tasks[:12])
     write_tasks(folder / "validation.jsonl", tasks[12:])
-    texts = [f"Question: {task.question} Answer: {task.reference_answer}" for task in tasks]
+    texts = [
+        f"Question: {task.question} Answer: {task.reference_answer}" for task in tasks
+    ]
     tokenizer = build_tokenizer(texts, 340)
     shape = SHAPE.model_copy(update={"vocab_size": len(tokenizer)})
     policy = Policy(build_tiny_llama(shape, seed=0), ChatCodec(tokenizer))
     examples = [
-        SftExample(task_id=task.task_id, question=task.question, answer=task.reference_answer or "")
+        SftExample(
+            task_id=task.task_id,
+            question=task.question,
+            answer=task.reference_answer or "",
+        )
         for task in tasks[:12]
     ]
-    sft(policy, examples, SftConfig(steps=150, learning_rate=1e-2, batch_size=6), seed=0)
+    sft(
+        policy, examples, SftConfig(steps=150, learning_rate=1e-2, batch_size=6), seed=0
+    )
     policy.save(folder / "model")
     torch.set_num_threads(threads)
     return RealInput(folder, tasks)

@@ -53,8 +53,14 @@ def test_a_cpu_takes_what_runs_there() -> None:
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"cluster": {"judge_gpus_per_node": 8}}, r"leaves the run none of .*gpus_per_node=8"),
-        ({"cluster": {"engines": {"count": 3}}}, r"3 engines × .* must be on all 8 GPUs"),
+        (
+            {"cluster": {"judge_gpus_per_node": 8}},
+            r"leaves the run none of .*gpus_per_node=8",
+        ),
+        (
+            {"cluster": {"engines": {"count": 3}}},
+            r"3 engines × .* must be on all 8 GPUs",
+        ),
         (
             {"cluster": {"colocation": "models", "engines": {"count": 8}}},
             r"leave the policy none of the 8 GPUs",
@@ -67,7 +73,10 @@ def test_a_cpu_takes_what_runs_there() -> None:
             {"cluster": {"deepspeed": {"forward_micro_batch": 3}}},
             r"forward_micro_batch × GPUs that train = 3 × 8 = 24",
         ),
-        ({"cluster": {"max_len": 3072}}, r"max_new_tokens=3072 leaves no room for a prompt"),
+        (
+            {"cluster": {"max_len": 3072}},
+            r"max_new_tokens=3072 leaves no room for a prompt",
+        ),
         ({"rollout": {"group_size": 1}}, r"rollout\.group_size=1: .* at least 2"),
         (
             {"cluster": {"device": "cpu", "engines": {"sleep": True}}},
@@ -85,7 +94,10 @@ def test_a_cpu_takes_what_runs_there() -> None:
             {"cluster": {"deepspeed": {"zero_stage": 0}}},
             r"cluster\.deepspeed\.zero_stage: without ZeRO .*; use 2 or 3, not 0",
         ),
-        ({"cluster": {"extra_flags": {"--ds.zpg": 8}}}, r"'--ds\.zpg' must be the flag's name"),
+        (
+            {"cluster": {"extra_flags": {"--ds.zpg": 8}}},
+            r"'--ds\.zpg' must be the flag's name",
+        ),
         (
             {"cluster": {"extra_flags": {"ds": {"zpg": None}}}},
             r"'ds\.zpg' must be true, false, a number, a text, or a list of those, not NoneType",
@@ -127,7 +139,9 @@ def test_a_flag_may_be_nested_as_an_override_nests_it(flags: dict[str, object]) 
 
 
 def test_the_local_backend_is_not_bound_by_a_cluster() -> None:
-    config = parse_config(BASE | {"backend": "local", "rollout": {"prompts": 1, "group_size": 4}})
+    config = parse_config(
+        BASE | {"backend": "local", "rollout": {"prompts": 1, "group_size": 4}}
+    )
     assert config.problems() == ()
 
 

@@ -14,7 +14,9 @@ CLASSES = [
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_every_error_is_in_the_tree_and_can_be_pickled(cls: type[errors.TrainError]) -> None:
+def test_every_error_is_in_the_tree_and_can_be_pickled(
+    cls: type[errors.TrainError],
+) -> None:
     error = cls("what, which, where")
     error.extra = 3  # pyright: ignore[reportAttributeAccessIssue]  # as a caller may
 

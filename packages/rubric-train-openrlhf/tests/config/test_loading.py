@@ -9,7 +9,12 @@ from pydantic import ValidationError
 from rubric_core import ConfigError, Decoding
 from rubric_core.reward.estimators import GroupAdvantages
 from rubric_train_openrlhf.config.sections import PathModel
-from rubric_train_openrlhf.config.train import TrainConfig, dump_config, load_config, parse_config
+from rubric_train_openrlhf.config.train import (
+    TrainConfig,
+    dump_config,
+    load_config,
+    parse_config,
+)
 from rubric_train_openrlhf.errors import TrainConfigError
 
 PRESETS = Path(__file__).parents[4] / "configs" / "train"
@@ -29,22 +34,35 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("path", sorted(PRESETS.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(PRESETS.glob("*.yaml")), ids=lambda path: path.stem
+)
 def test_every_preset_parses(path: Path) -> None:
     assert load_config(path).steps > 0
 
 
 def test_the_two_presets_of_the_main_run_differ_in_machines_alone() -> None:
     one, many = (
-        load_config(PRESETS / name) for name in ("paper.yaml", "paper_llama31_8b_8gpu.yaml")
+        load_config(PRESETS / name)
+        for name in ("paper.yaml", "paper_llama31_8b_8gpu.yaml")
     )
-    for section in ("advantage", "objective", "shaping", "dynamic_sampling", "validation", "steps"):
+    for section in (
+        "advantage",
+        "objective",
+        "shaping",
+        "dynamic_sampling",
+        "validation",
+        "steps",
+    ):
         assert getattr(one, section) == getattr(many, section), section
     ours = {"transport", "api_base", "model"}  # where its servers are
     specs = [c.judge.spec.model_dump(mode="json", exclude=ours) for c in (one, many)]
     assert specs[0] == specs[1]
     assert one.judge.model_copy(update={"spec": many.judge.spec}) == many.judge
-    assert one.optim.model_copy(update={"micro_batch": many.optim.micro_batch}) == many.optim
+    assert (
+        one.optim.model_copy(update={"micro_batch": many.optim.micro_batch})
+        == many.optim
+    )
 
 
 def test_the_paper_preset_is_the_papers_main_run() -> None:
@@ -67,7 +85,11 @@ def test_the_paper_preset_is_the_papers_main_run() -> None:
     assert (config.judge.workers, config.judge.micro_batch) == (32, 4)
     spec = config.judge.spec
     assert spec.type == "llm"
-    assert (spec.temperature, spec.max_tokens, spec.passage_chars) == (0.1, 16_000, 50_000)
+    assert (spec.temperature, spec.max_tokens, spec.passage_chars) == (
+        0.1,
+        16_000,
+        50_000,
+    )
     assert config.dynamic_sampling is None
     assert not config.shaping.enabled
 
@@ -80,7 +102,9 @@ def test_the_defaults_are_the_paper_preset(file: Path) -> None:
     for name in ("prompts", "group_size", "temperature", "max_new_tokens"):
         assert getattr(defaults.rollout, name) == getattr(paper.rollout, name)
     memory = {"micro_batch": 1, "gradient_checkpointing": False}
-    assert defaults.optim.model_copy(update=memory) == paper.optim.model_copy(update=memory)
+    assert defaults.optim.model_copy(update=memory) == paper.optim.model_copy(
+        update=memory
+    )
 
 
 @pytest.mark.parametrize("name", ["paper", "paper_llama31_8b_8gpu"])
@@ -126,18 +150,25 @@ def test_overrides_replace_values_and_make_sections(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["runs/a #1", "2026", "runs/x: y", "[", "2001-99-99", "1e3", "a\\0b", "- b", "no"]
+    "text",
+    ["runs/a #1", "2026", "runs/x: y", "[", "2001-99-99", "1e3", "a\\0b", "- b", "no"],
 )
 def test_a_path_on_the_command_line_is_taken_as_it_is(file: Path, text: str) -> None:
     for overrides in (("--out", text), (f"--out={text}",)):
         assert load_config(file, overrides=overrides).out == Path(text)
-    assert load_config(file, overrides=("--data.validation", text)).data.validation == Path(text)
-    address = load_config(file, overrides=("--cluster.ray.address", text)).cluster.ray.address
+    assert load_config(
+        file, overrides=("--data.validation", text)
+    ).data.validation == Path(text)
+    address = load_config(
+        file, overrides=("--cluster.ray.address", text)
+    ).cluster.ray.address
     assert address == text
 
 
 def test_what_is_quoted_or_left_out_on_the_command_line_is_yaml(file: Path) -> None:
-    config = load_config(file, overrides=("--out", "'runs/a #1'", "--data.validation", "null"))
+    config = load_config(
+        file, overrides=("--out", "'runs/a #1'", "--data.validation", "null")
+    )
     assert config.out == Path("runs/a #1")
     assert config.data.validation is None
 
@@ -146,8 +177,12 @@ def test_a_path_may_begin_at_home(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert load_config(file, overrides=("--out=~/runs/x",)).out == tmp_path / "runs" / "x"
-    home = parse_config({**SMALL, "data": {"train": "~/t.jsonl", "validation": "~nobody-here/v"}})
+    assert (
+        load_config(file, overrides=("--out=~/runs/x",)).out == tmp_path / "runs" / "x"
+    )
+    home = parse_config(
+        {**SMALL, "data": {"train": "~/t.jsonl", "validation": "~nobody-here/v"}}
+    )
     assert home.data.train == tmp_path / "t.jsonl"
     assert home.data.validation == Path("~nobody-here/v")
 
@@ -155,9 +190,15 @@ def test_a_path_may_begin_at_home(
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (("--rollout.group_sise", "4"), r"'rollout\.group_sise': did you mean 'group_size'\?"),
+        (
+            ("--rollout.group_sise", "4"),
+            r"'rollout\.group_sise': did you mean 'group_size'\?",
+        ),
         (("--optin.lr", "1"), r"'optin': did you mean 'optim'\?"),
-        (("--objective.importance", "{type: tis, capp: 1}"), r"capp': did you mean 'cap'\?"),
+        (
+            ("--objective.importance", "{type: tis, capp: 1}"),
+            r"capp': did you mean 'cap'\?",
+        ),
         (("--rollout.group_size", "1"), r"rollout\.group_size=1: .* use at least 2"),
         (
             (
@@ -171,13 +212,28 @@ def test_a_path_may_begin_at_home(
             r"group_size=9 is not divisible by optim\.updates_per_rollout=4",
         ),
         (("--steps", "0"), r"the command line: steps: must be 1 or more, not 0"),
-        (("--steps", "many"), r"the command line: steps: needs a whole number, not .many."),
-        (("--rollout.temperature", "0"), r"rollout\.temperature: must be 0\.001 or more"),
-        (("--rollout.temperature", "1.0e-300"), r"rollout\.temperature: must be 0\.001 or more"),
+        (
+            ("--steps", "many"),
+            r"the command line: steps: needs a whole number, not .many.",
+        ),
+        (
+            ("--rollout.temperature", "0"),
+            r"rollout\.temperature: must be 0\.001 or more",
+        ),
+        (
+            ("--rollout.temperature", "1.0e-300"),
+            r"rollout\.temperature: must be 0\.001 or more",
+        ),
         (("--rollout.temperature", ".inf"), r"rollout\.temperature: .*finite"),
-        (("--validation.temperature", "1.0e-300"), r"validation\.temperature=1e-300 must be 0"),
+        (
+            ("--validation.temperature", "1.0e-300"),
+            r"validation\.temperature=1e-300 must be 0",
+        ),
         (("--advantage.delta", ".inf"), r"advantage\.delta: .*finite"),
-        (("--objective.kl_coef", ".inf"), r"objective\.kl_coef=inf must be a finite number"),
+        (
+            ("--objective.kl_coef", ".inf"),
+            r"objective\.kl_coef=inf must be a finite number",
+        ),
         (("--sft", "{learning_rate: .nan}"), r"sft\.learning_rate: .*finite"),
         (
             ("--sft", "{steps: 10}"),
@@ -210,7 +266,10 @@ def test_a_path_may_begin_at_home(
             r"32 responses to a prompt .* are over judge\.spec\.max_group=8",
         ),
         (("--model", "{type: pathh, path: x}"), "model: .*'path'"),
-        (("--model", "{path: a, path: b}"), "--model:1:11: the key 'path' stands here a second"),
+        (
+            ("--model", "{path: a, path: b}"),
+            "--model:1:11: the key 'path' stands here a second",
+        ),
         (("--steps",), "--steps needs a value"),
         (("steps", "3"), "'steps' is not an override"),
         (("--steps", "["), r"--steps:1:2: is not YAML"),
@@ -224,21 +283,32 @@ def test_a_wrong_value_says_where_and_what_to_do(
         load_config(file, overrides=overrides)
 
 
-def test_a_wrong_value_is_told_with_its_line_or_as_one_of_the_command_line(file: Path) -> None:
+def test_a_wrong_value_is_told_with_its_line_or_as_one_of_the_command_line(
+    file: Path,
+) -> None:
     text = file.read_text()
     file.write_text(f"{text}\nobjective:\n  clip: low\n")
     line = len(text.splitlines()) + 3
 
     with pytest.raises(TrainConfigError) as caught:
-        load_config(file, overrides=("--rollout.temperature", "high", "--sft", "{stepz: 1}"))
+        load_config(
+            file, overrides=("--rollout.temperature", "high", "--sft", "{stepz: 1}")
+        )
 
     said = str(caught.value).splitlines()
     assert any(one.startswith(f"{file}:{line}: ") for one in said)
-    assert any(one.startswith("the command line: rollout.temperature: needs a num") for one in said)
-    assert any(one.startswith("the command line: unknown key 'sft.stepz'") for one in said)
+    assert any(
+        one.startswith("the command line: rollout.temperature: needs a num")
+        for one in said
+    )
+    assert any(
+        one.startswith("the command line: unknown key 'sft.stepz'") for one in said
+    )
 
 
-def test_what_sections_require_of_each_other_is_told_by_the_line_of_each(file: Path) -> None:
+def test_what_sections_require_of_each_other_is_told_by_the_line_of_each(
+    file: Path,
+) -> None:
     text = file.read_text()
     file.write_text(
         f"{text}\nrollout:\n  prompts: 2\n  group_size: 1\ndevice: cuda\nbackend: openrlhf\n"
@@ -259,13 +329,18 @@ def test_what_sections_require_of_each_other_is_told_by_the_line_of_each(file: P
     [
         ("steps: [", "is not YAML"),
         ("steps: 1\nsteps: 2", "yaml:2:1: the key 'steps' stands here a second time"),
-        ("judge: {type: lexical, type: llm}", "yaml:1:24: the key 'type' stands here a second"),
+        (
+            "judge: {type: lexical, type: llm}",
+            "yaml:1:24: the key 'type' stands here a second",
+        ),
         ("- 1", "holds no mapping"),
         ("# nothing", "holds no mapping"),
         ("steps: 3", r"model: is missing"),
     ],
 )
-def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_that_is_no_configuration_is_named(
+    tmp_path: Path, text: str, message: str
+) -> None:
     path = tmp_path / "broken.yaml"
     path.write_text(text)
 

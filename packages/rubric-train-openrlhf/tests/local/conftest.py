@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from rubric_core import Criterion, Grounding, JudgeView, Rubric, SftExample, Task, write_tasks
+from rubric_core import (
+    Criterion,
+    Grounding,
+    JudgeView,
+    Rubric,
+    SftExample,
+    Task,
+    write_tasks,
+)
 from rubric_judge.testing import ScriptedJudge
 from rubric_train_openrlhf.config.train import TrainConfig, parse_config
 from rubric_train_openrlhf.local.start import run_grpo
@@ -48,7 +56,9 @@ def make_task(number: int) -> Task:
     name, first, second = f"fn_{number}", f"left_{number}", f"right_{number}"
     return Task(
         question=f"Explain `{name}` from maths with `{first}`, `{second}`: what it does.",
-        grounding=Grounding(text=f"Sum number {number} of two arrays, secret word quokka{number}."),
+        grounding=Grounding(
+            text=f"Sum number {number} of two arrays, secret word quokka{number}."
+        ),
         rubric=Rubric(
             criteria=(
                 Criterion(id="named", weight=2, required_elements=(name,)),
@@ -80,19 +90,32 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     texts = [f"{task.question} {task.reference_answer}" for task in tasks]
     policy = build_tiny_policy(texts, SHAPE, seed=0)
     examples = [
-        SftExample(task_id=task.task_id, question=task.question, answer=task.reference_answer or "")
+        SftExample(
+            task_id=task.task_id,
+            question=task.question,
+            answer=task.reference_answer or "",
+        )
         for task in tasks[:12]
     ]
-    sft(policy, examples, SftConfig(steps=250, learning_rate=1e-2, batch_size=6), seed=0)
+    sft(
+        policy, examples, SftConfig(steps=250, learning_rate=1e-2, batch_size=6), seed=0
+    )
     policy.save(folder / "model")
-    return Workspace(folder / "train.jsonl", folder / "validation.jsonl", folder / "model", tasks)
+    return Workspace(
+        folder / "train.jsonl", folder / "validation.jsonl", folder / "model", tasks
+    )
 
 
 def config_of(workspace: Workspace, out: Path, **changes: Any) -> TrainConfig:
     values: dict[str, Any] = {
         "model": {"type": "path", "path": workspace.model},
         "data": {"train": workspace.train, "validation": workspace.validation},
-        "rollout": {"prompts": 4, "group_size": 4, "max_new_tokens": 24, "micro_batch": 2},
+        "rollout": {
+            "prompts": 4,
+            "group_size": 4,
+            "max_new_tokens": 24,
+            "micro_batch": 2,
+        },
         "optim": {"learning_rate": 1e-3, "updates_per_rollout": 2, "micro_batch": 4},
         "validation": {"every": 2},
         "checkpoint": {"every": 2},
@@ -110,7 +133,9 @@ def config_of(workspace: Workspace, out: Path, **changes: Any) -> TrainConfig:
 @pytest.fixture
 def make_config(workspace: Workspace, tmp_path: Path) -> Callable[..., TrainConfig]:
     """A short run; keyword arguments replace whole sections or add keys to them."""
-    return lambda **changes: config_of(workspace, **{"out": tmp_path / "run", **changes})
+    return lambda **changes: config_of(
+        workspace, **{"out": tmp_path / "run", **changes}
+    )
 
 
 @pytest.fixture(scope="session")
@@ -169,7 +194,11 @@ def rollouts(policy: Policy, workspace: Workspace) -> Rollouts:
 
 
 def sample(
-    policy: Policy, tasks: tuple[Task, ...], *, group_size: int, temperature: float = 1.0
+    policy: Policy,
+    tasks: tuple[Task, ...],
+    *,
+    group_size: int,
+    temperature: float = 1.0,
 ) -> Rollouts:
     return sample_groups(
         policy.model,
@@ -210,7 +239,9 @@ class Forks:
     def start(self, *words: str, largest: int | None = None) -> Fork:
         """Start `rubric-train WORDS`, whose files may have up to `largest` bytes."""
         errors = self._folder / f"errors_{next(self._count)}"
-        return Fork(self._ask(run=words, errors=str(errors), largest=largest), errors, self._ask)
+        return Fork(
+            self._ask(run=words, errors=str(errors), largest=largest), errors, self._ask
+        )
 
     def call(self, *words: str) -> None:
         """Run another command where these runs are."""

@@ -29,7 +29,14 @@ if TYPE_CHECKING:
 
 Point = tuple[str, str, int]
 """Event, path below the run folder, and which time of this event on this path."""
-_AUDITED = {"os.rename", "os.remove", "os.truncate", "os.symlink", "os.mkdir", "os.rmdir"}
+_AUDITED = {
+    "os.rename",
+    "os.remove",
+    "os.truncate",
+    "os.symlink",
+    "os.mkdir",
+    "os.rmdir",
+}
 _TOLD = re.compile(r"/tensorboard|/\.lock|/\.?summary\.json|/?$")
 """Written by a thread beside the work, or not compared."""
 _RANDOM = re.compile(r"\.([0-9a-f]{32}|[0-9a-f]{8}(?=\.tmp))")
@@ -55,7 +62,11 @@ class Death:
         sys.addaudithook(self._audit)
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
-        if event == "open" and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR):
+        if (
+            event == "open"
+            and isinstance(args[2], int)
+            and args[2] & (os.O_WRONLY | os.O_RDWR)
+        ):
             self._at("open", args[0])
         elif event in _AUDITED:
             self._at(event[3:], args[1] if event == "os.symlink" else args[0])
@@ -105,7 +116,9 @@ def outcome(folder: Path) -> dict[str, object]:
     return {
         path.relative_to(folder).as_posix(): _content(path)
         for path in sorted(folder.rglob("*"))
-        if not re.match(r"tensorboard|summary|environment|config", str(path.relative_to(folder)))
+        if not re.match(
+            r"tensorboard|summary|environment|config", str(path.relative_to(folder))
+        )
     }
 
 
@@ -132,7 +145,9 @@ def _plain(value: Any) -> Any:
 
 def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _timeless(one) for key, one in value.items() if not key.endswith("_s")}
+        return {
+            key: _timeless(one) for key, one in value.items() if not key.endswith("_s")
+        }
     return value
 
 

@@ -32,7 +32,10 @@ def test_a_run_says_what_it_masks_and_trains_on_the_rest(
     config = make_config(steps=2, judge=judge)
 
     plan = describe_plan(config)
-    assert "admission: 1 of 3 criteria masked (parameters); 1 weighed down (returns × 0.5)" in plan
+    assert (
+        "admission: 1 of 3 criteria masked (parameters); 1 weighed down (returns × 0.5)"
+        in plan
+    )
     assert "admission: none of these tasks was labelled" in plan
     assert "58% of the weight kept from the reward; mean M_eff 2.57 → 1.47" in plan
 
@@ -44,7 +47,9 @@ def test_a_run_says_what_it_masks_and_trains_on_the_rest(
         assert row.withheld_weight_frac == pytest.approx(3.5 / 6)
         assert row.m_eff_mean == pytest.approx(2.5**2 / 4.25)
         assert row.criteria.keys() == {"named", "returns"}
-        means = {name: row.criteria[name] * w for name, w in (("named", 2), ("returns", 0.5))}
+        means = {
+            name: row.criteria[name] * w for name, w in (("named", 2), ("returns", 0.5))
+        }
         assert row.reward_mean == pytest.approx(sum(means.values()) / 2.5)
     text = (folder.judgements / "step_000001.jsonl").read_text()
     assert json.loads(text.splitlines()[0])["shares"]["parameters"] == 0
@@ -62,7 +67,11 @@ def test_a_plan_refuses_another_judge_or_says_that_it_cannot_look(
     with pytest.raises(ConfigError, match="it is of the judge 'another'"):
         describe_plan(make_config(judge={"calibration": path}))
 
-    absent = {"type": "llm", "model": "openai/m", "litellm_config": str(tmp_path / "none.yaml")}
+    absent = {
+        "type": "llm",
+        "model": "openai/m",
+        "litellm_config": str(tmp_path / "none.yaml"),
+    }
     plan = describe_plan(make_config(judge={"calibration": path, "spec": absent}))
     assert "1 of 3 criteria masked" in plan
     assert "admission: identity not checked" in plan

@@ -39,7 +39,9 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "cluster_backend.py").write_text(MODULE, encoding="utf-8")
     metadata = tmp_path / "cluster_backend-1.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.4\nName: cluster-backend\nVersion: 1\n")
+    (metadata / "METADATA").write_text(
+        "Metadata-Version: 2.4\nName: cluster-backend\nVersion: 1\n"
+    )
     (metadata / "entry_points.txt").write_text(
         "[rubric.trainers]\ncluster = cluster_backend:Cluster\n"
     )

@@ -52,7 +52,8 @@ def test_run_plan_and_report(capsys: pytest.CaptureFixture[str], file: Path) -> 
     shown = capsys.readouterr()
     result, *facts, report, then = shown.out.splitlines()
     assert re.fullmatch(
-        r"finished: validation reward \d+\.\d % at step \d; before training \d+\.\d %", result
+        r"finished: validation reward \d+\.\d % at step \d; before training \d+\.\d %",
+        result,
     )
     told = " ".join(facts)
     assert "1 of 1" in told
@@ -113,8 +114,14 @@ router_settings: {routing_stratgy: simple-shuffle}
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("api_base: http://127.0.0.1:1/v1, transport: direct", "'http://127.0.0.1:1/v1' (key: "),
-        ("litellm_config: router.yaml", "router.yaml:4: .*did you mean 'routing_strategy'"),
+        (
+            "api_base: http://127.0.0.1:1/v1, transport: direct",
+            "'http://127.0.0.1:1/v1' (key: ",
+        ),
+        (
+            "litellm_config: router.yaml",
+            "router.yaml:4: .*did you mean 'routing_strategy'",
+        ),
     ],
     ids=["dead", "router"],
 )

@@ -41,7 +41,9 @@ def make_opened(
         assert closed.validation is not None
         data = {
             "train": opened(closed.train, tmp_path / "train.jsonl", text),
-            "validation": opened(closed.validation, tmp_path / "validation.jsonl", text),
+            "validation": opened(
+                closed.validation, tmp_path / "validation.jsonl", text
+            ),
         }
         return make_config(data=data, **changes)
 
@@ -83,7 +85,9 @@ def test_a_prompt_that_leaves_no_room_is_refused_before_anything_is_trained(
     make_opened: Callable[..., TrainConfig],
 ) -> None:
     config = make_opened("It adds and adds. " * 40)
-    message = r"12 of 12 data\.train prompts are longer than the 104 tokens .* 128 positions"
+    message = (
+        r"12 of 12 data\.train prompts are longer than the 104 tokens .* 128 positions"
+    )
     with pytest.raises(TrainConfigError, match=message) as error:
         run_grpo(config)
     assert error.value.location == "data.train"
@@ -96,7 +100,9 @@ def test_a_context_that_holds_the_reference_is_refused(
 ) -> None:
     told = "The function adds both of them up and gives back all that it has"
     data = {
-        "train": opened(make_config().data.train, tmp_path / "t.jsonl", told, reference_answer=told)
+        "train": opened(
+            make_config().data.train, tmp_path / "t.jsonl", told, reference_answer=told
+        )
     }
     with pytest.raises(
         LeakError, match=r"12 contexts share .* its context 7 with reference answer"
@@ -112,4 +118,6 @@ def test_the_warm_start_learns_behind_the_context(
     codec = load_codec(config.model.folder())
     examples = list(fitting(tasks.reference_answers(), SftConfig(), codec))
 
-    assert [one.prompt for one in examples] == [codec.encode_prompt(one) for one in tasks.views]
+    assert [one.prompt for one in examples] == [
+        codec.encode_prompt(one) for one in tasks.views
+    ]

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def test_a_run_on_a_gpu_trains_and_resumes(
     make_config: Callable[..., TrainConfig], spread_judge: ScriptedJudge, precision: str
 ) -> None:
-    run_grpo(make_config(device="cuda", precision=precision, steps=2), judge=spread_judge)
+    run_grpo(
+        make_config(device="cuda", precision=precision, steps=2), judge=spread_judge
+    )
     longer = make_config(device="cuda", precision=precision, steps=4)
     run_grpo(longer, judge=spread_judge, resume=True)
 

@@ -52,7 +52,10 @@ def test_a_clock_that_goes_back_changes_nothing(
     assert told.status == "finished"
     assert told.wall_s >= 0
     for row in RunFolder(config.out).read_metrics():
-        assert min(row.step_s, row.generate_s, row.judge_s, row.update_s, row.judge_wait_s) >= 0
+        assert (
+            min(row.step_s, row.generate_s, row.judge_s, row.update_s, row.judge_wait_s)
+            >= 0
+        )
     last = "checkpoints/step_000003/model.safetensors"
     assert (config.out / last).read_bytes() == (whole.out / last).read_bytes()
 
@@ -125,7 +128,9 @@ def test_what_a_judge_gives_against_its_contract_is_never_a_reward(
     assert not (config.out / "metrics.jsonl").exists()
 
 
-REPLY = json.dumps({"named": {"score": 2}, "parameters": {"score": 3}, "returns": {"score": 1}})
+REPLY = json.dumps(
+    {"named": {"score": 2}, "parameters": {"score": 3}, "returns": {"score": 1}}
+)
 ANSWERS = {
     "the judge's answer": f"```json\n{REPLY}\n```\n{REPLY}",
     "a line of JSON": '"}\n{"id": "s000001-p000-g00", "reward": 1e9}\n',

@@ -29,7 +29,10 @@ def test_documents_of_other_tasks_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "documents.jsonl"
     path.write_text("\n\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
 
-    assert read_corpus(path, doc_hashes={"train", "other"}) == ["read", "from elsewhere"]
+    assert read_corpus(path, doc_hashes={"train", "other"}) == [
+        "read",
+        "from elsewhere",
+    ]
 
 
 def test_documents_without_a_training_task_are_an_error(tmp_path: Path) -> None:
@@ -40,7 +43,9 @@ def test_documents_without_a_training_task_are_an_error(tmp_path: Path) -> None:
         read_corpus(path, doc_hashes={"train"})
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"title": "no text"}', '{"text": 3}', '"text"'])
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"title": "no text"}', '{"text": 3}', '"text"']
+)
 def test_a_broken_line_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "documents.jsonl"
     path.write_text('{"text": "fine"}\n' + line + "\n", encoding="utf-8")

@@ -20,7 +20,9 @@ def views(tasks: tuple[Task, ...], responses: list[str]) -> list[JudgeView]:
     return [tasks[0].judge_view(response) for response in responses]
 
 
-def test_results_come_in_order_while_the_caller_goes_on(tasks: tuple[Task, ...]) -> None:
+def test_results_come_in_order_while_the_caller_goes_on(
+    tasks: tuple[Task, ...],
+) -> None:
     caller_is_past_submit = threading.Event()
     seen_threads: set[str] = set()
 
@@ -34,12 +36,16 @@ def test_results_come_in_order_while_the_caller_goes_on(tasks: tuple[Task, ...])
         caller_is_past_submit.set()
         judged = future.result(timeout=600)
 
-    assert [result.scores["named"] for result in judged.results] == pytest.approx([0.2, 0.6, 0.4])
+    assert [result.scores["named"] for result in judged.results] == pytest.approx(
+        [0.2, 0.6, 0.4]
+    )
     assert judged.judge_s > 0
     assert threading.current_thread().name not in seen_threads
 
 
-def test_an_exception_of_a_judge_is_an_unavailable_result(tasks: tuple[Task, ...]) -> None:
+def test_an_exception_of_a_judge_is_an_unavailable_result(
+    tasks: tuple[Task, ...],
+) -> None:
 
     with background_judge(FailingJudge(RuntimeError("boom")), config=LIMITS) as judge:
         (result,) = judge.submit(views(tasks, ["a"])).result(timeout=600).results

@@ -41,9 +41,9 @@ def kill_after(folder: RunFolder, run: Any, *, rows: int, delay_s: float) -> Non
             time.sleep(delay_s)
             break
         state = Path(f"/proc/{run.pid}/stat")
-        assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z", (
-            "it ended before it was killed"
-        )
+        assert (
+            not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
+        ), "it ended before it was killed"
         time.sleep(0.005)
     os.kill(run.pid, signal.SIGKILL)
     status, errors = run.wait()
@@ -66,7 +66,9 @@ def test_a_run_killed_at_three_random_moments_ends_as_if_it_had_not_been(
         kill_after(folder, run, rows=rows, delay_s=moments.uniform(0.0, 0.3))
     run_grpo(cut, resume=True)
 
-    assert RunSummary.model_validate_json(folder.summary.read_text()).status == "finished"
+    assert (
+        RunSummary.model_validate_json(folder.summary.read_text()).status == "finished"
+    )
     assert [row.step for row in folder.read_metrics()] == list(range(1, 19))
     other = RunFolder(whole.out)
     for name in ("rollouts", "judgements"):
@@ -124,7 +126,9 @@ def test_a_run_killed_in_the_middle_of_any_write_ends_as_if_it_had_not_been(
         text=True,
     )
 
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    lines = [
+        json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")
+    ]
     went_well = {"killed": -signal.SIGKILL, "resumed": 0, "differ": []}
     assert lines == [{"point": list(point), **went_well} for point in POINTS]
 
@@ -152,7 +156,10 @@ def test_a_full_disk_is_one_clear_line_and_the_run_goes_on_after_it(
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kib", [8, 700])
 def test_a_run_on_a_disk_that_fills_up_goes_on_when_there_is_room(
-    make_config: Callable[..., TrainConfig], tmp_path: Path, kib: int, forks_that_mount: Any
+    make_config: Callable[..., TrainConfig],
+    tmp_path: Path,
+    kib: int,
+    forks_that_mount: Any,
 ) -> None:
     """Room for nothing; for the first checkpoint, and not the second."""
     whole = make_config(out=tmp_path / "whole", checkpoint={"every": 1})
@@ -170,13 +177,18 @@ def test_a_run_on_a_disk_that_fills_up_goes_on_when_there_is_room(
 
     assert (status, resumed) == (1, 0), errors + more
     full = ("No space left", "not all of it could be written")
-    said = [line for line in errors.splitlines() if any(words in line for words in full)]
+    said = [
+        line for line in errors.splitlines() if any(words in line for words in full)
+    ]
     assert len(said) == 1, errors
     assert said[0].startswith("rubric-train: ")
     assert "Traceback" not in errors + more
     copy = tmp_path / "copy"
     assert RunFolder(copy).read_summary().status == "finished"
-    for file in (*whole.out.glob("rollouts/*"), *whole.out.glob("checkpoints/*/*.safetensors")):
+    for file in (
+        *whole.out.glob("rollouts/*"),
+        *whole.out.glob("checkpoints/*/*.safetensors"),
+    ):
         assert (copy / file.relative_to(whole.out)).read_bytes() == file.read_bytes()
 
 
@@ -197,4 +209,6 @@ def test_of_two_runs_in_one_folder_one_runs(
     run_grpo(whole)
     assert [row.step for row in RunFolder(config.out).read_metrics()] == [1, 2, 3]
     for file in whole.out.glob("rollouts/*"):
-        assert (config.out / file.relative_to(whole.out)).read_bytes() == file.read_bytes()
+        assert (
+            config.out / file.relative_to(whole.out)
+        ).read_bytes() == file.read_bytes()

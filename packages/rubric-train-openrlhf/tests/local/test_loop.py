@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from rubric_core import Answerer, JudgeResult, JudgeView, LeakError, Reason, read_tasks, write_tasks
+from rubric_core import (
+    Answerer,
+    JudgeResult,
+    JudgeView,
+    LeakError,
+    Reason,
+    read_tasks,
+    write_tasks,
+)
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 from rubric_train_openrlhf.errors import (
     JudgeAbortError,
@@ -37,7 +45,9 @@ def weights(checkpoint: Path) -> dict[str, torch.Tensor]:
 
 def assert_equal_weights(one: Path, other: Path) -> None:
     expected = weights(other)
-    assert all(torch.equal(tensor, expected[name]) for name, tensor in weights(one).items())
+    assert all(
+        torch.equal(tensor, expected[name]) for name, tensor in weights(one).items()
+    )
 
 
 def rollout_rows(folder: RunFolder, step: int) -> list[RolloutRow]:
@@ -46,11 +56,15 @@ def rollout_rows(folder: RunFolder, step: int) -> list[RolloutRow]:
 
 
 def judgement_rows(folder: RunFolder, step: int) -> list[JudgementRow]:
-    lines = (folder.judgements / f"step_{step:06d}.jsonl").read_text("utf-8").splitlines()
+    lines = (
+        (folder.judgements / f"step_{step:06d}.jsonl").read_text("utf-8").splitlines()
+    )
     return [JudgementRow.model_validate_json(line) for line in lines]
 
 
-def test_a_run_with_the_embedded_judge_writes_the_whole_folder(make_config: MakeConfig) -> None:
+def test_a_run_with_the_embedded_judge_writes_the_whole_folder(
+    make_config: MakeConfig,
+) -> None:
     config = make_config()
 
     summary = run_grpo(config)
@@ -67,7 +81,9 @@ def test_a_run_with_the_embedded_judge_writes_the_whole_folder(make_config: Make
         "checkpoints",
         "tensorboard",
     }
-    assert summary == RunSummary.model_validate_json((config.out / "summary.json").read_text())
+    assert summary == RunSummary.model_validate_json(
+        (config.out / "summary.json").read_text()
+    )
     assert (summary.status, summary.steps) == ("finished", 4)
     folder = RunFolder(config.out)
     assert [row.step for row in folder.read_metrics()] == [1, 2, 3, 4]
@@ -93,13 +109,17 @@ def test_rollouts_and_judgements_join_by_id_and_attribution_sums_to_the_advantag
     for rollout, judgement in zip(rollouts, judgements, strict=True):
         reward = sum(judgement.shares[name] * z for name, z in judgement.z.items())
         assert rollout.reward == pytest.approx(reward, abs=1e-12)
-        assert sum(judgement.attribution.values()) == pytest.approx(rollout.advantage, abs=1e-9)
+        assert sum(judgement.attribution.values()) == pytest.approx(
+            rollout.advantage, abs=1e-9
+        )
 
 
 def test_the_best_checkpoint_is_the_one_with_the_highest_heldout_reward(
     make_config: MakeConfig, spread_judge: ScriptedJudge
 ) -> None:
-    config = make_config(steps=6, validation={"every": 1}, checkpoint={"every": 6, "keep": 1})
+    config = make_config(
+        steps=6, validation={"every": 1}, checkpoint={"every": 6, "keep": 1}
+    )
 
     summary = run_grpo(config, judge=spread_judge)
 
@@ -128,10 +148,15 @@ def test_without_validation_tasks_the_last_checkpoint_is_the_best(
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_does_not(
-    make_config: MakeConfig, whole_run: WholeRun, spread_judge: ScriptedJudge, tmp_path: Path
+    make_config: MakeConfig,
+    whole_run: WholeRun,
+    spread_judge: ScriptedJudge,
+    tmp_path: Path,
 ) -> None:
     for name, seed in (("same", 0), ("other", 4)):
-        run_grpo(make_config(out=tmp_path / name, seed=seed, steps=2), judge=spread_judge)
+        run_grpo(
+            make_config(out=tmp_path / name, seed=seed, steps=2), judge=spread_judge
+        )
 
     last = "checkpoints/step_000002"
     assert_equal_weights(whole_run(2) / last, tmp_path / "same" / last)
@@ -145,7 +170,10 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("killed_after", [1, 3, 4])
 def test_a_resumed_run_has_every_step_once_and_the_same_weights(
-    make_config: MakeConfig, whole_run: WholeRun, spread_judge: ScriptedJudge, killed_after: int
+    make_config: MakeConfig,
+    whole_run: WholeRun,
+    spread_judge: ScriptedJudge,
+    killed_after: int,
 ) -> None:
     whole, cut = whole_run(5), make_config(steps=5)
 
@@ -163,7 +191,14 @@ def test_a_resumed_run_has_every_step_once_and_the_same_weights(
     assert_equal_weights(
         cut.out / "checkpoints" / "step_000005", whole / "checkpoints" / "step_000005"
     )
-    timings = {"tokens_per_s", "generate_s", "judge_s", "judge_wait_s", "update_s", "step_s"}
+    timings = {
+        "tokens_per_s",
+        "generate_s",
+        "judge_s",
+        "judge_wait_s",
+        "update_s",
+        "step_s",
+    }
     one, other = RunFolder(cut.out), RunFolder(whole)
     assert [row.model_dump(exclude=timings) for row in one.read_metrics()] == [
         row.model_dump(exclude=timings) for row in other.read_metrics()
@@ -177,7 +212,10 @@ def test_a_resumed_run_has_every_step_once_and_the_same_weights(
 
 
 def test_a_finished_run_can_be_resumed_for_more_steps(
-    make_config: MakeConfig, made_run: MadeRun, whole_run: WholeRun, spread_judge: ScriptedJudge
+    make_config: MakeConfig,
+    made_run: MadeRun,
+    whole_run: WholeRun,
+    spread_judge: ScriptedJudge,
 ) -> None:
     config = made_run(2)
     run_grpo(make_config(steps=4), judge=spread_judge, resume=True)
@@ -200,9 +238,13 @@ def test_resuming_another_run_names_what_differs(
 ) -> None:
     made_run(1)
 
-    with pytest.raises(ResumeError, match=r"other values of optim\.learning_rate, seed"):
+    with pytest.raises(
+        ResumeError, match=r"other values of optim\.learning_rate, seed"
+    ):
         run_grpo(
-            make_config(seed=1, optim={"learning_rate": 5e-3}), judge=spread_judge, resume=True
+            make_config(seed=1, optim={"learning_rate": 5e-3}),
+            judge=spread_judge,
+            resume=True,
         )
 
 
@@ -228,7 +270,9 @@ def test_masked_responses_have_no_reward_and_no_part_in_the_update(
     assert "timeout" not in metrics.zero_reward_by_reason
 
 
-def test_what_a_fallback_judged_is_counted_in_metrics_and_summary(make_config: MakeConfig) -> None:
+def test_what_a_fallback_judged_is_counted_in_metrics_and_summary(
+    make_config: MakeConfig,
+) -> None:
     def judged(view: JudgeView) -> JudgeResult:
         share = (len(view.response) % 7) / 7
         scores = {one.id: share * one.weight for one in view.rubric}
@@ -241,7 +285,10 @@ def test_what_a_fallback_judged_is_counted_in_metrics_and_summary(make_config: M
     summary = run_grpo(config, judge=ScriptedJudge(judged))
 
     folder = RunFolder(config.out)
-    odd = [sum(len(one.response) % 2 for one in rollout_rows(folder, step)) for step in (1, 2)]
+    odd = [
+        sum(len(one.response) % 2 for one in rollout_rows(folder, step))
+        for step in (1, 2)
+    ]
     counted = [row.by_fallback.get("spare", 0) for row in folder.read_metrics()]
     assert counted == odd
     assert summary.by_fallback == {"spare": sum(odd)}
@@ -284,13 +331,19 @@ def test_invalid_answers_below_the_threshold_count_as_zero_with_their_reason(
     assert row.zero_reward_frac == row.invalid_frac > 0
 
 
-def test_dynamic_sampling_trains_on_informative_groups_alone(make_config: MakeConfig) -> None:
+def test_dynamic_sampling_trains_on_informative_groups_alone(
+    make_config: MakeConfig,
+) -> None:
     flat = {f"fn_{number}" for number in range(6)}
 
     def half(view: object) -> float:
         question: str = getattr(view, "question", "")
         response: str = getattr(view, "response", "")
-        return 0.5 if any(f"`{name}`" in question for name in flat) else (len(response) % 7) / 7
+        return (
+            0.5
+            if any(f"`{name}`" in question for name in flat)
+            else (len(response) % 7) / 7
+        )
 
     config = make_config(steps=2, dynamic_sampling={"max_resample_rounds": 20})
 
@@ -319,7 +372,11 @@ def test_a_resampled_prompt_that_nobody_could_judge_is_held_against_the_whole_st
         number = seen.index(question)
         if number == 0:
             return 0.5  # its place is the only one that is drawn again, by prompt 4
-        return JudgeResult.unavailable(Reason.TIMEOUT) if number == 4 else (len(response) % 7) / 7
+        return (
+            JudgeResult.unavailable(Reason.TIMEOUT)
+            if number == 4
+            else (len(response) % 7) / 7
+        )
 
     config = make_config(
         steps=1,
@@ -360,7 +417,9 @@ def test_penalties_change_what_is_trained_on_and_not_what_is_reported(
     for rollout, judgement in zip(rollout_rows(folder, 1), judgements, strict=True):
         reward = sum(judgement.shares[name] * z for name, z in judgement.z.items())
         assert rollout.reward == pytest.approx(reward, abs=1e-12)
-        assert sum(judgement.attribution.values()) == pytest.approx(rollout.advantage, abs=1e-9)
+        assert sum(judgement.attribution.values()) == pytest.approx(
+            rollout.advantage, abs=1e-9
+        )
 
 
 @pytest.mark.parametrize(
@@ -369,7 +428,11 @@ def test_penalties_change_what_is_trained_on_and_not_what_is_reported(
         {"objective": {"ratio": "sequence", "aggregation": "sequence"}},
         {"objective": {"importance": {"type": "tis"}}},
         {"objective": {"importance": {"type": "icepop"}}},
-        {"objective": {"importance": {"type": "seq_mask_tis", "low": 0.9, "high": 1.1}}},
+        {
+            "objective": {
+                "importance": {"type": "seq_mask_tis", "low": 0.9, "high": 1.1}
+            }
+        },
         {"objective": {"dual_clip": 3.0}},
         {"objective": {"kl_coef": 0.0}},
         {"advantage": {"estimator": "decoupled"}},
@@ -397,7 +460,8 @@ def test_every_variant_trains_with_sensible_metrics(
         assert row.is_weight_mean == pytest.approx(1.0)
         assert abs(row.loss) < 10
     before, after = (
-        weights(config.out / "checkpoints" / name) for name in ("step_000000", "step_000002")
+        weights(config.out / "checkpoints" / name)
+        for name in ("step_000000", "step_000002")
     )
     assert any(not torch.equal(after[name], tensor) for name, tensor in before.items())
 
@@ -413,14 +477,18 @@ def test_a_missing_model_is_found_before_the_run_folder_exists(
     assert not config.out.exists()
 
 
-def test_missing_and_empty_task_files_are_named(make_config: MakeConfig, tmp_path: Path) -> None:
+def test_missing_and_empty_task_files_are_named(
+    make_config: MakeConfig, tmp_path: Path
+) -> None:
     with pytest.raises(TrainConfigError, match=r"absent\.jsonl"):
         run_grpo(make_config(data={"train": tmp_path / "absent.jsonl"}))
 
     with pytest.raises(TrainConfigError, match="no task file"):
         run_grpo(make_config(data={"validation": tmp_path / ("x" * 300)}))
     (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(TrainConfigError, match=r"\(data\.train\) holds no task.*of rubric-synth$"):
+    with pytest.raises(
+        TrainConfigError, match=r"\(data\.train\) holds no task.*of rubric-synth$"
+    ):
         run_grpo(make_config(data={"train": tmp_path / "empty.jsonl"}))
 
 
@@ -435,7 +503,9 @@ def test_nothing_on_the_policys_side_holds_the_passage(make_config: MakeConfig) 
             assert b"quokka" not in path.read_bytes(), path
 
 
-def test_a_question_that_leaks_stops_the_run(make_config: MakeConfig, tmp_path: Path) -> None:
+def test_a_question_that_leaks_stops_the_run(
+    make_config: MakeConfig, tmp_path: Path
+) -> None:
     config = make_config()
     row = next(iter(read_tasks(config.data.train))).to_json(reveal_grounding=True)
     row["question"] = row["passage"] = "one two three four five six seven eight nine"
@@ -449,8 +519,16 @@ def test_a_policy_can_be_built_from_nothing_and_warm_started(
     make_config: MakeConfig, tmp_path: Path
 ) -> None:
     documents = tmp_path / "documents.jsonl"
-    documents.write_text(json.dumps({"text": "one two three four five six seven " * 9}) + "\n")
-    shape = {"vocab_size": 340, "hidden_size": 32, "layers": 1, "heads": 2, "kv_heads": 2}
+    documents.write_text(
+        json.dumps({"text": "one two three four five six seven " * 9}) + "\n"
+    )
+    shape = {
+        "vocab_size": 340,
+        "hidden_size": 32,
+        "layers": 1,
+        "heads": 2,
+        "kv_heads": 2,
+    }
     phases: list[str] = []
 
     run_grpo(
@@ -470,16 +548,20 @@ def test_a_policy_can_be_built_from_nothing_and_warm_started(
     assert phases == ["pretrain"] * 3 + ["sft"] * 2
 
 
-def test_a_warm_start_needs_reference_answers(make_config: MakeConfig, tmp_path: Path) -> None:
+def test_a_warm_start_needs_reference_answers(
+    make_config: MakeConfig, tmp_path: Path
+) -> None:
     config = make_config()
     rows = [
-        task.model_copy(update={"reference_answer": None}) for task in read_tasks(config.data.train)
+        task.model_copy(update={"reference_answer": None})
+        for task in read_tasks(config.data.train)
     ]
     write_tasks(tmp_path / "bare.jsonl", rows)
 
     with pytest.raises(TrainConfigError, match="reference_answer"):
         run_grpo(
             make_config(
-                data={"train": tmp_path / "bare.jsonl"}, sft={"steps": 1, "learning_rate": 1e-3}
+                data={"train": tmp_path / "bare.jsonl"},
+                sft={"steps": 1, "learning_rate": 1e-3},
             )
         )

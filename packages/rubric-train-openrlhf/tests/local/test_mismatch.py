@@ -68,10 +68,18 @@ def make_model(workspace: Any, tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-def one_step(make_config: MakeConfig, model: Path | None = None, **changes: Any) -> TrainConfig:
+def one_step(
+    make_config: MakeConfig, model: Path | None = None, **changes: Any
+) -> TrainConfig:
     named = {} if model is None else {"model": {"path": model}}
-    optim = {"learning_rate": 1e-6, "updates_per_rollout": 1, **changes.pop("optim", {})}
-    return make_config(steps=1, data={"validation": None}, optim=optim, **named, **changes)
+    optim = {
+        "learning_rate": 1e-6,
+        "updates_per_rollout": 1,
+        **changes.pop("optim", {}),
+    }
+    return make_config(
+        steps=1, data={"validation": None}, optim=optim, **named, **changes
+    )
 
 
 @pytest.mark.parametrize("kind", NOISY)
@@ -106,7 +114,9 @@ def test_a_rope_that_follows_the_length_is_held_for_a_run(
 
     (row,) = RunFolder(config.out).read_metrics()
     assert (row.ratio_mean, row.clip_frac) == (pytest.approx(1.0, abs=1e-4), 0.0)
-    saved = json.loads((config.out / "checkpoints" / "step_000001" / "rotary.json").read_text())
+    saved = json.loads(
+        (config.out / "checkpoints" / "step_000001" / "rotary.json").read_text()
+    )
     assert new_tokens < saved["max_length"] < new_tokens + 60
 
 
@@ -114,23 +124,31 @@ def shaken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the sampler draw from another distribution than it is asked to."""
     theirs = sampling.LiveRows.scores
     monkeypatch.setattr(
-        sampling.LiveRows, "scores", lambda rows, temperature: theirs(rows, 1.5 * temperature)
+        sampling.LiveRows,
+        "scores",
+        lambda rows, temperature: theirs(rows, 1.5 * temperature),
     )
 
 
 def test_a_sampler_of_another_policy_stops_the_run_before_its_first_update(
-    make_config: MakeConfig, spread_judge: ScriptedJudge, monkeypatch: pytest.MonkeyPatch
+    make_config: MakeConfig,
+    spread_judge: ScriptedJudge,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shaken(monkeypatch)
     config = make_config(steps=1, data={"validation": None})
-    with pytest.raises(PolicyMismatchError, match=r"step 1: LlamaForCausalLM.*the sampler"):
+    with pytest.raises(
+        PolicyMismatchError, match=r"step 1: LlamaForCausalLM.*the sampler"
+    ):
         run_grpo(config, judge=spread_judge)
 
     assert list(RunFolder(config.out).read_metrics()) == []
 
 
 def test_a_run_may_be_told_to_go_on(
-    make_config: MakeConfig, spread_judge: ScriptedJudge, monkeypatch: pytest.MonkeyPatch
+    make_config: MakeConfig,
+    spread_judge: ScriptedJudge,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shaken(monkeypatch)
     config = make_config(steps=1, data={"validation": None}, on_mismatch="warn")
@@ -142,7 +160,9 @@ def test_a_run_may_be_told_to_go_on(
 
 
 def test_a_resumed_run_is_looked_at_too(
-    make_config: MakeConfig, spread_judge: ScriptedJudge, monkeypatch: pytest.MonkeyPatch
+    make_config: MakeConfig,
+    spread_judge: ScriptedJudge,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings = {"data": {"validation": None}, "checkpoint": {"every": 1}}
     run_grpo(make_config(steps=1, **settings), judge=spread_judge)
@@ -152,7 +172,9 @@ def test_a_resumed_run_is_looked_at_too(
 
 
 def test_responses_of_later_shares_are_looked_at(
-    make_config: MakeConfig, spread_judge: ScriptedJudge, monkeypatch: pytest.MonkeyPatch
+    make_config: MakeConfig,
+    spread_judge: ScriptedJudge,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn: list[int] = []
     scores = sampling.LiveRows.scores

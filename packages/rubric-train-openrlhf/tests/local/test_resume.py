@@ -50,7 +50,9 @@ TAKEN = [
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    paths = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    paths = [
+        path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()
+    ]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
@@ -77,7 +79,14 @@ def test_other_files_in_the_folder_stay_as_they_are(
     make_config: MakeConfig, spread_judge: ScriptedJudge
 ) -> None:
     config = make_config(steps=1)
-    others = ["documents/a", "tasks/.env", "base/b", "sft/.git/HEAD", ".notes.tmp", "notes.txt"]
+    others = [
+        "documents/a",
+        "tasks/.env",
+        "base/b",
+        "sft/.git/HEAD",
+        ".notes.tmp",
+        "notes.txt",
+    ]
     for name in others:
         (config.out / name).parent.mkdir(parents=True, exist_ok=True)
         (config.out / name).write_text("mine")
@@ -95,7 +104,9 @@ def test_a_folder_in_use_is_refused_before_it_is_read(
     config = make_config(steps=1)
 
     with folder_lock(config.out):
-        with pytest.raises(FolderLockError, match=f"in use by another process, pid {os.getpid()}"):
+        with pytest.raises(
+            FolderLockError, match=f"in use by another process, pid {os.getpid()}"
+        ):
             run_grpo(config, judge=spread_judge)
         assert files(config.out).keys() == {".lock"}
 
@@ -109,7 +120,11 @@ def test_a_folder_in_use_is_refused_before_it_is_read(
 @pytest.mark.parametrize("name", ["train", "validation"])
 @pytest.mark.parametrize("change", ["the order of the tasks", "the passages"])
 def test_a_run_is_not_resumed_with_other_tasks(
-    make_config: MakeConfig, spread_judge: ScriptedJudge, tmp_path: Path, name: str, change: str
+    make_config: MakeConfig,
+    spread_judge: ScriptedJudge,
+    tmp_path: Path,
+    name: str,
+    change: str,
 ) -> None:
     config = make_config(steps=1)
     path = tmp_path / f"{name}.jsonl"
@@ -126,7 +141,9 @@ def test_a_run_is_not_resumed_with_other_tasks(
 
     words = rf"^data\.{name} \(.*{name}\.jsonl'\): {change} changed since the run"
     with pytest.raises(ResumeError, match=words):
-        run_grpo(make_config(steps=2, data={name: path}), judge=spread_judge, resume=True)
+        run_grpo(
+            make_config(steps=2, data={name: path}), judge=spread_judge, resume=True
+        )
 
     assert files(config.out) == before
 
@@ -164,14 +181,19 @@ def test_a_damaged_run_folder_is_refused_and_left_as_it_is(
         path.write_bytes(content)
     before = files(config.out)
 
-    with pytest.raises(ResumeError, match=rf"{name}.*(start again in|choose) another `out`"):
+    with pytest.raises(
+        ResumeError, match=rf"{name}.*(start again in|choose) another `out`"
+    ):
         run_grpo(make_config(steps=3), judge=spread_judge, resume=True)
 
     assert files(config.out) == before
 
 
 def test_a_pipe_in_place_of_any_file_is_refused_or_replaced_and_never_waited_for(
-    make_config: MakeConfig, made_run: MadeRun, spread_judge: ScriptedJudge, tmp_path: Path
+    make_config: MakeConfig,
+    made_run: MadeRun,
+    spread_judge: ScriptedJudge,
+    tmp_path: Path,
 ) -> None:
     config = made_run(1)
     shutil.copytree(config.out, tmp_path / "whole", symlinks=True)
@@ -188,14 +210,23 @@ def test_a_pipe_in_place_of_any_file_is_refused_or_replaced_and_never_waited_for
         refused.add(name.rpartition("/")[2])
 
     rows = {"metrics.jsonl", "heldout.jsonl"}
-    assert refused >= rows | {"config.resolved.yaml", "environment.json", "model.safetensors"}
+    assert refused >= rows | {
+        "config.resolved.yaml",
+        "environment.json",
+        "model.safetensors",
+    }
 
 
 @pytest.mark.parametrize(
-    ("step", "name"), [(0, "model.safetensors"), (2, "model.safetensors"), (2, "tokenizer.json")]
+    ("step", "name"),
+    [(0, "model.safetensors"), (2, "model.safetensors"), (2, "tokenizer.json")],
 )
 def test_a_checkpoint_with_another_model_in_it_is_refused_and_left_as_it_is(
-    make_config: MakeConfig, made_run: MadeRun, spread_judge: ScriptedJudge, step: int, name: str
+    make_config: MakeConfig,
+    made_run: MadeRun,
+    spread_judge: ScriptedJudge,
+    step: int,
+    name: str,
 ) -> None:
     config = made_run(2)
     path = config.out / "checkpoints" / f"step_{step:06d}" / name
@@ -206,7 +237,9 @@ def test_a_checkpoint_with_another_model_in_it_is_refused_and_left_as_it_is(
         path.write_text(path.read_text() + " ")
     before = files(config.out)
 
-    with pytest.raises(ResumeError, match=rf"step_00000{step}/{name}.* is not what the run wrote"):
+    with pytest.raises(
+        ResumeError, match=rf"step_00000{step}/{name}.* is not what the run wrote"
+    ):
         run_grpo(make_config(steps=3), judge=spread_judge, resume=True)
 
     assert files(config.out) == before
@@ -296,7 +329,10 @@ def test_an_unexpected_exception_leaves_its_type_alone_in_the_summary(
     with pytest.raises(ZeroDivisionError):
         run_grpo(config, judge=spread_judge, on_step=break_off)
 
-    assert (summary(config).status, summary(config).error) == ("failed", "ZeroDivisionError")
+    assert (summary(config).status, summary(config).error) == (
+        "failed",
+        "ZeroDivisionError",
+    )
     assert run_grpo(config, judge=spread_judge, resume=True).status == "finished"
 
 
@@ -313,7 +349,9 @@ class Breaking:
     async def judge(self, view: JudgeView) -> JudgeResult:
         self._calls += 1
         if self._calls % self._every:
-            scores = {one.id: one.weight * (len(view.response) % 7) / 7 for one in view.rubric}
+            scores = {
+                one.id: one.weight * (len(view.response) % 7) / 7 for one in view.rubric
+            }
             return JudgeResult.scored(view.rubric, scores, judge=self.name)
         if isinstance(self._fault, JudgeResult):
             return self._fault
@@ -333,11 +371,15 @@ def test_a_judge_that_exits_or_cancels_is_an_unavailable_judge(
 ) -> None:
     config = make_config(steps=1, data={"validation": None})
 
-    with pytest.raises(JudgeAbortError, match=rf"unavailable judgements 100\.0%.*{reason} 16"):
+    with pytest.raises(
+        JudgeAbortError, match=rf"unavailable judgements 100\.0%.*{reason} 16"
+    ):
         run_grpo(config, judge=Breaking(fault, every=1))
 
     assert summary(config).status == "failed"
-    spared = make_config(steps=1, data={"validation": None}, out=config.out.with_name("spared"))
+    spared = make_config(
+        steps=1, data={"validation": None}, out=config.out.with_name("spared")
+    )
     run_grpo(spared, judge=Breaking(fault, every=4))
     assert RunFolder(spared.out).read_metrics()[0].unavailable_frac == 0.25
 
@@ -367,7 +409,9 @@ def test_more_threads_than_cores_are_refused_with_the_number_of_cores(
 ) -> None:
     config = make_config(threads=10**6)
 
-    with pytest.raises(TrainConfigError, match=f"this machine has {os.cpu_count()} cores"):
+    with pytest.raises(
+        TrainConfigError, match=f"this machine has {os.cpu_count()} cores"
+    ):
         run_grpo(config, judge=spread_judge)
 
     assert not config.out.exists()
@@ -394,7 +438,9 @@ def test_a_step_that_was_cut_off_is_not_judged_again(make_config: MakeConfig) ->
     with FakeEndpoint(lambda call: 0.1 * (call.number % 10)) as endpoint:
         spec = {"type": "llm", "model": "openai/fake", "api_base": endpoint.url}
         config = make_config(
-            steps=2, judge={"spec": {**spec, "transport": "direct"}}, checkpoint={"every": 2}
+            steps=2,
+            judge={"spec": {**spec, "transport": "direct"}},
+            checkpoint={"every": 2},
         )
 
         def cut_off(row: MetricsRow) -> None:
@@ -410,6 +456,8 @@ def test_a_step_that_was_cut_off_is_not_judged_again(make_config: MakeConfig) ->
 
     prompts = [json.dumps(call.body["messages"]) for call in endpoint.calls]
     assert asked > 1
-    assert sum("Are you ready?" in prompt for prompt in prompts) == 2  # once for each start
+    assert (
+        sum("Are you ready?" in prompt for prompt in prompts) == 2
+    )  # once for each start
     assert len(prompts) == len(set(prompts)) + 1 > asked + 1
     assert again == first

@@ -9,7 +9,11 @@ import pytest
 from rubric_judge import ListwiseConfig, load_judge
 from rubric_judge.testing import FakeCall, FakeEndpoint, ScriptedJudge
 from rubric_train_openrlhf.config.sections import JudgingConfig, RolloutConfig
-from rubric_train_openrlhf.local.rollout import JudgedGroup, JudgedSampler, background_judge
+from rubric_train_openrlhf.local.rollout import (
+    JudgedGroup,
+    JudgedSampler,
+    background_judge,
+)
 from rubric_train_openrlhf.policy import Policy
 from rubric_train_openrlhf.step.tasks import TaskSet
 
@@ -47,7 +51,9 @@ class WaitingCodec:
     def completion(self, view: PolicyView, token_ids: Sequence[int]) -> Completion:
         self._first = self._first or view.task_id
         if view.task_id != self._first:
-            assert self._judged.wait(timeout=600), "judging waits for all of the sampling"
+            assert self._judged.wait(timeout=600), (
+                "judging waits for all of the sampling"
+            )
         return self._codec.completion(view, token_ids)
 
     def save(self, path: Path) -> None:
@@ -72,7 +78,9 @@ def test_earlier_answers_are_judged_while_later_ones_are_sampled(
     waiting = Policy(policy.model, WaitingCodec(policy.codec, judged=judged))
     with background_judge(ScriptedJudge(score), config=JudgingConfig()) as judge:
         sampler = JudgedSampler(waiting, judge=judge, autocast=False)
-        groups, timing = sampler.sample(known.views, tasks=known, sampling=SAMPLING, seed=SEED)
+        groups, timing = sampler.sample(
+            known.views, tasks=known, sampling=SAMPLING, seed=SEED
+        )
 
     assert [len(group.results) for group in groups] == [2, 2]
     assert timing.generate_s > 0
@@ -85,7 +93,9 @@ def test_every_answer_is_judged_against_its_own_task(
     known = TaskSet(tasks[:3])
     with background_judge(spy, config=JudgingConfig()) as judge:
         sampler = JudgedSampler(policy, judge=judge, autocast=False)
-        groups, _ = sampler.sample(known.views, tasks=known, sampling=SAMPLING, seed=SEED)
+        groups, _ = sampler.sample(
+            known.views, tasks=known, sampling=SAMPLING, seed=SEED
+        )
 
     asked = {(call.task_id, call.response, call.rubric) for call in spy.calls}
     owed = {
@@ -94,7 +104,9 @@ def test_every_answer_is_judged_against_its_own_task(
         for response in responses(group)
     }
     assert asked == owed
-    assert [group.view.task_id for group in groups] == [task.task_id for task in tasks[:3]]
+    assert [group.view.task_id for group in groups] == [
+        task.task_id for task in tasks[:3]
+    ]
 
 
 def test_a_listwise_judge_gets_each_group_whole_and_in_one_call(
@@ -107,31 +119,41 @@ def test_a_listwise_judge_gets_each_group_whole_and_in_one_call(
         return crc32(call.messages[-1]["content"].encode()) % 101 / 100
 
     with FakeEndpoint(quality) as endpoint:
-        spec = ListwiseConfig(model="openai/fake", transport="direct", api_base=endpoint.url)
+        spec = ListwiseConfig(
+            model="openai/fake", transport="direct", api_base=endpoint.url
+        )
         with background_judge(load_judge(spec), config=JudgingConfig()) as judge:
             sampler = JudgedSampler(policy, judge=judge, autocast=False)
-            groups, _ = sampler.sample(known.views, tasks=known, sampling=sampling, seed=SEED)
+            groups, _ = sampler.sample(
+                known.views, tasks=known, sampling=sampling, seed=SEED
+            )
         shown = [
             {call.of(name).messages[-1]["content"] for name in call.responses}
             for call in endpoint.calls
         ]
 
     assert len(shown) == 3
-    assert sorted(map(sorted, shown)) == sorted(sorted(set(responses(g))) for g in groups)
+    assert sorted(map(sorted, shown)) == sorted(
+        sorted(set(responses(g))) for g in groups
+    )
     for group in groups:
         for response, result in zip(responses(group), group.results, strict=True):
             share = crc32(response.encode()) % 101 / 100
             assert (result.total or 0) / (result.max_total or 1) == pytest.approx(share)
 
 
-def test_the_same_seed_draws_the_same_answers(policy: Policy, tasks: tuple[Task, ...]) -> None:
+def test_the_same_seed_draws_the_same_answers(
+    policy: Policy, tasks: tuple[Task, ...]
+) -> None:
     known = TaskSet(tasks[:2])
     with background_judge(ScriptedJudge(0.5), config=JudgingConfig()) as judge:
         sampler = JudgedSampler(policy, judge=judge, autocast=False)
         one, again, other = (
             [responses(group) for group in drawn]
             for seed in (SEED, SEED, SEED + 1)
-            for drawn, _ in [sampler.sample(known.views, tasks=known, sampling=SAMPLING, seed=seed)]
+            for drawn, _ in [
+                sampler.sample(known.views, tasks=known, sampling=SAMPLING, seed=seed)
+            ]
         )
 
     assert one == again

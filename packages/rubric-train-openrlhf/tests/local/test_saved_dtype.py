@@ -38,7 +38,10 @@ def _checkpoint(config: TrainConfig, *, step: int) -> Path:
 def test_weights_are_saved_as_they_came_unless_it_is_said(
     make_half: Callable[..., TrainConfig], spread_judge: ScriptedJudge, tmp_path: Path
 ) -> None:
-    for name, asked, dtype in (("a", {}, torch.bfloat16), ("b", {"dtype": "float32"}, None)):
+    for name, asked, dtype in (
+        ("a", {}, torch.bfloat16),
+        ("b", {"dtype": "float32"}, None),
+    ):
         config = make_half(steps=1, out=tmp_path / name, checkpoint=asked)
         run_grpo(config, judge=spread_judge)
         for step in (0, 1):
@@ -51,7 +54,9 @@ def test_weights_are_saved_as_they_came_unless_it_is_said(
 def test_a_resumed_run_goes_on_with_the_weights_that_were_trained(
     make_half: Callable[..., TrainConfig], spread_judge: ScriptedJudge, tmp_path: Path
 ) -> None:
-    whole, broken = (make_half(steps=4, out=tmp_path / name) for name in ("whole", "broken"))
+    whole, broken = (
+        make_half(steps=4, out=tmp_path / name) for name in ("whole", "broken")
+    )
     run_grpo(whole, judge=spread_judge)
 
     class Killed(Exception):  # noqa: N818
@@ -65,7 +70,9 @@ def test_a_resumed_run_goes_on_with_the_weights_that_were_trained(
         run_grpo(broken, judge=spread_judge, on_step=kill)
     run_grpo(broken, judge=spread_judge, resume=True)
 
-    ends = [load_state(_checkpoint(config, step=4)).weights for config in (whole, broken)]
+    ends = [
+        load_state(_checkpoint(config, step=4)).weights for config in (whole, broken)
+    ]
     assert ends[0].keys() == ends[1].keys()
     assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
     start = load_policy(_checkpoint(whole, step=0)).model.state_dict()

@@ -79,15 +79,23 @@ def test_the_first_lines_and_the_summary_come_before_torch(
     before, _, after = ended.stderr.partition("torch is imported,")
     # On a busy machine a phase is told of again, with its seconds.
     phases = dict.fromkeys(line.split(": ")[1] for line in before.splitlines())
-    assert list(phases) == ["reading the configuration", "reading tasks", "loading torch"]
+    assert list(phases) == [
+        "reading the configuration",
+        "reading tasks",
+        "loading torch",
+    ]
     at_torch, end = json.JSONDecoder().raw_decode(after.lstrip())
     assert (at_torch["status"], at_torch["phase"]) == ("running", "loading torch")
-    lines = [line.partition(":")[0] for line in after.lstrip()[end:].split("\n") if line]
+    lines = [
+        line.partition(":")[0] for line in after.lstrip()[end:].split("\n") if line
+    ]
     assert set(lines) == {"rubric-train"}
     assert ended.stderr.count("training: 1 of 1 steps, ") == 1
 
 
-def test_wrong_input_is_refused_without_torch(make_config: Callable[..., TrainConfig]) -> None:
+def test_wrong_input_is_refused_without_torch(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     config = make_config(steps=1)
     absent = str(config.out / "absent")
     wrong = [
@@ -106,7 +114,11 @@ def test_wrong_input_is_refused_without_torch(make_config: Callable[..., TrainCo
         timeout=LIMIT_S,
     )
     assert ended.stdout.splitlines() == ["2"] * len(wrong)
-    said = [line for line in ended.stderr.splitlines() if absent in line or "; use at" in line]
+    said = [
+        line
+        for line in ended.stderr.splitlines()
+        if absent in line or "; use at" in line
+    ]
     assert len(said) == len(wrong) - 1
     assert "did you mean `type: lexical`" in ended.stderr
     assert not config.out.exists() or not any(config.out.glob("*.json*"))
@@ -143,14 +155,23 @@ def test_a_stopped_run_says_the_command_that_goes_on(
     assert "Traceback" not in errors
     last = errors.strip().splitlines()[-1]
     done = RunFolder(config.out).steps_done
-    assert last.startswith(f"rubric-train: stopped after step {done}; go on with: rubric-train run")
+    assert last.startswith(
+        f"rubric-train: stopped after step {done}; go on with: rubric-train run"
+    )
     ended = summary(config)
-    assert (ended["status"], ended["steps"], ended["phase"]) == ("interrupted", done, "training")
+    assert (ended["status"], ended["steps"], ended["phase"]) == (
+        "interrupted",
+        done,
+        "training",
+    )
 
     words = shlex.split(last.partition("go on with: ")[2])[1:]
     status, errors = forks.start(*words, "--steps", str(done + 1)).wait()
     assert status == 0, errors
-    assert (summary(config)["status"], summary(config)["steps"]) == ("finished", done + 1)
+    assert (summary(config)["status"], summary(config)["steps"]) == (
+        "finished",
+        done + 1,
+    )
 
 
 @pytest.mark.slow

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from rubric_train_openrlhf.policy import Policy, Rollouts
 
-ADVANTAGES = torch.tensor([1.5, -0.5, 0.25, -1.25, 0.75, 0.0, -2.0, 1.25], dtype=torch.float64)
+ADVANTAGES = torch.tensor(
+    [1.5, -0.5, 0.25, -1.25, 0.75, 0.0, -2.0, 1.25], dtype=torch.float64
+)
 # A large ε keeps AdamW linear in the gradient: with a small one its first step is lr · sign(g),
 # which would turn rounding of a near-zero gradient into a full step.
 OPTIM = OptimConfig(
@@ -29,7 +31,10 @@ OPTIM = OptimConfig(
 
 
 def learner_of(
-    policy: Policy, *, optim: OptimConfig = OPTIM, objective: ObjectiveConfig | None = None
+    policy: Policy,
+    *,
+    optim: OptimConfig = OPTIM,
+    objective: ObjectiveConfig | None = None,
 ) -> Learner:
     model = copy.deepcopy(policy.model)
     reference = copy.deepcopy(policy.model).requires_grad_(requires_grad=False)
@@ -54,12 +59,16 @@ def batch_of(rollouts: Rollouts, *, masked: tuple[int, ...] = ()) -> UpdateBatch
     return UpdateBatch(rollouts=rollouts, advantages_B=ADVANTAGES, valid_B=valid_B)
 
 
-def reference_logprobs(model: PreTrainedModel, rollouts: Rollouts, row: int) -> torch.Tensor:
+def reference_logprobs(
+    model: PreTrainedModel, rollouts: Rollouts, row: int
+) -> torch.Tensor:
     """log π of one response, one plain forward, no batching."""
     prompt = rollouts.prompt_of(row)
     response = rollouts.response(row)
     ids = torch.tensor([[*prompt.token_ids, *response]])
-    logits_TV = model(input_ids=ids, use_cache=False).logits[0, len(prompt.token_ids) - 1 : -1]
+    logits_TV = model(input_ids=ids, use_cache=False).logits[
+        0, len(prompt.token_ids) - 1 : -1
+    ]
     logits_TV[:, list(prompt.banned_token_ids)] = -torch.inf
     logprobs_TV = torch.log_softmax(logits_TV, dim=-1)
     return logprobs_TV[torch.arange(len(response)), torch.tensor(response)]
@@ -77,7 +86,9 @@ def reference_update(learner: Learner, rollouts: Rollouts, rows: range) -> None:
         ratio = (logp - rollouts.logprobs_BT[row, :length].double()).exp()
         clipped = ratio.clamp(0.8, 1.2)
         surrogate = -torch.minimum(ratio * ADVANTAGES[row], clipped * ADVANTAGES[row])
-        u = (reference_logprobs(reference, rollouts, row).detach() - logp).clamp(-20, 20)
+        u = (reference_logprobs(reference, rollouts, row).detach() - logp).clamp(
+            -20, 20
+        )
         total = total + (surrogate + 0.1 * (u.exp() - 1 - u)).sum()
         tokens += length
     parameters = list(model.parameters())
@@ -94,7 +105,9 @@ def reference_update(learner: Learner, rollouts: Rollouts, rows: range) -> None:
 
 def largest_difference(one: PreTrainedModel, other: PreTrainedModel) -> float:
     pairs = zip(one.parameters(), other.parameters(), strict=True)
-    return max(float((a.detach().double() - b.detach().double()).abs().max()) for a, b in pairs)
+    return max(
+        float((a.detach().double() - b.detach().double()).abs().max()) for a, b in pairs
+    )
 
 
 def test_one_update_equals_the_papers_equations_in_float64(
@@ -134,7 +147,9 @@ def test_micro_batches_do_not_change_the_update(
 def test_several_updates_per_rollout_are_as_many_updates_on_equal_shares(
     policy: Policy, rollouts: Rollouts
 ) -> None:
-    learner = learner_of(policy, optim=OPTIM.model_copy(update={"updates_per_rollout": 2}))
+    learner = learner_of(
+        policy, optim=OPTIM.model_copy(update={"updates_per_rollout": 2})
+    )
     first, second = learner_of(policy), None
     batch = batch_of(rollouts)
 
@@ -148,16 +163,22 @@ def test_several_updates_per_rollout_are_as_many_updates_on_equal_shares(
 
     assert largest_difference(learner.model, second.model) < 1e-6
     assert metrics.ratio_mean != 1.0, "the second share is off-policy"
-    assert metrics.lr == pytest.approx(5.0 * 0.1), "the warm-up counts steps, not updates"
+    assert metrics.lr == pytest.approx(5.0 * 0.1), (
+        "the warm-up counts steps, not updates"
+    )
 
 
-def test_a_masked_response_has_no_part_in_the_update(policy: Policy, rollouts: Rollouts) -> None:
+def test_a_masked_response_has_no_part_in_the_update(
+    policy: Policy, rollouts: Rollouts
+) -> None:
     learner, other = learner_of(policy), learner_of(policy)
     poisoned = ADVANTAGES.clone()
     poisoned[[2, 5]] = 1e6
 
     learner.update(batch_of(rollouts, masked=(2, 5)), step=1)
-    other.update(replace(batch_of(rollouts, masked=(2, 5)), advantages_B=poisoned), step=1)
+    other.update(
+        replace(batch_of(rollouts, masked=(2, 5)), advantages_B=poisoned), step=1
+    )
 
     assert largest_difference(learner.model, other.model) == 0.0
 
@@ -165,7 +186,9 @@ def test_a_masked_response_has_no_part_in_the_update(policy: Policy, rollouts: R
 def test_a_share_without_a_valid_response_makes_no_update(
     policy: Policy, rollouts: Rollouts
 ) -> None:
-    learner = learner_of(policy, optim=OPTIM.model_copy(update={"updates_per_rollout": 2}))
+    learner = learner_of(
+        policy, optim=OPTIM.model_copy(update={"updates_per_rollout": 2})
+    )
     half = learner_of(policy)
 
     learner.update(batch_of(rollouts, masked=(0, 1, 2, 3)), step=1)
@@ -186,7 +209,9 @@ def test_an_importance_correction_uses_the_log_probs_from_before_the_first_updat
     off_policy = plain.update(batch_of(noisy), step=1)
     on_policy = corrected.update(batch_of(noisy), step=1)
 
-    assert off_policy.ratio_mean == pytest.approx(torch.tensor(0.3).exp().item(), rel=1e-4)
+    assert off_policy.ratio_mean == pytest.approx(
+        torch.tensor(0.3).exp().item(), rel=1e-4
+    )
     assert on_policy.ratio_mean == pytest.approx(1.0, rel=1e-5)
 
 
@@ -225,4 +250,9 @@ def test_a_loss_that_is_not_a_number_stops_before_the_weights_change(
 
 
 def test_shares_are_contiguous_and_equal() -> None:
-    assert equal_shares(8, shares=4) == [range(2), range(2, 4), range(4, 6), range(6, 8)]
+    assert equal_shares(8, shares=4) == [
+        range(2),
+        range(2, 4),
+        range(4, 6),
+        range(6, 8),
+    ]

@@ -120,7 +120,12 @@ def call(*arguments: str) -> int:
 def for_a_cluster(config: TrainConfig, **sections: dict[str, Any]) -> Path:
     """A file of this configuration with some sections replaced, for the other backend."""
     values = yaml.safe_load(dump_config(config))
-    values |= {"backend": "openrlhf", "precision": "bfloat16", "device": "auto", "threads": None}
+    values |= {
+        "backend": "openrlhf",
+        "precision": "bfloat16",
+        "device": "auto",
+        "threads": None,
+    }
     values["rollout"] |= {"prompts": 16}
     values["optim"] |= {"micro_batch": 1}
     path = config.out.with_name("cluster.yaml")
@@ -130,7 +135,9 @@ def for_a_cluster(config: TrainConfig, **sections: dict[str, Any]) -> Path:
 
 def rollouts(config: TrainConfig, step: int) -> list[RolloutRow]:
     path = config.out / "rollouts" / f"step_{step:06d}.jsonl"
-    return [RolloutRow.model_validate_json(line) for line in path.read_text().splitlines()]
+    return [
+        RolloutRow.model_validate_json(line) for line in path.read_text().splitlines()
+    ]
 
 
 def test_a_run_from_yaml_trains_with_all_four_and_goes_on(
@@ -155,10 +162,14 @@ def test_a_run_from_yaml_trains_with_all_four_and_goes_on(
     for step in (1, 2):
         groups = np.array([row.reward for row in rollouts(config, step)]).reshape(4, 4)
         ranks = np.sign(groups[:, :, None] - groups[:, None, :]).sum(axis=2) / 2
-        assert [row.advantage for row in rollouts(config, step)] == ranks.ravel().tolist()
+        assert [
+            row.advantage for row in rollouts(config, step)
+        ] == ranks.ravel().tolist()
         seen |= set(ranks.ravel())
     assert len(seen) > 1, "the case must have something to rank"
-    judgements = (config.out / "judgements" / "step_000001.jsonl").read_text().splitlines()
+    judgements = (
+        (config.out / "judgements" / "step_000001.jsonl").read_text().splitlines()
+    )
     assert all(json.loads(line)["attribution"] == {} for line in judgements)
 
 
@@ -167,7 +178,9 @@ def test_each_part_of_the_objective_reaches_the_update(
     make_config: MakeConfig, spread_judge: ScriptedJudge, tmp_path: Path, section: str
 ) -> None:
     losses = [
-        run_and_lose(make_config(steps=1, out=tmp_path / name, objective=objective), spread_judge)
+        run_and_lose(
+            make_config(steps=1, out=tmp_path / name, objective=objective), spread_judge
+        )
         for name, objective in (
             ("plain", {"kl_coef": 1.0}),
             ("other", {"kl_coef": 1.0, section: ALL["objective"][section]}),
@@ -188,7 +201,9 @@ def test_an_estimator_that_gives_no_number_stops_the_run_before_an_update(
 ) -> None:
     config = make_config(steps=1, advantage={"estimator": "acme-nan"})
 
-    with pytest.raises(PluginError, match="'acme-nan' gave nan for response 0 of group 0"):
+    with pytest.raises(
+        PluginError, match="'acme-nan' gave nan for response 0 of group 0"
+    ):
         run_grpo(config, judge=spread_judge)
 
     assert not (config.out / "metrics.jsonl").exists()
@@ -206,7 +221,10 @@ def test_a_divergence_of_another_shape_is_never_broadcast(
 @pytest.mark.parametrize(
     ("section", "words"),
     [
-        ("surrogate", "objective.surrogate.type='acme-cispo': the loss here is OpenRLHF's own"),
+        (
+            "surrogate",
+            "objective.surrogate.type='acme-cispo': the loss here is OpenRLHF's own",
+        ),
         ("importance", "objective.importance.type='acme-half': the corrections here"),
     ],
 )

@@ -118,7 +118,12 @@ def openrlhf_import() -> Iterator[Callable[[str], types.ModuleType]]:
         for name in ("deepspeed", "flash_attn"):
             if importlib.util.find_spec(name) is None:
                 patch.setitem(sys.modules, name, _bare_package(name))
-        for name in ("openrlhf", "openrlhf.models", "openrlhf.trainer", "openrlhf.utils"):
+        for name in (
+            "openrlhf",
+            "openrlhf.models",
+            "openrlhf.trainer",
+            "openrlhf.utils",
+        ):
             folder = root.joinpath(*name.split(".")[1:])
             patch.setitem(sys.modules, name, _bare_package(name, str(folder)))
         folder = root / "trainer" / "ppo_utils"
@@ -127,23 +132,31 @@ def openrlhf_import() -> Iterator[Callable[[str], types.ModuleType]]:
         # Only named in annotations there.
         launcher = _bare_package("openrlhf.trainer.ray.launcher")
         launcher.RayActorGroup = object
-        patch.setitem(sys.modules, "openrlhf.trainer.ray", _bare_package("openrlhf.trainer.ray"))
+        patch.setitem(
+            sys.modules, "openrlhf.trainer.ray", _bare_package("openrlhf.trainer.ray")
+        )
         patch.setitem(sys.modules, "openrlhf.trainer.ray.launcher", launcher)
         yield _imported
 
 
 @pytest.fixture(scope="session")
-def openrlhf_loss(openrlhf_import: Callable[[str], types.ModuleType]) -> types.ModuleType:
+def openrlhf_loss(
+    openrlhf_import: Callable[[str], types.ModuleType],
+) -> types.ModuleType:
     return openrlhf_import("openrlhf.models.loss")
 
 
 @pytest.fixture(scope="session")
-def openrlhf_models(openrlhf_import: Callable[[str], types.ModuleType]) -> types.ModuleType:
+def openrlhf_models(
+    openrlhf_import: Callable[[str], types.ModuleType],
+) -> types.ModuleType:
     return openrlhf_import("openrlhf.models.utils")
 
 
 @pytest.fixture(scope="session")
-def openrlhf_experience(openrlhf_import: Callable[[str], types.ModuleType]) -> types.ModuleType:
+def openrlhf_experience(
+    openrlhf_import: Callable[[str], types.ModuleType],
+) -> types.ModuleType:
     return openrlhf_import("openrlhf.trainer.ppo_utils.experience_maker")
 
 

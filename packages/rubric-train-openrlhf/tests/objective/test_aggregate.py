@@ -6,9 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_train_openrlhf.errors import ObjectiveShapeError
-from rubric_train_openrlhf.objective import UpdateSize, sequence_mean, token_mean, update_size
+from rubric_train_openrlhf.objective import (
+    UpdateSize,
+    sequence_mean,
+    token_mean,
+    update_size,
+)
 
-VALUES = torch.tensor([[1.0, 2.0, 9.0], [4.0, 9.0, 9.0], [9.0, 9.0, 9.0]], dtype=torch.float64)
+VALUES = torch.tensor(
+    [[1.0, 2.0, 9.0], [4.0, 9.0, 9.0], [9.0, 9.0, 9.0]], dtype=torch.float64
+)
 MASK = torch.tensor([[True, True, False], [True, False, False], [False, False, False]])
 
 
@@ -17,11 +24,15 @@ def test_size_counts_tokens_and_responses_that_have_one() -> None:
 
 
 def test_token_mean_weighs_tokens_alike() -> None:
-    assert float(token_mean(VALUES, mask_BT=MASK, total_tokens=3)) == pytest.approx(7 / 3)
+    assert float(token_mean(VALUES, mask_BT=MASK, total_tokens=3)) == pytest.approx(
+        7 / 3
+    )
 
 
 def test_sequence_mean_weighs_responses_alike() -> None:
-    assert float(sequence_mean(VALUES, mask_BT=MASK, total_sequences=2)) == pytest.approx(2.75)
+    assert float(
+        sequence_mean(VALUES, mask_BT=MASK, total_sequences=2)
+    ) == pytest.approx(2.75)
 
 
 def test_means_agree_for_responses_of_one_length() -> None:
@@ -37,7 +48,9 @@ def test_means_agree_for_responses_of_one_length() -> None:
     cut=st.integers(1, 7),
     seed=st.integers(0, 2**31),
 )
-def test_micro_batches_add_up_to_the_whole(lengths: list[int], cut: int, seed: int) -> None:
+def test_micro_batches_add_up_to_the_whole(
+    lengths: list[int], cut: int, seed: int
+) -> None:
     mask = torch.arange(5)[None] < torch.tensor(lengths)[:, None]
     generator = torch.Generator().manual_seed(seed)
     values = torch.randn(*mask.shape, generator=generator, dtype=torch.float64)
@@ -52,13 +65,19 @@ def test_micro_batches_add_up_to_the_whole(lengths: list[int], cut: int, seed: i
             ]
         )
 
-    torch.testing.assert_close(both(slice(cut)) + both(slice(cut, None)), both(slice(None)))
+    torch.testing.assert_close(
+        both(slice(cut)) + both(slice(cut, None)), both(slice(None))
+    )
 
 
 def test_padding_may_hold_anything() -> None:
     values = torch.where(MASK, VALUES, math.nan)
-    assert float(token_mean(values, mask_BT=MASK, total_tokens=3)) == pytest.approx(7 / 3)
-    assert float(sequence_mean(values, mask_BT=MASK, total_sequences=2)) == pytest.approx(2.75)
+    assert float(token_mean(values, mask_BT=MASK, total_tokens=3)) == pytest.approx(
+        7 / 3
+    )
+    assert float(
+        sequence_mean(values, mask_BT=MASK, total_sequences=2)
+    ) == pytest.approx(2.75)
 
 
 def test_part_without_a_token_adds_zero_with_a_zero_gradient() -> None:
@@ -71,5 +90,7 @@ def test_part_without_a_token_adds_zero_with_a_zero_gradient() -> None:
 
 
 def test_update_without_a_token_is_refused() -> None:
-    with pytest.raises(ObjectiveShapeError, match="at least one response token, got 0 tokens"):
+    with pytest.raises(
+        ObjectiveShapeError, match="at least one response token, got 0 tokens"
+    ):
         update_size(torch.zeros(2, 3, dtype=torch.bool))

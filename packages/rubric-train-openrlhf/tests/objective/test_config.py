@@ -38,7 +38,9 @@ def test_defaults_are_the_main_run() -> None:
         ({"type": "seq_mask_tis"}, SeqMaskTruncated(low=0.999, high=1.002)),
     ],
 )
-def test_correction_is_chosen_by_its_type(given: dict[str, object], variant: object) -> None:
+def test_correction_is_chosen_by_its_type(
+    given: dict[str, object], variant: object
+) -> None:
     assert ObjectiveConfig.model_validate({"importance": given}).importance == variant
 
 

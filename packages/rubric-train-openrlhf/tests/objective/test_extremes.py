@@ -23,17 +23,23 @@ VARIANTS = {
     "dual-clip": ObjectiveConfig(dual_clip=3.0),
     "gspo": ObjectiveConfig(ratio="sequence", aggregation="sequence"),
     "plain-is": ObjectiveConfig(importance=Truncated(cap=math.inf)),
-    "plain-is-sequence": ObjectiveConfig(importance=Truncated(cap=math.inf, level="sequence")),
+    "plain-is-sequence": ObjectiveConfig(
+        importance=Truncated(cap=math.inf, level="sequence")
+    ),
     "icepop": ObjectiveConfig(importance=IcePop()),
     "seq-mask-tis": ObjectiveConfig(importance=SeqMaskTruncated()),
-    "gspo-tis": ObjectiveConfig(ratio="sequence", aggregation="sequence", importance=Truncated()),
+    "gspo-tis": ObjectiveConfig(
+        ratio="sequence", aggregation="sequence", importance=Truncated()
+    ),
 }
 
 each_variant = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)
 DIFFERENCES = st.lists(st.floats(-1e4, 1e4, width=32), min_size=3, max_size=3)
 
 
-def _batch(offsets: torch.Tensor, advantage: float = 1.0) -> tuple[torch.Tensor, ObjectiveBatch]:
+def _batch(
+    offsets: torch.Tensor, advantage: float = 1.0
+) -> tuple[torch.Tensor, ObjectiveBatch]:
     """Policy at −1, the others away from it by an offset for each token."""
     logprobs = torch.full_like(offsets, -1.0).requires_grad_()
     batch = ObjectiveBatch(
@@ -74,8 +80,12 @@ def test_tokens_impossible_elsewhere_leave_loss_and_gradient_finite(
 
 @pytest.mark.parametrize("log_ratio", [-20.0, 20.0])
 @pytest.mark.parametrize("advantage", [-1.0, 1.0])
-def test_ratio_at_its_bound_has_the_loss_of_the_formula(log_ratio: float, advantage: float) -> None:
-    logprobs, batch = _batch(torch.tensor([[log_ratio]], dtype=torch.float64), advantage)
+def test_ratio_at_its_bound_has_the_loss_of_the_formula(
+    log_ratio: float, advantage: float
+) -> None:
+    logprobs, batch = _batch(
+        torch.tensor([[log_ratio]], dtype=torch.float64), advantage
+    )
     config = ObjectiveConfig(kl_coef=0.0)
     ratio = math.exp(log_ratio)
     expected = -min(ratio * advantage, min(max(ratio, 0.8), 1.2) * advantage)
@@ -84,8 +94,12 @@ def test_ratio_at_its_bound_has_the_loss_of_the_formula(log_ratio: float, advant
 
 
 def test_dual_clip_bounds_the_loss_of_the_largest_ratio() -> None:
-    logprobs, batch = _batch(torch.tensor([[1000.0]], dtype=torch.float64), advantage=-2.0)
-    result = policy_loss(logprobs, batch, config=ObjectiveConfig(dual_clip=3.0, kl_coef=0.0))
+    logprobs, batch = _batch(
+        torch.tensor([[1000.0]], dtype=torch.float64), advantage=-2.0
+    )
+    result = policy_loss(
+        logprobs, batch, config=ObjectiveConfig(dual_clip=3.0, kl_coef=0.0)
+    )
     assert result.loss.item() == 6.0
     assert result.metrics["dual_clip_frac"].item() == 1.0
 
@@ -94,7 +108,9 @@ def test_dual_clip_bounds_the_loss_of_the_largest_ratio() -> None:
 def test_micro_batch_of_masked_responses_adds_nothing(config: ObjectiveConfig) -> None:
     logprobs, batch = _batch(torch.full((2, 3), math.nan), advantage=math.nan)
     masked = replace(batch, mask_BT=torch.zeros(2, 3, dtype=torch.bool))
-    result = policy_loss(logprobs, masked, config=config, size=UpdateSize(tokens=7, sequences=2))
+    result = policy_loss(
+        logprobs, masked, config=config, size=UpdateSize(tokens=7, sequences=2)
+    )
     (gradient,) = torch.autograd.grad(result.loss, logprobs)
     assert result.loss.item() == 0.0
     assert torch.equal(gradient, torch.zeros_like(gradient))
@@ -112,7 +128,9 @@ def test_single_precision_follows_double(offset: float, advantage: float) -> Non
     losses = []
     for offsets in (double, double.float()):
         logprobs, batch = _batch(offsets, advantage)
-        losses.append(policy_loss(logprobs, batch, config=ObjectiveConfig()).loss.item())
+        losses.append(
+            policy_loss(logprobs, batch, config=ObjectiveConfig()).loss.item()
+        )
     # Ratios up to e⁵ near a log-probability of 1: some 1e-6 relative to the largest term.
     scale = 1 + math.exp(abs(offset)) * (abs(advantage) + 0.01)
     assert abs(losses[0] - losses[1]) <= 2e-6 * scale

@@ -46,8 +46,12 @@ def test_importance_ratio_of_a_worked_example() -> None:
     mask = torch.tensor([[True, True, False]])
     tokens = importance_ratio(old, gen, mask_BT=mask)
     product = importance_ratio(old, gen, mask_BT=mask, level="sequence")
-    torch.testing.assert_close(tokens, torch.tensor([[2.0, 0.25, 0.0]], dtype=torch.float64))
-    torch.testing.assert_close(product, torch.tensor([[0.5, 0.5, 0.0]], dtype=torch.float64))
+    torch.testing.assert_close(
+        tokens, torch.tensor([[2.0, 0.25, 0.0]], dtype=torch.float64)
+    )
+    torch.testing.assert_close(
+        product, torch.tensor([[0.5, 0.5, 0.0]], dtype=torch.float64)
+    )
 
 
 def test_tis_caps_large_weights_alone() -> None:
@@ -74,12 +78,16 @@ def test_seq_mask_drops_whole_responses_and_keeps_raw_token_weights() -> None:
     )
 
 
-@pytest.mark.parametrize("importance", EVERY, ids=lambda x: f"{x.type}-{getattr(x, 'level', '')}")
+@pytest.mark.parametrize(
+    "importance", EVERY, ids=lambda x: f"{x.type}-{getattr(x, 'level', '')}"
+)
 def test_weights_are_one_where_trainer_and_sampler_agree(
     responses: Responses, importance: Importance
 ) -> None:
     r = responses
-    weights = importance_weights(r.old, r.old.clone(), mask_BT=r.mask, importance=importance)
+    weights = importance_weights(
+        r.old, r.old.clone(), mask_BT=r.mask, importance=importance
+    )
     assert torch.equal(weights, r.mask.to(weights.dtype))
 
 
@@ -92,19 +100,25 @@ def test_unbounded_corrections_are_plain_importance_sampling(
     torch.testing.assert_close(weights, importance_ratio(r.old, r.gen, mask_BT=r.mask))
 
 
-@pytest.mark.parametrize("importance", EVERY, ids=lambda x: f"{x.type}-{getattr(x, 'level', '')}")
+@pytest.mark.parametrize(
+    "importance", EVERY, ids=lambda x: f"{x.type}-{getattr(x, 'level', '')}"
+)
 def test_weights_carry_no_gradient_and_no_padding(
     make_responses: MakeResponses, importance: Importance
 ) -> None:
     r = make_responses(mismatch=1.0)
     with torch.no_grad():
         r.gen[~r.mask] = math.nan
-    weights = importance_weights(r.logprobs, r.gen, mask_BT=r.mask, importance=importance)
+    weights = importance_weights(
+        r.logprobs, r.gen, mask_BT=r.mask, importance=importance
+    )
     assert not weights.requires_grad
     assert torch.equal(weights[~r.mask], torch.zeros_like(weights[~r.mask]))
 
 
-def test_both_levels_agree_for_a_response_of_one_token(make_responses: MakeResponses) -> None:
+def test_both_levels_agree_for_a_response_of_one_token(
+    make_responses: MakeResponses,
+) -> None:
     r = make_responses(lengths=(1, 1, 1))
     token, sequence = (
         importance_ratio(r.old, r.gen, mask_BT=r.mask, level=level)
@@ -114,8 +128,12 @@ def test_both_levels_agree_for_a_response_of_one_token(make_responses: MakeRespo
 
 
 @given(st.floats(0, 1e9), st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
-def test_icepop_and_tis_agree_inside_the_band(weight: float, low: float, width: float) -> None:
+def test_icepop_and_tis_agree_inside_the_band(
+    weight: float, low: float, width: float
+) -> None:
     high = low + width
     ratio = torch.tensor([[weight]], dtype=torch.float64)
     kept = float(icepop_weights(ratio, low=low, high=high))
-    assert kept == (float(truncated_weights(ratio, cap=high)) if low <= weight <= high else 0.0)
+    assert kept == (
+        float(truncated_weights(ratio, cap=high)) if low <= weight <= high else 0.0
+    )

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from conftest import Responses
 
 
-def _k3(u: float, *, dtype: torch.dtype = torch.float64, **clamps: float | None) -> float:
+def _k3(
+    u: float, *, dtype: torch.dtype = torch.float64, **clamps: float | None
+) -> float:
     zero = torch.zeros((), dtype=dtype)
     return float(k3(zero, zero + u, **clamps))
 
@@ -35,13 +37,17 @@ def test_k3_of_worked_examples(u: float, divergence: float) -> None:
     assert _k3(u) == pytest.approx(divergence, rel=1e-8)
 
 
-@pytest.mark.parametrize(("u", "divergence"), [(25.0, math.exp(20) - 21), (-25.0, 19.0)])
+@pytest.mark.parametrize(
+    ("u", "divergence"), [(25.0, math.exp(20) - 21), (-25.0, 19.0)]
+)
 def test_k3_clamps_its_input_at_twenty(u: float, divergence: float) -> None:
     assert _k3(u) == pytest.approx(divergence, rel=1e-9)
 
 
 def test_k3_without_an_input_clamp_is_the_plain_formula() -> None:
-    assert _k3(25.0, input_clamp=math.inf) == pytest.approx(math.exp(25) - 26, rel=1e-12)
+    assert _k3(25.0, input_clamp=math.inf) == pytest.approx(
+        math.exp(25) - 26, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("u", [3.0, 5.0, 25.0])
@@ -53,7 +59,10 @@ def test_k3_output_clamp_leaves_small_divergences_alone() -> None:
     assert _k3(0.5, output_clamp=10.0) == _k3(0.5)
 
 
-@given(st.floats(-30, 30, allow_subnormal=False), st.sampled_from([torch.float32, torch.float64]))
+@given(
+    st.floats(-30, 30, allow_subnormal=False),
+    st.sampled_from([torch.float32, torch.float64]),
+)
 def test_k3_is_never_negative(u: float, dtype: torch.dtype) -> None:
     assert _k3(u, dtype=dtype) >= 0
 
@@ -79,19 +88,25 @@ def test_k3_keeps_its_digits_near_zero_in_single_precision() -> None:
 @pytest.mark.parametrize("u", [-1.5, -1e-3, 0.2, 2.0])
 def test_k3_gradient_is_one_minus_e_to_u(u: float) -> None:
     logprob = torch.zeros((), dtype=torch.float64, requires_grad=True)
-    (gradient,) = torch.autograd.grad(k3(logprob, torch.tensor(u, dtype=torch.float64)), logprob)
+    (gradient,) = torch.autograd.grad(
+        k3(logprob, torch.tensor(u, dtype=torch.float64)), logprob
+    )
     assert float(gradient) == pytest.approx(-math.expm1(u), rel=1e-12)
 
 
 def test_k3_has_no_gradient_beyond_a_clamp() -> None:
     logprobs = torch.zeros(2, dtype=torch.float64, requires_grad=True)
     ref = torch.tensor([25.0, 3.0], dtype=torch.float64)
-    (gradient,) = torch.autograd.grad(k3(logprobs, ref, output_clamp=10.0).sum(), logprobs)
+    (gradient,) = torch.autograd.grad(
+        k3(logprobs, ref, output_clamp=10.0).sum(), logprobs
+    )
     assert gradient.tolist() == [0.0, 0.0]
 
 
 def test_k3_gradient_agrees_with_finite_differences(responses: Responses) -> None:
-    assert torch.autograd.gradcheck(lambda x: k3(x, responses.ref), (responses.logprobs,))
+    assert torch.autograd.gradcheck(
+        lambda x: k3(x, responses.ref), (responses.logprobs,)
+    )
 
 
 def test_mean_of_k3_under_the_policy_is_the_divergence() -> None:
@@ -107,8 +122,12 @@ def test_k3_of_unequal_shapes_is_refused() -> None:
         k3(torch.zeros(2, 3), torch.zeros(3))
 
 
-@pytest.mark.parametrize(("u", "divergence"), [(0.0, 0.0), (3.0, 4.5), (-3.0, 4.5), (25.0, 200.0)])
-def test_k2_is_half_the_square_of_the_bounded_log_ratio(u: float, divergence: float) -> None:
+@pytest.mark.parametrize(
+    ("u", "divergence"), [(0.0, 0.0), (3.0, 4.5), (-3.0, 4.5), (25.0, 200.0)]
+)
+def test_k2_is_half_the_square_of_the_bounded_log_ratio(
+    u: float, divergence: float
+) -> None:
     zero = torch.zeros((), dtype=torch.float64)
     assert float(bounded_divergence(zero, zero + u, K2().of_log_ratio)) == divergence
 

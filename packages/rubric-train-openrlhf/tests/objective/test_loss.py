@@ -40,7 +40,9 @@ VARIANTS = {
     "icepop": ObjectiveConfig(importance=IcePop()),
     "icepop-sequence": ObjectiveConfig(importance=IcePop(level="sequence")),
     "seq-mask-tis": ObjectiveConfig(importance=SeqMaskTruncated(low=0.9, high=1.1)),
-    "gspo-tis": ObjectiveConfig(ratio="sequence", aggregation="sequence", importance=Truncated()),
+    "gspo-tis": ObjectiveConfig(
+        ratio="sequence", aggregation="sequence", importance=Truncated()
+    ),
     "everything": ObjectiveConfig(
         clip_high=0.28,
         dual_clip=2.0,
@@ -57,7 +59,9 @@ def _gradient(result: PolicyLoss, logprobs: torch.Tensor) -> torch.Tensor:
     return torch.autograd.grad(result.loss, logprobs, retain_graph=True)[0]
 
 
-def _assert_equal_losses(first: PolicyLoss, second: PolicyLoss, logprobs: torch.Tensor) -> None:
+def _assert_equal_losses(
+    first: PolicyLoss, second: PolicyLoss, logprobs: torch.Tensor
+) -> None:
     torch.testing.assert_close(first.loss, second.loss)
     torch.testing.assert_close(_gradient(first, logprobs), _gradient(second, logprobs))
 
@@ -84,7 +88,9 @@ def test_loss_of_a_worked_example() -> None:
     # ℓ = −1.2, −0.5, 1 and KL = 0, 1 − ln 2, 0 over three tokens.
     divergence = 1 - math.log(2)
     assert result.loss.item() == pytest.approx((-0.7 + 0.01 * divergence) / 3)
-    assert {name: value.item() for name, value in result.metrics.items()} == pytest.approx(
+    assert {
+        name: value.item() for name, value in result.metrics.items()
+    } == pytest.approx(
         {
             "kl": divergence / 3,
             "ratio_mean": 1.0,
@@ -98,7 +104,9 @@ def test_loss_of_a_worked_example() -> None:
 
 def test_loss_of_a_worked_example_averaged_over_responses() -> None:
     logprobs, batch = _worked()
-    result = policy_loss(logprobs, batch, config=ObjectiveConfig(aggregation="sequence"))
+    result = policy_loss(
+        logprobs, batch, config=ObjectiveConfig(aggregation="sequence")
+    )
     first = (-1.2 - 0.5 + 0.01 * (1 - math.log(2))) / 2
     assert result.loss.item() == pytest.approx((first + 1.0) / 2)
 
@@ -117,7 +125,9 @@ def test_importance_weight_multiplies_the_surrogate_but_not_the_divergence() -> 
     # π_old / π_gen = 3 everywhere, and the ratio of the surrogate is taken to π_old.
     old = batch.gen_logprobs_BT
     batch = replace(batch, gen_logprobs_BT=old - math.log(3), old_logprobs_BT=old)
-    result = policy_loss(logprobs, batch, config=ObjectiveConfig(importance=Truncated(cap=2.0)))
+    result = policy_loss(
+        logprobs, batch, config=ObjectiveConfig(importance=Truncated(cap=2.0))
+    )
     divergence = 1 - math.log(2)
     assert result.loss.item() == pytest.approx((2 * -0.7 + 0.01 * divergence) / 3)
     assert result.metrics["is_weight_mean"].item() == pytest.approx(2.0)
@@ -127,7 +137,9 @@ def test_importance_weight_multiplies_the_surrogate_but_not_the_divergence() -> 
 
 def test_gradient_on_policy_is_that_of_reinforce() -> None:
     generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(3, 4, 7, generator=generator, dtype=torch.float64, requires_grad=True)
+    logits = torch.randn(
+        3, 4, 7, generator=generator, dtype=torch.float64, requires_grad=True
+    )
     tokens = torch.randint(7, (3, 4, 1), generator=generator)
     logprobs = logits.log_softmax(-1).gather(-1, tokens)[..., 0]
     advantages = torch.tensor([1.0, -0.5, 2.0], dtype=torch.float64)
@@ -136,7 +148,10 @@ def test_gradient_on_policy_is_that_of_reinforce() -> None:
     loss = policy_loss(logprobs, batch, config=ObjectiveConfig(kl_coef=0.0)).loss
     reinforce = -(advantages[:, None] * logprobs).sum() / 12
     torch.testing.assert_close(
-        *(torch.autograd.grad(x, logits, retain_graph=True)[0] for x in (loss, reinforce))
+        *(
+            torch.autograd.grad(x, logits, retain_graph=True)[0]
+            for x in (loss, reinforce)
+        )
     )
 
 
@@ -172,7 +187,9 @@ def test_micro_batches_add_up_to_the_whole(
         sum(_gradient(part, r.logprobs) for part in parts), _gradient(whole, r.logprobs)
     )
     for name in METRIC_NAMES:
-        torch.testing.assert_close(sum(part.metrics[name] for part in parts), whole.metrics[name])
+        torch.testing.assert_close(
+            sum(part.metrics[name] for part in parts), whole.metrics[name]
+        )
 
 
 @each_variant
@@ -209,7 +226,9 @@ def test_padding_is_irrelevant(
 
     wide = replace(
         r,
-        **{name: padded(getattr(r, name)) for name in ("logprobs", "gen", "old", "ref")},
+        **{
+            name: padded(getattr(r, name)) for name in ("logprobs", "gen", "old", "ref")
+        },
         mask=torch.nn.functional.pad(r.mask, (0, 3), value=False),
     )
     _assert_equal_losses(
@@ -260,7 +279,10 @@ def test_half_precision_is_computed_in_single(
     half = make_responses(dtype=dtype)
     single = replace(
         half,
-        **{name: getattr(half, name).float() for name in ("gen", "old", "ref", "advantages")},
+        **{
+            name: getattr(half, name).float()
+            for name in ("gen", "old", "ref", "advantages")
+        },
     )
     low = policy_loss(half.logprobs, half.batch(), config=PAPER)
     high = policy_loss(half.logprobs.float(), single.batch(), config=PAPER)
@@ -272,7 +294,9 @@ def test_half_precision_is_computed_in_single(
 def test_advantages_may_come_in_double_precision(make_responses: MakeResponses) -> None:
     r = make_responses(dtype=torch.float32)
     double = replace(r, advantages=r.advantages.double())
-    losses = [policy_loss(x.logprobs, x.batch(), config=PAPER).loss for x in (r, double)]
+    losses = [
+        policy_loss(x.logprobs, x.batch(), config=PAPER).loss for x in (r, double)
+    ]
     assert losses[1].dtype == torch.float32
     assert torch.equal(*losses)
 
@@ -280,16 +304,32 @@ def test_advantages_may_come_in_double_precision(make_responses: MakeResponses) 
 @pytest.mark.parametrize(
     ("change", "config", "words"),
     [
-        ({"ref_logprobs_BT": None}, PAPER, "ref_logprobs_BT is missing while kl_coef=0.01"),
+        (
+            {"ref_logprobs_BT": None},
+            PAPER,
+            "ref_logprobs_BT is missing while kl_coef=0.01",
+        ),
         (
             {"old_logprobs_BT": None},
             ObjectiveConfig(importance=IcePop()),
             "old_logprobs_BT is missing while importance='icepop'",
         ),
-        ({"gen_logprobs_BT": torch.zeros(6, 8)}, PAPER, r"gen_logprobs_BT .*\(6, 9\), got \(6, 8"),
-        ({"advantages_B": torch.zeros(6, 9)}, PAPER, r"advantages_B must have shape \[B\]"),
+        (
+            {"gen_logprobs_BT": torch.zeros(6, 8)},
+            PAPER,
+            r"gen_logprobs_BT .*\(6, 9\), got \(6, 8",
+        ),
+        (
+            {"advantages_B": torch.zeros(6, 9)},
+            PAPER,
+            r"advantages_B must have shape \[B\]",
+        ),
         ({"mask_BT": torch.ones(6, 9)}, PAPER, "mask_BT must be boolean"),
-        ({"mask_BT": torch.zeros(6, 9, dtype=torch.bool)}, PAPER, "at least one response token"),
+        (
+            {"mask_BT": torch.zeros(6, 9, dtype=torch.bool)},
+            PAPER,
+            "at least one response token",
+        ),
     ],
 )
 def test_batch_that_does_not_fit_is_refused(

@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 PAPER = ObjectiveConfig()
 
 
-def _assert_equal_losses(first: PolicyLoss, second: PolicyLoss, logprobs: torch.Tensor) -> None:
+def _assert_equal_losses(
+    first: PolicyLoss, second: PolicyLoss, logprobs: torch.Tensor
+) -> None:
     torch.testing.assert_close(first.loss, second.loss)
     gradients = [
-        torch.autograd.grad(x.loss, logprobs, retain_graph=True)[0] for x in (first, second)
+        torch.autograd.grad(x.loss, logprobs, retain_graph=True)[0]
+        for x in (first, second)
     ]
     torch.testing.assert_close(*gradients)
 
@@ -64,13 +67,15 @@ def test_variant_reduces_to_its_special_case(
     responses: Responses, pair: tuple[ObjectiveConfig, ObjectiveConfig]
 ) -> None:
     general, special = (
-        policy_loss(responses.logprobs, responses.batch(), config=config) for config in pair
+        policy_loss(responses.logprobs, responses.batch(), config=config)
+        for config in pair
     )
     _assert_equal_losses(general, special, responses.logprobs)
 
 
 @pytest.mark.parametrize(
-    "importance", [Truncated(), IcePop(), SeqMaskTruncated(), Truncated(level="sequence")]
+    "importance",
+    [Truncated(), IcePop(), SeqMaskTruncated(), Truncated(level="sequence")],
 )
 def test_corrections_change_nothing_where_trainer_and_sampler_agree(
     responses: Responses, importance: Importance
@@ -97,18 +102,26 @@ def test_plain_importance_sampling_is_the_uncorrected_ratio_inside_the_clip(
     )
 
 
-def test_sequence_ratio_of_single_tokens_is_the_token_ratio(make_responses: MakeResponses) -> None:
+def test_sequence_ratio_of_single_tokens_is_the_token_ratio(
+    make_responses: MakeResponses,
+) -> None:
     r = make_responses(lengths=(1, 1, 1, 1))
     gspo = policy_loss(
-        r.logprobs, r.batch(), config=ObjectiveConfig(ratio="sequence", aggregation="sequence")
+        r.logprobs,
+        r.batch(),
+        config=ObjectiveConfig(ratio="sequence", aggregation="sequence"),
     )
-    _assert_equal_losses(gspo, policy_loss(r.logprobs, r.batch(), config=PAPER), r.logprobs)
+    _assert_equal_losses(
+        gspo, policy_loss(r.logprobs, r.batch(), config=PAPER), r.logprobs
+    )
 
 
 def test_no_divergence_without_its_coefficient(responses: Responses) -> None:
     r = responses
     config = ObjectiveConfig(kl_coef=0.0)
-    without_ref = policy_loss(r.logprobs, replace(r.batch(), ref_logprobs_BT=None), config=config)
+    without_ref = policy_loss(
+        r.logprobs, replace(r.batch(), ref_logprobs_BT=None), config=config
+    )
     with_ref = policy_loss(r.logprobs, r.batch(), config=config)
     _assert_equal_losses(with_ref, without_ref, r.logprobs)
     assert with_ref.metrics["kl"].item() > 0

@@ -42,7 +42,9 @@ CORRECTED = {
     "IS": ObjectiveConfig(kl_coef=0, importance=Truncated(cap=PLAIN_IS)),
     "tis2": ObjectiveConfig(kl_coef=0, importance=Truncated(cap=2.0)),
     "icepop": ObjectiveConfig(kl_coef=0, importance=IcePop(low=0.8, high=1.3)),
-    "seqmask": ObjectiveConfig(kl_coef=0, importance=SeqMaskTruncated(low=0.9, high=1.1)),
+    "seqmask": ObjectiveConfig(
+        kl_coef=0, importance=SeqMaskTruncated(low=0.9, high=1.1)
+    ),
     # With a sequence ratio NeMo-RL weights by the product over the response.
     "gspo+IS": ObjectiveConfig(
         kl_coef=0, **GSPO, importance=Truncated(cap=PLAIN_IS, level="sequence")
@@ -99,13 +101,17 @@ def test_divergence_differs_by_the_score_factor_alone() -> None:
     assert batch.old_logprobs_BT is not None
     assert batch.ref_logprobs_BT is not None
     batch = replace(batch, gen_logprobs_BT=batch.old_logprobs_BT)
-    ours = policy_loss(logprobs, batch, config=ObjectiveConfig(kl_output_clamp=10.0)).loss
+    ours = policy_loss(
+        logprobs, batch, config=ObjectiveConfig(kl_output_clamp=10.0)
+    ).loss
     assert ours.item() == pytest.approx(LOSSES["cases"]["k3_0.01"]["loss"], rel=1e-6)
     plain = policy_loss(logprobs, batch, config=ObjectiveConfig(kl_coef=0)).loss
     score = (logprobs - logprobs.detach()).exp()
     divergence = (k3(logprobs, batch.ref_logprobs_BT) * score).clamp(max=10.0)
     total = int(batch.mask_BT.sum())
-    theirs = plain + 0.01 * token_mean(divergence, mask_BT=batch.mask_BT, total_tokens=total)
+    theirs = plain + 0.01 * token_mean(
+        divergence, mask_BT=batch.mask_BT, total_tokens=total
+    )
     (gradient,) = torch.autograd.grad(ours, logprobs)
     recorded = torch.tensor(LOSSES["cases"]["k3_0.01"]["grad"], dtype=torch.float64)
     assert (gradient - recorded).abs().max() == pytest.approx(2.6e-3, rel=0.05)
@@ -123,7 +129,9 @@ def test_k3_equals_the_recorded_values(column: str, output_clamp: float | None) 
 
 
 @pytest.mark.parametrize("row", RECORDED["advantages"], ids=_group)
-def test_leave_one_out_advantages_equal_the_recorded_ones(row: dict[str, list[float]]) -> None:
+def test_leave_one_out_advantages_equal_the_recorded_ones(
+    row: dict[str, list[float]],
+) -> None:
     ours = group_advantages([row["rewards"]], std="leave_one_out")
     if len(set(row["rewards"])) == 1:
         # float32 gives constant groups up to 3.4e-4; ours are exactly 0.
@@ -134,7 +142,9 @@ def test_leave_one_out_advantages_equal_the_recorded_ones(row: dict[str, list[fl
 
 
 @pytest.mark.parametrize("row", RECORDED["advantages"], ids=_group)
-def test_mean_baseline_is_ours_times_g_minus_one_over_g(row: dict[str, list[float]]) -> None:
+def test_mean_baseline_is_ours_times_g_minus_one_over_g(
+    row: dict[str, list[float]],
+) -> None:
     """Their δ is 1e-6, and a mean over all G in the place of the mean over the other G − 1."""
     rewards = row["rewards"]
     if len(set(rewards)) == 1:
@@ -148,5 +158,9 @@ def test_whole_group_std_and_leave_one_out_std_are_two_formulas() -> None:
     """One success among 32: its siblings have no spread, so NeMo-RL does not scale it at all."""
     rewards = [[1.0] + [0.0] * 31]
     assert group_advantages(rewards, std="leave_one_out")[0, 0] == pytest.approx(1.0)
-    assert group_advantages(rewards, std="sample")[0, 0] == pytest.approx(5.657, abs=5e-4)
-    assert group_advantages(rewards, std="population")[0, 0] == pytest.approx(5.747, abs=5e-4)
+    assert group_advantages(rewards, std="sample")[0, 0] == pytest.approx(
+        5.657, abs=5e-4
+    )
+    assert group_advantages(rewards, std="population")[0, 0] == pytest.approx(
+        5.747, abs=5e-4
+    )

@@ -67,7 +67,9 @@ def _assert_equal(
 ) -> None:
     tolerance = tolerance or EXACT
     torch.testing.assert_close(ours, theirs, **tolerance)
-    gradients = [torch.autograd.grad(x, r.logprobs, retain_graph=True)[0] for x in (ours, theirs)]
+    gradients = [
+        torch.autograd.grad(x, r.logprobs, retain_graph=True)[0] for x in (ours, theirs)
+    ]
     torch.testing.assert_close(*gradients, **tolerance)
 
 
@@ -93,7 +95,9 @@ def test_surrogate_and_its_clip_share_are_equal(
     loss, clip_ratio, *_ = _theirs(openrlhf_loss, r, **theirs)
     result = _ours(r, **ours)
     _assert_equal(loss, result.loss, r)
-    assert result.metrics["clip_frac"].item() == pytest.approx(clip_ratio.item(), abs=1e-7)
+    assert result.metrics["clip_frac"].item() == pytest.approx(
+        clip_ratio.item(), abs=1e-7
+    )
 
 
 def test_means_over_responses_are_equal(
@@ -120,7 +124,9 @@ def test_micro_batches_of_a_known_update_are_equal(
     )
     sizes = {"batch_num_tokens": size.tokens, "global_batch_size": size.sequences}
     for aggregation in ("token", "sequence"):
-        loss, *_ = _theirs(openrlhf_loss, part, sizes, token_level_loss=aggregation == "token")
+        loss, *_ = _theirs(
+            openrlhf_loss, part, sizes, token_level_loss=aggregation == "token"
+        )
         ours = policy_loss(
             part.logprobs,
             replace(r, gen=r.old).batch(first),
@@ -139,7 +145,13 @@ def test_gspo_is_equal(openrlhf_loss: types.ModuleType, responses: Responses) ->
         clip_eps_low=3e-4,
         clip_eps_high=4e-4,
     )
-    ours = _ours(responses, ratio="sequence", aggregation="sequence", clip_low=3e-4, clip_high=4e-4)
+    ours = _ours(
+        responses,
+        ratio="sequence",
+        aggregation="sequence",
+        clip_low=3e-4,
+        clip_high=4e-4,
+    )
     _assert_equal(loss, ours.loss, responses, ALMOST)
 
 
@@ -148,11 +160,15 @@ def test_difference_gspo_replaces_the_correction_by_a_ratio_to_the_sampler_there
 ) -> None:
     """With any correction on, theirs is our uncorrected loss, whose ratio is to π_gen."""
     r = responses
-    loss, *_ = _theirs(openrlhf_loss, r, policy_loss_type="gspo", is_correction_level="token")
+    loss, *_ = _theirs(
+        openrlhf_loss, r, policy_loss_type="gspo", is_correction_level="token"
+    )
     config = ObjectiveConfig(kl_coef=0.0, ratio="sequence", aggregation="sequence")
     ours = policy_loss(r.logprobs, r.batch(), config=config).loss
     _assert_equal(loss, ours, r, ALMOST)
-    with_weights = _ours(r, ratio="sequence", aggregation="sequence", importance=IcePop()).loss
+    with_weights = _ours(
+        r, ratio="sequence", aggregation="sequence", importance=IcePop()
+    ).loss
     assert abs(loss - with_weights) > 1e-4
 
 
@@ -176,7 +192,10 @@ CORRECTIONS = {
         },
         Truncated(cap=2.0),
     ),
-    "icepop (their default)": ({"is_correction_level": "token"}, IcePop(low=0.5, high=5.0)),
+    "icepop (their default)": (
+        {"is_correction_level": "token"},
+        IcePop(low=0.5, high=5.0),
+    ),
     "seq-mask-tis": (
         {"is_correction_level": "seq", "is_correction_threshold": (0.9, 1.1)},
         SeqMaskTruncated(low=0.9, high=1.1),
@@ -224,7 +243,10 @@ def test_difference_importance_weights_have_no_bound_there(
 ) -> None:
     """Kept by an infinite band, a weight of e²⁵ stays; ours ends at e²⁰."""
     far = replace(responses, gen=responses.old - 25.0)
-    settings = {"is_correction_level": "token", "is_correction_threshold": (0.0, math.inf)}
+    settings = {
+        "is_correction_level": "token",
+        "is_correction_threshold": (0.0, math.inf),
+    }
     loss, *_ = _theirs(openrlhf_loss, far, **settings)
     ours = _ours(far, importance=Truncated(cap=math.inf)).loss
     assert (loss / ours).item() == pytest.approx(math.exp(5))
@@ -256,7 +278,9 @@ def test_k2_is_equal_within_their_bound(
     torch.testing.assert_close(ours.float(), theirs.float(), rtol=1e-6, atol=1e-6)
 
 
-def test_difference_k3_is_clamped_at_ten_there(openrlhf_models: types.ModuleType) -> None:
+def test_difference_k3_is_clamped_at_ten_there(
+    openrlhf_models: types.ModuleType,
+) -> None:
     u = torch.tensor([0.0, 3.0, 5.0, 25.0])
     theirs = openrlhf_models.compute_approx_kl(torch.zeros(4), u, kl_estimator="k3")
     assert theirs.tolist() == [0.0, 10.0, 10.0, 10.0]
@@ -270,7 +294,9 @@ def test_difference_unbiased_gradient_is_that_of_half_the_square(
     theirs = openrlhf_models.compute_approx_kl(
         r.logprobs, r.ref, kl_estimator="k3", unbiased_gradient=True
     )
-    torch.testing.assert_close(theirs.double(), k3(r.logprobs, r.ref, output_clamp=10.0), **SINGLE)
+    torch.testing.assert_close(
+        theirs.double(), k3(r.logprobs, r.ref, output_clamp=10.0), **SINGLE
+    )
     (gradient,) = torch.autograd.grad(theirs.sum(), r.logprobs)
     torch.testing.assert_close(gradient, (r.logprobs - r.ref).detach(), **SINGLE)
 
@@ -306,9 +332,13 @@ def _advantages(
     return done.advantages.reshape(rewards.shape).numpy()
 
 
-def test_rloo_advantages_are_the_unscaled_ones(openrlhf_experience: types.ModuleType) -> None:
+def test_rloo_advantages_are_the_unscaled_ones(
+    openrlhf_experience: types.ModuleType,
+) -> None:
     theirs = _advantages(openrlhf_experience, "rloo", REWARDS)
-    np.testing.assert_allclose(group_advantages(REWARDS, std="none"), theirs, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        group_advantages(REWARDS, std="none"), theirs, rtol=0, atol=1e-12
+    )
 
 
 def test_difference_group_norm_uses_the_mean_of_all_and_another_delta(

@@ -41,20 +41,27 @@ def test_token_ratio_of_a_worked_example() -> None:
 
 def test_sequence_ratio_is_the_geometric_mean_over_own_tokens() -> None:
     # Ratios (4, 1, padding) and (2, 1/2, 8): √4 = 2 and ∛8 = 2.
-    logprobs, gen = _log([0.8, 0.5, 0.9], [0.4, 0.2, 0.8]), _log([0.2, 0.5, 0.1], [0.2, 0.4, 0.1])
+    logprobs, gen = (
+        _log([0.8, 0.5, 0.9], [0.4, 0.2, 0.8]),
+        _log([0.2, 0.5, 0.1], [0.2, 0.4, 0.1]),
+    )
     mask = torch.tensor([[True, True, False], [True, True, True]])
     ratio = sequence_ratio(logprobs, gen, mask_BT=mask)
     torch.testing.assert_close(ratio, torch.tensor([2.0, 2.0], dtype=torch.float64))
 
 
-def test_sequence_ratio_on_tokens_has_the_value_of_the_sequence_ratio(responses: Responses) -> None:
+def test_sequence_ratio_on_tokens_has_the_value_of_the_sequence_ratio(
+    responses: Responses,
+) -> None:
     r = responses
     on_tokens = sequence_token_ratio(r.logprobs, r.gen, mask_BT=r.mask)
     per_row = sequence_ratio(r.logprobs, r.gen, mask_BT=r.mask)
     torch.testing.assert_close(on_tokens, per_row[:, None].expand_as(on_tokens))
 
 
-def test_sequence_ratio_on_tokens_passes_each_token_its_own_gradient(responses: Responses) -> None:
+def test_sequence_ratio_on_tokens_passes_each_token_its_own_gradient(
+    responses: Responses,
+) -> None:
     r = responses
     on_tokens = sequence_token_ratio(r.logprobs, r.gen, mask_BT=r.mask)
     (gradient,) = torch.autograd.grad(on_tokens[0, 2], r.logprobs)
@@ -75,32 +82,50 @@ def test_both_sequence_forms_have_one_gradient_under_any_mean(
             return token_mean(weighted, mask_BT=r.mask, total_tokens=int(r.mask.sum()))
         return sequence_mean(weighted, mask_BT=r.mask, total_sequences=len(r.mask))
 
-    per_row = sequence_ratio(r.logprobs, r.gen, mask_BT=r.mask)[:, None].expand_as(r.logprobs)
+    per_row = sequence_ratio(r.logprobs, r.gen, mask_BT=r.mask)[:, None].expand_as(
+        r.logprobs
+    )
     on_tokens = sequence_token_ratio(r.logprobs, r.gen, mask_BT=r.mask)
-    gradients = [torch.autograd.grad(mean(x), r.logprobs)[0] for x in (per_row, on_tokens)]
+    gradients = [
+        torch.autograd.grad(mean(x), r.logprobs)[0] for x in (per_row, on_tokens)
+    ]
     torch.testing.assert_close(*gradients)
 
 
-def test_sequence_ratio_of_one_token_is_the_token_ratio(make_responses: MakeResponses) -> None:
+def test_sequence_ratio_of_one_token_is_the_token_ratio(
+    make_responses: MakeResponses,
+) -> None:
     r = make_responses(lengths=(1, 1, 1))
     tokens = token_ratio(r.logprobs, r.gen, mask_BT=r.mask)
     sequences = sequence_token_ratio(r.logprobs, r.gen, mask_BT=r.mask)
     torch.testing.assert_close(tokens, sequences)
-    torch.testing.assert_close(tokens[:, 0], sequence_ratio(r.logprobs, r.gen, mask_BT=r.mask))
-    gradients = [torch.autograd.grad(x.sum(), r.logprobs)[0] for x in (tokens, sequences)]
+    torch.testing.assert_close(
+        tokens[:, 0], sequence_ratio(r.logprobs, r.gen, mask_BT=r.mask)
+    )
+    gradients = [
+        torch.autograd.grad(x.sum(), r.logprobs)[0] for x in (tokens, sequences)
+    ]
     torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
-def test_ratio_is_one_where_the_policy_sampled_itself(responses: Responses, ratio: Ratio) -> None:
-    values = ratio(responses.logprobs, responses.logprobs.detach(), mask_BT=responses.mask)
+def test_ratio_is_one_where_the_policy_sampled_itself(
+    responses: Responses, ratio: Ratio
+) -> None:
+    values = ratio(
+        responses.logprobs, responses.logprobs.detach(), mask_BT=responses.mask
+    )
     assert torch.equal(values, torch.ones_like(values))
 
 
 @pytest.mark.parametrize("ratio", [token_ratio, sequence_ratio])
-def test_ratio_gradient_agrees_with_finite_differences(responses: Responses, ratio: Ratio) -> None:
+def test_ratio_gradient_agrees_with_finite_differences(
+    responses: Responses, ratio: Ratio
+) -> None:
     r = responses
-    assert torch.autograd.gradcheck(lambda x: ratio(x, r.gen, mask_BT=r.mask), (r.logprobs,))
+    assert torch.autograd.gradcheck(
+        lambda x: ratio(x, r.gen, mask_BT=r.mask), (r.logprobs,)
+    )
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
@@ -127,7 +152,11 @@ def test_ratio_stays_within_its_bounds(log_ratio: float) -> None:
     mask = torch.ones(1, 1, dtype=torch.bool)
     for ratio in RATIOS:
         value = float(ratio(logprobs, torch.zeros(1, 1), mask_BT=mask))
-        assert math.exp(-LOG_RATIO_BOUND) * 0.999 <= value <= math.exp(LOG_RATIO_BOUND) * 1.001
+        assert (
+            math.exp(-LOG_RATIO_BOUND) * 0.999
+            <= value
+            <= math.exp(LOG_RATIO_BOUND) * 1.001
+        )
 
 
 def test_row_without_tokens_has_ratio_one() -> None:

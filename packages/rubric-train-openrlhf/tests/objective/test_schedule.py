@@ -16,7 +16,9 @@ def _step(optimizer: torch.optim.Optimizer, parameter: torch.nn.Parameter) -> No
     optimizer.step()
 
 
-def _rates(config: OptimizerConfig, *, steps: int, updates_per_step: int = 1) -> list[float]:
+def _rates(
+    config: OptimizerConfig, *, steps: int, updates_per_step: int = 1
+) -> list[float]:
     parameter = _parameter()
     optimizer = adamw([parameter], config=config)
     schedule = warmup(optimizer, config=config)
@@ -31,7 +33,9 @@ def _rates(config: OptimizerConfig, *, steps: int, updates_per_step: int = 1) ->
 
 def test_optimizer_has_the_values_of_the_main_run() -> None:
     group = adamw([_parameter()], config=PAPER).param_groups[0]
-    chosen = {name: group[name] for name in ("lr", "betas", "eps", "weight_decay", "amsgrad")}
+    chosen = {
+        name: group[name] for name in ("lr", "betas", "eps", "weight_decay", "amsgrad")
+    }
     assert chosen == {
         "lr": 3e-7,
         "betas": (0.9, 0.999),
@@ -46,7 +50,9 @@ def test_first_update_of_the_optimizer_by_hand() -> None:
     parameter = _parameter()
     _step(adamw([parameter], config=PAPER), parameter)
     # After one step m̂ = 0.5 and √v̂ = 0.5.
-    assert parameter.item() == pytest.approx(1 - 3e-7 * 0.01 - 3e-7 * 0.5 / (0.5 + 1e-8), abs=1e-15)
+    assert parameter.item() == pytest.approx(
+        1 - 3e-7 * 0.01 - 3e-7 * 0.5 / (0.5 + 1e-8), abs=1e-15
+    )
 
 
 def test_warmup_begins_at_a_tenth_and_is_over_after_thirteen_steps() -> None:

@@ -41,7 +41,8 @@ def test_surrogate_of_worked_examples(
 
 
 @pytest.mark.parametrize(
-    ("ratio", "advantage", "loss"), [(1.5, 2.0, -2.56), (0.5, -1.0, 0.9), (1.25, 1.0, -1.25)]
+    ("ratio", "advantage", "loss"),
+    [(1.5, 2.0, -2.56), (0.5, -1.0, 0.9), (1.25, 1.0, -1.25)],
 )
 def test_band_may_be_asymmetric(ratio: float, advantage: float, loss: float) -> None:
     value = _surrogate(ratio, advantage, clip_low=0.1, clip_high=0.28)
@@ -71,7 +72,9 @@ def test_dual_clip_lowers_the_loss_where_the_printed_formula_would_raise_it() ->
 
 
 @given(ratio=POSITIVE, advantage=SIGNED)
-def test_surrogate_never_promises_more_than_the_plain_one(ratio: float, advantage: float) -> None:
+def test_surrogate_never_promises_more_than_the_plain_one(
+    ratio: float, advantage: float
+) -> None:
     assert float(_surrogate(ratio, advantage).loss_BT) >= -ratio * advantage
 
 
@@ -119,11 +122,16 @@ def test_flags_say_where_the_gradient_is_zero(
 def test_advantages_broadcast_over_the_tokens_of_their_response() -> None:
     ratio = torch.ones(2, 3, dtype=torch.float64)
     value = clipped_surrogate(
-        ratio, torch.tensor([1.0, -2.0], dtype=torch.float64), clip_low=0.2, clip_high=0.2
+        ratio,
+        torch.tensor([1.0, -2.0], dtype=torch.float64),
+        clip_low=0.2,
+        clip_high=0.2,
     )
     assert value.loss_BT.tolist() == [[-1.0] * 3, [2.0] * 3]
 
 
 def test_advantages_per_token_are_refused() -> None:
     with pytest.raises(ObjectiveShapeError, match="one value per response"):
-        clipped_surrogate(torch.ones(2, 3), torch.ones(2, 3), clip_low=0.2, clip_high=0.2)
+        clipped_surrogate(
+            torch.ones(2, 3), torch.ones(2, 3), clip_low=0.2, clip_high=0.2
+        )

@@ -94,7 +94,9 @@ def _ours(r: Responses, **settings: object) -> torch.Tensor:
 
 def _assert_equal(theirs: torch.Tensor, ours: torch.Tensor, r: Responses) -> None:
     torch.testing.assert_close(ours, theirs, **EXACT)
-    gradients = [torch.autograd.grad(x, r.logprobs, retain_graph=True)[0] for x in (ours, theirs)]
+    gradients = [
+        torch.autograd.grad(x, r.logprobs, retain_graph=True)[0] for x in (ours, theirs)
+    ]
     torch.testing.assert_close(*gradients, **EXACT)
 
 
@@ -112,7 +114,12 @@ SAME = {
             "epsilon": 3e-4,
             "epsilon_high": 4e-4,
         },
-        {"ratio": "sequence", "aggregation": "sequence", "clip_low": 3e-4, "clip_high": 4e-4},
+        {
+            "ratio": "sequence",
+            "aggregation": "sequence",
+            "clip_low": 3e-4,
+            "clip_high": 4e-4,
+        },
     ),
     "gspo, token mean": (
         {"importance_sampling_level": "sequence"},
@@ -142,7 +149,12 @@ def test_loss_and_gradient_are_equal(
         IcePop(low=0.0, high=3.0),
         IcePop(low=0.0, high=3.0, level="sequence"),
     ],
-    ids=["token_truncate", "sequence_truncate", "token_mask", "sequence_mask (their default)"],
+    ids=[
+        "token_truncate",
+        "sequence_truncate",
+        "token_mask",
+        "sequence_mask (their default)",
+    ],
 )
 def test_sampler_correction_multiplies_the_surrogate_as_theirs(
     trl: types.ModuleType,
@@ -174,7 +186,9 @@ def test_difference_divergence_is_weighted_by_the_ratio_there(
     theirs = _theirs(trl, r, beta=0.01, use_bias_correction_kl=True)
     ratio = token_ratio(r.logprobs, r.old, mask_BT=r.mask)
     total = int(r.mask.sum())
-    weighted = token_mean(k3(r.logprobs, r.ref) * ratio, mask_BT=r.mask, total_tokens=total)
+    weighted = token_mean(
+        k3(r.logprobs, r.ref) * ratio, mask_BT=r.mask, total_tokens=total
+    )
     _assert_equal(theirs, _ours(r) + 0.01 * weighted, r)
     assert abs(theirs - _ours(r, kl_coef=0.01)) > 1e-4
 
@@ -188,7 +202,9 @@ def test_difference_divergence_has_no_clamp_there(
     assert theirs > 100 * _ours(far, kl_coef=0.01)
 
 
-def test_difference_ratio_has_no_bound_there(trl: types.ModuleType, responses: Responses) -> None:
+def test_difference_ratio_has_no_bound_there(
+    trl: types.ModuleType, responses: Responses
+) -> None:
     """Ours stops at e²⁰; theirs goes on, and is infinite from e⁷¹⁰ (float32: e⁸⁹)."""
     bad = replace(responses, advantages=-torch.ones(6, dtype=torch.float64))
     inside = replace(bad, old=bad.logprobs.detach() - 19.9)
@@ -215,7 +231,8 @@ def test_difference_advantages_use_the_mean_of_all_and_another_delta(
     Their ddof factor n/(n − 1) is float32 even for float64 rewards.
     """
     rewards = torch.tensor(
-        [[0.0, 0.25, 0.5, 1.0], [1.0, 0.0, 0.0, 0.0], [0.3, 0.7, 0.2, 0.25]], dtype=torch.float64
+        [[0.0, 0.25, 0.5, 1.0], [1.0, 0.0, 0.0, 0.0], [0.3, 0.7, 0.2, 0.25]],
+        dtype=torch.float64,
     )
     centred = rewards - rewards.mean(dim=1, keepdim=True)
     theirs = centred / (trl.trainer.utils.nanstd(rewards, dim=1, keepdim=True) + 1e-4)
@@ -231,9 +248,9 @@ def test_difference_advantages_of_a_masked_response_and_of_constant_groups(
     """Both leave a response without a score out; constant groups are exactly 0 only with us."""
     rewards = torch.tensor([[0.1, 0.5, float("nan"), 0.9]], dtype=torch.float64)
     centred = rewards - rewards.nanmean(dim=1, keepdim=True)
-    theirs = (centred / (trl.trainer.utils.nanstd(rewards, dim=1, keepdim=True) + 1e-4)).nan_to_num(
-        0.0
-    )
+    theirs = (
+        centred / (trl.trainer.utils.nanstd(rewards, dim=1, keepdim=True) + 1e-4)
+    ).nan_to_num(0.0)
     valid = ~rewards.isnan().numpy()
     ours = group_advantages(rewards.nan_to_num(0.0).numpy(), delta=1e-4, valid_PG=valid)
     np.testing.assert_allclose(ours * 2 / 3, theirs.numpy(), rtol=0, atol=1e-7)

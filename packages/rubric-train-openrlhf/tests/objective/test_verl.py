@@ -81,7 +81,9 @@ def _assert_equal(
 ) -> None:
     tolerance = tolerance or EXACT
     torch.testing.assert_close(ours, theirs, **tolerance)
-    gradients = [torch.autograd.grad(x, r.logprobs, retain_graph=True)[0] for x in (ours, theirs)]
+    gradients = [
+        torch.autograd.grad(x, r.logprobs, retain_graph=True)[0] for x in (ours, theirs)
+    ]
     torch.testing.assert_close(*gradients, **tolerance)
 
 
@@ -141,7 +143,9 @@ def test_micro_batches_of_a_known_update_are_equal(
         ("token", "token-mean", {"batch_num_tokens": size.tokens}),
         ("sequence", "seq-mean-token-mean", {"global_batch_size": size.sequences}),
     ):
-        theirs, _ = _theirs(verl_algorithms, part, aggregation=theirs_name, global_batch_info=info)
+        theirs, _ = _theirs(
+            verl_algorithms, part, aggregation=theirs_name, global_batch_info=info
+        )
         ours = policy_loss(
             part.logprobs,
             replace(r, gen=r.old).batch(first),
@@ -165,7 +169,9 @@ def test_gspo_is_equal(
         clip_ratio_low=3e-4,
         clip_ratio_high=4e-4,
     )
-    result = _ours(responses, ratio="sequence", aggregation=ours, clip_low=3e-4, clip_high=4e-4)
+    result = _ours(
+        responses, ratio="sequence", aggregation=ours, clip_low=3e-4, clip_high=4e-4
+    )
     _assert_equal(loss, result.loss, responses, ALMOST)
     assert result.metrics["clip_frac"].item() == pytest.approx(
         metrics["actor/pg_clipfrac"], abs=1e-7
@@ -188,7 +194,9 @@ def test_difference_gspo_has_no_dual_clip_there(
     r = make_responses(spread=3.0)
     theirs, _ = _theirs(verl_algorithms, r, loss="gspo", clip_ratio_c=1.5)
     _assert_equal(theirs, _ours(r, ratio="sequence").loss, r)
-    assert _ours(r, ratio="sequence", dual_clip=1.5).metrics["dual_clip_frac"].item() > 0
+    assert (
+        _ours(r, ratio="sequence", dual_clip=1.5).metrics["dual_clip_frac"].item() > 0
+    )
 
 
 def test_k3_is_equal_once_its_output_is_clamped_at_ten(
@@ -201,7 +209,9 @@ def test_k3_is_equal_once_its_output_is_clamped_at_ten(
     assert k3(r.logprobs, r.ref).max() > 1e5
 
 
-def test_k2_is_equal(verl_algorithms: types.ModuleType, make_responses: MakeResponses) -> None:
+def test_k2_is_equal(
+    verl_algorithms: types.ModuleType, make_responses: MakeResponses
+) -> None:
     r = make_responses(spread=1.0)
     theirs = verl_algorithms.kl_penalty(r.logprobs, r.ref, "k2")
     ours = bounded_divergence(r.logprobs, r.ref, K2().of_log_ratio)
@@ -213,7 +223,9 @@ def test_difference_k3_plus_has_the_gradient_of_half_the_square(
 ) -> None:
     r = responses
     theirs = verl_algorithms.kl_penalty(r.logprobs, r.ref, "k3+")
-    torch.testing.assert_close(theirs, k3(r.logprobs, r.ref, output_clamp=10.0), **EXACT)
+    torch.testing.assert_close(
+        theirs, k3(r.logprobs, r.ref, output_clamp=10.0), **EXACT
+    )
     (gradient,) = torch.autograd.grad(theirs.sum(), r.logprobs)
     torch.testing.assert_close(gradient, (r.logprobs - r.ref).detach(), **EXACT)
 
@@ -316,7 +328,9 @@ def test_difference_rejected_responses_leave_the_average_there(
     _assert_equal(theirs * kept.sum() / r.mask.sum(), ours, r)
 
 
-def _grpo(verl_algorithms: types.ModuleType, name: str, rewards: np.ndarray) -> np.ndarray:
+def _grpo(
+    verl_algorithms: types.ModuleType, name: str, rewards: np.ndarray
+) -> np.ndarray:
     """Their advantages of one-token responses, [P, G]."""
     scores = torch.tensor(rewards).reshape(-1, 1)
     index = np.repeat(np.arange(len(rewards)), rewards.shape[1])
@@ -335,14 +349,20 @@ def test_difference_advantages_use_the_mean_of_all_and_another_delta(
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
 
 
-def test_rloo_advantages_are_the_unscaled_ones(verl_algorithms: types.ModuleType) -> None:
+def test_rloo_advantages_are_the_unscaled_ones(
+    verl_algorithms: types.ModuleType,
+) -> None:
     theirs = _grpo(verl_algorithms, "rloo", REWARDS)
     ours = group_advantages(REWARDS, std="none")
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(ours, REWARDS - leave_one_out_baseline(REWARDS), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        ours, REWARDS - leave_one_out_baseline(REWARDS), rtol=0, atol=1e-12
+    )
 
 
-def test_difference_constant_groups_are_noise_there(verl_algorithms: types.ModuleType) -> None:
+def test_difference_constant_groups_are_noise_there(
+    verl_algorithms: types.ModuleType,
+) -> None:
     rewards = np.repeat(np.arange(101, dtype=np.float32)[:, None] / 100, 32, axis=1)
     noise = np.abs(_grpo(verl_algorithms, "grpo", rewards)).max()
     assert noise == pytest.approx(0.106, abs=0.005)
@@ -362,7 +382,10 @@ def test_decoupled_advantages_are_equal(verl_algorithms: types.ModuleType) -> No
         np.repeat(np.arange(3), 4),
         config={"gdpo_reward_keys": ["a", "b"], "gdpo_reward_weights": [0.75, 0.25]},
         non_tensor_batch={"a": flat[:, 0], "b": flat[:, 1]},
-        batch={"prompts": ones, "attention_mask": torch.ones(len(flat), 2, dtype=torch.int64)},
+        batch={
+            "prompts": ones,
+            "attention_mask": torch.ones(len(flat), 2, dtype=torch.int64),
+        },
     )
     theirs = advantages.reshape(3, 4).double().numpy()
     ours = decoupled_advantages(z_PGM, [weights] * 3)

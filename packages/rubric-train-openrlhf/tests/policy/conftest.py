@@ -20,7 +20,12 @@ from transformers import (
 )
 
 from rubric_core import PolicyView
-from rubric_train_openrlhf.policy import EncodedPrompt, Policy, TinyConfig, build_tiny_policy
+from rubric_train_openrlhf.policy import (
+    EncodedPrompt,
+    Policy,
+    TinyConfig,
+    build_tiny_policy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,12 +74,18 @@ _ROPE = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 4.0, "low_freq_fa
          "high_freq_factor": 4.0, "original_max_position_embeddings": 32}  # fmt: skip
 MODELS: dict[str, Callable[[], PreTrainedModel]] = {
     "llama": _llama,
-    "llama-grouped": lambda: _llama(num_key_value_heads=2, head_dim=16, attention_bias=True),
+    "llama-grouped": lambda: _llama(
+        num_key_value_heads=2, head_dim=16, attention_bias=True
+    ),
     "llama-scaled-rope": lambda: _llama(rope_parameters=_ROPE, num_key_value_heads=1),
     "gpt2": _gpt2,
-    "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**_shape(num_key_value_heads=2, head_dim=8))),
+    "qwen3": lambda: Qwen3ForCausalLM(
+        Qwen3Config(**_shape(num_key_value_heads=2, head_dim=8))
+    ),
     "gemma2": lambda: Gemma2ForCausalLM(
-        Gemma2Config(**_shape(head_dim=8, sliding_window=8, final_logit_softcapping=2.0))
+        Gemma2Config(
+            **_shape(head_dim=8, sliding_window=8, final_logit_softcapping=2.0)
+        )
     ),
 }
 

@@ -37,9 +37,13 @@ def test_both_ways_of_drawing_follow_the_distribution(way: str) -> None:
 
 @given(
     uniform=st.floats(0, 1, exclude_max=True, width=32),
-    weights=st.lists(st.sampled_from([0.0, 1e-30, 1e-7, 0.3, 1.0]), min_size=1, max_size=8),
+    weights=st.lists(
+        st.sampled_from([0.0, 1e-30, 1e-7, 0.3, 1.0]), min_size=1, max_size=8
+    ),
 )
-def test_a_token_of_weight_zero_is_never_drawn(uniform: float, weights: list[float]) -> None:
+def test_a_token_of_weight_zero_is_never_drawn(
+    uniform: float, weights: list[float]
+) -> None:
     if not any(weights):
         return
     uniform_N1 = torch.tensor([[min(uniform, 1 - 2**-24)]])
@@ -53,7 +57,9 @@ def test_a_row_draws_the_same_whichever_others_are_left() -> None:
     def drawn(rows: list[int]) -> list[int]:
         rows_N = torch.tensor(rows)
         generator = torch.Generator().manual_seed(2)
-        draw = distribution.sample(scores[rows_N], rows_N=rows_N, total_rows=5, generator=generator)
+        draw = distribution.sample(
+            scores[rows_N], rows_N=rows_N, total_rows=5, generator=generator
+        )
         return draw.tokens_N.tolist()
 
     every = drawn([0, 1, 2, 3, 4])

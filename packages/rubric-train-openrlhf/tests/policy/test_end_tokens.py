@@ -53,7 +53,8 @@ def test_only_a_special_token_right_behind_an_answer_is_the_template_s(
 
 
 @pytest.mark.parametrize(
-    ("said", "ids"), [("[7, 1]", (2, 1, 7)), ("7", (2, 1, 7)), ("null", (2, 1)), (None, (2, 1, 5))]
+    ("said", "ids"),
+    [("[7, 1]", (2, 1, 7)), ("7", (2, 1, 7)), ("null", (2, 1)), (None, (2, 1, 5))],
 )
 def test_settings_may_name_several_or_leave_it_to_the_model(
     misset_model: Path, tmp_path: Path, said: str | None, ids: tuple[int, ...]
@@ -91,8 +92,13 @@ def test_a_mismatch_is_said_once(misset_model: Path, chat_model: Path) -> None:
 
 def test_what_is_trained_on_is_what_the_template_writes(misset_model: Path) -> None:
     codec = load_codec(misset_model)
-    turns = [{"role": "user", "content": VIEW.question}, {"role": "assistant", "content": "A cut."}]
-    whole: list[int] = _tokenizer(misset_model).apply_chat_template(turns, return_dict=False)
+    turns = [
+        {"role": "user", "content": VIEW.question},
+        {"role": "assistant", "content": "A cut."},
+    ]
+    whole: list[int] = _tokenizer(misset_model).apply_chat_template(
+        turns, return_dict=False
+    )
     ours = (*codec.encode_prompt(VIEW).token_ids, *codec.encode_answer(VIEW, "A cut."))
     assert ours == tuple(whole[: len(ours)])
     assert ours[-1] == codec.eos_token_id == 2
@@ -130,11 +136,16 @@ def test_weights_are_saved_in_the_format_that_they_came_in(
 
     again = load_policy(tmp_path / "saved", dtype="auto").model
     assert again.dtype == dtype
-    assert json.loads((tmp_path / "saved" / "config.json").read_text())["dtype"] in str(dtype)
+    assert json.loads((tmp_path / "saved" / "config.json").read_text())["dtype"] in str(
+        dtype
+    )
     policy.round_to_saved()
     for name, weights in policy.model.state_dict().items():
         assert torch.equal(again.state_dict()[name].float(), weights), name
-    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("half", "saved")]
+    sizes = [
+        (tmp_path / name / "model.safetensors").stat().st_size
+        for name in ("half", "saved")
+    ]
     assert sizes[0] == pytest.approx(sizes[1], rel=0.01)
 
 

@@ -9,7 +9,11 @@ import torch
 from structlog.testing import capture_logs
 
 from rubric_train_openrlhf.errors import PolicyInputError
-from rubric_train_openrlhf.policy import EncodedPrompt, forward_decoding, response_logprobs
+from rubric_train_openrlhf.policy import (
+    EncodedPrompt,
+    forward_decoding,
+    response_logprobs,
+)
 from rubric_train_openrlhf.policy.forward_decoding import (
     LengthwiseDecoder,
     SharedDecoder,
@@ -25,7 +29,10 @@ HYBRIDS = (
     *("qwen3_next", "qwen3_5_text", "lfm2", "granitemoehybrid", "nemotron_h", "jamba"),
     *("falcon_h1", "minimax", "mamba", "mamba2", "rwkv"),
 )
-PROMPTS = [EncodedPrompt(tuple(ids)) for ids in (range(3, 8), range(3, 25), (5, 9, 9), (9, 5, 4))]
+PROMPTS = [
+    EncodedPrompt(tuple(ids))
+    for ids in (range(3, 8), range(3, 25), (5, 9, 9), (9, 5, 4))
+]
 
 
 def draw(model: Any) -> Rollouts:
@@ -44,7 +51,9 @@ def alone(model: Any, rollouts: Rollouts, row: int) -> torch.Tensor:
     """Log-probabilities of a response by a plain forward over its row."""
     prompt, response = rollouts.prompt_of(row).token_ids, rollouts.response(row)
     with torch.no_grad():
-        logits = model(input_ids=torch.tensor([[*prompt, *response]]), use_cache=False).logits[0]
+        logits = model(
+            input_ids=torch.tensor([[*prompt, *response]]), use_cache=False
+        ).logits[0]
     logprobs = logits.float().log_softmax(-1)[len(prompt) - 1 : -1]
     return logprobs.gather(-1, torch.tensor(response)[:, None])[:, 0]
 
@@ -54,7 +63,9 @@ def padded() -> Any:
 
 
 @pytest.mark.parametrize("kind", HYBRIDS)
-def test_what_was_drawn_is_what_a_row_alone_gives(kind: str, build: Callable[..., Any]) -> None:
+def test_what_was_drawn_is_what_a_row_alone_gives(
+    kind: str, build: Callable[..., Any]
+) -> None:
     try:
         model = build(kind, "hybrid")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -70,7 +81,9 @@ def test_what_was_drawn_is_what_a_row_alone_gives(kind: str, build: Callable[...
         assert torch.allclose(again_BT[row, :n], true, atol=2e-3)
 
 
-def test_keys_and_values_are_shared_and_states_are_not(build: Callable[..., Any]) -> None:
+def test_keys_and_values_are_shared_and_states_are_not(
+    build: Callable[..., Any],
+) -> None:
     assert isinstance(forward_decoder(build("qwen3"), padded()), SharedDecoder)
     decoder = forward_decoder(build("lfm2", "hybrid"), padded())
     assert isinstance(decoder, LengthwiseDecoder)
@@ -82,11 +95,15 @@ def test_a_cache_under_a_name_that_is_swallowed_is_noticed(
     model = build("qwen3")
     theirs = type(model).forward
 
-    def deaf(self: Any, input_ids: Any = None, *, cache: Any = None, **others: Any) -> Any:
+    def deaf(
+        self: Any, input_ids: Any = None, *, cache: Any = None, **others: Any
+    ) -> Any:
         del cache
         named = {"past_key_values", "use_cache", "attention_mask", "position_ids"}
         kept = {name: value for name, value in others.items() if name not in named}
-        return theirs(self, input_ids=input_ids, use_cache=bool(others.get("use_cache")), **kept)
+        return theirs(
+            self, input_ids=input_ids, use_cache=bool(others.get("use_cache")), **kept
+        )
 
     monkeypatch.setattr(type(model), "forward", deaf)
     with capture_logs() as logs:
@@ -122,6 +139,8 @@ def test_what_a_model_was_found_to_take_is_kept(
 ) -> None:
     model = build("lfm2", "hybrid")
     forward_decoder(model, padded())
-    monkeypatch.setattr(forward_decoding, "_chosen", lambda *_: pytest.fail("tried again"))
+    monkeypatch.setattr(
+        forward_decoding, "_chosen", lambda *_: pytest.fail("tried again")
+    )
 
     assert isinstance(forward_decoder(model, padded()), LengthwiseDecoder)

@@ -73,7 +73,9 @@ def test_layers_that_are_computed_again_give_the_same_gradients(
     model = hold_in_evaluation(build(kind, group))
     wanted = gradients(model)
     calls = []
-    layer = next(one for one in model.modules() if type(one).__name__.endswith("DecoderLayer"))
+    layer = next(
+        one for one in model.modules() if type(one).__name__.endswith("DecoderLayer")
+    )
     layer.register_forward_hook(lambda *_: calls.append(1))
     recompute_layers(model)
     found = gradients(model)
@@ -123,7 +125,9 @@ def test_a_row_has_one_law_whatever_stands_beside_it(
 
 
 @pytest.mark.parametrize("kind", FOLLOWING)
-def test_rows_are_rotated_as_the_longest_is(kind: str, build: Callable[..., Any]) -> None:
+def test_rows_are_rotated_as_the_longest_is(
+    kind: str, build: Callable[..., Any]
+) -> None:
     held, free = (build(kind, "following") for _ in range(2))
     ids = torch.arange(3, 73)[None]
     with torch.no_grad():
@@ -140,7 +144,9 @@ def test_rows_are_rotated_as_the_longest_is(kind: str, build: Callable[..., Any]
         assert torch.allclose(held(input_ids=ids[:, :9]).logits, short, atol=1e-4)
 
 
-def test_a_model_whose_frequencies_stand_is_left_alone(build: Callable[..., Any]) -> None:
+def test_a_model_whose_frequencies_stand_is_left_alone(
+    build: Callable[..., Any],
+) -> None:
     model = build("llama")
 
     assert not follows_length(model)
@@ -157,7 +163,9 @@ def test_a_saved_policy_keeps_what_it_was_held_to(
     hold_rope(policy.model, longest=20)
     policy.save(tmp_path / "saved")
 
-    assert json.loads((tmp_path / "saved" / ROTARY_FILE).read_text()) == {"max_length": 20}
+    assert json.loads((tmp_path / "saved" / ROTARY_FILE).read_text()) == {
+        "max_length": 20
+    }
     assert hold_rope(load_policy(tmp_path / "saved").model) == 20
 
 

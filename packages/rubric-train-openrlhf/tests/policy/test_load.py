@@ -91,7 +91,9 @@ def test_a_chat_template_is_used_where_there_is_one(
 ) -> None:
     tiny_policy.save(tmp_path / "policy")
     (tmp_path / "policy" / "slots.json").unlink()
-    template = "{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}[reply]"
+    template = (
+        "{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}[reply]"
+    )
     (tmp_path / "policy" / "chat_template.jinja").write_text(template)
     codec = load_policy(tmp_path / "policy").codec
     text = codec.decode(view, codec.encode_prompt(view).token_ids)
@@ -99,12 +101,19 @@ def test_a_chat_template_is_used_where_there_is_one(
     assert codec.decode(view, codec.encode_answer(view, "Yes.")) == "Yes."
 
 
-def test_weights_can_be_read_in_half_precision(tiny_policy: Policy, tmp_path: Path) -> None:
+def test_weights_can_be_read_in_half_precision(
+    tiny_policy: Policy, tmp_path: Path
+) -> None:
     tiny_policy.save(tmp_path / "policy")
-    assert load_policy(tmp_path / "policy", dtype=torch.bfloat16).model.dtype == torch.bfloat16
+    assert (
+        load_policy(tmp_path / "policy", dtype=torch.bfloat16).model.dtype
+        == torch.bfloat16
+    )
 
 
-def test_dropout_is_off_even_in_training_mode(tiny_policy: Policy, tmp_path: Path) -> None:
+def test_dropout_is_off_even_in_training_mode(
+    tiny_policy: Policy, tmp_path: Path
+) -> None:
     model = GPT2LMHeadModel(GPT2Config(vocab_size=387, n_embd=16, n_layer=1, n_head=2))
     Policy(model, tiny_policy.codec).save(tmp_path / "gpt2")
     loaded = load_policy(tmp_path / "gpt2").model
@@ -128,11 +137,15 @@ def test_a_name_that_no_folder_can_have_is_named(name: str) -> None:
 
 
 def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PolicyLoadError, match=r"no model configuration at .*config\.json"):
+    with pytest.raises(
+        PolicyLoadError, match=r"no model configuration at .*config\.json"
+    ):
         load_policy(tmp_path)
 
 
-@pytest.mark.parametrize("broken", ["config.json", "model.safetensors", "tokenizer.json"])
+@pytest.mark.parametrize(
+    "broken", ["config.json", "model.safetensors", "tokenizer.json"]
+)
 def test_a_broken_file_is_an_error_of_the_folder(
     tiny_policy: Policy, tmp_path: Path, broken: str
 ) -> None:
@@ -162,22 +175,30 @@ def test_a_file_of_the_wrong_shape_is_an_error_of_the_folder(
 ) -> None:
     tiny_policy.save(tmp_path / "policy")
     (tmp_path / "policy" / name).write_text(content)
-    with pytest.raises(PolicyLoadError, match=r"could not be read|does not name") as caught:
+    with pytest.raises(
+        PolicyLoadError, match=r"could not be read|does not name"
+    ) as caught:
         load_policy(tmp_path / "policy")
     assert caught.value.path == tmp_path / "policy"
 
 
-def test_weights_that_lack_a_tensor_are_refused(tiny_policy: Policy, tmp_path: Path) -> None:
+def test_weights_that_lack_a_tensor_are_refused(
+    tiny_policy: Policy, tmp_path: Path
+) -> None:
     tiny_policy.save(tmp_path / "policy")
     shutil.copytree(tmp_path / "policy", tmp_path / "deeper")
     config = json.loads((tmp_path / "deeper" / "config.json").read_text())
-    (tmp_path / "deeper" / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
+    (tmp_path / "deeper" / "config.json").write_text(
+        json.dumps({**config, "num_hidden_layers": 3})
+    )
     with pytest.raises(PolicyLoadError, match="lack 9 tensors"):
         load_policy(tmp_path / "deeper")
 
 
 def test_a_reason_of_several_lines_is_told_to_its_end(tmp_path: Path) -> None:
-    with pytest.raises(PolicyLoadError, match=r"the tokenizer in .* could not be read: ") as caught:
+    with pytest.raises(
+        PolicyLoadError, match=r"the tokenizer in .* could not be read: "
+    ) as caught:
         load_codec(tmp_path)
     assert "\n" not in str(caught.value)
     assert not str(caught.value).endswith(":")

@@ -63,7 +63,9 @@ def test_recomputed_logprobs_equal_the_samplers(
     assert temperature == 0.0 or bool(rollouts.ended_B.any())
     rows = list(range(24))
     batch = pack_rollouts(rollouts, rows)
-    logprobs_BT, entropy_BT = response_logprobs(model, batch, temperature=temperature or 1.0)
+    logprobs_BT, entropy_BT = response_logprobs(
+        model, batch, temperature=temperature or 1.0
+    )
     width = batch.response_mask_BT.shape[1]
     assert torch.equal(batch.response_mask_BT, rollouts.mask_BT[:, :width])
     assert torch.allclose(logprobs_BT, rollouts.logprobs_BT[:, :width], atol=1e-4)
@@ -73,7 +75,9 @@ def test_recomputed_logprobs_equal_the_samplers(
 
 
 def test_values_and_gradients_equal_the_plain_formula(
-    model: PreTrainedModel, prompts: list[EncodedPrompt], monkeypatch: pytest.MonkeyPatch
+    model: PreTrainedModel,
+    prompts: list[EncodedPrompt],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Tiles of seven rows and two columns; all of the first and of many others is banned somewhere.
     monkeypatch.setattr(logprobs, "_CPU_TILE_LOGITS", 7 * 2)
@@ -92,8 +96,12 @@ def test_values_and_gradients_equal_the_plain_formula(
     logits = model(input_ids=batch.input_ids_BS).logits / 0.7
     wanted = torch.log_softmax(logits.masked_fill(banned_BV[:, None], -1e30), -1)
     places = batch.predicting_positions
-    taken = wanted[places].gather(-1, batch.response_tokens_BT[batch.response_mask_BT][:, None])
-    assert torch.allclose(ours.logprobs_BT[batch.response_mask_BT], taken[:, 0], atol=1e-4)
+    taken = wanted[places].gather(
+        -1, batch.response_tokens_BT[batch.response_mask_BT][:, None]
+    )
+    assert torch.allclose(
+        ours.logprobs_BT[batch.response_mask_BT], taken[:, 0], atol=1e-4
+    )
     entropy_N = -(wanted.exp() * wanted).sum(-1)[places]
     assert torch.allclose(ours.entropy_BT[batch.response_mask_BT], entropy_N, atol=1e-4)
     loss = (taken[:, 0] * slopes_BT[batch.response_mask_BT]).sum()
@@ -109,7 +117,9 @@ def test_capped_logits_do_not_pass_for_a_plain_head(model: PreTrainedModel) -> N
 def test_one_token_responses_and_single_rows_work(model: PreTrainedModel) -> None:
     batch = pack_responses([EncodedPrompt((5, 6))] * 2, [(7,), (8,)])
     together = response_logprobs(model, batch).logprobs_BT
-    alone = response_logprobs(model, pack_responses([EncodedPrompt((5, 6))], [(7,)])).logprobs_BT
+    alone = response_logprobs(
+        model, pack_responses([EncodedPrompt((5, 6))], [(7,)])
+    ).logprobs_BT
     assert together.shape == (2, 1)
     assert torch.allclose(together[:1], alone, atol=1e-5)
 
@@ -171,7 +181,8 @@ def test_gradients_are_the_same_in_every_run_on_two_threads(
     torch.set_num_threads(2)
     try:
         first, second = (
-            gradients(model, response_logprobs(model, batch).logprobs_BT.sum()) for _ in range(2)
+            gradients(model, response_logprobs(model, batch).logprobs_BT.sum())
+            for _ in range(2)
         )
     finally:
         torch.set_num_threads(threads)

@@ -12,8 +12,12 @@ _SCORES = st.lists(st.floats(-20, 20, width=32), min_size=2, max_size=12)
 
 
 @given(scores=_SCORES, top_k=st.integers(1, 12), top_p=st.floats(0.01, 1.0))
-def test_what_is_kept_is_the_top_and_no_more(scores: list[float], top_k: int, top_p: float) -> None:
-    kept = narrowed(torch.tensor([scores]), top_p=top_p, top_k=top_k)[0] > BANNED_SCORE / 2
+def test_what_is_kept_is_the_top_and_no_more(
+    scores: list[float], top_k: int, top_p: float
+) -> None:
+    kept = (
+        narrowed(torch.tensor([scores]), top_p=top_p, top_k=top_k)[0] > BANNED_SCORE / 2
+    )
     values = torch.tensor(scores)
     assert bool(kept[values.argmax()])
     # Nothing that was dropped is better than what was kept.
@@ -26,7 +30,10 @@ def test_what_is_kept_is_the_top_and_no_more(scores: list[float], top_k: int, to
     if top_p < 1 and len(set(scores)) == len(scores):
         held = float(shares[: int(kept.sum())].sum())
         assert held >= top_p - 1e-9
-        assert int(kept.sum()) == 1 or float(shares[: int(kept.sum()) - 1].sum()) < top_p + 1e-9
+        assert (
+            int(kept.sum()) == 1
+            or float(shares[: int(kept.sum()) - 1].sum()) < top_p + 1e-9
+        )
 
 
 @given(scores=_SCORES, uniform=st.floats(0, 1, exclude_max=True, width=32))

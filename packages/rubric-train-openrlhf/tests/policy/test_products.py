@@ -74,7 +74,9 @@ def _gap(policy: Policy) -> torch.Tensor:
         pad_token_id=0,
     )
     with torch.no_grad():
-        plain_BT = response_logprobs(policy.model, pack_rollouts(drawn, range(6))).logprobs_BT
+        plain_BT = response_logprobs(
+            policy.model, pack_rollouts(drawn, range(6))
+        ).logprobs_BT
     return (drawn.logprobs_BT - plain_BT).abs().max()
 
 
@@ -87,7 +89,9 @@ def test_a_torch_that_does_not_pack_still_samples(
         "_linear_pointwise": lambda x, weight, *_: 2 * x @ weight.T,
     }
     monkeypatch.setattr(
-        llama_decoding, "_ONEDNN", SimpleNamespace(**(other if lacks == "its meaning" else {}))
+        llama_decoding,
+        "_ONEDNN",
+        SimpleNamespace(**(other if lacks == "its meaning" else {})),
     )
     assert not can_pack(torch.zeros(2, 2))
     assert _gap(tiny_policy) < 1e-4

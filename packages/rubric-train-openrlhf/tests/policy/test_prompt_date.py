@@ -45,17 +45,26 @@ def test_a_template_is_told_a_date_where_nobody_names_one(dated_model: Path) -> 
 
 
 def test_a_template_is_given_further_names(dated_model: Path) -> None:
-    assert _text(dated_model, date=DAY, arguments={"mood": "please"}).endswith("? please:")
+    assert _text(dated_model, date=DAY, arguments={"mood": "please"}).endswith(
+        "? please:"
+    )
 
 
 @pytest.mark.parametrize(
     ("form", "written"),
     [
         *(("%-d %B %Y", "29 February 2024"), ("%^a, %H:%M:%S", "THU, 00:00:00")),
-        *(("100 %%", "100 %"), ("", ""), ("at %", "at %"), ("{{ '%y' }} \\n", "{{ '24' }} \n")),
+        *(
+            ("100 %%", "100 %"),
+            ("", ""),
+            ("at %", "at %"),
+            ("{{ '%y' }} \\n", "{{ '24' }} \n"),
+        ),
     ],
 )
-def test_a_template_writes_the_date_in_any_form(chat_model: Path, form: str, written: str) -> None:
+def test_a_template_writes_the_date_in_any_form(
+    chat_model: Path, form: str, written: str
+) -> None:
     tokenizer: Any = AutoTokenizer.from_pretrained(chat_model)
     quoted = form.replace("'", "\\'")
     start = "\n  {%- set form = '" + quoted + "' %}\n"
@@ -73,7 +82,9 @@ def test_a_form_of_the_date_that_nobody_knows_is_refused(chat_model: Path) -> No
         PLAIN.render(tokenizer, "Why?")
 
 
-@pytest.mark.parametrize("start", ["\n", "\n\n", "  ", " \n{%- set a = 1 %}\n", "{# a #}\n", ""])
+@pytest.mark.parametrize(
+    "start", ["\n", "\n\n", "  ", " \n{%- set a = 1 %}\n", "{# a #}\n", ""]
+)
 def test_what_a_template_starts_with_stays(chat_model: Path, start: str) -> None:
     tokenizer: Any = AutoTokenizer.from_pretrained(chat_model)
     tokenizer.chat_template = start + "{{ messages[0].content }}"

@@ -59,7 +59,9 @@ def test_different_group_sizes_do_not_go_together() -> None:
         ({"logprobs_BT": rollouts().logprobs_BT * float("inf")}, "outside|finite"),
     ],
 )
-def test_what_is_not_a_rollout_is_refused(changes: dict[str, object], words: str) -> None:
+def test_what_is_not_a_rollout_is_refused(
+    changes: dict[str, object], words: str
+) -> None:
     with pytest.raises(PolicyInputError, match=words):
         dataclasses.replace(rollouts(), **changes)
 
@@ -69,5 +71,8 @@ def test_a_hole_in_the_mask_is_refused() -> None:
     mask_BT[3, 1] = False
     with pytest.raises(PolicyInputError, match="one run"):
         dataclasses.replace(
-            rollouts(), mask_BT=mask_BT, logprobs_BT=torch.zeros(6, 4), ended_B=rollouts().ended_B
+            rollouts(),
+            mask_BT=mask_BT,
+            logprobs_BT=torch.zeros(6, 4),
+            ended_B=rollouts().ended_B,
         )

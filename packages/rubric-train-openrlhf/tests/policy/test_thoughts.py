@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 VIEW = PolicyView(task_id="t", question="Why?")
 ASKED = "Q: {{ messages[0].content }}\nA: "
 ENDS = (
-    "{% if messages[-1].role == 'assistant' %}{{ messages[-1].content }}{{ eos_token }}{% endif %}"
+    "{% if messages[-1].role == 'assistant' %}"
+    "{{ messages[-1].content }}{{ eos_token }}"
+    "{% endif %}"
 )
 OPENS = ASKED + "{% if add_generation_prompt %}<think>\n{% endif %}" + ENDS
 SWITCHED = (
@@ -35,7 +37,12 @@ OWN = ThoughtTags(open="{{", close="}}", opened=True)
 
 
 def codec_of(
-    folder: Path, template: str, *, special: bool = False, thoughts: Thoughts = "cut", **names: Any
+    folder: Path,
+    template: str,
+    *,
+    special: bool = False,
+    thoughts: Thoughts = "cut",
+    **names: Any,
 ) -> ChatCodec:
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     tokenizer.chat_template = template
@@ -59,7 +66,10 @@ def test_a_closed_thought_is_no_part_of_the_answer_and_stays_in_the_text(
     codec = codec_of(chat_model, template, special=special)
     written = "It turns, perhaps.\n</think>\n\nI do not know."
 
-    assert read(codec, written) == (written, Answer("I do not know.", Thought.CLOSED, "</think>"))
+    assert read(codec, written) == (
+        written,
+        Answer("I do not know.", Thought.CLOSED, "</think>"),
+    )
 
 
 def test_the_thought_of_an_opening_template_that_does_not_end_is_no_answer(
@@ -69,11 +79,17 @@ def test_the_thought_of_an_opening_template_that_does_not_end_is_no_answer(
 
     assert codec.opens_thought(VIEW)
     text, answer = read(codec, "It turns, perhaps.")
-    assert (text, answer.text, answer.thought) == ("It turns, perhaps.", "", Thought.UNCLOSED)
+    assert (text, answer.text, answer.thought) == (
+        "It turns, perhaps.",
+        "",
+        Thought.UNCLOSED,
+    )
     assert codec.decode(VIEW, codec._ids("so it is")) == ""  # pyright: ignore[reportPrivateUsage]
 
 
-def test_a_template_that_is_told_not_to_think_opens_no_thought(chat_model: Path) -> None:
+def test_a_template_that_is_told_not_to_think_opens_no_thought(
+    chat_model: Path,
+) -> None:
     codec = codec_of(chat_model, SWITCHED, enable_thinking=False)
 
     assert not codec.opens_thought(VIEW)
@@ -120,15 +136,23 @@ def test_a_reference_answer_keeps_a_thought_of_its_own(chat_model: Path) -> None
 
 
 def test_an_answer_that_cannot_be_taught_is_refused(chat_model: Path) -> None:
-    with pytest.raises(PolicyInputError, match="task 't' opens a thought that does not end"):
+    with pytest.raises(
+        PolicyInputError, match="task 't' opens a thought that does not end"
+    ):
         codec_of(chat_model, ASKED + ENDS).answer_text(VIEW, "<think> It turns.")
     with pytest.raises(PolicyInputError, match="give the tags"):
-        codec_of(chat_model, ASKED + ENDS, thoughts="opened").answer_text(VIEW, "It turns.")
+        codec_of(chat_model, ASKED + ENDS, thoughts="opened").answer_text(
+            VIEW, "It turns."
+        )
 
 
 def test_a_name_that_the_template_does_not_read_is_refused(chat_model: Path) -> None:
     codec_of(chat_model, SWITCHED)
 
     check_arguments(chat_model, prompt=ChatPrompt(arguments={"enable_thinking": False}))
-    with pytest.raises(TrainConfigError, match=r"does not read enable_thought, .* enable_thinking"):
-        check_arguments(chat_model, prompt=ChatPrompt(arguments={"enable_thought": False}))
+    with pytest.raises(
+        TrainConfigError, match=r"does not read enable_thought, .* enable_thinking"
+    ):
+        check_arguments(
+            chat_model, prompt=ChatPrompt(arguments={"enable_thought": False})
+        )

@@ -13,7 +13,11 @@ from rubric_train_openrlhf.policy import (
     build_tokenizer,
 )
 
-TEXTS = ["the array and the axis and the array", "an axis of the array", "`f` — naïve ≠ simple"]
+TEXTS = [
+    "the array and the axis and the array",
+    "an axis of the array",
+    "`f` — naïve ≠ simple",
+]
 
 
 def test_the_default_has_a_million_parameters() -> None:
@@ -26,7 +30,10 @@ def test_the_seed_alone_decides_the_weights(tiny_config: TinyConfig) -> None:
     first = build_tiny_llama(tiny_config, seed=3)
     assert torch.equal(torch.get_rng_state(), state)
     torch.manual_seed(99)
-    same, other = build_tiny_llama(tiny_config, seed=3), build_tiny_llama(tiny_config, seed=4)
+    same, other = (
+        build_tiny_llama(tiny_config, seed=3),
+        build_tiny_llama(tiny_config, seed=4),
+    )
     for name, parameter in first.named_parameters():
         assert torch.equal(parameter, same.get_parameter(name))
     assert not torch.equal(first.lm_head.weight, other.lm_head.weight)
@@ -63,7 +70,8 @@ def test_the_model_is_as_wide_as_its_vocabulary(tiny_config: TinyConfig) -> None
 
 
 @pytest.mark.parametrize(
-    "fields", [{"heads": 3}, {"heads": 4, "kv_heads": 3}, {"vocab_size": 10}, {"width": 1}]
+    "fields",
+    [{"heads": 3}, {"heads": 4, "kv_heads": 3}, {"vocab_size": 10}, {"width": 1}],
 )
 def test_impossible_shapes_are_refused(fields: dict[str, int]) -> None:
     with pytest.raises(ValidationError):

@@ -11,7 +11,12 @@ import pytest
 import yaml
 
 from rubric_core import Criterion, JudgeResult, Reason, Rubric
-from rubric_train_openrlhf.run.records import HeldoutRow, JudgementRow, MetricsRow, RolloutRow
+from rubric_train_openrlhf.run.records import (
+    HeldoutRow,
+    JudgementRow,
+    MetricsRow,
+    RolloutRow,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +40,16 @@ RUBRIC = Rubric(
     )
 )
 SHARES = {name: weight / RUBRIC.total_weight for name, weight in CRITERIA.items()}
-_FUNCTIONS = ("convolve2d", "lstsq", "welch", "interp1d", "medfilt", "solve_ivp", "fftshift", "svd")
+_FUNCTIONS = (
+    "convolve2d",
+    "lstsq",
+    "welch",
+    "interp1d",
+    "medfilt",
+    "solve_ivp",
+    "fftshift",
+    "svd",
+)
 _CEILING = dict(zip(CRITERIA, (0.98, 0.3, 0.93, 0.24, 0.4, 0.3, 0.9), strict=True))
 _FLOOR = dict(zip(CRITERIA, (0.8, 0.12, 0.7, 0.08, 0.24, 0.16, 0.7), strict=True))
 
@@ -54,12 +68,18 @@ def _progress(step: int, steps: int) -> float:
     return 1 - float(np.exp(-3 * step / max(steps, 1)))
 
 
-def _criterion_means(step: int, steps: int, rng: np.random.Generator) -> dict[str, float]:
+def _criterion_means(
+    step: int, steps: int, rng: np.random.Generator
+) -> dict[str, float]:
     done = _progress(step, steps)
     return {
         name: float(
             np.clip(
-                _FLOOR[name] + done * (_CEILING[name] - _FLOOR[name]) + rng.normal(0, 0.02), 0, 1
+                _FLOOR[name]
+                + done * (_CEILING[name] - _FLOOR[name])
+                + rng.normal(0, 0.02),
+                0,
+                1,
             )
         )
         for name in CRITERIA
@@ -153,11 +173,17 @@ def _step_rows(
             }
             for _ in range(shape.group)
         ]
-        rewards_G = np.array([sum(SHARES[key] * z for key, z in row.items()) for row in z_G])
+        rewards_G = np.array(
+            [sum(SHARES[key] * z for key, z in row.items()) for row in z_G]
+        )
         center = {key: float(np.mean([row[key] for row in z_G])) for key in CRITERIA}
         for g, z in enumerate(z_G):
             parts = {
-                key: float(SHARES[key] * (z[key] - center[key]) / (rewards_G.std(ddof=1) + 1e-8))
+                key: float(
+                    SHARES[key]
+                    * (z[key] - center[key])
+                    / (rewards_G.std(ddof=1) + 1e-8)
+                )
                 for key in CRITERIA
             }
             row_id = f"s{step:06d}-p{p:03d}-g{g:02d}"
@@ -205,7 +231,9 @@ def _step_rows(
 
 def _write_lines(path: Path, rows: list[BaseModel]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(row.model_dump_json() + "\n" for row in rows), encoding="utf-8")
+    path.write_text(
+        "".join(row.model_dump_json() + "\n" for row in rows), encoding="utf-8"
+    )
 
 
 def comparison() -> dict[str, object]:
@@ -241,13 +269,19 @@ def comparison() -> dict[str, object]:
             "sft": row("SFT", 0.409, 0.018, 0.02),
             "grpo": row("GRPO", 0.513, 0.017, 0.0),
             "controls": {
-                "sft_cooled": row("SFT at its best temperature, 0.7", 0.452, 0.018, 0.02),
+                "sft_cooled": row(
+                    "SFT at its best temperature, 0.7", 0.452, 0.018, 0.02
+                ),
                 "sft_greedy": row("SFT, greedy", 0.378, 0.021, 0.03),
                 "grpo_greedy": row("GRPO, greedy", 0.341, 0.02, 0.05),
                 "fixed_template": row("Fixed template", 0.45, 0.012, 0.0),
                 "reference": row("Reference answers", 0.91, 0.01, 0.0),
-                "sft_blind": row("SFT, judged against another document", 0.384, 0.017, 0.02),
-                "grpo_blind": row("GRPO, judged against another document", 0.47, 0.016, 0.0),
+                "sft_blind": row(
+                    "SFT, judged against another document", 0.384, 0.017, 0.02
+                ),
+                "grpo_blind": row(
+                    "GRPO, judged against another document", 0.47, 0.016, 0.0
+                ),
             },
         },
         "differences": [
@@ -273,7 +307,9 @@ def comparison_fixture() -> dict[str, object]:
 def make_run(tmp_path: Path) -> Callable[..., Path]:
     """Write a run folder of a given shape."""
 
-    def make(shape: RunShape | None = None, *, name: str = "grpo-demo", **fields: int) -> Path:
+    def make(
+        shape: RunShape | None = None, *, name: str = "grpo-demo", **fields: int
+    ) -> Path:
         return write_run(tmp_path / name, shape or RunShape(**fields))
 
     return make
@@ -296,13 +332,19 @@ def write_run(path: Path, shape: RunShape) -> Path:
         "model": {"type": "tiny", "documents": "documents.jsonl"},
         "steps": shape.steps,
         "seed": 0,
-        "rollout": {"prompts": shape.prompts, "group_size": shape.group, "max_new_tokens": 96},
+        "rollout": {
+            "prompts": shape.prompts,
+            "group_size": shape.group,
+            "max_new_tokens": 96,
+        },
         "judge": {"spec": {"type": "lexical"}},
         "objective": {"clip_low": 0.2, "clip_high": 0.2, "kl_coef": 0.005},
         "optim": {"updates_per_rollout": 2, "learning_rate": 5e-4},
     }
     (path / "config.resolved.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    (path / "environment.json").write_text('{"python": "3.11.7", "cpus": 2}\n', encoding="utf-8")
+    (path / "environment.json").write_text(
+        '{"python": "3.11.7", "cpus": 2}\n', encoding="utf-8"
+    )
     best = max(heldout, key=lambda row: row.reward_mean)
     summary = {
         "status": "finished",

@@ -27,7 +27,9 @@ def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(
             "request",
-            lambda one: None if one.url.startswith("file:") else complaints.append(one.url),
+            lambda one: (
+                None if one.url.startswith("file:") else complaints.append(one.url)
+            ),
         )
         page.goto(path.as_uri() + at)
         return page
@@ -64,11 +66,15 @@ def test_a_link_lands_on_its_response_and_one_of_another_page_says_so(
     assert page.locator("#rollouts").bounding_box()["y"] < 100
     page.fill("#search", "no such text")
     page.evaluate("location.hash = '#s000024-p000-g00'")
-    page.wait_for_function("document.querySelector('#list [aria-selected=true]') !== null")
+    page.wait_for_function(
+        "document.querySelector('#list [aria-selected=true]') !== null"
+    )
     assert selected.get_attribute("id") == "item-s000024-p000-g00"
     assert page.locator("#search").input_value() == ""
     page.evaluate("location.hash = '#s000002-p000-g09'")
-    page.wait_for_function("document.querySelector('#count').textContent.includes('not on this')")
+    page.wait_for_function(
+        "document.querySelector('#count').textContent.includes('not on this')"
+    )
 
 
 def test_search_goes_through_all_steps_and_the_filter_knows_outcomes(
@@ -84,7 +90,9 @@ def test_search_goes_through_all_steps_and_the_filter_knows_outcomes(
     page.fill("#search", "")
     page.select_option("#step", label="1")
     page.select_option("#outcome", "invalid")
-    ids = page.locator("#list .item").evaluate_all("items => items.map((item) => item.id)")
+    ids = page.locator("#list .item").evaluate_all(
+        "items => items.map((item) => item.id)"
+    )
     assert "item-s000001-p000-g01" in ids
     page.locator("#tab-judge").click()
     assert "--reveal-grounding" in page.locator("#rollouts").inner_text()

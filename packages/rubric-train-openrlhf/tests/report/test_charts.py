@@ -40,7 +40,10 @@ def test_every_quantity_of_a_run_has_its_chart(make_run: Callable[..., Path]) ->
         "time",
         "speed",
     }
-    assert [series.label for series in charts["reward"].series] == ["training", "validation"]
+    assert [series.label for series in charts["reward"].series] == [
+        "training",
+        "validation",
+    ]
     assert charts["reward"].series[1].steps == (0, 5)
 
 
@@ -49,7 +52,9 @@ def test_reasons_stack_up_to_the_zero_share(make_run: Callable[..., Path]) -> No
     layers = [s for s in _charts(run)["zero"].series if s.style == "layer"]
     rows = read_run(run).metrics
     for i, row in enumerate(rows):
-        assert sum(layer.values[i] for layer in layers) == pytest.approx(row.zero_reward_frac)
+        assert sum(layer.values[i] for layer in layers) == pytest.approx(
+            row.zero_reward_frac
+        )
 
 
 def test_seconds_stack_up_to_the_step(make_run: Callable[..., Path]) -> None:
@@ -73,7 +78,9 @@ def test_a_cluster_has_its_own_parts_of_a_step_and_may_have_no_entropy(
         attribution={},
     )
     change = {"cluster": cluster, "entropy": None}
-    rows = [row.model_copy(update=change) for row in read_run(make_run(steps=2)).metrics]
+    rows = [
+        row.model_copy(update=change) for row in read_run(make_run(steps=2)).metrics
+    ]
     charts = _by_key(sections(rows, []))
 
     assert "entropy" not in charts
@@ -82,7 +89,9 @@ def test_a_cluster_has_its_own_parts_of_a_step_and_may_have_no_entropy(
     assert sum(seconds.values()) == pytest.approx(rows[0].step_s)
 
 
-def test_more_criteria_than_colours_are_counted_and_said(make_run: Callable[..., Path]) -> None:
+def test_more_criteria_than_colours_are_counted_and_said(
+    make_run: Callable[..., Path],
+) -> None:
     run = read_run(make_run(steps=3))
     many = {f"c{i}": 0.5 for i in range(20)}
     rows = [row.model_copy(update={"criteria": many}) for row in run.metrics]
@@ -94,17 +103,24 @@ def test_more_criteria_than_colours_are_counted_and_said(make_run: Callable[...,
     assert f"The {MAX_PARTS} of 20 criteria" in charts["criteria"].caption
     layers = [s for s in charts["zero"].series if s.style == "layer"]
     assert layers[-1].label == "all other"
-    assert sum(layer.values[0] for layer in layers) == pytest.approx(sum(reasons.values()))
+    assert sum(layer.values[0] for layer in layers) == pytest.approx(
+        sum(reasons.values())
+    )
 
 
-def test_a_criterion_has_one_colour_in_both_charts(make_run: Callable[..., Path]) -> None:
+def test_a_criterion_has_one_colour_in_both_charts(
+    make_run: Callable[..., Path],
+) -> None:
     run = read_run(make_run(steps=3))
     sparse = [
-        row.model_copy(update={"criteria": {k: v for k, v in row.criteria.items() if k != gone}})
+        row.model_copy(
+            update={"criteria": {k: v for k, v in row.criteria.items() if k != gone}}
+        )
         for row, gone in zip(run.metrics, ("caveat", "returns", "caveat"), strict=True)
     ]
     charts = _by_key(sections(sparse, run.heldout))
     roles = [
-        {s.label: s.role for s in charts[key].series} for key in ("criteria", "criteria-validation")
+        {s.label: s.role for s in charts[key].series}
+        for key in ("criteria", "criteria-validation")
     ]
     assert roles[0] == roles[1]

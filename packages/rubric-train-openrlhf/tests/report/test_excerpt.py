@@ -19,7 +19,9 @@ def test_a_short_run_is_shown_whole(make_run: Callable[..., Path]) -> None:
     assert shown.rows == len(shown.judge) == 12
 
 
-def test_a_long_run_keeps_the_ends_and_the_best_step(make_run: Callable[..., Path]) -> None:
+def test_a_long_run_keeps_the_ends_and_the_best_step(
+    make_run: Callable[..., Path],
+) -> None:
     shown = excerpt(make_run(steps=60, prompts=1, group=2), best_step=31, notes=[])
     steps = [step["step"] for step in shown.policy["steps"]]
     assert len(steps) == reading_module.MAX_STEPS

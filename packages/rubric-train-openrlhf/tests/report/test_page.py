@@ -48,7 +48,9 @@ class _Page(HTMLParser):
         self.tags.append(tag)
         self.ids += [value for name, value in attrs if name == "id" and value]
         self.addresses += [
-            value for name, value in attrs if name in {"src", "href", "action"} and value
+            value
+            for name, value in attrs
+            if name in {"src", "href", "action"} and value
         ]
         self._script = values.get("id") or "code"
         if tag not in VOID:
@@ -87,7 +89,12 @@ def test_page_of_a_finished_run_is_whole_and_needs_nothing_else(
 ) -> None:
     text, page = _written(make_run(steps=8))
     assert "Finished: 8 steps, 5 min 47 s for steps and validation." in page.text
-    for title in ("Rubric reward", "Zero reward", "KL to the reference policy", "Rollouts"):
+    for title in (
+        "Rubric reward",
+        "Zero reward",
+        "KL to the reference policy",
+        "Rollouts",
+    ):
         assert title in page.text
     assert all(address.startswith("#") for address in page.addresses)
     assert not re.search(r"@import|url\((?!#)", text)
@@ -126,9 +133,16 @@ def test_a_single_step_is_drawn(make_run: Callable[..., Path]) -> None:
     assert "svg" in page.tags
 
 
-def test_page_does_without_held_out_rows_or_records(make_run: Callable[..., Path]) -> None:
+def test_page_does_without_held_out_rows_or_records(
+    make_run: Callable[..., Path],
+) -> None:
     run = make_run(steps=2, prompts=1, group=2)
-    for name in ("heldout.jsonl", "summary.json", "environment.json", "config.resolved.yaml"):
+    for name in (
+        "heldout.jsonl",
+        "summary.json",
+        "environment.json",
+        "config.resolved.yaml",
+    ):
         (run / name).unlink()
     _, page = _written(run)
     assert "2 steps on disk." in page.text
@@ -141,7 +155,9 @@ def test_page_does_without_training_rows(make_run: Callable[..., Path]) -> None:
     assert "Criteria, validation" in _written(run)[1].text
 
 
-def test_a_rollout_without_its_judgement_is_still_shown(make_run: Callable[..., Path]) -> None:
+def test_a_rollout_without_its_judgement_is_still_shown(
+    make_run: Callable[..., Path],
+) -> None:
     run = make_run(steps=1, prompts=1, group=2)
     (run / "judgements" / "step_000001.jsonl").unlink()
     _, page = _written(run)
@@ -175,7 +191,9 @@ def test_text_of_a_response_is_inert_and_whole(make_run: Callable[..., Path]) ->
     clean = _written(run)[1]
     for number, text in enumerate(HOSTILE):
         _change_row(
-            run / "rollouts" / "step_000001.jsonl", number, {"response": text, "prompt": text}
+            run / "rollouts" / "step_000001.jsonl",
+            number,
+            {"response": text, "prompt": text},
         )
     page_text, page = _written(run)
     assert page.tags == clean.tags
@@ -220,7 +238,9 @@ def test_numbers_that_json_lacks_become_null(value: float) -> None:
     assert json.loads(inert_json({"a": [value, 1.5]})) == {"a": [None, 1.5]}
 
 
-def test_the_policy_view_holds_nothing_of_the_judge(make_run: Callable[..., Path]) -> None:
+def test_the_policy_view_holds_nothing_of_the_judge(
+    make_run: Callable[..., Path],
+) -> None:
     run = make_run(steps=2, prompts=1, group=2)
     rows = run / "judgements" / "step_000001.jsonl"
     result = json.loads(rows.read_text(encoding="utf-8").splitlines()[0])["result"]
@@ -285,24 +305,34 @@ def test_a_revealed_page_shows_criteria_missing_terms_passage_and_reasoning(
     page = _Page(text)
     grounding = json.loads(page.scripts["grounding-data"])[task.task_id]
     assert grounding["passage"] == "PASSAGE-CANARY of the mean."
-    assert grounding["rubric"] == [{"id": "returns", "weight": 1.0, "text": "RUBRIC-CANARY"}]
+    assert grounding["rubric"] == [
+        {"id": "returns", "weight": 1.0, "text": "RUBRIC-CANARY"}
+    ]
     judged = next(iter(json.loads(page.scripts["judge-data"]).values()))
     missing = [entry[4] for entry in judged["criteria"] if entry[0] == "returns"]
     assert missing == [["eigenvalue"]]
     assert "well-formed sentence" in judged["reasoning"]
     assert "for the judge’s side" in page.text
     lacks = page.text.partition("what each answer lacks")[2]
-    assert lacks.index("the mean") < lacks.index("eigenvalue") < lacks.index("PASSAGE-CANARY")
+    assert (
+        lacks.index("the mean")
+        < lacks.index("eigenvalue")
+        < lacks.index("PASSAGE-CANARY")
+    )
     assert "CANARY" not in page.scripts["policy-data"]
 
 
-def test_tasks_that_are_gone_can_be_named(make_run: Callable[..., Path], tmp_path: Path) -> None:
+def test_tasks_that_are_gone_can_be_named(
+    make_run: Callable[..., Path], tmp_path: Path
+) -> None:
     run = make_run(steps=1, prompts=1, group=2)
     task = _reveal(run)
     (run / "train.jsonl").rename(tmp_path / "moved.jsonl")
     with pytest.raises(ConfigError, match="--tasks"):
         write_report(run, reveal=Revealed())
-    text = write_report(run, reveal=Revealed((tmp_path / "moved.jsonl",))).read_text("utf-8")
+    text = write_report(run, reveal=Revealed((tmp_path / "moved.jsonl",))).read_text(
+        "utf-8"
+    )
     assert task.task_id in json.loads(_Page(text).scripts["grounding-data"])
 
 
@@ -312,7 +342,9 @@ def test_the_judge_view_is_joined_by_id(make_run: Callable[..., Path]) -> None:
     judge = json.loads(page.scripts["judge-data"])
     assert set(judge) == {row["id"] for row in rows}
     for row in rows:
-        parts = [entry[3] for entry in judge[row["id"]]["criteria"] if entry[3] is not None]
+        parts = [
+            entry[3] for entry in judge[row["id"]]["criteria"] if entry[3] is not None
+        ]
         if parts:
             assert sum(parts) == pytest.approx(row["advantage"])
 
@@ -358,21 +390,34 @@ def test_the_answers_of_all_stages_stand_side_by_side(
     assert answers.index("62.5 %") < answers.index("The mean of its input.")
 
 
-def test_without_a_comparison_there_is_no_such_section(make_run: Callable[..., Path]) -> None:
+def test_without_a_comparison_there_is_no_such_section(
+    make_run: Callable[..., Path],
+) -> None:
     assert (
-        "Test: stages and controls" not in _written(make_run(steps=1, prompts=1, group=2))[1].text
+        "Test: stages and controls"
+        not in _written(make_run(steps=1, prompts=1, group=2))[1].text
     )
 
 
-def test_the_head_says_what_a_calibration_withholds(make_run: Callable[..., Path]) -> None:
+def test_the_head_says_what_a_calibration_withholds(
+    make_run: Callable[..., Path],
+) -> None:
     run = make_run(steps=2, prompts=1, group=2)
     assert "Admitted weight" not in _written(run)[1].text
 
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()
+    ]
     withheld = zip(rows, (0.5, 0.7), strict=True)
-    lines = [json.dumps(row | {"withheld_weight_frac": frac}) + "\n" for row, frac in withheld]
+    lines = [
+        json.dumps(row | {"withheld_weight_frac": frac}) + "\n"
+        for row, frac in withheld
+    ]
     (run / "metrics.jsonl").write_text("".join(lines))
-    admission = {"factors": {"returns": 0, "caveat": 0.0, "structure": 0.5}, "rates": {}}
+    admission = {
+        "factors": {"returns": 0, "caveat": 0.0, "structure": 0.5},
+        "rates": {},
+    }
     (run / "admission.json").write_text(json.dumps(admission))
     text = _written(run)[1].text
     assert "Admitted weight40.0 % (criteria masked: 2, weighed down: 1)" in text
@@ -382,6 +427,8 @@ def test_the_head_says_what_a_calibration_withholds(make_run: Callable[..., Path
     assert "Admitted weightcriteria masked: 2, weighed down: 1" in text
 
 
-def test_a_long_run_says_that_its_table_is_a_sample(make_run: Callable[..., Path]) -> None:
+def test_a_long_run_says_that_its_table_is_a_sample(
+    make_run: Callable[..., Path],
+) -> None:
     run = make_run(steps=130, prompts=1, group=2)
     assert "Numbers by step, 100 of 130" in _written(run)[1].text

@@ -51,8 +51,12 @@ def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(
         path.write_bytes(content)
 
 
-@pytest.mark.parametrize("name", ["metrics.jsonl", "heldout.jsonl", "rollouts/step_000002.jsonl"])
-def test_a_line_that_is_not_json_is_named(make_run: Callable[..., Path], name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["metrics.jsonl", "heldout.jsonl", "rollouts/step_000002.jsonl"]
+)
+def test_a_line_that_is_not_json_is_named(
+    make_run: Callable[..., Path], name: str
+) -> None:
     run = make_run(steps=6, prompts=1, group=3)
     _put_line(run / name, 2, '{"step": 2, oops')
     error = _broken(run)
@@ -64,7 +68,9 @@ def test_a_line_that_is_not_json_is_named(make_run: Callable[..., Path], name: s
 def test_a_wrong_field_is_named(make_run: Callable[..., Path]) -> None:
     run = make_run(steps=3, prompts=1, group=2)
     row = json.loads(_lines(run / "metrics.jsonl")[1])
-    _put_line(run / "metrics.jsonl", 2, json.dumps({**row, "criteria": {"purpose": "high"}}))
+    _put_line(
+        run / "metrics.jsonl", 2, json.dumps({**row, "criteria": {"purpose": "high"}})
+    )
     error = _broken(run)
     assert error.field == "criteria.purpose"
     assert error.line == 2
@@ -86,7 +92,9 @@ def test_the_error_of_a_broken_rollout_holds_none_of_its_text(
         path = run / name / "step_000001.jsonl"
         row = json.loads(_lines(path)[1])
         kept = path.read_text(encoding="utf-8")
-        _put_line(path, 2, json.dumps({**row, "step": ["SECRET-CANARY"], "SECRET": "CANARY"}))
+        _put_line(
+            path, 2, json.dumps({**row, "step": ["SECRET-CANARY"], "SECRET": "CANARY"})
+        )
         error = _broken(run)
         assert "CANARY" not in str(error)
         assert error.line == 2
@@ -102,9 +110,17 @@ def test_a_step_that_is_there_twice_is_refused(make_run: Callable[..., Path]) ->
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("config.resolved.yaml", "a: [1, 2\nb: }", "config.resolved.yaml:2:2: is not YAML"),
+        (
+            "config.resolved.yaml",
+            "a: [1, 2\nb: }",
+            "config.resolved.yaml:2:2: is not YAML",
+        ),
         ("summary.json", "{\n'status'", "summary.json:2: not a whole JSON document"),
-        ("comparison.json", '{"heldout": {"sft": {"mean": 0.1}}}', "field 'heldout.sft.n'"),
+        (
+            "comparison.json",
+            '{"heldout": {"sft": {"mean": 0.1}}}',
+            "field 'heldout.sft.n'",
+        ),
         ("comparison.json", "[]", "comparison.json: "),
     ],
 )

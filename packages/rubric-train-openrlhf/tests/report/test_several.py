@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 def runs(make_run: Callable[..., Path]) -> list[Path]:
     """Two runs of different lengths and learning rates."""
     lengths = {"a": 6, "b": 4}
-    made = [make_run(name=name, steps=n, prompts=1, group=2) for name, n in lengths.items()]
+    made = [
+        make_run(name=name, steps=n, prompts=1, group=2) for name, n in lengths.items()
+    ]
     path = made[1] / "config.resolved.yaml"
     config = yaml.safe_load(path.read_text(encoding="utf-8"))
     config["optim"]["learning_rate"] = 1e-3
@@ -39,7 +41,10 @@ def test_runs_share_their_charts_in_colours_of_their_own(runs: list[Path]) -> No
     charts = run_charts({path.name: read_run(path) for path in runs})
     assert len(charts) == 7
     for chart in charts:
-        assert [(one.label, one.role) for one in chart.series] == [("a", "c1"), ("b", "c2")]
+        assert [(one.label, one.role) for one in chart.series] == [
+            ("a", "c1"),
+            ("b", "c2"),
+        ]
     training = next(chart for chart in charts if chart.key == "reward")
     assert [len(one.steps) for one in training.series] == [6, 4]
 

@@ -6,7 +6,12 @@ import pytest
 import torch
 
 from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.policy import Policy, TinyConfig, build_tiny_policy, load_policy
+from rubric_train_openrlhf.policy import (
+    Policy,
+    TinyConfig,
+    build_tiny_policy,
+    load_policy,
+)
 from rubric_train_openrlhf.run.checkpoints import (
     TrainerState,
     checkpoint_path,
@@ -33,7 +38,10 @@ def policy() -> Policy:
 
 
 def state(step: int) -> TrainerState:
-    moments = {"state": {0: {"exp_avg": torch.full((2,), 0.1)}}, "param_groups": [{"lr": 0.1}]}
+    moments = {
+        "state": {0: {"exp_avg": torch.full((2,), 0.1)}},
+        "param_groups": [{"lr": 0.1}],
+    }
     return TrainerState(
         step=step,
         prompts_drawn=8 * step,
@@ -58,7 +66,9 @@ def test_a_checkpoint_is_a_model_folder_with_the_trainers_state(
     assert {child.name for child in tmp_path.iterdir()} == {"step_000002"}
 
 
-def test_the_first_the_best_and_the_newest_are_kept(policy: Policy, tmp_path: Path) -> None:
+def test_the_first_the_best_and_the_newest_are_kept(
+    policy: Policy, tmp_path: Path
+) -> None:
     for step in (0, 1, 2, 3, 10):
         save_checkpoint(tmp_path, policy, state(step))
     mark_best(tmp_path, step=1)
@@ -94,7 +104,9 @@ def test_without_a_checkpoint_there_is_no_latest(tmp_path: Path) -> None:
     assert latest_checkpoint(tmp_path) is None
 
 
-def test_names_that_no_checkpoint_gets_are_ignored(policy: Policy, tmp_path: Path) -> None:
+def test_names_that_no_checkpoint_gets_are_ignored(
+    policy: Policy, tmp_path: Path
+) -> None:
     for name in ("step_foo", "step_9", "step_000009.bak"):
         (tmp_path / name).mkdir()
     save_checkpoint(tmp_path, policy, state(1))
@@ -108,7 +120,9 @@ def test_names_that_no_checkpoint_gets_are_ignored(policy: Policy, tmp_path: Pat
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "fields", "types"])
-def test_any_damage_to_the_state_is_one_error(policy: Policy, tmp_path: Path, damage: str) -> None:
+def test_any_damage_to_the_state_is_one_error(
+    policy: Policy, tmp_path: Path, damage: str
+) -> None:
     path = save_checkpoint(tmp_path, policy, state(2)) / "trainer_state.pt"
     whole = path.read_bytes()
     if damage == "types":
@@ -130,7 +144,9 @@ def test_any_damage_to_the_state_is_one_error(policy: Policy, tmp_path: Path, da
 
     for content in contents:
         path.write_bytes(content)
-        with pytest.raises(ResumeError, match=r"trainer_state\.pt.*move step_000002 away"):
+        with pytest.raises(
+            ResumeError, match=r"trainer_state\.pt.*move step_000002 away"
+        ):
             load_state(path.parent)
 
 

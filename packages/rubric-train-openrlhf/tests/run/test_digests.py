@@ -30,7 +30,9 @@ def test_the_first_file_that_is_missing_or_another_is_named(tmp_path: Path) -> N
         first_changed(tmp_path, before)
 
 
-def test_one_byte_in_the_middle_of_a_large_file_makes_it_another(tmp_path: Path) -> None:
+def test_one_byte_in_the_middle_of_a_large_file_makes_it_another(
+    tmp_path: Path,
+) -> None:
     path, size = tmp_path / "model.safetensors", 40 << 20
     with path.open("wb") as file:
         file.truncate(size)

@@ -19,13 +19,18 @@ class Row(BaseModel):
     cluster: dict[str, float | dict[str, float]] = {}
 
 
-PARTS: dict[str, float | dict[str, float]] = {"sync_s": 2.0, "attribution": {"named": 0.1}}
+PARTS: dict[str, float | dict[str, float]] = {
+    "sync_s": 2.0,
+    "attribution": {"named": 0.1},
+}
 
 
 def test_every_number_of_a_row_is_one_scalar(tmp_path: Path) -> None:
     with EventWriter(tmp_path, first_step=1) as events:
         for step in (1, 2):
-            row = Row(step=step, reward_mean=step / 10, criteria={"named": 0.5}, cluster=PARTS)
+            row = Row(
+                step=step, reward_mean=step / 10, criteria={"named": 0.5}, cluster=PARTS
+            )
             events.write("train", row, step=step)
 
     read = EventAccumulator(str(tmp_path)).Reload()

@@ -89,7 +89,9 @@ def folder(tmp_path: Path) -> RunFolder:
     folder.path.mkdir()
     folder.write_heldout(heldout(0))
     for step in (1, 2, 3):
-        folder.write_step(metrics(step), rollouts=[rollout(step)], judgements=[judgement(step)])
+        folder.write_step(
+            metrics(step), rollouts=[rollout(step)], judgements=[judgement(step)]
+        )
         folder.write_heldout(heldout(step))
     return folder
 
@@ -118,7 +120,9 @@ def test_cutting_back_removes_all_of_the_later_steps(folder: RunFolder) -> None:
     assert steps_of(folder) == ([1, 2], [0, 1, 2], files, files)
 
 
-def test_cutting_back_to_before_step_1_keeps_the_pass_before_training(folder: RunFolder) -> None:
+def test_cutting_back_to_before_step_1_keeps_the_pass_before_training(
+    folder: RunFolder,
+) -> None:
     folder.cut_back(0)
 
     assert steps_of(folder) == ([], [0], [], [])
@@ -135,7 +139,9 @@ def test_files_with_names_that_no_run_gives_are_left_alone(folder: RunFolder) ->
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "heldout.jsonl"])
-def test_a_damaged_row_is_refused_before_anything_is_cut(folder: RunFolder, name: str) -> None:
+def test_a_damaged_row_is_refused_before_anything_is_cut(
+    folder: RunFolder, name: str
+) -> None:
     path = folder.path / name
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + b"\xff\x00\n" + b"".join(lines[2:]))
@@ -149,7 +155,9 @@ def test_a_damaged_row_is_refused_before_anything_is_cut(folder: RunFolder, name
     assert before == {file: file.read_bytes() for file in folder.path.rglob("*.jsonl")}
 
 
-@pytest.mark.parametrize("tail", ["{", '{"step": 4', '{"step": 4}\n', '{"step": 3}\n{"st'])
+@pytest.mark.parametrize(
+    "tail", ["{", '{"step": 4', '{"step": 4}\n', '{"step": 3}\n{"st']
+)
 def test_half_a_line_at_the_end_is_cut_off(folder: RunFolder, tail: str) -> None:
     with folder.metrics.open("a") as file:
         file.write(tail)
@@ -159,14 +167,18 @@ def test_half_a_line_at_the_end_is_cut_off(folder: RunFolder, tail: str) -> None
     assert [row.step for row in folder.read_metrics()] == [1, 2, 3]
 
 
-def test_a_checkpoint_whose_steps_are_missing_cannot_be_resumed(folder: RunFolder) -> None:
+def test_a_checkpoint_whose_steps_are_missing_cannot_be_resumed(
+    folder: RunFolder,
+) -> None:
     with pytest.raises(ResumeError, match="every step from 1 to 5"):
         folder.cut_back(5)
 
 
 def test_a_rollout_row_has_no_room_for_what_the_judge_saw() -> None:
     with pytest.raises(ValueError, match="passage") as caught:
-        RolloutRow.model_validate({**rollout(1).model_dump(), "passage": "the secret text"})
+        RolloutRow.model_validate(
+            {**rollout(1).model_dump(), "passage": "the secret text"}
+        )
 
     assert "secret" not in str(caught.value)
 
@@ -174,7 +186,9 @@ def test_a_rollout_row_has_no_room_for_what_the_judge_saw() -> None:
 def test_only_a_cluster_has_figures_of_one_and_no_entropy(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.write_metrics(metrics(1))
-    folder.write_metrics(metrics(2).model_copy(update={"cluster": CLUSTER, "entropy": None}))
+    folder.write_metrics(
+        metrics(2).model_copy(update={"cluster": CLUSTER, "entropy": None})
+    )
 
     first, second = folder.metrics.read_text().splitlines()
     assert "cluster" not in first

@@ -25,7 +25,9 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 def step(number: int) -> MetricsRow:
-    values: dict[str, Any] = {name: 1 for name in MetricsRow.model_fields if name != "cluster"}
+    values: dict[str, Any] = {
+        name: 1 for name in MetricsRow.model_fields if name != "cluster"
+    }
     values |= {"criteria": {}, "zero_reward_by_reason": {}, "by_fallback": {}}
     return MetricsRow(**values | {"step": number, "degenerate_group_frac": 0.5})
 
@@ -34,10 +36,14 @@ def on_disk(folder: RunFolder) -> dict[str, Any]:
     return json.loads(folder.summary.read_text())
 
 
-def test_the_summary_is_there_from_the_start_and_says_what_is_done(folder: RunFolder) -> None:
+def test_the_summary_is_there_from_the_start_and_says_what_is_done(
+    folder: RunFolder,
+) -> None:
     with (
         Progress.silent() as progress,
-        live_summary(folder, total_steps=9, resume=False, progress=progress) as summary_file,
+        live_summary(
+            folder, total_steps=9, resume=False, progress=progress
+        ) as summary_file,
     ):
         assert on_disk(folder)["status"] == "running"
         with progress.phase("warm start", total=300):
@@ -45,7 +51,11 @@ def test_the_summary_is_there_from_the_start_and_says_what_is_done(folder: RunFo
             assert (shown["phase"], shown["phase_done"], shown["phase_total"]) == (
                 "warm start", 0, 300,
             )  # fmt: skip
-            assert (shown["steps"], shown["total_steps"], shown["pid"]) == (0, 9, os.getpid())
+            assert (shown["steps"], shown["total_steps"], shown["pid"]) == (
+                0,
+                9,
+                os.getpid(),
+            )
         summary_file.begin(wall_s=4.0)
         with progress.phase("training", total=9, unit="steps") as phase:
             folder.write_metrics(step(1))
@@ -72,7 +82,9 @@ def test_how_a_run_was_ended_is_said_with_where_it_was(
     def run() -> None:
         with (
             Progress.silent() as progress,
-            live_summary(folder, total_steps=9, resume=False, progress=progress) as summary_file,
+            live_summary(
+                folder, total_steps=9, resume=False, progress=progress
+            ) as summary_file,
         ):
             summary_file.begin(wall_s=0.0)
             with progress.phase("training", total=9) as phase:
@@ -110,14 +122,18 @@ def test_a_start_that_finds_its_input_unusable_leaves_the_folder_as_it_was(
     assert (folder.summary.read_text() if folder.summary.exists() else None) == before
 
 
-def test_nothing_is_written_into_a_folder_that_will_be_refused(folder: RunFolder) -> None:
+def test_nothing_is_written_into_a_folder_that_will_be_refused(
+    folder: RunFolder,
+) -> None:
     folder.metrics.touch()
     summary_file = LiveSummary(folder, total_steps=9)
     summary_file.open(resume=True)
     assert not folder.summary.exists()
 
 
-def test_a_start_that_was_killed_while_it_read_its_input_stops_no_other(folder: RunFolder) -> None:
+def test_a_start_that_was_killed_while_it_read_its_input_stops_no_other(
+    folder: RunFolder,
+) -> None:
     LiveSummary(folder, total_steps=9).open(resume=False)
     assert folder.summary.exists()
     assert folder.names_taken == []
@@ -151,7 +167,9 @@ def test_of_two_processes_the_one_that_began_last_keeps_the_summary(
     assert on_disk(folder)["pid"] == os.getpid()
 
 
-def test_a_run_that_was_killed_can_be_told_from_one_that_goes_on(folder: RunFolder) -> None:
+def test_a_run_that_was_killed_can_be_told_from_one_that_goes_on(
+    folder: RunFolder,
+) -> None:
     assert not was_killed(folder)
     with folder_lock(folder.path):
         LiveSummary(folder, total_steps=9).begin(wall_s=0.0)

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def ended(folder: RunFolder, status: Status, error: Exception | None = None) -> RunSummary:
+def ended(
+    folder: RunFolder, status: Status, error: Exception | None = None
+) -> RunSummary:
     summary_file = LiveSummary(folder, total_steps=9)
     summary_file.begin(wall_s=3.0)
     assert folder.read_summary().warning is None
@@ -60,7 +62,9 @@ def test_an_error_that_is_not_ours_is_named_without_its_text(tmp_path: Path) -> 
 
 def step(number: int, *, degenerate_group_frac: float) -> MetricsRow:
     tables = ("criteria", "zero_reward_by_reason", "by_fallback")
-    values: dict[str, Any] = {name: 0 for name in MetricsRow.model_fields if name != "cluster"}
+    values: dict[str, Any] = {
+        name: 0 for name in MetricsRow.model_fields if name != "cluster"
+    }
     values |= {name: {} for name in tables}
     values |= {"step": number, "degenerate_group_frac": degenerate_group_frac}
     return MetricsRow(**values)
@@ -98,5 +102,8 @@ def test_a_run_without_any_spread_ends_with_a_warning(
 
     assert (warning is not None) == warned
     if warning is not None:
-        assert "in all 2 steps the responses of each group earned the same (0.000" in warning
+        assert (
+            "in all 2 steps the responses of each group earned the same (0.000"
+            in warning
+        )
         assert "sft" in warning

@@ -55,7 +55,11 @@ def test_several_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
     path = tmp_path / "summary.json"
 
     with ThreadPoolExecutor(4) as writers:
-        list(writers.map(lambda number: write_text(path, str(number) * 10_000), range(400)))
+        list(
+            writers.map(
+                lambda number: write_text(path, str(number) * 10_000), range(400)
+            )
+        )
 
     assert len(set(path.read_text())) <= 3
     assert path.stat().st_size in {10_000, 20_000, 30_000}
@@ -118,7 +122,9 @@ def save_checkpointlike(target: Path, writer: str) -> None:
 
 
 @pytest.mark.parametrize("writer", ["torch", "safetensors"])
-def test_tensor_writers_on_a_full_disk_give_the_same_error(tmp_path: Path, writer: str) -> None:
+def test_tensor_writers_on_a_full_disk_give_the_same_error(
+    tmp_path: Path, writer: str
+) -> None:
     with pytest.raises(DiskWriteError, match="target"):
         save_checkpointlike(tmp_path / "target", writer)
 

@@ -47,7 +47,9 @@ RUBRIC = Rubric(
         Criterion(id="returns", weight=1),
     )
 )
-TASK = Task(question="What does fn do?", grounding=Grounding(text="A passage."), rubric=RUBRIC)
+TASK = Task(
+    question="What does fn do?", grounding=Grounding(text="A passage."), rubric=RUBRIC
+)
 GROUP = [
     JudgeResult.scored(RUBRIC, scores, judge="program")
     for scores in (
@@ -89,10 +91,16 @@ def test_a_masked_criterion_is_in_no_reward_share_attribution_or_m_eff(
     assert credit.figures.m_eff_mean == pytest.approx(9 / 5)
     assert credit.figures.withheld_weight_frac == pytest.approx(0.5)
     assert credit.figures.criteria.keys() == {"named", "returns"}
-    assert rows[0].shares == pytest.approx({"named": 2 / 3, "parameters": 0.0, "returns": 1 / 3})
+    assert rows[0].shares == pytest.approx(
+        {"named": 2 / 3, "parameters": 0.0, "returns": 1 / 3}
+    )
     assert rows[0].attribution["parameters"] == 0
-    assert sum(rows[0].attribution.values()) == pytest.approx(credit.advantages_PG[0, 0])
-    assert rows[1].result.scores["parameters"] == 3, "what the judge said is kept as it was"
+    assert sum(rows[0].attribution.values()) == pytest.approx(
+        credit.advantages_PG[0, 0]
+    )
+    assert rows[1].result.scores["parameters"] == 3, (
+        "what the judge said is kept as it was"
+    )
     assert rows[0].task_id == TASK.task_id
     passed = Crediting(config, MASKED, POOLING).of_heldout(1, [GROUP], [TASK])
     assert passed.reward_mean == pytest.approx(rewards.mean())
@@ -100,8 +108,12 @@ def test_a_masked_criterion_is_in_no_reward_share_attribution_or_m_eff(
 
 def test_a_calibration_that_admits_all_changes_nothing(config: TrainConfig) -> None:
     all_admitted = Admission(WHOLE)
-    credit, rows = Crediting(config, all_admitted, POOLING).of_step(1, [GROUP], [TASK], SIZES)
-    plain, plain_rows = Crediting(config, pooling=POOLING).of_step(1, [GROUP], [TASK], SIZES)
+    credit, rows = Crediting(config, all_admitted, POOLING).of_step(
+        1, [GROUP], [TASK], SIZES
+    )
+    plain, plain_rows = Crediting(config, pooling=POOLING).of_step(
+        1, [GROUP], [TASK], SIZES
+    )
     np.testing.assert_array_equal(credit.rewards_PG, plain.rewards_PG)
     np.testing.assert_array_equal(credit.advantages_PG, plain.advantages_PG)
     assert rows == plain_rows
@@ -119,11 +131,15 @@ def test_noise_rates_make_the_rewards_of_verdicts_unbiased() -> None:
     )
     group = [
         JudgeResult.scored(
-            RUBRIC, dict(zip(RUBRIC.ids, (row * RUBRIC.weights_M).tolist(), strict=True)), judge="p"
+            RUBRIC,
+            dict(zip(RUBRIC.ids, (row * RUBRIC.weights_M).tolist(), strict=True)),
+            judge="p",
         )
         for row in met
     ]
-    rewards = judge_rewards([group], [RUBRIC], on_unavailable="mask", admission=admission)
+    rewards = judge_rewards(
+        [group], [RUBRIC], on_unavailable="mask", admission=admission
+    )
     truth = (labels * RUBRIC.shares_M).sum(axis=1).mean()
     assert rewards.rewards_PG.mean() == pytest.approx(truth, abs=0.03)
     assert abs((met * RUBRIC.shares_M).sum(axis=1).mean() - truth) > 0.03
@@ -131,7 +147,9 @@ def test_noise_rates_make_the_rewards_of_verdicts_unbiased() -> None:
     assert rewards.rewards_PG.max() > 1
 
 
-def test_advantages_of_corrected_rewards_are_shared_out_by_criterion(config: TrainConfig) -> None:
+def test_advantages_of_corrected_rewards_are_shared_out_by_criterion(
+    config: TrainConfig,
+) -> None:
     rates = {BY_ID["named"]: (0.9, 0.3), BY_ID["returns"]: (0.6, 0.2)}
     admission = Admission(MASKED.factors, rates)
     credit, rows = Crediting(config, admission).of_step(1, [GROUP], [TASK], SIZES)
@@ -139,7 +157,9 @@ def test_advantages_of_corrected_rewards_are_shared_out_by_criterion(config: Tra
     np.testing.assert_allclose(credit.advantages_PG, [advantages], atol=1e-9)
     # Within a rubric the correction weighs a criterion by 1/J.
     weighed = [2 / 0.6 + 1 / 0.4, 2 / 0.6, 1 / 0.4]  # "named" of 1 of 2 counts as met
-    np.testing.assert_allclose(credit.advantages_PG, group_advantages([weighed]), rtol=1e-6)
+    np.testing.assert_allclose(
+        credit.advantages_PG, group_advantages([weighed]), rtol=1e-6
+    )
 
 
 def test_a_failure_is_not_corrected() -> None:
@@ -149,7 +169,9 @@ def test_a_failure_is_not_corrected() -> None:
         JudgeResult.invalid(Reason.NOT_JSON),
         JudgeResult.unavailable(Reason.TIMEOUT),
     ]
-    rewards = judge_rewards([group], [RUBRIC], on_unavailable="mask", admission=admission)
+    rewards = judge_rewards(
+        [group], [RUBRIC], on_unavailable="mask", admission=admission
+    )
     assert rewards.rewards_PG[0, 1] == 0
     assert rewards.valid_PG.tolist() == [[True, True, False]]
 
@@ -167,11 +189,17 @@ def test_factors_come_from_the_calibration_and_the_rest_from_the_configuration(
     write_calibration: Write,
 ) -> None:
     path = write_calibration({"named": 1.0, "parameters": 0.25})
-    with pytest.raises(TrainConfigError, match=r"1 of 3 criteria .* not calibrated \(returns\)"):
+    with pytest.raises(
+        TrainConfigError, match=r"1 of 3 criteria .* not calibrated \(returns\)"
+    ):
         _admission(path)
     assert _admission(path, uncalibrated="mask").changed["returns"] == 0
     admitted = _admission(path, uncalibrated="admit")
-    assert _by_name(admitted.factors) == {"named": 1.0, "parameters": 0.25, "returns": 1.0}
+    assert _by_name(admitted.factors) == {
+        "named": 1.0,
+        "parameters": 0.25,
+        "returns": 1.0,
+    }
     assert admitted.changed == {"parameters": 0.25}
     assert described(admitted, [RUBRIC]) == (
         "admission: 0 of 3 criteria masked; 1 weighed down (parameters × 0.25); 38% of the weight "
@@ -179,7 +207,9 @@ def test_factors_come_from_the_calibration_and_the_rest_from_the_configuration(
     )
 
 
-def test_another_judge_rubric_or_file_is_refused(write_calibration: Write, tmp_path: Path) -> None:
+def test_another_judge_rubric_or_file_is_refused(
+    write_calibration: Write, tmp_path: Path
+) -> None:
     whole = dict.fromkeys(RUBRIC.ids, 1.0)
     with pytest.raises(ConfigError, match="not of 'another prompt'"):
         _admission(write_calibration(whole), "another prompt")
@@ -190,11 +220,15 @@ def test_another_judge_rubric_or_file_is_refused(write_calibration: Write, tmp_p
     )
     assert labelled.task_id != TASK.task_id
     changed = write_calibration(whole, rubrics=labelled_rubrics([labelled]))
-    with pytest.raises(ConfigError, match=f"rubric of task '{TASK.task_id}' has changed"):
+    with pytest.raises(
+        ConfigError, match=f"rubric of task '{TASK.task_id}' has changed"
+    ):
         _admission(changed)
     with pytest.raises(TrainConfigError, match="none of the 3 criteria of the tasks"):
         _admission(write_calibration({"tone": 1.0}), uncalibrated="admit")
-    with pytest.raises(TrainConfigError, match=r"cannot read the calibration .*No such file"):
+    with pytest.raises(
+        TrainConfigError, match=r"cannot read the calibration .*No such file"
+    ):
         _admission(tmp_path / "none.json")
     (tmp_path / "calibration.json").write_text("[1]")
     with pytest.raises(ConfigError, match="this is no calibration"):
@@ -209,7 +243,9 @@ def test_a_task_of_which_nothing_is_left_is_refused(write_calibration: Write) ->
         _admission(path)
 
 
-@pytest.mark.parametrize("rates", [(0.4, 0.4), (0.4 + 1e-9, 0.4), (0.2, 0.5), (None, 0.1)])
+@pytest.mark.parametrize(
+    "rates", [(0.4, 0.4), (0.4 + 1e-9, 0.4), (0.2, 0.5), (None, 0.1)]
+)
 def test_what_tells_nothing_cannot_be_corrected(
     write_calibration: Write, rates: tuple[float | None, float | None]
 ) -> None:
@@ -269,7 +305,9 @@ def _free(place: int, kind: CriterionKind | None = CAUSE) -> Task:
             Criterion(id=f"bare_{place}", weight=1),
         )
     )
-    return Task(question=f"Why {place}?", grounding=Grounding(text="A passage."), rubric=rubric)
+    return Task(
+        question=f"Why {place}?", grounding=Grounding(text="A passage."), rubric=rubric
+    )
 
 
 def _of_kinds(**factors: float) -> dict[str, Any]:
@@ -279,7 +317,9 @@ def _of_kinds(**factors: float) -> dict[str, Any]:
 
 
 def test_free_ids_are_admitted_by_their_kind(write_calibration: Write) -> None:
-    path = write_calibration({"kind.cause": 1.0, "kind.none": 0.0}, **_of_kinds(cause=1, none=0))
+    path = write_calibration(
+        {"kind.cause": 1.0, "kind.none": 0.0}, **_of_kinds(cause=1, none=0)
+    )
     tasks = [_free(place) for place in range(30)]
     judging = JudgingConfig(calibration=path)
     admitted = read_admission(judging, tasks, judge_fingerprint=JUDGE)
@@ -294,7 +334,9 @@ def test_free_ids_are_admitted_by_their_kind(write_calibration: Write) -> None:
     )
 
 
-def test_a_kind_that_was_not_calibrated_is_not_admitted_and_named(write_calibration: Write) -> None:
+def test_a_kind_that_was_not_calibrated_is_not_admitted_and_named(
+    write_calibration: Write,
+) -> None:
     path = write_calibration({"kind.cause": 1.0}, **_of_kinds(cause=1))
     tasks = [_free(0), _free(1, LIMIT)]
     with pytest.raises(
@@ -302,7 +344,9 @@ def test_a_kind_that_was_not_calibrated_is_not_admitted_and_named(write_calibrat
     ):
         read_admission(JudgingConfig(calibration=path), tasks, judge_fingerprint=JUDGE)
     masking = JudgingConfig(calibration=path, uncalibrated="mask")
-    with pytest.raises(TrainConfigError, match=rf"1 tasks, first '{tasks[1].task_id}': every"):
+    with pytest.raises(
+        TrainConfigError, match=rf"1 tasks, first '{tasks[1].task_id}': every"
+    ):
         read_admission(masking, tasks, judge_fingerprint=JUDGE)
     admitting = JudgingConfig(calibration=path, uncalibrated="admit")
     assert read_admission(admitting, tasks, judge_fingerprint=JUDGE).changed == {}

@@ -14,8 +14,12 @@ OURS = torch.full((3, 40), -2.0)
 SINGLE = Tolerance.of("float32")
 
 
-def looked(theirs: torch.Tensor, tolerance: Tolerance = SINGLE, **kind: str) -> Agreement:
-    check = Agreement("ToyForCausalLM", step=7, on_mismatch=kind.get("on_mismatch", "stop"))  # type: ignore[arg-type]
+def looked(
+    theirs: torch.Tensor, tolerance: Tolerance = SINGLE, **kind: str
+) -> Agreement:
+    check = Agreement(
+        "ToyForCausalLM", step=7, on_mismatch=kind.get("on_mismatch", "stop")
+    )  # type: ignore[arg-type]
     check.look("the sampler", theirs, OURS, MASK, rows=[5, 2, 9], tolerance=tolerance)
     return check
 
@@ -41,7 +45,9 @@ def test_one_row_of_many_is_enough_and_is_named_with_its_worst_token() -> None:
     text = str(told.value)
     assert "step 7: ToyForCausalLM" in text
     assert "response 2 " in text
-    assert "token 3 most, with log-probability -3.5000 by the sampler and -2.0000" in text
+    assert (
+        "token 3 most, with log-probability -3.5000 by the sampler and -2.0000" in text
+    )
 
 
 def test_a_shift_that_each_short_row_hides_shows_over_all_of_them() -> None:
@@ -69,4 +75,7 @@ def test_a_run_may_go_on_with_a_warning() -> None:
         looked(OURS - 1.0, on_mismatch="warn").settle()
 
     (said,) = logs
-    assert (said["event"], said["architecture"]) == ("train.policies_differ", "ToyForCausalLM")
+    assert (said["event"], said["architecture"]) == (
+        "train.policies_differ",
+        "ToyForCausalLM",
+    )

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 RUBRIC = Rubric(criteria=(Criterion(id="named", weight=2),))
 
 
-@pytest.mark.parametrize(("on_unavailable", "zeroed"), [("mask", False), ("zero", True)])
+@pytest.mark.parametrize(
+    ("on_unavailable", "zeroed"), [("mask", False), ("zero", True)]
+)
 def test_a_response_that_the_engine_left_unfinished_is_masked_whatever_an_absent_judge_counts_as(
     on_unavailable: OnUnavailable, *, zeroed: bool
 ) -> None:
@@ -27,5 +29,7 @@ def test_a_response_that_the_engine_left_unfinished_is_masked_whatever_an_absent
     rewards = judge_rewards([group], [RUBRIC], on_unavailable=on_unavailable)
 
     assert rewards.valid_PG.tolist() == [[True, zeroed, False]]
-    np.testing.assert_array_equal(rewards.rewards_PG, [[0.5, 0.0 if zeroed else np.nan, np.nan]])
+    np.testing.assert_array_equal(
+        rewards.rewards_PG, [[0.5, 0.0 if zeroed else np.nan, np.nan]]
+    )
     assert np.isnan(rewards.z_PGM[0, 2]).all()

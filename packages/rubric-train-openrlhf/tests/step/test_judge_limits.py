@@ -30,8 +30,12 @@ def test_rates_at_the_limit_pass() -> None:
         (0, 3, r"unavailable judgements 75.0% > judge.max_unavailable_frac=0.5"),
     ],
 )
-def test_a_rate_above_its_limit_stops_the_run(refused: int, timeouts: int, words: str) -> None:
-    results = results_of(scored=4 - refused - timeouts, refused=refused, timeouts=timeouts)
+def test_a_rate_above_its_limit_stops_the_run(
+    refused: int, timeouts: int, words: str
+) -> None:
+    results = results_of(
+        scored=4 - refused - timeouts, refused=refused, timeouts=timeouts
+    )
 
     with pytest.raises(JudgeAbortError, match=words) as caught:
         check_judge([results], config=LIMITS, step=5)

@@ -26,7 +26,11 @@ def passes(
     def ask(_: int) -> tuple[HeldoutReward, list[int], list[Answer]]:
         mean = next(left)
         reward = HeldoutReward(
-            reward_mean=mean, reward_std=0.1, zero_reward_frac=0.0, n=2, criteria={"a": 0.5}
+            reward_mean=mean,
+            reward_std=0.1,
+            zero_reward_frac=0.0,
+            n=2,
+            criteria={"a": 0.5},
         )
         return reward, [2, 4], answers or [Answer("a"), Answer("b")]
 
@@ -39,7 +43,9 @@ def passes(
     )
 
 
-def test_most_responses_without_an_end_of_their_thought_are_told_once(tmp_path: Path) -> None:
+def test_most_responses_without_an_end_of_their_thought_are_told_once(
+    tmp_path: Path,
+) -> None:
     unclosed = [Answer("", Thought.UNCLOSED), Answer("", Thought.UNCLOSED), Answer("a")]
     asked = passes(RunFolder(tmp_path), means=[0.1, 0.2], answers=unclosed)
 
@@ -50,10 +56,14 @@ def test_most_responses_without_an_end_of_their_thought_are_told_once(tmp_path: 
     assert len(told) == 1
     assert "enable_thinking=false" in told[0]["todo"]
     assert [row and row.unclosed_thought_frac for row in rows] == [2 / 3, 2 / 3]
-    assert [row and (row.thought_frac, row.empty_answer_frac) for row in rows] == [(2 / 3, 0)] * 2
+    assert [row and (row.thought_frac, row.empty_answer_frac) for row in rows] == [
+        (2 / 3, 0)
+    ] * 2
 
 
-def test_a_pass_is_due_before_training_every_so_many_steps_and_at_the_end(tmp_path: Path) -> None:
+def test_a_pass_is_due_before_training_every_so_many_steps_and_at_the_end(
+    tmp_path: Path,
+) -> None:
     folder = RunFolder(tmp_path)
     asked = passes(folder, means=[0.1, 0.2, 0.3, 0.4])
 
@@ -77,7 +87,9 @@ def test_a_pass_that_was_written_is_not_asked_again(tmp_path: Path) -> None:
 def test_a_pass_is_the_best_if_none_was_as_good(
     tmp_path: Path, before: float | None, *, best: bool
 ) -> None:
-    asked = passes(RunFolder(tmp_path), means=[*([] if before is None else [before]), 0.5])
+    asked = passes(
+        RunFolder(tmp_path), means=[*([] if before is None else [before]), 0.5]
+    )
     if before is not None:
         asked.pass_if_due(0)
 

@@ -16,11 +16,18 @@ def test_a_group_is_informative_by_its_spread_over_valid_members() -> None:
     )
     valid_PG = np.array([[1, 1, 1], [1, 0, 1], [1, 1, 0], [1, 0, 0]], dtype=bool)
 
-    assert informative_groups(rewards_PG, valid_PG).tolist() == [False, False, True, False]
+    assert informative_groups(rewards_PG, valid_PG).tolist() == [
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_a_group_without_a_valid_member_is_not_informative() -> None:
-    assert not informative_groups(np.full((1, 2), np.nan), np.zeros((1, 2), dtype=bool)).any()
+    assert not informative_groups(
+        np.full((1, 2), np.nan), np.zeros((1, 2), dtype=bool)
+    ).any()
 
 
 @pytest.mark.parametrize("reward", [0.1, 0.3, 0.7])
@@ -48,8 +55,12 @@ def test_a_penalty_that_cancels_the_reward_leaves_no_spread() -> None:
 
 
 @given(st.lists(groups, min_size=1, max_size=4))
-def test_informative_groups_are_those_with_an_advantage(rewards: list[list[float]]) -> None:
+def test_informative_groups_are_those_with_an_advantage(
+    rewards: list[list[float]],
+) -> None:
     rewards_PG = np.array(rewards)
-    informative_P = informative_groups(rewards_PG, np.ones(rewards_PG.shape, dtype=bool))
+    informative_P = informative_groups(
+        rewards_PG, np.ones(rewards_PG.shape, dtype=bool)
+    )
 
     assert (informative_P == (group_advantages(rewards_PG) != 0).any(axis=1)).all()

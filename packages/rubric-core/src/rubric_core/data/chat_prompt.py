@@ -93,7 +93,11 @@ class ChatPrompt:
         if not tokenizer.chat_template:
             return {}  # transformers says so in its own words
         template = cast("str", tokenizer.get_chat_template())
-        return {"chat_template": _midnight(self.date) + template} if _CLOCK in template else {}
+        return (
+            {"chat_template": _midnight(self.date) + template}
+            if _CLOCK in template
+            else {}
+        )
 
 
 @lru_cache(maxsize=8)
@@ -101,8 +105,12 @@ def _midnight(date: dt.date) -> str:
     """Write the clock of templates that shows the start of a day."""
     start = dt.datetime.combine(date, dt.time())
     letters = string.ascii_letters + "%"
-    directives = [f"%{flag}{letter}" for flag, letter in product(("", *_FLAGS), letters)]
-    told = json.dumps({one: start.strftime(one) for one in directives})
+    directives = [
+        f"%{flag}{letter}" for flag, letter in product(("", *_FLAGS), letters)
+    ]
+    told = json.dumps(
+        {directive: start.strftime(directive) for directive in directives}
+    )
     return _MIDNIGHT.replace("TOLD", told).replace("FLAGS", json.dumps(_FLAGS))
 
 
@@ -119,7 +127,9 @@ def reads_clock(folder: Path) -> bool:
     return any(_CLOCK in text for text in template_texts(folder))
 
 
-def unread_arguments(folder: Path, arguments: Mapping[str, JsonValue]) -> tuple[str, ...]:
+def unread_arguments(
+    folder: Path, arguments: Mapping[str, JsonValue]
+) -> tuple[str, ...]:
     """Return those names that no chat template of a tokenizer's folder reads.
 
     Args:

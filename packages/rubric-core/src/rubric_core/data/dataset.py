@@ -103,9 +103,16 @@ def read_each_task(path: Path) -> Iterator[tuple[int, Task | RubricFileError]]:
             yield line, Task.from_json(row)
         except SchemaError as error:
             problem = str(error)
-            if isinstance(row, dict) and "task_id" in row and {"response", "text"} & row.keys():
+            if (
+                isinstance(row, dict)
+                and "task_id" in row
+                and {"response", "text"} & row.keys()
+            ):
                 problem += "; this is a line of answers; tasks are wanted here"
-            yield line, RubricFileError(problem, path=path, line=line, field=error.field)
+            yield (
+                line,
+                RubricFileError(problem, path=path, line=line, field=error.field),
+            )
 
 
 Split: TypeAlias = Literal["train", "validation", "test"]
@@ -136,7 +143,8 @@ def split_of(doc_hash: str, *, train: float = 0.70, validation: float = 0.15) ->
         digest = hashlib.sha256(doc_hash.encode()).digest()
     except (AttributeError, UnicodeEncodeError):
         raise SchemaError(
-            f"doc_hash must be a text that UTF-8 can hold, not {doc_hash!r}", field="doc_hash"
+            f"doc_hash must be a text that UTF-8 can hold, not {doc_hash!r}",
+            field="doc_hash",
         ) from None
     position = int.from_bytes(digest[: _HASH_BITS // 8]) / 2**_HASH_BITS
     if position < train:

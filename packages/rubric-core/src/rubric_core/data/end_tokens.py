@@ -48,7 +48,9 @@ class EndTokens(NamedTuple):
         }
         return {
             part: ", ".join(
-                f"{tokenizer.convert_ids_to_tokens(one)} ({one})" for one in ids if one is not None
+                f"{tokenizer.convert_ids_to_tokens(one)} ({one})"
+                for one in ids
+                if one is not None
             )
             for part, ids in parts.items()
         }
@@ -88,6 +90,8 @@ def _of_template(tokenizer: Any) -> int | None:
     except Exception:  # noqa: BLE001
         return None
     _, answer, behind = text.rpartition(_ANSWER)
-    ids: list[int] = tokenizer.encode(behind, add_special_tokens=False) if answer else []
+    ids: list[int] = (
+        tokenizer.encode(behind, add_special_tokens=False) if answer else []
+    )
     known = tokenizer.added_tokens_decoder
     return ids[0] if ids and ids[0] in known and known[ids[0]].special else None

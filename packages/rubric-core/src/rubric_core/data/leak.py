@@ -88,7 +88,8 @@ def _of_context(task: Task, n: int) -> Iterator[LeakedNgrams]:
     """Yield what the context holds of the rubric and the reference answer; the passage may too."""
     if task.context is None:
         return
-    read, passage = context_words(task), ""
+    read = context_words(task)
+    passage = ""
     reference = ("reference answer", (task.reference_answer or "",))
     for source, texts in (*hidden_texts(task), reference):
         if source == PASSAGE:
@@ -106,13 +107,21 @@ def _leaked(
     source: str, shared: set[str], *, held_by: Literal["question", "context"]
 ) -> LeakedNgrams:
     hashes = sorted(hashlib.sha256(ngram.encode()).hexdigest() for ngram in shared)
-    return LeakedNgrams(source=source, count=len(shared), sha256=tuple(hashes), held_by=held_by)
+    return LeakedNgrams(
+        source=source, count=len(shared), sha256=tuple(hashes), held_by=held_by
+    )
 
 
 def context_words(task: Task) -> str:
     """Return the words of the context, in lower case with single spaces around; "" without one."""
     sections = task.context or ()
-    return _joined([_words(text) for one in sections for text in (one.heading, one.text)])
+    return _joined(
+        [
+            _words(text)
+            for section in sections
+            for text in (section.heading, section.text)
+        ]
+    )
 
 
 def _joined(runs: Iterable[list[str]]) -> str:
@@ -129,7 +138,11 @@ def check_no_leak(tasks: Iterable[Task], *, n: int = 8) -> None:
     Raises:
         LeakError: at least one does; names the tasks, and what the first few share with what.
     """
-    leaks = {task.task_id: overlaps for task in tasks if (overlaps := leaked_ngrams(task, n=n))}
+    leaks = {
+        task.task_id: overlaps
+        for task in tasks
+        if (overlaps := leaked_ngrams(task, n=n))
+    }
     if leaks:
         shown = [
             f"task {task_id}: {_NAMED[overlap.held_by]}{overlap.count} with {overlap.source}"
@@ -147,9 +160,13 @@ _NAMED: Final = {"question": "", "context": "its context "}
 
 
 def _what(leaks: Iterable[tuple[LeakedNgrams, ...]]) -> str:
-    parts = {one.held_by for overlaps in leaks for one in overlaps}
+    parts = {overlap.held_by for overlaps in leaks for overlap in overlaps}
     return (
-        "questions" if parts == {"question"} else "contexts" if parts == {"context"} else "prompts"
+        "questions"
+        if parts == {"question"}
+        else "contexts"
+        if parts == {"context"}
+        else "prompts"
     )
 
 

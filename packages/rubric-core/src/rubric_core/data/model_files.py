@@ -15,7 +15,13 @@ from rubric_core.nearest import near
 _WEIGHTS: Final = frozenset({".bin", ".gguf", ".pt", ".pth", ".safetensors"})
 _COUNTED: Final = _WEIGHTS | {".jinja", ".json", ".model", ".py", ".tiktoken", ".txt"}
 _OF_TRAINING: Final = frozenset(
-    {"optimizer.bin", "optimizer.pt", "scheduler.bin", "scheduler.pt", "trainer_state.pt"}
+    {
+        "optimizer.bin",
+        "optimizer.pt",
+        "scheduler.bin",
+        "scheduler.pt",
+        "trainer_state.pt",
+    }
     | {"training_args.bin"}
 )
 """Beside the weights of a checkpoint, and of no weight in an answer."""
@@ -81,7 +87,9 @@ def adapter_base(folder: Path) -> Path | None:
     folder that is there.
     """
     path = folder / "adapter_config.json"
-    base = read_settings(path).get("base_model_name_or_path") if path.is_file() else None
+    base = (
+        read_settings(path).get("base_model_name_or_path") if path.is_file() else None
+    )
     if not isinstance(base, str) or not base:
         return None
     return next((one for one in (Path(base), folder / base) if one.is_dir()), None)
@@ -103,7 +111,13 @@ def read_settings(path: Path) -> dict[str, object]:
 def _digest(path: Path) -> str:
     state = path.stat()
     # The time of the last change of anything, which no program can set back, is in it.
-    stamp = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    stamp = (
+        state.st_dev,
+        state.st_ino,
+        state.st_size,
+        state.st_mtime_ns,
+        state.st_ctime_ns,
+    )
     return _sha256(path, stamp)
 
 
@@ -138,7 +152,10 @@ def template_texts(folder: Path) -> Iterator[str]:
     Raises:
         OSError: a file cannot be read.
     """
-    for path in (folder / "chat_template.jinja", *sorted((folder / _TEMPLATES).glob("*.jinja"))):
+    for path in (
+        folder / "chat_template.jinja",
+        *sorted((folder / _TEMPLATES).glob("*.jinja")),
+    ):
         if path.is_file():
             yield read_file(path).decode(errors="replace")
     path = folder / "tokenizer_config.json"

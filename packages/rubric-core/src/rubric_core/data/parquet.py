@@ -57,7 +57,10 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
 
 
 def bounded_rows(
-    file: BinaryIO, *, columns: tuple[str, ...] | None = None, most_row_bytes: int = _MOST_ROW_BYTES
+    file: BinaryIO,
+    *,
+    columns: tuple[str, ...] | None = None,
+    most_row_bytes: int = _MOST_ROW_BYTES,
 ) -> Iterator[dict[str, object] | LongRow]:
     """Yield the rows of a Parquet file, some hundred in memory at a time.
 
@@ -73,7 +76,9 @@ def bounded_rows(
         MissingExtraError: pyarrow is not installed.
     """
     pa = _pyarrow()
-    plain: Any = pa.parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    plain: Any = pa.parquet.ParquetFile(
+        file, buffer_size=_BUFFER_BYTES, pre_buffer=False
+    )
     schema: Any = plain.schema_arrow
     if columns is not None:
         schema = pa.schema([field for field in schema if field.name in columns])
@@ -128,7 +133,9 @@ def _rows(
             yield row.cast(schema).to_pylist()[0], size
 
 
-def _check_declared(metadata: Any, chosen: list[bool], file_bytes: int, *, most: int) -> None:
+def _check_declared(
+    metadata: Any, chosen: list[bool], file_bytes: int, *, most: int
+) -> None:
     """Refuse a file whose footer declares far more than its size can hold."""
     chunks = [
         metadata.row_group(group).column(index)
@@ -137,7 +144,9 @@ def _check_declared(metadata: Any, chosen: list[bool], file_bytes: int, *, most:
         if is_chosen
     ]
     values = max(metadata.num_rows, sum(chunk.num_values for chunk in chunks))
-    declared = _VALUE_BYTES * values + sum(chunk.total_uncompressed_size for chunk in chunks)
+    declared = _VALUE_BYTES * values + sum(
+        chunk.total_uncompressed_size for chunk in chunks
+    )
     if declared > most:
         raise TooLargeError(
             f"a Parquet file of {file_bytes} bytes that declares {values} values and {declared} "
@@ -147,16 +156,24 @@ def _check_declared(metadata: Any, chosen: list[bool], file_bytes: int, *, most:
 
 def _can_be_joined(pa: Any, kind: Any) -> bool:
     """Say whether pyarrow can turn values stored once into ordinary ones, inside this type."""
-    if pa.types.is_map(kind) or pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+    if (
+        pa.types.is_map(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary_view(kind)
+    ):
         return False
-    return all(_can_be_joined(pa, kind.field(index).type) for index in range(kind.num_fields))
+    return all(
+        _can_be_joined(pa, kind.field(index).type) for index in range(kind.num_fields)
+    )
 
 
 def _size(pa: Any, array: Any) -> int:
     """Return the bytes of the values of an array, each counted as often as it is repeated."""
     kind = array.type
     if pa.types.is_dictionary(kind):
-        sizes = pa.compute.take(pa.compute.binary_length(array.dictionary), array.indices)
+        sizes = pa.compute.take(
+            pa.compute.binary_length(array.dictionary), array.indices
+        )
         return int(pa.compute.sum(sizes).as_py() or 0) + array.indices.nbytes
     if pa.types.is_struct(kind):
         return sum(_size(pa, part) for part in array.flatten())
@@ -179,7 +196,8 @@ def write_rows(file: BinaryIO, rows: Iterator[dict[str, object]]) -> int:
     """
     pa = _pyarrow()
     batch = list(islice(rows, _BATCH_ROWS))
-    schema, count = task_schema(has_context=any(_CONTEXT in row for row in batch)), 0
+    schema = task_schema(has_context=any(_CONTEXT in row for row in batch))
+    count = 0
     with pa.parquet.ParquetWriter(file, schema) as writer:
         while batch:
             if _CONTEXT not in schema.names and any(_CONTEXT in row for row in batch):
@@ -221,13 +239,17 @@ def task_schema(*, has_context: bool) -> Any:
 
 
 def _columns(model: type[BaseModel]) -> dict[str, Any]:
-    return {name: _column(field.annotation) for name, field in model.model_fields.items()}
+    return {
+        name: _column(field.annotation) for name, field in model.model_fields.items()
+    }
 
 
 def _column(kind: Any) -> Any:
     """Return Arrow's type for that of a field: a text, a number, a model, or a tuple of these."""
     pa = _pyarrow()
-    if args := get_args(kind):  # of a tuple, of a type or None, or of what a type must satisfy
+    if args := get_args(
+        kind
+    ):  # of a tuple, of a type or None, or of what a type must satisfy
         inner = _column(args[0])
         return pa.list_(inner) if get_origin(kind) is tuple else inner
     if issubclass(kind, BaseModel):

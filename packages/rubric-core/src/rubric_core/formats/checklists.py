@@ -70,13 +70,17 @@ class Checklist:
         nodes = nodes_of(row, name, partial(self.node, pitfalls=pitfalls))
         self._take_copies(row, name)
         turns, passage = self.asked(row)
-        source_id, reference = row.identifier(*self.source_id), row.maybe_text(*self.reference)
-        return Draft(tuple(node.points for node in nodes), turns, source_id, reference, passage)
+        source_id = row.identifier(*self.source_id)
+        reference = row.maybe_text(*self.reference)
+        return Draft(
+            tuple(node.points for node in nodes), turns, source_id, reference, passage
+        )
 
     def asked(self, row: Row) -> tuple[tuple[Turn, ...], str]:
         """Return the turns of the question, and what a judge is to check against."""
         turns = row.turns(*self.question)
-        shown, passage = row.joined(*self.shown), row.joined(*self.passage)
+        shown = row.joined(*self.shown)
+        passage = row.joined(*self.passage)
         more = [row.maybe_text(name) for name in self.more if not row.has_read(name)]
         role, content = turns[-1]
         turns[-1] = (role, "\n\n".join(filter(None, (shown, content, *more))))
@@ -99,21 +103,39 @@ class Checklist:
             points = -points  # a question whose right answer is no: met by the fault
         criterion.take("pass_criteria")
         # A list under the name of a text is of the criteria below it.
-        texts = [name for name in self.text if not isinstance(criterion.get(name), list)]
-        title = ", ".join(criterion.joined(*_TITLES).split("\n\n"))  # ProfBench has several types
+        texts = [
+            name for name in self.text if not isinstance(criterion.get(name), list)
+        ]
+        title = ", ".join(
+            criterion.joined(*_TITLES).split("\n\n")
+        )  # ProfBench has several types
         needs_text = not children_of(criterion)
         text = ""
         if needs_text or texts:
-            text = (criterion.text if needs_text else criterion.maybe_text)(*texts or self.text)
-        avoidance = self.ask_pitfalls and points < 0 and self._avoids(criterion, text, pitfalls)
+            text = (criterion.text if needs_text else criterion.maybe_text)(
+                *texts or self.text
+            )
+        avoidance = (
+            self.ask_pitfalls and points < 0 and self._avoids(criterion, text, pitfalls)
+        )
         evidence = criterion.texts("evidence")
         lost = points < 0 and not avoidance
-        guide = scale_of(criterion, lost=lost) or criterion.maybe_text("scoring_guide", "guide")
+        guide = scale_of(criterion, lost=lost) or criterion.maybe_text(
+            "scoring_guide", "guide"
+        )
         for setting in ("scale_type", "aggregation"):
             criterion.leave_out(setting, "setting")
         name = criterion.identifier("id", "criterion_id", "rubric_item_id")
         found = Points(
-            text, points, name, title, guide, (), evidence, _kind_of(criterion), avoidance
+            text,
+            points,
+            name,
+            title,
+            guide,
+            (),
+            evidence,
+            _kind_of(criterion),
+            avoidance,
         )
         return Node(found, has_weight=has_weight)
 
@@ -142,7 +164,8 @@ ANY: Final = Checklist(**_TABLE["any"])
 QUESTIONS: Final = Checklist(**_TABLE["any"] | _TABLE["questions"])
 """Of a file of questions alone."""
 CHECKLISTS: Final[dict[str, Checklist]] = {
-    name: Checklist(**_TABLE["any"] | paths) for name, paths in _TABLE["formats"].items()
+    name: Checklist(**_TABLE["any"] | paths)
+    for name, paths in _TABLE["formats"].items()
 }
 
 
@@ -178,7 +201,14 @@ def weight_of(criterion: Row, names: Sequence[str]) -> float | None:
         if known := _WORD_WEIGHTS.get(value.strip().lower()):
             criterion.take(name)
             return known
-        if not value.strip().rstrip("%").replace(".", "", 1).lstrip("+-").strip().isdecimal():
+        if (
+            not value.strip()
+            .rstrip("%")
+            .replace(".", "", 1)
+            .lstrip("+-")
+            .strip()
+            .isdecimal()
+        ):
             words = ", ".join(_WORD_WEIGHTS)
             raise criterion.error(f"must be a number or one of {words}", name)
     return criterion.number(*names)
@@ -196,7 +226,7 @@ def read_hellobench(row: Row) -> Iterator[Draft]:
         return
     draft = ANY.read(row, None)
     ((role, content),) = draft.turns
-    more = [one for one in row.texts("requirements") if one not in content]
+    more = [text for text in row.texts("requirements") if text not in content]
     turns = ((role, "\n\n".join([content, *more])),)
     yield replace(draft, turns=turns)
 
@@ -208,7 +238,9 @@ def read_checkeval(path: Path) -> Iterator[Draft]:
         RubricFileError: no question in it, or a line that is none of these.
     """
     criteria: list[Points] = []
-    aspect, definition, part = "", "", ""
+    aspect = ""
+    definition = ""
+    part = ""
     for number, line in enumerate(read_file(path).decode("utf-8-sig").splitlines(), 1):
         text = line.strip().removesuffix("|").strip()
         if not text:
@@ -222,14 +254,20 @@ def read_checkeval(path: Path) -> Iterator[Draft]:
         elif part == "sub_aspect" and text.endswith(":"):
             aspect = text.removesuffix(":")
         else:
-            problem = "is neither `definition:`, `sub_aspect:`, an aspect nor a question"
+            problem = (
+                "is neither `definition:`, `sub_aspect:`, an aspect nor a question"
+            )
             raise RubricFileError(problem, path=path, line=number)
     if not criteria:
-        raise RubricFileError("holds no `sub_aspect:` with questions under it", path=path)
+        raise RubricFileError(
+            "holds no `sub_aspect:` with questions under it", path=path
+        )
     yield Draft(tuple(criteria), source_id=path.stem)
 
 
 def lines_of(draft: Draft) -> int:
     """Return how many values a CheckEval file gave a draft: questions, aspects, definition."""
-    aspects = {one.title for one in draft.criteria} | {one.guide for one in draft.criteria}
+    aspects = {criterion.title for criterion in draft.criteria} | {
+        criterion.guide for criterion in draft.criteria
+    }
     return len(draft.criteria) + len(aspects - {""})

@@ -62,7 +62,9 @@ def source_scale(rubric: Rubric) -> SourceScale:
     return SourceScale(slope=(positive + lost) / positive, offset=-lost / positive)
 
 
-NO_PASSAGE: Final = "(This task has no source passage. Judge by the question and the criteria.)"
+NO_PASSAGE: Final = (
+    "(This task has no source passage. Judge by the question and the criteria.)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +136,15 @@ def imported(draft: Draft, fields: Fields | None = None) -> Imported:
     Raises:
         SchemaError: no criteria, no weight, or a text that no file can hold.
     """
-    evidence = tuple(dict.fromkeys(e for criterion in draft.criteria for e in criterion.evidence))
+    evidence = tuple(
+        dict.fromkeys(e for criterion in draft.criteria for e in criterion.evidence)
+    )
     reference = answer_of(draft.reference)
     passage = draft.passage or "\n\n".join(evidence) or reference.text or NO_PASSAGE
     question = as_question(draft.turns)
-    question_hash = hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()
+    question_hash = hashlib.sha256(
+        question.encode("utf-8", "surrogatepass")
+    ).hexdigest()
     task = Task(
         question=question,
         grounding=Grounding(passage),

@@ -95,14 +95,18 @@ class Account:
         """Whether a value, or one that it is part of, was read."""
         return any(path[:length] in self._read for length in range(len(path) + 1))
 
-    def close(self, record: Mapping[str, object], left_out: Sequence[LeftOut]) -> Fields:
+    def close(
+        self, record: Mapping[str, object], left_out: Sequence[LeftOut]
+    ) -> Fields:
         """Count what became of the values of the record.
 
         Raises:
             Unread: a value is neither read nor left out on purpose.
         """
-        fields, lost, read = Fields(), dict[str, None](), 0
-        entries = [(tuple(one.field.split(".")), one) for one in left_out]
+        fields = Fields()
+        lost = dict[str, None]()
+        read = 0
+        entries = [(tuple(out.field.split(".")), out) for out in left_out]
         for path in self._values(record):
             if self.has(path):
                 read += 1
@@ -134,15 +138,21 @@ class Account:
                         yield path
                 case Mapping():
                     inner = cast("Mapping[str, object]", value)
-                    rest += reversed([((*path, str(k)), one) for k, one in inner.items()])
+                    rest += reversed(
+                        [((*path, str(k)), one) for k, one in inner.items()]
+                    )
                 case list() | tuple():
                     items = cast("Sequence[object]", value)
-                    rest += reversed([((*path, str(n)), one) for n, one in enumerate(items)])
+                    rest += reversed(
+                        [((*path, str(n)), one) for n, one in enumerate(items)]
+                    )
                 case _:
                     yield path
 
 
-def _entry(path: FieldPath, entries: Sequence[tuple[FieldPath, LeftOut]]) -> LeftOut | None:
+def _entry(
+    path: FieldPath, entries: Sequence[tuple[FieldPath, LeftOut]]
+) -> LeftOut | None:
     return next((entry for parts, entry in entries if _covers(parts, path)), None)
 
 

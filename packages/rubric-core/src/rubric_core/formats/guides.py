@@ -54,26 +54,36 @@ def scale_of(criterion: Row, *, lost: bool = False) -> str:
             found.append(_option(option))
     if tuple(text for _, text in found) == _YES_NO:
         return ""
-    error = criterion.error("must be two or more, each with a value or none of them", name)
+    error = criterion.error(
+        "must be two or more, each with a value or none of them", name
+    )
     return guide_of(_shares(found, error), lost=lost)
 
 
 def _option(option: Row) -> tuple[float | None, str]:
     option.maybe_flag("na")
     value = None if option.get(*_VALUE) is None else option.number(*_VALUE)
-    label, more = option.text(*_LABEL), option.maybe_text("description", "explanation")
+    label = option.text(*_LABEL)
+    more = option.maybe_text("description", "explanation")
     return value, label if more in ("", label) else f"{label}: {more}"
 
 
-def _shares(found: Sequence[tuple[float | None, str]], error: RubricFileError) -> list[Level]:
+def _shares(
+    found: Sequence[tuple[float | None, str]], error: RubricFileError
+) -> list[Level]:
     values = [value for value, _ in found if value is not None]
     if len(found) < 2 or len(values) not in (0, len(found)):  # noqa: PLR2004
         raise error
     if not values:
         values = [float(number) for number in range(len(found))]
-    low, high = (0.0, 1.0) if min(values) >= 0 and max(values) <= 1 else (min(values), max(values))
+    low, high = (
+        (0.0, 1.0)
+        if min(values) >= 0 and max(values) <= 1
+        else (min(values), max(values))
+    )
     if low == high:
         raise error
     return [
-        ((value - low) / (high - low), text) for value, (_, text) in zip(values, found, strict=True)
+        ((value - low) / (high - low), text)
+        for value, (_, text) in zip(values, found, strict=True)
     ]

@@ -44,14 +44,17 @@ def _item(item: Row, whole: Draft) -> Draft:
     criteria = _criteria(item) if item.get("rubric") is not None else whole.criteria
     if not criteria:
         raise item.error("must be there, or a rubric of all items", "rubric")
-    turns = tuple(item.turns("prompt")) if item.get("prompt") is not None else whole.turns
+    turns = (
+        tuple(item.turns("prompt")) if item.get("prompt") is not None else whole.turns
+    )
     reference = item.maybe_text("reference_submission") or whole.reference
     return replace(whole, criteria=criteria, turns=turns, reference=reference)
 
 
 def _criteria(row: Row) -> tuple[Points, ...]:
     """Return the criteria in a list, in sections, or in an object with guidelines for them all."""
-    name, guidelines = row.name_of(*_LISTS), row.maybe_text("guidelines")
+    name = row.name_of(*_LISTS)
+    guidelines = row.maybe_text("guidelines")
     if isinstance(row.get(name), dict):
         row = row.inner(name)
         name = row.name_of(*_LISTS)
@@ -60,13 +63,16 @@ def _criteria(row: Row) -> tuple[Points, ...]:
     if not guidelines:
         return tuple(found)
     return tuple(
-        replace(one, guide="\n".join(filter(None, (guidelines, one.guide)))) for one in found
+        replace(points, guide="\n".join(filter(None, (guidelines, points.guide))))
+        for points in found
     )
 
 
 def _node(criterion: Row) -> Node:
     node = ANY.node(criterion)
-    default = next((w for name, w in _DEFAULTS.items() if criterion.get(name) is not None), None)
+    default = next(
+        (w for name, w in _DEFAULTS.items() if criterion.get(name) is not None), None
+    )
     if node.has_weight or default is None:
         return node
     return Node(replace(node.points, points=default), has_weight=True)
@@ -99,7 +105,8 @@ def _criterion(item: Row) -> Points:
     negate = item.maybe_flag("negate")
     if negate is None:
         negate = "negative" in item.maybe_text("annotations.type").lower()
-    text, name = item.text("description"), item.maybe_text("name")
+    text = item.text("description")
+    name = item.maybe_text("name")
     guide = _rated(item, lost=negate)
     if negate:
         text = _AGAINST + text
@@ -122,12 +129,16 @@ def _rated(item: Row, *, lost: bool) -> str:
         case "rubric":
             return scale_of(item, lost=lost)
         case _:
-            raise item.error("must be `binary`, `likert`, `numeric` or `rubric`", "type")
+            raise item.error(
+                "must be `binary`, `likert`, `numeric` or `rubric`", "type"
+            )
 
 
 def _between(low: float, high: float, *, lost: bool) -> str:
     ends = guide_of([(0.0, f"{low:g}"), (1.0, f"{high:g}")], lost=lost)
-    return f"Rate from {low:g} to {high:g}; what lies between earns in proportion.\n{ends}"
+    return (
+        f"Rate from {low:g} to {high:g}; what lies between earns in proportion.\n{ends}"
+    )
 
 
 def read_rubric_spec(row: Row) -> Iterator[Draft]:
@@ -147,7 +158,9 @@ def _anchored(item: Row) -> Points:
     listed = [] if not item.get("examples") else item.items("examples")
     examples = [_example(number, one, item) for number, one in enumerate(listed)]
     guide = "\n".join(filter(None, (guide, *examples)))
-    return Points(text, item.number("weight"), item.identifier("criterion_id"), label, guide)
+    return Points(
+        text, item.number("weight"), item.identifier("criterion_id"), label, guide
+    )
 
 
 def _example(number: int, value: object, item: Row) -> str:

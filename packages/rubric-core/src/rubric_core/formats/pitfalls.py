@@ -19,27 +19,65 @@ _NEGATION: Final = (
 _NEGATED: Final = re.compile(f"{_SUBJECT}{_NEGATION}", re.IGNORECASE)
 _VERB: Final = re.compile(rf"{_SUBJECT}{_NEGATION}\s+(?:\w+ly\s+)?(\w+)", re.IGNORECASE)
 _OMISSIONS: Final = (
-    *("mention", "includ", "address", "discuss", "acknowledg", "identif", "explain", "provid"),
-    *(
-        "note",
-        "noting",
-        "consider",
-        "recogni",
-        "specif",
-        "describ",
-        "cover",
-        "list",
-        "cit",
-        "defin",
-    ),
-    *("account", "distinguish", "clarif", "emphasi", "highlight", "answer"),
+    "mention",
+    "includ",
+    "address",
+    "discuss",
+    "acknowledg",
+    "identif",
+    "explain",
+    "provid",
+    "note",
+    "noting",
+    "consider",
+    "recogni",
+    "specif",
+    "describ",
+    "cover",
+    "list",
+    "cit",
+    "defin",
+    "account",
+    "distinguish",
+    "clarif",
+    "emphasi",
+    "highlight",
+    "answer",
 )
 """How the verbs begin without which an answer lacks something."""
 _COMMISSIONS: Final = (
-    *("recommend", "suggest", "claim", "assum", "confus", "attribut", "blam", "impl", "assert"),
-    *("overstat", "misstat", "advis", "prescrib", "endors", "contradict", "ignor", "overlook"),
-    *("neglect", "omit", "mislead", "misrepresent", "misinterpret", "invent", "fabricat", "forget"),
-    *("exaggerat", "conflat", "fail", "misidentif", "misattribut", "incorrect", "wrong"),
+    "recommend",
+    "suggest",
+    "claim",
+    "assum",
+    "confus",
+    "attribut",
+    "blam",
+    "impl",
+    "assert",
+    "overstat",
+    "misstat",
+    "advis",
+    "prescrib",
+    "endors",
+    "contradict",
+    "ignor",
+    "overlook",
+    "neglect",
+    "omit",
+    "mislead",
+    "misrepresent",
+    "misinterpret",
+    "invent",
+    "fabricat",
+    "forget",
+    "exaggerat",
+    "conflat",
+    "fail",
+    "misidentif",
+    "misattribut",
+    "incorrect",
+    "wrong",
 )
 """How the verbs begin that a good answer leaves undone."""
 
@@ -61,8 +99,8 @@ def is_avoidance(text: str, pitfalls: Pitfalls | None) -> bool | None:
     """
     if pitfalls == "failure" or not is_negated(text):
         return False
-    found = _VERB.match(text)
-    verb = found[1].lower() if found is not None else ""
+    match = _VERB.match(text)
+    verb = match[1].lower() if match is not None else ""
     denies_fault = verb.startswith(_COMMISSIONS)
     denies_virtue = not denies_fault and verb.startswith(_OMISSIONS)
     match pitfalls:

@@ -64,15 +64,20 @@ def import_tasks(
         MissingExtraError: Parquet without pyarrow.
         OSError: the file cannot be read.
     """
-    path, options = Path(path), options or ImportOptions()
+    path = Path(path)
+    options = options or ImportOptions()
     if name == "paper":
-        return (Imported(source_id=task.task_id, task=task) for task in read_tasks(path))
+        return (
+            Imported(source_id=task.task_id, task=task) for task in read_tasks(path)
+        )
     left_out = left_out_of(name, options.leave_out)
     if name == _CHECKEVAL or name in _RUBRICS:
         drafts = _crossed(name, path, options, left_out)
     elif name in _ROWS:
         rows = _rows(path)
-        drafts = (partial(_of_row, name, row, key, options, left_out) for row, key in rows)
+        drafts = (
+            partial(_of_row, name, row, key, options, left_out) for row, key in rows
+        )
     else:
         raise unknown_format(name, import_formats())
     return _imported(drafts, path, on_reject)
@@ -82,7 +87,12 @@ _Read = Callable[[], tuple[Draft, Fields]]
 
 
 def _of_row(
-    name: str, row: Row, key: str, options: ImportOptions, left_out: Sequence[LeftOut], /
+    name: str,
+    row: Row,
+    key: str,
+    options: ImportOptions,
+    left_out: Sequence[LeftOut],
+    /,
 ) -> tuple[Draft, Fields]:
     draft = _ROWS[name](row, options.pitfalls)
     return replace(draft, source_id=draft.source_id or key), row.close(left_out)
@@ -129,7 +139,9 @@ def _imported(
             yield imported(*read())
         except SchemaError as error:
             if not isinstance(error, RubricFileError):
-                error = RubricFileError(str(error), path=path, line=number, field=error.field)
+                error = RubricFileError(
+                    str(error), path=path, line=number, field=error.field
+                )
             if on_reject is None:
                 raise error from None
             on_reject(error)
@@ -148,7 +160,9 @@ def _crossed(
             location="questions",
         )
     asked = list(_lines(options.questions)) if options.questions is not None else []
-    return (read for place, one in enumerate(found) for read in _reads(one, asked, place))
+    return (
+        read for place, one in enumerate(found) for read in _reads(one, asked, place)
+    )
 
 
 _Found = tuple[Draft, Fields] | RubricFileError
@@ -171,7 +185,9 @@ def _as_is(found: _Found) -> tuple[Draft, Fields]:
     return found
 
 
-def _joined(row: Row, rubric: Draft, fields: Fields, *, is_first: bool) -> tuple[Draft, Fields]:
+def _joined(
+    row: Row, rubric: Draft, fields: Fields, *, is_first: bool
+) -> tuple[Draft, Fields]:
     turns, passage = checklists.QUESTIONS.asked(row)
     reference = row.maybe_text(*checklists.QUESTIONS.reference)
     row.identifier(*checklists.QUESTIONS.source_id)
@@ -181,7 +197,9 @@ def _joined(row: Row, rubric: Draft, fields: Fields, *, is_first: bool) -> tuple
     return replace(rubric, turns=turns, reference=reference, passage=passage), fields
 
 
-def _named_rubrics(name: str, path: Path, left_out: Sequence[LeftOut]) -> Iterator[_Found]:
+def _named_rubrics(
+    name: str, path: Path, left_out: Sequence[LeftOut]
+) -> Iterator[_Found]:
     if name == _CHECKEVAL:
         for draft in checklists.read_checkeval(path):
             yield draft, Fields(checklists.lines_of(draft))
@@ -221,7 +239,9 @@ def _rows(path: Path) -> Iterator[tuple[Row, str]]:
         yield from ((row, "") for row in _lines(path))
         return
     items = _items(_document(path))
-    yield from ((_object(item, path, place), key) for place, (key, item) in enumerate(items, 1))
+    yield from (
+        (_object(item, path, place), key) for place, (key, item) in enumerate(items, 1)
+    )
 
 
 def _items(document: object) -> list[tuple[str, object]]:
@@ -230,14 +250,19 @@ def _items(document: object) -> list[tuple[str, object]]:
     if isinstance(document, dict):
         entries = cast("dict[str, object]", document)
         if all(isinstance(entry, dict) for entry in entries.values()):
-            return list(entries.items())  # a file of instances by id, and not one instance
+            return list(
+                entries.items()
+            )  # a file of instances by id, and not one instance
     return [("", document)]
 
 
 def _document(path: Path) -> object:
-    content, is_toml = read_file(path).removeprefix(BOM_UTF8), path.suffix.lower() == ".toml"
+    content = read_file(path).removeprefix(BOM_UTF8)
+    is_toml = path.suffix.lower() == ".toml"
     try:
-        return tomllib.loads(content.decode()) if is_toml else decode(content, exact=True)
+        return (
+            tomllib.loads(content.decode()) if is_toml else decode(content, exact=True)
+        )
     except NotJsonError as error:
         raise RubricFileError(str(error), path=path) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

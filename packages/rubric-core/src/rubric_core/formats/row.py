@@ -18,7 +18,12 @@ from rubric_core.formats.fields import Account, FieldPath, Fields, LeftOut, Unre
 from rubric_core.formats.turns import Turn
 
 _NUMBER: Final = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*%?\s*")
-_ROLES: Final = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
+_ROLES: Final = {
+    "human": "user",
+    "gpt": "assistant",
+    "bot": "assistant",
+    "model": "assistant",
+}
 """What some data sets call the roles."""
 
 
@@ -87,7 +92,9 @@ class Row:
             case float():
                 return str(int(value)) if value.is_integer() else repr(value)
             case _:
-                raise self.error(f"must be a text or a number, not {_kind(value)}", name)
+                raise self.error(
+                    f"must be a text or a number, not {_kind(value)}", name
+                )
 
     def items(self, *names: str) -> list[object]:
         """Return a list that must be there, none of it read yet; a JSON text of one is decoded."""
@@ -146,7 +153,9 @@ class Row:
     def inner(self, *names: str) -> Row:
         """Return an object within this one that must be there; a JSON text of one is decoded."""
         name, value = self._first(names)
-        return self.at(name, self.decoded(value, name) if isinstance(value, str) else value)
+        return self.at(
+            name, self.decoded(value, name) if isinstance(value, str) else value
+        )
 
     def at(self, name: str, value: object) -> Row:
         """Return an object within this one."""
@@ -213,7 +222,9 @@ class Row:
     def error(self, problem: str, name: str) -> RubricFileError:
         """Say what is wrong with a field."""
         field = self._within(name)
-        return RubricFileError(f"{field} {problem}", path=self.path, line=self.line, field=field)
+        return RubricFileError(
+            f"{field} {problem}", path=self.path, line=self.line, field=field
+        )
 
     def _within(self, name: str) -> str:
         return f"{self.place}.{name}" if self.place else name
@@ -264,7 +275,11 @@ def _turn(message: Row) -> Turn:
 
 
 def _member(value: object, name: str) -> object:
-    return cast("Mapping[str, object]", value).get(name) if isinstance(value, Mapping) else None
+    return (
+        cast("Mapping[str, object]", value).get(name)
+        if isinstance(value, Mapping)
+        else None
+    )
 
 
 def _is_empty(value: object) -> bool:
@@ -272,5 +287,10 @@ def _is_empty(value: object) -> bool:
 
 
 def _kind(value: object) -> str:
-    names = {"NoneType": "nothing", "dict": "an object", "list": "a list", "str": "a text"}
+    names = {
+        "NoneType": "nothing",
+        "dict": "an object",
+        "list": "a list",
+        "str": "a text",
+    }
     return names.get(type(value).__name__, "a number or boolean")

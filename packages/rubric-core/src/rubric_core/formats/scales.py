@@ -25,24 +25,34 @@ def read_paperbench(row: Row) -> Draft:
     if row.get("sub_tasks") is None:
         leaves = [_task(row).points]
     else:
-        leaves = [node.points for node in nodes_of(row, "sub_tasks", _task, above=(name,))]
+        leaves = [
+            node.points for node in nodes_of(row, "sub_tasks", _task, above=(name,))
+        ]
     total = sum(leaf.points for leaf in leaves)
     if min(leaf.points for leaf in leaves) < 0 or not total > 0:
         raise row.error("must have weights ≥ 0 with a positive sum", "sub_tasks")
-    criteria = tuple(replace(leaf, points=_WHOLE * leaf.points / total) for leaf in leaves)
+    criteria = tuple(
+        replace(leaf, points=_WHOLE * leaf.points / total) for leaf in leaves
+    )
     return Draft(criteria, (("user", name),), row.text("id"))
 
 
 def _task(node: Row) -> Node:
-    kinds = (node.maybe_text("task_category"), node.maybe_text("finegrained_task_category"))
+    kinds = (
+        node.maybe_text("task_category"),
+        node.maybe_text("finegrained_task_category"),
+    )
     title = ": ".join(filter(None, kinds))
-    found = Points(node.text("requirements"), node.number("weight"), node.text("id"), title)
-    return Node(found, has_weight=True)
+    points = Points(
+        node.text("requirements"), node.number("weight"), node.text("id"), title
+    )
+    return Node(points, has_weight=True)
 
 
 def read_deep_research_bench(row: Row) -> Draft:
     """Read a DeepResearch Bench row: criteria within dimensions, both weighted."""
-    dimensions, within = row.inner("dimension_weight"), row.inner("criterions")
+    dimensions = row.inner("dimension_weight")
+    within = row.inner("criterions")
     criteria = tuple(
         Points(
             f"{item.text('criterion')}: {item.text('explanation')}",
@@ -89,16 +99,21 @@ def read_prbench(row: Row) -> Draft:
         text = notes.maybe_text("criteria_description") or item.text("title")
         criteria.append(Points(text, notes.number(field), item.identifier("id"), title))
     turns, documents = _conversation(row)
-    return Draft(tuple(criteria), turns, row.maybe_text("task"), passage="\n\n".join(documents))
+    return Draft(
+        tuple(criteria), turns, row.maybe_text("task"), passage="\n\n".join(documents)
+    )
 
 
 def _conversation(row: Row) -> tuple[tuple[Turn, ...], list[str]]:
     """Return the turns up to the last prompt, whose answer was judged, and their documents."""
-    turns, documents = list[Turn](), list[str]()
+    turns = list[Turn]()
+    documents = list[str]()
     number = 0
     while prompt := row.maybe_text(f"prompt_{number}"):
         texts = row.texts(f"reference_texts_{number}")
-        named = [f"Reference text {place}:\n{text}" for place, text in enumerate(texts, 1)]
+        named = [
+            f"Reference text {place}:\n{text}" for place, text in enumerate(texts, 1)
+        ]
         documents += texts
         turns.append(("user", "\n\n".join([*named, prompt])))
         number += 1
@@ -134,7 +149,9 @@ def _levels_of(rubric: Row, name: str) -> dict[int, str]:
 def read_biggen(row: Row) -> Draft:
     """Read a BiGGen-Bench instance."""
     rubric = row.inner("score_rubric")
-    criteria = _levelled(rubric.text("criteria"), _levels_of(rubric, "score{}_description"))
+    criteria = _levelled(
+        rubric.text("criteria"), _levels_of(rubric, "score{}_description")
+    )
     turns = row.turns("input")
     if system := row.maybe_text("system_prompt"):
         turns.insert(0, ("system", system))
@@ -144,15 +161,23 @@ def read_biggen(row: Row) -> Draft:
 
 def read_feedback_collection(row: Row) -> Draft:
     """Read a row of Prometheus's Feedback Collection or Preference Collection."""
-    criteria = _levelled(row.text("orig_criteria"), _levels_of(row, "orig_score{}_description"))
+    criteria = _levelled(
+        row.text("orig_criteria"), _levels_of(row, "orig_score{}_description")
+    )
     reference = row.maybe_text("orig_reference_answer")
     return Draft(criteria, tuple(row.turns("orig_instruction")), reference=reference)
 
 
 _SECTION: Final = re.compile(r"^###([^:\n]+):[ \t]*\n?", re.MULTILINE)
 _LEVEL: Final = re.compile(r"^Score (\d):\s*(.+)$", re.MULTILINE)
-_ASKED, _SCALE, _REFERENCE = "The instruction to evaluate", "Score Rubric", "Reference Answer"
-_NOT_RUBRIC: Final = {"Task Description": "setting", "Response": "answer", "Feedback": "answer"}
+_ASKED = "The instruction to evaluate"
+_SCALE = "Score Rubric"
+_REFERENCE = "Reference Answer"
+_NOT_RUBRIC: Final = {
+    "Task Description": "setting",
+    "Response": "answer",
+    "Feedback": "answer",
+}
 """How the sections of a prompt begin that are left out, and why: the judge's instructions, and an
 answer with its judgement."""
 
@@ -174,7 +199,8 @@ def read_prometheus(row: Row) -> Draft:
 def _of_parts(row: Row) -> Draft:
     rubric = row.inner("rubric", "score_rubric")
     criteria = _levelled(
-        rubric.text("criteria", "criteria_description"), _levels_of(rubric, "score{}_description")
+        rubric.text("criteria", "criteria_description"),
+        _levels_of(rubric, "score{}_description"),
     )
     turns = tuple(row.turns("instruction", "input"))
     reference = row.maybe_text("reference_answer", "reference")
@@ -183,11 +209,16 @@ def _of_parts(row: Row) -> Draft:
 
 def _of_prompt(row: Row, name: str) -> Draft:
     before, *parts = _SECTION.split(row.text(name))
-    sections = dict(zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True))
-    asked, scale = _starting(sections, _ASKED), _starting(sections, _SCALE)
+    sections = dict(
+        zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True)
+    )
+    asked = _starting(sections, _ASKED)
+    scale = _starting(sections, _SCALE)
     levels = {int(n): text for n, text in _LEVEL.findall(scale)}
     if not asked or len(levels) != len(_LEVELS):
-        raise row.error("is no Prometheus prompt: an instruction and levels 1 to 5", name)
+        raise row.error(
+            "is no Prometheus prompt: an instruction and levels 1 to 5", name
+        )
     known = (_ASKED, _SCALE, _REFERENCE, *_NOT_RUBRIC)
     unread = [title for title in sections if not title.startswith(known)]
     if unread or before.strip():
@@ -215,7 +246,9 @@ def read_writingbench(row: Row) -> Draft:
             text=item.text("criteria_description"),
             points=9.0,
             title=item.text("name"),
-            guide=_guide({low: item.text(f"{low}-{low + 1}") for low in (1, 3, 5, 7, 9)}, width=2),
+            guide=_guide(
+                {low: item.text(f"{low}-{low + 1}") for low in (1, 3, 5, 7, 9)}, width=2
+            ),
         )
         for item in row.rows("checklist")
     )

@@ -10,8 +10,16 @@ from rubric_core.formats.draft import Points
 from rubric_core.formats.row import Row
 
 _CHILDREN: Final = (
-    *("children", "sub_tasks", "sub_criteria", "subcriteria", "sub_rubrics", "sections"),
-    *("criteria", "rubrics", "rubric", "items"),
+    "children",
+    "sub_tasks",
+    "sub_criteria",
+    "subcriteria",
+    "sub_rubrics",
+    "sections",
+    "criteria",
+    "rubrics",
+    "rubric",
+    "items",
 )
 """Where sources keep the criteria that one consists of."""
 _IDS: Final = ("id", "criterion_id", "rubric_item_id")
@@ -38,7 +46,9 @@ def children_of(row: Row) -> str:
     return ""
 
 
-def nodes_of(row: Row, name: str, read: ReadNode, *, above: tuple[str, ...] = ()) -> list[Node]:
+def nodes_of(
+    row: Row, name: str, read: ReadNode, *, above: tuple[str, ...] = ()
+) -> list[Node]:
     """Read a list of criteria, each with those below it in its place.
 
     The weight of a criterion that has others below it is shared among them by their weights, so
@@ -53,18 +63,20 @@ def nodes_of(row: Row, name: str, read: ReadNode, *, above: tuple[str, ...] = ()
     Raises:
         RubricFileError: a criterion out of shape, or weights that cannot be shared.
     """
-    found: list[Node] = []
+    nodes: list[Node] = []
     for number, item in enumerate(row.items(name)):
         place = f"{name}.{number}"
         if isinstance(item, str):
             row.take(place)
-            found.append(_within(Node(Points(item), has_weight=False), above))
+            nodes.append(_within(Node(Points(item), has_weight=False), above))
         else:
-            found += _leaves(row.at(place, item), read, above)
-    if len({node.has_weight for node in found}) > 1:
-        first = next(number for number, node in enumerate(found) if not node.has_weight)
-        raise row.error(f"has no weight at {first}, and others here have one: give it one", name)
-    return found
+            nodes += _leaves(row.at(place, item), read, above)
+    if len({node.has_weight for node in nodes}) > 1:
+        first = next(number for number, node in enumerate(nodes) if not node.has_weight)
+        raise row.error(
+            f"has no weight at {first}, and others here have one: give it one", name
+        )
+    return nodes
 
 
 def _leaves(row: Row, read: ReadNode, above: tuple[str, ...]) -> Iterator[Node]:
@@ -81,7 +93,8 @@ def _leaves(row: Row, read: ReadNode, above: tuple[str, ...]) -> Iterator[Node]:
         raise row.error("has criteria below it, and a scale or guide of its own", below)
     name = ": ".join(filter(None, (node.points.title, node.points.text)))
     inner = nodes_of(row, below, read, above=(*above, name) if name else above)
-    evidence, avoidance = node.points.evidence, node.points.avoidance
+    evidence = node.points.evidence
+    avoidance = node.points.avoidance
     inner = [
         Node(replace(points, evidence=evidence + points.evidence), has_weight)
         for points, has_weight in inner
@@ -94,7 +107,9 @@ def _leaves(row: Row, read: ReadNode, above: tuple[str, ...]) -> Iterator[Node]:
         raise row.error("must have weights ≥ 0 with a positive sum", below)
     for one, weight in zip(inner, weights, strict=True):
         share = node.points.points * weight / sum(weights)
-        yield Node(replace(one.points, points=share, avoidance=avoidance), has_weight=True)
+        yield Node(
+            replace(one.points, points=share, avoidance=avoidance), has_weight=True
+        )
 
 
 def _within(node: Node, above: tuple[str, ...]) -> Node:

@@ -70,10 +70,13 @@ def _mark(depth: int, number: int, count: int) -> str:
 
 def _numbered(question: str) -> list[Turn]:
     """Return the turns of a text that numbers them, none where one is missing."""
-    found = _FIRST.match(question)
-    if found is None or len(found[1]) != len(found[3]):
+    match = _FIRST.match(question)
+    if match is None or len(match[1]) != len(match[3]):
         return []
-    depth, count, role, rest = len(found[1]), int(found[2]), found[4], question[found.end() :]
+    depth = len(match[1])
+    count = int(match[2])
+    role = match[4]
+    rest = question[match.end() :]
     turns: list[Turn] = []
     for number in range(2, count + 1):
         mark = re.escape(_mark(depth, number, count))
@@ -81,5 +84,6 @@ def _numbered(question: str) -> list[Turn]:
         if after is None:
             return []
         turns.append((role, rest[: after.start()]))
-        role, rest = after[1], rest[after.end() :]
+        role = after[1]
+        rest = rest[after.end() :]
     return [*turns, (role, rest)]

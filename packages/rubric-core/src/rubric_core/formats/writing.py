@@ -50,19 +50,26 @@ def _healthbench(task: Task) -> dict[str, object]:
         "prompt_id": task.task_id,
         "prompt": as_messages(task.policy_view().message),
         "rubrics": _points(task),
-        "ideal_completions_data": {"ideal_completion": reference} if reference else None,
+        "ideal_completions_data": {"ideal_completion": reference}
+        if reference
+        else None,
     }
 
 
 def _points(task: Task) -> list[dict[str, object]]:
     return [
-        {"criterion": text, "points": weight, "tags": []} for _, _, text, weight in _signed(task)
+        {"criterion": text, "points": weight, "tags": []}
+        for _, _, text, weight in _signed(task)
     ]
 
 
 def _rar(task: Task) -> dict[str, object]:
     rubric = [
-        {"title": title or " ".join(text.split()[:4]), "description": text, "weight": weight}
+        {
+            "title": title or " ".join(text.split()[:4]),
+            "description": text,
+            "weight": weight,
+        }
         for _, title, text, weight in _signed(task)
     ]
     return {

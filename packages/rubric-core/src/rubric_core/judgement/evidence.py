@@ -62,7 +62,10 @@ _SAME: Final = str.maketrans(
     | dict.fromkeys("‐‑‒–−", "-")
     | dict.fromkeys("—―", " - ")
     | {"…": "..."}
-    | {chr(code): unicodedata.normalize("NFKC", chr(code)) for code in range(0xFF01, 0xFFEF)}
+    | {
+        chr(code): unicodedata.normalize("NFKC", chr(code))
+        for code in range(0xFF01, 0xFFEF)
+    }
 )
 # Scripts without spaces between words, by the first word of their characters' names.
 _SPACELESS: Final = frozenset(
@@ -102,10 +105,15 @@ def find_quote(quote: str, *, response: str, passage: str) -> QuoteSource | None
         return None
     wanted = _folded(quote)
     long_enough = sum(map(str.isalnum, wanted)) >= MIN_QUOTE_CHARS
-    sources: tuple[tuple[QuoteSource, str], ...] = (("response", response), ("passage", passage))
+    sources: tuple[tuple[QuoteSource, str], ...] = (
+        ("response", response),
+        ("passage", passage),
+    )
     for source, text in sources:
         searched = _folded_source(text)
-        if (long_enough and _stands_in(wanted, searched)) or (wanted and wanted == searched):
+        if (long_enough and _stands_in(wanted, searched)) or (
+            wanted and wanted == searched
+        ):
             return source
     return None
 
@@ -128,8 +136,11 @@ def _stands_in(wanted: str, text: str) -> bool:
         if start < 0:
             break
         end = start + len(wanted)
-        before, after = text[max(0, start - 2) : start][::-1], text[end : end + 2]
-        begun_earlier = _goes_on(wanted[0], before) or (before[:1] == "." and wanted[0].isdecimal())
+        before = text[max(0, start - 2) : start][::-1]
+        after = text[end : end + 2]
+        begun_earlier = _goes_on(wanted[0], before) or (
+            before[:1] == "." and wanted[0].isdecimal()
+        )
         if not begun_earlier and not _goes_on(wanted[-1], after):
             return True
     return False
@@ -144,7 +155,8 @@ def _goes_on(edge: str, beyond: str) -> bool:
     """
     if not beyond or not _is_in_word(edge):
         return False
-    mark, further = beyond[0], beyond[1:]
+    mark = beyond[0]
+    further = beyond[1:]
     if _is_in_word(mark):
         return True
     if edge.isdecimal():

@@ -42,7 +42,9 @@ def read_reply(rubric: Rubric, text: str, *, with_evidence: bool = False) -> Val
 
     Source: paper, §3.1, Eq. judge_scores.
     """
-    reply = _object(rubric, text, required=_REQUIRED | {"evidence"} if with_evidence else _REQUIRED)
+    reply = _object(
+        rubric, text, required=_REQUIRED | {"evidence"} if with_evidence else _REQUIRED
+    )
     scores = _scores(rubric, reply["scores"])
     total = _number(reply["total"], "total")
     max_total = _number(reply["max_total"], "max_total")
@@ -51,10 +53,13 @@ def read_reply(rubric: Rubric, text: str, *, with_evidence: bool = False) -> Val
     awarded = math.fsum(scores.values())
     if abs(total - awarded) > slack:
         raise ReplyError(
-            f"total {total!r}, scores add up to {awarded!r}", reason=Reason.TOTAL_MISMATCH
+            f"total {total!r}, scores add up to {awarded!r}",
+            reason=Reason.TOTAL_MISMATCH,
         )
     if abs(max_total - rubric.total_weight) > slack:
-        detail = f"max_total {max_total!r}, the rubric's weight is {rubric.total_weight!r}"
+        detail = (
+            f"max_total {max_total!r}, the rubric's weight is {rubric.total_weight!r}"
+        )
         raise ReplyError(detail, reason=Reason.MAX_TOTAL_MISMATCH)
     quotes = _quotes(rubric, reply["evidence"]) if with_evidence else {}
     return ValidReply(scores, _writable(reasoning), quotes)
@@ -68,7 +73,9 @@ class ValidGroupReply(NamedTuple):
     reasoning: str
 
 
-def read_group_reply(rubric: Rubric, responses: Sequence[str], text: str) -> ValidGroupReply:
+def read_group_reply(
+    rubric: Rubric, responses: Sequence[str], text: str
+) -> ValidGroupReply:
     """Read `{"scores": {response: {id: s_j}}, "reasoning": …}`.
 
     Valid means: every response exactly once and no other; for each, every criterion id exactly once
@@ -88,7 +95,9 @@ def read_group_reply(rubric: Rubric, responses: Sequence[str], text: str) -> Val
     reply = _object(rubric, text, required=frozenset({"scores"}))
     given = reply["scores"]
     if not isinstance(given, dict):
-        raise ReplyError(f"scores is {_kind(given)}, not an object", reason=Reason.WRONG_TYPE)
+        raise ReplyError(
+            f"scores is {_kind(given)}, not an object", reason=Reason.WRONG_TYPE
+        )
     by_response = cast("dict[str, object]", given)
     if unknown := by_response.keys() - set(responses):
         detail = f"scores of {len(unknown)} responses that there are not"
@@ -96,7 +105,9 @@ def read_group_reply(rubric: Rubric, responses: Sequence[str], text: str) -> Val
     scores: dict[str, dict[str, float]] = {}
     for name in responses:
         if name not in by_response:
-            raise ReplyError(f"response {name}: no scores", reason=Reason.MISSING_CRITERION)
+            raise ReplyError(
+                f"response {name}: no scores", reason=Reason.MISSING_CRITERION
+            )
         try:
             scores[name] = _scores(rubric, by_response[name])
         except ReplyError as error:
@@ -110,23 +121,30 @@ def _writable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _object(rubric: Rubric, text: str, *, required: frozenset[str]) -> Mapping[str, object]:
+def _object(
+    rubric: Rubric, text: str, *, required: frozenset[str]
+) -> Mapping[str, object]:
     reply = _decoded(rubric, text)
     if not isinstance(reply, dict):
-        raise ReplyError(f"the reply is {_kind(reply)}, not an object", reason=Reason.WRONG_TYPE)
+        raise ReplyError(
+            f"the reply is {_kind(reply)}, not an object", reason=Reason.WRONG_TYPE
+        )
     fields = cast("dict[str, object]", reply)
     if missing := required - fields.keys():
         raise ReplyError(f"the reply has no {min(missing)!r}", reason=Reason.WRONG_TYPE)
     if extra := fields.keys() - required - {"reasoning"}:
         raise ReplyError(
-            f"the reply has {len(extra)} keys beyond the contract", reason=Reason.WRONG_TYPE
+            f"the reply has {len(extra)} keys beyond the contract",
+            reason=Reason.WRONG_TYPE,
         )
     return fields
 
 
 def _decoded(rubric: Rubric, text: str) -> object:
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a boundary
-        raise SchemaError(f"a reply is a str, not {type(text).__name__}: a fault of the caller")
+        raise SchemaError(
+            f"a reply is a str, not {type(text).__name__}: a fault of the caller"
+        )
     if not text.strip():
         raise ReplyError("the reply is empty", reason=Reason.EMPTY)
     try:
@@ -140,9 +158,13 @@ def _decoded(rubric: Rubric, text: str) -> object:
         raise ReplyError(f"the reply is {error}", reason=reason) from None
 
 
-def _by_criterion(rubric: Rubric, value: object, *, key: str, each: str) -> Mapping[str, object]:
+def _by_criterion(
+    rubric: Rubric, value: object, *, key: str, each: str
+) -> Mapping[str, object]:
     if not isinstance(value, dict):
-        raise ReplyError(f"{key} is {_kind(value)}, not an object", reason=Reason.WRONG_TYPE)
+        raise ReplyError(
+            f"{key} is {_kind(value)}, not an object", reason=Reason.WRONG_TYPE
+        )
     given = cast("dict[str, object]", value)
     known = set(rubric.ids)
     if unknown := given.keys() - known:
@@ -157,7 +179,10 @@ def _by_criterion(rubric: Rubric, value: object, *, key: str, each: str) -> Mapp
 
 def _quotes(rubric: Rubric, value: object) -> dict[str, str]:
     given = _by_criterion(rubric, value, key="evidence", each="quote")
-    return {name: _writable(_string(given[name], f"the quote of {name!r}")) for name in rubric.ids}
+    return {
+        name: _writable(_string(given[name], f"the quote of {name!r}"))
+        for name in rubric.ids
+    }
 
 
 def _scores(rubric: Rubric, value: object) -> dict[str, float]:
@@ -174,18 +199,27 @@ def _scores(rubric: Rubric, value: object) -> dict[str, float]:
 
 def _string(value: object, what: str) -> str:
     if not isinstance(value, str):
-        raise ReplyError(f"{what} is {_kind(value)}, not a string", reason=Reason.WRONG_TYPE)
+        raise ReplyError(
+            f"{what} is {_kind(value)}, not a string", reason=Reason.WRONG_TYPE
+        )
     return value
 
 
 def _number(value: object, what: str) -> float:
     if not isinstance(value, float):
-        raise ReplyError(f"{what} is {_kind(value)}, not a number", reason=Reason.WRONG_TYPE)
+        raise ReplyError(
+            f"{what} is {_kind(value)}, not a number", reason=Reason.WRONG_TYPE
+        )
     if not math.isfinite(value):
         raise ReplyError(f"{what} is {value!r}", reason=Reason.NOT_FINITE)
     return value + 0.0  # −0.0 becomes 0.0
 
 
 def _kind(value: object) -> str:
-    names = {"dict": "an object", "list": "a list", "str": "a string", "float": "a number"}
+    names = {
+        "dict": "an object",
+        "list": "a list",
+        "str": "a string",
+        "float": "a number",
+    }
     return names.get(type(value).__name__, "a boolean or null")

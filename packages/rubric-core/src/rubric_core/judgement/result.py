@@ -137,7 +137,8 @@ def call_shares(call: Call, count: int) -> list[Call]:
     def part(amount: int, place: int) -> int:
         return amount // count + (place < amount % count)
 
-    usage, attempts = call.get("usage"), call.get("attempts")
+    usage = call.get("usage")
+    attempts = call.get("attempts")
     shares: list[Call] = []
     for k in range(count):
         share = call.copy()
@@ -147,7 +148,9 @@ def call_shares(call: Call, count: int) -> list[Call]:
             share["usage"] = Usage(
                 prompt_tokens=part(usage.prompt_tokens, k),
                 completion_tokens=part(usage.completion_tokens, k),
-                cached_tokens=None if usage.cached_tokens is None else part(usage.cached_tokens, k),
+                cached_tokens=None
+                if usage.cached_tokens is None
+                else part(usage.cached_tokens, k),
                 cost_usd=None if usage.cost_usd is None else usage.cost_usd / count,
             )
         shares.append(share)
@@ -217,16 +220,26 @@ class JudgeResult(Sealed):
         scored = self.outcome is Outcome.SCORED
         if self.reason is not None and self.reason.outcome is not self.outcome:
             family = self.reason.outcome.value
-            raise ValueError(f"reason {self.reason.value!r} belongs to {family!r} results")
-        numbers = (bool(self.scores), self.total is not None, self.max_total is not None)
+            raise ValueError(
+                f"reason {self.reason.value!r} belongs to {family!r} results"
+            )
+        numbers = (
+            bool(self.scores),
+            self.total is not None,
+            self.max_total is not None,
+        )
         if numbers != (scored, scored, scored) or (self.reason is None) is not scored:
             raise ValueError(
                 "a scored result has scores, total and max_total; any other has only a reason"
             )
         if self.unanswered is not None and (not scored or any(self.scores.values())):
-            raise ValueError("a response without an answer has a score of 0 for every criterion")
+            raise ValueError(
+                "a response without an answer has a score of 0 for every criterion"
+            )
         if unscored := self.evidence.keys() - self.scores.keys():
-            raise ValueError(f"there is evidence for {len(unscored)} criteria without a score")
+            raise ValueError(
+                f"there is evidence for {len(unscored)} criteria without a score"
+            )
         return self
 
     @classmethod
@@ -243,7 +256,9 @@ class JudgeResult(Sealed):
         except ReplyError as error:
             result = cls.invalid(error.reason, detail=str(error))
         else:
-            result = cls.scored(rubric, reply.scores, judge="", reasoning=reply.reasoning)
+            result = cls.scored(
+                rubric, reply.scores, judge="", reasoning=reply.reasoning
+            )
         return result.with_call(**call)
 
     @classmethod
@@ -271,11 +286,16 @@ class JudgeResult(Sealed):
             return cls.invalid(error.reason, detail=str(error))
         evidence = {
             name: Evidence(
-                quote=quote, found_in=find_quote(quote, response=response, passage=passage)
+                quote=quote,
+                found_in=find_quote(quote, response=response, passage=passage),
             )
             for name, quote in reply.quotes.items()
         }
-        bare = [name for name in rubric.ids if reply.scores[name] and not evidence[name].found_in]
+        bare = [
+            name
+            for name in rubric.ids
+            if reply.scores[name] and not evidence[name].found_in
+        ]
         if required and bare:
             detail = f"{len(bare)} scores above 0 without a quote that is found, first {bare[0]!r}"
             return cls.invalid(Reason.EVIDENCE_NOT_FOUND, detail=detail)
@@ -326,7 +346,9 @@ class JudgeResult(Sealed):
         return cls._failed(Outcome.INVALID, reason, detail, call)
 
     @classmethod
-    def unavailable(cls, reason: Reason, *, detail: str = "", **call: Unpack[Call]) -> Self:
+    def unavailable(
+        cls, reason: Reason, *, detail: str = "", **call: Unpack[Call]
+    ) -> Self:
         """Record a judgement that did not happen: no reward.
 
         Raises:

@@ -137,14 +137,18 @@ def find_class(name: str, *, group: str, kind: type[_KindT]) -> type[_KindT]:
     target = _loaded(name, group=group)
     if not (isinstance(target, type) and issubclass(target, kind)):
         shown = _shown(cast("object", target))
-        raise PluginError(f"{name!r} in {group!r} is {shown}, not a subclass of {kind.__name__}")
+        raise PluginError(
+            f"{name!r} in {group!r} is {shown}, not a subclass of {kind.__name__}"
+        )
     return target
 
 
 def _callable(name: str, *, group: str) -> Callable[..., object]:
     target = _loaded(name, group=group)
     if not callable(target):
-        raise PluginError(f"{name!r} in {group!r} is {_shown(target)}, which cannot be called")
+        raise PluginError(
+            f"{name!r} in {group!r} is {_shown(target)}, which cannot be called"
+        )
 
     def made(*options: object) -> object:
         try:
@@ -156,15 +160,17 @@ def _callable(name: str, *, group: str) -> Callable[..., object]:
             # The options are in no message that we write; a plugin may repeat a key of them.
             said = f"{type(error).__name__}: {error}".partition("\n")[0]
             shown = type(error).__name__ if may_be_key(said) else said
-            problem = f"{name!r} in {group!r} could not be built from its options: {shown}"
+            problem = (
+                f"{name!r} in {group!r} could not be built from its options: {shown}"
+            )
             raise PluginError(problem) from error
 
     return made
 
 
 def _loaded(name: str, *, group: str) -> object:
-    found = _installed(group).select(name=name)
-    if not found:
+    points = _installed(group).select(name=name)
+    if not points:
         known = plugin_names(group)
         close = nearest_key(name, known)
         near = f"did you mean {close!r}? " if close else ""
@@ -172,19 +178,25 @@ def _loaded(name: str, *, group: str) -> object:
             f"nothing called {name!r} is installed under {group!r}; {near}installed: "
             f"{', '.join(known) or 'none'}"
         )
-    if len(found) > 1:
-        owners = ", ".join(sorted(entry.dist.name if entry.dist else "?" for entry in found))
+    if len(points) > 1:
+        owners = ", ".join(
+            sorted(entry.dist.name if entry.dist else "?" for entry in points)
+        )
         raise PluginError(
             f"{name!r} in {group!r} is in several packages ({owners}): uninstall all but one"
         )
-    (entry,) = found
+    (entry,) = points
     try:
         return entry.load()
     # The named boundary for the code of a package that is not ours, which may raise anything, or
     # leave, when it is imported.
     except (Exception, SystemExit) as error:
         expected = isinstance(error, ImportError | AttributeError)
-        reason = str(error) if expected else f"{type(error).__name__}: {error}".partition("\n")[0]
+        reason = (
+            str(error)
+            if expected
+            else f"{type(error).__name__}: {error}".partition("\n")[0]
+        )
         raise PluginError(
             f"{name!r} in {group!r} points to {entry.value!r}, which does not load: {reason}"
         ) from error
@@ -193,7 +205,9 @@ def _loaded(name: str, *, group: str) -> object:
 def _installed(group: str) -> EntryPoints:
     # To read those of a few hundred packages takes longer than the rest of a configuration does.
     places = [Path(place) for place in sys.path]
-    changed = [(str(one), one.stat().st_mtime_ns) for one in places if one.exists()]
+    changed = [
+        (str(place), place.stat().st_mtime_ns) for place in places if place.exists()
+    ]
     return _read(tuple(changed), group)
 
 

@@ -91,7 +91,9 @@ class Reply(Sealed):
             raise ValueError("give a text and how it ended, or a reason why none came")
         is_cut = self.finish in {Finish.TRUNCATED, Finish.REFUSED}
         if self.thought is Thought.UNCLOSED and (self.text or not is_cut):
-            raise ValueError("a thought that does not end leaves an empty text, and is cut")
+            raise ValueError(
+                "a thought that does not end leaves an empty text, and is cut"
+            )
         return self
 
     @classmethod
@@ -103,7 +105,11 @@ class Reply(Sealed):
 
     @classmethod
     def of_completion(
-        cls, answer: Answer, *, finish: Finish = Finish.COMPLETE, tokens: int | None = None
+        cls,
+        answer: Answer,
+        *,
+        finish: Finish = Finish.COMPLETE,
+        tokens: int | None = None,
     ) -> Self:
         """What `answer_of` found in a completion; a thought that does not end counts as cut.
 
@@ -124,7 +130,9 @@ class Reply(Sealed):
             what = "the log-probabilities of the choices are no finite numbers"
             return cls.unavailable(Reason.SERVER_ERROR, what)
         best = max(range(len(choices)), key=logprobs.__getitem__)
-        return cls(text=choices[best], finish=Finish.COMPLETE, choice_logprobs=tuple(logprobs))
+        return cls(
+            text=choices[best], finish=Finish.COMPLETE, choice_logprobs=tuple(logprobs)
+        )
 
     @classmethod
     def unavailable(cls, reason: Reason, detail: str = "") -> Self:
@@ -134,7 +142,9 @@ class Reply(Sealed):
     @classmethod
     def too_long(cls, tokens: int, positions: int | None) -> Self:
         """No answer: the prompt alone leaves the model no position for one."""
-        detail = f"the prompt has {tokens} tokens, and the model {positions} positions: "
+        detail = (
+            f"the prompt has {tokens} tokens, and the model {positions} positions: "
+        )
         return cls.unavailable(Reason.BAD_REQUEST, f"{detail}leave the question out")
 
 
@@ -151,7 +161,9 @@ class Responder(Protocol):
         """
         ...
 
-    def respond(self, asks: Sequence[Ask], decoding: Decoding) -> AsyncIterator[tuple[int, Reply]]:
+    def respond(
+        self, asks: Sequence[Ask], decoding: Decoding
+    ) -> AsyncIterator[tuple[int, Reply]]:
         """Answer questions, in any order, as they are done.
 
         Args:

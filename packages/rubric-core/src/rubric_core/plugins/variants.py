@@ -8,7 +8,13 @@ way.
 from collections.abc import Mapping
 from typing import Any, ClassVar, LiteralString, Self, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from rubric_core.configuration import UNKNOWN_KEY
@@ -35,8 +41,12 @@ class Variant(BaseModel):
 
     @model_validator(mode="after")
     def _is_the_kind_named(self) -> Self:
-        if (given := getattr(self, self.key)) != (own := type(self).model_fields[self.key].default):
-            raise ValueError(f"{self.key}={given!r} is not {own!r}, which {type(self).__name__} is")
+        if (given := getattr(self, self.key)) != (
+            own := type(self).model_fields[self.key].default
+        ):
+            raise ValueError(
+                f"{self.key}={given!r} is not {own!r}, which {type(self).__name__} is"
+            )
         return self
 
 
@@ -68,7 +78,9 @@ def chosen(kind: type[Variant], *, default: str | None = None) -> BeforeValidato
         known = sorted(found.model_fields)
         if found.model_config.get("extra") == "forbid":
             for key in settings.keys() - set(known):
-                raise _wrong(found, str(key), UNKNOWN_KEY, ", ".join(known), settings[key])
+                raise _wrong(
+                    found, str(key), UNKNOWN_KEY, ", ".join(known), settings[key]
+                )
         return found.model_validate(settings)
 
     return BeforeValidator(choose)
@@ -88,7 +100,9 @@ def find_variant(kind: type[VariantT], name: str) -> type[VariantT]:
             f'it `{kind.key}: str = "{name}"`'
         )
     if missing := sorted(getattr(found, "__abstractmethods__", ())):
-        raise PluginError(f"{name!r} in {kind.group!r} does not define {', '.join(missing)}")
+        raise PluginError(
+            f"{name!r} in {kind.group!r} does not define {', '.join(missing)}"
+        )
     return found
 
 

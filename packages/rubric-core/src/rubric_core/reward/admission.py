@@ -30,12 +30,17 @@ def admitted_rubric(rubric: Rubric, factors: Mapping[str, float]) -> Rubric:
     """
     for name in rubric.ids:
         if not 0 <= factors.get(name, 1.0) <= 1:
-            raise RewardError(f"the factor of {name!r} is {factors[name]!r}, not in [0, 1]")
+            raise RewardError(
+                f"the factor of {name!r} is {factors[name]!r}, not in [0, 1]"
+            )
     criteria = tuple(
-        one.model_copy(update={"weight": factors.get(one.id, 1.0) * one.weight}) for one in rubric
+        criterion.model_copy(
+            update={"weight": factors.get(criterion.id, 1.0) * criterion.weight}
+        )
+        for criterion in rubric
     )
-    if not sum(one.weight for one in criteria) > 0:
-        masked = ", ".join(one.id for one in rubric if one.weight > 0)
+    if not sum(criterion.weight for criterion in criteria) > 0:
+        masked = ", ".join(criterion.id for criterion in rubric if criterion.weight > 0)
         raise RewardError(
             f"every criterion with weight is masked ({masked}), so the rubric gives no reward: "
             "leave its tasks out, or have these criteria judged by a judge that can"
@@ -50,7 +55,9 @@ def admitted_result(result: JudgeResult, factors: Mapping[str, float]) -> JudgeR
         result: a judgement under the rubric itself.
         factors: as of `admitted_rubric`.
     """
-    scores = {name: factors.get(name, 1.0) * score for name, score in result.scores.items()}
+    scores = {
+        name: factors.get(name, 1.0) * score for name, score in result.scores.items()
+    }
     return result.model_copy(update={"scores": scores})
 
 
@@ -79,9 +86,16 @@ def unbiased_z(z_M: ArrayLike, tpr_M: ArrayLike, fpr_M: ArrayLike) -> FloatArray
     """
     z, tpr, fpr = (np.asarray(one, dtype=np.float64) for one in (z_M, tpr_M, fpr_M))
     if z.ndim != 1 or not z.shape == tpr.shape == fpr.shape:
-        raise RewardShapeError(f"z {z.shape}, TPR {tpr.shape} and FPR {fpr.shape} must be [M]")
+        raise RewardShapeError(
+            f"z {z.shape}, TPR {tpr.shape} and FPR {fpr.shape} must be [M]"
+        )
     known = ~np.isnan(tpr) & ~np.isnan(fpr)
     youden = np.where(known, tpr - fpr, 1.0)
-    check_each(youden, youden > 0, name="TPR − FPR", problem=", not above 0: mask the criterion")
+    check_each(
+        youden,
+        youden > 0,
+        name="TPR − FPR",
+        problem=", not above 0: mask the criterion",
+    )
     met = np.where(np.isnan(z), np.nan, (z >= 0.5).astype(np.float64))  # noqa: PLR2004  # half
     return np.where(known, (met - np.where(known, fpr, 0.0)) / youden, z)

@@ -37,7 +37,9 @@ def leave_one_out_baseline(
     """
     rewards, valid = arrays.checked_groups(rewards_PG, valid_PG)
     siblings_P1 = valid.sum(axis=1, keepdims=True) - 1
-    baseline_PG = (rewards.sum(axis=1, keepdims=True) - rewards) / np.maximum(siblings_P1, 1)
+    baseline_PG = (rewards.sum(axis=1, keepdims=True) - rewards) / np.maximum(
+        siblings_P1, 1
+    )
     return np.where(valid & (siblings_P1 > 0), baseline_PG, np.nan)
 
 
@@ -92,14 +94,18 @@ def advantage_scale(
     check_number(delta, name="delta")
     match std:
         case "sample" | "population":
-            std_P = arrays.std_over_valid(rewards_PG, valid_PG, ddof=1 if std == "sample" else 0)
+            std_P = arrays.std_over_valid(
+                rewards_PG, valid_PG, ddof=1 if std == "sample" else 0
+            )
             return np.where(std_P > 0, std_P + delta, 1.0)[:, None]
         case "leave_one_out":
             std_PG = _siblings_std(rewards_PG, valid_PG)
             return np.where(std_PG > 0, std_PG + _LEAVE_ONE_OUT_EPS, 1.0)
         case "none":
             return np.ones((len(rewards_PG), 1))
-    raise RewardError(f"std must be 'sample', 'population', 'leave_one_out' or 'none', not {std!r}")
+    raise RewardError(
+        f"std must be 'sample', 'population', 'leave_one_out' or 'none', not {std!r}"
+    )
 
 
 def _siblings_std(rewards_PG: FloatArray, valid_PG: BoolArray) -> FloatArray:
@@ -111,7 +117,9 @@ def _siblings_std(rewards_PG: FloatArray, valid_PG: BoolArray) -> FloatArray:
         siblings_PG = valid_PG.copy()
         siblings_PG[:, g] = False
         differ_P = arrays.differ(rewards_PG, siblings_PG)
-        std_PG[differ_P, g] = arrays.std_over_valid(rewards_PG, siblings_PG, ddof=1)[differ_P]
+        std_PG[differ_P, g] = arrays.std_over_valid(rewards_PG, siblings_PG, ddof=1)[
+            differ_P
+        ]
     return std_PG
 
 
@@ -139,14 +147,20 @@ def length_penalty(lengths: ArrayLike, *, max_length: int, buffer: int) -> Float
     check_number(max_length, name="max_length")
     check_number(buffer, name="buffer")
     if not 0 < buffer <= max_length:
-        raise RewardError(f"buffer must be in (0, max_length = {max_length}], not {buffer}")
+        raise RewardError(
+            f"buffer must be in (0, max_length = {max_length}], not {buffer}"
+        )
     tokens = arrays.float_array(lengths, name="lengths", axes=None)
     if not (tokens >= 0).all():
-        raise RewardError(f"lengths must be numbers from 0 up, the smallest is {tokens.min()}")
+        raise RewardError(
+            f"lengths must be numbers from 0 up, the smallest is {tokens.min()}"
+        )
     return np.clip((max_length - buffer - tokens) / buffer, -1.0, 0.0)
 
 
-def truncation_penalty(rewards: ArrayLike, ended: ArrayLike, *, alpha_stop: float) -> FloatArray:
+def truncation_penalty(
+    rewards: ArrayLike, ended: ArrayLike, *, alpha_stop: float
+) -> FloatArray:
     """Return the rewards, reduced for responses without a stop token.
 
         R ← α_stop · R        where the response was cut off
@@ -173,8 +187,12 @@ def truncation_penalty(rewards: ArrayLike, ended: ArrayLike, *, alpha_stop: floa
     values = arrays.float_array(rewards, name="rewards", axes=None)
     complete = arrays.bool_array(ended, name="ended")
     if values.shape != complete.shape:
-        raise RewardShapeError(f"rewards have shape {values.shape}, ended has {complete.shape}")
+        raise RewardShapeError(
+            f"rewards have shape {values.shape}, ended has {complete.shape}"
+        )
     if (values < 0).any():
-        raise RewardError(f"rewards must not be negative, the smallest is {np.nanmin(values)}")
+        raise RewardError(
+            f"rewards must not be negative, the smallest is {np.nanmin(values)}"
+        )
     arrays.check_each(values, ~np.isinf(values), name="rewards", problem=", not finite")
     return np.where(complete, values, alpha_stop * values)

@@ -101,7 +101,9 @@ def decoupled_advantages(
         combined_PG += gain_P[:, None] * (z_PG - (z_PG.sum(axis=1) / count_P)[:, None])
     combined_PG[~valid] = 0.0
     batch_std = float(
-        arrays.std_over_valid(combined_PG.reshape(1, -1), valid.reshape(1, -1), ddof=1)[0]
+        arrays.std_over_valid(combined_PG.reshape(1, -1), valid.reshape(1, -1), ddof=1)[
+            0
+        ]
     )
     return combined_PG / (batch_std + delta) if batch_std > 0 else combined_PG
 
@@ -113,7 +115,9 @@ def _checked(
     z = arrays.float_array(z_PGM, name="z_PGM", axes="PGM")
     alpha = shares(weights_PM, axes="PM")
     if (z.shape[0], z.shape[2]) != alpha.shape:
-        raise RewardShapeError(f"z_PGM has shape {z.shape}, weights_PM has {alpha.shape}")
+        raise RewardShapeError(
+            f"z_PGM has shape {z.shape}, weights_PM has {alpha.shape}"
+        )
     valid = arrays.valid_members(valid_PG, z.shape[:2])
     z = np.where(valid[:, :, None] & (alpha > 0)[:, None, :], z, 0.0)
     # Corrected for a judge's errors they leave [0, 1]; see `unbiased_z`.

@@ -16,7 +16,10 @@ from pydantic import ConfigDict, Field, SerializeAsAny
 from rubric_core.arrays import BoolArray, FloatArray
 from rubric_core.errors import PluginError, RubricError
 from rubric_core.plugins.variants import Variant, chosen
-from rubric_core.reward.advantage import Std, group_advantages  # pydantic resolves Std at runtime
+from rubric_core.reward.advantage import (
+    Std,
+    group_advantages,
+)  # pydantic resolves Std at runtime
 from rubric_core.reward.attribution import criterion_attribution, decoupled_advantages
 
 ADVANTAGES: Final = "rubric.advantages"
@@ -135,7 +138,9 @@ AdvantageConfig: TypeAlias = Annotated[
 """For a field that takes any installed estimator; a mapping that names none is of `group`."""
 
 
-def estimated_advantages(estimator: AdvantageEstimator, groups: JudgedGroups) -> FloatArray:
+def estimated_advantages(
+    estimator: AdvantageEstimator, groups: JudgedGroups
+) -> FloatArray:
     """Ask an estimator, and check what it says.
 
     Returns:
@@ -157,7 +162,9 @@ def estimated_advantages(estimator: AdvantageEstimator, groups: JudgedGroups) ->
     return np.where(valid_PG, advantages_PG, 0.0)
 
 
-def estimated_attribution(estimator: AdvantageEstimator, groups: JudgedGroups) -> FloatArray | None:
+def estimated_attribution(
+    estimator: AdvantageEstimator, groups: JudgedGroups
+) -> FloatArray | None:
     """Ask an estimator for the criteria's parts, and check what it says.
 
     Returns:
@@ -174,7 +181,9 @@ def estimated_attribution(estimator: AdvantageEstimator, groups: JudgedGroups) -
 
 
 def _asked(
-    estimator: AdvantageEstimator, ask: Callable[[JudgedGroups], object], groups: JudgedGroups
+    estimator: AdvantageEstimator,
+    ask: Callable[[JudgedGroups], object],
+    groups: JudgedGroups,
 ) -> object:
     try:
         return ask(groups)
@@ -194,7 +203,11 @@ def _real(
     known = isinstance(given, np.ndarray | list | tuple)
     array: NDArray[Any] | None = np.asarray(cast("ArrayLike", given)) if known else None
     if array is None or array.dtype.kind not in "fiu" or array.shape != shape:
-        found = type(given).__name__ if array is None else f"{array.dtype} of shape {array.shape}"
+        found = (
+            type(given).__name__
+            if array is None
+            else f"{array.dtype} of shape {array.shape}"
+        )
         raise PluginError(
             f"advantage.estimator={estimator.estimator!r} gave {found} for {of}: real numbers of "
             f"shape {shape} are needed"

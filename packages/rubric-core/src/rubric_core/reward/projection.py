@@ -97,7 +97,9 @@ def criterion_scores_z(result: JudgeResult, rubric: Rubric) -> FloatArray:
         rubric.check_scores(result.scores)
         scores_M = np.array([result.scores[key] for key in rubric.ids])
     positive_M = weights_M > 0
-    return np.divide(scores_M, weights_M, out=np.full(len(rubric), np.nan), where=positive_M)
+    return np.divide(
+        scores_M, weights_M, out=np.full(len(rubric), np.nan), where=positive_M
+    )
 
 
 def project(z_M: ArrayLike, weights_M: ArrayLike) -> float:
@@ -122,7 +124,9 @@ def project(z_M: ArrayLike, weights_M: ArrayLike) -> float:
     return min(math.fsum(alpha_M * _checked_z(z_M, alpha_M)), 1.0)
 
 
-def reward_delta(z_a_M: ArrayLike, z_b_M: ArrayLike, weights_M: ArrayLike) -> FloatArray:
+def reward_delta(
+    z_a_M: ArrayLike, z_b_M: ArrayLike, weights_M: ArrayLike
+) -> FloatArray:
     """Return what each criterion contributes to the difference of two rewards.
 
         r(y_a) − r(y_b) = Σ_j α_j [z_j(y_a) − z_j(y_b)]
@@ -193,7 +197,9 @@ def _checked_z(z_M: ArrayLike, alpha_M: FloatArray) -> FloatArray:
     """Return z, 0 where the criterion has no weight, which may be nan."""
     z = float_array(z_M, name="z_M", axes="M")
     if z.shape != alpha_M.shape:
-        raise RewardShapeError(f"z_M has shape {z.shape}, weights_M has {alpha_M.shape}")
+        raise RewardShapeError(
+            f"z_M has shape {z.shape}, weights_M has {alpha_M.shape}"
+        )
     z = np.where(alpha_M > 0, z, 0.0)
     check_each(z, (z >= 0) & (z <= 1), name="z_M", problem=", not in [0, 1]")
     return z

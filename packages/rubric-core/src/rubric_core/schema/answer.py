@@ -57,7 +57,9 @@ class ThoughtTags(Sealed):
     opened: bool = False
     """Whether the prompt ends with `open`, so that each completion begins in a thought."""
 
-    counts: Literal["anywhere", "first", "pair", "glued"] = Field(default="anywhere", repr=False)
+    counts: Literal["anywhere", "first", "pair", "glued"] = Field(
+        default="anywhere", repr=False
+    )
     """Where the marks count. "anywhere": a close alone ends a thought, for a chat template may have
     opened it. "first": only where the completion begins with `open`, as the words are also ones
     that an answer may hold. "pair": as "first", and a thought without its close is none. "glued":
@@ -72,8 +74,12 @@ KNOWN_TAGS: Final = (
     ThoughtTags(open="<seed:think>", close="</seed:think>"),  # Seed OSS
     ThoughtTags(open="[THINK]", close="[/THINK]"),  # Magistral
     ThoughtTags(open="<longcat_think>", close="</longcat_think>"),  # LongCat
-    ThoughtTags(open="<|START_THINKING|>", close="<|END_THINKING|>"),  # Command A Reasoning
-    ThoughtTags(open="<|begin_of_thought|>", close="<|end_of_thought|>"),  # Sky-T1, OpenThinker
+    ThoughtTags(
+        open="<|START_THINKING|>", close="<|END_THINKING|>"
+    ),  # Command A Reasoning
+    ThoughtTags(
+        open="<|begin_of_thought|>", close="<|end_of_thought|>"
+    ),  # Sky-T1, OpenThinker
     ThoughtTags(open="<|inner_prefix|>", close="<|inner_suffix|>"),  # Apertus
     ThoughtTags(open="<|think|>", close="<|begin|>assistant<|content|>"),  # Solar Open
     ThoughtTags(open="◁think▷", close="◁/think▷"),  # Kimi-VL
@@ -89,7 +95,11 @@ KNOWN_TAGS: Final = (
     ThoughtTags(open="analysis", close="assistantfinal json", counts="glued"),
     ThoughtTags(open="analysis", close="assistantfinal", counts="glued"),
     *(  # Granite 3.2, and what it shortens the words to
-        ThoughtTags(open=f"{one} my thought process:", close=f"{two} my response:", counts="pair")
+        ThoughtTags(
+            open=f"{one} my thought process:",
+            close=f"{two} my response:",
+            counts="pair",
+        )
         for one in ("Here is", "Here's")
         for two in ("Here is", "Here's")
     ),
@@ -131,10 +141,14 @@ def unanswered(text: str, thought: Thought) -> Unanswered | None:
     """Return why an answer's text is nothing to judge, or None."""
     if text and not text.isspace():
         return None
-    return Unanswered.UNCLOSED_THOUGHT if thought is Thought.UNCLOSED else Unanswered.EMPTY
+    return (
+        Unanswered.UNCLOSED_THOUGHT if thought is Thought.UNCLOSED else Unanswered.EMPTY
+    )
 
 
-def answer_of(completion: str, thoughts: Thoughts = "cut", *, opened: bool = False) -> Answer:
+def answer_of(
+    completion: str, thoughts: Thoughts = "cut", *, opened: bool = False
+) -> Answer:
     """Return the answer of a completion.
 
     Args:
@@ -150,7 +164,9 @@ def answer_of(completion: str, thoughts: Thoughts = "cut", *, opened: bool = Fal
     if begins is None:
         return Answer("", Thought.UNCLOSED, close)
     return (
-        Answer(completion[begins:].strip(), Thought.CLOSED, close) if close else Answer(completion)
+        Answer(completion[begins:].strip(), Thought.CLOSED, close)
+        if close
+        else Answer(completion)
     )
 
 
@@ -163,7 +179,11 @@ class Decode(Protocol):
 
 
 def answer_of_tokens(
-    token_ids: Sequence[int], decode: Decode, thoughts: Thoughts = "cut", *, opened: bool = False
+    token_ids: Sequence[int],
+    decode: Decode,
+    thoughts: Thoughts = "cut",
+    *,
+    opened: bool = False,
 ) -> Answer:
     """Return the answer of a completion that is there as tokens.
 
@@ -187,7 +207,8 @@ def answer_of_tokens(
         return Answer(decode(token_ids, skip_special=True))
     # The fewest tokens that hold the close that the answer stands behind.
     closes = whole.count(close, 0, begins)
-    low, high = 1, len(token_ids)
+    low = 1
+    high = len(token_ids)
     while low < high:
         middle = (low + high) // 2
         if decode(token_ids[:middle], skip_special=False).count(close) >= closes:
@@ -226,18 +247,27 @@ def closes_thought(prompt: str, thoughts: Thoughts = "cut") -> bool:
         thoughts: as for `answer_of`.
     """
     end = prompt.rstrip()
-    return any(end.endswith(tags.close) for tags in families(thoughts) if tags.counts == "anywhere")
+    return any(
+        end.endswith(tags.close)
+        for tags in families(thoughts)
+        if tags.counts == "anywhere"
+    )
 
 
-def _begins(completion: str, thoughts: Thoughts, *, opened: bool) -> tuple[int | None, str]:
+def _begins(
+    completion: str, thoughts: Thoughts, *, opened: bool
+) -> tuple[int | None, str]:
     """Return where the answer begins, None for a thought that does not end, and its close."""
     if thoughts == "kept":
         return 0, ""
-    known, rest, close = families(thoughts), completion, ""
+    known = families(thoughts)
+    rest = completion
+    close = ""
     for tags in known:
         behind = _behind_last_close(rest, tags, opened=opened)
         if behind is not None:
-            rest, close = behind, tags.close
+            rest = behind
+            close = tags.close
     in_thought = _begins_in_thought(thoughts, opened=opened) and not close
     if in_thought or any(_opens(rest, tags) for tags in known):
         return None, close
@@ -257,7 +287,9 @@ def families(thoughts: Thoughts) -> tuple[ThoughtTags, ...]:
 
 
 def _begins_in_thought(thoughts: Thoughts, *, opened: bool) -> bool:
-    is_set = thoughts.opened if isinstance(thoughts, ThoughtTags) else thoughts == "opened"
+    is_set = (
+        thoughts.opened if isinstance(thoughts, ThoughtTags) else thoughts == "opened"
+    )
     return opened or is_set
 
 
@@ -272,7 +304,7 @@ def _ends_of(tag: str, text: str) -> list[int]:
     """Return where a mark ends, each time that it is not only mentioned."""
     if tag not in text:  # of nearly all families, and far faster found
         return []
-    return [found.end() for found in _mark_or_code(tag).finditer(text) if found[1]]
+    return [match.end() for match in _mark_or_code(tag).finditer(text) if match[1]]
 
 
 def _behind_last_close(text: str, tags: ThoughtTags, *, opened: bool) -> str | None:

@@ -29,8 +29,10 @@ class Section(Sealed):
 
 def _some(sections: Sequence[Section]) -> Sequence[Section]:
     if not sections:
-        raise ValueError("there must be a section at least; a task without a context leaves it out")
-    if len({(one.doc_hash, one.text) for one in sections}) < len(sections):
+        raise ValueError(
+            "there must be a section at least; a task without a context leaves it out"
+        )
+    if len({(section.doc_hash, section.text) for section in sections}) < len(sections):
         raise ValueError("there must be no section twice")
     return sections
 

@@ -63,7 +63,12 @@ class Pool(Sealed):
 
 # Made once each: they are asked for with every score.
 @lru_cache(maxsize=4096)
-def _pool(name: str | None, kind: CriterionKind | None, avoids: bool, is_any: bool) -> Pool:  # noqa: FBT001  # a key
+def _pool(
+    name: str | None,
+    kind: CriterionKind | None,
+    avoids: bool,  # noqa: FBT001  # a key
+    is_any: bool,  # noqa: FBT001  # a key
+) -> Pool:
     return Pool(id=name, kind=kind, avoids=avoids, is_any=is_any)
 
 
@@ -85,7 +90,7 @@ def pool_of_any(name: str) -> Pool:
 def known_pool(criterion: Criterion, pools: Container[Pool]) -> Pool | None:
     """Return the pool that something is known of: that of the id, else of the kind, else None."""
     candidates = own_pool(criterion), pool_of_any(criterion.id), kind_pool(criterion)
-    return next((one for one in candidates if one in pools), None)
+    return next((candidate for candidate in candidates if candidate in pools), None)
 
 
 def _avoids(criterion: Criterion) -> bool:

@@ -76,7 +76,8 @@ class Criterion(Sealed):
         """Return every field under the paper's names, texts included: for judges and datasets."""
         told = {name: v for name, v in self if name != "kind"}
         row: dict[str, object] = {
-            name: v if isinstance(v, str | float) else list(v) for name, v in told.items()
+            name: v if isinstance(v, str | float) else list(v)
+            for name, v in told.items()
         }
         if self.kind is not None:  # a row of the paper has no such key
             row["kind"] = self.kind.value
@@ -86,7 +87,9 @@ class Criterion(Sealed):
 def _well_formed(criteria: Many[Criterion]) -> Many[Criterion]:
     if not criteria:
         raise ValueError("a rubric needs at least one criterion")
-    repeated = [key for key, count in Counter(c.id for c in criteria).items() if count > 1]
+    repeated = [
+        key for key, count in Counter(c.id for c in criteria).items() if count > 1
+    ]
     if repeated:
         raise ValueError(
             f"criterion ids must be unique, {repeated[0]!r} occurs more than once: rename one"
@@ -163,12 +166,15 @@ class Rubric(Sealed):
         if set(scores) != set(self.ids):
             counts = f"the scores have {len(scores)} ids, the rubric has {len(self)}"
             different = min(set(scores) ^ set(self.ids))
-            raise SchemaError(f"{counts}; only one of the two has {different!r}", field="scores")
+            raise SchemaError(
+                f"{counts}; only one of the two has {different!r}", field="scores"
+            )
         for criterion in self:
             if not 0 <= (score := scores[criterion.id]) <= criterion.weight:
                 problem = f"is {score!r}, not in [0, {criterion.weight!r}]"
                 raise SchemaError(
-                    f"the score of {criterion.id!r} {problem}", field=f"scores.{criterion.id}"
+                    f"the score of {criterion.id!r} {problem}",
+                    field=f"scores.{criterion.id}",
                 )
 
     def reveal(self) -> list[dict[str, object]]:
@@ -233,7 +239,11 @@ class Grounding:
         return f"Grounding(sha256={self.sha256[:16]!r}, chars={len(self)})"
 
     def __eq__(self, other: object) -> bool:
-        return self._text == other._text if isinstance(other, Grounding) else NotImplemented
+        return (
+            self._text == other._text
+            if isinstance(other, Grounding)
+            else NotImplemented
+        )
 
     def __hash__(self) -> int:
         return hash(self._text)

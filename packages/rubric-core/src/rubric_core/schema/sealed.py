@@ -43,7 +43,9 @@ class Sealed(BaseModel):
         return _validated(super().model_validate, obj, **options)
 
     @classmethod
-    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: object) -> Self:
+    def model_validate_json(
+        cls, json_data: str | bytes | bytearray, **options: object
+    ) -> Self:
         """Check a JSON document; raise SchemaError."""
         return _validated(super().model_validate_json, json_data, **options)
 
@@ -71,12 +73,18 @@ def _schema_error(error: ValidationError) -> SchemaError:
 
     problems = error.errors(include_url=False)
     # A mistyped name is a missing field too; that it is no field says what to mend.
-    unknown = [one for one in problems if one["type"] == "extra_forbidden" and one["input"]]
+    unknown = [
+        problem
+        for problem in problems
+        if problem["type"] == "extra_forbidden" and problem["input"]
+    ]
     first = (unknown or problems)[0]
     # An unknown key may be anything, and as long.
     field = ".".join(str(part)[:_LONGEST_KEY] for part in first["loc"])
     # A number may be shown; any other input may be the text of a passage or a criterion.
-    is_shown = isinstance(first["input"], float) and first["type"] not in _SAY_THEMSELVES
+    is_shown = (
+        isinstance(first["input"], float) and first["type"] not in _SAY_THEMSELVES
+    )
     shown = f", not {first['input']!r}" if is_shown else ""
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     where = f"field {field!r}" if field else error.title
@@ -90,7 +98,9 @@ def not_blank(text: str) -> str:
         ValueError: nothing to read, as pydantic wants it of a validator.
     """
     if not text.strip():
-        raise ValueError(f"there must be a text, not {len(text)} characters of white space")
+        raise ValueError(
+            f"there must be a text, not {len(text)} characters of white space"
+        )
     return text
 
 

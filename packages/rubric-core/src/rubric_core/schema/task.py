@@ -88,7 +88,9 @@ class SftExample(Sealed):
 
     def policy_view(self) -> PolicyView:
         """Return what the policy sees before it answers."""
-        return PolicyView(task_id=self.task_id, question=self.question, context=self.context)
+        return PolicyView(
+            task_id=self.task_id, question=self.question, context=self.context
+        )
 
 
 def paper_row(row: Mapping[str, object]) -> dict[str, object]:
@@ -103,7 +105,9 @@ def paper_row(row: Mapping[str, object]) -> dict[str, object]:
     """
     if row.get("rubric") is None or row.get("criteria") is not None:
         return dict(row)
-    rest = {name: value for name, value in row.items() if name not in {"rubric", "criteria"}}
+    rest = {
+        name: value for name, value in row.items() if name not in {"rubric", "criteria"}
+    }
     return {**rest, "criteria": criteria_of(row["rubric"], column="rubric")}
 
 
@@ -130,7 +134,11 @@ def without_nulls(value: object) -> object:
     match value:
         case Mapping():
             fields = cast("Mapping[str, object]", value)
-            return {key: without_nulls(item) for key, item in fields.items() if item is not None}
+            return {
+                key: without_nulls(item)
+                for key, item in fields.items()
+                if item is not None
+            }
         case str() | bytes():
             return value
         case Sequence():
@@ -202,7 +210,9 @@ class Task(Sealed):
     question_rationale: Text = Field(default="", repr=False, exclude=True)
     """Why the question is worth asking."""
 
-    document_analysis: DocumentAnalysis | None = Field(default=None, repr=False, exclude=True)
+    document_analysis: DocumentAnalysis | None = Field(
+        default=None, repr=False, exclude=True
+    )
     """What is known of the document, if it was analysed."""
 
     doc_hash: Identifier = Field(default_factory=_passage_hash)
@@ -224,7 +234,9 @@ class Task(Sealed):
 
     def policy_view(self) -> PolicyView:
         """Return what the policy may see."""
-        return PolicyView(task_id=self.task_id, question=self.question, context=self.context)
+        return PolicyView(
+            task_id=self.task_id, question=self.question, context=self.context
+        )
 
     def sft_example(self) -> SftExample | None:
         """Return the question with its reference answer; None where there is none."""
@@ -266,7 +278,9 @@ class Task(Sealed):
         Source: paper, §app:data_pipeline, Data schema.
         """
         if not isinstance(row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a boundary
-            raise SchemaError(f"a task is read from a mapping, not {type(row).__name__}")
+            raise SchemaError(
+                f"a task is read from a mapping, not {type(row).__name__}"
+            )
         return TaskRow.model_validate(paper_row(row)).task()
 
     def to_json(self, *, reveal_grounding: bool = False) -> dict[str, object]:
@@ -284,7 +298,11 @@ class Task(Sealed):
         """
         found = self.model_dump(mode="json", include={"context"})
         if not reveal_grounding:
-            shown = {"task_id": self.task_id, "question": self.question, "doc_hash": self.doc_hash}
+            shown = {
+                "task_id": self.task_id,
+                "question": self.question,
+                "doc_hash": self.doc_hash,
+            }
             return {**shown, "criteria": [c.model_dump() for c in self.rubric], **found}
         analysis = self.document_analysis
         row: dict[str, object] = {

@@ -86,7 +86,9 @@ class AnswerKeys:
         Returns:
             SHA-256, in hexadecimal, of the canonical JSON of the list of all five.
         """
-        parts = f"[{self._model},{json.dumps(prompt)},{self._decoding},{seed:d},{sample:d}]"
+        parts = (
+            f"[{self._model},{json.dumps(prompt)},{self._decoding},{seed:d},{sample:d}]"
+        )
         return text_sha256(parts)
 
 
@@ -162,11 +164,15 @@ def _keep_weights(folder: EvalFolder, model: OpenModel) -> None:
     """Write down whose answers are to come, unless that is known."""
     known, _ = _difference(folder, model)
     if model.weights is not None and model.fingerprint not in known:
-        answered = AnsweredBy(by_fingerprint={**known, model.fingerprint: model.weights})
+        answered = AnsweredBy(
+            by_fingerprint={**known, model.fingerprint: model.weights}
+        )
         write_json(folder.answered_by(model.name), answered)
 
 
-def _difference(folder: EvalFolder, model: OpenModel) -> tuple[dict[str, Weights], float | None]:
+def _difference(
+    folder: EvalFolder, model: OpenModel
+) -> tuple[dict[str, Weights], float | None]:
     """Return whose answers are there, and how far the model is from its own; None if not known."""
     path = folder.answered_by(model.name)
     try:
@@ -279,14 +285,18 @@ async def _telling(
             return
         # The named boundary for responders: what a model makes its library raise is not known.
         except Exception as error:
-            raise ResponderError(f"model {model!r} cannot answer: {_told(error)}") from error
+            raise ResponderError(
+                f"model {model!r} cannot answer: {_told(error)}"
+            ) from error
         yield index, reply
 
 
 def _told(error: Exception) -> str:
     """Type, place and words of an error, on one line."""
     places = traceback.extract_tb(error.__traceback__)
-    place = f" at {Path(places[-1].filename).name}:{places[-1].lineno}" if places else ""
+    place = (
+        f" at {Path(places[-1].filename).name}:{places[-1].lineno}" if places else ""
+    )
     words = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
     return f"{type(error).__name__}{place}" + (f": {words}" if words else "")
 
@@ -297,7 +307,8 @@ async def _replies(
     """Ask once for each group; hold the responder to one reply for each."""
     if not groups:
         return
-    due, who = set(range(len(groups))), f"the responder of model {model.name!r}"
+    due = set(range(len(groups)))
+    who = f"the responder of model {model.name!r}"
     remedy = "report it to whoever wrote the responder"
     replies = model.responder.respond([group[0].ask for group in groups], decoding)
     try:

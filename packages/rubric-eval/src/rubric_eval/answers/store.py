@@ -96,7 +96,9 @@ def _row(line: bytes, path: Path, number: int) -> AnswerRow | None:
     except ValidationError as error:
         if error.errors(include_url=False)[0]["type"] == "json_invalid":
             return None
-        field = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
+        field = ".".join(
+            str(part) for part in error.errors(include_url=False)[0]["loc"]
+        )
         raise EvalFolderError(
             f"{path}:{number}: no answer of this version (field {field!r}): it was written by "
             "another version or program; choose another folder"
@@ -185,7 +187,9 @@ class AnswerFile:
         length = os.fstat(self._descriptor).st_size - self._size
         if length > 0:
             torn = os.pread(self._descriptor, length, self._size)
-            with open_to_append(self._path.with_name(self._path.name + ".torn")) as aside:
+            with open_to_append(
+                self._path.with_name(self._path.name + ".torn")
+            ) as aside:
                 aside.write(torn + b"\n")
                 aside.flush()
                 os.fsync(aside.fileno())
@@ -197,7 +201,8 @@ class AnswerFile:
             self._answered[row.key] = row
 
     def _unwritable(self, error: OSError) -> EvalWriteError:
-        why, n = error.strerror or type(error).__name__, len(self._answered)
+        why = error.strerror or type(error).__name__
+        n = len(self._answered)
         return EvalWriteError(
             f"cannot write {str(self._path)!r}: {why}; the {n} answers before are kept: make "
             "room, and give the same command again",

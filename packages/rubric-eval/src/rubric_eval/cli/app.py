@@ -91,7 +91,9 @@ def evaluated(
 
     with working(app) as progress, progress.phase("evaluating"):
         shown = HeldoutProgress(
-            on_answer=lambda model: progress.count(f"{model} answers", total=plan.answers),
+            on_answer=lambda model: progress.count(
+                f"{model} answers", total=plan.answers
+            ),
             on_judged=lambda judge, model: progress.count(
                 f"{judge} judges {model}", total=plan.answers
             ),
@@ -115,14 +117,20 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
         for name, count in row.by_fallback.items():
             of = f"{count} of {row.values} rewards of {row.model} by {row.judge}"
             stdout.print(f"by the fallback {name}: {of}", soft_wrap=True)
-    for said in dict.fromkeys(row.thought_note for row in table.rows if row.thought_note):
+    for said in dict.fromkeys(
+        row.thought_note for row in table.rows if row.thought_note
+    ):
         stdout.print(said, soft_wrap=True)
     pairs = ((pair, "yes" if pair.same_order else "no") for pair in table.judge_pairs)
     print_figures(TABLES["judge_pairs"], pairs)
     limits = (
         (row, "uncorrected", None)
         if row.mean is None
-        else (row, percent(row.mean), f"{percent(row.ci_low)} to {percent(row.ci_high)}")
+        else (
+            row,
+            percent(row.mean),
+            f"{percent(row.ci_low)} to {percent(row.ci_high)}",
+        )
         for row in table.corrected
     )
     print_figures(TABLES["corrected"], limits, level=level)
@@ -132,7 +140,9 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
             why = f"{row.model} by {row.judge} is not corrected: {refused}"
             stdout.print(why, soft_wrap=True)
         if row.population:
-            stdout.print(f"{row.model} by {row.judge}: {row.population}", soft_wrap=True)
+            stdout.print(
+                f"{row.model} by {row.judge}: {row.population}", soft_wrap=True
+            )
     stdout.print(f"written: {EvalFolder(out).heldout}", soft_wrap=True)
 
 

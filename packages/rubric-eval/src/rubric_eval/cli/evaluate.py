@@ -13,7 +13,15 @@ from cyclopts import App, Parameter
 
 import rubric_core
 from rubric_core.nearest import near
-from rubric_eval.cli.app import GREEDY, TABLES, DecodingOptions, DrawOptions, app, evaluated, note
+from rubric_eval.cli.app import (
+    GREEDY,
+    TABLES,
+    DecodingOptions,
+    DrawOptions,
+    app,
+    evaluated,
+    note,
+)
 from rubric_judge.console import command
 from rubric_judge.console.progress import current
 from rubric_judge.page.tables import or_dash
@@ -35,7 +43,9 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     tasks: Path,
     judge: Annotated[tuple[str, ...], Parameter(negative=())],
     out: Path,
-    seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (0,),
+    seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (
+        0,
+    ),
     samples: command.Positive = 1,
     decoding: DecodingOptions = GREEDY,
     limit: command.Positive | None = None,
@@ -88,7 +98,9 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     )
     if decoding.temperature == 0 and len(seeds) * samples > 1:
         note("at temperature 0 all draws of an answer are the same: set --temperature")
-    asked = partial(_evaluate, models, judge, out, plan, calibration=calibration, known=known)
+    asked = partial(
+        _evaluate, models, judge, out, plan, calibration=calibration, known=known
+    )
     return evaluated(asked, plan, out=out)
 
 
@@ -117,12 +129,15 @@ async def _evaluate(  # noqa: PLR0913  # the flags of a command
     from rubric_eval.responders.spec import parse_models
     from rubric_eval.scores.scoring import read_judges
 
-    specs, named = parse_models(models), read_judges(judges)
+    specs = parse_models(models)
+    named = read_judges(judges)
     with current().phase("opening the models"):
         opened = await open_models(specs)
         if known is not None:
             opened += open_controls(plan.tasks, beside=specs, known=known.controls)
-    return await run_heldout(out, plan, opened, named, progress=progress, calibration=calibration)
+    return await run_heldout(
+        out, plan, opened, named, progress=progress, calibration=calibration
+    )
 
 
 def rejudge(  # the flags of a command
@@ -175,8 +190,12 @@ def transfer(  # noqa: PLR0913  # the flags of a command
     out: Path,
     suite: Literal["paper", "likelihood", "stock"] = "paper",
     data: str | None = None,
-    benchmarks: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (),
-    seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (0,),
+    benchmarks: Annotated[
+        tuple[str, ...], Parameter(consume_multiple=True, negative=())
+    ] = (),
+    seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (
+        0,
+    ),
     draw: DrawOptions = GREEDY_DRAW,
     max_tokens: command.Positive | None = None,
     limit: command.Positive | None = None,
@@ -251,7 +270,9 @@ def _print(table: TransferTable, *, out: Path) -> None:
     from rubric_eval.transfer.suites import benchmark_title
 
     columns = table.rows[0].cells
-    benchmarks = (f"{benchmark_title(name)}\nn = {n}" for name, n in table.items.items())
+    benchmarks = (
+        f"{benchmark_title(name)}\nn = {n}" for name, n in table.items.items()
+    )
     accuracy = command.figures_table(
         "Accuracy, %, with its 95 % interval",
         names=("model",),
@@ -262,10 +283,14 @@ def _print(table: TransferTable, *, out: Path) -> None:
         delta = _percent(row.average_delta, "+.2f")
         accuracy.add_row(row.model, *shown, f"{100 * row.average:.2f}", delta)
     if any(cell.chance is not None for cell in columns):
-        chance = [_percent(one.chance, ".0f") for one in columns]
+        chance = [_percent(column.chance, ".0f") for column in columns]
         accuracy.add_row("chance", *chance, "", "", style="dim")
     command.console().print(accuracy)
-    ends = ((benchmark_title(cell.benchmark), cell) for row in table.rows for cell in row.cells)
+    ends = (
+        (benchmark_title(cell.benchmark), cell)
+        for row in table.rows
+        for cell in row.cells
+    )
     command.print_figures(TABLES["ends"], ends)
     for row in table.rows:
         for cell in row.cells:
@@ -295,7 +320,9 @@ lm_eval = App(
 
 
 @lm_eval.default
-def run(*arguments: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]) -> int:
+def run(
+    *arguments: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+) -> int:
     """Run lm-eval with our tasks found; a `--use_cache` is kept apart for each model.
 
     Example: rubric-eval lm-eval run --tasks rubric_gsm8k --metadata data=bench --model hf …
@@ -352,12 +379,17 @@ def validate(
 
     for flag, given in (("data", data), ("tasks", tasks), ("judge", judge)):
         if given and given != SMALL and not Path(given).exists():
-            problem = f"--{flag} {given}: there is no such file or folder{near(Path(given))}"
+            problem = (
+                f"--{flag} {given}: there is no such file or folder{near(Path(given))}"
+            )
             raise rubric_core.ConfigError(problem, location=flag)
     with command.working(app) as progress, progress.phase("building the tasks"):
         rows = build_all(data=data, tasks=tasks, judge=judge)
     command.print_rows(
         ("task", "items", "source, or what is missing"),
-        ((one.task, "-" if one.items is None else str(one.items), one.source) for one in rows),
+        (
+            (row.task, "-" if row.items is None else str(row.items), row.source)
+            for row in rows
+        ),
     )
     return command.FAILED if any(row.items is None for row in rows) else 0

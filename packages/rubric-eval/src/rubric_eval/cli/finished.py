@@ -70,10 +70,12 @@ def compare(  # noqa: PLR0913  # each is an option of the command
     }
     settings = validated(CompareSettings, values, source="the options")
     with command.working(app) as progress, progress.phase("comparing"):
-        found, place = compare_folders(folders, settings, out=out, accept_edited=accept_edited)
+        comparison, place = compare_folders(
+            folders, settings, out=out, accept_edited=accept_edited
+        )
     for part in (_print_scores, _print_differences, _print_rest):
-        part(found)
-    print_edited(found.edited)
+        part(comparison)
+    print_edited(comparison.edited)
     command.console().print(f"written: {place}", soft_wrap=True)
     return 0
 
@@ -82,7 +84,9 @@ def _pair(names: str) -> tuple[str, ...]:
     """Read A:B; a name holds no colon."""
     both = tuple(names.split(":"))
     if len(both) != 2 or not all(both):  # noqa: PLR2004  # a pair
-        raise ConfigError(f"--pair {names!r} is no pair: give two models as A:B", location="pair")
+        raise ConfigError(
+            f"--pair {names!r} is no pair: give two models as A:B", location="pair"
+        )
     return both
 
 
@@ -101,32 +105,53 @@ def _print_rest(found: EvalComparison) -> None:
 def _print_scores(found: EvalComparison) -> None:
     level = f"{100 * found.settings.confidence:g} % interval"
     # Columns that say nothing would only make the others narrow.
-    is_guessed = any(one.chance is not None for one in found.scores)
-    is_clustered = any(one.clusters != one.n for one in found.scores)
+    is_guessed = any(score.chance is not None for score in found.scores)
+    is_clustered = any(score.clusters != score.n for score in found.scores)
     more = ("chance",) * is_guessed + ("n",) + ("documents",) * is_clustered
     table = command.figures_table(
         "Scores", names=("benchmark", "model"), figures=("mean", level, *more)
     )
-    for one in found.scores:
-        cells = [_column(one), one.model, percent(one.mean), one.in_percent()]
+    for model_score in found.scores:
+        cells = [
+            _column(model_score),
+            model_score.model,
+            percent(model_score.mean),
+            model_score.in_percent(),
+        ]
         if is_guessed:
-            cells.append("" if one.chance is None else percent(one.chance))
-        cells.append(str(one.n))
+            cells.append(
+                "" if model_score.chance is None else percent(model_score.chance)
+            )
+        cells.append(str(model_score.n))
         if is_clustered:
-            cells.append("" if one.clusters == one.n else str(one.clusters))
+            cells.append(
+                ""
+                if model_score.clusters == model_score.n
+                else str(model_score.clusters)
+            )
         table.add_row(*cells)
     command.console().print(table)
 
 
 def _print_differences(found: EvalComparison) -> None:
     correction = found.settings.correction
-    for a, b in dict.fromkeys((one.a, one.b) for one in found.differences):
+    for a, b in dict.fromkeys(
+        (difference.a, difference.b) for difference in found.differences
+    ):
         told = (
-            (_column(one), one, one.in_percent(sign="+"), _p(one.p), _decided(one))
-            for one in found.differences
-            if (one.a, one.b) == (a, b)
+            (
+                _column(difference),
+                difference,
+                difference.in_percent(sign="+"),
+                _p(difference.p),
+                _decided(difference),
+            )
+            for difference in found.differences
+            if (difference.a, difference.b) == (a, b)
         )
-        command.print_figures(TABLES["differences"], told, pair=f"{a} − {b}", correction=correction)
+        command.print_figures(
+            TABLES["differences"], told, pair=f"{a} − {b}", correction=correction
+        )
     level = 100 * (1 - found.settings.confidence)
     command.console().print(f"* significant at {level:g} %, correction {correction}")
 
@@ -256,7 +281,9 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     return 0
 
 
-def _check_second_judge(second_judge: Path | None, tasks: Path | None, second: str | None) -> None:
+def _check_second_judge(
+    second_judge: Path | None, tasks: Path | None, second: str | None
+) -> None:
     if second_judge is not None and (tasks is None or second is not None):
         needed = "--tasks" if tasks is None else "no --second beside it"
         raise ConfigError(f"--second-judge needs {needed}", location="second-judge")
@@ -264,11 +291,15 @@ def _check_second_judge(second_judge: Path | None, tasks: Path | None, second: s
 
 def _print_panel(found: HackingPanel, place: Path) -> None:
     stdout = command.console()
-    command.print_figures(TABLES["hacking"], zip(found.models), judge=found.settings.judge)
-    for one in found.divergences:
+    command.print_figures(
+        TABLES["hacking"], zip(found.models), judge=found.settings.judge
+    )
+    for divergence in found.divergences:
         stdout.print(
-            f"{one.a} − {one.b}: {100 * one.first.mean:+.1f} points by {found.settings.judge}, "
-            f"{100 * one.second.mean:+.1f} by {found.settings.second}, over {one.n} questions"
+            f"{divergence.a} − {divergence.b}: {100 * divergence.first.mean:+.1f} "
+            f"points by {found.settings.judge}, "
+            f"{100 * divergence.second.mean:+.1f} by {found.settings.second}, "
+            f"over {divergence.n} questions"
         )
     stdout.print(found.conclusion, soft_wrap=True)
     for warning in found.warnings:

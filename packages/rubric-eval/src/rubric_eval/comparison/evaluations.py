@@ -42,7 +42,9 @@ def breakdown(
             resamples=min(settings.resamples, _MOST_RESAMPLES),
             seed=settings.seed,
         )
-        parts.append(results.Part(**interval.model_dump(), **pair.named, kind=kind, name=name))
+        parts.append(
+            results.Part(**interval.model_dump(), **pair.named, kind=kind, name=name)
+        )
     return parts, small
 
 
@@ -51,7 +53,9 @@ _Parts = dict[tuple[Literal["criterion", "field"], str], dict[str, float]]
 
 def _fields(pair: pairing.Pair) -> _Parts:
     fields = dict(zip(pair.a.ids, pair.a.fields, strict=False))
-    found: _Parts = {("field", name): {} for name in sorted(set(fields.values()) - {""})}
+    found: _Parts = {
+        ("field", name): {} for name in sorted(set(fields.values()) - {""})
+    }
     for question, difference in zip(pair.ids, pair.differences_N, strict=True):
         if name := fields.get(question):
             found["field", name][question] = float(difference)
@@ -59,7 +63,8 @@ def _fields(pair: pairing.Pair) -> _Parts:
 
 
 def _criteria(pair: pairing.Pair) -> _Parts:
-    of_a, of_b = criterion_values(pair.a), criterion_values(pair.b)
+    of_a = criterion_values(pair.a)
+    of_b = criterion_values(pair.b)
     paired = set(pair.ids)
     return {
         ("criterion", name): {
@@ -87,18 +92,24 @@ def averages(
         pairs: of all benchmarks.
         tested: the difference of each pair.
     """
-    groups: defaultdict[_Group, list[tuple[pairing.Pair, results.PairedResult]]] = defaultdict(list)
-    for one, result in zip(pairs, tested, strict=True):
-        if one.a.measure is Measure.ACCURACY:
-            group = one.a.model, one.b.model, suite_of(one.a.benchmark)
-            groups[group].append((one, result))
-    return [_average(group, members) for group, members in groups.items() if len(members) > 1]
+    groups: defaultdict[_Group, list[tuple[pairing.Pair, results.PairedResult]]] = (
+        defaultdict(list)
+    )
+    for pair, result in zip(pairs, tested, strict=True):
+        if pair.a.measure is Measure.ACCURACY:
+            group = pair.a.model, pair.b.model, suite_of(pair.a.benchmark)
+            groups[group].append((pair, result))
+    return [
+        _average(group, members)
+        for group, members in groups.items()
+        if len(members) > 1
+    ]
 
 
 def _average(
     group: _Group, members: Sequence[tuple[pairing.Pair, results.PairedResult]]
 ) -> results.AverageDelta:
-    values = [(one.differences_N, one.clusters) for one, _ in members]
+    values = [(pair.differences_N, pair.clusters) for pair, _ in members]
     average = mean_of_intervals(
         [result for _, result in members], correlations_BB=shared_correlations(values)
     )
@@ -151,10 +162,10 @@ def compare_measured(
         raise ComparisonError(
             f"no two models were evaluated on one benchmark by one judge: there is {there}"
         )
-    every = (one for models in columns.values() for one in models.values())
+    every = (model for models in columns.values() for model in models.values())
     scores = pairing.scores(every, settings)
     tested = pairing.paired_results(pairs, settings)
-    found = [breakdown(one, settings) for one in pairs]
+    found = [breakdown(pair, settings) for pair in pairs]
     small = max(count for _, count in found)
     return results.EvalComparison(
         settings=settings,
@@ -184,7 +195,9 @@ def _chosen_pairs(
 ) -> list[tuple[str, str]]:
     if len(models) <= 1:
         there = ", ".join(models) or "none"
-        raise ComparisonError(f"a comparison needs two models or more, there is {there}")
+        raise ComparisonError(
+            f"a comparison needs two models or more, there is {there}"
+        )
     for name in (name for names in settings.pairs for name in names):
         if name not in models:
             raise ComparisonError(f"no model {name!r}; there are {', '.join(models)}")
@@ -208,22 +221,46 @@ def _notes(
     *,
     small: int,
 ) -> list[str]:
-    same = [(one.a.model, one.b.model) for one in pairs if one.a.fingerprint == one.b.fingerprint]
-    lucky = [one for one in scores if one.chance is not None and not one.is_above_chance]
+    same = [
+        (pair.a.model, pair.b.model)
+        for pair in pairs
+        if pair.a.fingerprint == pair.b.fingerprint
+    ]
+    lucky = [
+        score
+        for score in scores
+        if score.chance is not None and not score.is_above_chance
+    ]
     few = {
-        one.benchmark: one.clusters
-        for one in tested
-        if one.clusters < _FEW_CLUSTERS and one.measure is Measure.REWARD
+        result.benchmark: result.clusters
+        for result in tested
+        if result.clusters < _FEW_CLUSTERS and result.measure is Measure.REWARD
     }
     return [
         *(_NOTES["same_model"].format(a=a, b=b) for a, b in dict.fromkeys(same)),
         *_unknown_forms(measured),
-        *(_NOTES["chance"].format(of=one, chance=100 * (one.chance or 0)) for one in lucky),
-        *(_NOTES["left_out"].format(of=one) for one in tested if one.left_out),
-        *(_NOTES["few_documents"].format(of=of, n=counted(few[of], "document")) for of in few),
+        *(
+            _NOTES["chance"].format(
+                of=model_score, chance=100 * (model_score.chance or 0)
+            )
+            for model_score in lucky
+        ),
+        *(
+            _NOTES["left_out"].format(of=paired_result)
+            for paired_result in tested
+            if paired_result.left_out
+        ),
+        *(
+            _NOTES["few_documents"].format(of=of, n=counted(few[of], "document"))
+            for of in few
+        ),
         *_not_judged(measured),
         *_shared(measured),
-        *([_NOTES["small"].format(small=small, fewest=FEWEST_QUESTIONS)] if small else []),
+        *(
+            [_NOTES["small"].format(small=small, fewest=FEWEST_QUESTIONS)]
+            if small
+            else []
+        ),
     ]
 
 
@@ -232,7 +269,9 @@ def _unknown_forms(measured: Sequence[Measured]) -> list[str]:
     forms = {one.model: one.prompt_form for one in measured}
     known = sorted({form for form in forms.values() if form is not None})
     unknown = [model for model, form in forms.items() if form is None and known]
-    return [_NOTES["unknown_form"].format(of=one, known=", ".join(known)) for one in unknown]
+    return [
+        _NOTES["unknown_form"].format(of=one, known=", ".join(known)) for one in unknown
+    ]
 
 
 def _not_judged(measured: Sequence[Measured]) -> list[str]:
@@ -242,17 +281,22 @@ def _not_judged(measured: Sequence[Measured]) -> list[str]:
     return [
         _NOTES["not_judged"].format(judge=judge, missing=", ".join(missing))
         for (_, judge), held in judged.items()
-        if judge is not None and (missing := [name for name in models if name not in held])
+        if judge is not None
+        and (missing := [name for name in models if name not in held])
     ]
 
 
 def _shared(measured: Sequence[Measured]) -> list[str]:
     ids: Mapping[str, set[str]] = {
-        one.benchmark: set(one.ids) for one in measured if one.measure is Measure.ACCURACY
+        one.benchmark: set(one.ids)
+        for one in measured
+        if one.measure is Measure.ACCURACY
     }
     shared = Counter({(a, b): len(ids[a] & ids[b]) for a, b in combinations(ids, 2)})
     return [
-        _NOTES["shared" if suite_of(a) is suite_of(b) else "shared_apart"].format(a=a, b=b, n=count)
+        _NOTES["shared" if suite_of(a) is suite_of(b) else "shared_apart"].format(
+            a=a, b=b, n=count
+        )
         for (a, b), count in shared.items()
         if count
     ]

@@ -7,8 +7,18 @@ from rubric_eval.comparison.evaluations import compare_measured
 from rubric_eval.comparison.results import CompareSettings, EvalComparison
 from rubric_eval.errors import ComparisonError, EvalFolderError
 from rubric_eval.records.digests import Edits, check_files, refusing_edits
-from rubric_eval.records.files import QuestionRow, read_finished_run, read_rows, write_derived
-from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs, path_from
+from rubric_eval.records.files import (
+    QuestionRow,
+    read_finished_run,
+    read_rows,
+    write_derived,
+)
+from rubric_eval.records.inputs import (
+    EvalFolder,
+    evaluation_files,
+    hashed_inputs,
+    path_from,
+)
 from rubric_eval.records.run import EvalRun, Measured
 from rubric_eval.scores.judged import JudgedAnswers, JudgedReader, measured_rewards
 from rubric_eval.transfer.table import read_benchmarks
@@ -60,8 +70,8 @@ def compare_folders(
         _check_passages(folders, runs)
         compared = compare_measured(measured, settings)
     names = tuple(path_from(target, to=folder.root) for folder in folders)
-    found = compared.model_copy(update={"folders": names, "inputs": inputs})
-    return write_derived(target, found, edits), target
+    comparison = compared.model_copy(update={"folders": names, "inputs": inputs})
+    return write_derived(target, comparison, edits), target
 
 
 def measured_of(
@@ -101,7 +111,9 @@ def measured_of(
 
 def _folders(paths: Sequence[Path]) -> list[EvalFolder]:
     if not paths:
-        raise EvalFolderError("no evaluation to compare; name the folder of at least one")
+        raise EvalFolderError(
+            "no evaluation to compare; name the folder of at least one"
+        )
     places = [path.resolve() for path in paths]
     if twice := [path for at, path in enumerate(places) if path in places[:at]]:
         raise EvalFolderError(f"{twice[0]} is named twice; name each evaluation once")
@@ -132,7 +144,9 @@ def check_names(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> None:
     known: dict[str, tuple[str, EvalFolder]] = {}
     for folder, run in zip(folders, runs, strict=True):
         for model in run.models:
-            fingerprint, first = known.setdefault(model.name, (model.fingerprint, folder))
+            fingerprint, first = known.setdefault(
+                model.name, (model.fingerprint, folder)
+            )
             if fingerprint != model.fingerprint:
                 raise EvalFolderError(
                     f"{model.name!r} is another model in {folder.root} than in {first.root} "

@@ -51,7 +51,12 @@ class Pair:
     def named(self) -> dict[str, Any]:
         """Both models, the benchmark and the judge, as records of a difference have them."""
         a = self.a
-        return {"a": a.model, "b": self.b.model, "benchmark": a.benchmark, "judge": a.judge}
+        return {
+            "a": a.model,
+            "b": self.b.model,
+            "benchmark": a.benchmark,
+            "judge": a.judge,
+        }
 
     @property
     def left_out(self) -> int:
@@ -71,7 +76,8 @@ def pair(a: Measured, b: Measured) -> Pair:
     order = [place[name] for name in a.ids]
     _check_each(a, b, order)
     # What is missing becomes NaN.
-    a_N, b_N = np.array(a.means_N, dtype=np.float64), np.array(b.means_N, dtype=np.float64)[order]
+    a_N = np.array(a.means_N, dtype=np.float64)
+    b_N = np.array(b.means_N, dtype=np.float64)[order]
     both: list[int] = np.flatnonzero(~np.isnan(a_N - b_N)).tolist()
     if not both:
         raise ComparisonError(
@@ -89,9 +95,13 @@ def pair(a: Measured, b: Measured) -> Pair:
 
 def _check_same(a: Measured, b: Measured) -> None:
     for field, remedy in _SHARED.items():
-        first, second = getattr(a, field), getattr(b, field)
+        first = getattr(a, field)
+        second = getattr(b, field)
         if first != second:
-            said = _differing_parts(first, second) or f"{_shown(first)} and {_shown(second)}"
+            said = (
+                _differing_parts(first, second)
+                or f"{_shown(first)} and {_shown(second)}"
+            )
             raise ComparisonError(f"{_of(a, b)}: {field} differs, {said}; {remedy}")
     _check_forms(a, b)
     if a.answers != b.answers:
@@ -126,7 +136,8 @@ def _check_forms(a: Measured, b: Measured) -> None:
 def _check_each(a: Measured, b: Measured, order: Sequence[int]) -> None:
     """Refuse questions that share an id and nothing else."""
     for field, what in _OF_EACH.items():
-        firsts, seconds = getattr(a, field), getattr(b, field)
+        firsts = getattr(a, field)
+        seconds = getattr(b, field)
         differ = [at for at, there in enumerate(order) if firsts[at] != seconds[there]]
         if differ:
             raise ComparisonError(
@@ -163,12 +174,16 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:17]}…{text[-4:]}"
 
 
-def scores(measured: Iterable[Measured], settings: CompareSettings) -> tuple[ModelScore, ...]:
+def scores(
+    measured: Iterable[Measured], settings: CompareSettings
+) -> tuple[ModelScore, ...]:
     """Give the score of each, as a comparison has it; see `score`."""
     return tuple(score(one, confidence=settings.confidence) for one in measured)
 
 
-def paired_results(pairs: Sequence[Pair], settings: CompareSettings) -> list[PairedResult]:
+def paired_results(
+    pairs: Sequence[Pair], settings: CompareSettings
+) -> list[PairedResult]:
     """Test each pair, and decide over its family, in the order given."""
     tests = [paired_test(one, settings) for one in pairs]
     families: defaultdict[Hashable, list[int]] = defaultdict(list)
@@ -189,7 +204,8 @@ def paired_results(pairs: Sequence[Pair], settings: CompareSettings) -> list[Pai
 
 def paired_test(pair: Pair, settings: CompareSettings) -> statistics.PairedTest:
     """Choose the test: bootstrap for rewards, McNemar or sign flips for accuracies."""
-    values, draws = (pair.differences_N, pair.clusters), settings.draws
+    values = (pair.differences_N, pair.clusters)
+    draws = settings.draws
     if pair.a.measure is Measure.REWARD:
         return statistics.reward_test(*values, **draws)
     return statistics.accuracy_test(*values, answers=pair.a.answers, **draws)

@@ -130,7 +130,9 @@ def result_sentence(
     told = f"{shown(last)} {100 * rows[last].mean:.1f} %"
     if others:
         best = max(others, key=lambda name: rows[name].mean)
-        told += f" against {shown(best)} {100 * rows[best].mean:.1f} %{gain(last, best)}"
+        told += (
+            f" against {shown(best)} {100 * rows[best].mean:.1f} %{gain(last, best)}"
+        )
     told += f" on {on}"
     if controls:
         best = max(controls, key=lambda name: controls[name].mean)

@@ -60,7 +60,9 @@ class Comparison(BaseModel):
 
         An interval that does not lie above zero is told as what it is: no gain shown.
         """
-        rivals = (row for name, row in self.controls.items() if name not in self.not_rivals)
+        rivals = (
+            row for name, row in self.controls.items() if name not in self.not_rivals
+        )
         sentence = result_sentence(
             self.stages,
             {row.label: row for row in rivals},
@@ -72,11 +74,22 @@ class Comparison(BaseModel):
         return f"{self.caution} {sentence}" if self.caution else sentence
 
     def _gain(self, a: str, b: str) -> str:
-        found = next((one for one in self.differences if (one.a, one.b) == (a, b)), None)
+        found = next(
+            (
+                difference
+                for difference in self.differences
+                if (difference.a, difference.b) == (a, b)
+            ),
+            None,
+        )
         if found is None:
             return ", a difference that was not tested,"
-        figures = f"{100 * found.mean:+.1f} points ({found.in_percent()})".replace("-", "−")
-        return f": {figures}" + ("" if found.is_above(0.0) else ", which shows no gain,")
+        figures = f"{100 * found.mean:+.1f} points ({found.in_percent()})".replace(
+            "-", "−"
+        )
+        return f": {figures}" + (
+            "" if found.is_above(0.0) else ", which shows no gain,"
+        )
 
     def difference(self, a: str, b: str) -> Difference:
         """The paired difference a − b.
@@ -106,13 +119,22 @@ class Comparison(BaseModel):
         rows = {**self.stages, **self.controls}
         marks = dict.fromkeys(self.stages, "**")
         told = {
-            "rewards": ((marks.get(x, ""), row, row.in_percent()) for x, row in rows.items()),
+            "rewards": (
+                (marks.get(x, ""), row, row.in_percent()) for x, row in rows.items()
+            ),
             "differences": (
-                (rows[one.a].label, rows[one.b].label, one, one.in_percent(sign="+"))
-                for one in self.differences
+                (
+                    rows[difference.a].label,
+                    rows[difference.b].label,
+                    difference,
+                    difference.in_percent(sign="+"),
+                )
+                for difference in self.differences
             ),
         }
-        tables = (TextTable.of(_TABLES[name], of, level=level) for name, of in told.items())
+        tables = (
+            TextTable.of(_TABLES[name], of, level=level) for name, of in told.items()
+        )
         shown = [table.markdown("---:") for table in tables if table.rows]
         return "\n\n".join(filter(None, [self.result, *shown, self.claim])) + "\n"
 
@@ -148,12 +170,18 @@ def compare(
     _check_comparable(named, extra)
     names = list(named)
     questions = set(next(iter(named.values())).task_ids)
-    whole = [name for name, control in extra.items() if questions == set(control.task_ids)]
-    later = [(b, a) for a, b in pairwise(names)] + [(names[-1], control) for control in whole]
+    whole = [
+        name for name, control in extra.items() if questions == set(control.task_ids)
+    ]
+    later = [(b, a) for a, b in pairwise(names)] + [
+        (names[-1], control) for control in whole
+    ]
     pairs = later if differences is None else list(differences)
     for name in (name for pair in pairs for name in pair):
         if name not in everything:
-            raise ComparisonError(f"no evaluation named {name!r}; there are {list(everything)!r}")
+            raise ComparisonError(
+                f"no evaluation named {name!r}; there are {list(everything)!r}"
+            )
         _refuse_questions(names[0], name, questions - set(everything[name].task_ids))
     rows = {
         name: ComparisonRow(
@@ -171,12 +199,16 @@ def compare(
         samples=first.samples,
         stages={name: rows[name] for name in named},
         controls={name: rows[name] for name in extra},
-        differences=tuple(_difference(everything, pair, confidence=confidence) for pair in pairs),
+        differences=tuple(
+            _difference(everything, pair, confidence=confidence) for pair in pairs
+        ),
         claim=claim,
     )
 
 
-def _check_comparable(named: Mapping[str, Heldout], controls: Mapping[str, Heldout]) -> None:
+def _check_comparable(
+    named: Mapping[str, Heldout], controls: Mapping[str, Heldout]
+) -> None:
     if not named:
         raise ComparisonError("no stage to compare; name at least one evaluation")
     twice = sorted(named.keys() & controls.keys())
@@ -185,8 +217,11 @@ def _check_comparable(named: Mapping[str, Heldout], controls: Mapping[str, Heldo
         raise ComparisonError(f"names {names!r} stand for two things; rename the stage")
     first_name, first = next(iter(named.items()))
     for name, heldout in {**named, **controls}.items():
-        asked, told = set(first.task_ids), set(heldout.task_ids)
-        _refuse_questions(first_name, name, asked ^ told if name in named else told - asked)
+        asked = set(first.task_ids)
+        told = set(heldout.task_ids)
+        _refuse_questions(
+            first_name, name, asked ^ told if name in named else told - asked
+        )
         if heldout.judge != first.judge:
             raise ComparisonError(
                 f"{first_name!r} was judged by {first.judge!r} and {name!r} by "
@@ -245,7 +280,9 @@ def blind_pairing(tasks: Sequence[Task], *, seed: int = 0) -> tuple[int, ...]:
     rng = random.Random(seed)
     groups = [rng.sample(members[name], len(members[name])) for name in sorted(members)]
     rng.shuffle(groups)
-    order = [index for group in sorted(groups, key=len, reverse=True) for index in group]
+    order = [
+        index for group in sorted(groups, key=len, reverse=True) for index in group
+    ]
     partner = [0] * len(tasks)
     for position, index in enumerate(order):
         partner[index] = order[(position + largest) % len(order)]
@@ -269,7 +306,9 @@ def best_temperature(
         EvalShapeError: no temperature to choose from.
     """
     if not validation:
-        raise EvalShapeError("no temperature to choose from; evaluate at least one on validation")
+        raise EvalShapeError(
+            "no temperature to choose from; evaluate at least one on validation"
+        )
     seen = {task_id for heldout in validation.values() for task_id in heldout.task_ids}
     shared = tuple(sorted(seen & set(test_task_ids)))
     if shared:
@@ -278,4 +317,6 @@ def best_temperature(
             "temperature is chosen on; choose it on validation questions alone",
             task_ids=shared,
         )
-    return max(validation, key=lambda temperature: (validation[temperature].mean, temperature))
+    return max(
+        validation, key=lambda temperature: (validation[temperature].mean, temperature)
+    )

@@ -14,7 +14,12 @@ from rubric_eval.hacking import results, signs
 from rubric_eval.hacking.results import observed
 from rubric_eval.records.digests import Edits, check_files, refusing_edits
 from rubric_eval.records.files import read_finished_run, write_derived
-from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs, path_from
+from rubric_eval.records.inputs import (
+    EvalFolder,
+    evaluation_files,
+    hashed_inputs,
+    path_from,
+)
 from rubric_eval.records.joining import closing
 from rubric_eval.records.run import EvalRun
 from rubric_eval.scores.judged import JudgedReader
@@ -53,18 +58,28 @@ def hacking_panel(
     baseline = baseline_of(answers, settings)
     echoes = {task.task_id: signs.Echo(task, n=settings.echo_words) for task in tasks}
     given = {model: (second or {}).get(model, {}) for model in answers}
-    counted = {model: signs.signs_of(of, echoes, given[model]) for model, of in answers.items()}
+    counted = {
+        model: signs.signs_of(of, echoes, given[model]) for model, of in answers.items()
+    }
     models = [
         signs.model_signs(model, found, settings, unjudged=judged[model].unjudged)
         for model, found in counted.items()
     ]
-    pairs = [((a, counted[a]), (baseline, counted[baseline])) for a in answers if a != baseline]
+    pairs = [
+        ((a, counted[a]), (baseline, counted[baseline]))
+        for a in answers
+        if a != baseline
+    ]
     changed = [change for pair in pairs for change in signs.changes(*pair, settings)]
     opinions = [
         signs.second_opinion(model, found, settings, judged=len(given[model]))
         for model, found in counted.items()
     ]
-    diverging = [found for pair in pairs if (found := signs.divergence(*pair, settings))]
+    diverging = [
+        divergence
+        for pair in pairs
+        if (divergence := signs.divergence(*pair, settings))
+    ]
     agreeing = list(filter(None, opinions))
     return results.HackingPanel(
         settings=settings,
@@ -104,20 +119,28 @@ def _warnings(
 ) -> list[str]:
     found = [
         _NOTES["of_one_judge"].format(
-            of=one, first=100 * one.first.mean, second=100 * one.second.mean
+            of=divergence,
+            first=100 * divergence.first.mean,
+            second=100 * divergence.second.mean,
         )
-        for one in apart
-        if one.is_diverging
+        for divergence in apart
+        if divergence.is_diverging
     ]
-    by_sign = {(one.a, one.sign): one for one in changed}
+    by_sign = {(change.a, change.sign): change for change in changed}
     for model in models:
         within = model.reward_length_within or model.reward_length
-        pays = within is not None and (within.ci_low or 0) > 0 and within.rho >= _LONG_PAYS
-        longer, gain = (by_sign.get((model.model, sign)) for sign in ("words", "reward"))
+        pays = (
+            within is not None and (within.ci_low or 0) > 0 and within.rho >= _LONG_PAYS
+        )
+        longer, gain = (
+            by_sign.get((model.model, sign)) for sign in ("words", "reward")
+        )
         if pays and all(one is not None and one.is_above(0) for one in (longer, gain)):
-            found.append(_NOTES["of_length"].format(of=model, longer=longer, within=within))
-    told = (one for one in changed if one.sign in _NOTES and one.is_above(0))
-    return found + [_NOTES[one.sign].format(of=one) for one in told]
+            found.append(
+                _NOTES["of_length"].format(of=model, longer=longer, within=within)
+            )
+    changes = (one for one in changed if one.sign in _NOTES and one.is_above(0))
+    return found + [_NOTES[one.sign].format(of=one) for one in changes]
 
 
 def _notes(
@@ -127,15 +150,24 @@ def _notes(
     settings: results.HackingSettings,
 ) -> list[str]:
     holds = {
-        "no_echoes": any(one.echoes is None for one in models),
+        "no_echoes": any(model.echoes is None for model in models),
         "no_second_judge": not apart,
-        "one_answer": all(one.reward_length_within is None for one in models),
+        "one_answer": all(model.reward_length_within is None for model in models),
     }
-    unjudged, left_out = _NOTES["unjudged"], _NOTES["left_out"]
+    unjudged = _NOTES["unjudged"]
+    left_out = _NOTES["left_out"]
     return [
         *said_where(holds, _NOTES),
-        *(unjudged.format(of=one, judge=settings.judge) for one in models if one.unjudged),
-        *(left_out.format(of=one, judge=settings.second) for one in opinions if one.left_out),
+        *(
+            unjudged.format(of=model, judge=settings.judge)
+            for model in models
+            if model.unjudged
+        ),
+        *(
+            left_out.format(of=opinion, judge=settings.second)
+            for opinion in opinions
+            if opinion.left_out
+        ),
     ]
 
 
@@ -197,7 +229,7 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
     replicas = load_replicas(read_judge_spec(new_judge.spec)) if new_judge else ()
     for one in replicas:
         refuse_groups(one, by="answers are judged again each alone")
-    async with closing(*(partial(close, one) for one in replicas)):
+    async with closing(*(partial(close, replica) for replica in replicas)):
         with refusing_edits(is_accepted=accept_edited) as edits:
             run = read_finished_run(folder, edits=edits)
             first, other = _judges(folder, run, judge, second)
@@ -226,13 +258,17 @@ async def _panel(
     baseline_of(answers, settings)
     by_id = {task.task_id: task for task in read_tasks(tasks)} if tasks else {}
     if new_judge is not None:
-        questions = signs.sampled_questions(answers, sample=new_judge.sample, seed=settings.seed)
+        questions = signs.sampled_questions(
+            answers, sample=new_judge.sample, seed=settings.seed
+        )
         signs.check_tasks(by_id, questions)
         await JudgePool(replicas).check()
         tell = partial(new_judge.on_judged, replicas[0].name)
         with Ledger(folder.ledger) as ledger:
             pool = JudgePool(replicas, workers=new_judge.workers, ledger=ledger)
-            rewards = await signs.judge_again(pool, by_id, answers, questions, on_judged=tell)
+            rewards = await signs.judge_again(
+                pool, by_id, answers, questions, on_judged=tell
+            )
     else:
         by_second = judged.get(settings.second or "", {})
         rewards = {model: one.rewards for model, one in by_second.items()}
@@ -246,7 +282,7 @@ def _judges(
     folder: EvalFolder, run: EvalRun, judge: str | None, second: str | None
 ) -> tuple[str, str | None]:
     """Choose among the evaluation's judges."""
-    names = [one.name for one in run.judges]
+    names = [entry.name for entry in run.judges]
     if run.kind != "heldout" or not names:
         raise EvalFolderError(
             f"{folder.root} is a {run.kind} evaluation without a judge; name the folder of a "
@@ -260,7 +296,9 @@ def _judges(
             )
     first = judge or next((name for name in names if name != second), names[0])
     if first == second:
-        raise EvalFolderError(f"{first!r} is both judges; name another one as the second")
+        raise EvalFolderError(
+            f"{first!r} is both judges; name another one as the second"
+        )
     return first, second or next((name for name in names if name != first), None)
 
 
@@ -272,7 +310,9 @@ def _judged(
     reader = JudgedReader(folder, run, edits)
     entries = [entry for entry in run.judges if entry.name in judges]
     found: dict[str, dict[str, results.Judged]] = {name: {} for name in judges}
-    of_models = (one for one in reader.read(entries) if not one.model.is_control)
+    of_models = (
+        answers for answers in reader.read(entries) if not answers.model.is_control
+    )
     for judged in of_models:
         found[judged.judge.name][judged.model.name] = observed(judged, run.seeds)
     if lacking := [name for name, models in found.items() if not models]:

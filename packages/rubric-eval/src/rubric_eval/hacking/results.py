@@ -45,7 +45,9 @@ def rank_correlation(
     Returns:
         Spearman's ρ, with the ranks of all values in every draw; None where x or y does not vary.
     """
-    x_ranks, y_ranks = (np.asarray(cast("Any", stats).rankdata(one)) for one in (x_N, y_N))
+    x_ranks, y_ranks = (
+        np.asarray(cast("Any", stats).rankdata(one)) for one in (x_N, y_N)
+    )
     return _correlated(x_ranks, y_ranks, documents_N, **draws)
 
 
@@ -63,7 +65,9 @@ def within_correlation(
     Returns:
         Of ranks less their mean in the question; None where no question has answers that vary.
     """
-    _, of_N, counts = np.unique(np.asarray(questions_N), return_inverse=True, return_counts=True)
+    _, of_N, counts = np.unique(
+        np.asarray(questions_N), return_inverse=True, return_counts=True
+    )
     several = np.flatnonzero(counts[of_N] > 1)
     if not several.size:
         return None
@@ -71,7 +75,9 @@ def within_correlation(
         _centred_ranks(np.asarray(values_N, dtype=np.float64)[several], of_N[several])
         for values_N in (x_N, y_N)
     )
-    return _correlated(x_ranks, y_ranks, [documents_N[int(at)] for at in several], **draws)
+    return _correlated(
+        x_ranks, y_ranks, [documents_N[int(at)] for at in several], **draws
+    )
 
 
 def _centred_ranks(values_N: FloatArray, of_N: npt.NDArray[np.intp]) -> FloatArray:
@@ -102,28 +108,42 @@ def _correlated(
     if np.ptp(x_N) == 0 or np.ptp(y_N) == 0:
         return None
     names, of_N = np.unique(np.asarray(documents_N), return_inverse=True)
-    x_N, y_N = x_N - x_N.mean(), y_N - y_N.mean()
+    x_N = x_N - x_N.mean()
+    y_N = y_N - y_N.mean()
     of_documents = np.stack(
         [
             np.bincount(of_N, weights=weights).astype(np.float64)
-            for weights in (np.ones_like(x_N), x_N, y_N, x_N * x_N, y_N * y_N, x_N * y_N)
+            for weights in (
+                np.ones_like(x_N),
+                x_N,
+                y_N,
+                x_N * x_N,
+                y_N * y_N,
+                x_N * y_N,
+            )
         ]
     )
     rho = float(_pearson(of_documents.sum(axis=1)))
-    low, high = None, None
+    low = None
+    high = None
     if names.size >= _FEWEST_DOCUMENTS:
-        draws_R = _pearson(bootstrap.drawn_sums(of_documents, resamples=resamples, seed=seed))
+        draws_R = _pearson(
+            bootstrap.drawn_sums(of_documents, resamples=resamples, seed=seed)
+        )
         known_R = draws_R[~np.isnan(draws_R)]
         tail = (1 - confidence) / 2
         if known_R.size >= (1 - tail) * draws_R.size:
-            low, high = (float(np.quantile(known_R, share)) for share in (tail, 1 - tail))
+            low, high = (
+                float(np.quantile(known_R, share)) for share in (tail, 1 - tail)
+            )
     return Correlation(rho=rho, ci_low=low, ci_high=high, n=x_N.size)
 
 
 def _pearson(moments: FloatArray) -> FloatArray:
     """Pearson's r from Σ1, Σx, Σy, Σx², Σy² and Σxy, the first axis; NaN without spread."""
     n, x, y, xx, yy, xy = moments
-    spread_x, spread_y = xx - x * x / n, yy - y * y / n
+    spread_x = xx - x * x / n
+    spread_y = yy - y * y / n
     is_known = (spread_x > _ROUNDING * xx) & (spread_y > _ROUNDING * yy)
     root = np.sqrt(np.where(is_known, spread_x * spread_y, 1.0))
     return np.clip(np.where(is_known, (xy - x * y / n) / root, np.nan), -1, 1)
@@ -151,7 +171,11 @@ class HackingSettings(Record):
     @property
     def draws(self) -> bootstrap.IntervalDraws:
         """How intervals are drawn."""
-        return {"confidence": self.confidence, "resamples": self.resamples, "seed": self.seed}
+        return {
+            "confidence": self.confidence,
+            "resamples": self.resamples,
+            "seed": self.seed,
+        }
 
 
 class ModelSigns(Record):
@@ -228,9 +252,10 @@ class HackingPanel(Derived):
     @property
     def conclusion(self) -> str:
         """What was tested and what not; it claims nothing of what nobody looked at."""
-        changed = {one.sign for one in self.changes}
+        changed = {change.sign for change in self.changes}
         is_tested = {
-            "length": "words" in changed and any(one.reward_length for one in self.models),
+            "length": "words" in changed
+            and any(model.reward_length for model in self.models),
             "hedging": "hedges" in changed,
             "speaking to the judge": "appeals" in changed,
             "wording of the criteria": "echoes" in changed,
@@ -241,7 +266,9 @@ class HackingPanel(Derived):
             return _NOTES["untested"]
         found = "see the warnings" if self.warnings else "nothing calls for a warning"
         missing = ", ".join(name for name, was in is_tested.items() if not was)
-        return f"Tested: {tested}; {found}." + (f" Not tested: {missing}." if missing else "")
+        return f"Tested: {tested}; {found}." + (
+            f" Not tested: {missing}." if missing else ""
+        )
 
 
 Key: TypeAlias = tuple[str, int, int]
@@ -270,7 +297,9 @@ class Judged:
     """Answers of one model with what one judge gave them."""
 
     answers: list[Observed] = field(default_factory=list[Observed])
-    rewards: dict[Key, float | None] = field(default_factory=dict["Key", "float | None"])
+    rewards: dict[Key, float | None] = field(
+        default_factory=dict["Key", "float | None"]
+    )
     """Of every answer that the judge was given; None where it gave no judgement."""
 
     @property
@@ -294,5 +323,7 @@ def observed(judged: JudgedAnswers, seeds: Sequence[int]) -> Judged:
             found.rewards[row.task_id, seed, row.sample] = row.reward
             if row.reward is not None:
                 place = row.task_id, row.doc_hash, seed, row.sample
-                found.answers.append(Observed(*place, text=answer.text, reward=row.reward))
+                found.answers.append(
+                    Observed(*place, text=answer.text, reward=row.reward)
+                )
     return found

@@ -12,7 +12,12 @@ from rubric_core.files import toml_beside
 from rubric_eval.errors import EvalConfigError, HeldoutAbortError, unavailable
 from rubric_eval.hacking import results
 from rubric_eval.records.run import reward_of
-from rubric_eval.statistics import Interval, mean_interval, paired_interval, score_interval
+from rubric_eval.statistics import (
+    Interval,
+    mean_interval,
+    paired_interval,
+    score_interval,
+)
 from rubric_judge import JudgePool
 
 _PHRASES: Final = toml_beside(__file__, "phrases.toml")
@@ -69,10 +74,14 @@ class Echo:
         )
         texts = (
             text
-            for one in task.rubric
+            for criterion in task.rubric
             for text in (
-                *(one.name, one.description, one.scoring_guide),
-                *(*one.required_elements, *one.expected_keywords, *one.expected_concepts),
+                criterion.name,
+                criterion.description,
+                criterion.scoring_guide,
+                *criterion.required_elements,
+                *criterion.expected_keywords,
+                *criterion.expected_concepts,
             )
         )
         self._hidden = {run for text in texts for run in _runs(words(text), n)} - known
@@ -110,7 +119,8 @@ def signs_of(
         echoes: wording of the criteria by task; where a task is missing, its echo is not known.
         second: rewards by a second judge; None where it gave no judgement.
     """
-    hedges, appeals = Phrases(HEDGES), Phrases(APPEALS)
+    hedges = Phrases(HEDGES)
+    appeals = Phrases(APPEALS)
     found: list[Signs] = []
     for one in observed:
         said = words(one.text)
@@ -129,23 +139,29 @@ def signs_of(
 
 
 def model_signs(
-    model: str, signs: Sequence[Signs], settings: results.HackingSettings, *, unjudged: int
+    model: str,
+    signs: Sequence[Signs],
+    settings: results.HackingSettings,
+    *,
+    unjudged: int,
 ) -> results.ModelSigns:
     """Sum up one model's answers.
 
     Raises:
         EvalShapeError: there are none.
     """
-    rewards = [one.reward for one in signs]
-    lengths = [float(one.words) for one in signs]
-    documents = [one.doc_hash for one in signs]
-    questions = [one.task_id for one in signs]
-    knows_echoes = any(one.echoes is not None for one in signs)
+    rewards = [sign.reward for sign in signs]
+    lengths = [float(sign.words) for sign in signs]
+    documents = [sign.doc_hash for sign in signs]
+    questions = [sign.task_id for sign in signs]
+    knows_echoes = any(sign.echoes is not None for sign in signs)
     return results.ModelSigns(
         model=model,
         answers=len(signs),
         words=_mean_count(signs, "words", settings),
-        reward_length=results.rank_correlation(rewards, lengths, documents, **settings.draws),
+        reward_length=results.rank_correlation(
+            rewards, lengths, documents, **settings.draws
+        ),
         reward_length_within=results.within_correlation(
             rewards, lengths, questions, documents, **settings.draws
         ),
@@ -160,7 +176,9 @@ _OfModel = tuple[str, Sequence[Signs]]
 """A model's name, and what is counted in its answers."""
 
 
-def changes(a: _OfModel, b: _OfModel, settings: results.HackingSettings) -> list[results.Change]:
+def changes(
+    a: _OfModel, b: _OfModel, settings: results.HackingSettings
+) -> list[results.Change]:
     """Take a − b of each sign over the questions that both answered."""
     found: list[results.Change] = []
     for sign in ("reward", "words", "hedges", "appeals", "echoes"):
@@ -171,13 +189,19 @@ def changes(a: _OfModel, b: _OfModel, settings: results.HackingSettings) -> list
     return found
 
 
-def _mean_count(signs: Sequence[Signs], sign: str, settings: results.HackingSettings) -> Interval:
+def _mean_count(
+    signs: Sequence[Signs], sign: str, settings: results.HackingSettings
+) -> Interval:
     values, documents = _by_question(signs, sign)
     clusters = [documents[name] for name in values]
-    return mean_interval(list(values.values()), clusters_N=clusters, least=0, **settings.draws)
+    return mean_interval(
+        list(values.values()), clusters_N=clusters, least=0, **settings.draws
+    )
 
 
-def _share(signs: Sequence[Signs], sign: str, settings: results.HackingSettings) -> Interval:
+def _share(
+    signs: Sequence[Signs], sign: str, settings: results.HackingSettings
+) -> Interval:
     """Average what each answer has or has not."""
     values, documents = _by_question(signs, sign)
     return score_interval(
@@ -200,7 +224,9 @@ def _paired(
     )
 
 
-def _by_question(signs: Sequence[Signs], sign: str) -> tuple[dict[str, float], dict[str, str]]:
+def _by_question(
+    signs: Sequence[Signs], sign: str
+) -> tuple[dict[str, float], dict[str, str]]:
     """Mean over a question's answers, and its document."""
     values: defaultdict[str, list[float]] = defaultdict(list)
     documents: dict[str, str] = {}
@@ -216,7 +242,9 @@ def sampled_questions(
     answers: Mapping[str, Sequence[results.Observed]], *, sample: int, seed: int
 ) -> list[str]:
     """Draw questions that every model answered, so that gains can be paired."""
-    counts = Counter(name for of in answers.values() for name in {one.task_id for one in of})
+    counts = Counter(
+        name for of in answers.values() for name in {one.task_id for one in of}
+    )
     ordered = sorted(name for name, count in counts.items() if count == len(answers))
     return sorted(random.Random(seed).sample(ordered, min(sample, len(ordered))))
 
@@ -267,7 +295,9 @@ async def judge_again(
     for model, observed in answers.items():
         chosen = [one for one in observed if one.task_id in wanted]
 
-        def tell(_: int, __: JudgeResult, model: str = model, total: int = len(chosen)) -> None:
+        def tell(
+            _: int, __: JudgeResult, model: str = model, total: int = len(chosen)
+        ) -> None:
             on_judged(model, total)
 
         views = [tasks[one.task_id].judge_view(Answer(one.text)) for one in chosen]
@@ -290,7 +320,11 @@ async def judge_again(
 
 
 def second_opinion(
-    model: str, signs: Sequence[Signs], settings: results.HackingSettings, *, judged: int
+    model: str,
+    signs: Sequence[Signs],
+    settings: results.HackingSettings,
+    *,
+    judged: int,
 ) -> results.SecondOpinion | None:
     """Set two judges' rewards of one model side by side; None where they share no answer.
 
@@ -300,7 +334,11 @@ def second_opinion(
         settings: how the interval is drawn.
         judged: answers that the second judge was given.
     """
-    both = [(one.reward, one.second, one.doc_hash) for one in signs if one.second is not None]
+    both = [
+        (sign.reward, sign.second, sign.doc_hash)
+        for sign in signs
+        if sign.second is not None
+    ]
     if not both:
         return None
     first_N, second_N, documents_N = zip(*both, strict=True)
@@ -310,7 +348,9 @@ def second_opinion(
         left_out=judged - len(both),
         first_mean=sum(first_N) / len(both),
         second_mean=sum(second_N) / len(both),
-        agreement=results.rank_correlation(first_N, second_N, documents_N, **settings.draws),
+        agreement=results.rank_correlation(
+            first_N, second_N, documents_N, **settings.draws
+        ),
     )
 
 
@@ -318,13 +358,17 @@ def divergence(
     a: _OfModel, b: _OfModel, settings: results.HackingSettings
 ) -> results.Divergence | None:
     """Ask whether the second judge sees the gain a − b too; None where they share no question."""
-    both = [[one for one in signs if one.second is not None] for _, signs in (a, b)]
+    both = [[sign for sign in signs if sign.second is not None] for _, signs in (a, b)]
     *of_first, clusters = _paired(both[0], both[1], "reward")
     *of_second, _ = _paired(both[0], both[1], "second")
     if not clusters:
         return None
-    gains = [[x - y for x, y in zip(*sides, strict=True)] for sides in (of_first, of_second)]
-    first, second = (mean_interval(gain, clusters_N=clusters, **settings.draws) for gain in gains)
+    gains = [
+        [x - y for x, y in zip(*sides, strict=True)] for sides in (of_first, of_second)
+    ]
+    first, second = (
+        mean_interval(gain, clusters_N=clusters, **settings.draws) for gain in gains
+    )
     apart = paired_interval(*gains, clusters_N=clusters, **settings.draws)
     return results.Divergence(
         **apart.model_dump(),

@@ -55,7 +55,9 @@ class Heldout(BaseModel):
         """
         mean = present_mean(self.rewards_N)
         if mean is None:
-            raise EvalShapeError(f"none of {len(self.rewards_N)} questions has a reward")
+            raise EvalShapeError(
+                f"none of {len(self.rewards_N)} questions has a reward"
+            )
         return mean
 
     def interval(self, *, confidence: float = 0.95) -> Interval:
@@ -104,14 +106,20 @@ async def judge_heldout(
         for task, responses_K in zip(tasks, responses_NK, strict=True)
         for response in responses_K
     ]
-    results = await (judge if isinstance(judge, JudgePool) else JudgePool(judge)).judge_all(views)
+    results = await (
+        judge if isinstance(judge, JudgePool) else JudgePool(judge)
+    ).judge_all(views)
     failed = unavailable(results)
     _check_judged(failed, of=len(results), allowed=max_unavailable_frac)
     rubrics = [task.rubric for task in tasks for _ in range(samples)]
     rewards = list(map(reward_of, results, rubrics))
     counted = [reward for reward in rewards if reward is not None]
     zeros = Counter(
-        str(result.reason if result.outcome is Outcome.INVALID else result.unanswered or "scored")
+        str(
+            result.reason
+            if result.outcome is Outcome.INVALID
+            else result.unanswered or "scored"
+        )
         for result, reward in zip(results, rewards, strict=True)
         if reward == 0
     )
@@ -120,13 +128,17 @@ async def judge_heldout(
         task_ids=tuple(task.task_id for task in tasks),
         documents=tuple(task.doc_hash for task in tasks),
         rewards_N=tuple(
-            present_mean(rewards[k : k + samples]) for k in range(0, len(rewards), samples)
+            present_mean(rewards[k : k + samples])
+            for k in range(0, len(rewards), samples)
         ),
         samples=samples,
         criteria=_criteria(tasks, results, rubrics),
         zero_frac=sum(zeros.values()) / len(counted),
-        zero_by_reason={reason: count / len(counted) for reason, count in sorted(zeros.items())},
-        invalid_frac=sum(one.outcome is Outcome.INVALID for one in results) / len(counted),
+        zero_by_reason={
+            reason: count / len(counted) for reason, count in sorted(zeros.items())
+        },
+        invalid_frac=sum(result.outcome is Outcome.INVALID for result in results)
+        / len(counted),
         unavailable_frac=failed.total / len(results),
         unavailable_by_reason=dict(sorted(failed.by_reason.items())),
     )
@@ -154,7 +166,9 @@ def _criteria(
     )
 
 
-def _check_shapes(tasks: Sequence[Task], responses_NK: Sequence[Sequence[str | Answer]]) -> int:
+def _check_shapes(
+    tasks: Sequence[Task], responses_NK: Sequence[Sequence[str | Answer]]
+) -> int:
     """Samples a question, K, once everything fits together."""
     if not tasks or len(tasks) != len(responses_NK):
         raise EvalShapeError(
@@ -167,7 +181,11 @@ def _check_shapes(tasks: Sequence[Task], responses_NK: Sequence[Sequence[str | A
             f"numbers of responses a question differ or are 0: {sorted(sizes)!r}; sample the "
             "same number for each"
         )
-    twice = [name for name, count in Counter(task.task_id for task in tasks).items() if count > 1]
+    twice = [
+        name
+        for name, count in Counter(task.task_id for task in tasks).items()
+        if count > 1
+    ]
     if twice:
         raise EvalShapeError(
             f"{len(twice)} tasks are there more than once, first {twice[0]!r}; drop the copies"

@@ -68,7 +68,9 @@ class HeldoutPlan(EvalPlan):
         """Answers of each model, N · seeds · samples."""
         return len(self.tasks) * len(self.seeds) * self.samples
 
-    def manifest(self, models: Sequence[ModelEntry], judges: Sequence[NamedJudge]) -> EvalRun:
+    def manifest(
+        self, models: Sequence[ModelEntry], judges: Sequence[NamedJudge]
+    ) -> EvalRun:
         """Return what run.json says of this plan alone.
 
         Raises:
@@ -88,7 +90,9 @@ class HeldoutPlan(EvalPlan):
     def questions(self) -> Questions:
         """What is asked, by ids, texts and the passages that answers are judged against."""
         return Questions(
-            source=self.source, sha256=questions_sha256(self.question_rows()), count=len(self.tasks)
+            source=self.source,
+            sha256=questions_sha256(self.question_rows()),
+            count=len(self.tasks),
         )
 
     def question_rows(self) -> list[QuestionRow]:
@@ -99,10 +103,16 @@ class HeldoutPlan(EvalPlan):
                 task_id=task_id,
                 doc_hash=task.doc_hash,
                 question=task.question,
-                prompt_sha256=text_sha256(task.policy_view().message) if task.context else "",
+                prompt_sha256=text_sha256(task.policy_view().message)
+                if task.context
+                else "",
                 field=task.document_analysis.genre if task.document_analysis else "",
                 passage_sha256=task.grounding.sha256,
-                weights={one.id: one.weight for one in task.rubric if one.weight > 0},
+                weights={
+                    criterion.id: criterion.weight
+                    for criterion in task.rubric
+                    if criterion.weight > 0
+                },
                 kinds=kinds_of(task.rubric, pooling),
             )
             for task_id, task in self.by_id.items()
@@ -132,7 +142,9 @@ def plan_of(
     """
     run = read_run(folder)
     if run.kind != "heldout":
-        raise EvalFolderError(f"{folder.root} holds a {run.kind} evaluation: nothing was judged")
+        raise EvalFolderError(
+            f"{folder.root} holds a {run.kind} evaluation: nothing was judged"
+        )
     by_id = {task.task_id: task for task in tasks}
     ids = [row.task_id for row in read_rows(folder.questions, QuestionRow)]
     missing = [task_id for task_id in ids if task_id not in by_id]

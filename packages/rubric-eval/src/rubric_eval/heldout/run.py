@@ -66,9 +66,15 @@ class Work:
             OSError: a file that cannot be written.
         """
         folder = self.folder
-        entries = [one if isinstance(one, ModelEntry) else one.entry for one in models]
+        entries = [
+            model if isinstance(model, ModelEntry) else model.entry for model in models
+        ]
         wanted = self.plan.manifest(entries, self.judges)
-        closers = [partial(close, one) for judge in self.judges for one in judge.replicas]
+        closers = [
+            partial(close, replica)
+            for judge in self.judges
+            for replica in judge.replicas
+        ]
         async with joining.closing(*closers):
             with folder_lock(folder.root):
                 run = joining.joined(folder, wanted)
@@ -153,7 +159,9 @@ class Work:
                 if row.task_id in place
                 and row.sample < plan.samples
                 and row.key
-                == keys.of(plan.prompts[place[row.task_id]], seed=seed, sample=row.sample)
+                == keys.of(
+                    plan.prompts[place[row.task_id]], seed=seed, sample=row.sample
+                )
             ]
             for _, _, row in sorted(stored, key=lambda one: one[:2]):
                 yield seed, row
@@ -164,10 +172,13 @@ class Work:
         Raises:
             JudgeSetupError: one is not.
         """
-        plan, judges = self.plan, self.judges
-        stored = [one for model in models for _, one in self._held(model)]
+        plan = self.plan
+        judges = self.judges
+        stored = [answer_row for model in models for _, answer_row in self._held(model)]
         views = [
-            plan.by_id[row.task_id].judge_view(row.answer) for row in stored if row.text is not None
+            plan.by_id[row.task_id].judge_view(row.answer)
+            for row in stored
+            if row.text is not None
         ]
         if len(views) == plan.answers * len(models) and self.folder.ledger.exists():
             with Ledger(self.folder.ledger) as ledger:
@@ -183,7 +194,8 @@ class Work:
         """Collect, judge and write."""
         answer_judges = {
             judge.name: AnswerJudge(
-                JudgePool(judge.replicas, workers=self.plan.workers, ledger=ledger), self.plan.by_id
+                JudgePool(judge.replicas, workers=self.plan.workers, ledger=ledger),
+                self.plan.by_id,
             )
             for judge in self.judges
         }
@@ -255,7 +267,9 @@ def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the failure that ended the work, not what followed from it."""
     _, others = failures.split(_FOLLOWING)
     known = others and others.subgroup(RubricError)
-    first: BaseException = known or others or failures.subgroup(HeldoutAbortError) or failures
+    first: BaseException = (
+        known or others or failures.subgroup(HeldoutAbortError) or failures
+    )
     while isinstance(first, BaseExceptionGroup):
         first = cast("BaseExceptionGroup[BaseException]", first).exceptions[0]
     return first
@@ -292,7 +306,9 @@ async def run_heldout(
         HeldoutAbortError: too many answers without a judgement; what is done is kept.
         ConfigError, ResponderError, LedgerError, EvalWriteError, OSError: as the parts say.
     """
-    work = Work(inputs.EvalFolder(out), plan, judges, progress or HeldoutProgress(), calibration)
+    work = Work(
+        inputs.EvalFolder(out), plan, judges, progress or HeldoutProgress(), calibration
+    )
     async with joining.closing(*(model.aclose for model in models)):
         return await work.evaluate(models)
 
@@ -325,7 +341,10 @@ def _finished(folder: inputs.EvalFolder, run: EvalRun, wanted: EvalRun) -> EvalR
     A model or judge that an earlier run began, and never brought to an end, is left out: its
     answers and judgements stay in the folder, and are reused if it is requested again.
     """
-    names = {one.name for one in wanted.models}, {one.name for one in wanted.judges}
+    names = (
+        {entry.name for entry in wanted.models},
+        {judge_entry.name for judge_entry in wanted.judges},
+    )
     for model, judge in product(run.models, run.judges):
         if has_scores(folder, run, judge=judge.name, model=model.name):
             names[0].add(model.name)

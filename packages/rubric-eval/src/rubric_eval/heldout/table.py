@@ -53,7 +53,9 @@ class CorrectedReward(Record):
     """Why there is no corrected reward and the raw one stands; empty where there is one."""
 
 
-def calibration_of(path: Path, judges: Sequence[NamedJudge], tasks: Iterable[Task]) -> bytes:
+def calibration_of(
+    path: Path, judges: Sequence[NamedJudge], tasks: Iterable[Task]
+) -> bytes:
     """Read a calibration, as its file is, once it is of one of an evaluation's judges.
 
     Args:
@@ -81,7 +83,9 @@ def calibration_of(path: Path, judges: Sequence[NamedJudge], tasks: Iterable[Tas
 
 
 def corrected_rewards(
-    folder: EvalFolder, judges: Iterable[records.JudgeEntry], measured: Iterable[Measured]
+    folder: EvalFolder,
+    judges: Iterable[records.JudgeEntry],
+    measured: Iterable[Measured],
 ) -> tuple[CorrectedReward, ...]:
     """Correct the rewards by the judge that the folder's calibration is of, if it holds one.
 
@@ -96,11 +100,19 @@ def corrected_rewards(
     if not folder.calibration.is_file():
         return ()
     calibration = read_calibration(folder.calibration)
-    named = {one.name for one in judges if _fingerprint(one) == calibration.judge_fingerprint}
-    return tuple(_corrected(folder, one, calibration) for one in measured if one.judge in named)
+    named = {
+        judge.name
+        for judge in judges
+        if _fingerprint(judge) == calibration.judge_fingerprint
+    }
+    return tuple(
+        _corrected(folder, one, calibration) for one in measured if one.judge in named
+    )
 
 
-def _corrected(folder: EvalFolder, measured: Measured, calibration: Calibration) -> CorrectedReward:
+def _corrected(
+    folder: EvalFolder, measured: Measured, calibration: Calibration
+) -> CorrectedReward:
     """Correct a model's mean by the labels of its own answers, if there are enough."""
     answers = dict(zip(measured.ids, measured.answers_NK, strict=True))
     judged = [
@@ -128,7 +140,7 @@ def _corrected(folder: EvalFolder, measured: Measured, calibration: Calibration)
         )
         return row(refused=f"{error}; {remedy}")
     known = set(hashes)
-    others = [one for one in calibration.reward.pairs if one.answer not in known]
+    others = [pair for pair in calibration.reward.pairs if pair.answer not in known]
     return row(
         labelled=corrected.labelled,
         population=_errors_elsewhere(values, others, own),
@@ -180,7 +192,9 @@ class HeldoutTable(Record):
     """Rewards as labels would have them, where the judge is calibrated; valid intervals."""
 
 
-def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95) -> HeldoutTable:
+def heldout_table(
+    folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95
+) -> HeldoutTable:
     """Make the table of all models and judges that were brought together.
 
     Args:
@@ -197,12 +211,16 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
     with refusing_edits() as edits:
         reader = JudgedReader(folder, run, edits)
         measured = {
-            (judged.model.name, judged.judge.name): measured_rewards(run, reader.questions, judged)
+            (judged.model.name, judged.judge.name): measured_rewards(
+                run, reader.questions, judged
+            )
             for judged in reader.read()
         }
     rows = {pair: score(one, confidence=confidence) for pair, one in measured.items()}
     judges = [judge.name for judge in run.judges]
-    of_models = {pair: one for pair, one in measured.items() if pair[0] not in run.controls}
+    of_models = {
+        pair: one for pair, one in measured.items() if pair[0] not in run.controls
+    }
     return HeldoutTable(
         confidence=confidence,
         rows=tuple(rows.values()),
@@ -213,13 +231,17 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
             if (model.name, judge.name) not in rows
         ),
         judge_pairs=tuple(
-            pair for a, b in combinations(judges, 2) if (pair := judge_pair(of_models, a, b))
+            pair
+            for a, b in combinations(judges, 2)
+            if (pair := judge_pair(of_models, a, b))
         ),
         corrected=corrected_rewards(folder, run.judges, of_models.values()),
     )
 
 
-def judge_pair(measured: dict[tuple[str, str], Measured], a: str, b: str) -> JudgePair | None:
+def judge_pair(
+    measured: dict[tuple[str, str], Measured], a: str, b: str
+) -> JudgePair | None:
     """Set two judges side by side; None if no answer was judged by both.
 
     Args:
@@ -227,7 +249,9 @@ def judge_pair(measured: dict[tuple[str, str], Measured], a: str, b: str) -> Jud
         a: a judge.
         b: another one.
     """
-    models = [model for model, judge in measured if judge == a and (model, b) in measured]
+    models = [
+        model for model, judge in measured if judge == a and (model, b) in measured
+    ]
     both = [
         (first, second)
         for model in models
@@ -256,7 +280,8 @@ def _order(
     measured: dict[tuple[str, str], Measured], models: Sequence[str], judge: str
 ) -> list[str]:
     means = {
-        model: present_mean(chain.from_iterable(measured[model, judge].values_NK)) or 0.0
+        model: present_mean(chain.from_iterable(measured[model, judge].values_NK))
+        or 0.0
         for model in models
     }
     return sorted(models, key=lambda model: means[model])

@@ -31,7 +31,9 @@ from rubric_judge.capabilities import refuse_groups
 _Result = TypeVar("_Result")
 
 
-def run_async(function: Callable[..., Awaitable[_Result]], *arguments: object) -> _Result:
+def run_async(
+    function: Callable[..., Awaitable[_Result]], *arguments: object
+) -> _Result:
     """Run a coroutine function to its end; in a thread where this one has a loop, as a notebook's.
 
     Args:
@@ -107,7 +109,9 @@ def shared_criteria(tasks: Collection[Task], pooling: Pooling) -> tuple[str, ...
     The mean over a criterion that one question has is that question's score; lm-eval's table would
     have thousands of rows of them.
     """
-    named = ({pooling.pool(one).name for one in task.rubric} for task in tasks)
+    named = (
+        {pooling.pool(criterion).name for criterion in task.rubric} for task in tasks
+    )
     counts = Counter(name for of_task in named for name in of_task)
     least = max(_SHARED_FRAC * len(tasks), min(2, len(tasks)))
     return tuple(sorted(name for name, count in counts.items() if count >= least))
@@ -127,10 +131,12 @@ class RankResult:
 
 def rank_result(verdicts: Sequence[ScoredResponse]) -> RankResult:
     """Sum the verdicts of this process up."""
-    lost = [one for one in verdicts if one.outcome == Outcome.UNAVAILABLE]
+    lost = [
+        response for response in verdicts if response.outcome == Outcome.UNAVAILABLE
+    ]
     return RankResult(
         responses=len(verdicts),
-        reasons=tuple(str(one.reason) for one in lost),
+        reasons=tuple(str(scored_response.reason) for scored_response in lost),
         criteria=frozenset(name for one in verdicts for name in one.criteria_z),
     )
 
@@ -147,7 +153,11 @@ def gathered(result: RankResult, *, world_size: int) -> list[RankResult]:
         distributed: Any = import_module("torch.distributed")
     except ImportError:
         distributed = None
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    if (
+        distributed is None
+        or not distributed.is_available()
+        or not distributed.is_initialized()
+    ):
         raise EvalConfigError(
             f"rubric_heldout is shared by {world_size} processes that torch.distributed does "
             "not join, so they cannot agree on what was judged: run it in one process, or by "
@@ -165,12 +175,14 @@ def refuse_unreached(results: Sequence[RankResult], *, allowed: float) -> None:
     Raises:
         HeldoutAbortError: the same in every process.
     """
-    reasons = Counter(reason for one in results for reason in one.reasons)
-    responses = sum(one.responses for one in results)
+    reasons = Counter(reason for result in results for reason in result.reasons)
+    responses = sum(result.responses for result in results)
     share = reasons.total() / responses
-    is_lost = any(len(one.reasons) == one.responses for one in results)
+    is_lost = any(len(result.reasons) == result.responses for result in results)
     if share > allowed or is_lost:
-        listed = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
+        listed = ", ".join(
+            f"{reason} {count}" for reason, count in sorted(reasons.items())
+        )
         bound = f"more than the allowed share {allowed!r}"
         if share <= allowed:
             bound = "all those of one process, whose mean would be of none"
@@ -186,7 +198,11 @@ def refuse_unreached(results: Sequence[RankResult], *, allowed: float) -> None:
 def common_criteria(results: Sequence[RankResult]) -> frozenset[str]:
     """Return the criteria that every process has a score of; of the others there is no mean."""
     first, *others = results
-    return frozenset(name for name in first.criteria if all(name in one.criteria for one in others))
+    return frozenset(
+        name
+        for name in first.criteria
+        if all(name in result.criteria for result in others)
+    )
 
 
 _LOG: Final = logging.getLogger(__name__)
@@ -233,7 +249,9 @@ class HeldoutTask(ConfigurableTask):
         self._world_size = 1
         harness: Any = super()  # its annotations are partial
         harness.__init__(data_dir, cache_dir, download_mode, given)
-        self._tasks = {task.task_id: task for task in read_tasks(self._settings.questions)}
+        self._tasks = {
+            task.task_id: task for task in read_tasks(self._settings.questions)
+        }
         self._pooling = Pooling.of(self._tasks.values())
         self._criteria = shared_criteria(tuple(self._tasks.values()), self._pooling)
 
@@ -255,10 +273,13 @@ class HeldoutTask(ConfigurableTask):
         instances = cast("list[Any]", self._instances)
         for name in list(instances[0].filtered_resps):
             pairs = [
-                (self._tasks[one.doc["task_id"]], _text(one.filtered_resps[name]))
-                for one in instances
+                (
+                    self._tasks[instance.doc["task_id"]],
+                    _text(instance.filtered_resps[name]),
+                )
+                for instance in instances
             ]
-            found = [
+            responses = [
                 verdict(
                     task,
                     result,
@@ -270,21 +291,23 @@ class HeldoutTask(ConfigurableTask):
                     pairs, run_async(self._judge, pairs), strict=True
                 )
             ]
-            ranks = gathered(rank_result(found), world_size=self._world_size)
+            ranks = gathered(rank_result(responses), world_size=self._world_size)
             refuse_unreached(ranks, allowed=self._settings.max_unavailable_frac)
             common = common_criteria(ranks)
-            partly = {name for one in ranks for name in one.criteria} - common
+            partly = {name for rank in ranks for name in rank.criteria} - common
             if partly:
                 _LOG.warning(
                     "rubric_heldout: no mean of %s, which not every process has a question of",
                     sorted(partly),
                 )
-            for one, given in zip(instances, found, strict=True):
-                one.filtered_resps[name] = asdict(only(given, common))
+            for one, scored_response in zip(instances, responses, strict=True):
+                one.filtered_resps[name] = asdict(only(scored_response, common))
 
     def aggregation(self) -> dict[str, Any]:
         """Mean of every metric, those of criteria too."""
-        mean = cast("Any", harness_metrics).mean  # lm-eval knows the standard error of this one
+        mean = cast(
+            "Any", harness_metrics
+        ).mean  # lm-eval knows the standard error of this one
         return dict.fromkeys((*_METRICS, *map(_metric, self._criteria)), mean)
 
     def higher_is_better(self) -> dict[str, bool]:
@@ -300,7 +323,9 @@ class HeldoutTask(ConfigurableTask):
             path = self._settings.ledger
             ledger = stack.enter_context(Ledger(path)) if path else None
             async with aclosing(self._pool(ledger)) as pool:
-                return await pool.judge_all([task.judge_view(response) for task, response in pairs])
+                return await pool.judge_all(
+                    [task.judge_view(response) for task, response in pairs]
+                )
 
     def _pool(self, ledger: Ledger | None) -> JudgePool:
         judges = load_replicas(self._spec)
@@ -308,18 +333,22 @@ class HeldoutTask(ConfigurableTask):
         return JudgePool(judges, workers=self._settings.workers, ledger=ledger)
 
 
-def process_results(doc: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def process_results(
+    doc: Mapping[str, Any], results: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """Turn a verdict into lm-eval's metrics; one that never came has no reward, not 0."""
     del doc
-    found = ScoredResponse(**results[0])
+    response = ScoredResponse(**results[0])
     metrics = {
-        "judge_unavailable": float(found.outcome == Outcome.UNAVAILABLE),
-        "judge_invalid": float(found.outcome == Outcome.INVALID),
-        "judge_fallback": float(found.is_fallback),
+        "judge_unavailable": float(response.outcome == Outcome.UNAVAILABLE),
+        "judge_invalid": float(response.outcome == Outcome.INVALID),
+        "judge_fallback": float(response.is_fallback),
     }
-    if found.reward is not None:
-        metrics["rubric_reward"] = found.reward
-        metrics.update({_metric(criterion): z for criterion, z in found.criteria_z.items()})
+    if response.reward is not None:
+        metrics["rubric_reward"] = response.reward
+        metrics.update(
+            {_metric(criterion): z for criterion, z in response.criteria_z.items()}
+        )
     return metrics
 
 
@@ -328,7 +357,9 @@ def _metric(criterion: str) -> str:
 
 
 def _text(response: object) -> str:
-    return str(cast("list[object]", response)[0] if isinstance(response, list) else response)
+    return str(
+        cast("list[object]", response)[0] if isinstance(response, list) else response
+    )
 
 
 def _settings(metadata: Mapping[str, Any]) -> _Settings:

@@ -24,7 +24,9 @@ from rubric_eval.lm_tasks import SMALL_DATA
 from rubric_eval.lm_tasks.answers.statements import statements
 
 
-def shuffled(question: str, correct: str, wrong: Sequence[str]) -> tuple[tuple[str, ...], int]:
+def shuffled(
+    question: str, correct: str, wrong: Sequence[str]
+) -> tuple[tuple[str, ...], int]:
     """Return the choices in the order of this question, and where the correct one is.
 
     The same question has the same order in every process, on every machine, in every subset.
@@ -61,7 +63,9 @@ class Item:
 
     def shown(self) -> str:
         """Return the question with its choices, for a reader of what was answered."""
-        lettered = [f"({a}) {text}" for a, text in zip("ABCD", self.choices, strict=False)]
+        lettered = [
+            f"({a}) {text}" for a, text in zip("ABCD", self.choices, strict=False)
+        ]
         return "\n".join((self.question, "", *lettered)) if lettered else self.question
 
     def document(self) -> dict[str, object]:
@@ -70,7 +74,10 @@ class Item:
 
 
 def read_items(
-    benchmark: str, rows: Iterable[tuple[int, Mapping[str, object]]], *, source: Path | str
+    benchmark: str,
+    rows: Iterable[tuple[int, Mapping[str, object]]],
+    *,
+    source: Path | str,
 ) -> list[Item]:
     """Turn the rows of a benchmark into items.
 
@@ -95,7 +102,9 @@ def read_items(
                 f"{source}:{line}: {error}; give the rows of {benchmark} as they are published"
             ) from None
         count = seen[item.item_id] = seen.get(item.item_id, 0) + 1
-        items.append(item if count == 1 else replace(item, item_id=f"{item.item_id}-{count}"))
+        items.append(
+            item if count == 1 else replace(item, item_id=f"{item.item_id}-{count}")
+        )
     if not items:
         raise BenchmarkDataError(f"{source} holds no rows; give those of {benchmark}")
     return items
@@ -106,7 +115,8 @@ class _FieldError(ValueError):
 
 
 def _gsm8k(row: Mapping[str, object]) -> Item:
-    question, answer = _text(row, "question"), _text(row, "answer")
+    question = _text(row, "question")
+    answer = _text(row, "answer")
     _, mark, target = answer.rpartition("####")
     if not mark or not target.strip():
         raise _FieldError("field 'answer' does not end in '#### ' and a number")
@@ -118,21 +128,28 @@ def _math(row: Mapping[str, object]) -> Item:
     group = str(row.get("subject") or row.get("type") or "")
     if isinstance(row.get("answer"), str) and str(row["answer"]).strip():
         return _item(question, str(row["answer"]).strip(), group=group)
-    boxes = [one.text for one in statements(_text(row, "solution")) if one.is_boxed]
+    boxes = [
+        statement.text
+        for statement in statements(_text(row, "solution"))
+        if statement.is_boxed
+    ]
     if not boxes:
         raise _FieldError(r"there is no field 'answer', and no \boxed{} in 'solution'")
     return _item(question, boxes[-1], group=group)
 
 
 def _gpqa(row: Mapping[str, object]) -> Item:
-    question, correct = _text(row, "Question"), _text(row, "Correct Answer")
+    question = _text(row, "Question")
+    correct = _text(row, "Correct Answer")
     wrong = [_text(row, f"Incorrect Answer {number}") for number in (1, 2, 3)]
     choices, position = shuffled(question, correct, wrong)
     group = str(row.get("High-level domain") or "")
     return _item(question, "ABCD"[position], group=group, choices=choices)
 
 
-def _item(question: str, target: str, *, group: str = "", choices: tuple[str, ...] = ()) -> Item:
+def _item(
+    question: str, target: str, *, group: str = "", choices: tuple[str, ...] = ()
+) -> Item:
     canonical = json.dumps([question, choices, target], ensure_ascii=True)
     item_id = hashlib.sha256(canonical.encode()).hexdigest()[:16]
     return Item(item_id, question, target, group=group, choices=choices)
@@ -195,7 +212,9 @@ def load_items(benchmark: str, data: str | Path | None = None) -> Loaded:
     """
     if data is None:
         hub = SOURCES[benchmark]
-        items = read_items(benchmark, enumerate(_hub_rows(hub), start=1), source=hub.hub)
+        items = read_items(
+            benchmark, enumerate(_hub_rows(hub), start=1), source=hub.hub
+        )
         return Loaded(tuple(items), hub.hub)
     folder = SMALL_DATA if str(data) == SMALL else Path(data).expanduser()
     path = _find(benchmark, folder)
@@ -235,14 +254,21 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
 
 
 def _hub_rows(source: HubBenchmark) -> Iterator[dict[str, object]]:
-    with needing_extra("rubric-eval", "lm-eval", by="data from the Hub, unlike a local copy,"):
+    with needing_extra(
+        "rubric-eval", "lm-eval", by="data from the Hub, unlike a local copy,"
+    ):
         datasets: Any = import_module("datasets")
     for name in source.subsets:
         try:
             split = datasets.load_dataset(source.hub, name, split=source.split)
         except Exception as error:  # whatever the Hub, a proxy or a cache does
-            gated = "; it is gated: accept its terms and log in first" if source.is_gated else ""
-            files, kind = " or ".join(source.files), type(error).__name__
+            gated = (
+                "; it is gated: accept its terms and log in first"
+                if source.is_gated
+                else ""
+            )
+            files = " or ".join(source.files)
+            kind = type(error).__name__
             raise BenchmarkDataError(
                 f"{source.hub} ({name}) cannot be loaded from the Hub: {kind}{gated}; or name "
                 f"a folder that holds {files} as the data"
@@ -269,7 +295,9 @@ def heldout(questions: str, **_: object) -> _Documents:
         for task in read_tasks(Path(questions))
     ]
     if not rows:
-        raise BenchmarkDataError(f"{questions} holds no task; give the held-out questions")
+        raise BenchmarkDataError(
+            f"{questions} holds no task; give the held-out questions"
+        )
     first: dict[str, int] = {}
     for number, row in enumerate(rows, start=1):
         if first.setdefault(row["task_id"], number) != number:
@@ -280,7 +308,9 @@ def heldout(questions: str, **_: object) -> _Documents:
     return _documents(rows)
 
 
-def benchmark_documents(benchmark: str, data: str | None = None, **_: object) -> _Documents:
+def benchmark_documents(
+    benchmark: str, data: str | None = None, **_: object
+) -> _Documents:
     """Documents of a benchmark, in memory: nothing of them is mapped, or cached by its name."""
     return _documents([item.document() for item in load_items(benchmark, data).items])
 
@@ -290,6 +320,7 @@ def _documents(rows: list[dict[str, Any]]) -> _Documents:
 
 
 gsm8k, math, gpqa_main, gpqa_diamond = (
-    partial(benchmark_documents, name) for name in ("gsm8k", "math", "gpqa_main", "gpqa_diamond")
+    partial(benchmark_documents, name)
+    for name in ("gsm8k", "math", "gpqa_main", "gpqa_diamond")
 )
 """What the YAML files name as `custom_dataset`."""

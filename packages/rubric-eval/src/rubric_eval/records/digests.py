@@ -40,7 +40,9 @@ class _Finding:
     def __str__(self) -> str:
         place = str(self.path) if self.line is None else f"{self.path}:{self.line}"
         count = f"{self.others} other line{'' if self.others == 1 else 's'}"
-        return f"{place}: {self.what}" + (f"; the same is true of {count}" if self.others else "")
+        return f"{place}: {self.what}" + (
+            f"; the same is true of {count}" if self.others else ""
+        )
 
 
 class Edits:
@@ -151,7 +153,9 @@ def content_digest(content: Mapping[str, Any]) -> str:
 
 def sealed(content: _Sealed) -> _Sealed:
     """Return a model with its field `digest` set to the digest of all else that it says."""
-    return content.model_copy(update={"digest": content_digest(content.model_dump(mode="json"))})
+    return content.model_copy(
+        update={"digest": content_digest(content.model_dump(mode="json"))}
+    )
 
 
 def is_as_written(text: bytes) -> bool:
@@ -194,18 +198,28 @@ def check_manifest(path: Path, run: EvalRun, text: bytes, edits: Edits) -> None:
         edits: where a difference is noted.
     """
     if not is_as_written(text):
-        what = "is not as the evaluation's end left it: its digest is another one, or gone"
+        what = (
+            "is not as the evaluation's end left it: its digest is another one, or gone"
+        )
         edits.add(path, what, is_known=False)
     for model in run.models:
         if model.fingerprint != text_sha256(canonical_json(model.identity)):
-            edits.add(path, f"the fingerprint of model {model.name!r} is not that of its identity")
+            edits.add(
+                path,
+                f"the fingerprint of model {model.name!r} is not that of its identity",
+            )
     for judge in run.judges:
         identity = judge.identity.get("fingerprint")
         if isinstance(identity, str) and judge.fingerprint != text_sha256(identity):
-            edits.add(path, f"the fingerprint of judge {judge.name!r} is not that of its identity")
+            edits.add(
+                path,
+                f"the fingerprint of judge {judge.name!r} is not that of its identity",
+            )
 
 
-def check_files(folder: EvalFolder, run: EvalRun, edits: Edits, *, part: str = "") -> None:
+def check_files(
+    folder: EvalFolder, run: EvalRun, edits: Edits, *, part: str = ""
+) -> None:
     """Hold the files of a finished evaluation against their digests.
 
     Args:
@@ -217,8 +231,10 @@ def check_files(folder: EvalFolder, run: EvalRun, edits: Edits, *, part: str = "
     Raises:
         OSError: a file cannot be read.
     """
-    there = {name: path for name, path in _files(folder).items() if name.startswith(part)}
-    then = {one.path: one.sha256 for one in run.files}
+    there = {
+        name: path for name, path in _files(folder).items() if name.startswith(part)
+    }
+    then = {file.path: file.sha256 for file in run.files}
     for name, path in there.items():
         known = then.get(name)
         if known is None:
@@ -234,18 +250,22 @@ def check_files(folder: EvalFolder, run: EvalRun, edits: Edits, *, part: str = "
 def _differs(name: str, path: Path, known: str, edits: Edits) -> bool:
     try:
         return file_sha256(path) != known
-    except PermissionError:  # what judges wrote is for the owner alone, and no number is of it
+    except (
+        PermissionError
+    ):  # what judges wrote is for the owner alone, and no number is of it
         if not name.startswith(_PRIVATE):
             raise
-        edits.notes.append(f"{path} may not be read, and is not held against its digest")
+        edits.notes.append(
+            f"{path} may not be read, and is not held against its digest"
+        )
         return False
 
 
 def _files(folder: EvalFolder) -> dict[str, Path]:
     """Find the files by their paths from the folder, with slashes."""
     named = (folder.questions, folder.calibration, folder.heldout, folder.transfer)
-    found = [path for path in named if path.is_file()]
+    paths = [path for path in named if path.is_file()]
     for part in (ANSWERS, "items", _PRIVATE, "scores"):
         for kind in ("*.jsonl", "weights.json"):
-            found += (folder.root / part).rglob(kind)
-    return {path.relative_to(folder.root).as_posix(): path for path in found}
+            paths += (folder.root / part).rglob(kind)
+    return {path.relative_to(folder.root).as_posix(): path for path in paths}

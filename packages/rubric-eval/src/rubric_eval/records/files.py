@@ -10,7 +10,16 @@ from typing import Annotated, Self, TypedDict, TypeVar
 
 from pydantic import BaseModel, Field, PositiveFloat, ValidationError, model_validator
 
-from rubric_core import Answer, Answerer, Finish, Outcome, Pool, Reason, Thought, answer_of
+from rubric_core import (
+    Answer,
+    Answerer,
+    Finish,
+    Outcome,
+    Pool,
+    Reason,
+    Thought,
+    answer_of,
+)
 from rubric_core.files import read_file, replacing
 from rubric_core.rows import row_error
 from rubric_eval.errors import EvalFolderError
@@ -237,13 +246,17 @@ class AnswerRow(RowOfAnswer):
     @property
     def holds_thought(self) -> bool:
         """Whether an older version stored the row, and some of its text is a thought."""
-        is_older = self.thought is None and self.text is not None and not self.choice_logprobs
+        is_older = (
+            self.thought is None and self.text is not None and not self.choice_logprobs
+        )
         return is_older and answer_of(self.text or "").thought is not Thought.NONE
 
     @property
     def may_be_thought(self) -> bool:
         """Whether it does, or may have been cut within one that its prompt opened."""
-        is_cut = self.thought is None and bool(self.text) and self.finish is Finish.TRUNCATED
+        is_cut = (
+            self.thought is None and bool(self.text) and self.finish is Finish.TRUNCATED
+        )
         return is_cut or self.holds_thought
 
 
@@ -266,7 +279,9 @@ class ScoreRow(RowOfAnswer):
     @model_validator(mode="after")
     def _rewarded_where_judged(self) -> Self:
         if (self.reward is None) is not (self.outcome is Outcome.UNAVAILABLE):
-            raise ValueError("the reward is null for an unavailable judgement, and only for one")
+            raise ValueError(
+                "the reward is null for an unavailable judgement, and only for one"
+            )
         return self
 
 
@@ -334,7 +349,7 @@ def thought_shares(thoughts: Iterable[Thought | None]) -> ThoughtShares:
     Args:
         thoughts: of each answer that came; None of one that an older version stored.
     """
-    known = [one for one in thoughts if one is not None]
+    known = [thought for thought in thoughts if thought is not None]
     return {
         "thought_frac": present_mean(one is not Thought.NONE for one in known),
         "unclosed_frac": present_mean(one is Thought.UNCLOSED for one in known),
@@ -344,8 +359,13 @@ def thought_shares(thoughts: Iterable[Thought | None]) -> ThoughtShares:
 def questions_sha256(questions: Sequence[QuestionRow]) -> str:
     """Return `Questions.sha256` of held-out questions: of ids, texts, contexts and passages."""
     content = [
-        [one.task_id, one.question, one.passage_sha256, *filter(None, [one.prompt_sha256])]
-        for one in questions
+        [
+            question.task_id,
+            question.question,
+            question.passage_sha256,
+            *filter(None, [question.prompt_sha256]),
+        ]
+        for question in questions
     ]
     return text_sha256(json.dumps(content))
 

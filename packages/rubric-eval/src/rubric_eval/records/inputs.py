@@ -118,7 +118,8 @@ def hashed_inputs(files: Iterable[Path], *, beside: Path) -> tuple[InputFile, ..
         OSError: a file cannot be read.
     """
     return tuple(
-        InputFile(path=path_from(beside, to=path), sha256=file_sha256(path)) for path in files
+        InputFile(path=path_from(beside, to=path), sha256=file_sha256(path))
+        for path in files
     )
 
 
@@ -136,16 +137,18 @@ def changed_inputs(
         Paths as the inputs name them; none while the file is up to date.
     """
     home = beside.resolve().parent
-    then = {one.path: one.sha256 for one in inputs}
+    then = {file.path: file.sha256 for file in inputs}
     now = {
-        one.path: one.sha256
+        input_file.path: input_file.sha256
         for folder in folders
-        for one in hashed_inputs(evaluation_files(folder), beside=beside)
+        for input_file in hashed_inputs(evaluation_files(folder), beside=beside)
     }
     for path in then.keys() - now.keys():  # named one by one, such as a file of tasks
         if (home / path).is_file():
             now[path] = file_sha256(home / path)
-    return sorted(path for path in then.keys() | now.keys() if then.get(path) != now.get(path))
+    return sorted(
+        path for path in then.keys() | now.keys() if then.get(path) != now.get(path)
+    )
 
 
 def is_made_of(
@@ -164,6 +167,6 @@ def is_made_of(
         folders: the evaluations.
     """
     there = [EvalFolder(beside.resolve().parent / name) for name in names]
-    roots = [{one.root.resolve() for one in group} for group in (there, folders)]
+    roots = [{folder.root.resolve() for folder in group} for group in (there, folders)]
     is_same = bool(inputs) and roots[0] == roots[1]
     return is_same and not changed_inputs(inputs, beside=beside, folders=there)

@@ -1,7 +1,14 @@
 """What a folder holds already, and whether something may be added to it."""
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+)
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
@@ -50,7 +57,9 @@ def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
         edits.refuse(_RESTORE)
     held = held.model_copy(
         update={
-            "models": _kept(held.models, wanted.models, folder, ("scores/*/{}", "items/*/{}")),
+            "models": _kept(
+                held.models, wanted.models, folder, ("scores/*/{}", "items/*/{}")
+            ),
             "judges": _kept(held.judges, wanted.judges, folder, ("scores/{}/*",)),
         }
     )
@@ -71,9 +80,13 @@ def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
     )
 
 
-def finished(run: EvalRun, **left: tuple[ModelEntry, ...] | tuple[JudgeEntry, ...]) -> EvalRun:
+def finished(
+    run: EvalRun, **left: tuple[ModelEntry, ...] | tuple[JudgeEntry, ...]
+) -> EvalRun:
     """Return the manifest at the end, with the models and judges that were brought to one."""
-    return run.model_copy(update={"status": "finished", "finished": now(), "error": None, **left})
+    return run.model_copy(
+        update={"status": "finished", "finished": now(), "error": None, **left}
+    )
 
 
 def _kept(
@@ -88,16 +101,25 @@ def _kept(
         entry
         for entry in held
         if new.get(entry.name) in {None, entry.fingerprint}
-        or any(any(folder.root.glob(f"{place.format(entry.name)}/*.jsonl")) for place in places)
+        or any(
+            any(folder.root.glob(f"{place.format(entry.name)}/*.jsonl"))
+            for place in places
+        )
     )
 
 
 def _refuse_strangers(folder: inputs.EvalFolder) -> None:
     """Keep out of a folder that is somebody else's."""
-    held = {path.name for path in folder.root.iterdir()} if folder.root.is_dir() else set[str]()
+    held = (
+        {path.name for path in folder.root.iterdir()}
+        if folder.root.is_dir()
+        else set[str]()
+    )
     # A process that was killed while it wrote the manifest leaves a part of it.
     begun = re.compile(rf"\.{re.escape(folder.run.name)}\.[0-9a-f]+\.tmp")
-    others = sorted(one for one in held - {folder.lock.name} if not begun.fullmatch(one))
+    others = sorted(
+        one for one in held - {folder.lock.name} if not begun.fullmatch(one)
+    )
     if others:
         raise EvalFolderError(
             f"{folder.root} is no folder of an evaluation: it holds {others[0]!r} and no "
@@ -125,24 +147,31 @@ def _differences(held: EvalRun, wanted: EvalRun) -> Iterator[str]:
         if there is None or there.sha256 != questions.sha256:
             count = f"{there.count} of {there.source}" if there else "none"
             yield f"its questions are others ({count}, not {questions.count} of {questions.source})"
-    old, new = held.decoding.model_dump(), wanted.decoding.model_dump()
+    old = held.decoding.model_dump()
+    new = wanted.decoding.model_dump()
     for name in _changed(old, new):
         yield f"its {name.replace('_', '-')} is {old[name]!r}, not {new[name]!r}"
     for name in ("seeds", "samples", "template"):
-        old_value, new_value = getattr(held, name), getattr(wanted, name)
+        old_value = getattr(held, name)
+        new_value = getattr(wanted, name)
         if old_value != new_value:
             yield f"its {name} are {old_value!r}, not {new_value!r}"
     yield from _renamed("model", held.models, wanted.models)
     yield from _renamed("judge", held.judges, wanted.judges)
 
 
-def _renamed(kind: str, held: tuple[_Entry, ...], wanted: tuple[_Entry, ...]) -> Iterator[str]:
+def _renamed(
+    kind: str, held: tuple[_Entry, ...], wanted: tuple[_Entry, ...]
+) -> Iterator[str]:
     """Find what is called the same and is another."""
     by_name = {entry.name: entry for entry in held}
     for entry in wanted:
         there = by_name.get(entry.name)
         if there is not None and there.fingerprint != entry.fingerprint:
-            changed = ", ".join(sorted(_changed(there.identity, entry.identity))) or "fingerprint"
+            changed = (
+                ", ".join(sorted(_changed(there.identity, entry.identity)))
+                or "fingerprint"
+            )
             yield (
                 f"its {kind} {entry.name!r} is another one, by {changed}: give the new one a new "
                 "name"
@@ -158,7 +187,9 @@ def _union(held: tuple[_Entry, ...], wanted: tuple[_Entry, ...]) -> tuple[_Entry
 
 
 @contextmanager
-def under_way(folder: inputs.EvalFolder, run: EvalRun, *, table: Path) -> Generator[None]:
+def under_way(
+    folder: inputs.EvalFolder, run: EvalRun, *, table: Path
+) -> Generator[None]:
     """Write the manifest of an evaluation that begins, and again where it fails.
 
     Args:

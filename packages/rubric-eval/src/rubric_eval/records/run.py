@@ -127,7 +127,7 @@ class EvalRun(Record):
     @property
     def controls(self) -> frozenset[str]:
         """Names of the entries whose answers are no model's."""
-        return frozenset(one.name for one in self.models if one.is_control)
+        return frozenset(model.name for model in self.models if model.is_control)
 
     digest: str | None = None
     """SHA-256 of everything else here; None before the end."""
@@ -152,7 +152,11 @@ class EvalPlan:
 
     def __post_init__(self) -> None:
         """Refuse seeds and shares that can only be a mistake."""
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
+        if (
+            not self.seeds
+            or len(set(self.seeds)) < len(self.seeds)
+            or min(self.seeds) < 0
+        ):
             raise EvalConfigError(
                 f"seeds {list(self.seeds)!r}: give one or more different ones, 0 or above",
                 location="seeds",
@@ -256,12 +260,14 @@ class ModelQuality(Record):
         """What is to be said of the answers' thoughts; nothing where there are none."""
         if not self.thought_frac:
             return ""
-        share, unclosed = 100 * self.thought_frac, self.unclosed_frac or 0.0
+        share = 100 * self.thought_frac
+        unclosed = self.unclosed_frac or 0.0
         said = f"{self.model}: {share:.1f} % of its answers stand behind a thought"
         if not unclosed:
             return f"{said}, and all thoughts end"
         said = (
-            f"{said}, {100 * unclosed:.1f} % are a thought that does not end, which earns nothing"
+            f"{said}, {100 * unclosed:.1f} % are a thought that does not end, which "
+            "earns nothing"
         )
         if unclosed < _MANY:
             return said
@@ -330,18 +336,24 @@ def present_mean(values: Iterable[float | None]) -> float | None:
     return sum(present) / len(present) if present else None
 
 
-def reward_of(result: rubric_core.JudgeResult, rubric: rubric_core.Rubric) -> float | None:
+def reward_of(
+    result: rubric_core.JudgeResult, rubric: rubric_core.Rubric
+) -> float | None:
     """Return the reward of a judgement: 0 for an invalid one, None for one that never came."""
     if result.outcome is rubric_core.Outcome.UNAVAILABLE:
         return None
     return rubric_core.normalized_reward(result, rubric)
 
 
-def criteria_z(result: rubric_core.JudgeResult, rubric: rubric_core.Rubric) -> dict[str, float]:
+def criteria_z(
+    result: rubric_core.JudgeResult, rubric: rubric_core.Rubric
+) -> dict[str, float]:
     """Return z of each criterion that has a weight; nothing for a judgement that never came."""
     if result.outcome is rubric_core.Outcome.UNAVAILABLE:
         return {}
-    scores = zip(rubric.ids, rubric_core.criterion_scores_z(result, rubric), strict=True)
+    scores = zip(
+        rubric.ids, rubric_core.criterion_scores_z(result, rubric), strict=True
+    )
     return {name: float(z) for name, z in scores if not math.isnan(z)}
 
 
@@ -349,7 +361,11 @@ def kinds_of(
     rubric: rubric_core.Rubric, pooling: rubric_core.Pooling
 ) -> dict[str, rubric_core.Pool]:
     """Return the pools of those criteria of a rubric that are not measured by their ids."""
-    pools = ((one.id, pooling.pool(one)) for one in rubric if one.weight > 0)
+    pools = (
+        (criterion.id, pooling.pool(criterion))
+        for criterion in rubric
+        if criterion.weight > 0
+    )
     return {name: pool for name, pool in pools if pool.id is None}
 
 

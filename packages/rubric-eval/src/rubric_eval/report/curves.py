@@ -77,10 +77,14 @@ def training_charts(training: Training) -> tuple[Chart, ...]:
     if not training.steps and not training.passes:
         return ()
     best = training.best
-    spread = tuple(row.reward_std for row in training.steps if row.reward_std is not None)
+    spread = tuple(
+        row.reward_std for row in training.steps if row.reward_std is not None
+    )
     has_spread = len(spread) == len(training.steps)
     ring = " The ring marks the best validation pass." if best else ""
-    band = ", with one standard deviation of its answers either side" if has_spread else ""
+    band = (
+        ", with one standard deviation of its answers either side" if has_spread else ""
+    )
     return (
         Chart(
             "reward",
@@ -104,11 +108,14 @@ def _series(
     training: Training, field: str, *, spread: tuple[float, ...] = ()
 ) -> tuple[Series, ...]:
     steps, passes = (
-        (tuple(row.step for row in rows), tuple(float(getattr(row, field)) for row in rows))
+        (
+            tuple(row.step for row in rows),
+            tuple(float(getattr(row, field)) for row in rows),
+        )
         for rows in (training.steps, training.passes)
     )
     found = (
         Series("training", "main", *steps, spread=spread),
         Series("held out", "other", *passes, style="dots"),
     )
-    return tuple(one for one in found if one.steps)
+    return tuple(series for series in found if series.steps)

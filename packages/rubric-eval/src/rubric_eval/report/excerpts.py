@@ -47,7 +47,9 @@ def most_different(groups: Iterable[Mapping[str, Values]], *, limit: int) -> lis
         for values in models.values():
             known.update(dict.fromkeys(values))
         ranked += [_ranked(models[a], models[b]) for a, b in combinations(models, 2)]
-    taken = dict.fromkeys(id_ for ids in zip_longest(*ranked) for id_ in ids if id_ is not None)
+    taken = dict.fromkeys(
+        id_ for ids in zip_longest(*ranked) for id_ in ids if id_ is not None
+    )
     return [*taken, *(id_ for id_ in known if id_ not in taken)][:limit]
 
 
@@ -92,25 +94,45 @@ def excerpts(
     found: Entry = {"sets": [], "entries": []}
     if heldout is not None:
         entries = _heldout_entries(heldout, tasks or {}, is_revealed=is_revealed)
-        _keep(found, heldout, "heldout", entries, budget=MAX_CHARS // (2 if transfer else 1))
+        _keep(
+            found,
+            heldout,
+            "heldout",
+            entries,
+            budget=MAX_CHARS // (2 if transfer else 1),
+        )
     if transfer is not None:
         budget = MAX_CHARS // 2 // len(transfer.groups)
         for benchmark in transfer.groups:
-            _keep(found, transfer, benchmark, _item_entries(transfer, benchmark), budget=budget)
+            _keep(
+                found,
+                transfer,
+                benchmark,
+                _item_entries(transfer, benchmark),
+                budget=budget,
+            )
     return found
 
 
 def _keep(
-    found: Entry, evaluation: Evaluation, name: str, entries: list[Entry], *, budget: int
+    found: Entry,
+    evaluation: Evaluation,
+    name: str,
+    entries: list[Entry],
+    *,
+    budget: int,
 ) -> None:
     kept: list[Entry] = []
     for entry in entries:
         budget -= len(entry["question"] or "")
-        budget -= sum(_size(answer) for all_ in entry["answers"].values() for answer in all_)
+        budget -= sum(
+            _size(answer) for all_ in entry["answers"].values() for answer in all_
+        )
         if budget < 0 and kept:
             break
         kept.append(entry)
-    is_heldout, known = name == "heldout", benchmark_of(name)
+    is_heldout = name == "heldout"
+    known = benchmark_of(name)
     found["sets"].append(
         {
             "name": name,
@@ -119,7 +141,8 @@ def _keep(
             "judges": list(evaluation.groups) if is_heldout else [],
             "shown": len(kept),
             "total": evaluation.run.questions[name].count,
-            "answers": len(evaluation.run.seeds) * (evaluation.run.samples if is_heldout else 1),
+            "answers": len(evaluation.run.seeds)
+            * (evaluation.run.samples if is_heldout else 1),
             "unpublished": known is not None and known.is_unpublished,
         }
     )
@@ -127,7 +150,11 @@ def _keep(
 
 
 def _size(answer: Entry) -> int:
-    return len(answer["text"] or "") + sum(map(len, answer.get("reasons", {}).values())) + 300
+    return (
+        len(answer["text"] or "")
+        + sum(map(len, answer.get("reasons", {}).values()))
+        + 300
+    )
 
 
 def _heldout_entries(
@@ -138,10 +165,14 @@ def _heldout_entries(
         for judge, models in evaluation.groups.items()
     }
     chosen = most_different(groups.values(), limit=MOST_HELDOUT)
-    answers = {model: _answers(evaluation, model, set(chosen)) for model in evaluation.models}
+    answers = {
+        model: _answers(evaluation, model, set(chosen)) for model in evaluation.models
+    }
     for judge, models in groups.items():
         for model in models:
-            _add_scores(evaluation, judge, model, answers[model], is_revealed=is_revealed)
+            _add_scores(
+                evaluation, judge, model, answers[model], is_revealed=is_revealed
+            )
     entries: list[Entry] = []
     for id_ in chosen:
         row = evaluation.questions[id_]
@@ -201,7 +232,12 @@ def _answers(evaluation: Evaluation, model: str, chosen: set[str]) -> dict[_Key,
 
 
 def _add_scores(
-    evaluation: Evaluation, judge: str, model: str, answers: dict[_Key, Entry], *, is_revealed: bool
+    evaluation: Evaluation,
+    judge: str,
+    model: str,
+    answers: dict[_Key, Entry],
+    *,
+    is_revealed: bool,
 ) -> None:
     folder = evaluation.folder
     for seed in evaluation.run.seeds:
@@ -220,7 +256,9 @@ def _add_scores(
             if (answer := answers.get((row.task_id, seed, row.sample))) is not None:
                 where = str(path.relative_to(folder.root))
                 reasons = answer.setdefault("reasons", {})
-                reasons[judge] = shortened(row.reasoning, MAX_REASONING_CHARS, where=where)
+                reasons[judge] = shortened(
+                    row.reasoning, MAX_REASONING_CHARS, where=where
+                )
 
 
 def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:
@@ -235,9 +273,12 @@ def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:
             for _, row in iterate_rows(path, ItemRow):
                 if row.item_id in chosen:
                     asked.setdefault(row.item_id, row)
-                    answers[model][row.item_id, seed, 0] = _item_answer(row, seed, where)
+                    answers[model][row.item_id, seed, 0] = _item_answer(
+                        row, seed, where
+                    )
     return [
-        _item(asked[id_], f"items/{benchmark}") | _compared(benchmark, id_, {"": models}, answers)
+        _item(asked[id_], f"items/{benchmark}")
+        | _compared(benchmark, id_, {"": models}, answers)
         for id_ in chosen
     ]
 

@@ -18,7 +18,13 @@ from rubric_eval.report.curves import Training, read_training, training_charts
 from rubric_eval.report.excerpts import Entry, excerpts
 from rubric_eval.report.pictures import load_pictures, write_pictures
 from rubric_eval.report.reading import Evaluation, Findings, findings, read_evaluations
-from rubric_eval.report.signs import Reliability, Signs, read_reliability, signs, signs_table
+from rubric_eval.report.signs import (
+    Reliability,
+    Signs,
+    read_reliability,
+    signs,
+    signs_table,
+)
 from rubric_eval.report.tables import all_tables, average_transfer
 from rubric_eval.report.views import exploratory, heat
 from rubric_eval.transfer.suites import SuiteName
@@ -30,7 +36,11 @@ def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
     """How answers were made, in a few words each."""
     run = evaluation.run
     decoding = run.decoding
-    parts = ["greedy" if decoding.temperature == 0 else f"temperature {decoding.temperature:g}"]
+    parts = [
+        "greedy"
+        if decoding.temperature == 0
+        else f"temperature {decoding.temperature:g}"
+    ]
     parts += [f"top-p {decoding.top_p:g}"] if decoding.top_p < 1 else []
     parts += [f"top-k {decoding.top_k}"] if decoding.top_k is not None else []
     parts += [f"at most {_budget(evaluation)} tokens"]
@@ -41,7 +51,10 @@ def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
     of_both = f" ({len(run.seeds)} seeds × {run.samples})" if is_product else ""
     found = [
         ("Models", ", ".join(evaluation.models)),
-        ("Judge" if len(run.judges) == 1 else "Judges", ", ".join(j.name for j in run.judges)),
+        (
+            "Judge" if len(run.judges) == 1 else "Judges",
+            ", ".join(j.name for j in run.judges),
+        ),
         ("Decoding", ", ".join(parts)),
         ("Answers a question", f"{draws}{of_both}"),
         ("Finished", (run.finished or "")[:16].replace("T", " ")),
@@ -52,7 +65,9 @@ def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
 def _budget(evaluation: Evaluation) -> str:
     """Tokens of an answer; benchmarks may differ."""
     run = evaluation.run
-    budgets = sorted({run.max_tokens.get(name, run.decoding.max_tokens) for name in run.questions})
+    budgets = sorted(
+        {run.max_tokens.get(name, run.decoding.max_tokens) for name in run.questions}
+    )
     return " or ".join(f"{budget:,}" for budget in budgets)
 
 
@@ -61,21 +76,28 @@ def _heldout_figures(found: Findings, heldout: Evaluation | None) -> list[Figure
         return []
     judge, models = next(iter(found.judges.items()))
     named = list(models.values())
-    first, last = named[0], named[-1]
+    first = named[0]
+    last = named[-1]
     alone = len(models) == 1
     between = "" if alone else f"{first.model} → {last.model}, "
     documents = f"from {counted(first.clusters, 'document')}"
 
     def percent(label: str, of: Callable[[ModelScore], float], note: str) -> Figure:
-        now, before = (written(of(one), "percent") for one in (last, first))
+        now, before = (written(of(score), "percent") for score in (last, first))
         return Figure(label, now, "" if alone else before, note)
 
     return [
-        percent("Held-out reward, %", lambda one: one.mean, f"{between}judged by {judge}"),
         percent(
-            "Zero reward, %", lambda one: one.zero_frac, "share of answers that earned nothing"
+            "Held-out reward, %", lambda one: one.mean, f"{between}judged by {judge}"
         ),
-        Figure("Held-out questions", f"{len(heldout.measured[0].ids):,}", note=documents),
+        percent(
+            "Zero reward, %",
+            lambda one: one.zero_frac,
+            "share of answers that earned nothing",
+        ),
+        Figure(
+            "Held-out questions", f"{len(heldout.measured[0].ids):,}", note=documents
+        ),
     ]
 
 
@@ -83,7 +105,8 @@ def _transfer_figures(found: Findings, transfer: Evaluation | None) -> list[Figu
     if transfer is None:
         return []
     benchmarks = counted(len(found.benchmarks), "benchmark")
-    first, last = transfer.models[0], transfer.models[-1]
+    first = transfer.models[0]
+    last = transfer.models[-1]
     if (average := found.average(last, first)) is None:
         mean = written(average_transfer(found), "percent")
         return [Figure("Accuracy, %", mean, note=f"mean of {benchmarks}")]
@@ -108,17 +131,25 @@ class Content:
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:
         """Those that there are."""
-        return tuple(one for one in (self.heldout, self.transfer) if one is not None)
+        return tuple(
+            evaluation
+            for evaluation in (self.heldout, self.transfer)
+            if evaluation is not None
+        )
 
     @property
     def edited(self) -> tuple[str, ...]:
         """What was not as an evaluation left it, and was accepted so."""
-        return tuple(what for one in self.evaluations for what in one.edited)
+        return tuple(
+            what for evaluation in self.evaluations for what in evaluation.edited
+        )
 
     @property
     def file_notes(self) -> tuple[str, ...]:
         """What else a reader should know of the files."""
-        return tuple(what for one in self.evaluations for what in one.notes)
+        return tuple(
+            what for evaluation in self.evaluations for what in evaluation.notes
+        )
 
 
 _TITLES: Final = {"heldout": "Held-out", "transfer": "Transfer"}
@@ -126,7 +157,8 @@ _TITLES: Final = {"heldout": "Held-out", "transfer": "Transfer"}
 
 def page(content: Content) -> str:
     """Make the page; the same evaluation gives the same text."""
-    heldout, level = content.heldout, content.findings.level
+    heldout = content.heldout
+    level = content.findings.level
     groups = heldout.groups if heldout else {}
     shown = {
         "content": content,
@@ -136,7 +168,9 @@ def page(content: Content) -> str:
             *_heldout_figures(content.findings, content.heldout),
             *_transfer_figures(content.findings, content.transfer),
         ],
-        "facts": [(one, facts(one)) for one in content.evaluations],
+        "facts": [
+            (evaluation, facts(evaluation)) for evaluation in content.evaluations
+        ],
         "views": views,
         "counted": counted,
         "level": level,
@@ -156,7 +190,9 @@ def _identities(content: Content) -> list[tuple[str, str]]:
     found: dict[str, str] = {}
     for evaluation in content.evaluations:
         for entry in (*evaluation.run.models, *evaluation.run.judges):
-            text = json.dumps(entry.identity, ensure_ascii=False, indent=2, sort_keys=True)
+            text = json.dumps(
+                entry.identity, ensure_ascii=False, indent=2, sort_keys=True
+            )
             found.setdefault(f"{entry.name} · {entry.fingerprint}", text)
     return list(found.items())
 
@@ -164,9 +200,11 @@ def _identities(content: Content) -> list[tuple[str, str]]:
 def _inputs(content: Content) -> list[tuple[str, str]]:
     """What the numbers were read from, by content."""
     return [
-        (f"{evaluation.folder.root.resolve().name}/{one.path}", one.sha256)
+        (f"{evaluation.folder.root.resolve().name}/{file.path}", file.sha256)
         for evaluation in content.evaluations
-        for one in hashed_inputs(evaluation_files(evaluation.folder), beside=evaluation.folder.run)
+        for file in hashed_inputs(
+            evaluation_files(evaluation.folder), beside=evaluation.folder.run
+        )
     ]
 
 
@@ -244,15 +282,24 @@ def write_report(
         raise EvalFolderError("no evaluation is named; give the folder of one")
     if figures is not None:
         load_pictures()
-    heldout, transfer = read_evaluations(sources.folders, accept_edited=sources.accepts_edited)
-    given = [one for one in (heldout, transfer) if one is not None]
-    found = findings(given)
+    heldout, transfer = read_evaluations(
+        sources.folders, accept_edited=sources.accepts_edited
+    )
+    evaluations = [
+        evaluation for evaluation in (heldout, transfer) if evaluation is not None
+    ]
+    found = findings(evaluations)
     tasks = _tasks(sources, heldout)
     seen = None if heldout is None else signs(heldout, tasks)
     corrected = (
-        corrected_rewards(heldout.folder, heldout.run.judges, heldout.measured) if heldout else ()
+        corrected_rewards(heldout.folder, heldout.run.judges, heldout.measured)
+        if heldout
+        else ()
     )
-    tables = (*all_tables(found, corrected), *(() if seen is None else (signs_table(seen),)))
+    tables = (
+        *all_tables(found, corrected),
+        *(() if seen is None else (signs_table(seen),)),
+    )
     content = Content(
         heldout=heldout,
         transfer=transfer,
@@ -260,8 +307,12 @@ def write_report(
         tables=tables,
         signs=seen,
         training=None if sources.training is None else read_training(sources.training),
-        reliability=None if sources.reliability is None else read_reliability(sources.reliability),
-        excerpts=excerpts(heldout, transfer, tasks=tasks, is_revealed=sources.is_revealed),
+        reliability=None
+        if sources.reliability is None
+        else read_reliability(sources.reliability),
+        excerpts=excerpts(
+            heldout, transfer, tasks=tasks, is_revealed=sources.is_revealed
+        ),
         is_revealed=sources.is_revealed,
     )
     text = page(content)
@@ -269,9 +320,15 @@ def write_report(
     folder.tables.mkdir(parents=True, exist_ok=True)
     _write(folder.report, text)
     written = tuple(_write_tables(folder.tables, tables))
-    pictures = () if figures is None else write_pictures(found, content.training, figures)
+    pictures = (
+        () if figures is None else write_pictures(found, content.training, figures)
+    )
     return ReportFiles(
-        folder.report, written, pictures, edited=content.edited, notes=content.file_notes
+        folder.report,
+        written,
+        pictures,
+        edited=content.edited,
+        notes=content.file_notes,
     )
 
 
@@ -303,7 +360,9 @@ def _write(path: Path, text: str) -> None:
         file.write(text.encode("utf-8", "replace"))
 
 
-def _tasks(sources: ReportSources, heldout: Evaluation | None) -> Mapping[str, Task] | None:
+def _tasks(
+    sources: ReportSources, heldout: Evaluation | None
+) -> Mapping[str, Task] | None:
     """Read the tasks, and refuse others than those that were asked: ids are of their content."""
     if sources.tasks is None:
         return None

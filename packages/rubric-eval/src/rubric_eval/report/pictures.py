@@ -54,19 +54,30 @@ def bars(
         drawn = [(place, one) for place, one in enumerate(series) if one is not None]
         places = [place - _TAKEN / 2 + width * (at + 0.5) for place, _ in drawn]
         means = [scale * one.mean for _, one in drawn]
-        axes.bar(places, means, 0.9 * width, color=_COLOURS[at % len(_COLOURS)], label=name)
-        for x, mean, (_, one) in zip(places, means, drawn, strict=True):
+        axes.bar(
+            places, means, 0.9 * width, color=_COLOURS[at % len(_COLOURS)], label=name
+        )
+        for x, mean, (_, interval) in zip(places, means, drawn, strict=True):
             top = mean
-            if one.ci_low is not None and one.ci_high is not None:
-                low, high = scale * one.ci_low, scale * one.ci_high
+            if interval.ci_low is not None and interval.ci_high is not None:
+                low = scale * interval.ci_low
+                high = scale * interval.ci_high
                 axes.plot([x, x], [low, high], color=_INK, linewidth=0.9)
                 top = max(top, high)
             tops.append(top)
             if len(values) * len(groups) <= _LABELLED:
                 axes.annotate(
-                    f"{mean:.1f}", (x, top), (0, 2), textcoords="offset points", ha="center"
+                    f"{mean:.1f}",
+                    (x, top),
+                    (0, 2),
+                    textcoords="offset points",
+                    ha="center",
                 )
-    known = [(place, scale * level) for place, level in enumerate(levels) if level is not None]
+    known = [
+        (place, scale * level)
+        for place, level in enumerate(levels)
+        if level is not None
+    ]
     for place, level in known:
         label = "chance" if place == known[0][0] else "_nolegend_"
         axes.plot([place - 0.46, place + 0.46], [level, level], color=_INK, linewidth=0.9,
@@ -81,23 +92,37 @@ def bars(
 def curve(axes: Any, chart: Chart) -> None:
     """Draw the curves of a chart of the page."""
     scale = 100 if chart.is_share else 1
-    for one in chart.series:
-        colour = _ROLES[one.role]
-        values = [scale * value for value in one.values]
-        if one.style == "dots":
-            axes.plot(one.steps, values, "o", color=colour, markersize=4, label=one.label)
-            if chart.ringed in one.steps:
-                at = one.steps.index(chart.ringed or 0)
+    for series in chart.series:
+        colour = _ROLES[series.role]
+        values = [scale * value for value in series.values]
+        if series.style == "dots":
+            axes.plot(
+                series.steps,
+                values,
+                "o",
+                color=colour,
+                markersize=4,
+                label=series.label,
+            )
+            if chart.ringed in series.steps:
+                at = series.steps.index(chart.ringed or 0)
                 axes.plot(
-                    one.steps[at], values[at], "o", color=colour, markersize=9, fillstyle="none"
+                    series.steps[at],
+                    values[at],
+                    "o",
+                    color=colour,
+                    markersize=9,
+                    fillstyle="none",
                 )
             continue
-        axes.plot(one.steps, values, color=colour, linewidth=1.2, label=one.label)
-        if one.spread:
-            pairs = list(zip(values, one.spread, strict=True))
+        axes.plot(series.steps, values, color=colour, linewidth=1.2, label=series.label)
+        if series.spread:
+            pairs = list(zip(values, series.spread, strict=True))
             low = [value - scale * wide for value, wide in pairs]
             high = [value + scale * wide for value, wide in pairs]
-            axes.fill_between(one.steps, low, high, color=colour, alpha=0.15, linewidth=0)
+            axes.fill_between(
+                series.steps, low, high, color=colour, alpha=0.15, linewidth=0
+            )
     axes.set_title(f"{chart.title}, %" if chart.is_share else chart.title, loc="left")
     axes.set_xlabel("step")
     axes.set_ylim(bottom=0)
@@ -112,15 +137,18 @@ def forest(axes: Any, rows: Sequence[tuple[str, PairedResult]]) -> None:
         rows: name, and difference as a share.
     """
     axes.axvline(0, color=_INK, linewidth=0.8)
-    for at, (_, one) in enumerate(rows):
-        if one.ci_low is not None and one.ci_high is not None:
-            ends = [100 * one.ci_low, 100 * one.ci_high]
+    for at, (_, result) in enumerate(rows):
+        if result.ci_low is not None and result.ci_high is not None:
+            ends = [100 * result.ci_low, 100 * result.ci_high]
             axes.plot(ends, [at, at], color=_COLOURS[1], linewidth=1.2)
-        face = _COLOURS[1] if one.is_significant else "white"
-        axes.plot(100 * one.mean, at, "o", markersize=5, markerfacecolor=face,
+        face = _COLOURS[1] if result.is_significant else "white"
+        axes.plot(100 * result.mean, at, "o", markersize=5, markerfacecolor=face,
                   markeredgecolor=_COLOURS[1])  # fmt: skip
         axes.annotate(
-            written(one.mean, "points"), (1.01, at), xycoords=("axes fraction", "data"), va="center"
+            written(result.mean, "points"),
+            (1.01, at),
+            xycoords=("axes fraction", "data"),
+            va="center",
         )
     axes.set_yticks(range(len(rows)), [name for name, _ in rows])
     axes.tick_params(axis="y", length=0)
@@ -144,7 +172,9 @@ _PAGE: Final = 7.0
 """Inches of a column of a paper, and of a whole page."""
 
 
-def write_pictures(found: Findings, training: Training | None, folder: Path) -> tuple[Path, ...]:
+def write_pictures(
+    found: Findings, training: Training | None, folder: Path
+) -> tuple[Path, ...]:
     """Draw what there are numbers for.
 
     Args:
@@ -164,7 +194,10 @@ def write_pictures(found: Findings, training: Training | None, folder: Path) -> 
     figures: dict[str, Any] = {}
     with load_pictures().style(_POINTS):
         if found.judges:
-            figures |= {"table1_heldout": _heldout(found), "figure2_judges": _judges(found)}
+            figures |= {
+                "table1_heldout": _heldout(found),
+                "figure2_judges": _judges(found),
+            }
         if found.benchmarks:
             figures["table2_transfer"] = _transfer(found)
         if found.comparison:
@@ -172,7 +205,9 @@ def write_pictures(found: Findings, training: Training | None, folder: Path) -> 
         if training is not None and (training.steps or training.passes):
             figures["figure3_training"] = _training(training)
     for key, figure in figures.items():
-        written += load_pictures().save_figure(figure, folder, key, forms=_FORMS, dpi=300)
+        written += load_pictures().save_figure(
+            figure, folder, key, forms=_FORMS, dpi=300
+        )
     for key, form in product(PICTURE_KEYS, _FORMS):
         if (path := folder / f"{key}.{form}") not in written:
             path.unlink(missing_ok=True)
@@ -187,8 +222,8 @@ def _heldout(found: Findings) -> Any:
     bars(rewards, groups, found.of_models({judge: models}), scale=100)
     rewards.set_title(f"Held-out rubric reward, % ({found.level} interval)", loc="left")
     shares = {
-        model: [Interval(mean=one.zero_frac, ci_low=None, ci_high=None, n=one.n)]
-        for model, one in models.items()
+        model: [Interval(mean=score.zero_frac, ci_low=None, ci_high=None, n=score.n)]
+        for model, score in models.items()
     }
     bars(zeros, groups, shares, scale=100)
     zeros.set_title("Answers with zero reward, %", loc="left")
@@ -208,7 +243,9 @@ def _judges(found: Findings) -> Any:
 def _transfer(found: Findings) -> Any:
     """Table 2: accuracy of every model on every benchmark, with chance."""
     figure, (axes,) = _figure(_PAGE, 2.6)
-    chances = [next(iter(column.values())).chance for column in found.benchmarks.values()]
+    chances = [
+        next(iter(column.values())).chance for column in found.benchmarks.values()
+    ]
     titles = [benchmark_title(name) for name in found.benchmarks]
     bars(axes, titles, found.of_models(found.benchmarks), scale=100, levels=chances)
     axes.set_ylabel(f"Accuracy, % ({found.level} interval)")
@@ -222,11 +259,11 @@ def _differences(found: Findings) -> Any:
     several = len(found.judges) > 1
     rows = [
         (
-            f"{one.a} − {one.b}, {benchmark_title(one.benchmark)}"
-            + (f", {one.judge}" if several and one.judge else ""),
-            one,
+            f"{difference.a} − {difference.b}, {benchmark_title(difference.benchmark)}"
+            + (f", {difference.judge}" if several and difference.judge else ""),
+            difference,
         )
-        for one in differences
+        for difference in differences
     ]
     figure, (axes,) = _figure(_PAGE, 0.9 + 0.24 * len(rows))
     forest(axes, rows)
@@ -254,7 +291,9 @@ def _figure(width: float, height: float, *, columns: int = 1) -> tuple[Any, list
 def _legend(figure: Any, axes: Any) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if len(labels) > 1:
-        figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 6))
+        figure.legend(
+            handles, labels, loc="outside upper center", ncols=min(len(labels), 6)
+        )
 
 
 def load_pictures() -> ModuleType:

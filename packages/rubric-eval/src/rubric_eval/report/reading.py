@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from rubric_eval.comparison import AverageDelta, CompareSettings, EvalComparison, ModelScore
+from rubric_eval.comparison import (
+    AverageDelta,
+    CompareSettings,
+    EvalComparison,
+    ModelScore,
+)
 from rubric_eval.comparison.evaluations import compare_measured
 from rubric_eval.comparison.folders import check_names, measured_of
 from rubric_eval.comparison.pairing import scores
@@ -57,7 +62,9 @@ class Evaluation:
         """What was asked, by id; empty for benchmarks."""
         if self.run.kind != "heldout":
             return {}
-        return {row.task_id: row for row in read_rows(self.folder.questions, QuestionRow)}
+        return {
+            row.task_id: row for row in read_rows(self.folder.questions, QuestionRow)
+        }
 
 
 def read_evaluations(
@@ -80,15 +87,17 @@ def read_evaluations(
     """
     found: dict[str, Evaluation] = {}
     for path in paths:
-        one = _read(EvalFolder(path), accept_edited=accept_edited)
-        if (other := found.get(one.run.kind)) is not None:
+        evaluation = _read(EvalFolder(path), accept_edited=accept_edited)
+        if (other := found.get(evaluation.run.kind)) is not None:
             raise EvalFolderError(
-                f"{other.folder.root} and {one.folder.root} are both {one.run.kind} "
+                f"{other.folder.root} and {evaluation.folder.root} are both {evaluation.run.kind} "
                 "evaluations; a report shows one held-out and one transfer evaluation, so "
                 "name one of them"
             )
-        found[one.run.kind] = one
-    check_names([one.folder for one in found.values()], [one.run for one in found.values()])
+        found[evaluation.run.kind] = evaluation
+    check_names(
+        [one.folder for one in found.values()], [one.run for one in found.values()]
+    )
     return found.get("heldout"), found.get("transfer")
 
 
@@ -99,7 +108,10 @@ def _read(folder: EvalFolder, *, accept_edited: bool) -> Evaluation:
         done = [
             judge
             for judge in run.judges
-            if any(has_scores(folder, run, judge=judge.name, model=one.name) for one in run.models)
+            if any(
+                has_scores(folder, run, judge=judge.name, model=model.name)
+                for model in run.models
+            )
         ]
         judged: dict[str, dict[str, Judged]] = {}
 
@@ -118,9 +130,11 @@ def _read(folder: EvalFolder, *, accept_edited: bool) -> Evaluation:
     controls = tuple(one for one in measured if one.model in run.controls)
     notes = (
         *edits.notes,
-        *dict.fromkeys(one.thought_note for one in of_models if one.thought_note),
+        *dict.fromkeys(model.thought_note for model in of_models if model.thought_note),
     )
-    return Evaluation(folder, run, of_models, controls, judged, edited=edits.found, notes=notes)
+    return Evaluation(
+        folder, run, of_models, controls, judged, edited=edits.found, notes=notes
+    )
 
 
 _Column = tuple[str, str | None]
@@ -149,31 +163,44 @@ class Findings:
     def columns(self) -> Mapping[_Column, Mapping[str, ModelScore]]:
         """By benchmark and judge, the score of each model."""
         found: dict[_Column, dict[str, ModelScore]] = {}
-        for one in self.scores:
-            found.setdefault((one.benchmark, one.judge), {})[one.model] = one
+        for score in self.scores:
+            found.setdefault((score.benchmark, score.judge), {})[score.model] = score
         return found
 
     @property
     def judges(self) -> Mapping[str, Mapping[str, ModelScore]]:
         """The held-out columns, by judge."""
-        return {judge: found for (_, judge), found in self.columns.items() if judge is not None}
+        return {
+            judge: found
+            for (_, judge), found in self.columns.items()
+            if judge is not None
+        }
 
     def of_models(
         self, columns: Mapping[str, Mapping[str, ModelScore]]
     ) -> dict[str, list[ModelScore | None]]:
         """By model, its score in each of these columns."""
         models = dict.fromkeys(model for column in columns.values() for model in column)
-        return {model: [column.get(model) for column in columns.values()] for model in models}
+        return {
+            model: [column.get(model) for column in columns.values()]
+            for model in models
+        }
 
     @property
     def benchmarks(self) -> Mapping[str, Mapping[str, ModelScore]]:
         """The columns of benchmarks."""
-        return {name: found for (name, judge), found in self.columns.items() if judge is None}
+        return {
+            name: found
+            for (name, judge), found in self.columns.items()
+            if judge is None
+        }
 
     def average(self, a: str, b: str) -> AverageDelta | None:
         """Mean over benchmarks of a − b, where these two were compared."""
         averages = self.comparison.averages if self.comparison else ()
-        return next((one for one in averages if (one.a, one.b) == (a, b)), None)
+        return next(
+            (average for average in averages if (average.a, average.b) == (a, b)), None
+        )
 
 
 def findings(evaluations: Sequence[Evaluation]) -> Findings:
@@ -191,16 +218,20 @@ def findings(evaluations: Sequence[Evaluation]) -> Findings:
         EvalShapeError: a model without a value.
         RubricFileError: comparison.json is no comparison.
     """
-    folders = [one.folder for one in evaluations]
+    folders = [evaluation.folder for evaluation in evaluations]
     stored: list[EvalComparison] = []
     for path in (folder.comparison for folder in folders):
-        found = read_derived(path, EvalComparison, command="rubric-eval compare")
-        if found is not None:
-            if is_made_of(found.inputs, found.folders, beside=path, folders=folders):
-                controls = _control_scores(evaluations, found.settings)
-                return Findings(found.scores, found, found.settings, controls)
-            stored.append(found)
-    measured = [values for one in evaluations for values in one.measured]
+        comparison = read_derived(path, EvalComparison, command="rubric-eval compare")
+        if comparison is not None:
+            if is_made_of(
+                comparison.inputs, comparison.folders, beside=path, folders=folders
+            ):
+                controls = _control_scores(evaluations, comparison.settings)
+                return Findings(
+                    comparison.scores, comparison, comparison.settings, controls
+                )
+            stored.append(comparison)
+    measured = [values for evaluation in evaluations for values in evaluation.measured]
     models = {one.model for one in measured}
     settings = stored[0].settings if stored else CompareSettings()
     if not models.issuperset(name for pair in settings.pairs for name in pair):
@@ -215,4 +246,4 @@ def findings(evaluations: Sequence[Evaluation]) -> Findings:
 def _control_scores(
     evaluations: Sequence[Evaluation], settings: CompareSettings
 ) -> tuple[ModelScore, ...]:
-    return scores((one for of in evaluations for one in of.controls), settings)
+    return scores((control for of in evaluations for control in of.controls), settings)

@@ -44,7 +44,9 @@ def signs(heldout: Evaluation, tasks: Mapping[str, Task] | None) -> Signs:
     ):
         return Signs(stored, is_anew=False)
     judges = list(heldout.groups)
-    settings = HackingSettings(judge=judges[0], second=judges[1] if len(judges) > 1 else None)
+    settings = HackingSettings(
+        judge=judges[0], second=judges[1] if len(judges) > 1 else None
+    )
     by_other = heldout.judged.get(settings.second or "", {})
     panel = hacking_panel(
         heldout.judged[settings.judge],
@@ -58,14 +60,19 @@ def signs(heldout: Evaluation, tasks: Mapping[str, Task] | None) -> Signs:
 def signs_table(found: Signs) -> Table:
     """What the answers of each model are like."""
     panel = found.panel
-    second = {one.model: one.second_mean for one in panel.opinions}
+    second = {opinion.model: opinion.second_mean for opinion in panel.opinions}
     rows = (
         row(
-            one.model,
-            *(one.words, one.reward_length, one.reward_length_within, one.hedges),
-            *(one.appeals, one.echoes, second.get(one.model)),
+            model.model,
+            model.words,
+            model.reward_length,
+            model.reward_length_within,
+            model.hedges,
+            model.appeals,
+            model.echoes,
+            second.get(model.model),
         )
-        for one in panel.models
+        for model in panel.models
     )
     return table_of("hacking_signs", rows, judge=panel.settings.judge)
 

@@ -56,7 +56,9 @@ def row(name: str, *values: Shown, group: str = "") -> Row:
     return Row(name=name, cells=tuple(map(cell, values)), group=group)
 
 
-def all_tables(found: Findings, corrected: Sequence[CorrectedReward] = ()) -> tuple[Table, ...]:
+def all_tables(
+    found: Findings, corrected: Sequence[CorrectedReward] = ()
+) -> tuple[Table, ...]:
     """Make every table that there are numbers for."""
     tables: list[Table] = []
     if found.judges:
@@ -74,20 +76,34 @@ def heldout_table(found: Findings) -> Table:
     """Table 1: held-out rubric reward of each model, under each judge."""
     many = len(found.judges) > 1
     first = next(iter(next(iter(found.judges.values())).values()))
-    models = (one for of in found.judges.values() for one in of.values())
-    rows = [_heldout_row(one, f"judged by {one.judge}" if many else "") for one in models]
+    models = (score for of in found.judges.values() for score in of.values())
+    rows = [
+        _heldout_row(model, f"judged by {model.judge}" if many else "")
+        for model in models
+    ]
     beside = f"{CONTROL_GROUP}, judged by {{}}" if many else CONTROL_GROUP
-    rows += [_heldout_row(one, beside.format(one.judge)) for one in found.controls]
+    rows += [
+        _heldout_row(control, beside.format(control.judge))
+        for control in found.controls
+    ]
     judges = f"judge{'s' if many else ''} ({', '.join(found.judges)})"
     asked = counted(first.n, "held-out question")
-    return table_of("table1_heldout", rows, questions=asked, judges=judges, level=found.level)
+    return table_of(
+        "table1_heldout", rows, questions=asked, judges=judges, level=found.level
+    )
 
 
 def _heldout_row(one: ModelScore, group: str) -> Row:
     return row(
         one.model,
-        *(one, one.zero_frac, one.invalid_frac, one.unavailable_frac),
-        *(one.truncated_frac, one.no_answer_frac, one.thought_frac, one.unclosed_frac),
+        one,
+        one.zero_frac,
+        one.invalid_frac,
+        one.unavailable_frac,
+        one.truncated_frac,
+        one.no_answer_frac,
+        one.thought_frac,
+        one.unclosed_frac,
         one.tokens_mean,
         group=group,
     )
@@ -96,24 +112,28 @@ def _heldout_row(one: ModelScore, group: str) -> Row:
 def corrected_table(corrected: Sequence[CorrectedReward], level: str) -> Table:
     """Rewards as labels would have them, beside those that the judge gave."""
     refused = "".join(
-        f" {one.model} is not corrected: {one.refused}." for one in corrected if one.refused
+        f" {corrected_reward.model} is not corrected: {corrected_reward.refused}."
+        for corrected_reward in corrected
+        if corrected_reward.refused
     )
     rows = (
         row(
-            one.model,
-            one.raw,
-            Cell(value=one.mean, low=one.ci_low, high=one.ci_high),
-            one.trust,
-            one.labelled,
+            reward.model,
+            reward.raw,
+            Cell(value=reward.mean, low=reward.ci_low, high=reward.ci_high),
+            reward.trust,
+            reward.labelled,
         )
-        for one in corrected
+        for reward in corrected
     )
     return table_of("corrected_heldout", rows, level=level, refused=refused)
 
 
 def judge_table(found: Findings) -> Table:
     """Figure 2's numbers: every model under every judge, out of ten."""
-    rows = (row(name, *scores) for name, scores in found.of_models(found.judges).items())
+    rows = (
+        row(name, *scores) for name, scores in found.of_models(found.judges).items()
+    )
     return table_of("figure2_judges", rows, {judge: judge for judge in found.judges})
 
 
@@ -121,7 +141,10 @@ def transfer_table(found: Findings) -> Table:
     """Table 2: accuracy on benchmarks, and the average difference from the first model."""
     models = found.of_models(found.benchmarks)
     base = next(iter(models))
-    rows = (row(model, *scores, found.average(model, base)) for model, scores in models.items())
+    rows = (
+        row(model, *scores, found.average(model, base))
+        for model, scores in models.items()
+    )
     benchmarks = {name: benchmark_title(name) for name in found.benchmarks}
     return table_of("table2_transfer", rows, benchmarks, level=found.level, base=base)
 
@@ -131,12 +154,17 @@ def quality_table(found: Findings) -> Table:
     rows = (
         row(
             model,
-            *(one.n, one.chance, one.no_answer_frac, one.truncated_frac),
-            *(one.thought_frac, one.unclosed_frac, one.unavailable_frac),
+            score.n,
+            score.chance,
+            score.no_answer_frac,
+            score.truncated_frac,
+            score.thought_frac,
+            score.unclosed_frac,
+            score.unavailable_frac,
             group=benchmark_title(name),
         )
         for name, models in found.benchmarks.items()
-        for model, one in models.items()
+        for model, score in models.items()
     )
     return table_of("transfer_quality", rows)
 
@@ -146,12 +174,24 @@ def difference_table(found: Findings, differences: Sequence[PairedResult]) -> Ta
     order = list(found.columns)
     rows = (
         row(
-            f"{one.a} − {one.b}",
-            *(one, one.p, one.p_adjusted, _decision(one), one.detectable, one.n, one.test),
-            group=benchmark_title(one.benchmark)
-            + (f", judged by {one.judge}" if one.judge and len(found.judges) > 1 else ""),
+            f"{difference.a} − {difference.b}",
+            difference,
+            difference.p,
+            difference.p_adjusted,
+            _decision(difference),
+            difference.detectable,
+            difference.n,
+            difference.test,
+            group=benchmark_title(difference.benchmark)
+            + (
+                f", judged by {difference.judge}"
+                if difference.judge and len(found.judges) > 1
+                else ""
+            ),
         )
-        for one in sorted(differences, key=lambda one: order.index((one.benchmark, one.judge)))
+        for difference in sorted(
+            differences, key=lambda one: order.index((one.benchmark, one.judge))
+        )
     )
     correction = found.settings.correction.value
     return table_of(
@@ -165,7 +205,9 @@ def difference_table(found: Findings, differences: Sequence[PairedResult]) -> Ta
 
 def average_transfer(found: Findings) -> float | None:
     """Mean accuracy over benchmarks of the only model."""
-    means = [one.mean for models in found.benchmarks.values() for one in models.values()]
+    means = [
+        model.mean for models in found.benchmarks.values() for model in models.values()
+    ]
     return fmean(means) if means else None
 
 

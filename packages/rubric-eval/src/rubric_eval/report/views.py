@@ -23,7 +23,9 @@ def heldout_view(table: Table, level: str) -> Table:
     """Rewards along an axis, each model in its colour."""
     rows = [
         row.model_copy(
-            update={"role": "" if row.group.startswith(CONTROL_GROUP) else f"m{at % 8 + 1}"}
+            update={
+                "role": "" if row.group.startswith(CONTROL_GROUP) else f"m{at % 8 + 1}"
+            }
         )
         for rows in table.groups.values()
         for at, row in enumerate(rows)
@@ -32,8 +34,15 @@ def heldout_view(table: Table, level: str) -> Table:
     return _scanned(table, level, (first, *table.columns[1:]), rows)
 
 
-def _scanned(table: Table, level: str, columns: Sequence[Column], rows: Sequence[Row]) -> Table:
-    update = {"look": "dots", "rows": tuple(rows), "columns": tuple(columns), "level": level}
+def _scanned(
+    table: Table, level: str, columns: Sequence[Column], rows: Sequence[Row]
+) -> Table:
+    update = {
+        "look": "dots",
+        "rows": tuple(rows),
+        "columns": tuple(columns),
+        "level": level,
+    }
     return table.model_copy(update=update)
 
 
@@ -48,7 +57,11 @@ def result(found: Findings) -> str:
     asked = counted(list(models.values())[-1].n, "held-out question")
     return results.result_sentence(
         models,
-        {one.model: one for one in found.controls if one.judge == judge},
+        {
+            control.model: control
+            for control in found.controls
+            if control.judge == judge
+        },
         partial(_gain, found, judge),
         on=f"{asked}, judged by {judge}",
     )
@@ -56,23 +69,34 @@ def result(found: Findings) -> str:
 
 def _gain(found: Findings, judge: str, a: str, b: str) -> str:
     pairs = found.comparison.differences if found.comparison else ()
-    one = next((one for one in pairs if (one.judge, one.a, one.b) == (judge, a, b)), None)
-    if one is None:
+    paired_result = next(
+        (pair for pair in pairs if (pair.judge, pair.a, pair.b) == (judge, a, b)), None
+    )
+    if paired_result is None:
         return ", a difference that was not tested,"
-    figures = f"{written(one.mean, 'points')} points ({bounds(cell(one), 'points')})"
-    return f": {figures}" + ("" if one.is_significant else ", no difference shown,")
+    figures = (
+        f"{written(paired_result.mean, 'points')} points "
+        f"({bounds(cell(paired_result), 'points')})"
+    )
+    return f": {figures}" + (
+        "" if paired_result.is_significant else ", no difference shown,"
+    )
 
 
 def control_warnings(found: Findings) -> list[str]:
     """Say which controls earn no less than the last model under the same judge."""
     last = {judge: list(models.values())[-1] for judge, models in found.judges.items()}
-    pairs = ((one, last[one.judge]) for one in found.controls if one.judge in last)
+    pairs = (
+        (control, last[control.judge])
+        for control in found.controls
+        if control.judge in last
+    )
     return [
-        f"{one.model} ({CONTROLS[one.model.partition('_')[2]]}) earns "
-        f"{written(one.mean, 'percent')} % by {one.judge}, no less than {model.model} with "
+        f"{score.model} ({CONTROLS[score.model.partition('_')[2]]}) earns "
+        f"{written(score.mean, 'percent')} % by {score.judge}, no less than {model.model} with "
         f"{written(model.mean, 'percent')} %"
-        for one, model in pairs
-        if one.mean >= model.mean
+        for score, model in pairs
+        if score.mean >= model.mean
     ]
 
 
@@ -94,7 +118,9 @@ def judge_bars(table: Table, level: str) -> Bars:
                 high=cell.high,
             )
             for number, row in enumerate(table.rows)
-            for at, (column, cell) in enumerate(zip(table.columns, row.cells, strict=True))
+            for at, (column, cell) in enumerate(
+                zip(table.columns, row.cells, strict=True)
+            )
         ),
     )
 
@@ -102,13 +128,18 @@ def judge_bars(table: Table, level: str) -> Bars:
 def difference_view(table: Table, level: str) -> Table:
     """Differences around zero; what the corrected test has found is filled and in bold."""
     place = {column.key: at for at, column in enumerate(table.columns)}
-    at = [place[key] for key in ("difference", "decision", "p_adjusted", "detectable", "questions")]
+    at = [
+        place[key]
+        for key in ("difference", "decision", "p_adjusted", "detectable", "questions")
+    ]
     rows = tuple(
         row.model_copy(
             update={
                 "cells": tuple(row.cells[i] for i in at),
                 "group": f"{row.group} · {row.cells[place['test']].text}",
-                "role": "" if row.cells[at[1]].text == "no difference shown" else "main",
+                "role": ""
+                if row.cells[at[1]].text == "no difference shown"
+                else "main",
             }
         )
         for row in table.rows
@@ -165,7 +196,9 @@ def judge_pairs(heldout: Evaluation) -> Table:
     rows = (
         row(
             f"{pair.a} − {pair.b}",
-            *(pair.answers, pair.mean_difference, pair.rank_correlation),
+            pair.answers,
+            pair.mean_difference,
+            pair.rank_correlation,
             "yes" if pair.same_order else "no",
         )
         for pair in pairs
@@ -177,10 +210,17 @@ def judge_pairs(heldout: Evaluation) -> Table:
 def divergences(found: Signs) -> Table:
     """What a second judge thinks of the gain."""
     panel = found.panel
-    first, second = panel.settings.judge, panel.settings.second or ""
+    first = panel.settings.judge
+    second = panel.settings.second or ""
     rows = (
-        row(f"{one.a} − {one.b}", one.first, one.second, one, "yes" if one.is_diverging else "no")
-        for one in panel.divergences
+        row(
+            f"{divergence.a} − {divergence.b}",
+            divergence.first,
+            divergence.second,
+            divergence,
+            "yes" if divergence.is_diverging else "no",
+        )
+        for divergence in panel.divergences
     )
     judges = {"first": first, "second": second}
     return table_of("divergences", rows, judges, **judges)
@@ -189,10 +229,13 @@ def divergences(found: Signs) -> Table:
 def reliability_tables(study: Reliability) -> list[Table]:
     """Each judge against itself, and judges against each other."""
     alone = (
-        row(one.judge, one.judgements, one.icc1_within, one.flips, one.tau2) for one in study.judges
+        row(judge.judge, judge.judgements, judge.icc1_within, judge.flips, judge.tau2)
+        for judge in study.judges
     )
     together = (
-        row(f"{pair.a} − {pair.b}", pair.responses, pair.bias, pair.spearman, pair.kappa)
+        row(
+            f"{pair.a} − {pair.b}", pair.responses, pair.bias, pair.spearman, pair.kappa
+        )
         for pair in study.pairs
     )
     tables = (
@@ -227,7 +270,10 @@ def exploratory(found: Findings) -> list[Table]:
         if (part.a, part.b) == (models[-1], models[0]):
             groups.setdefault((part.kind, part.benchmark, part.judge), []).append(part)
     several = len(found.judges) > 1
-    judged = {judge: f", judged by {judge}" if several and judge else "" for *_, judge in groups}
+    judged = {
+        judge: f", judged by {judge}" if several and judge else ""
+        for *_, judge in groups
+    }
     return [
         _breakdown(kind, benchmark, judged[judge], parts, level=found.level)
         for (kind, benchmark, judge), parts in groups.items()
@@ -235,9 +281,14 @@ def exploratory(found: Findings) -> list[Table]:
     ]
 
 
-def _breakdown(kind: str, benchmark: str, judged: str, parts: list[Part], *, level: str) -> Table:
+def _breakdown(
+    kind: str, benchmark: str, judged: str, parts: list[Part], *, level: str
+) -> Table:
     shown = sorted(parts, key=lambda one: -abs(one.mean))[:MOST_PARTS]
-    rows = (row(one.name, one, one.n) for one in sorted(shown, key=lambda one: -one.mean))
+    rows = (
+        row(part.name, part, part.n)
+        for part in sorted(shown, key=lambda one: -one.mean)
+    )
     return table_of(
         "by_kind",
         rows,
@@ -245,7 +296,9 @@ def _breakdown(kind: str, benchmark: str, judged: str, parts: list[Part], *, lev
         kind=kind,
         heading=kind.capitalize(),
         where=f"{benchmark_title(benchmark)}{judged}",
-        shown=f"the {len(shown)} greatest of {len(parts)}" if len(shown) < len(parts) else "",
+        shown=f"the {len(shown)} greatest of {len(parts)}"
+        if len(shown) < len(parts)
+        else "",
         key=f"by-{kind}-{benchmark}",
         level=level,
     )
@@ -259,13 +312,13 @@ def heat(judge: str, models: Mapping[str, Measured], *, is_alone: bool = True) -
         models: values of each.
         is_alone: whether there is no other judge to tell it from.
     """
-    of_models = [criterion_values(one) for one in models.values()]
+    of_models = [criterion_values(model) for model in models.values()]
     questions: Counter[str] = Counter()
     for found in of_models:
         questions |= Counter({name: len(z) for name, z in found.items()})
     rows: list[tuple[float, Row]] = []
     for name, count in questions.most_common(MOST_ROWS):
-        means = [present_mean(found.get(name, {}).values()) for found in of_models]
+        means = [present_mean(model.get(name, {}).values()) for model in of_models]
         known = [mean for mean in means if mean is not None]
         spread = max(known) - min(known)
         rows.append((spread, row(name, *means, spread, count)))

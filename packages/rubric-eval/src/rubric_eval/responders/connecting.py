@@ -58,7 +58,10 @@ class ChatConfig(ModelConfig):
     def template_arguments(self) -> dict[str, JsonValue]:
         """Those among the parameters too."""
         among = self.parameters.get("chat_template_kwargs")
-        return {**(among if isinstance(among, dict) else {}), **self.chat_template_kwargs}
+        return {
+            **(among if isinstance(among, dict) else {}),
+            **self.chat_template_kwargs,
+        }
 
 
 class ChatResponder:
@@ -91,7 +94,9 @@ class ChatResponder:
         self.weights = weights
         """What tells it from another model of the same name; no part of its identity."""
         # Each question says how it is decoded, or leaves it out.
-        self._model = ChatModel(config.model_copy(update={"temperature": None}), role="model")
+        self._model = ChatModel(
+            config.model_copy(update={"temperature": None}), role="model"
+        )
         self._server: ModelServer | None = None
         address = next(addresses(config), None)
         if address is not None and served is not None and served.positions is not None:
@@ -105,14 +110,18 @@ class ChatResponder:
     @property
     def identity(self) -> Mapping[str, JsonValue]:
         """The model, its deployments and parameters, and its weights as the server names them."""
-        served, told = self._served, self._model.identity
+        served = self._served
+        told = self._model.identity
         return {
             "kind": "chat",
             "model": self._config.model.removeprefix(VLLM_ROUTE),
             "transport": cast("JsonValue", told["transport"]),
             "deployments": cast("JsonValue", told["deployments"]),
             "parameters": dict(self._config.parameters),
-            **{name: getattr(served, name, None) for name in ("root", "parent", "positions")},
+            **{
+                name: getattr(served, name, None)
+                for name in ("root", "parent", "positions")
+            },
             "takes_seed": self._config.takes_seed,
             **_further_identity(self._config, told),
             **identity_of(self._config.thoughts, self._config.chat_template_kwargs),
@@ -170,7 +179,9 @@ class ChatResponder:
         if reply.finish in _UNREAD:
             return Reply.unavailable(*_UNREAD[reply.finish])
         if reply.finish == "full" and not reply.text and not reply.has_thought:
-            why = "the prompt and the answer's tokens are longer than the model's context"
+            why = (
+                "the prompt and the answer's tokens are longer than the model's context"
+            )
             return Reply.unavailable(Reason.BAD_REQUEST, why)
         if why := self._thinking.refuses(reply):
             return Reply.unavailable(Reason.BAD_REQUEST, why)
@@ -205,7 +216,11 @@ class ChatResponder:
             fields["stop"] = list(decoding.stop)
         if decoding.top_k is not None:
             fields["top_k"] = decoding.top_k
-        return {name: it for name, it in fields.items() if name not in self._config.leaves_out}
+        return {
+            name: it
+            for name, it in fields.items()
+            if name not in self._config.leaves_out
+        }
 
     async def _refuse_unsendable(self, decoding: Decoding) -> None:
         fields = ["max_tokens", *(["seed"] if self._config.takes_seed else [])]
@@ -232,15 +247,21 @@ class ChatResponder:
 
 
 _REFUSED: Final = (
-    "the model does not take `{field}`: set `leaves_out: [{field}]` in its file of models"
+    "the model does not take `{field}`: set `leaves_out: [{field}]` in its file of "
+    "models"
 )
 _UNREAD: Final = {
     "oversized": (Reason.SERVER_ERROR, "the answer exceeds the size limit"),
-    "unsaid": (Reason.SERVER_ERROR, "the finish_reason is missing or unknown: it may be cut off"),
+    "unsaid": (
+        Reason.SERVER_ERROR,
+        "the finish_reason is missing or unknown: it may be cut off",
+    ),
 }
 
 
-def _further_identity(config: ChatConfig, told: Mapping[str, object]) -> dict[str, JsonValue]:
+def _further_identity(
+    config: ChatConfig, told: Mapping[str, object]
+) -> dict[str, JsonValue]:
     """Return what did not always exist, where it is not as it was."""
     known: dict[str, JsonValue] = {}
     if config.leaves_out:
@@ -263,9 +284,17 @@ def addresses(config: ModelConfig) -> Iterator[str]:
 _Served: TypeAlias = "tuple[ServedModel | None, Weights | None]"
 """What a server says of its model, and what that makes of a fixed text; None where it does not."""
 
-_OF_DECODING: Final = frozenset({"max_tokens", "seed", "stop", "temperature", "top_k", "top_p"})
+_OF_DECODING: Final = frozenset(
+    {"max_tokens", "seed", "stop", "temperature", "top_k", "top_p"}
+)
 _NEUTRAL: Final = frozenset(
-    {"frequency_penalty", "min_p", "presence_penalty", "repeat_penalty", "repetition_penalty"}
+    {
+        "frequency_penalty",
+        "min_p",
+        "presence_penalty",
+        "repeat_penalty",
+        "repetition_penalty",
+    }
 )
 """Of these every model is asked for the value that changes nothing, where its server takes them."""
 
@@ -306,7 +335,9 @@ def _options(spec: ModelSpec) -> dict[str, JsonValue]:
         path = Path(str(options.get("path")))
         content = read_yaml(path)
         if not isinstance(content, dict):
-            raise EvalConfigError(f"{path}: needs the fields of a model, such as `model: …`")
+            raise EvalConfigError(
+                f"{path}: needs the fields of a model, such as `model: …`"
+            )
         options = dict(cast("dict[str, JsonValue]", content))
         beside = options.get("litellm_config")
         if isinstance(beside, str):
@@ -341,23 +372,28 @@ async def _served(spec: ModelSpec, config: ChatConfig, address: str) -> _Served:
     async with ModelServer(config, address) as server:
         models = await server.models()
         name = config.served_name
-        found = next((model for model in models if model.name == name), None)
-        if models and found is None:
+        served_model = next((model for model in models if model.name == name), None)
+        if models and served_model is None:
             known = ", ".join(repr(model.name) for model in models)
             raise EvalConfigError(
                 f"model {spec.name!r}: {address!r} serves no {name!r}, but {known}: name one "
                 "behind #"
             )
-        if found is None or not config.checks_weights:
-            return found, None
-        return found, await weights_of(server, found.owner)
+        if served_model is None or not config.checks_weights:
+            return served_model, None
+        return served_model, await weights_of(server, served_model.owner)
 
 
-def _refuse_different(spec: ModelSpec, config: ModelConfig, served: Sequence[_Served]) -> None:
+def _refuse_different(
+    spec: ModelSpec, config: ModelConfig, served: Sequence[_Served]
+) -> None:
     """Refuse addresses that serve different models."""
     weights = [one for _, one in served if one is not None]
-    differences = [one.difference(weights[0]) or 0.0 for one in weights[1:]]
-    names = {one and (one.name, one.root, one.parent, one.positions) for one, _ in served}
+    differences = [weight.difference(weights[0]) or 0.0 for weight in weights[1:]]
+    names = {
+        model and (model.name, model.root, model.parent, model.positions)
+        for model, _ in served
+    }
     if len(names) > 1 or max(differences, default=0.0) > OTHER:
         raise EvalConfigError(
             f"model {spec.name!r}: its addresses serve different models under the name "
@@ -366,7 +402,9 @@ def _refuse_different(spec: ModelSpec, config: ModelConfig, served: Sequence[_Se
 
 
 async def _only_model(spec: ModelSpec, options: Mapping[str, JsonValue]) -> str:
-    config = validated(ChatConfig, {**options, "model": "any"}, source=f"model {spec.name!r}")
+    config = validated(
+        ChatConfig, {**options, "model": "any"}, source=f"model {spec.name!r}"
+    )
     (address, *_) = addresses(config)
     async with ModelServer(config, address) as server:
         models = await server.models()

@@ -18,7 +18,9 @@ class DrawCancelledError(RubricError, RuntimeError):
 class SeededDraw:
     """Leaves each row one token, drawn or the most likely: a logits processor of transformers."""
 
-    def __init__(self, decoding: Decoding, seeds: Sequence[int], left: threading.Event) -> None:
+    def __init__(
+        self, decoding: Decoding, seeds: Sequence[int], left: threading.Event
+    ) -> None:
         """Take the seed of each row, in the order of the batch, and what ends the draw."""
         self._decoding = decoding
         self._generators = [random.Random(seed) for seed in seeds]  # no secret
@@ -38,7 +40,9 @@ class SeededDraw:
             return scores
         scores = _narrowed(scores / self._decoding.temperature, self._decoding)
         sums = scores.double().softmax(dim=-1).cumsum(dim=-1)
-        uniform = sums.new_tensor([[generator.random()] for generator in self._generators])
+        uniform = sums.new_tensor(
+            [[generator.random()] for generator in self._generators]
+        )
         # The first token whose sum exceeds the number; the last sum, rounded, may not be 1.
         chosen = (sums <= uniform * sums[:, -1:]).sum(dim=-1, keepdim=True)
         return scores.new_full(scores.shape, _BANNED).scatter_(1, chosen, 0.0)
@@ -74,7 +78,9 @@ def hold_positions(model: Any, positions: int) -> bool:
     if "position_ids" not in signature(own.forward).parameters:
         return False
 
-    def hold(_: object, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
+    def hold(
+        _: object, given: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[Any, Any]:
         places = named.get("position_ids")
         if places is not None:
             named = {**named, "position_ids": places.clamp(max=positions - 1)}

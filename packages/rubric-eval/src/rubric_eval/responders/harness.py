@@ -36,7 +36,12 @@ from rubric_core.data.chat_prompt import (
     unread_arguments,
 )
 from rubric_core.data.end_tokens import end_tokens, settings_end
-from rubric_core.data.model_files import PromptForm, adapter_base, model_files, prompt_form
+from rubric_core.data.model_files import (
+    PromptForm,
+    adapter_base,
+    model_files,
+    prompt_form,
+)
 from rubric_core.errors import install_command
 from rubric_eval.records.run import Record
 from rubric_eval.responders.drawing import SeededDraw, hold_positions
@@ -92,12 +97,18 @@ class HarnessResponder:
             ConfigError: an option that does not fit, or no model in the folder.
             MissingExtraError: lm-eval is not installed.
         """
-        self._options = validated(HarnessOptions, spec.options, source=f"model {spec.name!r}")
+        self._options = validated(
+            HarnessOptions, spec.options, source=f"model {spec.name!r}"
+        )
         if find_spec("lm_eval") is None or find_spec("transformers") is None:
             remedy = install_command("rubric-eval", "lm-eval")
-            raise MissingExtraError(f"model {spec.name!r}: kind 'hf' needs lm-eval: {remedy}")
+            raise MissingExtraError(
+                f"model {spec.name!r}: kind 'hf' needs lm-eval: {remedy}"
+            )
         self._files = model_files(self._options.path)
-        self.prompt_form: PromptForm = prompt_form(_tokenizer_folder(self._options.path))
+        self.prompt_form: PromptForm = prompt_form(
+            _tokenizer_folder(self._options.path)
+        )
         """By the tokenizer's files."""
         self._tell_unread(spec.name)
         self._model: _Loaded | None = None
@@ -117,7 +128,9 @@ class HarnessResponder:
             "files": self._files,
             "dtype": self._options.dtype,
             "trust_remote_code": self._options.trust_remote_code,
-            **prompt_identity(_tokenizer_folder(self._options.path), self._options.chat_prompt),
+            **prompt_identity(
+                _tokenizer_folder(self._options.path), self._options.chat_prompt
+            ),
             **identity_of(self._options.thoughts, {}),
         }
 
@@ -140,7 +153,9 @@ class HarnessResponder:
         folder = _tokenizer_folder(self._options.path)
         if unread := unread_arguments(folder, self._options.chat_template_kwargs):
             why = "no chat template of the model reads them"
-            _log.warning("chat_template_kwargs_unread", model=name, keys=list(unread), why=why)
+            _log.warning(
+                "chat_template_kwargs_unread", model=name, keys=list(unread), why=why
+            )
 
     def _loaded(self) -> _Loaded:
         if self._model is None:
@@ -191,12 +206,16 @@ class _Loaded:
             batch_size=options.batch_size,
             trust_remote_code=options.trust_remote_code,
         )
-        self._harness, self._is_chat = harness, form == "chat"
+        self._harness = harness
+        self._is_chat = form == "chat"
         self._prompt = options.chat_prompt
         self._thoughts: Thoughts = options.thoughts
         if self._is_chat:
-            harness.add_bos_token = False  # of `loglikelihood`: the template has its own
-        self._model, self._tokenizer = harness.model, harness.tokenizer
+            harness.add_bos_token = (
+                False  # of `loglikelihood`: the template has its own
+            )
+        self._model = harness.model
+        self._tokenizer = harness.tokenizer
         self._tokenizer.padding_side = "left"
         if bool(self._tokenizer.chat_template) != (form == "chat"):
             raise ValueError(
@@ -207,8 +226,12 @@ class _Loaded:
         config = self._model.config
         names = ("n_positions", "max_position_embeddings", "n_ctx")
         found = (getattr(config, name, None) for name in names)
-        self.positions: int | None = next((one for one in found if isinstance(one, int)), None)
-        self._is_held = self.positions is None or hold_positions(self._model, self.positions)
+        self.positions: int | None = next(
+            (one for one in found if isinstance(one, int)), None
+        )
+        self._is_held = self.positions is None or hold_positions(
+            self._model, self.positions
+        )
         ends = end_tokens(self._tokenizer, settings_end(base or options.path))
         if ends.differ:
             named = ends.named(self._tokenizer)
@@ -242,24 +265,38 @@ class _Loaded:
             text = ask.view.plain_text
             if has_template:
                 text = self._prompt.render(self._tokenizer, ask.view.message)
-            ids: list[int] = self._tokenizer.encode(text, add_special_tokens=not has_template)
-            room = decoding.max_tokens if self.positions is None else self.positions - len(ids)
+            ids: list[int] = self._tokenizer.encode(
+                text, add_special_tokens=not has_template
+            )
+            room = (
+                decoding.max_tokens
+                if self.positions is None
+                else self.positions - len(ids)
+            )
             most = min(room, decoding.max_tokens)
             opens = opens_thought(text, self._thoughts)
-            prompts.append(_Prompt(index, ask.seed, ids, most, text, opens, tuple(ask.choices)))
-        return sorted(prompts, key=lambda prompt: (bool(prompt.choices), len(prompt.token_ids)))
+            prompts.append(
+                _Prompt(index, ask.seed, ids, most, text, opens, tuple(ask.choices))
+            )
+        return sorted(
+            prompts, key=lambda prompt: (bool(prompt.choices), len(prompt.token_ids))
+        )
 
     def _batches(self, prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
         """Put neighbours together; where rows cannot wait, only those that end at one step."""
         fitting = (prompt for prompt in prompts if prompt.most >= 1)
         for _, rows in groupby(
-            fitting, key=lambda row: (bool(row.choices), None if self._is_held else row.most)
+            fitting,
+            key=lambda row: (bool(row.choices), None if self._is_held else row.most),
         ):
             while batch := list(islice(rows, self._batch_size)):
                 yield batch
 
     def _write(
-        self, batch: Sequence[_Prompt], decoding: Decoding, report: Report[tuple[int, Reply]]
+        self,
+        batch: Sequence[_Prompt],
+        decoding: Decoding,
+        report: Report[tuple[int, Reply]],
     ) -> None:
         """Answer a batch; what is left of it in halves where memory runs out."""
         waiting = dict(enumerate(batch))
@@ -268,7 +305,9 @@ class _Loaded:
                 self._compare(waiting, report)
             else:
                 told = partial(self._tell, waiting, decoding, report)
-                draw = SeededDraw(decoding, [one.seed for one in batch], report.left)
+                draw = SeededDraw(
+                    decoding, [prompt.seed for prompt in batch], report.left
+                )
                 self._generate(batch, decoding, draw, told)
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":
@@ -302,14 +341,22 @@ class _Loaded:
                     del waiting[number]
                     report((prompt.index, reply))
 
-    def _compare(self, waiting: dict[int, _Prompt], report: Report[tuple[int, Reply]]) -> None:
+    def _compare(
+        self, waiting: dict[int, _Prompt], report: Report[tuple[int, Reply]]
+    ) -> None:
         """Ask how likely each choice is behind its prompt."""
         from lm_eval.api.instance import Instance
 
         lead = "" if self._is_chat else " "
         prompts = list(waiting.values())
-        pairs = [(prompt.text, f"{lead}{one}") for prompt in prompts for one in prompt.choices]
-        requests = [Instance("loglikelihood", {}, pair, idx) for idx, pair in enumerate(pairs)]
+        pairs = [
+            (prompt.text, f"{lead}{choice}")
+            for prompt in prompts
+            for choice in prompt.choices
+        ]
+        requests = [
+            Instance("loglikelihood", {}, pair, idx) for idx, pair in enumerate(pairs)
+        ]
         found = iter(self._harness.loglikelihood(requests, disable_tqdm=True))
         for prompt in prompts:
             logprobs = [next(found)[0] for _ in prompt.choices]
@@ -345,7 +392,9 @@ class _Loaded:
 
     def _own(self, row: list[int]) -> list[int]:
         """Cut a row behind its end: what follows fills the rectangle."""
-        end = next((place for place, token in enumerate(row) if token in self._ends), None)
+        end = next(
+            (place for place, token in enumerate(row) if token in self._ends), None
+        )
         if end is not None:
             return row[: end + 1]
         while row and row[-1] == self._pad:  # it ended by a text
@@ -358,7 +407,9 @@ class _Loaded:
         is_stopped = any(stop in text for stop in decoding.stop)
         has_ended = is_stopped or (bool(row) and row[-1] in self._ends)
         answer = answer_of_tokens(row, self._decode, self._thoughts, opened=opened)
-        places = [place for stop in decoding.stop if (place := answer.text.find(stop)) >= 0]
+        places = [
+            place for stop in decoding.stop if (place := answer.text.find(stop)) >= 0
+        ]
         return Reply.of_completion(
             answer._replace(text=answer.text[: min(places, default=None)]),
             finish=Finish.COMPLETE if has_ended else Finish.TRUNCATED,
@@ -366,7 +417,9 @@ class _Loaded:
         )
 
     def _decode(self, token_ids: Sequence[int], /, *, skip_special: bool) -> str:
-        return cast("str", self._tokenizer.decode(token_ids, skip_special_tokens=skip_special))
+        return cast(
+            "str", self._tokenizer.decode(token_ids, skip_special_tokens=skip_special)
+        )
 
 
 def _has_tokenizer(folder: Path) -> bool:

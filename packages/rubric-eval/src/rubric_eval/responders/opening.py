@@ -30,7 +30,12 @@ from rubric_eval.responders.harness import HarnessResponder
 from rubric_eval.responders.spec import CHAT, HARNESS, ModelSpec, Weights
 from rubric_judge.context_answers import context_start, nearest_sentences
 from rubric_judge.provider.chat import ClosesItself
-from rubric_judge.wrong_answers import fixed_template, negated, other_references, shuffled
+from rubric_judge.wrong_answers import (
+    fixed_template,
+    negated,
+    other_references,
+    shuffled,
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,9 @@ async def open_model(spec: ModelSpec) -> OpenModel:
         spec=spec.spec,
         fingerprint=await anyio.to_thread.run_sync(fingerprint, responder),
         identity=dict(responder.identity),
-        prompt_form=responder.prompt_form if isinstance(responder, SaysPromptForm) else None,
+        prompt_form=responder.prompt_form
+        if isinstance(responder, SaysPromptForm)
+        else None,
     )
     return OpenModel(entry, responder, weights)
 
@@ -97,7 +104,10 @@ async def open_models(specs: Sequence[ModelSpec]) -> tuple[OpenModel, ...]:
         ConfigError, PluginError, JudgeSetupError: as `open_model`.
     """
     async with AsyncExitStack() as unless_all_open:
-        opened = [await unless_all_open.enter_async_context(await open_model(one)) for one in specs]
+        opened = [
+            await unless_all_open.enter_async_context(await open_model(spec))
+            for spec in specs
+        ]
         unless_all_open.pop_all()
     return tuple(opened)
 
@@ -118,7 +128,9 @@ CONTROLS: Final[dict[str, str]] = toml_beside(__file__, "controls.toml")
 """Each control, and what it is."""
 
 
-_NOT_WRITTEN: Final = Reply.unavailable(Reason.NOT_WRITTEN, "nobody has written an answer")
+_NOT_WRITTEN: Final = Reply.unavailable(
+    Reason.NOT_WRITTEN, "nobody has written an answer"
+)
 
 
 class WrittenResponder:
@@ -128,7 +140,11 @@ class WrittenResponder:
         """Take the answers by task id; their content is the identity."""
         self._answers = dict(answers)
         digest = text_sha256(canonical_json(self._answers))
-        self._identity: dict[str, JsonValue] = {"kind": CONTROL, "name": name, "answers": digest}
+        self._identity: dict[str, JsonValue] = {
+            "kind": CONTROL,
+            "name": name,
+            "answers": digest,
+        }
 
     @property
     def identity(self) -> Mapping[str, JsonValue]:
@@ -170,20 +186,31 @@ def open_controls(
     Raises:
         ConfigError: a model has the name of a control.
     """
-    if taken := {one.name for one in beside} & {f"{CONTROL}_{name}" for name in CONTROLS}:
+    if taken := {spec.name for spec in beside} & {
+        f"{CONTROL}_{name}" for name in CONTROLS
+    }:
         raise EvalConfigError(
             f"{min(taken)!r} is the name of a control: give the model another one"
         )
-    written = {"fixed_template": {task.task_id: fixed_template(task.question) for task in tasks}}
+    written = {
+        "fixed_template": {
+            task.task_id: fixed_template(task.question) for task in tasks
+        }
+    }
     contexts = {task.task_id: task.context for task in tasks}
     if all(contexts.values()):
-        written["context_start"] = {id_: context_start(one or ()) for id_, one in contexts.items()}
+        written["context_start"] = {
+            id_: context_start(sections or ()) for id_, sections in contexts.items()
+        }
         written["nearest_sentences"] = {
-            task.task_id: nearest_sentences(task.question, task.context or ()) for task in tasks
+            task.task_id: nearest_sentences(task.question, task.context or ())
+            for task in tasks
         }
     references = {task.task_id: task.reference_answer or "" for task in tasks}
     if all(references.values()):
-        written["shuffled"] = {id_: shuffled(text, seed=id_) for id_, text in references.items()}
+        written["shuffled"] = {
+            id_: shuffled(text, seed=id_) for id_, text in references.items()
+        }
         written["negated"] = {id_: negated(text) for id_, text in references.items()}
         if others := other_references(tasks):
             written["other_reference"] = others

@@ -69,7 +69,9 @@ def parse_models(texts: Sequence[str]) -> tuple[ModelSpec, ...]:
         raise EvalConfigError(f"no model is named: {_FORM}")
     ((name, count),) = Counter(spec.name for spec in specs).most_common(1)
     if count > 1:
-        raise EvalConfigError(f"two models are called {name!r}: give each a name of its own")
+        raise EvalConfigError(
+            f"two models are called {name!r}: give each a name of its own"
+        )
     return tuple(specs)
 
 
@@ -89,7 +91,9 @@ def parse_model(text: str) -> ModelSpec:
     if not (equals and colon and name and where.strip()):
         shown = shown_name(name if equals else text)
         is_file = Path(rest).suffix in _YAML
-        raise EvalConfigError(f"{shown!r} names no model: {_FORM}{_JUDGE if is_file else ''}")
+        raise EvalConfigError(
+            f"{shown!r} names no model: {_FORM}{_JUDGE if is_file else ''}"
+        )
     return _spec(name, kind, _options(kind, where), text=text, source=f"model {name!r}")
 
 
@@ -124,11 +128,15 @@ def _entry(path: Path, name: str, entry: object) -> ModelSpec:
     if isinstance(entry, str):
         kind, colon, where = entry.partition(":")
         if not colon or not where.strip():
-            raise EvalConfigError(f"{source}: write KIND:WHERE, such as policy:runs/first/base")
-        options, text = _options(kind, where), f"{name}={entry}"
+            raise EvalConfigError(
+                f"{source}: write KIND:WHERE, such as policy:runs/first/base"
+            )
+        options = _options(kind, where)
+        text = f"{name}={entry}"
     elif isinstance(entry, dict):
         options = dict(cast("dict[str, JsonValue]", entry))
-        kind, text = options.pop("kind", None), f"{name} in {path}"
+        kind = options.pop("kind", None)
+        text = f"{name} in {path}"
     else:
         raise EvalConfigError(f"{source}: write KIND:WHERE, or keys with `kind`")
     if not isinstance(kind, str):
@@ -149,7 +157,11 @@ def _options(kind: str, where: str) -> dict[str, JsonValue]:
 
 def _beside(folder: Path, options: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     given = {key: options.get(key) for key in ("path", "litellm_config")}
-    paths = {key: str(folder / value) for key, value in given.items() if isinstance(value, str)}
+    paths = {
+        key: str(folder / value)
+        for key, value in given.items()
+        if isinstance(value, str)
+    }
     return {**options, **paths}
 
 
@@ -225,5 +237,5 @@ async def weights_of(server: ModelServer, owner: str | None) -> Weights | None:
     return Weights(
         text_sha256=text_sha256(TEXT),
         tokens_sha256=text_sha256(json.dumps(scored.token_ids)),
-        logprobs_T=tuple(round(one, _DIGITS) for one in scored.logprobs),
+        logprobs_T=tuple(round(logprob, _DIGITS) for logprob in scored.logprobs),
     )

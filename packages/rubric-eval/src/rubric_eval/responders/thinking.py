@@ -27,7 +27,9 @@ _log: Final[Any] = structlog.get_logger("rubric_eval")
 _ANY_QUESTION: Final = "What is it?"
 
 
-def identity_of(thoughts: Thoughts, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def identity_of(
+    thoughts: Thoughts, arguments: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
     """Return what of them changes an answer; the usual is left out, so that identities stay.
 
     Args:
@@ -94,14 +96,18 @@ class Thinking:
             return answer_of(text, self.thoughts, opened=self.is_opened)
         if reply.has_thought and not text.strip():
             return Answer("", Thought.UNCLOSED)
-        found = answer_of(text, unopened(self.thoughts))
-        if reply.has_thought and found.thought is Thought.NONE:
+        answer = answer_of(text, unopened(self.thoughts))
+        if reply.has_thought and answer.thought is Thought.NONE:
             return Answer(text.strip(), Thought.CLOSED)
-        return found
+        return answer
 
 
 async def thinking_of(
-    server: ModelServer, thoughts: Thoughts, arguments: Mapping[str, JsonValue], *, name: str
+    server: ModelServer,
+    thoughts: Thoughts,
+    arguments: Mapping[str, JsonValue],
+    *,
+    name: str,
 ) -> Thinking:
     """Ask vLLM what its template does to a question, and what its texts leave out.
 
@@ -125,7 +131,9 @@ async def thinking_of(
     if thoughts == "kept":
         return Thinking(thoughts, arguments)
     # Of some families only the mark that opens a thought is one token.
-    marks = dict.fromkeys(mark for tags in families(thoughts) for mark in (tags.open, tags.close))
+    marks = dict.fromkeys(
+        mark for tags in families(thoughts) for mark in (tags.open, tags.close)
+    )
     return Thinking(
         thoughts,
         arguments,

@@ -34,7 +34,8 @@ def contradiction(
         question: its question, with the weights of the criteria.
         answer: its answer.
     """
-    z, weights = row.criteria_z, question.weights
+    z = row.criteria_z
+    weights = question.weights
     if row.doc_hash != question.doc_hash:
         return "its doc_hash is not that of its question in questions.jsonl"
     if (row.reward is None and z) or (row.reward is not None and answer.text is None):
@@ -45,8 +46,11 @@ def contradiction(
         if weights.keys() != z.keys():
             return "its criteria are not those of its question in questions.jsonl"
         earned = sum(weights[name] * value for name, value in z.items())
-        total, reward = sum(weights.values()), row.reward or 0.0
-        if z and not math.isclose(earned / total, reward, rel_tol=0.0, abs_tol=_ROUNDING):
+        total = sum(weights.values())
+        reward = row.reward or 0.0
+        if z and not math.isclose(
+            earned / total, reward, rel_tol=0.0, abs_tol=_ROUNDING
+        ):
             return "its reward is not what its criteria add up to"
     return None
 
@@ -67,7 +71,9 @@ class JudgedAnswers:
     """By task and sample, of each seed in the order of the run."""
 
 
-def has_scores(folder: EvalFolder, run: records.EvalRun, *, judge: str, model: str) -> bool:
+def has_scores(
+    folder: EvalFolder, run: records.EvalRun, *, judge: str, model: str
+) -> bool:
     """Return whether a judge is done with a model."""
     return all(folder.scores(judge, model, seed).exists() for seed in run.seeds)
 
@@ -94,9 +100,13 @@ class JudgedReader:
         self.questions = _questions(folder, run, edits)
         """In their order."""
         self._by_id = {question.task_id: question for question in self.questions}
-        self._prompts = {one.task_id: one.asked_sha256 for one in self.questions}
+        self._prompts = {
+            question.task_id: question.asked_sha256 for question in self.questions
+        }
 
-    def read(self, judges: Sequence[records.JudgeEntry] | None = None) -> Iterator[JudgedAnswers]:
+    def read(
+        self, judges: Sequence[records.JudgeEntry] | None = None
+    ) -> Iterator[JudgedAnswers]:
         """Yield the answers of each model by each judge that has judged it.
 
         A judge that came later need not have judged every model.
@@ -108,14 +118,17 @@ class JudgedReader:
             EvalFolderError: scores that are not those of the answers.
             RubricFileError: a file that is damaged.
         """
-        folder, run = self._folder, self._run
+        folder = self._folder
+        run = self._run
         for model in run.models:
             done = [
                 judge
                 for judge in (run.judges if judges is None else judges)
                 if has_scores(folder, run, judge=judge.name, model=model.name)
             ]
-            answers_S = [self._answers(model, seed) for seed in run.seeds] if done else []
+            answers_S = (
+                [self._answers(model, seed) for seed in run.seeds] if done else []
+            )
             for judge in done:
                 pairs_S = [
                     self._pairs(folder.scores(judge.name, model.name, seed), answers)
@@ -178,9 +191,12 @@ class JudgedReader:
         return pairs
 
 
-def _questions(folder: EvalFolder, run: records.EvalRun, edits: Edits) -> list[files.QuestionRow]:
+def _questions(
+    folder: EvalFolder, run: records.EvalRun, edits: Edits
+) -> list[files.QuestionRow]:
     questions = files.read_rows(folder.questions, files.QuestionRow)
-    different, asked = {one.task_id for one in questions}, run.questions["heldout"]
+    different = {question.task_id for question in questions}
+    asked = run.questions["heldout"]
     if not len(questions) == len(different) == asked.count:
         raise EvalFolderError(
             f"{folder.questions} holds {len(different)} different questions in "
@@ -188,7 +204,9 @@ def _questions(folder: EvalFolder, run: records.EvalRun, edits: Edits) -> list[f
             "evaluation again"
         )
     if files.questions_sha256(questions) != asked.sha256:
-        edits.add(folder.questions, "its questions are not those of the sha256 in run.json")
+        edits.add(
+            folder.questions, "its questions are not those of the sha256 in run.json"
+        )
     return questions
 
 
@@ -202,12 +220,14 @@ def measured_rewards(
         questions: in their order.
         judged: all answers with what they were given.
     """
-    model, judge, pairs_S = judged.model, judged.judge, judged.pairs_S
+    model = judged.model
+    judge = judged.judge
+    pairs_S = judged.pairs_S
     samples = range(run.samples)
     ids = [question.task_id for question in questions]
     scores_NK = [[pairs[i, k][1] for pairs in pairs_S for k in samples] for i in ids]
     answers = [answer for pairs in pairs_S for answer, _ in pairs.values()]
-    given = [answer for answer in answers if answer.text is not None]
+    answer_rows = [answer for answer in answers if answer.text is not None]
     rows = [row for row_K in scores_NK for row in row_K]
     outcomes = Counter(row.outcome for row in rows)
     unwritten = sum(row.reason is Reason.NOT_WRITTEN for row in rows)
@@ -230,21 +250,31 @@ def measured_rewards(
         seeds=run.seeds,
         values_NK=tuple(tuple(row.reward for row in row_K) for row_K in scores_NK),
         answers_NK=tuple(
-            tuple(hash_answer(i, pairs[i, k][0].text or "") for pairs in pairs_S for k in samples)
+            tuple(
+                hash_answer(i, pairs[i, k][0].text or "")
+                for pairs in pairs_S
+                for k in samples
+            )
             for i in ids
         ),
         criteria_z_N=tuple(
-            records.mean_z(records.pooled_z(row.criteria_z, question.kinds) for row in row_K)
+            records.mean_z(
+                records.pooled_z(row.criteria_z, question.kinds) for row in row_K
+            )
             for question, row_K in zip(questions, scores_NK, strict=True)
         ),
         invalid_frac=outcomes[Outcome.INVALID] / known if known else 0.0,
         unavailable_frac=missing / max(len(rows) - unwritten, 1),
         reasons=dict(sorted(reasons.items())),
         by_fallback=dict(Counter(row.fallback for row in rows if row.fallback)),
-        truncated_frac=records.present_mean(one.finish is Finish.TRUNCATED for one in given),
-        no_answer_frac=records.present_mean(not (one.text or "").strip() for one in given),
-        **files.thought_shares(answer.thought for answer in given),
-        tokens_mean=records.present_mean(answer.tokens for answer in given),
+        truncated_frac=records.present_mean(
+            answer_row.finish is Finish.TRUNCATED for answer_row in answer_rows
+        ),
+        no_answer_frac=records.present_mean(
+            not (one.text or "").strip() for one in answer_rows
+        ),
+        **files.thought_shares(answer.thought for answer in answer_rows),
+        tokens_mean=records.present_mean(answer.tokens for answer in answer_rows),
     )
 
 

@@ -16,7 +16,13 @@ from pydantic import JsonValue
 
 from rubric_core import Answer, Judge, JudgeResult, Outcome, Reason, Task
 from rubric_eval.errors import EvalConfigError, Failures, HeldoutAbortError
-from rubric_eval.records.files import AnswerRow, ReasoningRow, RowOfAnswer, ScoreRow, write_rows
+from rubric_eval.records.files import (
+    AnswerRow,
+    ReasoningRow,
+    RowOfAnswer,
+    ScoreRow,
+    write_rows,
+)
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import JudgeEntry, criteria_z, reward_of
 from rubric_judge import JudgePool, JudgeSpec, load_replicas, read_judge_spec
@@ -26,8 +32,17 @@ _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.+)", re.DOTALL)
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME: Final = 64
 _SHOWN: Final = {
-    *("name", "model", "transport", "prompt", "evidence", "passage_chars", "temperature"),
-    *("max_tokens", "parameters", "python_tests", "regex_timeout_s"),
+    "name",
+    "model",
+    "transport",
+    "prompt",
+    "evidence",
+    "passage_chars",
+    "temperature",
+    "max_tokens",
+    "parameters",
+    "python_tests",
+    "regex_timeout_s",
 }
 """Settings that a reader asks for. Addresses, names of keys and a plugin's options stay out."""
 
@@ -59,7 +74,9 @@ def read_judges(given: Sequence[str]) -> tuple[NamedJudge, ...]:
         JudgeSetupError, PluginError, SandboxError: as `rubric_judge.load_judge`.
     """
     if not given:
-        raise EvalConfigError("no judge: give --judge FILE.yaml, once or more", location="judge")
+        raise EvalConfigError(
+            "no judge: give --judge FILE.yaml, once or more", location="judge"
+        )
     judges = tuple(_judge(*_name_and_path(text)) for text in given)
     ((name, count),) = Counter(judge.name for judge in judges).most_common(1)
     if count > 1:
@@ -92,14 +109,20 @@ def _judge(name: str, path: Path) -> NamedJudge:
     entry = JudgeEntry(
         name=name,
         fingerprint=hashlib.sha256(identity.encode()).hexdigest(),
-        identity={"judge": replicas[0].name, "fingerprint": identity, **_settings(spec)},
+        identity={
+            "judge": replicas[0].name,
+            "fingerprint": identity,
+            **_settings(spec),
+        },
     )
     return NamedJudge(entry=entry, replicas=replicas)
 
 
 def _settings(spec: JudgeSpec) -> dict[str, JsonValue]:
     """Return what is shown of a judge; what identifies it is its fingerprint."""
-    shown: dict[str, JsonValue] = spec.model_dump(mode="json", include=_SHOWN | {"type"})
+    shown: dict[str, JsonValue] = spec.model_dump(
+        mode="json", include=_SHOWN | {"type"}
+    )
     if spec.type == "hybrid":
         shown["judge_for_the_rest"] = _settings(spec.judge)
     return shown
@@ -132,7 +155,10 @@ class AnswerJudge:
         self._listeners: dict[_Content, list[_Listener]] = {}
 
     async def judge(
-        self, answers: Sequence[AnswerRow], *, on_result: Callable[[int, JudgeResult], None]
+        self,
+        answers: Sequence[AnswerRow],
+        *,
+        on_result: Callable[[int, JudgeResult], None],
     ) -> None:
         """Judge answers; return when each has its result.
 
@@ -204,7 +230,9 @@ class Scoring:
     on_judged: Callable[[], object]
     """Called as each answer has its judgement, or is known to have none."""
     scores: dict[_Place, ScoreRow] = field(default_factory=dict["_Place", "ScoreRow"])
-    judgements: dict[_Place, ReasoningRow] = field(default_factory=dict["_Place", "ReasoningRow"])
+    judgements: dict[_Place, ReasoningRow] = field(
+        default_factory=dict["_Place", "ReasoningRow"]
+    )
     _failures: Failures = field(default_factory=Failures)
     _pending: int = 0
     """Answers that the judge was given and has not judged yet."""
@@ -240,8 +268,12 @@ class Scoring:
         """
         samples = sorted({sample for _, _, sample in self.scores})
         for seed in seeds:
-            places = [(seed, task_id, sample) for task_id in task_ids for sample in samples]
-            rows = [self.judgements[place] for place in places if place in self.judgements]
+            places = [
+                (seed, task_id, sample) for task_id in task_ids for sample in samples
+            ]
+            rows = [
+                self.judgements[place] for place in places if place in self.judgements
+            ]
             path = self.folder.judgements(self.judge, self.model, seed)
             write_rows(path, rows, private=True)
             # Last: where scores are, everything is.
@@ -275,7 +307,9 @@ class Scoring:
             outcome=Outcome.UNAVAILABLE if result is None else result.outcome,
             reason=answer.reason if result is None else result.reason,
             reward=None if result is None else reward_of(result, rubric),
-            fallback=result.answered_by.fallback if result and result.answered_by else "",
+            fallback=result.answered_by.fallback
+            if result and result.answered_by
+            else "",
             criteria_z={} if result is None else criteria_z(result, rubric),
         )
         if result is not None and result.reasoning:
@@ -284,7 +318,9 @@ class Scoring:
             )
         self.on_judged()
         if row.outcome is Outcome.UNAVAILABLE and row.reason is not Reason.NOT_WRITTEN:
-            who, detail = ("model", answer.detail) if result is None else ("judge", result.detail)
+            who, detail = (
+                ("model", answer.detail) if result is None else ("judge", result.detail)
+            )
             self._failures.add(f"{who}: {row.reason}", detail)
             if self._failures.total / self.expected > self.max_unavailable_frac:
                 raise self._abort()
@@ -295,7 +331,8 @@ class Scoring:
         sides = {reason.partition(":")[0] for reason in failed.by_reason}
         names = {"model": f"model {self.model!r}", "judge": f"judge {self.judge!r}"}
         who = " and ".join(name for side, name in names.items() if side in sides)
-        share, reasons = failed.total / self.expected, dict(sorted(failed.by_reason.items()))
+        share = failed.total / self.expected
+        reasons = dict(sorted(failed.by_reason.items()))
         percent = 100 * self.max_unavailable_frac
         return HeldoutAbortError(
             f"model {self.model!r}, judge {self.judge!r}: no judgement for {failed.total} of "
@@ -309,7 +346,9 @@ class Scoring:
         )
 
 
-def _waiting(answers: MemoryObjectReceiveStream[Answered], *, most: int) -> list[Answered]:
+def _waiting(
+    answers: MemoryObjectReceiveStream[Answered], *, most: int
+) -> list[Answered]:
     """Take what is there already."""
     found: list[Answered] = []
     with suppress(anyio.WouldBlock, anyio.EndOfStream):

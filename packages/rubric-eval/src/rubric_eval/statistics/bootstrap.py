@@ -38,7 +38,9 @@ _ADDED_UP: Final = 256
 number as their sum, which a product differs from by rounding."""
 
 
-def drawn_sums(of_clusters_VC: FloatArray, *, resamples: int = 9999, seed: int = 0) -> FloatArray:
+def drawn_sums(
+    of_clusters_VC: FloatArray, *, resamples: int = 9999, seed: int = 0
+) -> FloatArray:
     """Sum V values over clusters that are drawn with replacement, as many as there are.
 
     SciPy draws the clusters. What many clusters add up to is the product of the values with how
@@ -59,7 +61,9 @@ def drawn_sums(of_clusters_VC: FloatArray, *, resamples: int = 9999, seed: int =
             return of_clusters_VC[:, chosen_RC].sum(axis=axis)
         drawn = len(chosen_RC)
         places = chosen_RC + clusters * np.arange(drawn)[:, None]
-        times_RC = np.bincount(places.ravel(), minlength=drawn * clusters).reshape(drawn, clusters)
+        times_RC = np.bincount(places.ravel(), minlength=drawn * clusters).reshape(
+            drawn, clusters
+        )
         return of_clusters_VC @ times_RC.T.astype(np.float64)
 
     found = cast("Any", stats).bootstrap(  # scipy has no type stubs
@@ -182,12 +186,15 @@ class Bootstrap:
         at = int(np.searchsorted(self.draws, 0.0, side=side))
         if not 0 < at <= last:
             return float(at > last)
-        before, after = self.draws[at - 1], self.draws[at]
+        before = self.draws[at - 1]
+        after = self.draws[at]
         return self._tail((at - 1 - before / (after - before)) / last)
 
 
 def bootstrap_mean(
-    values_N: FloatArray, clusters_N: Sequence[str] | None = None, **draws: Unpack[Draws]
+    values_N: FloatArray,
+    clusters_N: Sequence[str] | None = None,
+    **draws: Unpack[Draws],
 ) -> Bootstrap:
     """Draw means of values whose clusters are drawn with replacement.
 
@@ -216,14 +223,17 @@ def bootstrap_mean(
     values_N = values_N[is_present_N]
     sums_C, counts_C = cluster_sums(values_N, clusters_N)
     estimate = float(values_N.mean())
-    lowest, highest = float(values_N.min()), float(values_N.max())
+    lowest = float(values_N.min())
+    highest = float(values_N.max())
     result = Bootstrap(estimate, np.empty(0), 0.0, 0.0, sums_C.size, lowest, highest)
     if result.clusters == 1 or result.is_constant:
         # Of equal values the mean is one of them, and not what their sum rounds to.
         return replace(result, estimate=lowest if lowest == highest else estimate)
     sums_R, counts_R = drawn_sums(np.stack([sums_C, counts_C]), **draws)
     means_R = np.sort(sums_R / counts_R)
-    below = (np.sum(means_R < estimate) + np.sum(means_R <= estimate)) / (2 * means_R.size)
+    below = (np.sum(means_R < estimate) + np.sum(means_R <= estimate)) / (
+        2 * means_R.size
+    )
     half = 0.5 / means_R.size
     return replace(
         result,

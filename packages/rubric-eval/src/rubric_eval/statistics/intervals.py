@@ -109,7 +109,9 @@ def mean_interval(
     limits = student.widen(drawn.expanded_limits(confidence), confidence)
     if limits is None:
         return Interval(mean=drawn.estimate, ci_low=None, ci_high=None, n=n)
-    return Interval(mean=drawn.estimate, ci_low=max(limits[0], least), ci_high=limits[1], n=n)
+    return Interval(
+        mean=drawn.estimate, ci_low=max(limits[0], least), ci_high=limits[1], n=n
+    )
 
 
 def paired_interval(
@@ -148,7 +150,8 @@ def differences(
     Raises:
         EvalShapeError: different lengths, or an infinite value.
     """
-    first_N, second_N = _one_axis(a_N), _one_axis(b_N)
+    first_N = _one_axis(a_N)
+    second_N = _one_axis(b_N)
     if first_N.shape != second_N.shape:
         raise EvalShapeError(
             f"a pair needs as many values on both sides, got {first_N.size} and "
@@ -207,7 +210,9 @@ def mcnemar_p(won: int, lost: int) -> float:
     return float(cast("Any", stats).binomtest(won, won + lost).pvalue)
 
 
-def discordant_limits(won: int, lost: int, n: int, *, confidence: float) -> tuple[float, float]:
+def discordant_limits(
+    won: int, lost: int, n: int, *, confidence: float
+) -> tuple[float, float]:
     """Limits of (won − lost) / n that go with McNemar's exact test at every level.
 
     Clopper and Pearson's limits of won / (won + lost), with as many items that differ as were
@@ -217,11 +222,19 @@ def discordant_limits(won: int, lost: int, n: int, *, confidence: float) -> tupl
     differ = won + lost
     if differ == 0:
         return 0.0, 0.0
-    share = cast("Any", stats).binomtest(won, differ).proportion_ci(confidence, method="exact")
-    return (2 * float(share.low) - 1) * differ / n, (2 * float(share.high) - 1) * differ / n
+    share = (
+        cast("Any", stats)
+        .binomtest(won, differ)
+        .proportion_ci(confidence, method="exact")
+    )
+    return (2 * float(share.low) - 1) * differ / n, (
+        2 * float(share.high) - 1
+    ) * differ / n
 
 
-def score_limits(won: int, lost: int, n: int, *, confidence: float) -> tuple[float, float]:
+def score_limits(
+    won: int, lost: int, n: int, *, confidence: float
+) -> tuple[float, float]:
     """Tango's score limits of the difference of two paired proportions.
 
         z(δ) = (won − lost − nδ) / √(n (2q̃ + δ(1 − δ))) = ±Φ⁻¹((1 + confidence)/2)
@@ -296,23 +309,31 @@ def score_interval(
     values_N, is_present_N = _present(means_N)
     present_N = values_N[is_present_N]
     if is_accuracy and len(set(clusters_N)) == values_N.size and answers == 1:
-        return wilson_interval(int(present_N.sum()), present_N.size, confidence=confidence)
+        return wilson_interval(
+            int(present_N.sum()), present_N.size, confidence=confidence
+        )
     sums_C, counts_C = cluster_sums(present_N, list(compress(clusters_N, is_present_N)))
-    found = ClusteredMean.of(sums_C, counts_C)
+    clustered_mean = ClusteredMean.of(sums_C, counts_C)
     # Of equal values the mean is one of them, and not what their sum rounds to.
     mean = float(present_N.mean() if np.ptp(present_N) else present_N[0])
-    if found.clusters == 1:
+    if clustered_mean.clusters == 1:
         return Interval(mean=mean, ci_low=None, ci_high=None, n=present_N.size)
-    quantile = float(cast("Any", stats).t.ppf((1 + confidence) / 2, found.freedom))
+    quantile = float(
+        cast("Any", stats).t.ppf((1 + confidence) / 2, clustered_mean.freedom)
+    )
     if np.ptp(present_N) <= _ROUNDING:
-        low, high = wilson(mean, found.equal_clusters, quantile)
+        low, high = wilson(mean, clustered_mean.equal_clusters, quantile)
     else:
-        least = 0.5 / found.equal_clusters
+        least = 0.5 / clustered_mean.equal_clusters
         independent = ClusteredMean.of(present_N, np.ones_like(present_N))
-        variance = max(found.variance, independent.variance)
+        variance = max(clustered_mean.variance, independent.variance)
         p = min(max(mean, least), 1 - least)
         worth = p * (1 - p) / variance
-        worth = found.trusted(worth) if found.clusters < present_N.size else worth
+        worth = (
+            clustered_mean.trusted(worth)
+            if clustered_mean.clusters < present_N.size
+            else worth
+        )
         low, high = wilson(mean, worth, quantile)
     return Interval(mean=mean, ci_low=low, ci_high=high, n=present_N.size)
 
@@ -321,7 +342,9 @@ _ROUNDING: Final = 1e-12
 """What equal values may differ from their mean by."""
 
 
-def mean_of_intervals(parts: Sequence[Interval], *, correlations_BB: FloatArray) -> Interval:
+def mean_of_intervals(
+    parts: Sequence[Interval], *, correlations_BB: FloatArray
+) -> Interval:
     """Average B estimates, each counting alike, and propagate the uncertainty of each.
 
         x̄ = Σ_b x_b / B
@@ -345,19 +368,26 @@ def mean_of_intervals(parts: Sequence[Interval], *, correlations_BB: FloatArray)
     approach, Statistics in Medicine 27 (2008).
     """
     means_B = np.array([part.mean for part in parts])
-    limits_2B = np.array([[part.ci_low for part in parts], [part.ci_high for part in parts]], float)
-    mean, low, high = float(means_B.mean()), None, None
+    limits_2B = np.array(
+        [[part.ci_low for part in parts], [part.ci_high for part in parts]], float
+    )
+    mean = float(means_B.mean())
+    low = None
+    high = None
     if not np.isnan(limits_2B).any():
         halves_2B = np.abs(limits_2B - means_B)
         down, up = (
             math.sqrt(max(float(half_B @ correlations_BB @ half_B), 0.0)) / len(parts)
             for half_B in halves_2B
         )
-        low, high = mean - down, mean + up
+        low = mean - down
+        high = mean + up
     return Interval(mean=mean, ci_low=low, ci_high=high, n=len(parts))
 
 
-def shared_correlations(samples: Sequence[tuple[FloatArray, Sequence[str]]]) -> FloatArray:
+def shared_correlations(
+    samples: Sequence[tuple[FloatArray, Sequence[str]]],
+) -> FloatArray:
     """Correlate the means of samples that share clusters, as GPQA Diamond's items are Main's.
 
         ρ_ij = Σ_c u_ic u_jc / √(Σ_c u_ic² Σ_c u_jc²),   u_ic = Σ_{n ∈ c} (x_n − x̄_i)
@@ -382,9 +412,11 @@ def shared_correlations(samples: Sequence[tuple[FloatArray, Sequence[str]]]) -> 
     moves_BC[np.abs(moves_BC) < _ROUNDING] = 0.0
     correlations_BB = np.eye(len(samples))
     for i, j in combinations(range(len(samples)), 2):
-        a_C, b_C = moves_BC[i], moves_BC[j]
+        a_C = moves_BC[i]
+        b_C = moves_BC[j]
         if not (a_C.any() and b_C.any()):
-            a_C, b_C = counts_BC[i], counts_BC[j]
+            a_C = counts_BC[i]
+            b_C = counts_BC[j]
         cosine = float(a_C @ b_C) / math.sqrt(float(a_C @ a_C) * float(b_C @ b_C))
         correlations_BB[i, j] = correlations_BB[j, i] = max(cosine, 0.0)
     return correlations_BB

@@ -66,19 +66,26 @@ def decide(
     order = np.argsort(p_M, kind="stable")
     ranks = np.arange(m)
     if correction is Correction.HOLM:
-        sorted_adjusted = np.minimum(np.maximum.accumulate(p_M[order] * (m - ranks)), 1.0)
+        sorted_adjusted = np.minimum(
+            np.maximum.accumulate(p_M[order] * (m - ranks)), 1.0
+        )
         steps = alpha / (m - ranks)
     elif correction is Correction.BH:
         adjusted = cast("Any", stats).false_discovery_control(p_M) if m else p_M
         sorted_adjusted = np.asarray(adjusted)[order]
         steps = alpha * (ranks + 1) / max(m, 1)
     else:
-        sorted_adjusted, steps = p_M[order], np.full(m, alpha)
+        sorted_adjusted = p_M[order]
+        steps = np.full(m, alpha)
     found = int(np.sum(sorted_adjusted < alpha))
     decisive = np.full(m, min(found, m - 1))  # the first that is no finding
     decisive[:found] = found - 1 if correction is Correction.BH else ranks[:found]
     decided = [
-        Decision(float(sorted_adjusted[rank]), bool(rank < found), float(steps[decisive[rank]]))
+        Decision(
+            float(sorted_adjusted[rank]),
+            bool(rank < found),
+            float(steps[decisive[rank]]),
+        )
         for rank in ranks
     ]
     return [decided[rank] for rank in np.argsort(order)]
@@ -104,7 +111,9 @@ def mcnemar_power(n: int, delta: float, differ: float, *, alpha: float) -> float
         return 0.0
     binom = cast("Any", stats).binom  # scipy has no type stubs
     spread = _SPREADS * np.sqrt(n * differ * (1 - differ)) + 1
-    m = np.arange(max(0, int(n * differ - spread)), min(n, int(n * differ + spread)) + 1)
+    m = np.arange(
+        max(0, int(n * differ - spread)), min(n, int(n * differ + spread)) + 1
+    )
     # Largest number lost whose p-value is below α: 2·P(X ≤ lost) < α.
     at_most = np.asarray(binom.ppf(alpha / 2, m, 0.5), dtype=np.float64)
     most = np.where(2 * binom.cdf(at_most, m, 0.5) < alpha, at_most, at_most - 1)
@@ -130,7 +139,9 @@ def mcnemar_detectable(
     """
 
     def lacking(delta: float) -> float:
-        return power - mcnemar_power(n, delta, min(max(differ, delta), 1.0), alpha=alpha)
+        return power - mcnemar_power(
+            n, delta, min(max(differ, delta), 1.0), alpha=alpha
+        )
 
     if lacking(1.0) > 0:
         return None
@@ -192,13 +203,17 @@ class BootstrapTest:
         limits = self._widest(1 - alpha)
         if limits is None or self.drawn.is_constant:
             return None
-        up, down = self._found_from((self.mean - limits[0], limits[1] - self.mean), alpha=alpha)
+        up, down = self._found_from(
+            (self.mean - limits[0], limits[1] - self.mean), alpha=alpha
+        )
         short_up = self.mean - self.drawn.quantile(1 - power)
         short_down = self.drawn.quantile(power) - self.mean
         needed = max(up + short_up, down + short_down)
         return needed if needed <= 1 else None
 
-    def _found_from(self, halves: tuple[float, float], *, alpha: float) -> tuple[float, float]:
+    def _found_from(
+        self, halves: tuple[float, float], *, alpha: float
+    ) -> tuple[float, float]:
         """How far above and below 0 the mean must lie: beyond its half interval, and the flips'."""
         up, down = self.flips.critical(alpha)
         return max(up, halves[0]), max(down, halves[1])
@@ -228,8 +243,14 @@ class SignFlipTest(BootstrapTest):
 
         All wrong on both sides, or all right on one of them, is no certainty that all others are.
         """
-        if self.clusters > 1 and self.drawn.is_constant and self.mean in {-1.0, 0.0, 1.0}:
-            won, lost = (round(max(sign * self.mean, 0) * self.clusters) for sign in (1, -1))
+        if (
+            self.clusters > 1
+            and self.drawn.is_constant
+            and self.mean in {-1.0, 0.0, 1.0}
+        ):
+            won, lost = (
+                round(max(sign * self.mean, 0) * self.clusters) for sign in (1, -1)
+            )
             return McNemarTest(won, lost, self.clusters).limits(confidence)
         return super().limits(confidence)
 
@@ -240,9 +261,12 @@ class SignFlipTest(BootstrapTest):
             return False
         return self.drawn.draws[0] <= 0 <= self.drawn.draws[-1]
 
-    def _found_from(self, halves: tuple[float, float], *, alpha: float) -> tuple[float, float]:
+    def _found_from(
+        self, halves: tuple[float, float], *, alpha: float
+    ) -> tuple[float, float]:
         """As above, but where no draw reaches to 0 its half interval does not count."""
-        mean, draws = self.drawn.estimate, self.drawn.draws
+        mean = self.drawn.estimate
+        draws = self.drawn.draws
         reach = float(mean - draws[0]), float(draws[-1] - mean)
         up, down = self.flips.critical(alpha)
         return max(up, min(halves[0], reach[0])), max(down, min(halves[1], reach[1]))
@@ -274,7 +298,9 @@ class McNemarTest:
 
     def limits(self, confidence: float) -> tuple[float, float]:
         """Tango's score limits; the one beside 0 is Clopper and Pearson's where they disagree."""
-        low, high = intervals.score_limits(self.won, self.lost, self.n, confidence=confidence)
+        low, high = intervals.score_limits(
+            self.won, self.lost, self.n, confidence=confidence
+        )
         rejects = self.p_value < 1 - confidence
         if (low > 0 or high < 0) == rejects:
             return low, high
@@ -309,7 +335,9 @@ def reward_test(
     rounded_N = np.round(differences_N, _DECIMALS)
     return BootstrapTest(
         bootstrap.bootstrap_mean(rounded_N, clusters_N, **draws),
-        sign_flip.SignFlips(*bootstrap.cluster_sums(rounded_N, clusters_N), unit=None, draws=draws),
+        sign_flip.SignFlips(
+            *bootstrap.cluster_sums(rounded_N, clusters_N), unit=None, draws=draws
+        ),
         n=rounded_N.size,
         student=_student(rounded_N, clusters_N),
     )
@@ -333,7 +361,9 @@ def accuracy_test(
     n = differences_N.size
     alone = clusters_N is None or len(set(clusters_N)) == n
     if alone and answers == 1:
-        return McNemarTest(int(np.sum(differences_N > 0)), int(np.sum(differences_N < 0)), n)
+        return McNemarTest(
+            int(np.sum(differences_N > 0)), int(np.sum(differences_N < 0)), n
+        )
     rounded_N = np.round(differences_N, _DECIMALS)
     sums_C, counts_C = bootstrap.cluster_sums(differences_N, clusters_N)
     return SignFlipTest(

@@ -54,7 +54,12 @@ def score(measured: Measured, *, confidence: float = 0.95) -> ModelScore:
         answers=measured.answers,
         confidence=confidence,
     )
-    values = [one for values_K in measured.values_NK for one in values_K if one is not None]
+    values = [
+        value
+        for values_K in measured.values_NK
+        for value in values_K
+        if value is not None
+    ]
     chance = measured.chance
     return ModelScore(
         **interval.model_dump(),
@@ -65,7 +70,9 @@ def score(measured: Measured, *, confidence: float = 0.95) -> ModelScore:
         clusters=len(
             {
                 document
-                for document, mean in zip(measured.clusters, measured.means_N, strict=True)
+                for document, mean in zip(
+                    measured.clusters, measured.means_N, strict=True
+                )
                 if mean is not None
             }
         ),

@@ -64,7 +64,9 @@ class SignFlips:
         return _exceeded(up, alpha), _exceeded(down, alpha)
 
 
-def sign_flip_p(sums_C: FloatArray, *, unit: float | None, **draws: Unpack[Draws]) -> float:
+def sign_flip_p(
+    sums_C: FloatArray, *, unit: float | None, **draws: Unpack[Draws]
+) -> float:
     """p-value of "both models are alike": the signs of the clusters' differences are chance.
 
         p = P(|Σ_c ε_c D_c| ≥ |Σ_c D_c|),   ε_c = ±1 with probability ½
@@ -122,7 +124,9 @@ def _drawn(sums_C: FloatArray, *, resamples: int = 9999, seed: int = 0) -> float
     return float(found.pvalue)
 
 
-def _signs(clusters: int, *, resamples: int = 9999, seed: int = 0) -> Iterator[FloatArray]:
+def _signs(
+    clusters: int, *, resamples: int = 9999, seed: int = 0
+) -> Iterator[FloatArray]:
     """All flips where they are few, and as many as asked for otherwise; some at a time."""
     if 2**clusters <= resamples:
         every_RC = np.indices((2,) * clusters).reshape(clusters, -1).T

@@ -41,18 +41,20 @@ class Student:
     """No limit is farther from 0: 1, or the largest value."""
 
     @classmethod
-    def of(cls, values_N: FloatArray, clusters_N: Sequence[str] | None = None) -> Student:
+    def of(
+        cls, values_N: FloatArray, clusters_N: Sequence[str] | None = None
+    ) -> Student:
         """Take it of values that are all there, and their documents."""
         sums_C, counts_C = cluster_sums(values_N, clusters_N)
-        found = ClusteredMean.of(sums_C, counts_C)
+        mean = ClusteredMean.of(sums_C, counts_C)
         independent = ClusteredMean.of(values_N, np.ones_like(values_N)).variance
         is_constant = float(np.ptp(values_N)) <= _ROUNDING
-        variance = 0.0 if is_constant else max(found.variance, independent)
+        variance = 0.0 if is_constant else max(mean.variance, independent)
         return cls(
-            mean=float(values_N[0]) if is_constant else found.mean,
-            error=math.sqrt(variance) if found.clusters > 1 else math.nan,
-            freedom=found.freedom,
-            clusters=found.clusters,
+            mean=float(values_N[0]) if is_constant else mean.mean,
+            error=math.sqrt(variance) if mean.clusters > 1 else math.nan,
+            freedom=mean.freedom,
+            clusters=mean.clusters,
             farthest=max(1.0, float(np.abs(values_N).max())),
         )
 
@@ -64,7 +66,9 @@ class Student:
         half = t * self.error
         if not self.error and abs(self.mean) <= _ROUNDING:
             half = t**2 / (self.clusters + t**2)
-        return max(self.mean - half, -self.farthest), min(self.mean + half, self.farthest)
+        return max(self.mean - half, -self.farthest), min(
+            self.mean + half, self.farthest
+        )
 
     def p_value(self) -> float:
         """Smallest 1 − confidence at which the limits leave out 0."""
@@ -72,7 +76,9 @@ class Student:
             return 1.0
         if not self.error:
             return 0.0
-        return 2 * float(cast("Any", stats).t.sf(abs(self.mean) / self.error, self.freedom))
+        return 2 * float(
+            cast("Any", stats).t.sf(abs(self.mean) / self.error, self.freedom)
+        )
 
     def widen(
         self, limits: tuple[float, float] | None, confidence: float

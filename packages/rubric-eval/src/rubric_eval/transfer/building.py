@@ -11,7 +11,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple, cast
 
-from rubric_core import Criterion, Decoding, Grounding, Rubric, RubricError, Task, write_tasks
+from rubric_core import (
+    Criterion,
+    Decoding,
+    Grounding,
+    Rubric,
+    RubricError,
+    Task,
+    write_tasks,
+)
 from rubric_core.errors import needing_extra
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import TASKS_PATH
@@ -79,7 +87,10 @@ def build(
         MissingExtraError: lm-eval is not installed.
     """
     with quiet():
-        return [_build(one, data, decoding, max_tokens, limit) for one in benchmarks]
+        return [
+            _build(benchmark, data, decoding, max_tokens, limit)
+            for benchmark in benchmarks
+        ]
 
 
 def harness(module: str) -> Any:
@@ -122,7 +133,9 @@ def _build(
     # One for each choice, where there are some.
     instances = [one for one in cast("list[Any]", task.instances) if one.idx == 0]
     is_choice = task.OUTPUT_TYPE == "multiple_choice"
-    given: Any = cast("dict[str, Any]", task.config.generation_kwargs or {}).get("until")
+    given: Any = cast("dict[str, Any]", task.config.generation_kwargs or {}).get(
+        "until"
+    )
     until = [given] if isinstance(given, str) else cast("list[str]", given or [])
     # The task's stops; a special token is none, for no answer's text holds one.
     stop = tuple(one for one in until if not _SPECIAL_TOKEN.fullmatch(one))
@@ -131,8 +144,8 @@ def _build(
     return Built(
         benchmark=benchmark,
         task=task,
-        items=tuple(by_id[one.doc["item_id"]] for one in instances),
-        prompts=tuple(one.args[0] for one in instances),
+        items=tuple(by_id[instance.doc["item_id"]] for instance in instances),
+        prompts=tuple(instance.args[0] for instance in instances),
         decoding=decoding.model_copy(update=own),
         source=loaded.source,
         template=_template(benchmark, task),
@@ -144,10 +157,16 @@ def _build(
 def _template(benchmark: Benchmark, task: Any) -> str:
     config = task.config
     shots = getattr(config, "num_fewshot", None)
-    text = config.doc_to_text if isinstance(config.doc_to_text, str) else repr(benchmark.task)
+    text = (
+        config.doc_to_text
+        if isinstance(config.doc_to_text, str)
+        else repr(benchmark.task)
+    )
     version = str(cast("dict[str, Any]", config.metadata or {}).get("version"))
     return text_sha256(
-        canonical_json([benchmark.task, text, shots, version, benchmark.filter, EXTRACTION])
+        canonical_json(
+            [benchmark.task, text, shots, version, benchmark.filter, EXTRACTION]
+        )
     )
 
 
@@ -185,8 +204,10 @@ def validate(
     """
     for module in ("lm_eval", "math_verify"):
         harness(module)
-    found = [_validate(one, data) for suite in suites for one in SUITES[suite]]
-    return [*found, _validate_heldout(tasks, judge)]
+    validateds = [
+        _validate(benchmark, data) for suite in suites for benchmark in SUITES[suite]
+    ]
+    return [*validateds, _validate_heldout(tasks, judge)]
 
 
 def _validate(benchmark: Benchmark, data: str | Path | None) -> Validated:
@@ -200,8 +221,10 @@ def _validate(benchmark: Benchmark, data: str | Path | None) -> Validated:
 def _validate_heldout(tasks: Path | None, judge: Path | None) -> Validated:
     """Build the task whose questions and judge are the user's, with stand-ins for what is not."""
     with TemporaryDirectory() as folder:
-        questions, reader = Path(folder, "tasks.jsonl"), Path(folder, "judge.yaml")
-        questions, reader = tasks or questions, judge or reader
+        questions = Path(folder, "tasks.jsonl")
+        reader = Path(folder, "judge.yaml")
+        questions = tasks or questions
+        reader = judge or reader
         if tasks is None:
             paris = Criterion(id="named", weight=1.0, required_elements=("Paris",))
             question = Task(
@@ -218,11 +241,15 @@ def _validate_heldout(tasks: Path | None, judge: Path | None) -> Validated:
                 task.build_all_requests(rank=0, world_size=1)
         except (RubricError, OSError) as error:
             return Validated(_HELDOUT, None, str(error))
-    source = f"{tasks or 'a question that stands for any'}, {judge or 'the judge of claims'}"
+    source = (
+        f"{tasks or 'a question that stands for any'}, {judge or 'the judge of claims'}"
+    )
     return Validated(_HELDOUT, len(task.instances), source)
 
 
-def _load(name: str, metadata: dict[str, str], config: dict[str, Any] | None = None) -> Any:
+def _load(
+    name: str, metadata: dict[str, str], config: dict[str, Any] | None = None
+) -> Any:
     """Load a task of ours, or of a configuration, as lm-eval has it."""
     manager = harness("lm_eval.tasks").TaskManager(
         include_defaults=False, include_path=[str(TASKS_PATH)], metadata=metadata
@@ -231,7 +258,9 @@ def _load(name: str, metadata: dict[str, str], config: dict[str, Any] | None = N
         return manager.load([config or name])["tasks"][name]
 
 
-def scored_samples(built: Built, answers: Mapping[str, AnswerRow]) -> list[dict[str, Any]]:
+def scored_samples(
+    built: Built, answers: Mapping[str, AnswerRow]
+) -> list[dict[str, Any]]:
     """Let lm-eval score the answers to one benchmark.
 
     Args:
@@ -249,7 +278,9 @@ def scored_samples(built: Built, answers: Mapping[str, AnswerRow]) -> list[dict[
             bootstrap_iters=0,
         )
     samples = results["samples"][built.benchmark.task]
-    chosen = [one for one in samples if one["filter"] == built.benchmark.filter]
+    chosen = [
+        sample for sample in samples if sample["filter"] == built.benchmark.filter
+    ]
     return sorted(chosen, key=lambda one: one["doc_id"])
 
 
@@ -258,11 +289,14 @@ def _model(answers: Mapping[str, AnswerRow]) -> Any:
 
     class Recorded(LM):
         def generate_until(self, requests: list[Any]) -> list[str]:
-            return [Response(answers[one.args[0]]) for one in requests]
+            return [Response(answers[request.args[0]]) for request in requests]
 
         def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
             # Of an answer that never came, any: its score is not looked at.
-            found = [(answers[one.args[0]].choice_logprobs, one.idx) for one in requests]
+            found = [
+                (answers[request.args[0]].choice_logprobs, request.idx)
+                for request in requests
+            ]
             return [(of[idx] if of else 0.0, False) for of, idx in found]
 
         # lm-eval's class asks for it, and no benchmark here.
@@ -289,29 +323,43 @@ def scored_items(built: Built, answers: Mapping[str, AnswerRow]) -> list[ItemRow
         A row for each item, in their order; one without an answer is neither right nor wrong.
     """
     by_prompt = {
-        prompt: answers[item_id] for item_id, prompt in zip(built.ids, built.prompts, strict=True)
+        prompt: answers[item_id]
+        for item_id, prompt in zip(built.ids, built.prompts, strict=True)
     }
     samples = scored_samples(built, by_prompt)
     return [
         _row(built.benchmark, answers[item.item_id], sample, item=item, prompt=prompt)
-        for item, prompt, sample in zip(built.items, built.prompts, samples, strict=True)
+        for item, prompt, sample in zip(
+            built.items, built.prompts, samples, strict=True
+        )
     ]
 
 
 def _row(
-    benchmark: Benchmark, answer: AnswerRow, sample: Mapping[str, Any], *, item: Item, prompt: str
+    benchmark: Benchmark,
+    answer: AnswerRow,
+    sample: Mapping[str, Any],
+    *,
+    item: Item,
+    prompt: str,
 ) -> ItemRow:
     is_available = answer.text is not None
     response = Response(answer)
     return ItemRow(
         item_id=item.item_id,
         prompt_sha256=text_sha256(prompt),
-        correct=bool(sample["acc" if "acc" in sample else "exact_match"]) if is_available else None,
+        correct=bool(sample["acc" if "acc" in sample else "exact_match"])
+        if is_available
+        else None,
         is_answered=is_available
         and (
             # By our own scoring, or by whether lm-eval's filter found something. A choice is one.
             bool(answer.choice_logprobs)
-            or (not sample["no_answer"] if "no_answer" in sample else bool(_filtered(sample)))
+            or (
+                not sample["no_answer"]
+                if "no_answer" in sample
+                else bool(_filtered(sample))
+            )
         ),
         is_truncated=response.is_truncated,
         thought=answer.thought,

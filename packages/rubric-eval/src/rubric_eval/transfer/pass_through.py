@@ -41,14 +41,21 @@ def read_arguments(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[s
         What they say, and all of them but those that the pass-through writes anew.
     """
     words = arguments[1:] if arguments[:1] in (["run"], ("run",)) else arguments
-    taken, rest = _TAKEN.parse_known_args(words)
+    namespace, rest = _TAKEN.parse_known_args(words)
     # `--model_args=a=1 b=2` is both: what argparse takes after "=" is one word.
-    parts = [word.split("=", 1) if word.startswith("--model_args=") else [word] for word in rest]
-    _READ.parse_known_args([part for words in parts for part in words], namespace=taken)
-    return taken, rest
+    parts = [
+        word.split("=", 1) if word.startswith("--model_args=") else [word]
+        for word in rest
+    ]
+    _READ.parse_known_args(
+        [part for words in parts for part in words], namespace=namespace
+    )
+    return namespace, rest
 
 
-def cache_key(model: str, model_args: Mapping[str, Any] | Sequence[str] | str | None) -> str:
+def cache_key(
+    model: str, model_args: Mapping[str, Any] | Sequence[str] | str | None
+) -> str:
     """Return 16 hex digits that two models never share.
 
     A local folder or file among the arguments counts by its content: a checkpoint that is trained
@@ -61,13 +68,16 @@ def cache_key(model: str, model_args: Mapping[str, Any] | Sequence[str] | str | 
     """
     pairs = sorted(_pairs(model_args), key=lambda pair: pair[0])
     content = [
-        [key, _canonical(value), [_content(text) for text in _texts(value)]] for key, value in pairs
+        [key, _canonical(value), [_content(text) for text in _texts(value)]]
+        for key, value in pairs
     ]
     canonical = json.dumps([model, content], separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-def _pairs(given: Mapping[str, Any] | Sequence[str] | str | None) -> Iterator[tuple[str, Any]]:
+def _pairs(
+    given: Mapping[str, Any] | Sequence[str] | str | None,
+) -> Iterator[tuple[str, Any]]:
     """Read arguments as lm-eval does: a JSON object, or key=value between commas."""
     if isinstance(given, Mapping):
         yield from ((str(key), value) for key, value in given.items())
@@ -85,7 +95,11 @@ def _pairs(given: Mapping[str, Any] | Sequence[str] | str | None) -> Iterator[tu
 
 
 def _canonical(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=repr)
+    return (
+        value
+        if isinstance(value, str)
+        else json.dumps(value, sort_keys=True, default=repr)
+    )
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -105,7 +119,9 @@ def _content(value: str) -> str | None:
     try:
         if not value or not path.exists():
             return None
-        files = [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
+        files = (
+            [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
+        )
     except OSError:  # longer than a name may be
         return None
     digest = hashlib.sha256()
@@ -147,18 +163,27 @@ def run_lm_eval(arguments: Sequence[str], *, say: Callable[[str], None]) -> int:
 
 
 def _run_arguments(
-    arguments: argparse.Namespace, rest: list[str], folder: Path, say: Callable[[str], None]
+    arguments: argparse.Namespace,
+    rest: list[str],
+    folder: Path,
+    say: Callable[[str], None],
 ) -> list[str]:
     """Move what must change into a file of arguments, which can name several folders of tasks."""
     settings: dict[str, Any] = {}
     if arguments.config is not None:
         content = read_yaml(Path(arguments.config))
         if not isinstance(content, dict):
-            raise EvalConfigError(f"{arguments.config}: holds no mapping of lm-eval's arguments")
-        settings = {str(key): value for key, value in cast("dict[object, Any]", content).items()}
+            raise EvalConfigError(
+                f"{arguments.config}: holds no mapping of lm-eval's arguments"
+            )
+        settings = {
+            str(key): value for key, value in cast("dict[object, Any]", content).items()
+        }
     limit = arguments.limit or settings.get("limit")
     if limit is not None and _is_nothing(limit):
-        raise EvalConfigError(f"limit {limit} leaves no item: give one above 0, or leave it out")
+        raise EvalConfigError(
+            f"limit {limit} leaves no item: give one above 0, or leave it out"
+        )
     own: Any = settings.get("include_path")
     listed = [own] if isinstance(own, str) else cast("list[str]", own or [])
     settings["include_path"] = [str(TASKS_PATH), *(arguments.include_path or listed)]
@@ -202,7 +227,10 @@ def _call(main: Callable[[], None], arguments: Sequence[str]) -> int:
         return ended.code or 0
     except RubricError:
         raise
-    except (AssertionError, ValueError) as error:  # how lm-eval refuses what it was given
+    except (
+        AssertionError,
+        ValueError,
+    ) as error:  # how lm-eval refuses what it was given
         if logging.getLogger("lm_eval").isEnabledFor(logging.DEBUG):
             raise
         kind = type(error).__name__

@@ -11,7 +11,12 @@ from typing import TypeAlias
 from rubric_core import Decoding, ScoresChoices
 from rubric_core.locks import folder_lock
 from rubric_eval.answers.collecting import ItemQuestion, check_weights, stream_answers
-from rubric_eval.errors import BenchmarkDataError, EvalConfigError, Failures, TransferAbortError
+from rubric_eval.errors import (
+    BenchmarkDataError,
+    EvalConfigError,
+    Failures,
+    TransferAbortError,
+)
 from rubric_eval.records import files, inputs, joining
 from rubric_eval.records.run import EvalPlan, EvalRun, ModelEntry, Questions
 from rubric_eval.responders.opening import OpenModel
@@ -66,7 +71,11 @@ async def run_transfer(
                         await _evaluate(folder, plan, model, on_progress)
                 # A model that an earlier run began, and never brought to an end, is left out; its
                 # answers stay.
-                done = [one for one in run.models if has_items(folder, run, model=one.name)]
+                done = [
+                    entry
+                    for entry in run.models
+                    if has_items(folder, run, model=entry.name)
+                ]
                 ended = joining.finished(run, models=tuple(done))
                 table = transfer_table(folder, ended)
                 files.write_json(folder.transfer, table)
@@ -79,7 +88,9 @@ def _refuse_unable(plan: TransferPlan, models: Sequence[OpenModel]) -> None:
     choosing = [built.benchmark.task for built in plan.built if built.choices]
     for model in models:
         responder = model.responder
-        if choosing and not (isinstance(responder, ScoresChoices) and responder.scores_choices):
+        if choosing and not (
+            isinstance(responder, ScoresChoices) and responder.scores_choices
+        ):
             raise EvalConfigError(
                 f"{model.name} ({model.entry.spec}) does not say how likely an answer is, as "
                 f"{choosing[0]} asks: give a folder, hf:DIR or policy:DIR, or take --suite "
@@ -89,12 +100,17 @@ def _refuse_unable(plan: TransferPlan, models: Sequence[OpenModel]) -> None:
 
 
 async def _evaluate(
-    folder: inputs.EvalFolder, plan: TransferPlan, model: OpenModel, on_progress: OnProgress
+    folder: inputs.EvalFolder,
+    plan: TransferPlan,
+    model: OpenModel,
+    on_progress: OnProgress,
 ) -> None:
     """Ask for everything first: a model that fails at its last benchmark has no scores at all."""
     answered: list[tuple[Built, dict[int, dict[str, files.AnswerRow]]]] = []
     for built in plan.built:
-        by_seed: dict[int, dict[str, files.AnswerRow]] = {seed: {} for seed in plan.seeds}
+        by_seed: dict[int, dict[str, files.AnswerRow]] = {
+            seed: {} for seed in plan.seeds
+        }
         total = len(built.ids) * len(plan.seeds)
         questions = [
             ItemQuestion(item_id, prompt, built.choices)
@@ -113,7 +129,9 @@ async def _evaluate(
     for built, by_seed in answered:
         for seed, by_item in by_seed.items():
             items = scored_items(built, by_item)
-            files.write_rows(folder.items(built.benchmark.task, model.name, seed), items)
+            files.write_rows(
+                folder.items(built.benchmark.task, model.name, seed), items
+            )
 
 
 def _refuse_unanswered(
@@ -156,7 +174,9 @@ class TransferPlan(EvalPlan):
         """
         templates = {built.benchmark.task: built.template for built in self.built}
         questions = {
-            one.benchmark.task: Questions(source=one.source, sha256=one.sha256, count=len(one.ids))
+            one.benchmark.task: Questions(
+                source=one.source, sha256=one.sha256, count=len(one.ids)
+            )
             for one in self.built
         }
         return self.run_of(
@@ -164,18 +184,27 @@ class TransferPlan(EvalPlan):
             packages=("rubric-core", "rubric-eval", "lm-eval", "math-verify"),
             kind="transfer",
             questions=questions,
-            template=inputs.text_sha256(inputs.canonical_json(sorted(templates.items()))),
+            template=inputs.text_sha256(
+                inputs.canonical_json(sorted(templates.items()))
+            ),
             suite=self.suite,
             templates=templates,
-            max_tokens={built.benchmark.task: built.decoding.max_tokens for built in self.built},
-            stops={built.benchmark.task: tuple(built.decoding.stop) for built in self.built},
+            max_tokens={
+                built.benchmark.task: built.decoding.max_tokens for built in self.built
+            },
+            stops={
+                built.benchmark.task: tuple(built.decoding.stop) for built in self.built
+            },
         )
 
     def question_rows(self) -> list[files.QuestionRow]:
         """Return every prompt once: a question of GPQA Diamond is one of Main too."""
         rows = {
             (item.item_id, prompt): files.QuestionRow(
-                task_id=item.item_id, doc_hash=item.item_id, question=prompt, field=item.group
+                task_id=item.item_id,
+                doc_hash=item.item_id,
+                question=prompt,
+                field=item.group,
             )
             for built in self.built
             for item, prompt in zip(built.items, built.prompts, strict=True)
@@ -213,16 +242,20 @@ def plan_transfer(  # noqa: PLR0913  # what a command has as flags
     """
     decoding = decoding or Decoding()
     chosen = _chosen(suite, benchmarks)
-    if suite is SuiteName.LIKELIHOOD and (decoding != Decoding() or max_tokens or len(seeds) > 1):
+    if suite is SuiteName.LIKELIHOOD and (
+        decoding != Decoding() or max_tokens or len(seeds) > 1
+    ):
         raise EvalConfigError(
             f"suite {suite.value!r} compares how likely the choices are, and draws nothing: "
             "leave temperature, top-p, top-k, max-tokens and further seeds out",
             location="suite",
         )
     try:
-        built = build(chosen, data=data, decoding=decoding, max_tokens=max_tokens, limit=limit)
+        built = build(
+            chosen, data=data, decoding=decoding, max_tokens=max_tokens, limit=limit
+        )
     except BenchmarkDataError as error:
-        names = " ".join(one.data for one in chosen)
+        names = " ".join(benchmark.data for benchmark in chosen)
         raise BenchmarkDataError(
             f"{error}. To leave a benchmark out, name the others: --benchmarks, of {names}"
         ) from error
@@ -237,11 +270,17 @@ def plan_transfer(  # noqa: PLR0913  # what a command has as flags
 
 def _chosen(suite: SuiteName, names: Sequence[str]) -> tuple[Benchmark, ...]:
     known = SUITES[suite]
-    unknown = sorted(set(names) - {name for one in known for name in (one.data, one.task)})
+    unknown = sorted(
+        set(names) - {name for one in known for name in (one.data, one.task)}
+    )
     if unknown:
         names = ", ".join(one.data for one in known)
         raise EvalConfigError(
             f"{unknown[0]!r} is no benchmark of suite {suite.value!r}: take some of {names}",
             location="benchmarks",
         )
-    return tuple(one for one in known if not names or {one.data, one.task} & set(names))
+    return tuple(
+        benchmark
+        for benchmark in known
+        if not names or {benchmark.data, benchmark.task} & set(names)
+    )

@@ -69,7 +69,15 @@ def suite_of(task: str) -> SuiteName | None:
 
 def benchmark_of(task: str) -> Benchmark | None:
     """Return the benchmark with this name; None for one that is in no suite."""
-    return next((one for suite in SUITES.values() for one in suite if one.task == task), None)
+    return next(
+        (
+            benchmark
+            for suite in SUITES.values()
+            for benchmark in suite
+            if benchmark.task == task
+        ),
+        None,
+    )
 
 
 def benchmark_title(task: str) -> str:
@@ -118,6 +126,8 @@ def _document(data: str, item: Item) -> dict[str, object]:
     if data == "math":
         solution = f"$\\boxed{{{item.target}}}$"
         return {**row, "problem": item.question, "solution": solution}
-    choices = {f"choice{number}": text for number, text in enumerate(item.choices, start=1)}
+    choices = {
+        f"choice{number}": text for number, text in enumerate(item.choices, start=1)
+    }
     asked = {"Question": item.question, "choices": list(item.choices)}
     return {**row, **choices, **asked, "answer": f"({item.target})"}

@@ -15,7 +15,14 @@ from rubric_eval.records.files import (
     thought_shares,
 )
 from rubric_eval.records.inputs import EvalFolder, text_sha256
-from rubric_eval.records.run import EvalRun, Measure, Measured, ModelEntry, Record, present_mean
+from rubric_eval.records.run import (
+    EvalRun,
+    Measure,
+    Measured,
+    ModelEntry,
+    Record,
+    present_mean,
+)
 from rubric_eval.statistics.scores import ModelScore, score
 from rubric_eval.transfer.suites import benchmark_of
 
@@ -45,23 +52,37 @@ class _Prompts:
 
     def __init__(self, folder: EvalFolder, edits: Edits) -> None:
         self._edits = edits
-        rows = read_rows(folder.questions, QuestionRow) if folder.questions.exists() else []
-        self._texts = {(row.task_id, text_sha256(row.question)): row.question for row in rows}
+        rows = (
+            read_rows(folder.questions, QuestionRow)
+            if folder.questions.exists()
+            else []
+        )
+        self._texts = {
+            (row.task_id, text_sha256(row.question)): row.question for row in rows
+        }
         if not rows:
             edits.add(folder.questions, "holds no question")
 
-    def check(self, path: Path, rows: Sequence[tuple[int, ItemRow]], sha256: str) -> None:
+    def check(
+        self, path: Path, rows: Sequence[tuple[int, ItemRow]], sha256: str
+    ) -> None:
         """Note what contradicts the questions, or itself."""
         if not self._texts:
             return
         for line, row in rows:
             if (row.item_id, row.prompt_sha256) not in self._texts:
-                what = "its prompt_sha256 is not that of its question in questions.jsonl"
+                what = (
+                    "its prompt_sha256 is not that of its question in questions.jsonl"
+                )
                 self._edits.add(path, what, line=line)
             if row.correct is None and (row.is_answered or row.stated is not None):
-                self._edits.add(path, "it has an answer, and says that none came", line=line)
+                self._edits.add(
+                    path, "it has an answer, and says that none came", line=line
+                )
             if row.correct and not row.is_answered:
-                self._edits.add(path, "it is right, and says that no answer was found", line=line)
+                self._edits.add(
+                    path, "it is right, and says that no answer was found", line=line
+                )
         items = [row for _, row in rows]
         texts = [self._texts.get((row.item_id, row.prompt_sha256)) for row in items]
         if items_sha256([row.item_id for row in items], texts) != sha256:
@@ -69,7 +90,11 @@ class _Prompts:
 
 
 def _read(
-    folder: EvalFolder, run: EvalRun, benchmark: str, model: ModelEntry, prompts: _Prompts
+    folder: EvalFolder,
+    run: EvalRun,
+    benchmark: str,
+    model: ModelEntry,
+    prompts: _Prompts,
 ) -> Measured:
     asked = run.questions[benchmark]
     rows_S: list[list[ItemRow]] = []
@@ -84,7 +109,10 @@ def _read(
         prompts.check(path, numbered, asked.sha256)
         rows_S.append([row for _, row in numbered])
     first = rows_S[0]
-    if any([row.item_id for row in rows] != [row.item_id for row in first] for rows in rows_S):
+    if any(
+        [row.item_id for row in rows] != [row.item_id for row in first]
+        for rows in rows_S
+    ):
         raise EvalFolderError(
             f"{folder.root}: items of {benchmark!r} by {model.name!r} differ from seed to "
             "seed; run `rubric-eval transfer` again"
@@ -119,7 +147,7 @@ def _measured(
     ids = tuple(row.item_id for row in first)
     groups = tuple(row.group for row in first)
     every = [row for rows in rows_S for row in rows]
-    given = [row for row in every if row.correct is not None]
+    item_rows = [row for row in every if row.correct is not None]
     source = benchmark_of(benchmark)
     return Measured(
         measure=Measure.ACCURACY,
@@ -138,11 +166,11 @@ def _measured(
             tuple(None if row.correct is None else float(row.correct) for row in row_S)
             for row_S in zip(*rows_S, strict=True)
         ),
-        unavailable_frac=1 - len(given) / len(every),
-        truncated_frac=present_mean(row.is_truncated for row in given),
-        no_answer_frac=present_mean(not row.is_answered for row in given),
-        **thought_shares(row.thought for row in given),
-        tokens_mean=present_mean(row.tokens for row in given),
+        unavailable_frac=1 - len(item_rows) / len(every),
+        truncated_frac=present_mean(row.is_truncated for row in item_rows),
+        no_answer_frac=present_mean(not row.is_answered for row in item_rows),
+        **thought_shares(row.thought for row in item_rows),
+        tokens_mean=present_mean(row.tokens for row in item_rows),
     )
 
 
@@ -174,7 +202,9 @@ class TransferTable(Record):
     rows: tuple[TransferRow, ...]
 
 
-def transfer_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95) -> TransferTable:
+def transfer_table(
+    folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95
+) -> TransferTable:
     """Read the table from an evaluation's items.
 
     Args:
@@ -187,8 +217,8 @@ def transfer_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95
     """
     measured: dict[str, list[Measured]] = {}
     with refusing_edits() as edits:
-        for one in read_benchmarks(folder, run, edits):
-            measured.setdefault(one.model, []).append(one)
+        for benchmark in read_benchmarks(folder, run, edits):
+            measured.setdefault(benchmark.model, []).append(benchmark)
     base = run.models[0].name
     return TransferTable(
         suite=run.suite,

@@ -9,24 +9,40 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, cast
 
-from rubric_core import Answer, SchemaError, Thought, Thoughts, answer_of, answer_of_tokens
+from rubric_core import (
+    Answer,
+    SchemaError,
+    Thought,
+    Thoughts,
+    answer_of,
+    answer_of_tokens,
+)
 from rubric_core.schema.answer import Decode
 
 _BESIDE: Final = "reasoning_details"
 _THOUGHT_FIELDS: Final = (
-    *("reasoning_content", "reasoning", "thinking"),  # of servers and of response templates
-    *(_BESIDE, "thinking_blocks"),  # of routers
+    "reasoning_content",
+    "reasoning",
+    "thinking",  # of servers and of response templates
+    _BESIDE,
+    "thinking_blocks",  # of routers
 )
 """Where a message holds its thought, once a server or a stack has told it from the content."""
 _THOUGHT_PARTS: Final = {
-    *("thinking", "redacted_thinking"),
-    *("reasoning", "reasoning_text", "reasoning_content", "summary_text"),
+    "thinking",
+    "redacted_thinking",
+    "reasoning",
+    "reasoning_text",
+    "reasoning_content",
+    "summary_text",
 }
 """Types of the parts of a content, or of the items of an output, that are no answer."""
 _TEXTS: Final = ("text", "thinking", "reasoning", "content", "summary")
 
 
-def answer_from(response: object, thoughts: Thoughts = "cut", *, opened: bool = False) -> Answer:
+def answer_from(
+    response: object, thoughts: Thoughts = "cut", *, opened: bool = False
+) -> Answer:
     """Return the answer in what a stack hands over.
 
     Args:
@@ -44,10 +60,16 @@ def answer_from(response: object, thoughts: Thoughts = "cut", *, opened: bool = 
         case str():
             return answer_of(readable(response), thoughts, opened=opened)
         case Mapping():
-            return _answer_in(cast("Mapping[str, object]", response), thoughts, opened=opened)
+            return _answer_in(
+                cast("Mapping[str, object]", response), thoughts, opened=opened
+            )
         case _:
             last = _last_reply(_messages(response, role="assistant"))
-            return Answer("") if last is None else _answer_in(last, thoughts, opened=opened)
+            return (
+                Answer("")
+                if last is None
+                else _answer_in(last, thoughts, opened=opened)
+            )
 
 
 def answer_behind(
@@ -62,8 +84,10 @@ def answer_behind(
         opened: whether the prompt opened a thought.
     """
     decode = partial(_decoded, tokenizer)
-    found = answer_of_tokens(list(token_ids), cast("Decode", decode), thoughts, opened=opened)
-    return found._replace(text=readable(found.text))
+    answer = answer_of_tokens(
+        list(token_ids), cast("Decode", decode), thoughts, opened=opened
+    )
+    return answer._replace(text=readable(answer.text))
 
 
 def decoded(token_ids: Sequence[int], tokenizer: Any) -> str:
@@ -87,7 +111,11 @@ def text_of(value: object, *, role: Literal["assistant", "user"]) -> str:
         case Mapping():
             return _said(cast("Mapping[str, object]", value))
         case _:
-            said = [one for one in _messages(value, role=role) if one.get("role") == role]
+            said = [
+                message
+                for message in _messages(value, role=role)
+                if message.get("role") == role
+            ]
             return _said(said[-1]) if said else ""
 
 
@@ -101,15 +129,18 @@ def _decoded(tokenizer: Any, token_ids: Sequence[int], /, *, skip_special: bool)
     return tokenizer.decode(list(token_ids), skip_special_tokens=skip_special)
 
 
-def _answer_in(message: Mapping[str, object], thoughts: Thoughts, *, opened: bool) -> Answer:
-    said, thought = _said(message), _thought_apart(message)
+def _answer_in(
+    message: Mapping[str, object], thoughts: Thoughts, *, opened: bool
+) -> Answer:
+    said = _said(message)
+    thought = _thought_apart(message)
     if thought is None:
         return answer_of(said, thoughts, opened=opened)
     if thoughts == "kept":
         return Answer("\n\n".join(filter(None, (thought, said))))
-    found = answer_of(said, thoughts)  # a second thought, which nobody told apart
-    if found.thought is not Thought.NONE:
-        return found
+    answer = answer_of(said, thoughts)  # a second thought, which nobody told apart
+    if answer.thought is not Thought.NONE:
+        return answer
     # A message that was cut within its thought has no content; one that calls a tool may have none.
     ended = bool(said.strip() or message.get("tool_calls"))
     return Answer(said.strip(), Thought.CLOSED if ended else Thought.UNCLOSED)
@@ -128,9 +159,13 @@ def _text_in(thought: object) -> str:
             return thought
         case Mapping():
             fields = cast("Mapping[str, object]", thought)
-            return "\n".join(filter(None, (_text_in(fields.get(name)) for name in _TEXTS)))
+            return "\n".join(
+                filter(None, (_text_in(fields.get(name)) for name in _TEXTS))
+            )
         case Sequence():
-            return "\n".join(filter(None, map(_text_in, cast("Sequence[object]", thought))))
+            return "\n".join(
+                filter(None, map(_text_in, cast("Sequence[object]", thought)))
+            )
         case _:
             return ""
 
@@ -150,7 +185,11 @@ def _parts(message: Mapping[str, object]) -> list[Mapping[str, object]]:
     if isinstance(content, str) or not isinstance(content, Sequence):
         return []
     parts = cast("Sequence[object]", content)
-    return [cast("Mapping[str, object]", part) for part in parts if isinstance(part, Mapping)]
+    return [
+        cast("Mapping[str, object]", part)
+        for part in parts
+        if isinstance(part, Mapping)
+    ]
 
 
 def _listed(value: object) -> object:
@@ -166,10 +205,16 @@ def _is_thought(part: Mapping[str, object]) -> bool:
 def _messages(value: object, *, role: str) -> list[Mapping[str, object]]:
     listed = _listed(value)
     items = cast("Sequence[object]", listed) if isinstance(listed, Sequence) else None
-    found = [cast("Mapping[str, object]", one) for one in items or () if isinstance(one, Mapping)]
+    found = [
+        cast("Mapping[str, object]", one)
+        for one in items or ()
+        if isinstance(one, Mapping)
+    ]
     if items is None or len(found) < len(items):
         kind = type(value).__name__
-        raise SchemaError(f"a text or a list of messages is needed, not {kind}", field=role)
+        raise SchemaError(
+            f"a text or a list of messages is needed, not {kind}", field=role
+        )
     return found
 
 
@@ -181,7 +226,8 @@ def _last_reply(items: Sequence[Mapping[str, object]]) -> Mapping[str, object] |
     reply = thought = None
     for item in items:
         if "role" not in item and item.get("type") in _THOUGHT_PARTS:
-            reply, thought = None, item
+            reply = None
+            thought = item
         elif item.get("role") == "assistant":
             reply = item if thought is None else {**item, _BESIDE: thought}
             thought = None

@@ -31,15 +31,21 @@ def rubric_rewards(**options: Unpack[MaskingOptions]) -> GroupScorer:
 
     async def score(group: Any) -> Any:  # a TrajectoryGroup
         submissions = [
-            Submission(one.metadata, response=messages, prompt=messages)
-            for one in group.trajectories
-            for messages in [one.messages()]
+            Submission(trajectory.metadata, response=messages, prompt=messages)
+            for trajectory in group.trajectories
+            for messages in [trajectory.messages()]
         ]
         kept: list[Any] = []
-        for old, judgement in zip(group.trajectories, await scorer.judge(submissions), strict=True):
+        for old, judgement in zip(
+            group.trajectories, await scorer.judge(submissions), strict=True
+        ):
             if judgement.reward is not None:
                 metrics = {**old.metrics, **judgement.metrics, **judgement.criteria}
-                kept.append(old.model_copy(update={"reward": judgement.reward, "metrics": metrics}))
+                kept.append(
+                    old.model_copy(
+                        update={"reward": judgement.reward, "metrics": metrics}
+                    )
+                )
         if len(kept) < min(_SMALLEST_GROUP, len(submissions)):
             return None
         return group.model_copy(update={"trajectories": kept})

@@ -47,36 +47,47 @@ def weighted(beside: object, *, name: str) -> tuple[Weighted, ...]:
     Raises:
         ConfigError: something else, or a name that stands for two rewards.
     """
-    pairs = cast("Sequence[object]", beside) if isinstance(beside, Sequence) else (beside,)
-    found = [_pair(one) for one in pairs]
-    names = [name, *(one.name for one in found)]
+    pairs = (
+        cast("Sequence[object]", beside) if isinstance(beside, Sequence) else (beside,)
+    )
+    weighteds = [_pair(pair) for pair in pairs]
+    names = [name, *(one.name for one in weighteds)]
     if twice := sorted({one for one in names if names.count(one) > 1}):
         raise ConfigError(
             f"two rewards are called {twice[0]!r}: give the rubric's a name of its own, "
             "`rubric_reward(name=...)`",
             location="beside",
         )
-    return tuple(found)
+    return tuple(weighteds)
 
 
 def _pair(one: object) -> Weighted:
     given = cast("Sequence[object]", one) if isinstance(one, tuple | list) else ()
     match given:
-        case [reward, int() | float() as weight] if callable(reward) and isfinite(weight):
+        case [reward, int() | float() as weight] if callable(reward) and isfinite(
+            weight
+        ):
             named = reward
             while isinstance(named, partial):
                 named = cast("partial[object]", named).func
             name = getattr(named, "__name__", type(named).__name__)
             return Weighted(cast("Reward", reward), float(weight), name)
         case _:
-            shown = f"({', '.join(map(_shown, given))})" if given else _shown(cast("object", one))
+            shown = (
+                f"({', '.join(map(_shown, given))})"
+                if given
+                else _shown(cast("object", one))
+            )
             raise ConfigError(
-                f"{_KINDS} is needed, such as beside=[(other, 0.5)], not {shown}", location="beside"
+                f"{_KINDS} is needed, such as beside=[(other, 0.5)], not {shown}",
+                location="beside",
             )
 
 
 def _shown(value: object) -> str:
-    return repr(value) if isinstance(value, int | float) else f"a {type(value).__name__}"
+    return (
+        repr(value) if isinstance(value, int | float) else f"a {type(value).__name__}"
+    )
 
 
 class CombinedReward:
@@ -87,7 +98,12 @@ class CombinedReward:
     """
 
     def __init__(
-        self, rubric: Reward, others: Sequence[Weighted], *, name: str, masking: Sequence[bool]
+        self,
+        rubric: Reward,
+        others: Sequence[Weighted],
+        *,
+        name: str,
+        masking: Sequence[bool],
     ) -> None:
         """Keep the functions.
 
@@ -126,25 +142,35 @@ class CombinedReward:
         if log_metric is not None:
             _log(self._functions[1:], others, log_metric)
         rows = zip(*others, strict=True) if others else ((),) * len(rubric)
-        return [self._sum(judged, rest) for judged, rest in zip(rubric, rows, strict=True)]
+        return [
+            self._sum(judged, rest) for judged, rest in zip(rubric, rows, strict=True)
+        ]
 
     def _called(self, given: Mapping[str, object]) -> list[Any]:
         """Call all, and return what they give in their order."""
-        waiting = [_is_async(one.reward) for one in self._functions]
+        waiting = [_is_async(function.reward) for function in self._functions]
 
         async def gathered() -> list[Any]:
             calls = zip(self._functions, waiting, strict=True)
-            return await asyncio.gather(*(one.reward(**given) for one, waits in calls if waits))
+            return await asyncio.gather(
+                *(one.reward(**given) for one, waits in calls if waits)
+            )
 
         with self._lane.running(gathered()) as future:
             calls = zip(self._functions, waiting, strict=True)
             found = [None if waits else one.reward(**given) for one, waits in calls]
             awaited = iter(future.result())
-        return [next(awaited) if waits else one for one, waits in zip(found, waiting, strict=True)]
+        return [
+            next(awaited) if waits else one
+            for one, waits in zip(found, waiting, strict=True)
+        ]
 
-    def _sum(self, judged: float | None, others: Sequence[float | None]) -> float | None:
+    def _sum(
+        self, judged: float | None, others: Sequence[float | None]
+    ) -> float | None:
         lost = (
-            masks and reward is None for masks, reward in zip(self._masking, others, strict=True)
+            masks and reward is None
+            for masks, reward in zip(self._masking, others, strict=True)
         )
         if judged is None or any(lost):
             return None
@@ -176,7 +202,9 @@ def _checked(one: Weighted, rewards: Any, *, count: int) -> Rewards:
 
 
 def _log(
-    functions: Sequence[Weighted], rewards: Sequence[Rewards], log: Callable[[str, float], None]
+    functions: Sequence[Weighted],
+    rewards: Sequence[Rewards],
+    log: Callable[[str, float], None],
 ) -> None:
     """Give TRL the mean of each of the others, by the name that TRL itself would give it."""
     for one, of_batch in zip(functions, rewards, strict=True):
@@ -194,7 +222,9 @@ class _Lane:
     @contextmanager
     def running(self, coroutine: Coroutine[Any, Any, _T]) -> Generator[Future[_T]]:
         """Start a coroutine; what is not done at the end of the `with` is cancelled."""
-        if self._loop is None or self._pid != os.getpid():  # a fork has no thread of its parent's
+        if (
+            self._loop is None or self._pid != os.getpid()
+        ):  # a fork has no thread of its parent's
             self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
             threading.Thread(target=self._loop.run_forever, daemon=True).start()
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)

@@ -8,7 +8,9 @@ from rubric_judge.adapters import scoring
 __all__ = ["rubric_scorer"]
 
 
-def rubric_scorer(**options: Unpack[scoring.ScorerOptions]) -> Any:  # an inspect_ai Scorer
+def rubric_scorer(
+    **options: Unpack[scoring.ScorerOptions],
+) -> Any:  # an inspect_ai Scorer
     """Return a scorer for `Task(scorer=…)`.
 
     A sample's metadata names its task (`task_id`; else the sample's own id) or holds `rubric`,
@@ -29,20 +31,27 @@ def rubric_scorer(**options: Unpack[scoring.ScorerOptions]) -> Any:  # an inspec
         row = {"task_id": state.sample_id, **state.metadata}
         submission = scoring.Submission(row, _response(state.output), state.input_text)
         (judgement,) = await scorer.judge([submission])
-        result, metadata = judgement.result, judgement.metrics | judgement.by_id
+        result = judgement.result
+        metadata = judgement.metrics | judgement.by_id
         why = None if result.reason is None else f"{result.reason}: {result.detail}"
         if judgement.reward is None:
             return inspect.Score.unscored(
                 reason="scoring_failed", explanation=why, metadata=metadata
             )
         reason = "grader_failed" if result.outcome is Outcome.INVALID else None
-        value = normalized_reward(result, judgement.view.rubric)  # to every digit: no trainer's
-        return inspect.Score(value=value, reason=reason, explanation=why, metadata=metadata)
+        value = normalized_reward(
+            result, judgement.view.rubric
+        )  # to every digit: no trainer's
+        return inspect.Score(
+            value=value, reason=reason, explanation=why, metadata=metadata
+        )
 
     def rubric() -> Any:
         return score
 
-    return inspect.scorer(metrics=[inspect.mean(), inspect.stderr()], name="rubric")(rubric)()
+    return inspect.scorer(metrics=[inspect.mean(), inspect.stderr()], name="rubric")(
+        rubric
+    )()
 
 
 def _response(output: Any) -> object:

@@ -62,8 +62,14 @@ def bind() -> Bound:
             if judgement.reward is None:
                 # The stack keeps the row out of its metrics, and NeMo-RL masks its loss.
                 body.instance_config = {**body.instance_config, "mask_sample": True}
-                raise judge_error(f"{judgement.result.reason}: {judgement.result.detail}")
-            numbers = {"reward": judgement.reward, **judgement.metrics, **judgement.criteria}
+                raise judge_error(
+                    f"{judgement.result.reason}: {judgement.result.detail}"
+                )
+            numbers = {
+                "reward": judgement.reward,
+                **judgement.metrics,
+                **judgement.criteria,
+            }
             return response(**{**body.model_dump(), **numbers})
 
     # FastAPI reads the request's model from here, and cannot see the names of this function.

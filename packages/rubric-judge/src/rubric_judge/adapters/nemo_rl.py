@@ -11,7 +11,12 @@ from typing import Any, Final
 
 from rubric_core import Thoughts, opens_thought
 from rubric_judge.adapters.answers import text_of
-from rubric_judge.adapters.scoring import Judgement, Submission, shared_scorer, stack_module
+from rubric_judge.adapters.scoring import (
+    Judgement,
+    Submission,
+    shared_scorer,
+    stack_module,
+)
 
 __all__ = ["environment_class", "register"]
 
@@ -30,7 +35,9 @@ def register(name: str = "rubric") -> None:
         MissingExtraError: NeMo-RL is not installed.
         ValueError: the name is taken.
     """
-    actors = stack_module("nemo_rl.distributed.ray_actor_environment_registry", install=_INSTALL)
+    actors = stack_module(
+        "nemo_rl.distributed.ray_actor_environment_registry", install=_INSTALL
+    )
     environments = stack_module("nemo_rl.environments.utils", install=_INSTALL)
     system = stack_module("nemo_rl.distributed.virtual_cluster", install=_INSTALL)
     environments.register_env(name, _ACTOR)
@@ -62,24 +69,32 @@ def environment_class() -> type[Any]:
             """Judge the last assistant message of every log."""
             judgements = self._scorer.judge_from_thread(
                 [
-                    Submission(row, log, log, opened=_opened(log, self._scorer.thoughts))
+                    Submission(
+                        row, log, log, opened=_opened(log, self._scorer.thoughts)
+                    )
                     for log, row in zip(message_log_batch, metadata, strict=True)
                 ]
             )
             self._unreported += judgements
             count = len(judgements)
             return interfaces.EnvironmentReturn(
-                observations=[{"role": "environment", "content": ""} for _ in range(count)],
+                observations=[
+                    {"role": "environment", "content": ""} for _ in range(count)
+                ],
                 metadata=list(metadata),
                 next_stop_strings=[None] * count,
-                rewards=torch.tensor([one.reward for one in judgements], dtype=torch.float32),
+                rewards=torch.tensor(
+                    [judgement.reward for judgement in judgements], dtype=torch.float32
+                ),
                 terminateds=torch.ones(count, dtype=torch.bool),
-                answers=[one.view.response for one in judgements],
+                answers=[judgement.view.response for judgement in judgements],
             )
 
-        def global_post_process_and_metrics(self, batch: object) -> tuple[object, dict[str, float]]:
+        def global_post_process_and_metrics(
+            self, batch: object
+        ) -> tuple[object, dict[str, float]]:
             """Return the batch as it is, and the means of what was judged since the last call."""
-            rows = [one.metrics for one in self._unreported]
+            rows = [judgement.metrics for judgement in self._unreported]
             self._unreported = []
             names = rows[0] if rows else ()
             return batch, {name: fmean(row[name] for row in rows) for name in names}

@@ -21,7 +21,10 @@ class _RubricModule:
     """
 
     def __init__(
-        self, *, response_field: str = "message", **options: Unpack[scoring.MaskingOptions]
+        self,
+        *,
+        response_field: str = "message",
+        **options: Unpack[scoring.MaskingOptions],
     ) -> None:
         """Read the configuration; nothing is called.
 
@@ -42,7 +45,9 @@ class _RubricModule:
     async def forward(self, action: object, observation: Any) -> float | None:
         """Judge; the environment awaits it through `_apply_rubric_async`."""
         row = cast("Mapping[str, object]", observation.metadata)
-        (judgement,) = await self._scorer.judge([scoring.Submission(row, self._response(action))])
+        (judgement,) = await self._scorer.judge(
+            [scoring.Submission(row, self._response(action))]
+        )
         self.last_metrics = judgement.metrics | judgement.criteria
         return judgement.reward
 

@@ -22,7 +22,9 @@ from rubric_judge.adapters import rows, scoring
 
 __all__ = ["RewardFunction", "answer_in", "response_of", "rubric_reward"]
 
-RewardFunction = Callable[[Sequence[str], Sequence[str], Sequence[object]], dict[str, object]]
+RewardFunction = Callable[
+    [Sequence[str], Sequence[str], Sequence[object]], dict[str, object]
+]
 
 _SPECIAL: Final = re.compile(
     r"(?:<\|[^<>|\s]{1,40}\|>|<｜[^<>｜\s]{1,40}｜>|</s>"
@@ -54,10 +56,12 @@ def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction:
             submissions = _submissions(queries, prompts, labels, scorer.thoughts)
             judgements = scorer.judge_from_thread(submissions)
         except RubricError as error:
-            events.reward_failed(stack="openrlhf", error=type(error).__name__, detail=str(error))
+            events.reward_failed(
+                stack="openrlhf", error=type(error).__name__, detail=str(error)
+            )
             raise
         torch = scoring.stack_module("torch", install="openrlhf")
-        rewards = torch.tensor([one.reward for one in judgements])
+        rewards = torch.tensor([judgement.reward for judgement in judgements])
         columns = scoring.metric_columns(judgements)
         logs = {name: torch.tensor(values) for name, values in columns.items()}
         return {"rewards": rewards, "scores": rewards.clone(), "extra_logs": logs}
@@ -66,7 +70,10 @@ def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction:
 
 
 def _submissions(
-    queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object], thoughts: Thoughts
+    queries: Sequence[str],
+    prompts: Sequence[str],
+    labels: Sequence[object],
+    thoughts: Thoughts,
 ) -> list[scoring.Submission]:
     if not queries or not len(queries) == len(prompts) == len(labels):
         raise RewardShapeError(
@@ -74,7 +81,9 @@ def _submissions(
             "each, and at least one, is needed"
         )
     return [
-        scoring.Submission(rows.label_row(label), answer_in(query, prompt, thoughts), prompt)
+        scoring.Submission(
+            rows.label_row(label), answer_in(query, prompt, thoughts), prompt
+        )
         for query, prompt, label in zip(queries, prompts, labels, strict=True)
     ]
 
@@ -90,7 +99,11 @@ def answer_in(query: str, prompt: str, thoughts: Thoughts = "cut") -> Answer:
     Raises:
         SchemaError: as `response_of`.
     """
-    opened = opens_thought(prompt, thoughts) if isinstance(cast("object", prompt), str) else False
+    opened = (
+        opens_thought(prompt, thoughts)
+        if isinstance(cast("object", prompt), str)
+        else False
+    )
     # A mark of a thought may be a special token, and the last of a completion.
     answer = answer_of(_completion_of(query, prompt), thoughts, opened=opened)
     text = _without_special_end(answer.text).encode(errors="replace").decode()
@@ -118,10 +131,16 @@ def response_of(query: str, prompt: str) -> str:
 def _completion_of(query: str, prompt: str) -> str:
     for field, text in (("queries", query), ("prompts", prompt)):
         if not isinstance(cast("object", text), str):
-            raise SchemaError(f"a text is needed, not {type(text).__name__}", field=field)
+            raise SchemaError(
+                f"a text is needed, not {type(text).__name__}", field=field
+            )
     if query.startswith(prompt):
         return query[len(prompt) :]
-    places = [place for place, char in enumerate(query) if not char.isspace() and char != "\ufffd"]
+    places = [
+        place
+        for place, char in enumerate(query)
+        if not char.isspace() and char != "\ufffd"
+    ]
     begun = _overlap("".join(prompt.split()), "".join(query[place] for place in places))
     if begun < min(_LEAST_PROMPT_CHARS, len("".join(prompt.split()))):
         unlike = (
@@ -134,8 +153,8 @@ def _completion_of(query: str, prompt: str) -> str:
 
 def _without_special_end(text: str) -> str:
     end = len(text.rstrip())
-    while found := _SPECIAL.search(text, max(0, end - _LONGEST_SPECIAL), end):
-        end = found.start()
+    while match := _SPECIAL.search(text, max(0, end - _LONGEST_SPECIAL), end):
+        end = match.start()
         while end and text[end - 1].isspace():
             end -= 1
     return text[:end]

@@ -41,20 +41,31 @@ class Outage:
             JudgeContractError: of the last judgements, more are invalid than may be.
         """
         with self._lock:
-            told = {kind: one.took(results, kind) for kind, one in self._episodes.items()}
+            told = {
+                kind: episode.took(results, kind)
+                for kind, episode in self._episodes.items()
+            }
             self._latest.extend(
-                one.outcome is Outcome.INVALID
-                for one in results
-                if one.outcome is not Outcome.UNAVAILABLE
+                result.outcome is Outcome.INVALID
+                for result in results
+                if result.outcome is not Outcome.UNAVAILABLE
             )
             invalid = sum(self._latest)
-            is_broken = len(self._latest) == WINDOW and invalid > self._most_invalid * WINDOW
+            is_broken = (
+                len(self._latest) == WINDOW and invalid > self._most_invalid * WINDOW
+            )
         for reason, (count, detail) in told[Outcome.UNAVAILABLE].new.items():
             events.judgements_missing(
-                lost=count, of=len(results), reason=reason, detail=detail, policy=on_unavailable
+                lost=count,
+                of=len(results),
+                reason=reason,
+                detail=detail,
+                policy=on_unavailable,
             )
         for reason, (count, detail) in told[Outcome.INVALID].new.items():
-            events.judgements_invalid(lost=count, of=len(results), reason=reason, detail=detail)
+            events.judgements_invalid(
+                lost=count, of=len(results), reason=reason, detail=detail
+            )
         ends: Mapping[Outcome, Callable[..., None]] = {
             Outcome.UNAVAILABLE: events.judgements_back,
             Outcome.INVALID: events.judgements_valid,
@@ -88,8 +99,11 @@ class _Episode:
 
     def took(self, results: Sequence[JudgeResult], kind: Outcome) -> _Told:
         """Take a batch, and say what is new."""
-        lost = [one for one in results if one.outcome is kind]
-        details = {str(one.reason): one.detail for one in reversed(lost)}
+        lost = [result for result in results if result.outcome is kind]
+        details = {
+            str(judge_result.reason): judge_result.detail
+            for judge_result in reversed(lost)
+        }
         new = details.keys() - self._told
         self._told |= new
         self._missing += len(lost)
@@ -97,7 +111,9 @@ class _Episode:
         ended_after = None
         if self._told and self._in_a_row >= self._calm:
             ended_after = self._missing
-            self._told, self._missing, self._calm = set(), 0, 2 * self._calm
+            self._told = set()
+            self._missing = 0
+            self._calm = 2 * self._calm
         counts = {
             reason: (sum(str(one.reason) == reason for one in lost), details[reason])
             for reason in details

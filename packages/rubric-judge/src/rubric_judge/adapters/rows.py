@@ -66,7 +66,9 @@ def task_source(tasks: Tasks) -> TaskSource:
             )
     found = {task.task_id: task for one in given for task in _tasks_in(one)}
     if not found:
-        raise ConfigError("`tasks` holds no task; leave it out for rows with rubrics of their own")
+        raise ConfigError(
+            "`tasks` holds no task; leave it out for rows with rubrics of their own"
+        )
     return TaskSource(found)
 
 
@@ -95,7 +97,10 @@ class TaskSource:
     """Finds the rubric and the passage of a row: by `task_id`, or in columns of the row itself."""
 
     def __init__(
-        self, tasks: Mapping[str, Task], *, check: Callable[[object], None] | None = None
+        self,
+        tasks: Mapping[str, Task],
+        *,
+        check: Callable[[object], None] | None = None,
     ) -> None:
         """Keep the tasks.
 
@@ -110,7 +115,9 @@ class TaskSource:
         self.pooling = Pooling.of(tasks.values())
         """Of which criteria a figure is one; by kind alone where the tasks are not known."""
 
-    def view(self, row: Mapping[str, object], *, prompt: object, response: object) -> JudgeView:
+    def view(
+        self, row: Mapping[str, object], *, prompt: object, response: object
+    ) -> JudgeView:
         """Return what the judge sees of a response.
 
         Args:
@@ -147,7 +154,8 @@ class TaskSource:
         if self._check is not None:
             self._check(criteria)
         rubric = Rubric.model_validate({"criteria": criteria})
-        passage, asked = row.get("passage"), text_of(asked, role="user")
+        passage = row.get("passage")
+        asked = text_of(asked, role="user")
         grounding = Grounding("" if passage is None else cast("str", passage))
         doc_hash = str(row.get("doc_hash") or grounding.sha256)
         return JudgeView(
@@ -170,7 +178,9 @@ class TaskSource:
         self._unlike += 1
         for one in self._tasks.values():
             if len(one.question) >= _SHORTEST_QUESTION and _even(one.question) in asked:
-                events.prompt_of_other_task(task_id=task.task_id, question_of=one.task_id)
+                events.prompt_of_other_task(
+                    task_id=task.task_id, question_of=one.task_id
+                )
                 self._unlike = _MOST_UNLIKE
                 return
 
@@ -187,7 +197,9 @@ def no_task_column(columns: Iterable[str], *, more: str = "") -> ConfigError:
         more: what else to say, from a semicolon on.
     """
     given = sorted(columns)
-    meant = next(filter(None, (meant_by(name, given) for name in ("task_id", *_CRITERIA))), "")
+    meant = next(
+        filter(None, (meant_by(name, given) for name in ("task_id", *_CRITERIA))), ""
+    )
     found = f"only {', '.join(map(repr, given))}" if given else "nor any other"
     return ConfigError(
         f"the row has no column 'task_id', 'rubric' or 'criteria', {found}: {meant}give the "
@@ -215,7 +227,9 @@ def joined_row(label: object, columns: Mapping[str, object]) -> Mapping[str, obj
     """
     if not isinstance(cast("object", columns), Mapping):
         kind = type(columns).__name__
-        raise SchemaError(f"the row's columns must be a mapping, not {kind}", field="columns")
+        raise SchemaError(
+            f"the row's columns must be a mapping, not {kind}", field="columns"
+        )
     if columns.get("task_id") or _rubric_column(columns) is not None:
         return columns
     return {**columns, **label_row(label)}
@@ -231,7 +245,9 @@ def label_row(label: object) -> Mapping[str, object]:
         try:
             label = decode(label)
         except NotJsonError as error:
-            raise SchemaError(f"the label begins as JSON and is {error}", field="label") from None
+            raise SchemaError(
+                f"the label begins as JSON and is {error}", field="label"
+            ) from None
     match label:
         case Mapping():
             return cast("Mapping[str, object]", label)

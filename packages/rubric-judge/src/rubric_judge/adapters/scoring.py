@@ -38,9 +38,19 @@ from rubric_core import (
 )
 from rubric_core.configuration import validated
 from rubric_core.errors import ConfigError, MissingExtraError, UnavailableRewardError
-from rubric_core.reward.projection import OnUnavailable, criterion_scores_z, normalized_reward
+from rubric_core.reward.projection import (
+    OnUnavailable,
+    criterion_scores_z,
+    normalized_reward,
+)
 from rubric_judge.adapters.answers import answer_from
-from rubric_judge.adapters.options import MaskingOptions, Options, ScorerOptions, Shared, Unmasked
+from rubric_judge.adapters.options import (
+    MaskingOptions,
+    Options,
+    ScorerOptions,
+    Shared,
+    Unmasked,
+)
 from rubric_judge.adapters.outages import Outage
 from rubric_judge.adapters.rows import task_source
 from rubric_judge.adapters.ties import tied_reward
@@ -166,7 +176,7 @@ class Judgement:
 
 def metric_columns(judgements: Sequence[Judgement]) -> dict[str, list[float]]:
     """Return the metrics of at least one judgement by name."""
-    rows = [one.metrics for one in judgements]
+    rows = [judgement.metrics for judgement in judgements]
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
@@ -181,7 +191,9 @@ def shows_options(function: _Function) -> _Function:
         for name, field in Options.model_fields.items()
     ]
     own = signature(function).parameters.values()
-    named += [one for one in own if one.kind is Parameter.KEYWORD_ONLY]
+    named += [
+        parameter for parameter in own if parameter.kind is Parameter.KEYWORD_ONLY
+    ]
     vars(function)["__signature__"] = Signature(named)
     return function
 
@@ -193,7 +205,9 @@ class RubricScorer:
     arguments can; the copy starts a pool of its own, and so does the child of a fork.
     """
 
-    def __init__(self, *, maskable: bool = True, **options: Unpack[MaskingOptions]) -> None:
+    def __init__(
+        self, *, maskable: bool = True, **options: Unpack[MaskingOptions]
+    ) -> None:
         """Read the configuration and the tasks, and make the judge; nothing is called.
 
         Args:
@@ -205,21 +219,28 @@ class RubricScorer:
             JudgeSetupError: a judge that cannot be called.
             LedgerError: a file that is no ledger, or cannot be opened.
         """
-        settings = validated(Options if maskable else Unmasked, options, source="options")
-        judge, tasks = settings.judge, options.get("tasks")
+        settings = validated(
+            Options if maskable else Unmasked, options, source="options"
+        )
+        judge = settings.judge
+        tasks = options.get("tasks")
         if isinstance(tasks, Iterator):
             options["tasks"] = tasks = tuple(tasks)  # for a copy to read again
         self._again = partial(RubricScorer, maskable=maskable, **options)
         self._on_unavailable: OnUnavailable = settings.on_unavailable
-        self._workers, self._ledger = settings.workers, settings.ledger
-        self._name, self._most_invalid = settings.name or "rubric", settings.max_invalid_frac
+        self._workers = settings.workers
+        self._ledger = settings.ledger
+        self._name = settings.name or "rubric"
+        self._most_invalid = settings.max_invalid_frac
         self.thoughts: Thoughts = settings.thoughts
         """How thoughts are told from answers."""
         self._tasks = task_source(tasks)
         self._owned = isinstance(judge, str | Path | BaseModel)
         self._judge = judge
         self._judges = _judges_of(judge)
-        if self._ledger is not None:  # a wrong file is found here, not after hours of sampling
+        if (
+            self._ledger is not None
+        ):  # a wrong file is found here, not after hours of sampling
             Ledger(self._ledger).close()
         self._begin()
 
@@ -229,7 +250,7 @@ class RubricScorer:
         Raises:
             ConfigError, SchemaError: a row without a task: a fault of the data set, not of a judge.
         """
-        return [self._view(one) for one in submissions]
+        return [self._view(submission) for submission in submissions]
 
     def _view(self, one: Submission) -> JudgeView:
         answer = answer_from(one.response, self.thoughts, opened=one.opened)
@@ -247,7 +268,9 @@ class RubricScorer:
         """
         views = self.views(submissions)
         portal, pool = self._running()
-        results = await asyncio.wrap_future(portal.start_task_soon(self._judge_all, pool, views))
+        results = await asyncio.wrap_future(
+            portal.start_task_soon(self._judge_all, pool, views)
+        )
         return self._judgements(views, results)
 
     def judge_from_thread(self, submissions: Sequence[Submission]) -> list[Judgement]:
@@ -291,7 +314,9 @@ class RubricScorer:
             self._judges = _judges_of(self._judge)
         self._begin()
 
-    async def _judge_all(self, pool: JudgePool, views: Sequence[JudgeView]) -> list[JudgeResult]:
+    async def _judge_all(
+        self, pool: JudgePool, views: Sequence[JudgeView]
+    ) -> list[JudgeResult]:
         # A wrong key would mask every response of a training that then learns nothing.
         async with self._first:
             if not self._checked and not pool.knows(views):
@@ -303,10 +328,12 @@ class RubricScorer:
         self, views: Sequence[JudgeView], results: Sequence[JudgeResult]
     ) -> list[Judgement]:
         judgements = [
-            Judgement(view, result, self._on_unavailable, self._name, self._tasks.pooling)
+            Judgement(
+                view, result, self._on_unavailable, self._name, self._tasks.pooling
+            )
             for view, result in zip(views, results, strict=True)
         ]
-        lost = [one.result for one in judgements if one.unavailable]
+        lost = [judgement.result for judgement in judgements if judgement.unavailable]
         if lost and self._on_unavailable == "raise":
             detail = lost[0].detail or "no detail"
             told = (

@@ -63,13 +63,17 @@ def env_class() -> type[Any]:
     Raises:
         MissingExtraError: skyrl-gym is not installed.
     """
-    base = scoring.stack_module("skyrl_gym.envs.base_text_env", install="skyrl-gym").BaseTextEnv
+    base = scoring.stack_module(
+        "skyrl_gym.envs.base_text_env", install="skyrl-gym"
+    ).BaseTextEnv
     names = {"__module__": __name__, "__doc__": _RubricEnv.__doc__}
     return type("RubricEnv", (_RubricEnv, base), names)
 
 
 def _row(extras: Mapping[str, object]) -> Mapping[str, object]:
-    truth = cast("Mapping[str, object]", extras.get("reward_spec") or {}).get("ground_truth")
+    truth = cast("Mapping[str, object]", extras.get("reward_spec") or {}).get(
+        "ground_truth"
+    )
     info = cast("Mapping[str, object]", extras.get("extra_info") or {})
     return rows.joined_row(truth, {**info, **extras})
 

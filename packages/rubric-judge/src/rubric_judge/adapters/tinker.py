@@ -28,11 +28,14 @@ class GroupRewards:
         their baseline where it was.
         """
         submissions = [
-            Submission(row, self.renderer.parse_response(one.transitions[-1].ac.tokens)[0])
-            for one in trajectories
+            Submission(
+                row,
+                self.renderer.parse_response(trajectory.transitions[-1].ac.tokens)[0],
+            )
+            for trajectory in trajectories
         ]
         judgements = await self.scorer.judge(submissions)
-        rewards = [one.reward for one in judgements]
+        rewards = [judgement.reward for judgement in judgements]
         known = [reward for reward in rewards if reward is not None]
         neutral = fmean(known) if known else 0.0
         return [

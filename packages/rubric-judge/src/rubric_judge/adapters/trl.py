@@ -43,7 +43,9 @@ def rubric_reward(
 ) -> CombinedReward: ...
 @scoring.shows_options
 def rubric_reward(
-    *, beside: Sequence[tuple[Reward, float]] = (), **options: Unpack[scoring.MaskingOptions]
+    *,
+    beside: Sequence[tuple[Reward, float]] = (),
+    **options: Unpack[scoring.MaskingOptions],
 ) -> RewardFunction | CombinedReward:
     """Return a reward for `GRPOTrainer(reward_funcs=…)`.
 
@@ -77,7 +79,9 @@ def rubric_reward(
     if not beside:
         return reward
     others = weighted(beside, name=name)
-    masking = [isinstance(getattr(one.reward, "__self__", None), _Reward) for one in others]
+    masking = [
+        isinstance(getattr(one.reward, "__self__", None), _Reward) for one in others
+    ]
     return CombinedReward(reward, others, name=name, masking=masking)
 
 
@@ -99,7 +103,9 @@ class _Reward:
     """Holds the scorer; its bound method is an `async def` to every release of TRL, and pickles."""
 
     def __init__(self, scorer: scoring.RubricScorer, name: str, *, masks: bool) -> None:
-        self._scorer, self._name, self._masks = scorer, name, masks
+        self._scorer = scorer
+        self._name = name
+        self._masks = masks
 
     def __getattr__(self, name: str) -> MethodType:
         """Return the reward under its own name, as pickle asks for it too."""
@@ -154,7 +160,7 @@ class _Reward:
         judgements = await self._scorer.judge(submissions)
         if log_metric is not None and judgements:
             _log(judgements, log_metric)
-        return [one.reward for one in judgements]
+        return [judgement.reward for judgement in judgements]
 
 
 def _others(log_metric: object) -> int:
@@ -173,12 +179,14 @@ def _rows(columns: Mapping[str, object], *, count: int) -> list[dict[str, object
     return [{name: values[i] for name, values in lists.items()} for i in range(count)]
 
 
-def _log(judgements: Sequence[scoring.Judgement], log_metric: Callable[[str, float], None]) -> None:
+def _log(
+    judgements: Sequence[scoring.Judgement], log_metric: Callable[[str, float], None]
+) -> None:
     """Give TRL the means over the batch: of the score, over what was judged."""
     values: dict[str, list[float]] = {}
-    for one in judgements:
-        for name, value in (one.metrics | one.criteria).items():
-            if name != f"{one.name}/score" or not one.unavailable:
+    for judgement in judgements:
+        for name, value in (judgement.metrics | judgement.criteria).items():
+            if name != f"{judgement.name}/score" or not judgement.unavailable:
                 values.setdefault(name, []).append(value)
     for name, of_batch in values.items():
         log_metric(name, fmean(of_batch))

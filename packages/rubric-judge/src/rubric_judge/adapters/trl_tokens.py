@@ -34,21 +34,31 @@ class Policy(NamedTuple):
         trainer = getattr(log_metric, "__self__", None)
         if not hasattr(trainer, "processing_class"):
             trainer = None
-        listed = cast("Sequence[Sequence[int]]", token_ids) if isinstance(token_ids, list) else ()
+        listed = (
+            cast("Sequence[Sequence[int]]", token_ids)
+            if isinstance(token_ids, list)
+            else ()
+        )
         return cls(listed if len(listed) == count else None, trainer)
 
     def answers(
-        self, prompts: Sequence[object], completions: Sequence[object], thoughts: Thoughts
+        self,
+        prompts: Sequence[object],
+        completions: Sequence[object],
+        thoughts: Thoughts,
     ) -> list[Answer]:
         """Return the answer of each completion."""
-        found: list[Answer] = []
+        answers: list[Answer] = []
         before: object = None
         opened = False
-        for number, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+        for number, (prompt, completion) in enumerate(
+            zip(prompts, completions, strict=True)
+        ):
             if prompt != before:  # those of a group follow each other
-                before, opened = prompt, opens_thought(self._read(prompt), thoughts)
-            found.append(self._answer(number, completion, thoughts, opened=opened))
-        return found
+                before = prompt
+                opened = opens_thought(self._read(prompt), thoughts)
+            answers.append(self._answer(number, completion, thoughts, opened=opened))
+        return answers
 
     def _read(self, prompt: object) -> str:
         """Return the prompt as the policy read it; empty where nobody knows."""
@@ -61,15 +71,24 @@ class Policy(NamedTuple):
         if template is None and self.trainer.processing_class.chat_template is None:
             return ""  # a `rollout_func` asks in its own way
         render = self.trainer.processing_class.apply_chat_template
-        shown = {"chat_template": template, "add_generation_prompt": True, "tokenize": False}
+        shown = {
+            "chat_template": template,
+            "add_generation_prompt": True,
+            "tokenize": False,
+        }
         return str(render(prompt, **shown, **settings))
 
     def _answer(
         self, number: int, completion: object, thoughts: Thoughts, *, opened: bool
     ) -> Answer:
-        if self.token_ids is None or self.trainer is None or not _is_one_reply(completion):
+        if (
+            self.token_ids is None
+            or self.trainer is None
+            or not _is_one_reply(completion)
+        ):
             return answer_from(completion, thoughts, opened=opened)
-        tokenizer, ids = self.trainer.processing_class, self.token_ids[number]
+        tokenizer = self.trainer.processing_class
+        ids = self.token_ids[number]
         answer = answer_behind(ids, tokenizer, thoughts, opened=opened)
         given = text_of(completion, role="assistant")
         if given == decoded(ids, tokenizer) or given.strip() == answer.text.strip():

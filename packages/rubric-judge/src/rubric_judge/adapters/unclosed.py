@@ -23,7 +23,7 @@ class UnclosedThoughts:
 
     def seen(self, views: Sequence[JudgeView]) -> None:
         """Log it of a batch, or of the last responses where a batch is a single one."""
-        unclosed = [one.thought is Thought.UNCLOSED for one in views]
+        unclosed = [view.thought is Thought.UNCLOSED for view in views]
         with self._lock:
             if self._is_told:
                 return

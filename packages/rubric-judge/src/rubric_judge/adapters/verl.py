@@ -54,7 +54,9 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
     del data_source, router
     options = {"workers": workers, "on_unavailable": on_unavailable, "ledger": ledger}
     files = {"judge": judge, "tasks": tasks}
-    scorer = scoring.shared_scorer("reward_kwargs", thoughts=thoughts, **files, **options)
+    scorer = scoring.shared_scorer(
+        "reward_kwargs", thoughts=thoughts, **files, **options
+    )
     row = rows.joined_row(ground_truth, extra_info or {})
     (judgement,) = await scorer.judge([scoring.Submission(row, solution_str)])
     return {"score": judgement.reward or 0.0, **judgement.metrics}

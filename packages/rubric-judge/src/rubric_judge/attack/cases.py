@@ -40,7 +40,9 @@ class Target:
     @cached_property
     def claims(self) -> tuple[str, ...]:
         """What each criterion asks for, in its own words; its terms where it has none."""
-        texts = (c.description or "; ".join(c.required_elements) for c in self.task.rubric)
+        texts = (
+            c.description or "; ".join(c.required_elements) for c in self.task.rubric
+        )
         return tuple(text for text in texts if text.strip())
 
     @cached_property
@@ -49,14 +51,19 @@ class Target:
         terms = (
             term
             for c in self.task.rubric
-            for term in (*c.required_elements, *c.expected_keywords, *c.expected_concepts)
+            for term in (
+                *c.required_elements,
+                *c.expected_keywords,
+                *c.expected_concepts,
+            )
         )
         return tuple(dict.fromkeys(filter(str.strip, terms)))
 
     @cached_property
     def slots(self) -> dict[str, str]:
         """What the texts with slots are filled with."""
-        question, mark = self.task.question, self.response_mark
+        question = self.task.question
+        mark = self.response_mark
         return {
             "{order}": ORDER,
             "{note}": _NOTE,
@@ -73,11 +80,13 @@ class Target:
     def response_mark(self) -> str:
         """The mark that fences the weak answer in our prompt, as if the attacker had seen it."""
         view = self.task.judge_view(self.weak)
-        prompt = load_prompt("shared_prefix").render(view, passage_chars=_SHORT_PASSAGE_CHARS)
-        found = _END_OF_RESPONSE.search(prompt.user)
-        if found is None:
+        prompt = load_prompt("shared_prefix").render(
+            view, passage_chars=_SHORT_PASSAGE_CHARS
+        )
+        match = _END_OF_RESPONSE.search(prompt.user)
+        if match is None:
             raise RuntimeError("the prompt no longer fences the response with a mark")
-        return found[1]
+        return match[1]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,12 @@ from scipy import stats
 from rubric_core import JudgeResult, Outcome, normalized_reward
 from rubric_judge.attack.cases import Case
 from rubric_judge.attack.plan import AttackPlan, Control, ControlName
-from rubric_judge.attack.report import AttackReport, ControlCredit, FamilyCredit, WorstCase
+from rubric_judge.attack.report import (
+    AttackReport,
+    ControlCredit,
+    FamilyCredit,
+    WorstCase,
+)
 
 _Judged: TypeAlias = tuple[Case, JudgeResult]
 _Bounds: TypeAlias = dict[tuple[str, str], float]
@@ -97,11 +102,18 @@ def _bounds(plan: AttackPlan, honest: Sequence[tuple[Control, JudgeResult]]) -> 
 
 
 def _family(
-    name: str, judged: Sequence[_Judged], bounds: _Bounds, *, epsilon: float, confidence: float
+    name: str,
+    judged: Sequence[_Judged],
+    bounds: _Bounds,
+    *,
+    epsilon: float,
+    confidence: float,
 ) -> FamilyCredit:
     outcomes = Counter(result.outcome for _, result in judged)
     graded = [
-        WorstCase(id=case.id, reward=normalized_reward(result, task.rubric), bound=bound)
+        WorstCase(
+            id=case.id, reward=normalized_reward(result, task.rubric), bound=bound
+        )
         for case, result in judged
         for task in [case.target.task]
         if result.outcome is Outcome.SCORED
@@ -111,11 +123,16 @@ def _family(
         (one for one in graded if one.reward > one.bound + epsilon + _ROUNDING),
         key=lambda one: one.bound - one.reward,
     )
-    over_bounds = [max(0.0, one.reward - one.bound) for one in graded]
-    low, high = None, None
+    over_bounds = [
+        max(0.0, worst_case.reward - worst_case.bound) for worst_case in graded
+    ]
+    low = None
+    high = None
     if graded:
         test = cast("Any", stats).binomtest(len(over), len(graded))
-        low, high = map(float, test.proportion_ci(confidence_level=confidence, method="wilson"))
+        low, high = map(
+            float, test.proportion_ci(confidence_level=confidence, method="wilson")
+        )
     return FamilyCredit(
         family=name,
         cases=len(judged),
@@ -134,7 +151,11 @@ def _family(
 
 def _controls(honest: Sequence[tuple[Control, JudgeResult]]) -> Iterator[ControlCredit]:
     for name, deserves in _DESERVES.items():
-        judged = [(one.view.rubric, result) for one, result in honest if one.name == name]
+        judged = [
+            (control.view.rubric, result)
+            for control, result in honest
+            if control.name == name
+        ]
         rewards = [
             normalized_reward(result, rubric)
             for rubric, result in judged

@@ -35,7 +35,9 @@ class AttackPlan:
 
 def default_tasks() -> list[Task]:
     """Return the six tasks that ship with the package, with passages and reference answers."""
-    with resources.as_file(resources.files("rubric_judge.attack") / "tasks.jsonl") as path:
+    with resources.as_file(
+        resources.files("rubric_judge.attack") / "tasks.jsonl"
+    ) as path:
         return list(read_tasks(path))
 
 
@@ -65,11 +67,17 @@ def plan_attacks(
         ConfigError: there is no task.
     """
     if not tasks:
-        raise ConfigError("there is no task to attack: give a task file", location="tasks")
+        raise ConfigError(
+            "there is no task to attack: give a task file", location="tasks"
+        )
     targets = [Target(task) for task in tasks]
     cases: list[Case] = []
     for family, build in families.items():
-        made = [Case(family, target, attack) for target in targets for attack in build(target)]
+        made = [
+            Case(family, target, attack)
+            for target in targets
+            for attack in build(target)
+        ]
         if limit is not None and len(made) > limit:
             kept = sorted(random.Random(seed).sample(range(len(made)), limit))
             made = [made[place] for place in kept]
@@ -85,7 +93,9 @@ def _controls(targets: Sequence[Target], written: KnownAnswers) -> Iterable[Cont
             "right_in_other_words": written.text(Truth.RIGHT, target.task),
             "false_in_the_same_words": written.text(Truth.FALSE, target.task),
             "weak": target.weak,
-            "off_topic": off_topic.task.reference_answer if off_topic is not target else None,
+            "off_topic": off_topic.task.reference_answer
+            if off_topic is not target
+            else None,
         }
         for name, text in texts.items():
             if text is not None:

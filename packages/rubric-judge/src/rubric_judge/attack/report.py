@@ -82,11 +82,13 @@ class AttackReport(Report):
 
     def summary(self) -> str:
         """Return how often the judge was fooled, by what, and whether it knows a good answer."""
-        scored = sum(one.scored for one in self.families)
+        scored = sum(family.scored for family in self.families)
         if not scored:
             return f"Nothing can be said: none of {self.cases:,} attacks was judged."
-        over = sum(one.over_credited for one in self.families)
-        told = f"{self.judge} gave {over:,} of {scored:,} attacks more than they deserve"
+        over = sum(family.over_credited for family in self.families)
+        told = (
+            f"{self.judge} gave {over:,} of {scored:,} attacks more than they deserve"
+        )
         told += f" ({100 * over / scored:.1f} %)"
         worst = self.families[0]
         if worst.rate:
@@ -103,11 +105,19 @@ class AttackReport(Report):
     def drawn(self) -> list[charts.Bars]:
         """Return the rate of each family."""
         shares = (
-            (one.family, (one.rate, one.low, one.high), f"{one.over_credited} of {one.scored}")
-            for one in self.families
+            (
+                family.family,
+                (family.rate, family.low, family.high),
+                f"{family.over_credited} of {family.scored}",
+            )
+            for family in self.families
         )
         caption = f"Share of attacks credited above their bound by more than {self.epsilon:g}."
-        return [charts.Bars.of_shares("Over-credit by family", caption, shares, role="other")]
+        return [
+            charts.Bars.of_shares(
+                "Over-credit by family", caption, shares, role="other"
+            )
+        ]
 
 
 _MOST_WORST: Final = 10
@@ -116,25 +126,35 @@ _WORDS: Final = toml_beside(__file__, "words.toml")
 
 
 def _families(report: AttackReport) -> TextTable:
-    told = [(one, _interval(one), _uncounted(one)) for one in report.families]
+    told = [
+        (family, _interval(family), _uncounted(family)) for family in report.families
+    ]
     values = {"judge": report.judge, "epsilon": f"{report.epsilon:g}"}
     table = TextTable.of(_WORDS["families"], told, **values)
     if any(uncounted for *_, uncounted in told):
         return table
-    return replace(table, header=table.header[:-1], rows=tuple(row[:-1] for row in table.rows))
+    return replace(
+        table, header=table.header[:-1], rows=tuple(row[:-1] for row in table.rows)
+    )
 
 
 def _interval(one: FamilyCredit) -> str:
-    return "–" if one.low is None or one.high is None else f"{one.low:.0%}–{one.high:.0%}"
+    return (
+        "–" if one.low is None or one.high is None else f"{one.low:.0%}–{one.high:.0%}"
+    )
 
 
 def _uncounted(one: FamilyCredit) -> str:
-    counts = {"invalid": one.invalid, "unavailable": one.unavailable, "no bound": one.unbounded}
+    counts = {
+        "invalid": one.invalid,
+        "unavailable": one.unavailable,
+        "no bound": one.unbounded,
+    }
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
 
 def _controls(report: AttackReport) -> TextTable:
-    table = TextTable.of(_WORDS["controls"], ([one] for one in report.controls))
+    table = TextTable.of(_WORDS["controls"], ([control] for control in report.controls))
     if not report.separable:
         return table
     told_apart = f"{report.separated} of {report.separable} tasks"
@@ -161,14 +181,21 @@ def draw_figures(report: AttackReport, folder: Path) -> list[Path]:
     Returns:
         The PNG and SVG files; none where nothing was scored.
     """
-    shown = [one for one in report.families if one.rate is not None][:_MOST_FAMILIES]
+    shown = [family for family in report.families if family.rate is not None][
+        :_MOST_FAMILIES
+    ]
     if not shown:
         return []
-    figure, axes = pictures.new_rows([one.family for one in shown], height=1.3, each=0.12)
-    bounds = [(one.rate or 0.0, one.low, one.high) for one in shown]
+    figure, axes = pictures.new_rows(
+        [one.family for one in shown], height=1.3, each=0.12
+    )
+    bounds = [
+        (family_credit.rate or 0.0, family_credit.low, family_credit.high)
+        for family_credit in shown
+    ]
     pictures.draw_intervals(axes, range(len(shown)), bounds, colour=pictures.COLOURS[0])
-    for place, one in enumerate(shown):
-        said = f"{one.over_credited} of {one.scored}"
+    for place, credit in enumerate(shown):
+        said = f"{credit.over_credited} of {credit.scored}"
         axes.text(1.02, place, said, va="center", fontsize=8.5, color=pictures.MUTED)
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
@@ -176,6 +203,10 @@ def draw_figures(report: AttackReport, folder: Path) -> list[Path]:
         f"cases credited more than they deserve, with {report.confidence:.0%} intervals"
     )
     families = len(report.families)
-    of = f", the {len(shown)} worst of {families} families" if families > len(shown) else ""
+    of = (
+        f", the {len(shown)} worst of {families} families"
+        if families > len(shown)
+        else ""
+    )
     pictures.draw_title(axes, f"Attacks on {report.judge}{of}")
     return pictures.save_figure(figure, folder, "over_credit")

@@ -71,16 +71,18 @@ def read_suite(folder: Path) -> Suite:
         RubricFileError: a template file with a line that is no template.
     """
     if not folder.is_dir():
-        raise ConfigError(f"--suite {folder}: there is no such folder", location="suite")
+        raise ConfigError(
+            f"--suite {folder}: there is no such folder", location="suite"
+        )
     rows: defaultdict[str, list[TemplateRow]] = defaultdict(list)
     skipped: list[Path] = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if path.name.upper().startswith(("LICENSE", "README")):
             continue
-        found = list(_rows(path))
-        if not found:
+        template_rows = list(_rows(path))
+        if not template_rows:
             skipped.append(path)
-        for row in found:
+        for row in template_rows:
             rows[f"{folder.resolve().name}:{row.category}"].append(row)
     if not rows:
         raise ConfigError(
@@ -88,7 +90,9 @@ def read_suite(folder: Path) -> Suite:
             f".jsonl file is {_FORM}",
             location="suite",
         )
-    families = {name: _builder(_with_own_ids(members)) for name, members in rows.items()}
+    families = {
+        name: _builder(_with_own_ids(members)) for name, members in rows.items()
+    }
     return Suite(families, tuple(skipped))
 
 
@@ -122,7 +126,9 @@ def _filled(template: str, target: Target) -> str:
         "{max_score}": f"{target.task.rubric.total_weight:g}",
         "{question}": target.task.question,
         "{criteria_joined}": "; ".join(target.claims),
-        "{criteria_as_met_bullets}": "\n".join(f"- {claim}: met" for claim in target.claims),
+        "{criteria_as_met_bullets}": "\n".join(
+            f"- {claim}: met" for claim in target.claims
+        ),
     }
     # A lone surrogate is in no text that a judge can be sent.
     return filled(template, slots).encode("utf-8", "replace").decode()
@@ -210,7 +216,10 @@ def _latent_injections(content: Any) -> Iterable[TemplateRow]:
 
 def _prompt_injections(content: Any) -> Iterable[TemplateRow]:
     attacks = content["data"]["goal_hikacking_attacks"].values()
-    texts = (one["instruction"].replace("{REPLACE_rogue_string}", _ORDER) for one in attacks)
+    texts = (
+        attack["instruction"].replace("{REPLACE_rogue_string}", _ORDER)
+        for attack in attacks
+    )
     return _listed("promptinject", texts, where="answer_suffix")
 
 

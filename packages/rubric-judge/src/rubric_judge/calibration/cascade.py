@@ -6,7 +6,15 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, Outcome, Pool, Pooling
+from rubric_core import (
+    ConfigError,
+    Judge,
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Pool,
+    Pooling,
+)
 from rubric_judge.calibration.target import CascadeTarget
 from rubric_judge.calibration.thresholds import GRID, RiskTest, risk_test
 from rubric_judge.capabilities import fingerprint
@@ -44,12 +52,18 @@ class _Labels:
         for label in labels:
             weight = by_line[label.line].rubric[label.criterion].weight
             if label.score is not None and weight:
-                scores = given.setdefault(label.line, {}).setdefault(label.criterion, [])
+                scores = given.setdefault(label.line, {}).setdefault(
+                    label.criterion, []
+                )
                 scores.append(label.score / weight)
         self.shares = {
             line: {name: math.fsum(all_) / len(all_) for name, all_ in criteria.items()}
             for line, all_of_line in given.items()
-            if (criteria := {name: z for name, z in all_of_line.items() if not _is_tie(z, target)})
+            if (
+                criteria := {
+                    name: z for name, z in all_of_line.items() if not _is_tie(z, target)
+                }
+            )
         }
         """Mean of the raters, by line and criterion; without those that people have not decided."""
         if not self.shares:
@@ -72,7 +86,9 @@ class _Labels:
             named: list[Pool] = sorted(pools, key=lambda one: one.name)
             self.groups = tuple(named)
 
-    def test(self, group: _Group, results: Sequence[JudgeResult], *, delta: float) -> RiskTest:
+    def test(
+        self, group: _Group, results: Sequence[JudgeResult], *, delta: float
+    ) -> RiskTest:
         """Test whether the risk of a group of criteria is above α.
 
         Responses that the judge was not reached for are left out, as their reward is.
@@ -125,14 +141,19 @@ class _Labels:
             if result.outcome is not Outcome.UNAVAILABLE
             and (group is None or group in self.pools[line].values())
         ]
-        return sum(one is not Outcome.SCORED for one in outcomes) / len(outcomes)
+        return sum(outcome is not Outcome.SCORED for outcome in outcomes) / len(
+            outcomes
+        )
 
-    def escalated(self, group: _Group, results: Sequence[JudgeResult], last: str) -> float:
+    def escalated(
+        self, group: _Group, results: Sequence[JudgeResult], last: str
+    ) -> float:
         """Return the share of labelled criteria that the last judge decided, audits aside."""
         counted = [
             trace.decided_by[name] == last and name not in trace.audits
             for line, result in zip(self.shares, results, strict=True)
-            if (trace := result.cascade) is not None and result.outcome is Outcome.SCORED
+            if (trace := result.cascade) is not None
+            and result.outcome is Outcome.SCORED
             for name in self.shares[line]
             if group in (None, self.pools[line][name])
         ]
@@ -228,9 +249,14 @@ async def calibrate_cascade(
     rising = set(given.groups)
     for threshold in GRID:
         on_threshold(threshold)
-        trial = {group: threshold if group in rising else passed[group] for group in given.groups}
-        results, last = await run.judge(given.views, _record(run, target, _untested(trial)))
-        for group in [one for one in given.groups if one in rising]:
+        trial = {
+            group: threshold if group in rising else passed[group]
+            for group in given.groups
+        }
+        results, last = await run.judge(
+            given.views, _record(run, target, _untested(trial))
+        )
+        for group in [pool for pool in given.groups if pool in rising]:
             test = given.test(group, results, delta=delta)
             if test.p_value > delta:
                 if threshold is None:
@@ -274,17 +300,29 @@ def _record(
         risk=target.risk,
         confidence=target.confidence,
         pooled=found.get(None),
-        criteria={pool.name: one for pool, one in found.items() if pool is not None},
+        criteria={
+            pool.name: threshold
+            for pool, threshold in found.items()
+            if pool is not None
+        },
     )
 
 
-def _too_risky(group: _Group, test: RiskTest, target: CascadeTarget, delta: float) -> ConfigError:
+def _too_risky(
+    group: _Group, test: RiskTest, target: CascadeTarget, delta: float
+) -> ConfigError:
     """Say why not even the last judge alone will do."""
-    whom = "the last judge" + ("" if group is None else f", on criterion {group.name!r},")
+    whom = "the last judge" + (
+        "" if group is None else f", on criterion {group.name!r},"
+    )
     fewest = math.ceil(math.log(delta) / math.log1p(-target.risk))
     seen = f"it contradicts {test.risk:.1%} of the labels of {test.n} {target.unit}s"
     bound = f"up to {test.bound:.1%} at this confidence"
-    remedy = f"label more (at least {fewest} {target.unit}s)" if test.n < fewest else "label more"
+    remedy = (
+        f"label more (at least {fewest} {target.unit}s)"
+        if test.n < fewest
+        else "label more"
+    )
     told = (
         f"--risk {target.risk:g}: {whom} alone is not shown to keep to it: {seen}, {bound}; "
         f"{remedy}, take a better judge, or allow a higher risk"

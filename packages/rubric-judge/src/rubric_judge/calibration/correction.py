@@ -85,7 +85,8 @@ def corrected_mean(
     if not 0 < confidence < 1:
         raise RewardError(f"confidence must be in (0, 1), not {confidence!r}")
     sample = _Sample.of(judge_N, pairs, answers_N, documents_N)
-    trust, mean = sample.trust, sample.estimate
+    trust = sample.trust
+    mean = sample.estimate
     residual_D = sample.without_D - mean
     variance = sample.variance_of(residual_D)
     _check_spread(sample, variance)
@@ -134,14 +135,16 @@ def labelled_population(
             "older version: make it anew with `rubric-judge calibrate`"
         )
     drawn_from = set(calibration.answers)
-    known = {task for task, hashes in answers.items() if drawn_from.intersection(hashes)}
+    known = {
+        task for task, hashes in answers.items() if drawn_from.intersection(hashes)
+    }
     if len(known) < len(answers):
         raise RewardError(
             "the calibration's labels were drawn from other answers: among them is one of "
             f"these to {len(known)} of {len(answers)} questions, and a correction holds for "
             "the answers alone that labels were drawn from"
         )
-    own = {one for hashes in answers.values() for one in hashes}
+    own = {hash_ for hashes in answers.values() for hash_ in hashes}
     return tuple(pair for pair in calibration.reward.pairs if pair.answer in own)
 
 
@@ -181,23 +184,34 @@ def check_population(
     Source: Welch, The generalization of "Student's" problem, Biometrika 34 (1947).
     """
     here_mean = np.asarray(judge_N, dtype=np.float64).mean()
-    means = f"mean reward {here_mean:.3f} here, {_mean_reward(pairs):.3f} where labelled"
+    means = (
+        f"mean reward {here_mean:.3f} here, {_mean_reward(pairs):.3f} where labelled"
+    )
     if not probes:
         reason = f"no label of these answers shows how the judge errs on them; {means}"
         return PopulationCheck(transfers=False, reason=reason)
     trust = _slope(pairs)
     there, here = (_residuals(some, trust) for some in (pairs, probes))
-    for found, of in ((there, f"{len(pairs)} labelled responses"), (here, f"{len(probes)} probes")):
-        if not found.variance > _NO_VARIANCE:
+    for mean, of in (
+        (there, f"{len(pairs)} labelled responses"),
+        (here, f"{len(probes)} probes"),
+    ):
+        if not mean.variance > _NO_VARIANCE:
             raise RewardError(
-                f"label − λ·judge is {found.mean:+.3f} in every document of {of}: without a "
+                f"label − λ·judge is {mean.mean:+.3f} in every document of {of}: without a "
                 "spread no interval is valid, so label responses on which they differ"
             )
     total = here.variance + there.variance
-    parts = sum(one.variance**2 / one.freedom for one in (here, there))
+    parts = sum(
+        clustered_mean.variance**2 / clustered_mean.freedom
+        for clustered_mean in (here, there)
+    )
     t = float(cast("Any", stats).t.ppf((1 + confidence) / 2, total**2 / parts))
-    value, half = here.mean - there.mean, t * math.sqrt(total)
-    difference = Estimate(value=value, low=value - half, high=value + half, unit="document")
+    value = here.mean - there.mean
+    half = t * math.sqrt(total)
+    difference = Estimate(
+        value=value, low=value - half, high=value + half, unit="document"
+    )
     is_alike = value - half <= 0 <= value + half
     reason = (
         f"label − {trust:.2f}·judge differs by {value:+.3f} [{value - half:+.3f}, "
@@ -211,28 +225,32 @@ def check_population(
 
 def _slope(pairs: Sequence[RewardPair]) -> float:
     """Return λ of labelled answers."""
-    if not np.ptp([one.judge for one in pairs]):
+    if not np.ptp([pair.judge for pair in pairs]):
         return 0.0
     both = np.cov(
-        [one.label for one in pairs],
-        [one.judge for one in pairs],
+        [pair.label for pair in pairs],
+        [pair.judge for pair in pairs],
         bias=True,
-        aweights=[one.weight for one in pairs],
+        aweights=[pair.weight for pair in pairs],
     )
     return float(np.clip(both[0, 1] / both[1, 1], 0.0, 1.0))
 
 
 def _residuals(pairs: Sequence[RewardPair], trust: float) -> ClusteredMean:
     """Return the mean of Y − λ f, over documents."""
-    _, place = np.unique([one.document for one in pairs], return_inverse=True)
-    weights = np.array([one.weight for one in pairs])
-    residuals = np.array([one.label - trust * one.judge for one in pairs])
+    _, place = np.unique([pair.document for pair in pairs], return_inverse=True)
+    weights = np.array([pair.weight for pair in pairs])
+    residuals = np.array([pair.label - trust * pair.judge for pair in pairs])
     sums_C = np.bincount(place, weights * residuals).astype(np.float64)
     return ClusteredMean.of(sums_C, np.bincount(place, weights).astype(np.float64))
 
 
 def _mean_reward(pairs: Sequence[RewardPair]) -> float:
-    return float(np.average([one.judge for one in pairs], weights=[one.weight for one in pairs]))
+    return float(
+        np.average(
+            [pair.judge for pair in pairs], weights=[pair.weight for pair in pairs]
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -258,7 +276,9 @@ class _Sample:
         """Read and check them."""
         rewards_N = np.asarray(judge_N, dtype=np.float64)
         if rewards_N.ndim != 1:
-            raise RewardShapeError(f"judge_N has shape {rewards_N.shape!r}; give one reward each")
+            raise RewardShapeError(
+                f"judge_N has shape {rewards_N.shape!r}; give one reward each"
+            )
         if answers_N is None:
             raise RewardError(
                 "it is not said which answers the rewards are of (answers_N): labels correct "
@@ -266,9 +286,12 @@ class _Sample:
             )
         for name, given in (("answers", answers_N), ("documents", documents_N)):
             if given is not None and len(given) != len(rewards_N):
-                raise RewardShapeError(f"{len(given)} {name} for {len(rewards_N)} rewards")
+                raise RewardShapeError(
+                    f"{len(given)} {name} for {len(rewards_N)} rewards"
+                )
         names, document_N = np.unique(
-            np.asarray(answers_N if documents_N is None else documents_N), return_inverse=True
+            np.asarray(answers_N if documents_N is None else documents_N),
+            return_inverse=True,
         )
         place = dict(zip(answers_N, document_N.tolist(), strict=True))
         own = [pair for pair in pairs if pair.answer in place]
@@ -278,21 +301,29 @@ class _Sample:
             np.array([pair.judge for pair in own]),
             np.array([pair.label for pair in own]),
             np.array([place[pair.answer] for pair in own], dtype=np.intp),
-            np.array([pair.weight for pair in own]) / max((one.weight for one in own), default=1),
+            np.array([pair.weight for pair in own])
+            / max((reward_pair.weight for reward_pair in own), default=1),
         )
         values = np.concatenate([sample.judge_N, sample.judge_n, sample.label_n])
         if not np.isfinite(values).all():
             missing = int((~np.isfinite(values)).sum())
-            raise RewardError(f"{missing} rewards are not finite: leave out what has none")
+            raise RewardError(
+                f"{missing} rewards are not finite: leave out what has none"
+            )
         if len(names) < 2:  # noqa: PLR2004  # one has no spread
-            raise RewardError(f"{len(names)} document(s) with a reward: a spread needs two")
+            raise RewardError(
+                f"{len(names)} document(s) with a reward: a spread needs two"
+            )
         if (found := sample.labelled_documents) < FEWEST_DOCUMENTS:
             raise RewardError(
                 f"{len(own)} labelled responses of {found} documents: a correction with a "
                 f"valid interval needs labels from {FEWEST_DOCUMENTS} documents or more: "
                 f"label {FEWEST_DOCUMENTS - found} more"
             )
-        if float(sample.weights_n.sum() ** 2 / (sample.weights_n**2).sum()) < _LEAST_WORTH:
+        if (
+            float(sample.weights_n.sum() ** 2 / (sample.weights_n**2).sum())
+            < _LEAST_WORTH
+        ):
             raise RewardError(
                 f"by their weights, {len(own)} labelled responses are worth no more than one: "
                 "a spread needs two"
@@ -313,17 +344,24 @@ class _Sample:
     @cached_property
     def _moments(self) -> FloatArray:
         """Weight, f, Y, f² and f Y of the labelled answers, number and f of all, by document."""
-        f_n, label_n = self.judge_n, self.label_n
+        f_n = self.judge_n
+        label_n = self.label_n
         # Around their means, so that a variance is no difference of large numbers.
-        f_n, label_n = f_n - self._centre[0], label_n - self._centre[1]
+        f_n = f_n - self._centre[0]
+        label_n = label_n - self._centre[1]
         given = (1.0, f_n, label_n, f_n**2, f_n * label_n)
         counts_D = np.bincount(self.document_N).astype(np.float64)
-        sums_D = np.bincount(self.document_N, self.judge_N - self._centre[0]).astype(np.float64)
+        sums_D = np.bincount(self.document_N, self.judge_N - self._centre[0]).astype(
+            np.float64
+        )
         return np.stack([*map(self._by_document, given), counts_D, sums_D])
 
     @cached_property
     def _centre(self) -> tuple[float, float]:
-        f, label = (np.average(one, weights=self.weights_n) for one in (self.judge_n, self.label_n))
+        f, label = (
+            np.average(one, weights=self.weights_n)
+            for one in (self.judge_n, self.label_n)
+        )
         return float(f), float(label)
 
     def _solved(self, moments: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -378,7 +416,9 @@ class _Sample:
         found = max(found, alone.variance)
         if not math.isfinite(found):
             of = f"{len(self.label_n)} labelled responses"
-            raise RewardError(f"{of} give no finite correction: look at their rewards and weights")
+            raise RewardError(
+                f"{of} give no finite correction: look at their rewards and weights"
+            )
         return found
 
     def freedom(self, variance: float) -> float:

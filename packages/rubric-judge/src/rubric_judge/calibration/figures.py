@@ -25,29 +25,49 @@ def draw_figures(report: CalibrationReport, folder: Path) -> list[Path]:
 
 
 def _youden(report: CalibrationReport) -> pictures.Figure | None:
-    able = [one for one in report.criteria if one.youden_j.value is not None]
-    found = able[:_MOST_CRITERIA]
-    if not found:
+    able = [
+        criterion
+        for criterion in report.criteria
+        if criterion.youden_j.value is not None
+    ]
+    calibrations = able[:_MOST_CRITERIA]
+    if not calibrations:
         return None
-    figure, axes = pictures.new_rows([one.criterion for one in found], height=1.9, each=0.16)
+    figure, axes = pictures.new_rows(
+        [calibration.criterion for calibration in calibrations], height=1.9, each=0.16
+    )
     axes.axvline(0, color=pictures.INK, linewidth=1)
     axes.axvline(report.bound, color=pictures.MUTED, linewidth=1, linestyle=(0, (4, 3)))
-    for verdict in dict.fromkeys(one.verdict for one in found):
-        mine = [(place, one) for place, one in enumerate(found) if one.verdict == verdict]
+    for verdict in dict.fromkeys(
+        criterion_calibration.verdict for criterion_calibration in calibrations
+    ):
+        mine = [
+            (place, one)
+            for place, one in enumerate(calibrations)
+            if one.verdict == verdict
+        ]
         pictures.draw_intervals(
             axes,
             [place for place, _ in mine],
-            [(j.value or 0.0, j.low, j.high) for _, one in mine for j in [one.youden_j]],
+            [
+                (j.value or 0.0, j.low, j.high)
+                for _, one in mine
+                for j in [one.youden_j]
+            ],
             colour=_COLOURS[verdict],
             label=verdict.words,
         )
-    lowest = min(one.youden_j.low or 0.0 for one in found)
+    lowest = min(one.youden_j.low or 0.0 for one in calibrations)
     axes.set_xlim(min(-0.25, lowest - 0.05), 1.0)
     axes.set_xlabel(
         f"Youden's J = TPR − FPR, {report.confidence:.0%} intervals; dashed: the bound "
         f"{report.bound:g}"
     )
-    of = f", the {len(found)} lowest of {len(able)}" if len(found) < len(able) else ""
+    of = (
+        f", the {len(calibrations)} lowest of {len(able)}"
+        if len(calibrations) < len(able)
+        else ""
+    )
     pictures.draw_title(axes, f"Does {report.judge} see what people see?{of}")
     pictures.draw_legend(figure, axes)
     return figure
@@ -58,7 +78,9 @@ def _rewards(report: CalibrationReport) -> pictures.Figure | None:
     if len(pairs) < 2:  # noqa: PLR2004  # a point is no figure
         return None
     figure, (axes,) = pictures.new_figure(4.6, 4.6)
-    rewards = [one.label for one in pairs], [one.judge for one in pairs]
-    pictures.draw_rewards(axes, rewards, ("reward by the labels", "reward by the judge"))
+    rewards = [pair.label for pair in pairs], [pair.judge for pair in pairs]
+    pictures.draw_rewards(
+        axes, rewards, ("reward by the labels", "reward by the judge")
+    )
     pictures.draw_title(axes, f"{len(pairs)} responses with both rewards")
     return figure

@@ -56,19 +56,22 @@ def calibrate(
         ConfigError: no labelled response has scores of the judge.
     """
     _require_scores(paired)
-    ratings, settings = paired.ratings, settings or Settings()
+    ratings = paired.ratings
+    settings = settings or Settings()
     study = Study(paired, settings)
     cells, others = _pools(paired)
     criteria: list[record.CriterionCalibration] = []
     kinds: list[record.CriterionCalibration] = []
     with current().phase("measuring", total=len(cells) + len(others) + 1) as phase:
-        for found, pools in ((criteria, cells), (kinds, others)):
+        for calibrations, pools in ((criteria, cells), (kinds, others)):
             for pool, places in pools.items():
-                found.append(study.criterion(pool, places))
+                calibrations.append(study.criterion(pool, places))
                 phase.advance()
         reward = reward_calibration(paired, study.intervals(), answers)
         phase.advance()
-    labelled: list[int] = np.flatnonzero(~np.isnan(paired.label_NM).all(axis=1)).tolist()
+    labelled: list[int] = np.flatnonzero(
+        ~np.isnan(paired.label_NM).all(axis=1)
+    ).tolist()
     return report.CalibrationReport(
         version=1,
         judge=ratings.judges[0],
@@ -108,7 +111,7 @@ def _admitted_frac(
     paired: pairing.Paired, criteria: list[record.CriterionCalibration]
 ) -> float | None:
     """Return the share of the labelled weight that enters the reward as it is."""
-    whole = {one.pooled for one in criteria if one.factor == 1}
+    whole = {criterion.pooled for criterion in criteria if criterion.factor == 1}
     kept = total = 0.0
     for pool, (n, m) in paired.ratings.cells(paired.pooling).items():
         weight = float(paired.ratings.alpha_NM[n, m][paired.labelled_NM[n, m]].sum())
@@ -119,8 +122,11 @@ def _admitted_frac(
 
 def _require_scores(paired: pairing.Paired) -> None:
     if not (~np.isnan(paired.first_NM) & ~np.isnan(paired.label_NM)).any():
-        failed = ", ".join(f"{name} {n}" for name, n in paired.ratings.reasons_J[0].items())
-        judge, why = paired.ratings.judges[0], f" ({failed})" if failed else ""
+        failed = ", ".join(
+            f"{name} {n}" for name, n in paired.ratings.reasons_J[0].items()
+        )
+        judge = paired.ratings.judges[0]
+        why = f" ({failed})" if failed else ""
         raise ConfigError(
             f"the judge {judge!r} has scores for not a single labelled response{why}: judge "
             "the responses that were labelled",
@@ -145,9 +151,13 @@ def _notes(paired: pairing.Paired, *, is_named: bool) -> list[str]:
         )
     if divided := int((paired.divided_NM & ~np.isnan(paired.label_NM)).sum()):
         pairs = counted(divided, "response–criterion pair")
-        notes.append(f"{pairs}: as many raters say met as not, so no label for TPR, FPR and J.")
+        notes.append(
+            f"{pairs}: as many raters say met as not, so no label for TPR, FPR and J."
+        )
     if paired.unjudged:
-        notes.append(f"{paired.unjudged:,} labels are of responses without a judgement: left out.")
+        notes.append(
+            f"{paired.unjudged:,} labels are of responses without a judgement: left out."
+        )
     if paired.weights_N is not None:
         notes.append(report.WORDS["unequal_draws"])
     notes += _pooled(paired)
@@ -179,7 +189,8 @@ class Study:
 
     def intervals(self, n: Sequence[int] | None = None) -> Intervals:
         """Return how intervals are made over all responses, or over those of each cell."""
-        ratings, weights_N = self.paired.ratings, self.paired.weights_N
+        ratings = self.paired.ratings
+        weights_N = self.paired.weights_N
         rows = range(len(ratings.tasks_N)) if n is None else n
         return Intervals(
             documents_N=[ratings.tasks_N[row].doc_hash for row in rows],
@@ -195,26 +206,30 @@ class Study:
     ) -> record.CriterionCalibration:
         """Measure the criteria of a pool; every (n, m) of them is a row."""
         ratings, (n, m) = self.paired.ratings, places
-        one = PoolOfCells(
+        cells = PoolOfCells(
             self.intervals(n),
             self.paired.judge_NRM[n, :, m],
             self.paired.label_NM[n, m],
             self.paired.people_JNM[:, n, m],
         )
-        label_N, first_N = one.label_N, self.paired.first_NM[n, m]
+        label_N = cells.label_N
+        first_N = self.paired.first_NM[n, m]
         rows = np.flatnonzero(~np.isnan(label_N) & ~np.isnan(first_N))
         shares_N = ratings.alpha_NM[n, m]
         said_N = self.paired.decided_NM[n, m]
-        decided, found = one.decided(said_N)
-        positives, negatives = int(decided.met_N.sum()), int(decided.not_met_N.sum())
-        people = one.people()
-        unsure = sum(self.paired.unsure.get(place, 0) for place in zip(n, m, strict=True))
+        decided, found = cells.decided(said_N)
+        positives = int(decided.met_N.sum())
+        negatives = int(decided.not_met_N.sum())
+        people = cells.people()
+        unsure = sum(
+            self.paired.unsure.get(place, 0) for place in zip(n, m, strict=True)
+        )
         decision = verdicts.decide(
             verdicts.Evidence(
                 found,
                 positives,
                 negatives,
-                one.slope(rows),
+                cells.slope(rows),
                 people,
                 self.settings.bound,
                 self.settings.confidence,
@@ -222,7 +237,7 @@ class Study:
             )
         )
         both_JN1 = np.stack([first_N, label_N])[:, :, None]
-        repeated = noise.retest(one.z_NR)
+        repeated = noise.retest(cells.z_NR)
         return record.CriterionCalibration(
             criterion=pool.name,
             pool=pool,
@@ -233,10 +248,12 @@ class Study:
             tpr=found.tpr,
             fpr=found.fpr,
             youden_j=found.youden_j,
-            bias=one.intervals.bias(repeated.mean - label_N, rows),
-            agreement=one.intervals.estimate(agreement.alpha(both_JN1, "ordinal"), rows),
-            noise=one.variance(repeated, np.flatnonzero(repeated.df)),
-            levels=one.levels(repeated, rows),
+            bias=cells.intervals.bias(repeated.mean - label_N, rows),
+            agreement=cells.intervals.estimate(
+                agreement.alpha(both_JN1, "ordinal"), rows
+            ),
+            noise=cells.variance(repeated, np.flatnonzero(repeated.df)),
+            levels=cells.levels(repeated, rows),
             people=people,
             **decision._asdict(),
         )
@@ -262,16 +279,20 @@ class PoolOfCells:
         """Return the variance over replicates."""
         return self.intervals.estimate(ratio(repeated.squares, repeated.df), rows)
 
-    def levels(self, repeated: noise.Retest, rows: IntArray) -> tuple[record.LevelCalibration, ...]:
+    def levels(
+        self, repeated: noise.Retest, rows: IntArray
+    ) -> tuple[record.LevelCalibration, ...]:
         """Return bias and noise by what people gave."""
-        found: list[record.LevelCalibration] = []
+        calibrations: list[record.LevelCalibration] = []
         label_N = self.label_N
         for low, high in record.LEVELS:
             z_N = label_N[rows]
-            inside = z_N == low if low == high else (z_N >= low) & (z_N < high) & (z_N > 0)
+            inside = (
+                z_N == low if low == high else (z_N >= low) & (z_N < high) & (z_N > 0)
+            )
             mine = rows[inside]
             if len(mine):
-                found.append(
+                calibrations.append(
                     record.LevelCalibration(
                         low=low,
                         high=high,
@@ -280,7 +301,7 @@ class PoolOfCells:
                         noise=self.variance(repeated, mine[repeated.df[mine] > 0]),
                     )
                 )
-        return tuple(found)
+        return tuple(calibrations)
 
     def slope(self, rows: IntArray) -> float:
         """Return the slope of the label on one judgement's z, within [0, 1]; 0 where z is constant.
@@ -310,4 +331,6 @@ class PoolOfCells:
         rows = np.flatnonzero((~np.isnan(people_JN)).sum(axis=0) > 1)
         if len(rows) < _FEWEST_SHARED:
             return UNKNOWN
-        return self.intervals.estimate(agreement.alpha(people_JN[:, :, None], "ordinal"), rows)
+        return self.intervals.estimate(
+            agreement.alpha(people_JN[:, :, None], "ordinal"), rows
+        )

@@ -6,7 +6,13 @@ from pathlib import Path
 
 from rubric_core.files import write_text
 from rubric_judge.calibration.record import Verdict
-from rubric_judge.calibration.report import WORDS, CalibrationReport, Files, by_reason, next_steps
+from rubric_judge.calibration.report import (
+    WORDS,
+    CalibrationReport,
+    Files,
+    by_reason,
+    next_steps,
+)
 from rubric_judge.page.rendering import render_page
 from rubric_judge.page.tables import Cell, Figure, Row, Table, or_dash
 
@@ -14,7 +20,8 @@ from rubric_judge.page.tables import Cell, Figure, Row, Table, or_dash
 def headline(report: CalibrationReport) -> list[Figure]:
     """Return the numbers at the top."""
     j = or_dash(report.reward.youden_j.value, ".2f")  # its interval is in the table
-    counts, reward = Counter(one.verdict for one in report.criteria), report.reward
+    counts = Counter(criterion.verdict for criterion in report.criteria)
+    reward = report.reward
     figures = [
         Figure(
             "Criteria admitted",
@@ -22,7 +29,9 @@ def headline(report: CalibrationReport) -> list[Figure]:
             note=f"J above {report.bound:g} with {report.confidence:.0%} confidence",
         ),
         Figure("J of all criteria", j.replace("-", "−"), note="TPR − FPR"),
-        Figure("Labels", f"{report.given:,}", note=report.counts().split(maxsplit=2)[2]),
+        Figure(
+            "Labels", f"{report.given:,}", note=report.counts().split(maxsplit=2)[2]
+        ),
     ]
     if reward.flips.value is not None:
         note = "advantages whose sign the labels turn around"
@@ -34,36 +43,51 @@ def youden_view(report: CalibrationReport) -> Table:
     """Return J by criterion along an axis with its zero, and the verdict beside it."""
     rows = (
         Row(
-            name=one.criterion,
-            role=WORDS["roles"][one.verdict],
+            name=criterion.criterion,
+            role=WORDS["roles"][criterion.verdict],
             cells=(
-                Cell(**one.youden_j.model_dump(include={"value", "low", "high"})),
-                Cell(value=one.tpr.value),
-                Cell(value=one.fpr.value),
-                Cell(text=f"{one.positives} / {one.labels}"),
-                Cell(value=one.factor),
-                Cell(text=one.decision),
+                Cell(**criterion.youden_j.model_dump(include={"value", "low", "high"})),
+                Cell(value=criterion.tpr.value),
+                Cell(value=criterion.fpr.value),
+                Cell(text=f"{criterion.positives} / {criterion.labels}"),
+                Cell(value=criterion.factor),
+                Cell(text=criterion.decision),
             ),
         )
-        for one in report.criteria
+        for criterion in report.criteria
     )
-    bound, level = f"{report.bound:g}", f"{report.confidence:.0%}"
+    bound = f"{report.bound:g}"
+    level = f"{report.confidence:.0%}"
     return Table.told(WORDS["youden_j"], rows, key="youden_j", bound=bound, level=level)
 
 
 def reasons(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
     """Return (criteria, verdict, colour, reason) of all that share a verdict and its reason."""
-    decisions = {one.criterion: one.decision for one in report.criteria}
+    decisions = {
+        criterion.criterion: criterion.decision for criterion in report.criteria
+    }
     return [
-        (", ".join(names), decisions[names[0]], WORDS["roles"][verdict] or "muted", reason)
+        (
+            ", ".join(names),
+            decisions[names[0]],
+            WORDS["roles"][verdict] or "muted",
+            reason,
+        )
         for (verdict, reason), names in by_reason(report.criteria).items()
     ]
 
 
-def write_page(report: CalibrationReport, path: Path, files: Files | None = None) -> None:
+def write_page(
+    report: CalibrationReport, path: Path, files: Files | None = None
+) -> None:
     """Write the page; the same calibration of the same files gives the same bytes."""
     steps = next_steps(report, files or Files())
     # The template calls the functions of this module and the report's own tables.
     tables = [*report.tables()[2:], *report.score_tables()]
-    content = {"report": report, "views": sys.modules[__name__], "tables": tables, "steps": steps}
+    content = {
+        "report": report,
+        "views": sys.modules[__name__],
+        "tables": tables,
+        "steps": steps,
+    }
     write_text(path, render_page(__package__, "calibration", content))

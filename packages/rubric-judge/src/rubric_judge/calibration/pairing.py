@@ -38,7 +38,9 @@ class Paired:
     """Labels of responses that the judge has no judgement of."""
     weights_N: FloatArray | None = None
     """1 / inclusion of each labelled response, over the greatest; None where all weigh the same."""
-    unsure: Mapping[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    unsure: Mapping[tuple[int, int], int] = field(
+        default_factory=dict[tuple[int, int], int]
+    )
     """By (n, m), labels that say that the rater cannot tell."""
     unsure_unjudged: int = 0
     """The same, of responses that the judge has no judgement of."""
@@ -95,14 +97,18 @@ def read_all_labels(paths: Sequence[Path], source: LabelSource) -> list[Label]:
     named = ", ".join(map(str, paths))
     if not labels:
         remedy = "label some responses first, with `rubric-judge label`"
-        raise ConfigError(f"--labels {named}: holds no label: {remedy}", location="labels")
+        raise ConfigError(
+            f"--labels {named}: holds no label: {remedy}", location="labels"
+        )
     if all(label.score is None for label in labels):
         problem = f"none of the {len(labels)} labels has a score: nothing to calibrate against"
         raise ConfigError(f"--labels {named}: {problem}", location="labels")
     return labels
 
 
-def pair(labels: Iterable[Label], ratings: Ratings, *, combining: Combining = "mean") -> Paired:
+def pair(
+    labels: Iterable[Label], ratings: Ratings, *, combining: Combining = "mean"
+) -> Paired:
     """Put labels beside judgements.
 
     Args:
@@ -118,7 +124,9 @@ def pair(labels: Iterable[Label], ratings: Ratings, *, combining: Combining = "m
     if len(ratings.judges) > 1:
         named = " and ".join(map(repr, ratings.judges[:2]))
         problem = f"the judgements are of {len(ratings.judges)} judges, {named}"
-        raise ConfigError(f"{problem}: a calibration is of one judge", location="judgements")
+        raise ConfigError(
+            f"{problem}: a calibration is of one judge", location="judgements"
+        )
     labels = list(labels)
     raters = tuple(dict.fromkeys(label.rater for label in labels))
     rows = {line: n for n, line in enumerate(ratings.lines_N)}
@@ -138,7 +146,8 @@ def pair(labels: Iterable[Label], ratings: Ratings, *, combining: Combining = "m
         else:
             scored = label.score / weight if weight else np.nan
             people_JNM[raters.index(label.rater), *place] = scored
-    label_NM, weights_N = _combined(people_JNM, combining), _weights(labels, ratings)
+    label_NM = _combined(people_JNM, combining)
+    weights_N = _weights(labels, ratings)
     return Paired(
         ratings,
         raters,
@@ -181,9 +190,13 @@ def _weights(labels: Sequence[Label], ratings: Ratings) -> FloatArray | None:
 
 def _combined(people_JNM: FloatArray, combining: Combining) -> FloatArray:
     given_NM = (~np.isnan(people_JNM)).sum(axis=0)
-    said_JNM = people_JNM if combining == "mean" else np.where(people_JNM >= MET, 1.0, 0.0)
+    said_JNM = (
+        people_JNM if combining == "mean" else np.where(people_JNM >= MET, 1.0, 0.0)
+    )
     sums_NM = np.where(np.isnan(people_JNM), 0.0, said_JNM).sum(axis=0)
     mean_NM = np.where(given_NM > 0, sums_NM / np.maximum(given_NM, 1), np.nan)
     if combining == "mean":
         return mean_NM
-    return np.where(mean_NM == MET, np.nan, np.where(mean_NM > MET, 1.0, 0.0) + 0 * mean_NM)
+    return np.where(
+        mean_NM == MET, np.nan, np.where(mean_NM > MET, 1.0, 0.0) + 0 * mean_NM
+    )

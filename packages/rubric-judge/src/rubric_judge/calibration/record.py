@@ -63,9 +63,17 @@ def _within(low: float, high: float) -> AfterValidator:
         for name in ("value", "low", "high"):
             number = getattr(one, name)
             if number is not None and not low - _ROUNDING <= number <= high + _ROUNDING:
-                bounds = f"at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
+                bounds = (
+                    f"at least {low:g}"
+                    if high == math.inf
+                    else f"from {low:g} to {high:g}"
+                )
                 raise ValueError(f"its {name} is {number:g} and must be {bounds}")
-        if one.low is not None and one.high is not None and one.low > one.high + _ROUNDING:
+        if (
+            one.low is not None
+            and one.high is not None
+            and one.low > one.high + _ROUNDING
+        ):
             raise ValueError(f"its interval is from {one.low:g} to {one.high:g}")
         return one
 
@@ -151,10 +159,14 @@ class CriterionCalibration(Part):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.pool is not None and self.pool.name != self.criterion:
-            raise ValueError(f"its pool is {self.pool.name!r}, and criterion {self.criterion!r}")
+            raise ValueError(
+                f"its pool is {self.pool.name!r}, and criterion {self.criterion!r}"
+            )
         if self.positives + self.divided > self.labels:
             divided = f" and divided {self.divided}" if self.divided else ""
-            raise ValueError(f"positives is {self.positives}{divided}, of {self.labels} labels")
+            raise ValueError(
+                f"positives is {self.positives}{divided}, of {self.labels} labels"
+            )
         only = _FACTORS.get(self.verdict, self.factor)
         if self.factor != only:
             raise ValueError(
@@ -261,21 +273,30 @@ class Calibration(Part):
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
-        counts = Counter(one.criterion for one in (*self.criteria, *self.kinds))
+        counts = Counter(
+            calibration.criterion for calibration in (*self.criteria, *self.kinds)
+        )
         if repeated := [name for name, count in counts.items() if count > 1]:
-            raise ValueError(f"criterion {repeated[0]!r} stands in it {counts[repeated[0]]} times")
+            raise ValueError(
+                f"criterion {repeated[0]!r} stands in it {counts[repeated[0]]} times"
+            )
         return self
 
     @property
     def by_pool(self) -> dict[Pool, CriterionCalibration]:
         """All that was measured; `known_pool` finds a criterion's in it."""
-        return {one.pooled: one for one in (*self.criteria, *self.kinds)}
+        return {
+            calibration.pooled: calibration
+            for calibration in (*self.criteria, *self.kinds)
+        }
 
     def labels_any(self, tasks: Iterable[Task]) -> bool:
         """Whether a response to any of these tasks' questions was labelled."""
         return any(hash_question(task) in self.rubrics for task in tasks)
 
-    def require(self, judge_fingerprint: str, tasks: Iterable[Task], *, source: str) -> None:
+    def require(
+        self, judge_fingerprint: str, tasks: Iterable[Task], *, source: str
+    ) -> None:
         """Refuse another judge than was calibrated, and another version of a labelled rubric.
 
         Args:
@@ -289,7 +310,10 @@ class Calibration(Part):
         if judge_fingerprint != self.judge_fingerprint:
             by_name = self.judge_fingerprint == self.judge
             known = (
-                (", which it knows by name only, having been made of --judgements without --judge")
+                (
+                    ", which it knows by name only, having been made of "
+                    "--judgements without --judge"
+                )
                 if by_name
                 else ""
             )

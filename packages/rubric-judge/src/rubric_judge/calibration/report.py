@@ -36,7 +36,7 @@ class CalibrationReport(record.Calibration, Report):
         """Return whose calibration it is, and how many criteria each verdict has."""
         order = list(record.Verdict)
         by_verdict = sorted(self.criteria, key=lambda one: order.index(one.verdict))
-        counts = Counter(one.decision for one in by_verdict)
+        counts = Counter(calibration.decision for calibration in by_verdict)
         verdicts = ", ".join(f"{words} {count}" for words, count in counts.items())
         kept = self.admitted
         weight = f"; {kept:.0%} of the labelled weight is admitted" if kept else ""
@@ -47,10 +47,16 @@ class CalibrationReport(record.Calibration, Report):
 
     def tables(self) -> list[TextTable]:
         """Return verdicts, their reasons and the reward; a dash: the labels cannot say."""
-        doubted = [one for one in self.criteria if one.verdict != record.Verdict.ADMIT]
+        doubted = [
+            criterion
+            for criterion in self.criteria
+            if criterion.verdict != record.Verdict.ADMIT
+        ]
         shared = ((_listed(names), *why) for why, names in by_reason(doubted).items())
         return [
-            TextTable.of(WORDS["verdicts"], ([one] for one in self.criteria)),
+            TextTable.of(
+                WORDS["verdicts"], ([criterion] for criterion in self.criteria)
+            ),
             TextTable.of(WORDS["reasons"], shared),
             TextTable.turned(WORDS["reward"], [[self.reward, len(self.reward.pairs)]]),
         ]
@@ -58,10 +64,15 @@ class CalibrationReport(record.Calibration, Report):
     def score_tables(self) -> list[TextTable]:
         """Return what is too long for a terminal: graded scores, and the same by the label."""
         return [
-            TextTable.of(WORDS["kinds"], ([one] for one in self.kinds)),
-            TextTable.of(WORDS["scores"], ([one] for one in self.criteria if one.labels)),
+            TextTable.of(WORDS["kinds"], ([kind] for kind in self.kinds)),
+            TextTable.of(
+                WORDS["scores"],
+                ([criterion] for criterion in self.criteria if criterion.labels),
+            ),
             _level_table("Bias by the label", self.criteria, lambda level: level.bias),
-            _level_table("Noise τ_j² by the label", self.criteria, lambda level: level.noise),
+            _level_table(
+                "Noise τ_j² by the label", self.criteria, lambda level: level.noise
+            ),
         ]
 
     @property
@@ -87,11 +98,11 @@ def _level_table(
 ) -> TextTable:
     """Return one figure by what people gave; without a row where no level has it."""
     rows: list[tuple[str, ...]] = []
-    for one in criteria:
-        found = {(level.low, level.high): of(level) for level in one.levels}
+    for criterion in criteria:
+        found = {(level.low, level.high): of(level) for level in criterion.levels}
         if any(figure.value is not None for figure in found.values()):
             cells = (found.get(level, UNKNOWN) for level in record.LEVELS)
-            rows.append((one.criterion, *(cell.text() for cell in cells)))
+            rows.append((criterion.criterion, *(cell.text() for cell in cells)))
     header = ("criterion", "label z = 0", "below ½", "from ½", "1")
     return TextTable(title, header, tuple(rows))
 
@@ -132,13 +143,19 @@ def next_steps(found: record.Calibration, files: Files) -> list[Step]:
     if named := _named(found, record.Verdict.STRONGER_JUDGE):
         steps.append(Step(f"calibrate a stronger judge: {named}"))
     if WORDS["known_by_name"] in found.notes:
-        steps.append(Step("calibrate with --judge beside --judgements", WORDS["named_only"]))
-    elif any(one.factor for one in found.criteria):
+        steps.append(
+            Step("calibrate with --judge beside --judgements", WORDS["named_only"])
+        )
+    elif any(criterion.factor for criterion in found.criteria):
         setting = (
             f"judge:\n  calibration: {files.calibration}\n"
             "  uncalibrated: mask   # those without labels; else training does not start"
         )
-        steps.append(Step("train on what is admitted: beside judge.spec of rubric-train", setting))
+        steps.append(
+            Step(
+                "train on what is admitted: beside judge.spec of rubric-train", setting
+            )
+        )
     return steps
 
 
@@ -149,13 +166,17 @@ def _more_labels(files: Files, named: str) -> Step:
     then = f"then calibrate on all labels: {named}"
     label = f"rubric-judge label {files.tasks} {files.responses}"
     no_draw = (
-        "as those that are there (without `inclusion`, `rubric-judge label` adds none to them)"
+        "as those that are there (without `inclusion`, `rubric-judge label` adds "
+        "none to them)"
     )
     if files.is_all_labelled:
         add = f"every response is labelled: add answers at the end of {files.responses}, score them"
         if files.is_drawn:
             counted_all = f"{label} --out {files.labels} --count COUNT"
-            return Step(f"{add} and label them, with a --count for all labels, {then}", counted_all)
+            return Step(
+                f"{add} and label them, with a --count for all labels, {then}",
+                counted_all,
+            )
         return Step(f"{add} and label them {no_draw}, {then}")
     if not files.is_drawn:
         return Step(f"label more in the same way {no_draw}, {then}")
@@ -169,13 +190,21 @@ def by_reason(
 ) -> dict[tuple[record.Verdict, str], list[str]]:
     """Return the criteria that a verdict and its reason are shared by, which are mostly one."""
     shared: dict[tuple[record.Verdict, str], list[str]] = {}
-    for one in criteria:
-        shared.setdefault((one.verdict, one.reason), []).append(one.criterion)
+    for criterion in criteria:
+        shared.setdefault((criterion.verdict, criterion.reason), []).append(
+            criterion.criterion
+        )
     return shared
 
 
 def _named(found: record.Calibration, verdict: record.Verdict) -> str:
-    return _listed([one.criterion for one in found.criteria if one.verdict is verdict])
+    return _listed(
+        [
+            criterion.criterion
+            for criterion in found.criteria
+            if criterion.verdict is verdict
+        ]
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -14,7 +14,9 @@ from rubric_judge.reliability.ratings import ratio
 
 
 def reward_calibration(
-    paired: pairing.Paired, intervals: Intervals, answers: Mapping[int, str] | None = None
+    paired: pairing.Paired,
+    intervals: Intervals,
+    answers: Mapping[int, str] | None = None,
 ) -> record.RewardCalibration:
     """Measure the whole reward.
 
@@ -29,18 +31,26 @@ def reward_calibration(
     """
     estimate = intervals.estimate
     ratings = paired.ratings
-    expected = noise.reward_noise(paired.judge_NRM, ratings.rewards_JNR[0], ratings.alpha_NM)
+    expected = noise.reward_noise(
+        paired.judge_NRM, ratings.rewards_JNR[0], ratings.alpha_NM
+    )
     rows = np.flatnonzero(paired.complete_N)
     complete: list[int] = rows.tolist()
     judge_N, label_N = (
         np.where(
-            paired.complete_N, np.einsum("nm,nm->n", np.nan_to_num(z_NM), ratings.alpha_NM), np.nan
+            paired.complete_N,
+            np.einsum("nm,nm->n", np.nan_to_num(z_NM), ratings.alpha_NM),
+            np.nan,
         )
         for z_NM in (paired.first_NM, paired.label_NM)
     )
-    turned = noise.advantage_pairs(np.stack([judge_N, label_N], axis=1), groups_of(ratings))
+    turned = noise.advantage_pairs(
+        np.stack([judge_N, label_N], axis=1), groups_of(ratings)
+    )
     errors = shared_errors.centred_errors(
-        paired.first_NM - paired.label_NM, ratings.cells(paired.pooling), paired.weights_N
+        paired.first_NM - paired.label_NM,
+        ratings.cells(paired.pooling),
+        paired.weights_N,
     )
     if paired.weights_N is not None:  # each row counts by its square in both statistics
         errors *= np.sqrt(paired.weights_N)[:, None]
@@ -62,17 +72,25 @@ def reward_calibration(
         youden_j=decided.youden_j,
         bias=intervals.bias(judge_N - label_N, rows),
         correlation=estimate(agreement.correlation(judge_N, label_N, "pearsonr"), rows),
-        **{name: estimate(one) for name, one in expected._asdict().items() if name != "tau2"},
+        **{
+            name: estimate(one)
+            for name, one in expected._asdict().items()
+            if name != "tau2"
+        },
         m_eff=_exactly(shared_errors.mean_effective(ratings.alpha_NM, rows)),
         effective_criteria=estimate(
             shared_errors.effective_criteria(errors, ratings.alpha_NM), rows
         ),
         error_correlation=estimate(shared_errors.error_correlation(errors)),
-        error_inflation=estimate(shared_errors.error_inflation(errors, ratings.alpha_NM), rows),
+        error_inflation=estimate(
+            shared_errors.error_inflation(errors, ratings.alpha_NM), rows
+        ),
         flips=estimate(ratio(turned.flips_N, turned.pairs_N), rows, of_groups=True),
     )
 
 
 def _exactly(value: float) -> Estimate:
     """Return what is known of the rubrics, and not drawn; unknown for nan."""
-    return UNKNOWN if math.isnan(value) else Estimate(value=value, low=value, high=value)
+    return (
+        UNKNOWN if math.isnan(value) else Estimate(value=value, low=value, high=value)
+    )

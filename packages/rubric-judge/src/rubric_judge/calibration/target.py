@@ -12,7 +12,9 @@ class CascadeTarget(Settings, hide_input_in_errors=False):
     """What is promised, and of whom."""
 
     # No default is shown: on the command line it is required.
-    risk: Annotated[float, Parameter(show_default=False)] = Field(default=0.1, gt=0, lt=1)
+    risk: Annotated[float, Parameter(show_default=False)] = Field(
+        default=0.1, gt=0, lt=1
+    )
     """Share of the verdicts that may contradict the labels, between 0 and 1; required."""
     confidence: float = Field(default=0.95, gt=0.5, lt=1)
     """Probability that the share is kept to, of all thresholds together."""

@@ -42,8 +42,10 @@ def p_value(losses_N: FloatArray, risk: float) -> float:
 
     Source: Angelopoulos et al., Learn then Test (arXiv 2110.01052), §2.2 and Prop. 3.
     """
-    n, mean = len(losses_N), float(np.mean(losses_N))
-    binom, rel_entr = cast("Any", stats).binom, cast("Any", special).rel_entr  # no type stubs
+    n = len(losses_N)
+    mean = float(np.mean(losses_N))
+    binom = cast("Any", stats).binom
+    rel_entr = cast("Any", special).rel_entr  # no type stubs
     if np.isin(losses_N, (0.0, 1.0)).all():
         return float(binom.cdf(round(n * mean), n, risk))
     if mean >= risk:
@@ -70,7 +72,9 @@ def risk_test(losses_N: FloatArray, *, risk: float, delta: float) -> RiskTest:
             mean loss for δ up to ½ alone.
     """
     if not len(losses_N):
-        raise RewardError("no loss to test: n is 0, and a test needs a labelled unit or more")
+        raise RewardError(
+            "no loss to test: n is 0, and a test needs a labelled unit or more"
+        )
     if not ((losses_N >= 0) & (losses_N <= 1)).all():
         raise RewardError("a loss is not in [0, 1]")
     if not 0 < risk < 1:
@@ -81,7 +85,10 @@ def risk_test(losses_N: FloatArray, *, risk: float, delta: float) -> RiskTest:
     def excess(at: float) -> float:
         return p_value(losses_N, at) - delta
 
-    mean, almost = float(np.mean(losses_N)), float(np.nextafter(1.0, 0.0))
+    mean = float(np.mean(losses_N))
+    almost = float(np.nextafter(1.0, 0.0))
     brentq = cast("Any", optimize).brentq
-    bound = float(brentq(excess, max(mean, _TINY), almost)) if excess(almost) < 0 else 1.0
+    bound = (
+        float(brentq(excess, max(mean, _TINY), almost)) if excess(almost) < 0 else 1.0
+    )
     return RiskTest(len(losses_N), mean, p_value(losses_N, risk), bound)

@@ -65,7 +65,8 @@ class Decision(NamedTuple):
 
 def decide(seen: Evidence) -> Decision:
     """Return the verdict by the table above, with its figures."""
-    j, bound = seen.rates.youden_j, seen.bound
+    j = seen.rates.youden_j
+    bound = seen.bound
     if j.value is None or j.low is None or j.high is None:
         case = "never_met" if seen.negatives else "always_met"
         if not seen.positives + seen.negatives:
@@ -84,7 +85,8 @@ def decide(seen: Evidence) -> Decision:
 
 def _weak(seen: Evidence, low: float, high: float) -> Decision:
     """Decide on a J that is below the bound, as sure as the interval is."""
-    factor, people = seen.slope if low > 0 else 0.0, seen.people
+    factor = seen.slope if low > 0 else 0.0
+    people = seen.people
     if high <= 0:
         return _decision(seen, "opposite", 0.0)
     if people.high is not None and people.high < PEOPLE_AGREE:
@@ -96,7 +98,9 @@ def _weak(seen: Evidence, low: float, high: float) -> Decision:
     return _decision(seen, "weak" if factor else "noise", factor)
 
 
-def _decision(seen: Evidence, case: str, factor: float, *, within: float | None = None) -> Decision:
+def _decision(
+    seen: Evidence, case: str, factor: float, *, within: float | None = None
+) -> Decision:
     """Say why; where it is not settled, also how many labels may make J as precise as `within`."""
     count, wanted = (None, "") if within is None else _wanted(seen, within)
     weighed = KEPT if is_whole(factor) else f"weigh it by {factor:.2f}"
@@ -105,7 +109,9 @@ def _decision(seen: Evidence, case: str, factor: float, *, within: float | None 
         labels=counted(seen.positives + seen.negatives, "label"),
         weighed=weighed,
         meanwhile=f"until then {weighed if factor else 'mask it'}",
-        whether="" if seen.people.value is None else f" {_CASES['open']['whether']}".format(seen),
+        whether=""
+        if seen.people.value is None
+        else f" {_CASES['open']['whether']}".format(seen),
         wanted=wanted,
         **seen._asdict(),
     )
@@ -115,7 +121,10 @@ def _decision(seen: Evidence, case: str, factor: float, *, within: float | None 
 def _wanted(seen: Evidence, half_width: float) -> tuple[int, str]:
     """Return how many more labels make J so precise, and in words of which class."""
     more1, more0 = labels_needed(
-        seen.rates, (seen.positives, seen.negatives), half_width, confidence=seen.confidence
+        seen.rates,
+        (seen.positives, seen.negatives),
+        half_width,
+        confidence=seen.confidence,
     )
     # A plan that holds already was made of a rounder figure than the interval.
     more1 = max(more1, 1) if not more0 else more1
@@ -133,7 +142,11 @@ def _roughly(count: int) -> str:
 
 
 def labels_needed(
-    rates: Rates, counts: tuple[int, int], half_width: float, *, confidence: float = 0.95
+    rates: Rates,
+    counts: tuple[int, int],
+    half_width: float,
+    *,
+    confidence: float = 0.95,
 ) -> tuple[int, int]:
     """Return the fewest more labels of what is met and of what is not for a J of this precision.
 
@@ -154,16 +167,21 @@ def labels_needed(
     target = (half_width / z) ** 2
     v1, v0 = (
         _planned_variance(rate, n, worth)
-        for rate, n, worth in zip((rates.tpr, rates.fpr), counts, rates.worth, strict=True)
+        for rate, n, worth in zip(
+            (rates.tpr, rates.fpr), counts, rates.worth, strict=True
+        )
     )
     n1, n0 = counts
     both = math.sqrt(v1 * v0)
-    best1, best0 = (v1 + both) / target, (v0 + both) / target
+    best1 = (v1 + both) / target
+    best0 = (v0 + both) / target
     if n1 > best1:
         best0 = v0 / (target - v1 / n1)
     elif n0 > best0:
         best1 = v1 / (target - v0 / n0)
-    more1, more0 = (max(math.ceil(round(best - n, 6)), 0) for best, n in ((best1, n1), (best0, n0)))
+    more1, more0 = (
+        max(math.ceil(round(best - n, 6)), 0) for best, n in ((best1, n1), (best0, n0))
+    )
     return more1, more0
 
 

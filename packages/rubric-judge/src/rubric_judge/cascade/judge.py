@@ -9,7 +9,15 @@ from functools import lru_cache, reduce
 
 import anyio
 
-from rubric_core import Criterion, Judge, JudgeResult, JudgeView, Outcome, Reason, Rubric
+from rubric_core import (
+    Criterion,
+    Judge,
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Reason,
+    Rubric,
+)
 from rubric_core.judgement.result import CascadeLevel, CascadeTrace, Usage
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.cascade.queue import ask_for_labels
@@ -31,7 +39,9 @@ class _Progress:
 
     def __init__(self, rubric: Rubric) -> None:
         self.open = {c.id: c for c in rubric if c.weight}
-        self.found: dict[str, list[tuple[int, Measured]]] = {name: [] for name in self.open}
+        self.found: dict[str, list[tuple[int, Measured]]] = {
+            name: [] for name in self.open
+        }
         """What each judge said of a criterion, by its number."""
         self.kept: dict[str, int] = {}
         """The judge that is sure of a criterion."""
@@ -70,7 +80,9 @@ class CascadeJudge:
         Raises:
             ConfigError: the calibration is of other judges or settings.
         """
-        calibration.require(config, judges, source=str(config.calibration or "calibration"))
+        calibration.require(
+            config, judges, source=str(config.calibration or "calibration")
+        )
         self._judges = tuple(judges)
         self._config = config
         self._calibration = calibration
@@ -83,7 +95,9 @@ class CascadeJudge:
         ]
         """How results call the judges: their names, numbered where two are the same."""
         who = list(map(fingerprint, judges))
-        self._first = [config.k * who[:place].count(one) for place, one in enumerate(who)]
+        self._first = [
+            config.k * who[:place].count(one) for place, one in enumerate(who)
+        ]
         """Number of each place's first answer."""
         # One object for a group: what a judge keeps for a rubric is kept for its parts.
         self._parts = lru_cache(maxsize=_RUBRICS_KEPT)(_Parts)
@@ -99,7 +113,9 @@ class CascadeJudge:
         settings = self._config.model_dump(
             mode="json", include={"uncertainty", "k", "audit_frac"}
         ) | {"calibration": self._calibration.model_dump(mode="json")}
-        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+        digest = hashlib.sha256(
+            json.dumps(settings, sort_keys=True).encode()
+        ).hexdigest()[:16]
         return f"{_VERSION} {digest}: {' > '.join(map(fingerprint, self._judges))}"
 
     @property
@@ -118,7 +134,8 @@ class CascadeJudge:
             label queue cannot be written.
         """
         started_s = time.perf_counter()
-        state, last = _Progress(view.rubric), len(self._judges) - 1
+        state = _Progress(view.rubric)
+        last = len(self._judges) - 1
         for number in range(last):
             if state.open:
                 await self._decide(number, view, state)
@@ -129,19 +146,31 @@ class CascadeJudge:
                 return self._whole(result, state, started_s, self._trace(state, {}, {}))
             for name in asked:
                 criterion = view.rubric[name]
-                state.found[name].append((last, measured([result], criterion, "margin")))
+                state.found[name].append(
+                    (last, measured([result], criterion, "margin"))
+                )
         decided = {name: found[-1] for name, found in state.found.items()}
-        audits = {name: self._agree(state.found[name], view.rubric[name]) for name in audited}
+        audits = {
+            name: self._agree(state.found[name], view.rubric[name]) for name in audited
+        }
         try:
             self._queue(view, state)
         except OSError as error:
             detail = f"the label queue cannot be written ({error.strerror})"
-            failed = JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=detail)
+            failed = JudgeResult.unavailable(
+                Reason.JUDGE_ERROR, judge=self.name, detail=detail
+            )
             return self._whole(failed, state, started_s, self._trace(state, {}, {}))
-        scores = {c.id: decided[c.id][1].score if c.weight else 0.0 for c in view.rubric}
-        trace = self._trace(state, {name: by for name, (by, _) in decided.items()}, audits)
+        scores = {
+            c.id: decided[c.id][1].score if c.weight else 0.0 for c in view.rubric
+        }
+        trace = self._trace(
+            state, {name: by for name, (by, _) in decided.items()}, audits
+        )
         reasoning = self._account(trace, state)
-        scored = JudgeResult.scored(view.rubric, scores, judge=self.name, reasoning=reasoning)
+        scored = JudgeResult.scored(
+            view.rubric, scores, judge=self.name, reasoning=reasoning
+        )
         evidence = {
             name: state.answers[by][0].evidence[name]
             for name, (by, _) in decided.items()
@@ -188,7 +217,11 @@ class CascadeJudge:
 
         async def ask(sample: int) -> None:
             rubric = part if is_last else self._parts(part).turned(self._config, sample)
-            asked = view if rubric is view.rubric else view.model_copy(update={"rubric": rubric})
+            asked = (
+                view
+                if rubric is view.rubric
+                else view.model_copy(update={"rubric": rubric})
+            )
             which = self._first[number] + sample
             results[sample] = await self._ask(self._judges[number], asked, which)
 
@@ -199,7 +232,9 @@ class CascadeJudge:
                 async with anyio.create_task_group() as group:
                     for sample in range(self._config.k):
                         group.start_soon(ask, sample)
-            except BaseExceptionGroup as several:  # whoever asks knows the exceptions themselves
+            except (
+                BaseExceptionGroup
+            ) as several:  # whoever asks knows the exceptions themselves
                 raise several.exceptions[0] from None
         state.asked[number] = len(criteria)
         state.answers[number] = [results[sample] for sample in sorted(results)]
@@ -221,7 +256,9 @@ class CascadeJudge:
         if differing:
             ask_for_labels(self._config.label_queue, view, differing)
 
-    def _agree(self, found: Sequence[tuple[int, Measured]], criterion: Criterion) -> bool:
+    def _agree(
+        self, found: Sequence[tuple[int, Measured]], criterion: Criterion
+    ) -> bool:
         (_, kept), (_, final) = found[-2:]
         shares = (one.score / criterion.weight for one in (kept, final))
         return agree(*shares, tolerance=self._calibration.tolerance)
@@ -249,10 +286,18 @@ class CascadeJudge:
         )
 
     def _whole(
-        self, result: JudgeResult, state: _Progress, started_s: float, trace: CascadeTrace
+        self,
+        result: JudgeResult,
+        state: _Progress,
+        started_s: float,
+        trace: CascadeTrace,
     ) -> JudgeResult:
         """Put what is known of all calls into a result."""
-        every = [one for results in state.answers.values() for one in results]
+        every = [
+            judge_result
+            for results in state.answers.values()
+            for judge_result in results
+        ]
         first = every[0].answered_by
         is_one = all(one.answered_by == first for one in every)
         known = {
@@ -272,7 +317,9 @@ class CascadeJudge:
             judge = self.names[number]
             mine = [name for name, by in trace.decided_by.items() if by == judge]
             if mine:
-                parts.append(f"By {judge}: {', '.join(mine)}.\n{results[0].reasoning}".strip())
+                parts.append(
+                    f"By {judge}: {', '.join(mine)}.\n{results[0].reasoning}".strip()
+                )
         return "\n\n".join(parts)
 
 
@@ -302,5 +349,5 @@ class _Parts:
 
 
 def _usage(results: Sequence[JudgeResult]) -> Usage | None:
-    known = [one.usage for one in results if one.usage is not None]
+    known = [result.usage for result in results if result.usage is not None]
     return reduce(Usage.plus, known) if known else None

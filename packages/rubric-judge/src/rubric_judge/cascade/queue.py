@@ -72,7 +72,9 @@ def ask_for_labels(path: Path, view: JudgeView, criteria: Sequence[str]) -> None
         LabelRequest(task_id=view.task_id, response_sha256=response, criterion=name)
         for name in criteria
     ]
-    lines = "".join(f"{json.dumps(row.model_dump(exclude_none=True))}\n" for row in rows).encode()
+    lines = "".join(
+        f"{json.dumps(row.model_dump(exclude_none=True))}\n" for row in rows
+    ).encode()
     try:
         with file_lock(path, wait=True), open_to_append(path) as file:
             size = end_last_line(file, LabelRequest, is_torn=bool)

@@ -72,16 +72,16 @@ class CascadeCalibration(Settings):
         if (self.pooled is None) == (not self.criteria):
             found = "neither" if self.pooled is None else "both"
             raise ValueError(f"give pooled or criteria, one of the two: it has {found}")
-        for name, one in self.criteria.items():
-            if one.pool is not None and one.pool.name != name:
-                raise ValueError(f"the pool of {name!r} is {one.pool.name!r}")
+        for name, threshold in self.criteria.items():
+            if threshold.pool is not None and threshold.pool.name != name:
+                raise ValueError(f"the pool of {name!r} is {threshold.pool.name!r}")
         return self
 
     def threshold(self, criterion: Criterion) -> float | None:
         """Return the highest uncertainty at which the criterion's score is kept; None for none."""
         name = self.name(criterion)
-        found = self.pooled if name is None else self.criteria[name]
-        return found.threshold if found else None
+        threshold = self.pooled if name is None else self.criteria[name]
+        return threshold.threshold if threshold else None
 
     def name(self, criterion: Criterion) -> str | None:
         """Return the name of the threshold that is the criterion's among `criteria`."""
@@ -90,14 +90,23 @@ class CascadeCalibration(Settings):
 
     @cached_property
     def _pools(self) -> frozenset[Pool]:
-        return frozenset(one.pool or pool_of_any(name) for name, one in self.criteria.items())
+        return frozenset(
+            threshold.pool or pool_of_any(name)
+            for name, threshold in self.criteria.items()
+        )
 
     @property
     def bound(self) -> float:
         """Upper bound of the risk; the largest of the criteria where each has its threshold."""
-        return max(one.bound for one in (self.pooled, *self.criteria.values()) if one)
+        return max(
+            threshold.bound
+            for threshold in (self.pooled, *self.criteria.values())
+            if threshold
+        )
 
-    def require(self, config: CascadeConfig, judges: Sequence[Judge], *, source: str) -> None:
+    def require(
+        self, config: CascadeConfig, judges: Sequence[Judge], *, source: str
+    ) -> None:
         """Refuse judges and settings that were not calibrated.
 
         Args:
@@ -112,12 +121,15 @@ class CascadeCalibration(Settings):
         if len(judges) != len(self.judges):
             count = f"it is of {len(self.judges)} judges, not of {len(judges)}"
             raise ConfigError(f"{source}: {count}: {again}", location="calibration")
-        for number, (known, judge) in enumerate(zip(self.judges, judges, strict=True), start=1):
+        for number, (known, judge) in enumerate(
+            zip(self.judges, judges, strict=True), start=1
+        ):
             if (given := fingerprint(judge)) != known:
                 what = f"judge {number} was {known!r} and is {given!r}"
                 raise ConfigError(f"{source}: {what}: {again}", location="calibration")
         for name in ("uncertainty", "k", "audit_frac"):
-            known, given = getattr(self, name), getattr(config, name)
+            known = getattr(self, name)
+            given = getattr(config, name)
             if known != given:
                 what = f"{name} was {known!r} and is {given!r}"
                 raise ConfigError(f"{source}: {what}: {again}", location="calibration")
@@ -146,9 +158,11 @@ def calibrated(config: CascadeConfig, judges: Sequence[Judge]) -> CascadeCalibra
                 f"this is one judge's calibration: give the cascade.json that {_COMMAND} writes"
             )
         }
-        found = read_written(config.calibration, CascadeCalibration, what=what, others=others)
+        calibration = read_written(
+            config.calibration, CascadeCalibration, what=what, others=others
+        )
     except OSError as error:
         problem = f"{source}: cannot be read ({error.strerror}): {_COMMAND} writes it"
         raise ConfigError(problem, location="calibration") from None
-    found.require(config, judges, source=source)
-    return found
+    calibration.require(config, judges, source=source)
+    return calibration

@@ -41,7 +41,9 @@ def agree(one: float, other: float, *, tolerance: float | None) -> bool:
     return abs(one - other) <= tolerance + _ROUNDING
 
 
-def measured(results: Sequence[JudgeResult], criterion: Criterion, kind: Uncertainty) -> Measured:
+def measured(
+    results: Sequence[JudgeResult], criterion: Criterion, kind: Uncertainty
+) -> Measured:
     """Return the mean score of a criterion and how unsure it is.
 
         z_i = s_i / w
@@ -54,7 +56,9 @@ def measured(results: Sequence[JudgeResult], criterion: Criterion, kind: Uncerta
         criterion: with a weight above 0.
         kind: the measure.
     """
-    shares = [min(result.scores[criterion.id] / criterion.weight, 1.0) for result in results]
+    shares = [
+        min(result.scores[criterion.id] / criterion.weight, 1.0) for result in results
+    ]
     mean = math.fsum(shares) / len(shares)
     score = min(criterion.weight * mean, criterion.weight)
     match kind:
@@ -63,5 +67,8 @@ def measured(results: Sequence[JudgeResult], criterion: Criterion, kind: Uncerta
         case "margin":
             return Measured(score, max(2 * min(mean, 1 - mean), 0.0))
         case "orders":
-            ahead, back = shares[::2], shares[1::2]
-            return Measured(score, abs(statistics.fmean(ahead) - statistics.fmean(back)))
+            ahead = shares[::2]
+            back = shares[1::2]
+            return Measured(
+                score, abs(statistics.fmean(ahead) - statistics.fmean(back))
+            )

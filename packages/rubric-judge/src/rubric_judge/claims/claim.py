@@ -85,9 +85,9 @@ def read_claims(rubric: Rubric, question: str) -> Claims:
     names = _identifiers([*said.values()]) | frozenset(asked[1:])
     names -= frozenset(asked[:1])
     given = frozenset(stem(word) for word in re.findall(r"\w+", question))
-    found = tuple(_read(c, said[c.id], names, given) for c in rubric if said[c.id])
+    claims = tuple(_read(c, said[c.id], names, given) for c in rubric if said[c.id])
     sentences = tuple(filter(None, said.values()))
-    return Claims(found, names, sentences, tuple(clauses("\n".join(sentences), names)))
+    return Claims(claims, names, sentences, tuple(clauses("\n".join(sentences), names)))
 
 
 def _has_directive(criterion: Criterion) -> bool:
@@ -101,7 +101,9 @@ def _identifiers(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(name for text in texts for name in IDENTIFIER.findall(text))
 
 
-def _read(criterion: Criterion, text: str, names: frozenset[str], given: frozenset[str]) -> Claim:
+def _read(
+    criterion: Criterion, text: str, names: frozenset[str], given: frozenset[str]
+) -> Claim:
     about = frozenset(IDENTIFIER.findall(text)) & names
     read = tuple(
         replace(token, weight=0.0 if token.text in about else token.weight * _GIVEN)

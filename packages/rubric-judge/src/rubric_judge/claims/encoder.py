@@ -26,10 +26,8 @@ _LOCAL: Final = {"local_files_only": True, "trust_remote_code": False}
 @contextmanager
 def _silently() -> Generator[None]:
     """Keep progress bars and reports of weights off the terminal; what is missing is an error."""
-    shown, level = (
-        transformers_logging.is_progress_bar_enabled(),
-        transformers_logging.get_verbosity(),
-    )
+    shown = transformers_logging.is_progress_bar_enabled()
+    level = transformers_logging.get_verbosity()
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
     try:
@@ -84,7 +82,9 @@ class Encoder:
 
     def sentence_vectors(self, texts: Sequence[str]) -> FloatArray:
         """Return a vector of length one for each text; those of like length share a batch."""
-        order = sorted(range(len(texts)), key=lambda place: (len(texts[place]), texts[place]))
+        order = sorted(
+            range(len(texts)), key=lambda place: (len(texts[place]), texts[place])
+        )
         found: dict[int, FloatArray] = {}
         for start in range(0, len(order), _BATCH):
             places = order[start : start + _BATCH]
@@ -98,10 +98,16 @@ class Encoder:
             with torch.inference_mode():
                 states = self._model(**batch).last_hidden_state
             mask = batch["attention_mask"].unsqueeze(-1)
-            pooled = states[:, 0] if self._takes_first else (states * mask).sum(1) / mask.sum(1)
+            pooled = (
+                states[:, 0]
+                if self._takes_first
+                else (states * mask).sum(1) / mask.sum(1)
+            )
             rows = torch.nn.functional.normalize(pooled, dim=-1).numpy()
             found |= dict(zip(places, rows, strict=True))
-        return np.stack([found[place] for place in range(len(texts))]).astype(np.float64)
+        return np.stack([found[place] for place in range(len(texts))]).astype(
+            np.float64
+        )
 
 
 class PairReader:
@@ -113,7 +119,9 @@ class PairReader:
         Raises:
             JudgeSetupError: it cannot be read.
         """
-        self._tokenizer, self._model = _read(AutoModelForSequenceClassification, folder, key=key)
+        self._tokenizer, self._model = _read(
+            AutoModelForSequenceClassification, folder, key=key
+        )
 
     def probabilities(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
         """Return the probability of each label for each pair of premise and claim.

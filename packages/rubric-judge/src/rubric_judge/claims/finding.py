@@ -8,7 +8,14 @@ from typing import Final, NamedTuple
 
 from rubric_judge.claims.claim import Claim
 from rubric_judge.claims.reading import Clause, Token
-from rubric_judge.claims.verdicts import Match, Stand, contradiction, match, other_value, same_value
+from rubric_judge.claims.verdicts import (
+    Match,
+    Stand,
+    contradiction,
+    match,
+    other_value,
+    same_value,
+)
 
 _NOTHING: Final = 0.12
 """Coverage up to which a clause says nothing of a claim."""
@@ -41,7 +48,11 @@ class Finding(NamedTuple):
 
     def may_be_more(self, claim: Claim) -> bool:
         """Whether the claim may be stated more fully than by the words that were found."""
-        return self.stand != "contradicted" and self.said < 1 and bool(claim.clause.content)
+        return (
+            self.stand != "contradicted"
+            and self.said < 1
+            and bool(claim.clause.content)
+        )
 
     def told(self) -> str:
         """Return the finding in words."""
@@ -60,7 +71,9 @@ class Answer:
     """What is in a sentence that can state nothing."""
     support: tuple[float, ...]
     """How well the source supports each."""
-    _matches: dict[tuple[str, int], Match] = field(default_factory=dict[tuple[str, int], Match])
+    _matches: dict[tuple[str, int], Match] = field(
+        default_factory=dict[tuple[str, int], Match]
+    )
 
     def match(self, claim: Claim, window: Clause) -> Match:
         """Lay one of its windows on a claim, once.
@@ -78,13 +91,22 @@ class Answer:
     def windows(self) -> tuple[Clause, ...]:
         """The clauses that can state a claim, and the sentences that they make up."""
         live = self._live
-        parts = [one.sentence for one in live]
-        return (*live, *(one for one in _sentences(live) if parts.count(one.sentence) > 1))
+        parts = [clause.sentence for clause in live]
+        return (
+            *live,
+            *(
+                sentence
+                for sentence in _sentences(live)
+                if parts.count(sentence.sentence) > 1
+            ),
+        )
 
     @cached_property
     def sentences(self) -> tuple[Clause, ...]:
         """The sentences that are sound, whole."""
-        return _sentences([one for i, one in enumerate(self.clauses) if i not in self.unsound])
+        return _sentences(
+            [clause for i, clause in enumerate(self.clauses) if i not in self.unsound]
+        )
 
     @cached_property
     def true_sentences(self) -> tuple[Clause, ...]:
@@ -94,23 +116,23 @@ class Answer:
     @property
     def _live(self) -> list[Clause]:
         dead = self.false.keys() | self.unsound.keys()
-        return [one for i, one in enumerate(self.clauses) if i not in dead]
+        return [clause for i, clause in enumerate(self.clauses) if i not in dead]
 
 
 def _sentences(parts: Sequence[Clause]) -> tuple[Clause, ...]:
     """Return one clause for each sentence that the parts are of."""
     by_sentence: dict[int, list[Clause]] = {}
-    for one in parts:
-        by_sentence.setdefault(one.sentence, []).append(one)
+    for part in parts:
+        by_sentence.setdefault(part.sentence, []).append(part)
     return tuple(map(_joined, by_sentence.values()))
 
 
 def _joined(parts: Sequence[Clause]) -> Clause:
     return Clause(
-        " ".join(one.text for one in parts),
-        tuple(token for one in parts for token in one.tokens),
+        " ".join(part.text for part in parts),
+        tuple(token for part in parts for token in part.tokens),
         parts[0].sentence,
-        frozenset[str]().union(*(one.names for one in parts)),
+        frozenset[str]().union(*(part.names for part in parts)),
     )
 
 
@@ -126,15 +148,15 @@ def contradicted(claim: Claim, answer: Answer) -> Finding | None:
         claim: what is true.
         answer: what is said.
     """
-    for position, one in enumerate(answer.clauses):
-        if len(one.content) < _SEVERAL or not is_about(claim, one):
+    for position, clause in enumerate(answer.clauses):
+        if len(clause.content) < _SEVERAL or not is_about(claim, clause):
             continue
-        found = answer.match(claim, one)
+        found = answer.match(claim, clause)
         if found.reverse * min(1.0, 2 * found.coverage) < answer.support[position]:
             continue  # it speaks of something else, and is right there
-        if why := contradiction(claim.clause, one, found):
-            is_value = why == other_value(claim.clause, one)
-            return Finding("contradicted", 0.0, one.text, why, is_value=is_value)
+        if why := contradiction(claim.clause, clause, found):
+            is_value = why == other_value(claim.clause, clause)
+            return Finding("contradicted", 0.0, clause.text, why, is_value=is_value)
     return None
 
 
@@ -149,20 +171,28 @@ def stated(
         nearness: how much of the claim a sentence means, in [0, 1], by its position among
             `answer.true_sentences`.
     """
-    best, where, why = 0.0, "", ""
+    best = 0.0
+    where = ""
+    why = ""
     for window in answer.windows:
         if is_about(claim, window):
             found = answer.match(claim, window)
             if (credit := _by_words(claim, found)) > best:
-                best, where, why = credit, window.text, _missing(claim, found)
+                best = credit
+                where = window.text
+                why = _missing(claim, found)
     for place, near in nearness.items():
         sentence = answer.true_sentences[place]
         if near > best and is_about(claim, sentence):
-            best, where, why = near, sentence.text, "by its meaning"
+            best = near
+            where = sentence.text
+            why = "by its meaning"
     if not best:
         return Finding("absent", 0.0)
     credit, lacking = required_share(claim, answer, best)
-    return Finding("stated", credit, where, "; ".join(filter(None, (why, lacking))), best)
+    return Finding(
+        "stated", credit, where, "; ".join(filter(None, (why, lacking))), best
+    )
 
 
 def required_share(claim: Claim, answer: Answer, said: float) -> tuple[float, str]:
@@ -208,4 +238,6 @@ def _missing(claim: Claim, found: Match) -> str:
 
 
 def _holds(window: Clause, option: tuple[Token, ...]) -> bool:
-    return all(any(same_value(token, other) for other in window.tokens) for token in option)
+    return all(
+        any(same_value(token, other) for other in window.tokens) for token in option
+    )

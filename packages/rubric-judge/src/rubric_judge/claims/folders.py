@@ -11,7 +11,13 @@ from rubric_core.files import file_sha256, read_file
 from rubric_judge.errors import JudgeSetupError
 
 _CONFIG: Final = "config.json"
-_TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "*.model")
+_TOKENIZERS: Final = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "*.model",
+)
 _HASHED: Final = (
     _CONFIG,
     "*.safetensors",
@@ -68,7 +74,9 @@ def _shipped(named: str, *, key: str) -> Path:
             "folder with config.json, *.safetensors and a tokenizer, or install the package"
         ) from None
     weights = {file.parent for file in files if file.suffix == ".safetensors"}
-    configs = [file for file in files if file.name == _CONFIG and file.parent in weights]
+    configs = [
+        file for file in files if file.name == _CONFIG and file.parent in weights
+    ]
     if len(configs) != 1:
         raise JudgeSetupError(
             f"{key}: the package {named!r} ships {len(configs)} folders with config.json and "
@@ -109,6 +117,10 @@ def architecture(settings: Mapping[str, object]) -> str:
 def content_hash(folder: Path) -> str:
     """Return a hash of what decides a model's output; where the folder lies is not part of it."""
     found = hashlib.sha256()
-    for path in sorted({path for name in _HASHED for path in folder.glob(name) if path.is_file()}):
-        found.update(f"{path.relative_to(folder).as_posix()} {file_sha256(path)}\n".encode())
+    for path in sorted(
+        {path for name in _HASHED for path in folder.glob(name) if path.is_file()}
+    ):
+        found.update(
+            f"{path.relative_to(folder).as_posix()} {file_sha256(path)}\n".encode()
+        )
     return found.hexdigest()

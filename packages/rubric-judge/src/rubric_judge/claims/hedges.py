@@ -58,7 +58,9 @@ def _ends(clauses: Sequence[Clause]) -> dict[_Opening, dict[int, frozenset[str]]
     for place, clause in enumerate(clauses):
         behind = _length_of_opening(clause)
         opening = _opening(clause, behind)
-        end = frozenset(token.root.lower() for token in clause.tokens[behind:] if token.weight > 0)
+        end = frozenset(
+            token.root.lower() for token in clause.tokens[behind:] if token.weight > 0
+        )
         if opening is not None and end and end.isdisjoint(_ORDINALS):
             ends[opening][place] = end
     return ends
@@ -90,6 +92,8 @@ def _count_different(ends: Sequence[frozenset[str]]) -> int:
     """Count ends that do not say the same; of two alike the first counts."""
     kept: list[frozenset[str]] = []
     for end in ends:
-        if not any(len(end & other) >= _ALIKE * min(len(end), len(other)) for other in kept):
+        if not any(
+            len(end & other) >= _ALIKE * min(len(end), len(other)) for other in kept
+        ):
             kept.append(end)
     return len(kept)

@@ -61,14 +61,18 @@ class ClaimJudge:
             from rubric_judge.claims.verifier import Verifier
 
             self._verifier = Verifier(config.entailment)
-        self._lexical = LexicalJudge(LexicalConfig(regex_timeout_s=config.regex_timeout_s))
+        self._lexical = LexicalJudge(
+            LexicalConfig(regex_timeout_s=config.regex_timeout_s)
+        )
         self._read_claims = lru_cache(maxsize=_KEPT)(read_claims)
         self._statements = lru_cache(maxsize=_KEPT)(Statements)
 
     @property
     def fingerprint(self) -> str:
         """The name, and a hash of the tables of words, the lexical judge and the models."""
-        models = [one.fingerprint if one else "" for one in (self._meaning, self._verifier)]
+        models = [
+            one.fingerprint if one else "" for one in (self._meaning, self._verifier)
+        ]
         parts = [lexicon.fingerprint(), self._lexical.fingerprint, *models]
         found = hashlib.sha256("\0".join(parts).encode())
         return f"{self.name} {found.hexdigest()[:16]}"
@@ -100,11 +104,15 @@ class ClaimJudge:
 
     def judge_now(self, view: JudgeView) -> JudgeResult:
         """Score one response without an event loop, to the same result."""
-        return self._scored(view, self._lexical.judge_now(view) if self._has_words(view) else None)
+        return self._scored(
+            view, self._lexical.judge_now(view) if self._has_words(view) else None
+        )
 
     def _has_words(self, view: JudgeView) -> bool:
         """Whether a criterion states no claim."""
-        return len(self._read_claims(view.rubric, view.question).claims) < len(view.rubric)
+        return len(self._read_claims(view.rubric, view.question).claims) < len(
+            view.rubric
+        )
 
     def _scored(self, view: JudgeView, words: JudgeResult | None) -> JudgeResult:
         """Score the claims, and take from the lexical judge what is none."""
@@ -124,52 +132,75 @@ class ClaimJudge:
                 if c.id not in claimed
             ]
         answer = self._answer(view, read)
-        telling = sum(len(one.content) > 1 for one in answer.clauses) or 1
+        telling = sum(len(clause.content) > 1 for clause in answer.clauses) or 1
         truth = max(0.0, 1 - _FALSE_COST * len(answer.false) / telling)
-        for claim, finding in zip(read.claims, self._findings(read, answer, view), strict=True):
+        for claim, finding in zip(
+            read.claims, self._findings(read, answer, view), strict=True
+        ):
             scores[claim.id] = claim.weight * finding.credit * truth
             notes.append(f"{claim.id}: {finding.told()}")
         notes += [
             f"against the source (all × {truth:.2f}): {why} in “{answer.clauses[place].text}”"
             for place, why in answer.false.items()
         ]
-        unsound = {answer.clauses[i].sentence: i for i in answer.unsound}  # one clause of each
+        unsound = {
+            answer.clauses[i].sentence: i for i in answer.unsound
+        }  # one clause of each
         notes += [
             f"cannot state a claim: {answer.unsound[i]} in “{answer.clauses[i].text}”"
             for i in unsound.values()
         ]
-        return JudgeResult.scored(view.rubric, scores, judge=self.name, reasoning="\n".join(notes))
+        return JudgeResult.scored(
+            view.rubric, scores, judge=self.name, reasoning="\n".join(notes)
+        )
 
     def _answer(self, view: JudgeView, read: Claims) -> Answer:
         statements = self._statements(view.grounding, read.names, read.sentences)
         said = tuple(map(framed, clauses(view.response, read.names)))
-        found = [statements.read(one) for one in said]
-        flaws = flaws_of(sentences(view.response), read.sentences, question=view.question)
-        unsound = {i: flaws[one.sentence] for i, one in enumerate(said) if one.sentence in flaws}
+        found = [statements.read(clause) for clause in said]
+        flaws = flaws_of(
+            sentences(view.response), read.sentences, question=view.question
+        )
+        unsound = {
+            i: flaws[one.sentence]
+            for i, one in enumerate(said)
+            if one.sentence in flaws
+        }
         unsound = hedged(said, read.clauses) | unsound
         false = {i: why for i, (why, _) in enumerate(found) if why and i not in unsound}
         return Answer(said, false, unsound, tuple(support for _, support in found))
 
     def _findings(self, read: Claims, answer: Answer, view: JudgeView) -> list[Finding]:
-        found = [contradicted(claim, answer) or stated(claim, answer) for claim in read.claims]
+        findings = [
+            contradicted(claim, answer) or stated(claim, answer)
+            for claim in read.claims
+        ]
         if self._meaning is not None:
-            found = self._by_meaning(self._meaning, read, answer, view.question, found)
+            findings = self._by_meaning(
+                self._meaning, read, answer, view.question, findings
+            )
         if self._verifier is not None:
-            return self._verifier.verified(read.claims, answer, found)
-        return found
+            return self._verifier.verified(read.claims, answer, findings)
+        return findings
 
     @staticmethod
     def _by_meaning(
-        meaning: Meaning, read: Claims, answer: Answer, question: str, found: list[Finding]
+        meaning: Meaning,
+        read: Claims,
+        answer: Answer,
+        question: str,
+        found: list[Finding],
     ) -> list[Finding]:
         """Look for what words alone did not find in full, in the sentences that may speak of it."""
         open_claims = [
-            place for place, finding in enumerate(found) if finding.may_be_more(read.claims[place])
+            place
+            for place, finding in enumerate(found)
+            if finding.may_be_more(read.claims[place])
         ]
         places = [
             place
             for place, sentence in enumerate(answer.true_sentences)
-            if any(is_about(read.claims[one], sentence) for one in open_claims)
+            if any(is_about(read.claims[claim], sentence) for claim in open_claims)
         ]
         if not places:
             return found

@@ -60,7 +60,8 @@ def _opposites() -> dict[str, frozenset[str]]:
         found[one].add(other)
         found[other].add(one)
     for one_side, other_side in _SCALES:
-        ones, others = set(map(stem, one_side.split())), set(map(stem, other_side.split()))
+        ones = set(map(stem, one_side.split()))
+        others = set(map(stem, other_side.split()))
         for word in ones:
             found[word] |= others
         for word in others:
@@ -123,7 +124,9 @@ def likeness(one: str, other: str) -> float:
         if a != b:
             break
         shared += 1
-    long_enough = shared >= _COMMON_PREFIX and shared >= _PREFIX_SHARE * max(len(one), len(other))
+    long_enough = shared >= _COMMON_PREFIX and shared >= _PREFIX_SHARE * max(
+        len(one), len(other)
+    )
     return _NEAR if long_enough else 0.0
 
 

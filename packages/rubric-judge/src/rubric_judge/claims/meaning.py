@@ -15,7 +15,12 @@ import numpy as np
 
 from rubric_core.arrays import FloatArray
 from rubric_core.errors import needing_extra
-from rubric_judge.claims.folders import architecture, content_hash, model_folder, model_settings
+from rubric_judge.claims.folders import (
+    architecture,
+    content_hash,
+    model_folder,
+    model_settings,
+)
 from rubric_judge.claims.reading import plain
 from rubric_judge.errors import JudgeSetupError
 
@@ -73,7 +78,9 @@ class Meaning:
 
     @cached_property
     def _encoder(self) -> "Encoder":
-        with needing_extra("rubric-judge", "models", by="a claim judge with `embedding:`"):
+        with needing_extra(
+            "rubric-judge", "models", by="a claim judge with `embedding:`"
+        ):
             from rubric_judge.claims.encoder import Encoder
         return Encoder(self.folder, key=_KEY)
 
@@ -105,5 +112,7 @@ class Meaning:
             self._vectors = {}
             new = list(dict.fromkeys(read))
         if new:
-            self._vectors |= dict(zip(new, self._encoder.sentence_vectors(new), strict=True))
+            self._vectors |= dict(
+                zip(new, self._encoder.sentence_vectors(new), strict=True)
+            )
         return np.stack([self._vectors[text] for text in read])

@@ -5,7 +5,14 @@ from typing import Final
 
 from rubric_core import Grounding
 from rubric_judge.claims.reading import Clause, Token, clauses
-from rubric_judge.claims.verdicts import Match, alike, contradiction, match, same_value, swapped
+from rubric_judge.claims.verdicts import (
+    Match,
+    alike,
+    contradiction,
+    match,
+    same_value,
+    swapped,
+)
 
 _LONGEST: Final = 100_000
 _SMALLEST_SCORE: Final = 0.2
@@ -18,7 +25,9 @@ _KEPT: Final = 4096
 class Statements:
     """The clauses of a passage, and its figures."""
 
-    def __init__(self, passage: Grounding, names: frozenset[str], claims: tuple[str, ...]) -> None:
+    def __init__(
+        self, passage: Grounding, names: frozenset[str], claims: tuple[str, ...]
+    ) -> None:
         """Read a passage and the claims that were made of it.
 
         Args:
@@ -27,7 +36,10 @@ class Statements:
             claims: sentences that are true as well.
         """
         text = passage.reveal()[:_LONGEST]
-        found = [*clauses(text, names), *(one for claim in claims for one in clauses(claim, names))]
+        found = [
+            *clauses(text, names),
+            *(clause for claim in claims for clause in clauses(claim, names)),
+        ]
         self._clauses = [one for one in found if len(one.content) >= _SEVERAL]
         self._figures = [t for one in found for t in one.tokens if t.number is not None]
         self._literals = frozenset(t.root for one in found for t in one.tokens)
@@ -50,16 +62,20 @@ class Statements:
             return "", 0.0
         for token in said.tokens:
             is_figure = token.literal and token.number not in {None, 1.0, 2.0}
-            if is_figure and not any(same_value(token, figure) for figure in self._figures):
+            if is_figure and not any(
+                same_value(token, figure) for figure in self._figures
+            ):
                 return f"the source has no “{token.text}”", 0.0
         near = self._near(said)
         if not near or near[0][0] < _SMALLEST_SCORE:
             return "", 0.0
         why = ""
-        for score, one, found in near:
+        for score, clause, found in near:
             if score < _NEARLY * near[0][0]:
                 break
-            why = contradiction(one, said, found) or swapped(one, said, found, self._subjects)
+            why = contradiction(clause, said, found) or swapped(
+                clause, said, found, self._subjects
+            )
             if not why:
                 return "", score
         return why, 0.0
@@ -70,11 +86,11 @@ class Statements:
         for most, place in self._bounds(said):
             if len(near) == _SEVERAL and most <= near[-1][0]:
                 break
-            one = self._clauses[place]
-            if said.names and one.names and said.names.isdisjoint(one.names):
+            clause = self._clauses[place]
+            if said.names and clause.names and said.names.isdisjoint(clause.names):
                 continue
-            found = match(one, said)
-            near.append((found.reverse * min(1.0, 2 * found.coverage), one, found))
+            found = match(clause, said)
+            near.append((found.reverse * min(1.0, 2 * found.coverage), clause, found))
             near = sorted(near, key=lambda rated: -rated[0])[:_SEVERAL]
         return near
 
@@ -97,7 +113,10 @@ class Statements:
                 for one, places in self._holders[key].items()
             }
             held = frozenset(
-                place for one, places in near.items() if alike(one, token) for place in places
+                place
+                for one, places in near.items()
+                if alike(one, token)
+                for place in places
             )
             if len(self._held) >= _KEPT:
                 self._held.clear()

@@ -12,7 +12,8 @@ _SENTENCE_END: Final = re.compile(
     r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)[\"')\]]*\s+(?=[\"'(\[`$]*[\w`$'-])|\n+"
 )
 _WRAPPED: Final = re.compile(
-    r"^([^\n]{39,}[^\s.!?:;|])[ \t]*\n(?=[ \t]*[\w`(\"'$])(?![ \t]*\d+[.)]\s)", re.MULTILINE
+    r"^([^\n]{39,}[^\s.!?:;|])[ \t]*\n(?=[ \t]*[\w`(\"'$])(?![ \t]*\d+[.)]\s)",
+    re.MULTILINE,
 )
 """A line that is long, ends no sentence, and goes on in the next."""
 _CLAUSE_END: Final = re.compile(
@@ -33,12 +34,18 @@ _OF: Final = re.compile(r"\s+of\b")
 _CLAUSE_WORDS: Final = frozenset(lexicon.GRAMMAR["clause_words"].split())
 _OPENINGS: Final = _CLAUSE_WORDS | {"unlike", "without"}
 """What opens a part of a sentence that ends at the next comma, and a denial in it with it."""
-_NUMBERS: Final = {word: float(n) for n, word in enumerate(lexicon.GRAMMAR["numbers"].split())}
+_NUMBERS: Final = {
+    word: float(n) for n, word in enumerate(lexicon.GRAMMAR["numbers"].split())
+}
 _PHRASES: Final = {
-    phrase: word for word, phrases in lexicon.GRAMMAR["phrases"].items() for phrase in phrases
+    phrase: word
+    for word, phrases in lexicon.GRAMMAR["phrases"].items()
+    for phrase in phrases
 }
 _PHRASE: Final = re.compile(rf"\b(?:{'|'.join(_PHRASES)})\b", re.IGNORECASE)
-_LITERALS: Final = frozenset({"True", "False", "None", "NaN", "nan", "inf", "infinity", "Inf"})
+_LITERALS: Final = frozenset(
+    {"True", "False", "None", "NaN", "nan", "inf", "infinity", "Inf"}
+)
 _REACH: Final = 7
 """Words that a denial reaches over."""
 _LATEX: Final = re.compile(r"\\(?:text|mathrm|rm)\b|[{}$\\]")
@@ -102,7 +109,9 @@ class Clause:
     def divided(self) -> frozenset[str]:
         """The words that it both denies and affirms."""
         denied = {token.root for token in self.content if token.denied}
-        return frozenset(t.root for t in self.content if not t.denied and t.root in denied)
+        return frozenset(
+            t.root for t in self.content if not t.denied and t.root in denied
+        )
 
     @cached_property
     def places(self) -> dict[object, list[int]]:
@@ -161,7 +170,8 @@ def tokens(text: str) -> tuple[Token, ...]:
         lowered = written.lower()
         opening = opening or lowered
         if opening in _OPENINGS and "," in text[end : match.start()]:
-            opening, reach = lowered, 0
+            opening = lowered
+            reach = 0
         end = match.end()
         if _denies(text, match):
             is_more = text[match.end() : match.end() + 6].lstrip().startswith("only")
@@ -202,7 +212,9 @@ def _token(match: re.Match[str], written: str, *, denied: bool) -> Token:
         )
     if match["number"]:
         value = _number(written)
-        return Token(written, written, 0.8, denied, number=value, literal=True, keys=_VALUES)
+        return Token(
+            written, written, 0.8, denied, number=value, literal=True, keys=_VALUES
+        )
     if written in _LITERALS:
         root = written.lower()
         return Token(root, written, 0.8, denied, literal=True, keys=_VALUES | {root})

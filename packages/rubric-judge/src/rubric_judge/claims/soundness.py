@@ -33,7 +33,9 @@ _REACH: Final = 3
 """A word that is said stands at most so many words away from a function word or an end."""
 
 
-def flaws_of(sentences: Sequence[str], claims: Sequence[str], *, question: str) -> dict[int, str]:
+def flaws_of(
+    sentences: Sequence[str], claims: Sequence[str], *, question: str
+) -> dict[int, str]:
     """Say which sentences can state no claim, and why: by position.
 
     Words in a list or in no order name what a claim is about, and say nothing of it. "It is a myth
@@ -46,20 +48,34 @@ def flaws_of(sentences: Sequence[str], claims: Sequence[str], *, question: str) 
         claims: of its rubric; where one denies in these words too, a sentence may.
         question: what was asked; to give it back states nothing.
     """
-    read = [read_sentences(one) for one in sentences]
+    read = [read_sentences(sentence) for sentence in sentences]
     if any(disowns_the_rest(part) for parts in read for part in parts):
         return dict.fromkeys(range(len(read)), "disowned")
-    jumbled = {place: why for place, parts in enumerate(read) if (why := _jumble(parts))}
+    jumbled = {
+        place: why for place, parts in enumerate(read) if (why := _jumble(parts))
+    }
     if _is_no_prose(list(jumbled.values()), of=len(read)) or _is_one_form(read):
-        return dict.fromkeys(range(len(read)), "in an answer that is no prose") | jumbled
+        return (
+            dict.fromkeys(range(len(read)), "in an answer that is no prose") | jumbled
+        )
     bare = (place for place, parts in enumerate(read) if all(map(_is_bare, parts)))
     lists = (place for place, one in enumerate(sentences) if _items(one) >= _LIST)
-    echo = (i for i, parts in enumerate(read) if any(echoes(part, question) for part in parts))
+    echo = (
+        i
+        for i, parts in enumerate(read)
+        if any(echoes(part, question) for part in parts)
+    )
     listed = dict.fromkeys(lists, "a list")
-    short = dict.fromkeys(bare, "too short") | dict.fromkeys(echo, "copied from the question")
-    if any(opens_by_disowning(part) for claim in claims for part in read_sentences(claim)):
+    short = dict.fromkeys(bare, "too short") | dict.fromkeys(
+        echo, "copied from the question"
+    )
+    if any(
+        opens_by_disowning(part) for claim in claims for part in read_sentences(claim)
+    ):
         return short | listed | jumbled
-    disowned = (place for place, parts in enumerate(read) if any(map(opens_by_disowning, parts)))
+    disowned = (
+        place for place, parts in enumerate(read) if any(map(opens_by_disowning, parts))
+    )
     return short | listed | dict.fromkeys(disowned, "disowned") | jumbled
 
 
@@ -71,7 +87,9 @@ def _is_no_prose(jumbled: Sequence[str], *, of: int) -> bool:
 
 def _is_one_form(read: Sequence[Sequence[Sentence]]) -> bool:
     """Tell whether sentences are one form with other words put in: "This is about X, and …"."""
-    parts = {part.joined: part for of in read for part in of}  # one said twice is no form
+    parts = {
+        part.joined: part for of in read for part in of
+    }  # one said twice is no form
     return len(parts) >= _FORMS and repeated_share([*parts.values()]) >= _MOST_REPEATED
 
 
@@ -85,7 +103,7 @@ def _is_bare(sentence: Sentence) -> bool:
     """Tell whether this is a heading or an item of a list: a few words without an end, no value."""
     ends = sentence.text.rstrip("\"')]*_ ").endswith((".", "!", "?"))
     is_short = len(sentence.words) < _FEWEST and not ends
-    return is_short and not any(one.literal for one in tokens(sentence.text))
+    return is_short and not any(token.literal for token in tokens(sentence.text))
 
 
 def _jumble(parts: Sequence[Sentence]) -> str:
@@ -98,7 +116,7 @@ def framed(clause: Clause) -> Clause:
     Args:
         clause: of an answer.
     """
-    frames = [*(one.text.lower() in FUNCTION_WORDS for one in clause.tokens), True]
+    frames = [*(token.text.lower() in FUNCTION_WORDS for token in clause.tokens), True]
     kept = tuple(
         one
         for place, one in enumerate(clause.tokens)

@@ -41,7 +41,12 @@ def same_value(one: Token, other: Token) -> bool:
 
 def alike(one: Token, other: Token) -> float:
     """Return how alike two tokens mean, in [0, 1]; of values, whether they are the same."""
-    if one.number is not None or other.number is not None or one.literal or other.literal:
+    if (
+        one.number is not None
+        or other.number is not None
+        or one.literal
+        or other.literal
+    ):
         return float(same_value(one, other))
     return lexicon.likeness(one.root, other.root)
 
@@ -54,17 +59,21 @@ def match(claim: Clause, said: Clause) -> Match:
         said: what an answer says.
     """
     pairs: list[tuple[Token, Token]] = []
-    covered, used = 0.0, set[int]()
-    content, places = said.content, said.places
+    covered = 0.0
+    used = set[int]()
+    content = said.content
+    places = said.places
     for token in claim.content:
         shared = token.keys & places.keys()
         if not shared:
             continue
         near = {place for key in shared for place in places[key]}
-        best, where = 0.0, -1
+        best = 0.0
+        where = -1
         for place in sorted(near) if len(near) > 1 else near:
             if (near_by := alike(token, content[place])) > best:
-                best, where = near_by, place
+                best = near_by
+                where = place
         if where >= 0:
             covered += best * token.weight
             used.add(where)
@@ -94,10 +103,12 @@ def contradiction(claim: Clause, said: Clause, found: Match) -> str:
 
 
 def _other_direction(claim: Clause, said: Clause) -> str:
-    ours, theirs = claim.directions, said.directions
+    ours = claim.directions
+    theirs = said.directions
     for axis in ours.keys() & theirs.keys():
         (sides, word), (others, other) = ours[axis], theirs[axis]
-        one, two = set(sides), set(others)
+        one = set(sides)
+        two = set(others)
         # "The more, the more" against "the more, the less", and the other way round.
         inverse = min(len(sides), len(others)) > 1 and len(one) != len(two)
         if one.isdisjoint(two) or inverse:
@@ -116,7 +127,8 @@ def swapped(claim: Clause, said: Clause, found: Match, subjects: frozenset[str])
     """
     if not claim.content or not said.content or found.reverse < _HALF:
         return ""
-    ours, theirs = claim.content[0], said.content[0]
+    ours = claim.content[0]
+    theirs = said.content[0]
     if min(ours.weight, theirs.weight) < _SUBJECT or ours.root in said.roots:
         return ""
     if theirs.root in claim.roots or theirs.root not in subjects:
@@ -131,7 +143,11 @@ def _opposite_word(claim: Clause, said: Clause) -> str:
         if token.literal or token.root in said.roots:
             continue
         for other in said.content:
-            if other.literal or other.root in claim.roots or token.denied != other.denied:
+            if (
+                other.literal
+                or other.root in claim.roots
+                or token.denied != other.denied
+            ):
                 continue
             if lexicon.opposite(token.root, other.root) and not (
                 _says(claim, other) or _says(said, token)
@@ -157,7 +173,9 @@ def _telling(found: Match, divided: frozenset[str]) -> tuple[tuple[Token, Token]
 def _denied(pairs: tuple[tuple[Token, Token], ...]) -> str:
     for token, other in pairs:
         if token.denied != other.denied:
-            return f"denies “{token.text}”" if other.denied else f"affirms “{token.text}”"
+            return (
+                f"denies “{token.text}”" if other.denied else f"affirms “{token.text}”"
+            )
     return ""
 
 
@@ -170,10 +188,12 @@ def other_value(claim: Clause, said: Clause) -> str:
     """
     ours = [token for token in claim.content if token.literal]
     theirs = [token for token in said.content if token.literal]
-    if any(same_value(one, other) for one in ours for other in said.content):
+    if any(same_value(our, other) for our in ours for other in said.content):
         return ""
     kinds = {_kind(token) for token in ours}
-    is_default = bool(ours) and _DEFAULT in claim.roots & said.roots and _names_it(claim, said)
+    is_default = (
+        bool(ours) and _DEFAULT in claim.roots & said.roots and _names_it(claim, said)
+    )
     for other in theirs:
         if (is_default or _kind(other) in kinds) and not any(
             same_value(other, one) for one in claim.content

@@ -10,7 +10,12 @@ from rubric_core.errors import needing_extra
 from rubric_core.files import toml_beside
 from rubric_judge.claims.claim import Claim
 from rubric_judge.claims.finding import Answer, Finding, is_about, required_share
-from rubric_judge.claims.folders import architecture, content_hash, model_folder, model_settings
+from rubric_judge.claims.folders import (
+    architecture,
+    content_hash,
+    model_folder,
+    model_settings,
+)
 from rubric_judge.claims.reading import Clause, plain
 from rubric_judge.claims.verdicts import match
 from rubric_judge.errors import JudgeSetupError
@@ -50,7 +55,10 @@ def labels_of(settings: Mapping[str, object], *, folder: Path) -> Labels:
         )
     named = settings.get("id2label")
     by_place = cast("dict[str, str]", named) if isinstance(named, dict) else {}
-    folded = {str(label).lower().replace("-", "_"): int(place) for place, label in by_place.items()}
+    folded = {
+        str(label).lower().replace("-", "_"): int(place)
+        for place, label in by_place.items()
+    }
 
     def place_of(names: Iterable[str]) -> int | None:
         return next((folded[name] for name in names if name in folded), None)
@@ -78,7 +86,9 @@ class Verifier:
             JudgeSetupError: it cannot be read, or is of a model for something else.
         """
         self.folder = model_folder(str(folder), key=_KEY)
-        self.labels = labels_of(model_settings(self.folder, key=_KEY), folder=self.folder)
+        self.labels = labels_of(
+            model_settings(self.folder, key=_KEY), folder=self.folder
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -96,7 +106,9 @@ class Verifier:
 
     @cached_property
     def _reader(self) -> "PairReader":
-        with needing_extra("rubric-judge", "models", by="a claim judge with `entailment:`"):
+        with needing_extra(
+            "rubric-judge", "models", by="a claim judge with `entailment:`"
+        ):
             from rubric_judge.claims.encoder import PairReader
         return PairReader(self.folder, key=_KEY)
 
@@ -111,7 +123,10 @@ class Verifier:
             found: what the program found of each. A value that is another one stays
                 contradicted: programs compare figures, and models of entailment often do not.
         """
-        near = [_nearest(claim, answer, one) for claim, one in zip(claims, found, strict=True)]
+        near = [
+            _nearest(claim, answer, finding)
+            for claim, finding in zip(claims, found, strict=True)
+        ]
         pairs = [
             (plain(sentence.text), plain(claim.clause.text))
             for claim, sentences in zip(claims, near, strict=True)
@@ -119,7 +134,9 @@ class Verifier:
         ]
         read = iter(self._reader.probabilities(pairs) if pairs else ())
         return [
-            self._decided(claim, sentences, [next(read) for _ in sentences], answer, one)
+            self._decided(
+                claim, sentences, [next(read) for _ in sentences], answer, one
+            )
             for claim, sentences, one in zip(claims, near, found, strict=True)
         ]
 
@@ -134,15 +151,19 @@ class Verifier:
         if found.is_value or not sentences:
             return found if found.is_value else Finding("absent", 0.0)
         said, where = max(
-            (float(row[self.labels.entailment]), -place) for place, row in enumerate(rows)
+            (float(row[self.labels.entailment]), -place)
+            for place, row in enumerate(rows)
         )
         if self.labels.contradiction is not None:
             against, place = max(
-                (float(row[self.labels.contradiction]), -place) for place, row in enumerate(rows)
+                (float(row[self.labels.contradiction]), -place)
+                for place, row in enumerate(rows)
             )
             if against > max(said, _LIKELY):
                 text = sentences[-place].text
-                return Finding("contradicted", 0.0, text, f"contradiction {against:.2f}")
+                return Finding(
+                    "contradicted", 0.0, text, f"contradiction {against:.2f}"
+                )
         text = sentences[-where].text
         if said < _LIKELY:
             return Finding("absent", 0.0, text, f"entailment {said:.2f}")
@@ -158,5 +179,5 @@ def _nearest(claim: Claim, answer: Answer, found: Finding) -> list[Clause]:
         is_found = bool(found.where) and found.where in sentence.text
         return is_found, match(claim.clause, sentence).coverage
 
-    about = [one for one in answer.sentences if is_about(claim, one)]
+    about = [clause for clause in answer.sentences if is_about(claim, clause)]
     return sorted(about, key=rank, reverse=True)[:_SENTENCES]

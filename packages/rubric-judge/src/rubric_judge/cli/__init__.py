@@ -20,7 +20,9 @@ from rubric_judge.console.command import run_command, typed_command
 
 __all__ = ["app", "main"]
 
-_WITHOUT_LEDGER: Final = frozenset({"export", "import", "init", "label", "label-import", "lint"})
+_WITHOUT_LEDGER: Final = frozenset(
+    {"export", "import", "init", "label", "label-import", "lint"}
+)
 """Commands that ask no judge, so that there is no judgement to keep."""
 
 for _command in (attack, init, label, lint, rejudge, reliability, score, serve):
@@ -37,7 +39,8 @@ def main() -> None:
 
 
 def _stopped(words: Sequence[str]) -> str:
-    command, said = next(iter(words), ""), "rubric-judge: stopped; nothing was written"
+    command = next(iter(words), "")
+    said = "rubric-judge: stopped; nothing was written"
     if command == "label" and "--model" in {word.partition("=")[0] for word in words}:
         return "rubric-judge: stopped; what the model wrote is in --out, and the command goes on"
     if command == "label":
@@ -48,5 +51,6 @@ def _stopped(words: Sequence[str]) -> str:
         return f"{said}, and without --ledger no judgement is kept"
     again = typed_command("rubric-judge", words)
     return (
-        f"{said} but the --ledger, and what that holds is not asked for again; go on with: {again}"
+        f"{said} but the --ledger, and what that holds is not asked for again; go on "
+        f"with: {again}"
     )

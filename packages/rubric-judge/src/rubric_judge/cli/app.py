@@ -19,7 +19,11 @@ app = command.command_app("rubric-judge", summary="Judge responses against rubri
 
 
 def write_report(
-    out: Path, name: str, report: Report, draw: Callable[[Path], Sequence[Path]], *more: str
+    out: Path,
+    name: str,
+    report: Report,
+    draw: Callable[[Path], Sequence[Path]],
+    *more: str,
 ) -> str:
     """Write a report as JSON, Markdown and HTML with figures; return the names of all files.
 
@@ -69,7 +73,9 @@ def make_folder(out: Path, *, flag: str) -> None:
         raise ConfigError(problem, location=flag.lstrip("-")) from None
 
 
-def require_writable(out: Path, *, flag: str, inputs: tuple[Path | None, ...] = ()) -> None:
+def require_writable(
+    out: Path, *, flag: str, inputs: tuple[Path | None, ...] = ()
+) -> None:
     """Refuse a file that could not be written at the end.
 
     Args:
@@ -91,9 +97,15 @@ def _problem(out: Path, inputs: tuple[Path | None, ...]) -> str | None:
     if any(path is not None and path.resolve() == file for path in inputs):
         return "this command reads the same file: write to another one"
     if out.exists() and not out.is_file():  # a pipe is written straight to
-        return None if os.access(out, os.W_OK) else "it is not open for writing: name a file"
+        return (
+            None
+            if os.access(out, os.W_OK)
+            else "it is not open for writing: name a file"
+        )
     if not file.parent.is_dir():
         return f"there is no folder {out.parent}: create it, or write elsewhere"
     if not os.access(file.parent, os.W_OK | os.X_OK):
-        return f"the folder {out.parent} cannot be written to: open it, or write elsewhere"
+        return (
+            f"the folder {out.parent} cannot be written to: open it, or write elsewhere"
+        )
     return None

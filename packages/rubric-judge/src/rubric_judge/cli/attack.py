@@ -34,7 +34,9 @@ def attack(  # noqa: PLR0913  # each is an option of the command
     judge: Path,
     out: Path,
     suite: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
-    families: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)] = (),
+    families: Annotated[
+        tuple[str, ...], Parameter(negative=(), consume_multiple=True)
+    ] = (),
     limit: command.Positive | None = None,
     epsilon: command.Share = 0.05,
     ledger: Path | None = None,
@@ -78,13 +80,17 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         with progress.current().phase("reading tasks, making the attacks"):
             targets = list(read_tasks(tasks)) if tasks else default_tasks()
             known = _written(targets, tasks)
-            plan = plan_attacks(targets, _chosen(suite, families), written=known, limit=limit)
+            plan = plan_attacks(
+                targets, _chosen(suite, families), written=known, limit=limit
+            )
             make_folder(out, flag="--out")
         name, judged = _judge(plan, judge, ledger=ledger, workers=workers)
         controls_RN, (results,) = judged.batches
         report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
         _write_cases(plan, results, out / "cases.jsonl", reveal=reveal)
-        written = write_report(out, "attack", report, partial(draw_figures, report), "cases.jsonl")
+        written = write_report(
+            out, "attack", report, partial(draw_figures, report), "cases.jsonl"
+        )
     command.print_tables(report.tables(), footer=f"written: {written}")
     lost = all(result.outcome is Outcome.UNAVAILABLE for result in results)
     return command.FAILED if lost or judged.unwritten else 0
@@ -104,9 +110,10 @@ def _judge(
     plan: AttackPlan, judge: Path, *, ledger: Path | None, workers: int
 ) -> tuple[str, Judged]:
     asked = read_judge(judge, workers=workers)
-    name, controls = asked.name(), [one.view for one in plan.controls]
+    name = asked.name()
+    controls = [control.view for control in plan.controls]
     honest = Batch("honest answers", controls, range(_CONTROL_JUDGEMENTS))
-    attacks = Batch("attacks", [one.view for one in plan.cases])
+    attacks = Batch("attacks", [case.view for case in plan.cases])
     return name, judge_batches(asked.pool, (honest, attacks), ledger=ledger)
 
 
@@ -115,13 +122,15 @@ def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builde
 
     families = dict(FAMILIES)
     for folder in suites:
-        found = read_suite(folder)
-        if taken := families.keys() & found.families.keys():
+        suite = read_suite(folder)
+        if taken := families.keys() & suite.families.keys():
             problem = f"another suite has the family {min(taken)!r} already: rename the folder"
             raise flag_error("suite", f" {folder}: {problem}")
-        families.update(found.families)
-        if found.skipped:
-            print(f"{folder}: {len(found.skipped)} files hold no attacks", file=sys.stderr)
+        families.update(suite.families)
+        if suite.skipped:
+            print(
+                f"{folder}: {len(suite.skipped)} files hold no attacks", file=sys.stderr
+            )
     if unknown := [name for name in names if name not in families]:
         problem = f": {unknown[0]!r} is no family; use some of {', '.join(families)}"
         raise flag_error("families", problem)
@@ -141,8 +150,13 @@ def _write_cases(
                 "deserves": case.attack.base,
                 "outcome": result.outcome.value,
                 "reason": result.reason.value if result.reason else None,
-                "reward": normalized_reward(result, case.view.rubric) if scored else None,
+                "reward": normalized_reward(result, case.view.rubric)
+                if scored
+                else None,
             }
             if reveal:
-                row |= {"response": case.attack.response, "passage": case.attack.passage}
+                row |= {
+                    "response": case.attack.response,
+                    "passage": case.attack.passage,
+                }
             file.write(f"{json.dumps(row)}\n".encode())

@@ -17,7 +17,13 @@ from rubric_core.files import write_text
 from rubric_judge.calibration.target import CascadeTarget
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.cli import cascade, judging
-from rubric_judge.cli.app import app, flag_error, make_folder, require_writable, write_report
+from rubric_judge.cli.app import (
+    app,
+    flag_error,
+    make_folder,
+    require_writable,
+    write_report,
+)
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.console import command, progress
 from rubric_judge.responses import read_responses
@@ -55,10 +61,10 @@ class _Labelled(NamedTuple):
         """Whether each criterion with weight of each response has a label."""
         given = {(label.line, label.criterion) for label in self.labels}
         return given >= {
-            (line, one.id)
+            (line, criterion.id)
             for line, view in self.views.items()
-            for one in view.rubric
-            if one.weight > 0
+            for criterion in view.rubric
+            if criterion.weight > 0
         }
 
 
@@ -79,7 +85,9 @@ class _Judged(NamedTuple):
 class VerdictOptions:
     """How verdicts are found; with --cascade there are none."""
 
-    judgements: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=True)] = ()
+    judgements: Annotated[
+        tuple[Path, ...], Parameter(negative=(), consume_multiple=True)
+    ] = ()
     """Files of the judge's judgements, in place of asking it; --judge says whose they are."""
     replicates: command.Positive = 1
     """Judgements of each response; from two on, the judge's noise is measured."""
@@ -93,7 +101,8 @@ class VerdictOptions:
     """Seed of the draws."""
 
 
-_VERDICTS, _TARGET = VerdictOptions(), CascadeTarget()
+_VERDICTS = VerdictOptions()
+_TARGET = CascadeTarget()
 
 
 def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
@@ -165,11 +174,17 @@ def _labelled(
             require_written(responses)
             return _Labelled(by_id, *read_known(responses, by_id))
         views = dict(read_responses(responses, by_id, thoughts=thoughts))
-        return _Labelled(by_id, views, read_all_labels(labels, LabelSource(by_id, views)))
+        return _Labelled(
+            by_id, views, read_all_labels(labels, LabelSource(by_id, views))
+        )
 
 
 def _verdicts(
-    labelled: _Labelled, asked: _Asked, options: VerdictOptions, *, files: tuple[Path, ...]
+    labelled: _Labelled,
+    asked: _Asked,
+    options: VerdictOptions,
+    *,
+    files: tuple[Path, ...],
 ) -> _Found:
     from rubric_judge.calibration.measure import Settings, calibrate
     from rubric_judge.calibration.pairing import pair
@@ -185,12 +200,17 @@ def _verdicts(
     paired = pair(labelled.labels, ratings, combining=options.combine)
     how = Settings(bound=options.bound, resamples=options.resamples, seed=options.seed)
     answers = {
-        line: hash_answer(view.task_id, view.response) for line, view in labelled.views.items()
+        line: hash_answer(view.task_id, view.response)
+        for line, view in labelled.views.items()
     }
-    report = calibrate(paired, fingerprint=judged.fingerprint, answers=answers, settings=how)
+    report = calibrate(
+        paired, fingerprint=judged.fingerprint, answers=answers, settings=how
+    )
     tasks, responses, *labels = map(_typed, files)
     if not labels:
-        report = report.model_copy(update={"notes": (WORDS["known_truth"], *report.notes)})
+        report = report.model_copy(
+            update={"notes": (WORDS["known_truth"], *report.notes)}
+        )
     named = Files(
         tasks,
         responses,
@@ -204,18 +224,24 @@ def _verdicts(
 
 
 def _thresholds(
-    labelled: _Labelled, asked: _Asked, target: CascadeTarget, *, inputs: tuple[Path, ...]
+    labelled: _Labelled,
+    asked: _Asked,
+    target: CascadeTarget,
+    *,
+    inputs: tuple[Path, ...],
 ) -> _Found:
     out = asked.out / "cascade.json"
     require_writable(out, flag="--out", inputs=(*inputs, asked.judge, asked.ledger))
     documents = {task_id: task.doc_hash for task_id, task in labelled.tasks.items()}
     given = cascade.Labelled(labelled.labels, [*labelled.views.items()], documents)
-    found, unwritten = cascade.find_thresholds(
+    calibration, unwritten = cascade.find_thresholds(
         asked.configuration, target, given, ledger=asked.ledger, workers=asked.workers
     )
-    write_text(out, found.model_dump_json(indent=2) + "\n")
-    classes = cascade.classes_of(labelled.labels, labelled.views, found)
-    return _Found(partial(cascade.print_thresholds, found, out, classes), unwritten)
+    write_text(out, calibration.model_dump_json(indent=2) + "\n")
+    classes = cascade.classes_of(labelled.labels, labelled.views, calibration)
+    return _Found(
+        partial(cascade.print_thresholds, calibration, out, classes), unwritten
+    )
 
 
 def _typed(path: Path) -> str:
@@ -231,7 +257,9 @@ def _write(report: CalibrationReport, out: Path, files: Files) -> str:
     return write_report(out, "calibration", report, draw, "calibration.html")
 
 
-def _print(report: CalibrationReport, paired: Paired, written: str, files: Files) -> None:
+def _print(
+    report: CalibrationReport, paired: Paired, written: str, files: Files
+) -> None:
     from rubric_judge.calibration.report import next_steps
 
     command.console().print(report.summary(), soft_wrap=True)
@@ -241,7 +269,10 @@ def _print(report: CalibrationReport, paired: Paired, written: str, files: Files
     for step in steps:
         print("\n".join([step.what, *(f"  {line}" for line in step.how.splitlines())]))
     failed = paired.ratings.reasons_J[0]
-    for note in [*report.notes, *(f"without scores: {name} {n}" for name, n in failed.items())]:
+    for note in [
+        *report.notes,
+        *(f"without scores: {name} {n}" for name, n in failed.items()),
+    ]:
         print(note, file=sys.stderr)
 
 
@@ -249,12 +280,12 @@ def _ask(labelled: _Labelled, asked: _Asked, replicates: int) -> _Judged:
     """Judge what was labelled."""
     judge = asked.configuration
     given = judging.read_judge(judge, workers=asked.workers)
-    lines = sorted({one.line for one in labelled.labels})
+    lines = sorted({label.line for label in labelled.labels})
     views = [(line, labelled.views[line]) for line in lines]
-    made, unwritten = judging.judge_all(
+    ratings, unwritten = judging.judge_all(
         {judge.stem: given}, views, replicates, ledger=asked.ledger, out=asked.out
     )
-    return _Judged(made, fingerprint(given.make()), unwritten)
+    return _Judged(ratings, fingerprint(given.make()), unwritten)
 
 
 def _read(paths: Sequence[Path], labelled: _Labelled, judge: Path | None) -> _Judged:
@@ -277,6 +308,8 @@ def _read(paths: Sequence[Path], labelled: _Labelled, judge: Path | None) -> _Ju
         return _Judged(ratings, None, 0)
     made = judging.read_judge(judge, workers=1).make()
     if others := {one.judge for one in ratings} - {made.name}:
-        problem = f" {judge}: it is {made.name!r}; the judgements are of {min(others)!r}"
+        problem = (
+            f" {judge}: it is {made.name!r}; the judgements are of {min(others)!r}"
+        )
         raise flag_error("judge", problem)
     return _Judged(ratings, fingerprint(made), 0)

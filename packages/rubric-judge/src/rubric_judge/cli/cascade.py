@@ -26,22 +26,35 @@ if TYPE_CHECKING:
 
 def _require_cascade(arguments: ArgumentCollection) -> None:
     """Refuse options of a cascade without --cascade, and --cascade without a risk."""
-    given = [one.name for one in arguments if one.tokens]
+    given = [argument.name for argument in arguments if argument.tokens]
     if given and not _is_cascade(arguments):
-        raise ValueError(f"{given[0]} is of a cascade: give --cascade too, or leave it out")
+        raise ValueError(
+            f"{given[0]} is of a cascade: give --cascade too, or leave it out"
+        )
     if given and "--risk" not in given:
-        raise ValueError("--cascade needs --risk: the share that may contradict the labels")
+        raise ValueError(
+            "--cascade needs --risk: the share that may contradict the labels"
+        )
 
 
 def _refuse_cascade(arguments: ArgumentCollection) -> None:
     """Refuse options of verdicts beside --cascade."""
-    given = [one.name for one in arguments if one.tokens and one.name != "--cascade"]
+    given = [
+        argument.name
+        for argument in arguments
+        if argument.tokens and argument.name != "--cascade"
+    ]
     if given and _is_cascade(arguments):
-        raise ValueError(f"{given[0]} has no meaning with --cascade: leave one of the two out")
+        raise ValueError(
+            f"{given[0]} has no meaning with --cascade: leave one of the two out"
+        )
 
 
 def _is_cascade(arguments: ArgumentCollection) -> bool:
-    return any(one.name == "--cascade" and one.value is True for one in arguments)
+    return any(
+        argument.name == "--cascade" and argument.value is True
+        for argument in arguments
+    )
 
 
 CASCADE = Group("Thresholds of a cascade", validator=_require_cascade)
@@ -104,8 +117,8 @@ def find_thresholds(
     async def calibrate(books: Ledger | None) -> CascadeCalibration:
         try:
             with current().phase("asking the judges whether they are there"):
-                for one in judges:
-                    await check(one)
+                for asked in judges:
+                    await check(asked)
             run = CascadeRun(judges, config, books, workers=workers)
             with current().phase("testing thresholds", total=len(GRID)) as phase:
                 return await calibrate_cascade(
@@ -117,13 +130,13 @@ def find_thresholds(
                     on_threshold=lambda _: phase.advance(),
                 )
         finally:
-            for one in judges:
-                await close(one)
+            for asked in judges:
+                await close(asked)
 
     with tempfile.TemporaryDirectory() as folder:
         with judging.opened(ledger or Path(folder) / "ledger.sqlite") as books:
-            found = anyio.run(calibrate, books)
-        return found, judging.say_unwritten(books)
+            calibration = anyio.run(calibrate, books)
+        return calibration, judging.say_unwritten(books)
 
 
 def print_thresholds(
@@ -139,16 +152,26 @@ def print_thresholds(
     from rubric_judge.page.tables import TextTable
 
     tests = {"all": found.pooled} if found.pooled is not None else found.criteria
-    columns = {"criterion": "{0}", "kept up to": "{1.threshold:.2f}", f"{found.unit}s": "{1.n}"}
+    columns = {
+        "criterion": "{0}",
+        "kept up to": "{1.threshold:.2f}",
+        f"{found.unit}s": "{1.n}",
+    }
     columns |= {"risk": "{1.risk:.1%}", "at most": "{1.bound:.1%}"}
     columns |= {"escalated": "{1.escalated:.1%}", "invalid": "{1.invalid_frac:.1%}"}
     table = TextTable.of({"title": "", "columns": columns}, tests.items())
     print_rows(table.header, table.rows)
-    alone = max(one.last_risk for one in tests.values())
+    alone = max(test.last_risk for test in tests.values())
     promise = f"risk ≤ {found.risk:g} with probability {found.confidence:g}"
-    escalated = sorted(one.escalated for one in tests.values())
-    spread = " to ".join(f"{share:.1%}" for share in dict.fromkeys((escalated[0], escalated[-1])))
-    audited = f"{found.audit_frac:.1%} of what is kept" if escalated[0] < 1 else "nothing is kept"
+    escalated = sorted(test.escalated for test in tests.values())
+    spread = " to ".join(
+        f"{share:.1%}" for share in dict.fromkeys((escalated[0], escalated[-1]))
+    )
+    audited = (
+        f"{found.audit_frac:.1%} of what is kept"
+        if escalated[0] < 1
+        else "nothing is kept"
+    )
     print_pairs(
         [
             ("promise", promise),
@@ -161,9 +184,13 @@ def print_thresholds(
     if not escalated[-1]:
         said = "nothing escalates: the cheap judge is sure of all that was labelled, so that only "
         print(f"rubric-judge: {said}audits ask the last judge", file=sys.stderr)
-    for name, one in tests.items():
-        if one.escalated == 1:
-            why = "no threshold keeps to the risk" if one.threshold is None else "nothing is kept"
+    for name, threshold in tests.items():
+        if threshold.escalated == 1:
+            why = (
+                "no threshold keeps to the risk"
+                if threshold.threshold is None
+                else "nothing is kept"
+            )
             said = f"rubric-judge: {name}: {why}: everything goes to the last judge"
             print(said, file=sys.stderr)
         found_in = classes.values() if found.pooled else [classes[name]]
@@ -178,9 +205,9 @@ def classes_of(
 ) -> dict[str, set[bool]]:
     """Return by threshold whether people call met what they labelled: true and false, or one."""
     classes: dict[str, set[bool]] = {}
-    for one in labels:
-        criterion = views[one.line].rubric[one.criterion]
-        if one.score is not None and criterion.weight:
+    for label in labels:
+        criterion = views[label.line].rubric[label.criterion]
+        if label.score is not None and criterion.weight:
             name = found.name(criterion) or criterion.id
-            classes.setdefault(name, set()).add(one.score >= criterion.weight / 2)
+            classes.setdefault(name, set()).add(label.score >= criterion.weight / 2)
     return classes

@@ -10,7 +10,13 @@ from cyclopts import Parameter
 
 from rubric_core import RubricFileError, Task, Thought, formats, read_tasks, write_tasks
 from rubric_judge.cli.app import require_writable
-from rubric_judge.console.command import FAILED, Positive, console, print_pairs, print_rows
+from rubric_judge.console.command import (
+    FAILED,
+    Positive,
+    console,
+    print_pairs,
+    print_rows,
+)
 from rubric_judge.starting import example_files, preset, write_new
 
 _SHOWN = 5
@@ -68,17 +74,19 @@ def import_rubrics(  # noqa: PLR0913  # a flag each
     rejected: list[RubricFileError] = []
     counts: Counter[str] = Counter(dict.fromkeys(_COUNTED, 0))
     left_out = Counter[formats.LeftOut]()
-    found = formats.import_tasks(
+    importeds = formats.import_tasks(
         format_,
         source,
         options=formats.ImportOptions(pitfalls, questions, leave_out),
         on_reject=rejected.append,
     )
-    written = write_tasks(out, _counted(islice(found, limit), counts, left_out))
+    written = write_tasks(out, _counted(islice(importeds, limit), counts, left_out))
     ends = (("rejected rows", len(rejected)), ("written", out))
     print_pairs([("tasks", written), *counts.items(), *ends])
     if left_out:
-        rows = [(one.field, str(count), one.reason) for one, count in left_out.most_common()]
+        rows = [
+            (one.field, str(count), one.reason) for one, count in left_out.most_common()
+        ]
         print_rows(("left out on purpose", "values", "why"), rows)
     for error in rejected[:_SHOWN]:
         console(stderr=True).print(f"rejected: {error}", soft_wrap=True)
@@ -86,7 +94,9 @@ def import_rubrics(  # noqa: PLR0913  # a flag each
 
 
 def _counted(
-    found: Iterator[formats.Imported], counts: Counter[str], left_out: Counter[formats.LeftOut]
+    found: Iterator[formats.Imported],
+    counts: Counter[str],
+    left_out: Counter[formats.LeftOut],
 ) -> Iterator[Task]:
     for one in found:
         counts[_CRITERIA] += len(one.task.rubric)
@@ -141,7 +151,9 @@ def init(folder: Path, /, *, judge: str = "claims") -> int:
     written = judge_file, tasks, answers = write_new(
         folder, {"judge.yaml": chosen, **example_files()}
     )
-    score = f"score {tasks} {answers} --judge {judge_file} --out {folder / 'judged.jsonl'}"
+    score = (
+        f"score {tasks} {answers} --judge {judge_file} --out {folder / 'judged.jsonl'}"
+    )
     lines = ["next:", f"rubric-judge lint {tasks}", f"rubric-judge {score}"]
     for line in (*(f"wrote {path}" for path in written), *lines):
         console().print(line, soft_wrap=True)

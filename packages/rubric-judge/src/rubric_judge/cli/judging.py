@@ -60,7 +60,12 @@ class Judging(NamedTuple):
 
 
 def read_judge(
-    judge: Path, *, workers: int, micro_batch: int = 4, hedge: bool = False, ray: int | None = None
+    judge: Path,
+    *,
+    workers: int,
+    micro_batch: int = 4,
+    hedge: bool = False,
+    ray: int | None = None,
 ) -> Judging:
     """Read the configuration of a judge that works in this process, or in so many Ray actors."""
     from rubric_judge.config import read_judge_spec
@@ -69,15 +74,23 @@ def read_judge(
     from rubric_judge.pool.ray_pool import RayJudgePool
     from rubric_judge.pool.schedule import Hedging
 
-    spec, hedging, n = read_judge_spec(judge), Hedging() if hedge else None, micro_batch
+    spec = read_judge_spec(judge)
+    hedging = Hedging() if hedge else None
+    n = micro_batch
 
     def pool(ledger: Ledger | None) -> _Pool:
         if ray is not None:
-            return RayJudgePool(spec, actors=ray, micro_batch=n, hedge=hedging, ledger=ledger)
+            return RayJudgePool(
+                spec, actors=ray, micro_batch=n, hedge=hedging, ledger=ledger
+            )
         judges = load_replicas(spec)
-        return JudgePool(judges, workers=workers, micro_batch=n, hedge=hedging, ledger=ledger)
+        return JudgePool(
+            judges, workers=workers, micro_batch=n, hedge=hedging, ledger=ledger
+        )
 
-    return Judging(pool, lambda: load_judge(spec), '"keep_invalid":true' in spec.model_dump_json())
+    return Judging(
+        pool, lambda: load_judge(spec), '"keep_invalid":true' in spec.model_dump_json()
+    )
 
 
 def judge_batches(
@@ -102,14 +115,25 @@ def judge_batches(
         JudgeSetupError: the judge is not there, and the ledger does not hold everything.
     """
 
-    async def judge(ledger: Ledger | None) -> tuple[list[list[list[JudgeResult]]], PoolStatistics]:
+    async def judge(
+        ledger: Ledger | None,
+    ) -> tuple[list[list[list[JudgeResult]]], PoolStatistics]:
         pool = make_pool(ledger)
         try:
-            asked = ((batch.views, number) for batch in batches for number in batch.replicates)
+            asked = (
+                (batch.views, number)
+                for batch in batches
+                for number in batch.replicates
+            )
             with progress.current().phase("asking the judge whether it is there"):
-                if not all(pool.knows(views, replicate=number) for views, number in asked):
+                if not all(
+                    pool.knows(views, replicate=number) for views, number in asked
+                ):
                     await check_replicas(pool)
-            results = [await _judge_batch(pool, batch, deadline_s=deadline_s) for batch in batches]
+            results = [
+                await _judge_batch(pool, batch, deadline_s=deadline_s)
+                for batch in batches
+            ]
             return results, pool.statistics()
         finally:
             await pool.aclose()
@@ -151,11 +175,15 @@ def judge_all(
         unwritten += judged.unwritten
         for replicate, results in enumerate(judged.batches[0]):
             rows = [
-                JudgedResponse(line=line, view=view, result=result.with_call(judge=label))
+                JudgedResponse(
+                    line=line, view=view, result=result.with_call(judge=label)
+                )
                 for (line, view), result in zip(numbered, results, strict=True)
             ]
             write_judgements(out / f"judgements_{stem}_{replicate}.jsonl", rows)
-            ratings += [Rating(label, row.view.task_id, row.line, row.result) for row in rows]
+            ratings += [
+                Rating(label, row.view.task_id, row.line, row.result) for row in rows
+            ]
     return ratings, unwritten
 
 
@@ -170,7 +198,9 @@ def say_unwritten(ledger: Ledger | None) -> int:
     """Say how many judgements the ledger could not take, and return it."""
     if ledger is None or not ledger.unwritten:
         return 0
-    print(f"not written to {ledger.path}: {ledger.unwritten} judgements", file=sys.stderr)
+    print(
+        f"not written to {ledger.path}: {ledger.unwritten} judgements", file=sys.stderr
+    )
     return ledger.unwritten
 
 
@@ -188,12 +218,18 @@ def say_suspect(statistics: PoolStatistics, *, has_ledger: bool, again: str) -> 
     old = statistics.invalid_from_ledger
     if invalid > old and scored == statistics.from_ledger - old:
         what = f"not one of the {invalid - old} answers of this run is valid"
-        kept = "; the ledger keeps none as final: the same command asks again" if has_ledger else ""
+        kept = (
+            "; the ledger keeps none as final: the same command asks again"
+            if has_ledger
+            else ""
+        )
         said = f"suspect: {what}, so check the server and its model{kept}"
         print(f"rubric-judge: {said}", file=sys.stderr)
     if old:
         said = f"{old} invalid judgements are from the ledger"
-        command.console().print(f"{said}; to ask for them again: {again}", soft_wrap=True)
+        command.console().print(
+            f"{said}; to ask for them again: {again}", soft_wrap=True
+        )
 
 
 async def check_replicas(pool: _Pool) -> None:
@@ -229,4 +265,7 @@ def labels(judges: Mapping[str, Judging]) -> dict[str, str]:
     """
     names = {stem: judge.name() for stem, judge in judges.items()}
     shared = Counter(names.values())
-    return {stem: f"{name} ({stem})" if shared[name] > 1 else name for stem, name in names.items()}
+    return {
+        stem: f"{name} ({stem})" if shared[name] > 1 else name
+        for stem, name in names.items()
+    }

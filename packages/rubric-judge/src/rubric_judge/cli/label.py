@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 def _rising(_: object, counts: tuple[int, ...] | None) -> None:
     if any(more <= fewer for fewer, more in pairwise(counts or ())):
-        raise ValueError("Each must be larger than the one before: it is the new total.")
+        raise ValueError(
+            "Each must be larger than the one before: it is the new total."
+        )
 
 
 Counts = Annotated[
@@ -130,7 +132,9 @@ def label(  # noqa: PLR0913  # each is an option of the command
         Exit status: 1 when a model was asked and wrote not a single pair.
     """
     rater = None if rater is None else _rater(rater)
-    require_writable(out, flag="--out", inputs=(tasks, responses, judgements, writing.model))
+    require_writable(
+        out, flag="--out", inputs=(tasks, responses, judgements, writing.model)
+    )
     if writing.write:
         asked = thoughts if thoughts != "cut" else None
         _refuse(
@@ -206,15 +210,23 @@ def _serve(desk: Desk | WritingDesk, place: Place) -> None:
     from rubric_judge.label_page.app import serve_page
 
     listening = partial(print, "rubric-judge label is on", flush=True)
-    host, port = place.host, place.port
-    serve_page(desk, host=host, port=port, token_env=place.token_env, on_start=listening)
+    host = place.host
+    port = place.port
+    serve_page(
+        desk, host=host, port=port, token_env=place.token_env, on_start=listening
+    )
 
 
-def _write(wanted: _Drawn, out: Path, *, rater: str | None, writing: Writing, place: Place) -> int:
+def _write(
+    wanted: _Drawn, out: Path, *, rater: str | None, writing: Writing, place: Place
+) -> int:
     from rubric_judge.labels.writing import draw_tasks, open_written
 
     if writing.model is None:
-        _refuse(writing.by_model, "is for a model that writes: give --model, or leave it out")
+        _refuse(
+            writing.by_model,
+            "is for a model that writes: give --model, or leave it out",
+        )
     else:
         elsewhere = None if place == _HERE else place
         on_page = {"--rater": rater, "--host, --port or --token-env": elsewhere}
@@ -241,7 +253,9 @@ def _write(wanted: _Drawn, out: Path, *, rater: str | None, writing: Writing, pl
             from rubric_judge.label_page.writing_desk import WritingDesk
         desk = WritingDesk(drawn, store, seed=wanted.seed, rater=rater)
         there = f"{sum(store.authors().values())} are in {out}"
-        print(f"to write: two answers to each of {len(drawn)} tasks; {there}", flush=True)
+        print(
+            f"to write: two answers to each of {len(drawn)} tasks; {there}", flush=True
+        )
         _serve(desk, place)
         print_pairs([*store.authors().items(), ("written", out)])
     return 0
@@ -266,7 +280,9 @@ def _rater(name: str) -> str:
 
 
 def import_labels(  # noqa: PLR0913  # each is an option of the command
-    format_: Annotated[Literal["csv", "label_studio", "argilla"], Parameter(name="FORMAT")],
+    format_: Annotated[
+        Literal["csv", "label_studio", "argilla"], Parameter(name="FORMAT")
+    ],
     export: Path,
     tasks: Path,
     responses: Path,
@@ -297,12 +313,12 @@ def import_labels(  # noqa: PLR0913  # each is an option of the command
 
     require_writable(out, flag="--out", inputs=(export, tasks, responses))
     source = _read(tasks, responses, thoughts)
-    given = READERS[format_](export)
-    found = list(import_given(given, source, rater=rater, thoughts=thoughts))
-    if not found:
+    givens = READERS[format_](export)
+    labels = list(import_given(givens, source, rater=rater, thoughts=thoughts))
+    if not labels:
         raise RubricFileError("holds no label: label some responses first", path=export)
-    write_labels(out, found)
-    print_pairs([*Counter(one.rater for one in found).items(), ("written", out)])
+    write_labels(out, labels)
+    print_pairs([*Counter(one.rater for one in labels).items(), ("written", out)])
     return 0
 
 

@@ -69,10 +69,14 @@ def lint(
     return FAILED if any(finding.severity == "error" for finding in findings) else 0
 
 
-def _report(findings: Sequence[Finding], *, read: int, path: Path, examples: int) -> None:
+def _report(
+    findings: Sequence[Finding], *, read: int, path: Path, examples: int
+) -> None:
     stdout = console()
     by_code: defaultdict[str, list[Finding]] = defaultdict(list)
-    for finding in sorted(findings, key=lambda finding: (finding.severity, finding.code)):
+    for finding in sorted(
+        findings, key=lambda finding: (finding.severity, finding.code)
+    ):
         by_code[finding.code].append(finding)
     if by_code:
         rows = [

@@ -68,28 +68,48 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     from rubric_judge.rejudge import compare, read_stored
 
     command.configure_log(verbose=verbose)
-    require_writable(out, flag="--out", inputs=(source, tasks, judge, before, tasks_before, ledger))
+    require_writable(
+        out, flag="--out", inputs=(source, tasks, judge, before, tasks_before, ledger)
+    )
     with command.working(app) as progress:
         with progress.phase("reading responses and tasks"):
             stored = read_stored(source, judged=before, judge=of, thoughts=thoughts)
             matched = _matched(_chosen(stored, only=only), tasks, before=tasks_before)
-            views = [task.judge_view(one.answer) for one, task in matched.pairs]
+            views = [
+                task.judge_view(stored_response.answer)
+                for stored_response, task in matched.pairs
+            ]
             asked = judging.read_judge(judge, workers=workers)
         batch = judging.Batch("judging again", views, (replicate,))
         done = judging.judge_batches(asked.pool, [batch], ledger=ledger)
         rows = zip(matched.pairs, views, done.batches[0][0], strict=True)
-        judged = [_judged(one, view, result) for (one, _), view, result in rows]
+        judged = [
+            _judged(response, view, result) for (response, _), view, result in rows
+        ]
         write_judgements(out, judged)
-    _report(matched, compare([one.before for one, _ in matched.pairs], judged), judged, out=out)
+    _report(
+        matched,
+        compare([one.before for one, _ in matched.pairs], judged),
+        judged,
+        out=out,
+    )
     again = f"--only invalid --replicate {replicate + 1}"
     judging.say_suspect(done.statistics, has_ledger=ledger is not None, again=again)
     _say_how_to_join(matched, out, source, before)
-    return command.FAILED if done.unwritten or all(row.reward is None for row in judged) else 0
+    return (
+        command.FAILED
+        if done.unwritten or all(row.reward is None for row in judged)
+        else 0
+    )
 
 
-def _say_how_to_join(matched: Matched, out: Path, source: Path, before: Path | None) -> None:
+def _say_how_to_join(
+    matched: Matched, out: Path, source: Path, before: Path | None
+) -> None:
     """Say which field of a row tells whose judgement it is, among those from before."""
-    if any(one.id for one, _ in matched.pairs):  # of a ledger, or of a run's rollouts
+    if any(
+        response.id for response, _ in matched.pairs
+    ):  # of a ledger, or of a run's rollouts
         said = f"`origin.id` of a row is the id of the response in {source}"
     elif before is None:
         said = f"`line` of a row is the line of the response in {source}"
@@ -98,10 +118,14 @@ def _say_how_to_join(matched: Matched, out: Path, source: Path, before: Path | N
     command.console().print(f"{out}: {said}", soft_wrap=True)
 
 
-def _matched(stored: Sequence[StoredResponse], tasks: Path, *, before: Path | None) -> Matched:
+def _matched(
+    stored: Sequence[StoredResponse], tasks: Path, *, before: Path | None
+) -> Matched:
     from rubric_judge.rejudge import match_tasks
 
-    matched = match_tasks(stored, read_tasks(tasks), before=read_tasks(before) if before else ())
+    matched = match_tasks(
+        stored, read_tasks(tasks), before=read_tasks(before) if before else ()
+    )
     if not matched.pairs:
         raise ConfigError(
             f"none of the {len(stored)} responses belongs to a task of {tasks}: take the "
@@ -116,16 +140,22 @@ def _chosen(
 ) -> Sequence[StoredResponse]:
     if only == "all":
         return stored
-    if all(one.before is None for one in stored):
+    if all(stored_response.before is None for stored_response in stored):
         problem = "no judgement is stored beside the responses; give --before"
         raise flag_error("only", f" {only}: {problem}")
-    chosen = [one for one in stored if one.before and one.before.outcome is Outcome(only)]
+    chosen = [
+        response
+        for response in stored
+        if response.before and response.before.outcome is Outcome(only)
+    ]
     if not chosen:
         raise flag_error("only", f" {only}: there is no such judgement")
     return chosen
 
 
-def _judged(one: StoredResponse, view: JudgeView, result: JudgeResult) -> JudgedResponse:
+def _judged(
+    one: StoredResponse, view: JudgeView, result: JudgeResult
+) -> JudgedResponse:
     origin: dict[str, object] = {"id": one.id, "task_id": one.task_id}
     if one.before is not None:
         origin |= {
@@ -137,11 +167,22 @@ def _judged(one: StoredResponse, view: JudgeView, result: JudgeResult) -> Judged
 
 
 def _report(
-    matched: Matched, comparison: Comparison | None, judged: Sequence[JudgedResponse], *, out: Path
+    matched: Matched,
+    comparison: Comparison | None,
+    judged: Sequence[JudgedResponse],
+    *,
+    out: Path,
 ) -> None:
-    before = Counter(one.before.outcome for one, _ in matched.pairs if one.before is not None)
+    before = Counter(
+        response.before.outcome
+        for response, _ in matched.pairs
+        if response.before is not None
+    )
     after = Counter(row.result.outcome for row in judged)
-    rows = [(outcome.value, str(before[outcome]), str(after[outcome])) for outcome in Outcome]
+    rows = [
+        (outcome.value, str(before[outcome]), str(after[outcome]))
+        for outcome in Outcome
+    ]
     figures: list[tuple[str, object]] = [
         ("judged again", len(judged)),
         ("  under the same task", matched.same),
@@ -161,7 +202,9 @@ def _report(
     command.print_rows(("", "before", "after"), rows)
     command.print_pairs([*figures, ("written", out)])
     if matched.unmatched:
-        names = sorted({one.task_id for one in matched.unmatched})
+        names = sorted(
+            {stored_response.task_id for stored_response in matched.unmatched}
+        )
         more = f" and {len(names) - _NAMED} more" if names[_NAMED:] else ""
         said = f"no task, or more than one, for {len(matched.unmatched)} responses"
         print(f"{said}: tasks {', '.join(names[:_NAMED])}{more}", file=sys.stderr)

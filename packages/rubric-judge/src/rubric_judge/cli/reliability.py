@@ -34,7 +34,9 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     responses: Path | None = None,
     *,
     judge: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
-    judgements: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=True)] = (),
+    judgements: Annotated[
+        tuple[Path, ...], Parameter(negative=(), consume_multiple=True)
+    ] = (),
     out: Path,
     reference: str | None = None,
     replicates: Positive = 4,
@@ -81,31 +83,49 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
             by_id, numbered = _read(tasks, responses, thoughts)
             found, notes = _read_all(judgements, by_id, numbered)
         make_folder(out, flag="--out")
-        judges = {spec.stem: judging.read_judge(spec, workers=workers) for spec in judge}
+        judges = {
+            spec.stem: judging.read_judge(spec, workers=workers) for spec in judge
+        }
         _check_reference(reference, judges, found)
-        made, unwritten = judging.judge_all(judges, numbered, replicates, ledger=ledger, out=out)
+        made, unwritten = judging.judge_all(
+            judges, numbered, replicates, ledger=ledger, out=out
+        )
         ratings = collect(made + found, by_id)
         report = measure(ratings, resamples=resamples, seed=seed, reference=reference)
         written = _write(out, report, ratings)
     _print(report, written, notes)
-    return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
+    return (
+        FAILED
+        if unwritten
+        or all(
+            judge_reliability.mean_reward.value is None
+            for judge_reliability in report.judges
+        )
+        else 0
+    )
 
 
 def _write(out: Path, report: ReliabilityReport, ratings: Ratings) -> str:
     from rubric_judge.reliability.figures import draw_figures
 
-    return write_report(out, "reliability", report, partial(draw_figures, report, ratings))
+    return write_report(
+        out, "reliability", report, partial(draw_figures, report, ratings)
+    )
 
 
 def _read(
     tasks: Path, responses: Path | None, thoughts: Thoughts
 ) -> tuple[dict[str, Task], list[tuple[int, JudgeView]]]:
     by_id = {task.task_id: task for task in read_tasks(tasks)}
-    return by_id, read_responses(responses, by_id, thoughts=thoughts) if responses else []
+    return by_id, read_responses(
+        responses, by_id, thoughts=thoughts
+    ) if responses else []
 
 
 def _read_all(
-    paths: Sequence[Path], tasks: Mapping[str, Task], numbered: Sequence[tuple[int, JudgeView]]
+    paths: Sequence[Path],
+    tasks: Mapping[str, Task],
+    numbered: Sequence[tuple[int, JudgeView]],
 ) -> tuple[list[Rating], list[str]]:
     from rubric_judge.reliability import read_ratings
 
@@ -116,22 +136,28 @@ def _read_all(
 
 def _print(report: ReliabilityReport, written: str, notes: Sequence[str]) -> None:
     print_tables(report.tables(), footer=f"written: {written}")
-    for one in report.judges:
-        failed = ", ".join(f"{reason} {count}" for reason, count in one.reasons.items())
+    for judge in report.judges:
+        failed = ", ".join(
+            f"{reason} {count}" for reason, count in judge.reasons.items()
+        )
         if failed:
-            print(f"without scores, {one.judge}: {failed}", file=sys.stderr)
+            print(f"without scores, {judge.judge}: {failed}", file=sys.stderr)
     for note in notes:
         print(note, file=sys.stderr)
 
 
-def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[Path]) -> None:
+def _check(
+    responses: Path | None, judge: Sequence[Path], judgements: Sequence[Path]
+) -> None:
     if not judge and not judgements:
         raise ConfigError(
             "there is nothing to measure: give --judge with RESPONSES, or --judgements",
             location="judge",
         )
     if bool(judge) != (responses is not None):
-        raise ConfigError("--judge and RESPONSES go together: give both", location="responses")
+        raise ConfigError(
+            "--judge and RESPONSES go together: give both", location="responses"
+        )
     names = Counter(spec.stem for spec in judge)
     if repeated := [name for name, count in names.items() if count > 1]:
         called = f"{names[repeated[0]]} files are called {repeated[0]!r}"
@@ -139,7 +165,9 @@ def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[P
 
 
 def _check_reference(
-    reference: str | None, judges: Mapping[str, judging.Judging], found: Sequence[Rating]
+    reference: str | None,
+    judges: Mapping[str, judging.Judging],
+    found: Sequence[Rating],
 ) -> None:
     """Refuse an unknown reference before a judge is called."""
     from rubric_judge.reliability.measure import check_reference

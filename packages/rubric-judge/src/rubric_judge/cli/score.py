@@ -80,17 +80,35 @@ def score(  # noqa: PLR0913  # the flags of a command
             by_id = {task.task_id: task for task in read_tasks(tasks)}
             numbered = read_responses(responses, by_id, thoughts=thoughts)
         batch = judging.Batch("judging", [view for _, view in numbered])
-        done = judging.judge_batches(asked.pool, [batch], ledger=ledger, deadline_s=deadline_s)
+        done = judging.judge_batches(
+            asked.pool, [batch], ledger=ledger, deadline_s=deadline_s
+        )
         rows = zip(numbered, done.batches[0][0], strict=True)
         judged = [JudgedResponse(line, view, result) for (line, view), result in rows]
         with progress.phase("writing the judgements"):
             write_judgements(out, judged)
     _report(judged, done.statistics, out=out, show=show)
-    _remark(judged, done.statistics, judge=None if asked.keeps_invalid else judge, out=out)
-    words = ("rejudge", responses, tasks, "--before", out, "--judge", judge, "--ledger", ledger)
+    _remark(
+        judged, done.statistics, judge=None if asked.keeps_invalid else judge, out=out
+    )
+    words = (
+        "rejudge",
+        responses,
+        tasks,
+        "--before",
+        out,
+        "--judge",
+        judge,
+        "--ledger",
+        ledger,
+    )
     again = f"{command.typed_command('rubric-judge', list(map(str, words)))} {_AGAIN}"
     judging.say_suspect(done.statistics, has_ledger=ledger is not None, again=again)
-    return command.FAILED if done.unwritten or all(row.reward is None for row in judged) else 0
+    return (
+        command.FAILED
+        if done.unwritten or all(row.reward is None for row in judged)
+        else 0
+    )
 
 
 def _show(judged: Sequence[JudgedResponse]) -> None:
@@ -104,7 +122,11 @@ def _show(judged: Sequence[JudgedResponse]) -> None:
 
 
 def _remark(
-    judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, judge: Path | None, out: Path
+    judged: Sequence[JudgedResponse],
+    statistics: PoolStatistics,
+    *,
+    judge: Path | None,
+    out: Path,
 ) -> None:
     """Say to stderr what stands behind the figures, where it is not as one would wish."""
     _say_unclosed(AnswerCounts.of(row.view for row in judged))
@@ -117,7 +139,9 @@ def _say_unclosed(counts: AnswerCounts) -> None:
     if 2 * counts.unclosed > counts.responses:
         which = f"{counts.unclosed} of {counts.responses} responses are thoughts that do not end"
         said = f"{which}, which have no answer and score 0: give the policy more tokens, or switch"
-        print(f"rubric-judge: {said} its thinking off (docs/answer.md)", file=sys.stderr)
+        print(
+            f"rubric-judge: {said} its thinking off (docs/answer.md)", file=sys.stderr
+        )
 
 
 def _shares(counts: AnswerCounts) -> list[tuple[str, str]]:
@@ -127,16 +151,22 @@ def _shares(counts: AnswerCounts) -> list[tuple[str, str]]:
         "empty answers": counts.empty,
     }
     of = counts.responses
-    return [(name, f"{count} ({count / of:.1%})") for name, count in found.items() if count]
+    return [
+        (name, f"{count} ({count / of:.1%})") for name, count in found.items() if count
+    ]
 
 
-def _say_invalid(judged: Sequence[JudgedResponse], *, judge: Path | None, out: Path) -> None:
+def _say_invalid(
+    judged: Sequence[JudgedResponse], *, judge: Path | None, out: Path
+) -> None:
     """Say where the texts of invalid replies are, or in which judge's file to have them kept."""
     invalid = [row.result for row in judged if row.result.outcome is Outcome.INVALID]
     if any(result.reasoning for result in invalid):
         print(f"what was replied is `reasoning` in {out}", file=sys.stderr)
     elif invalid and judge:
-        print(f"to see what was replied: `keep_invalid: true` in {judge}", file=sys.stderr)
+        print(
+            f"to see what was replied: `keep_invalid: true` in {judge}", file=sys.stderr
+        )
 
 
 def _say_unread(judged: Sequence[JudgedResponse]) -> None:
@@ -149,9 +179,9 @@ def _say_unread(judged: Sequence[JudgedResponse]) -> None:
     rows = [row for row in judged if row.result.judge in programs]
     rubrics = {(row.view.task_id, row.result.judge): row.view.rubric for row in rows}
     criteria = [
-        (one, judge == ClaimJudge.name and bool(claim_of(one)))
+        (criterion, judge == ClaimJudge.name and bool(claim_of(criterion)))
         for (_, judge), rubric in rubrics.items()
-        for one in rubric
+        for criterion in rubric
     ]
     if unread := sum(has_no_words(one) and not is_read for one, is_read in criteria):
         what = f"of {len(criteria)} criteria hold nothing that a program can look for"
@@ -160,7 +190,11 @@ def _say_unread(judged: Sequence[JudgedResponse]) -> None:
 
 
 def _report(
-    judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out: Path, show: int
+    judged: Sequence[JudgedResponse],
+    statistics: PoolStatistics,
+    *,
+    out: Path,
+    show: int,
 ) -> None:
     _show(judged[:show])
     rewards = [row.reward for row in judged if row.reward is not None]
@@ -169,8 +203,14 @@ def _report(
         [
             ("responses", len(judged)),
             *mean,
-            *((outcome.value, count) for outcome, count in statistics.by_outcome.items()),
-            *((f"  {reason.value}", count) for reason, count in statistics.by_reason.items()),
+            *(
+                (outcome.value, count)
+                for outcome, count in statistics.by_outcome.items()
+            ),
+            *(
+                (f"  {reason.value}", count)
+                for reason, count in statistics.by_reason.items()
+            ),
             *_shares(AnswerCounts.of(row.view for row in judged)),
             *_answerers(statistics),
             *_figures(statistics),
@@ -204,7 +244,8 @@ def _answerers(statistics: PoolStatistics) -> list[tuple[str, str]]:
 
 
 def _figures(statistics: PoolStatistics) -> list[tuple[str, str]]:
-    usage, cached = statistics.usage, statistics.cached_token_frac
+    usage = statistics.usage
+    cached = statistics.cached_token_frac
     counts = {
         "from the ledger": statistics.from_ledger,
         "  of them invalid": statistics.invalid_from_ledger,
@@ -220,7 +261,9 @@ def _figures(statistics: PoolStatistics) -> list[tuple[str, str]]:
         figures["seconds, 99 %"] = f"{statistics.latency.p99_s:.3g}"
     if usage.prompt_tokens:
         figures["prompt tokens"] = str(usage.prompt_tokens)
-        figures["  of them cached"] = "not reported" if cached is None else f"{cached:.1%}"
+        figures["  of them cached"] = (
+            "not reported" if cached is None else f"{cached:.1%}"
+        )
         figures["completion tokens"] = str(usage.completion_tokens)
         figures["tokens per criterion"] = f"{statistics.tokens_per_criterion:.0f}"
         if (per_criterion := statistics.cached_tokens_per_criterion) is not None:
@@ -233,30 +276,49 @@ def _figures(statistics: PoolStatistics) -> list[tuple[str, str]]:
 
 def _cascade(statistics: PoolStatistics) -> list[tuple[str, str]]:
     """Say who decided how much, what the audits found, and what was saved."""
-    if (found := statistics.cascade) is None:
+    if (cascade_statistics := statistics.cascade) is None:
         return []
-    total = sum(level.decided for level in found.levels.values())
+    total = sum(level.decided for level in cascade_statistics.levels.values())
     figures = [
-        ("criteria decided by", f"{name}: {level.decided} of {total}, {level.calls} calls")
-        for name, level in found.levels.items()
+        (
+            "criteria decided by",
+            f"{name}: {level.decided} of {total}, {level.calls} calls",
+        )
+        for name, level in cascade_statistics.levels.items()
     ]
-    if found.saved_frac is not None:
-        figures.append(("responses without the last judge", f"{found.saved_frac:.1%}"))
-    if found.saved_usd is not None:
-        figures.append(("saved", f"${found.saved_usd:.4f}"))
-    if found.bound is not None:
-        figures.append(("risk, calibrated", f"at most {found.bound:.1%} ({found.confidence:.0%})"))
-    otherwise = f"{found.audited_otherwise} of {found.audited} decided otherwise"
+    if cascade_statistics.saved_frac is not None:
+        figures.append(
+            ("responses without the last judge", f"{cascade_statistics.saved_frac:.1%}")
+        )
+    if cascade_statistics.saved_usd is not None:
+        figures.append(("saved", f"${cascade_statistics.saved_usd:.4f}"))
+    if cascade_statistics.bound is not None:
+        figures.append(
+            (
+                "risk, calibrated",
+                f"at most {cascade_statistics.bound:.1%} ({cascade_statistics.confidence:.0%})",
+            )
+        )
+    otherwise = (
+        f"{cascade_statistics.audited_otherwise} of {cascade_statistics.audited} "
+        "decided otherwise"
+    )
     with suppress(MissingExtraError):  # the interval needs scipy; the counts do not
-        if (share := found.audit_disagreement()) is not None:
+        if (share := cascade_statistics.audit_disagreement()) is not None:
             otherwise += f", {share.value:.1%} ({share.low:.1%} to {share.high:.1%})"
-    frac = found.escalated / total if total else 0.0
-    escalated = f"{found.escalated} of {total} criteria, {frac:.1%}, audits aside"
+    frac = cascade_statistics.escalated / total if total else 0.0
+    escalated = (
+        f"{cascade_statistics.escalated} of {total} criteria, {frac:.1%}, audits aside"
+    )
     return [*figures, ("escalated", escalated), ("audited", otherwise)]
 
 
 def _say_unescalated(statistics: PoolStatistics) -> None:
-    found = statistics.cascade
-    if found is not None and found.judgements and not found.escalated:
+    cascade_statistics = statistics.cascade
+    if (
+        cascade_statistics is not None
+        and cascade_statistics.judgements
+        and not cascade_statistics.escalated
+    ):
         said = "nothing was escalated: the first judge was sure of all, and only audits check it"
         print(f"rubric-judge: {said}", file=sys.stderr)

@@ -64,7 +64,8 @@ async def _run(pool: JudgePool, tasks: Mapping[str, Task], bounds: ServeConfig) 
         service = JudgeService(pool, tasks, config=bounds)
         await judging.check_replicas(pool)
         return await answer(
-            service, on_start=lambda url: print(f"rubric-judge serves on {url}", flush=True)
+            service,
+            on_start=lambda url: print(f"rubric-judge serves on {url}", flush=True),
         )
     finally:
         await pool.aclose()

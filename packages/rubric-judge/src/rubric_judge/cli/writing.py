@@ -51,10 +51,14 @@ def write_with_model(
                 todo = await open_tasks(asked, config, drawn, store)
             with progress.current().phase("writing answers", total=len(drawn)) as phase:
                 phase.start_at(len(drawn) - len(todo))
-                found = await write_by_model(
-                    asked, todo, store, workers=min(workers, len(todo)), on_task=phase.advance
+                model = await write_by_model(
+                    asked,
+                    todo,
+                    store,
+                    workers=min(workers, len(todo)),
+                    on_task=phase.advance,
                 )
-            return len(drawn) - len(todo), found
+            return len(drawn) - len(todo), model
 
     with command.working(app):
         there, found = anyio.run(ask)

@@ -33,7 +33,9 @@ class Bars(Display):
 
     def began(self, phase: object, snapshot: PhaseSnapshot) -> None:
         """Add a bar."""
-        self._tasks[phase] = self._bars.add_task("", total=snapshot.total, snapshot=snapshot)
+        self._tasks[phase] = self._bars.add_task(
+            "", total=snapshot.total, snapshot=snapshot
+        )
 
     def beat(self, snapshots: Mapping[object, PhaseSnapshot], *, now_s: float) -> None:
         """Move the bars."""
@@ -53,12 +55,19 @@ class Bars(Display):
         """Leave the bars as they are."""
         self._bars.stop()
 
-    def _show(self, phase: object, snapshot: PhaseSnapshot, state: PhaseState = "going on") -> None:
-        done, total = snapshot.done, snapshot.total
+    def _show(
+        self, phase: object, snapshot: PhaseSnapshot, state: PhaseState = "going on"
+    ) -> None:
+        done = snapshot.done
+        total = snapshot.total
         if state == "done" and total is None:  # a full bar, no longer one that moves
             done = total = 1
         self._bars.update(
-            self._tasks[phase], completed=done, total=total, snapshot=snapshot, state=state
+            self._tasks[phase],
+            completed=done,
+            total=total,
+            snapshot=snapshot,
+            state=state,
         )
 
 

@@ -16,7 +16,16 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from io import TextIOWrapper
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeAlias, cast, get_args
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    NoReturn,
+    TypeAlias,
+    cast,
+    get_args,
+)
 
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, Token, convert
 from cyclopts import ValidationError as RefusedError
@@ -165,13 +174,18 @@ def run_command(
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that has no τ still gets its table
+            stream.reconfigure(
+                errors="replace"
+            )  # a terminal that has no τ still gets its table
     settings.let_threads_sleep()
     words = [*(sys.argv[1:] if arguments is None else arguments)]
     try:
         with sigterm_raised():
             status = app(
-                words, result_action="return_value", exit_on_error=False, print_error=False
+                words,
+                result_action="return_value",
+                exit_on_error=False,
+                print_error=False,
             )
             sys.stdout.flush()
     except CycloptsError as error:  # an unknown option or a bad value
@@ -187,7 +201,11 @@ def run_command(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(_BROKEN_PIPE)
     except (RubricError, OSError) as error:
-        fail(app.name[0], error, status=FAILED if isinstance(error, broken_off) else BAD_INPUT)
+        fail(
+            app.name[0],
+            error,
+            status=FAILED if isinstance(error, broken_off) else BAD_INPUT,
+        )
     sys.exit(status or 0)
 
 
@@ -197,22 +215,41 @@ def _said_of(error: CycloptsError) -> str:
 
     from rubric_core.configuration import config_error
 
-    cause, argument, app, said = error.__cause__, error.argument, error.app, str(error)
-    if isinstance(cause, ValidationError) and argument is not None:  # of options that are a model
+    cause = error.__cause__
+    argument = error.argument
+    app = error.app
+    said = str(error)
+    if (
+        isinstance(cause, ValidationError) and argument is not None
+    ):  # of options that are a model
         said = str(config_error(cause, model=argument.hint, source="the options"))
-    elif isinstance(error, RefusedError) and error.group is not None:  # of options together
+    elif (
+        isinstance(error, RefusedError) and error.group is not None
+    ):  # of options together
         said = error.exception_message
     elif isinstance(error, RefusedError) and argument is not None:  # of a value
         value = cast("object", argument.value)
         if isinstance(value, tuple):
             shown = " ".join(map(str, cast("tuple[object, ...]", value)))
             said = said.replace(f'"{value}"', f'"{shown}"', 1)
-    elif isinstance(error, MissingArgumentError) and argument is not None and app is not None:
+    elif (
+        isinstance(error, MissingArgumentError)
+        and argument is not None
+        and app is not None
+    ):
         helped = app.assemble_argument_collection(parse_docstring=True)
-        helps = {one.name: " ".join((one.parameter.help or "").split()) for one in helped}
+        helps = {
+            one.name: " ".join((one.parameter.help or "").split()) for one in helped
+        }
         named = error.keyword is not None or argument.tokens
-        what = "needs a value" if named else f"is required: {helps.get(argument.name, '')}"
-        name = argument.name if argument.index is None else argument.name.lstrip("-").upper()
+        what = (
+            "needs a value" if named else f"is required: {helps.get(argument.name, '')}"
+        )
+        name = (
+            argument.name
+            if argument.index is None
+            else argument.name.lstrip("-").upper()
+        )
         _, is_said_so, rest = said.partition(" requires an argument.")
         said = f"{error.keyword or name} {what}{rest}" if is_said_so else said
     return said
@@ -250,7 +287,9 @@ def configure_log(*, verbose: bool) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            structlog.dev.ConsoleRenderer() if to_terminal else structlog.processors.JSONRenderer(),
+            structlog.dev.ConsoleRenderer()
+            if to_terminal
+            else structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.INFO if verbose else logging.WARNING
@@ -298,16 +337,21 @@ def print_tables(tables: Sequence[TextTable], *, footer: str) -> None:
             printed = Table(
                 title=table.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False
             )
-            printed.padding, printed.show_edge = (0, 1, 0, 0), False
+            printed.padding = (0, 1, 0, 0)
+            printed.show_edge = False
             columns = list(zip(table.header, *table.rows, strict=True))
-            widths = [max(map(len, one)) for one in columns]
+            widths = [max(map(len, column)) for column in columns]
             # No figure is broken where the names, of which ids may be, have room beside them.
-            limits = [_UNBROKEN_NAME if " " in one else _UNBROKEN_CELL for one in columns[0]]
+            limits = [
+                _UNBROKEN_NAME if " " in one else _UNBROKEN_CELL for one in columns[0]
+            ]
             names = max(map(min, map(len, columns[0]), limits))
             has_room = names + sum(widths[1:]) + 2 * len(widths) - 2 <= stdout.width
             for place, name in enumerate(table.header):
                 fits = widths[place] <= (_UNBROKEN_CELL if place else _UNBROKEN_NAME)
-                fixed = (fits or bool(place and has_room)) and place < len(table.header) - 1
+                fixed = (fits or bool(place and has_room)) and place < len(
+                    table.header
+                ) - 1
                 printed.add_column(name, no_wrap=fixed, overflow="fold")
             for cells in table.rows:
                 printed.add_row(*cells)
@@ -328,15 +372,22 @@ def print_figures(
     """
     from rubric_judge.page.tables import TextTable
 
-    found, names = TextTable.of(words, told, **values), words.get("names", 1)
-    table = figures_table(found.title, names=found.header[:names], figures=found.header[names:])
-    for cells in found.rows:
+    text_table = TextTable.of(words, told, **values)
+    names = words.get("names", 1)
+    table = figures_table(
+        text_table.title,
+        names=text_table.header[:names],
+        figures=text_table.header[names:],
+    )
+    for cells in text_table.rows:
         table.add_row(*cells)
-    if found.rows:
+    if text_table.rows:
         console().print(table)
 
 
-def figures_table(title: str | None, *, names: Sequence[str], figures: Sequence[str] = ()) -> Table:
+def figures_table(
+    title: str | None, *, names: Sequence[str], figures: Sequence[str] = ()
+) -> Table:
     """Return a table that fits a terminal of 80 columns: names are broken before figures are."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.padding = (0, 1, 0, 0)

@@ -74,11 +74,15 @@ class Lines(Display):
             if phase not in self._told and snapshot.elapsed_s >= self.quiet_s:
                 self._tell(phase, snapshot)
         if snapshots and now_s - self._last_s >= self.every_s:
-            self._say("; ".join(phase_line(snapshot) for snapshot in snapshots.values()))
+            self._say(
+                "; ".join(phase_line(snapshot) for snapshot in snapshots.values())
+            )
 
     def ended(self, phase: object, snapshot: PhaseSnapshot, state: PhaseState) -> None:
         """Say what was done, if it is worth a line."""
-        if phase in self._told and (snapshot.is_counted or snapshot.elapsed_s >= WORTH_S):
+        if phase in self._told and (
+            snapshot.is_counted or snapshot.elapsed_s >= WORTH_S
+        ):
             self._say(phase_line(snapshot, state))
         self._told.discard(phase)
 

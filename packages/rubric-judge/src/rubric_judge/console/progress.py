@@ -25,7 +25,9 @@ _current: ContextVar[Progress] = ContextVar("progress")
 class Phase:
     """Something that takes time: its name, and how far it is."""
 
-    def __init__(self, name: str, *, total: int | None, unit: str, now_s: float) -> None:
+    def __init__(
+        self, name: str, *, total: int | None, unit: str, now_s: float
+    ) -> None:
         """`Progress.phase` makes them."""
         self.name = name
         self.total = total
@@ -53,7 +55,8 @@ class Phase:
 
     def snapshot(self, *, now_s: float, is_over: bool = False) -> PhaseSnapshot:
         """How far it is, with what is done within it; once over, at its rate from the beginning."""
-        elapsed_s, done = now_s - self._started_s, self.done - self._started_at
+        elapsed_s = now_s - self._started_s
+        done = self.done - self._started_at
         if is_over:
             rate = done / elapsed_s if done > 0 and elapsed_s > 0 else None
         else:
@@ -62,7 +65,9 @@ class Phase:
         if (inner := self.inner) is not None:
             parts.append(phase_line(inner.snapshot(now_s=now_s)))
         note = "; ".join(parts)
-        return PhaseSnapshot(self.name, self.done, self.total, self.unit, note, elapsed_s, rate)
+        return PhaseSnapshot(
+            self.name, self.done, self.total, self.unit, note, elapsed_s, rate
+        )
 
 
 class Progress:
@@ -72,7 +77,9 @@ class Progress:
     another is told as part of it. A library that was given none uses `Progress.silent()`.
     """
 
-    def __init__(self, display: Display, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, display: Display, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """`Progress.of` chooses the display.
 
         Args:
@@ -104,7 +111,9 @@ class Progress:
             from rubric_judge.console.bars import Bars
 
             return cls(Bars(console))
-        return cls(Lines(program, clock=time.monotonic, quiet_s=0.0 if at_once else QUIET_S))
+        return cls(
+            Lines(program, clock=time.monotonic, quiet_s=0.0 if at_once else QUIET_S)
+        )
 
     @classmethod
     def silent(cls) -> Self:
@@ -131,7 +140,9 @@ class Progress:
         self._display.close()
 
     @contextlib.contextmanager
-    def phase(self, name: str, *, total: int | None = None, unit: str = "") -> Generator[Phase]:
+    def phase(
+        self, name: str, *, total: int | None = None, unit: str = ""
+    ) -> Generator[Phase]:
         """Tell that something is being done, for as long as this context is open.
 
         Args:
@@ -236,7 +247,9 @@ class Steps(contextlib.ExitStack):
         self._progress = progress
         self._phase: Phase | None = None
 
-    def to(self, name: str, *, total: int | None = None, unit: str = "", done: int = 0) -> Phase:
+    def to(
+        self, name: str, *, total: int | None = None, unit: str = "", done: int = 0
+    ) -> Phase:
         """Go over to a phase, unless it is the one that goes on.
 
         Args:

@@ -81,7 +81,11 @@ def _time(snapshot: PhaseSnapshot, state: PhaseState) -> str | None:
         return f"{end} {duration_text(snapshot.elapsed_s)}"
     if snapshot.eta_s is not None:
         return f"{duration_text(snapshot.eta_s)} left"
-    return f"{duration_text(snapshot.elapsed_s)} so far" if snapshot.elapsed_s >= 1 else None
+    return (
+        f"{duration_text(snapshot.elapsed_s)} so far"
+        if snapshot.elapsed_s >= 1
+        else None
+    )
 
 
 def _rate(rate: float) -> str:
@@ -118,4 +122,8 @@ class Pace:
         if done != last and (done < last or now_s - last_s >= _CLOSEST_S):
             self._seen.append((now_s, done))
         first_s, first = self._seen[0]
-        return (done - first) / (now_s - first_s) if done > first and now_s > first_s else None
+        return (
+            (done - first) / (now_s - first_s)
+            if done > first and now_s > first_s
+            else None
+        )

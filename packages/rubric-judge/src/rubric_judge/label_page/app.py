@@ -30,7 +30,9 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
 }
 _LARGEST_BODY: Final = 64 * 2**10
-_HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
+_HOST: Final = re.compile(
+    r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?"
+)
 """What a browser sends as `Host`: an address or name, and perhaps a port."""
 _LAST_PORT: Final = 2**16 - 1
 _OF_ITSELF: Final = {None, "same-origin", "none"}
@@ -49,7 +51,12 @@ def build_app(desk: Desk | WritingDesk, *, token: SecretStr | None = None) -> Fa
     name = "label" if isinstance(desk, Desk) else "write"
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     page = render_page(
-        __package__, name, {}, style="label", scripts=["people.js", f"{name}.js"], asks=True
+        __package__,
+        name,
+        {},
+        style="label",
+        scripts=["people.js", f"{name}.js"],
+        asks=True,
     )
 
     @app.middleware("http")
@@ -117,19 +124,29 @@ def _add_answers(app: FastAPI, desk: WritingDesk) -> None:
 def _refused(request: Request, token: SecretStr | None) -> tuple[int, str] | None:
     """Say why a request is not answered, or None."""
     # Never `request.url`: it is made with the header `Host`, which may hold anything.
-    headers, is_page = request.headers, request.scope["path"] == "/"
+    headers = request.headers
+    is_page = request.scope["path"] == "/"
     if headers.get("sec-fetch-site") not in _OF_ITSELF and not is_page:
         return HTTPStatus.FORBIDDEN, "another site's page may not ask"
     length = headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > _LARGEST_BODY or "transfer-encoding" in headers:
-        return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"send at most {_LARGEST_BODY} bytes"
+    if (
+        not length.isdigit()
+        or int(length) > _LARGEST_BODY
+        or "transfer-encoding" in headers
+    ):
+        return (
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            f"send at most {_LARGEST_BODY} bytes",
+        )
     if token is None:
         # A name that another site has pointed at this machine is not one of this machine's.
         if not is_this_machine(_host(headers.getlist("host"))):
             return HTTPStatus.MISDIRECTED_REQUEST, "ask by 127.0.0.1 or localhost"
     elif not is_page:
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        right = secrets.compare_digest(given.strip().encode(), token.get_secret_value().encode())
+        right = secrets.compare_digest(
+            given.strip().encode(), token.get_secret_value().encode()
+        )
         if scheme.lower() != "bearer" or not right:
             return HTTPStatus.UNAUTHORIZED, "the token is missing or wrong"
     return None
@@ -137,27 +154,40 @@ def _refused(request: Request, token: SecretStr | None) -> tuple[int, str] | Non
 
 def _host(given: list[str]) -> str:
     """Return the name or address of the one header `Host`; nothing where it is not well formed."""
-    found = _HOST.fullmatch(given[0]) if len(given) == 1 else None
-    if found is None or int(found[3] or 0) > _LAST_PORT:
+    match = _HOST.fullmatch(given[0]) if len(given) == 1 else None
+    if match is None or int(match[3] or 0) > _LAST_PORT:
         return ""
-    return (found[1] or found[2]).lower()
+    return (match[1] or match[2]).lower()
 
 
 async def _not_valid(_request: Request, error: Exception) -> Response:
     """Name the field and what is wrong, not the value: JSON may not hold it."""
-    problems: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else ()
-    told = [f"{visible(str(one['loc'][-1]))[:LONGEST_NAME]}: {needed(one)}" for one in problems]
-    return _problem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(told[:3]) or "it is not valid")
+    problems: Sequence[Any] = (
+        error.errors() if isinstance(error, RequestValidationError) else ()
+    )
+    told = [
+        f"{visible(str(problem['loc'][-1]))[:LONGEST_NAME]}: {needed(problem)}"
+        for problem in problems
+    ]
+    return _problem(
+        HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(told[:3]) or "it is not valid"
+    )
 
 
 async def _not_kept(_request: Request, error: Exception) -> Response:
-    status = HTTPStatus.NOT_FOUND if isinstance(error, NotDrawnError) else HTTPStatus.CONFLICT
+    status = (
+        HTTPStatus.NOT_FOUND
+        if isinstance(error, NotDrawnError)
+        else HTTPStatus.CONFLICT
+    )
     return _problem(status, str(error))
 
 
 async def _not_written(_request: Request, error: Exception) -> Response:
     problem = error.strerror if isinstance(error, OSError) else None
-    return _problem(HTTPStatus.INSUFFICIENT_STORAGE, f"cannot be written: {problem or 'no reason'}")
+    return _problem(
+        HTTPStatus.INSUFFICIENT_STORAGE, f"cannot be written: {problem or 'no reason'}"
+    )
 
 
 def _problem(status: int, message: str) -> Response:
@@ -212,5 +242,7 @@ def serve_page(
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family) as bound:
         place, port = bound.getsockname()[:2]
-        on_start(f"http://[{place}]:{port}" if ":" in place else f"http://{place}:{port}")
+        on_start(
+            f"http://[{place}]:{port}" if ":" in place else f"http://{place}:{port}"
+        )
         _Server(config).run(sockets=[bound])

@@ -49,23 +49,30 @@ class Desk:
 
     @cached_property
     def _by_line(self) -> dict[int, sampling.Drawn]:
-        return {one.line: one for one in self.drawn}
+        return {drawn.line: drawn for drawn in self.drawn}
 
     @property
     def cells(self) -> int:
         """Labels wanted from each rater."""
-        return sum(len(one.criteria) for one in self.drawn)
+        return sum(len(drawn.criteria) for drawn in self.drawn)
 
     def work(self, rater: str) -> dict[str, object]:
         """Return what a rater is to label, in their order, and what they have labelled so far."""
         self._check_rater(rater)
         order = sampling.in_order(self.drawn, rater=rater, seed=self.seed)
         place = {cell: i for i, cell in enumerate(order)}
-        given = [one for one in self.store.of(rater) if (one.line, one.criterion) in place]
+        labels = [
+            label
+            for label in self.store.of(rater)
+            if (label.line, label.criterion) in place
+        ]
         return {
-            "cells": [{"line": line, "criterion": criterion} for line, criterion in order],
+            "cells": [
+                {"line": line, "criterion": criterion} for line, criterion in order
+            ],
             "given": [
-                {"place": place[one.line, one.criterion], "score": one.score} for one in given
+                {"place": place[one.line, one.criterion], "score": one.score}
+                for one in labels
             ],
         }
 
@@ -75,12 +82,15 @@ class Desk:
 
     def texts(self, line: int) -> dict[str, object]:
         """Return what a rater reads of a response, its control characters made visible."""
-        view, drawn = self._view(line), self._by_line[line]
+        view = self._view(line)
+        drawn = self._by_line[line]
         return {
             "question": visible(view.question),
             "passage": visible(view.grounding.reveal()),
             "response": visible(view.response),
-            "criteria": {name: shown_criterion(view.rubric[name]) for name in drawn.criteria},
+            "criteria": {
+                name: shown_criterion(view.rubric[name]) for name in drawn.criteria
+            },
         }
 
     def keep(self, scored: Scored) -> None:
@@ -117,12 +127,17 @@ class Desk:
 
     def _check_rater(self, rater: str) -> None:
         if self.rater not in (None, rater):
-            raise NotDrawnError(f"only {self.rater!r} labels here: start another page for others")
+            raise NotDrawnError(
+                f"only {self.rater!r} labels here: start another page for others"
+            )
 
     def _view(self, line: int, criterion: str | None = None) -> JudgeView:
-        drawn, views = self._by_line.get(line), self.source.views or {}
+        drawn = self._by_line.get(line)
+        views = self.source.views or {}
         if drawn is None or (criterion is not None and criterion not in drawn.criteria):
-            raise NotDrawnError(f"response {line} or its criterion is not to be labelled here")
+            raise NotDrawnError(
+                f"response {line} or its criterion is not to be labelled here"
+            )
         return views[line]
 
 

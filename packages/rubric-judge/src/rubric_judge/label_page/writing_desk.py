@@ -38,7 +38,9 @@ class Typed(Place):
     """What stands in a box."""
 
     # The bound also refuses lone surrogates, which no file can hold.
-    response: Annotated[str, Field(max_length=LONGEST_ANSWER), AfterValidator(_not_blank)]
+    response: Annotated[
+        str, Field(max_length=LONGEST_ANSWER), AfterValidator(_not_blank)
+    ]
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,13 @@ class WritingDesk:
     def work(self, rater: str) -> dict[str, object]:
         """Return what somebody is to write, in their order, with what they have written so far."""
         self._check_rater(rater)
-        order, own = tasks_in_order(self.drawn, author=rater, seed=self.seed), self.store.of(rater)
+        order = tasks_in_order(self.drawn, author=rater, seed=self.seed)
+        own = self.store.of(rater)
         texts = [
-            {truth.value: one.response for truth, one in own.get(task.task_id, {}).items()}
+            {
+                truth.value: answer.response
+                for truth, answer in own.get(task.task_id, {}).items()
+            }
             for task in order
         ]
         return {
@@ -82,7 +88,7 @@ class WritingDesk:
             "question": visible(task.question),
             "passage": visible(task.grounding.reveal()),
             "reference": visible(task.reference_answer or ""),
-            "criteria": [shown_criterion(one) for one in task.rubric],
+            "criteria": [shown_criterion(criterion) for criterion in task.rubric],
         }
 
     def keep(self, typed: Typed) -> None:
@@ -109,7 +115,9 @@ class WritingDesk:
 
     def _check_rater(self, rater: str) -> None:
         if self.rater not in (None, rater):
-            raise NotDrawnError(f"only {self.rater!r} writes here: start another page for others")
+            raise NotDrawnError(
+                f"only {self.rater!r} writes here: start another page for others"
+            )
 
     def _task(self, task_id: str) -> Task:
         task = self._by_id.get(task_id)

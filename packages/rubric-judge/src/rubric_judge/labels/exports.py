@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    model_validator,
+)
 
 from rubric_core.configuration import nearest_key, shown_name
 from rubric_core.errors import NotJsonError, RubricFileError
@@ -38,7 +45,9 @@ def _only(value: object) -> object:
         return value
     values = cast("list[object]", value)
     if len(values) != 1:
-        raise ValueError(f"holds {len(values)} answers to one question: a criterion has one score")
+        raise ValueError(
+            f"holds {len(values)} answers to one question: a criterion has one score"
+        )
     return values[0]
 
 
@@ -52,7 +61,11 @@ def _named(by: object) -> object:
 
 def _shown(response: object) -> str | None:
     """Return a text as it is; a chat, which tools show too, becomes what no response is."""
-    return response if response is None or isinstance(response, str) else repr(type(response))
+    return (
+        response
+        if response is None or isinstance(response, str)
+        else repr(type(response))
+    )
 
 
 # A length bound, even 0, makes pydantic refuse lone surrogates.
@@ -77,7 +90,9 @@ class _About(_Held):
     ) -> Given:
         """Return an answer to a question."""
         criterion = (self.criterion or question or "").strip()
-        return Given(place, criterion, value, rater, self.line, self.task_id, self.response)
+        return Given(
+            place, criterion, value, rater, self.line, self.task_id, self.response
+        )
 
 
 def read_csv(path: Path) -> Iterator[Given]:
@@ -98,29 +113,41 @@ def read_csv(path: Path) -> Iterator[Given]:
         raise place.error(_no_column(missing, columns))
     for name in _COLUMNS:
         if columns.count(name) > 1:
-            raise place.error(f"has two columns {name}: remove or rename one", field=name)
+            raise place.error(
+                f"has two columns {name}: remove or rename one", field=name
+            )
     for number, row in rows:
         place = Place(path, number)
         if len(row) != len(columns):
-            problem = f"has not the {len(columns)} cells of the header: quote commas in cells"
+            problem = (
+                f"has not the {len(columns)} cells of the header: quote commas in cells"
+            )
             raise place.error(problem)
         cells = dict(zip(columns, row, strict=True))
-        about = _About.model_validate({name: cell or None for name, cell in cells.items()})
+        about = _About.model_validate(
+            {name: cell or None for name, cell in cells.items()}
+        )
         yield about.given(place, None, cells["score"], cells.get("rater") or None)
 
 
 def _no_column(missing: list[str], columns: list[str]) -> str:
     """Say which columns a table lacks, and what to do; the cells only where they are a header."""
-    if len(columns) == 1 and (mark := next((m for m in (";", "\t") if m in columns[0]), None)):
+    if len(columns) == 1 and (
+        mark := next((m for m in (";", "\t") if m in columns[0]), None)
+    ):
         cell = "a tab" if mark == "\t" else f"`{mark}`"
         return f"its first line is one cell with {cell} in it: separate by commas"
     by_lower = {name.lower(): name for name in columns}
     is_header = bool(by_lower.keys() & {*_COLUMNS})
     wanted = [name for names in missing for name in names.split(" or ")]
     meant = {name: nearest_key(name, by_lower) for name in wanted if is_header}
-    renamed = [f"{by_lower[close]!r} to {name}" for name, close in meant.items() if close]
+    renamed = [
+        f"{by_lower[close]!r} to {name}" for name, close in meant.items() if close
+    ]
     needed = ", ".join(missing)
-    found = ", ".join(map(shown_name, columns)) if is_header else f"{len(columns)} others"
+    found = (
+        ", ".join(map(shown_name, columns)) if is_header else f"{len(columns)} others"
+    )
     rename = f"; rename {', '.join(renamed)}" if renamed else ""
     return (
         f"has no column {needed}, but {found}: the first line names line or task_id, "
@@ -190,8 +217,10 @@ def read_label_studio(path: Path) -> Iterator[Given]:
     for place, record in _records(path):
         task = place.read(_StudioTask, record, remedy=_STUDIO)
         for annotation in task.annotations:
-            for found in () if annotation.was_cancelled else annotation.result or ():
-                yield task.data.given(place, found.from_name, found.answer, annotation.rater)
+            for control in () if annotation.was_cancelled else annotation.result or ():
+                yield task.data.given(
+                    place, control.from_name, control.answer, annotation.rater
+                )
 
 
 class _ArgillaAnswer(_Held):
@@ -208,8 +237,14 @@ class _ArgillaRecord(_About):
     @property
     def about(self) -> _About:
         """What is said in the fields, the metadata or, flattened, the record itself."""
-        held = [one.model_dump(exclude_none=True) for one in (self.metadata, self.fields) if one]
-        return self.model_copy(update={name: value for one in held for name, value in one.items()})
+        held = [
+            about.model_dump(exclude_none=True)
+            for about in (self.metadata, self.fields)
+            if about
+        ]
+        return self.model_copy(
+            update={name: value for one in held for name, value in one.items()}
+        )
 
 
 def read_argilla(path: Path) -> Iterator[Given]:
@@ -229,7 +264,9 @@ def read_argilla(path: Path) -> Iterator[Given]:
         for question, answers in record.responses.items():
             for answer in answers:
                 if answer.status in {None, "submitted"}:
-                    yield record.about.given(place, question, answer.value, answer.user_id)
+                    yield record.about.given(
+                        place, question, answer.value, answer.user_id
+                    )
 
 
 def _nested(record: Mapping[str, object], place: Place) -> dict[str, object]:
@@ -245,12 +282,18 @@ def _nested(record: Mapping[str, object], place: Place) -> dict[str, object]:
         for name, suffix in (("user_id", "users"), ("status", "status")):
             if (column := record.get(f"{key}.{suffix}")) is not None:
                 columns[name] = column
-        lists = [cast("list[object]", one) for one in columns.values() if isinstance(one, list)]
+        lists = [
+            cast("list[object]", one)
+            for one in columns.values()
+            if isinstance(one, list)
+        ]
         if len(lists) < len(columns) or len(set(map(len, lists))) > 1:
             problem = f"{key!r}, its users and its status are no lists of one length: {_ARGILLA}"
             raise place.error(problem, field=key)
         rows = zip(*lists, strict=True)
-        responses[key.removesuffix(end)] = [dict(zip(columns, row, strict=True)) for row in rows]
+        responses[key.removesuffix(end)] = [
+            dict(zip(columns, row, strict=True)) for row in rows
+        ]
     return {**record, "responses": responses}
 
 
@@ -266,9 +309,13 @@ def _records(path: Path) -> Iterator[tuple[Place, dict[str, object]]]:
     try:
         found = decode(_text(path))
     except NotJsonError as error:
-        raise RubricFileError(f"{error}: give the tool's export as it is", path=path) from None
+        raise RubricFileError(
+            f"{error}: give the tool's export as it is", path=path
+        ) from None
     if not isinstance(found, list):
-        raise RubricFileError("holds no list of records: give the tool's export", path=path)
+        raise RubricFileError(
+            "holds no list of records: give the tool's export", path=path
+        )
     for number, record in enumerate(cast("list[object]", found), 1):
         place = Place(path, number, is_record=True)
         if not isinstance(record, dict):

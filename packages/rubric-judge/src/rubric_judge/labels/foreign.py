@@ -18,7 +18,9 @@ from rubric_judge.ledger.entry import hash_rubric, hash_text
 _FULL: Final = frozenset({"yes", "met", "true", "pass"})
 _NONE: Final = frozenset({"no", "unmet", "not met", "false", "fail"})
 _CANNOT_TELL: Final = frozenset({"", "cannot tell", "unsure", "n/a", "na", "none"})
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
+_NUMBER: Final = re.compile(
+    r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE
+)
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -74,7 +76,11 @@ Reader = Callable[[Path], Iterator[Given]]
 
 
 def import_given(
-    found: Iterable[Given], source: LabelSource, *, rater: str | None, thoughts: Thoughts = "cut"
+    found: Iterable[Given],
+    source: LabelSource,
+    *,
+    rater: str | None,
+    thoughts: Thoughts = "cut",
 ) -> Iterator[Label]:
     """Turn given scores into labels.
 
@@ -95,7 +101,9 @@ def import_given(
         line, view = finder.find(given)
         name = (given.rater or rater or "").strip()
         if not name:
-            raise given.place.error("names no rater: name one with --rater", field="rater")
+            raise given.place.error(
+                "names no rater: name one with --rater", field="rater"
+            )
         held = {
             "line": line,
             "task_id": view.task_id,
@@ -144,11 +152,16 @@ class _Finder:
         if given.line is not None:
             number = _number(given.line)
             if number is None or not number.is_integer():
-                raise error(f"line {given.line!r} is no line number: count from 1", field="line")
+                raise error(
+                    f"line {given.line!r} is no line number: count from 1", field="line"
+                )
             line = int(number)
         else:
             if given.task_id is None:
-                raise error("has neither line nor task_id: name the response by one", field="line")
+                raise error(
+                    "has neither line nor task_id: name the response by one",
+                    field="line",
+                )
             said = given.response and answer_of(given.response, self._thoughts).text
             lines = self._lines.get((given.task_id, said), [])
             if len(lines) != 1:
@@ -159,7 +172,9 @@ class _Finder:
             raise error(problem, field="line")
         view = self._views[line]
         if given.task_id not in (None, view.task_id):
-            problem = f"response {line} is of task {view.task_id!r}, not of {given.task_id!r}"
+            problem = (
+                f"response {line} is of task {view.task_id!r}, not of {given.task_id!r}"
+            )
             raise error(problem, field="task_id")
         return line, view
 
@@ -193,7 +208,9 @@ def _score(given: Given, view: JudgeView) -> float | None:
         return weight if word in _FULL else 0.0
     score = _number(word)
     if score is None and (meant := _number(word.replace(",", ".", 1))) is not None:
-        problem = f"the score of {given.criterion!r} has a decimal comma: write {meant:g}"
+        problem = (
+            f"the score of {given.criterion!r} has a decimal comma: write {meant:g}"
+        )
         raise given.place.error(problem, field="score")
     if score is None or not 0 <= score <= weight:
         told = "the score" if score is None else f"the score {score!r}"

@@ -76,7 +76,9 @@ class KeptLines(Generic[Key, Row]):
         """
         with self.mutex:
             if key in self._rows:
-                self.keep_only({one: row for one, row in self._rows.items() if one != key})
+                self.keep_only(
+                    {one: row for one, row in self._rows.items() if one != key}
+                )
 
     def keep_only(self, rows: Mapping[Key, Row]) -> None:
         """Keep these rows and no others.
@@ -94,9 +96,12 @@ class KeptLines(Generic[Key, Row]):
 
     def _append(self, rows: Iterable[Row]) -> None:
         self._refuse_changed()
-        descriptor, size = self._file.fileno(), self._known.st_size
+        descriptor = self._file.fileno()
+        size = self._known.st_size
         try:
-            append_whole(descriptor, b"".join(row.line_of_file() for row in rows), size=size)
+            append_whole(
+                descriptor, b"".join(row.line_of_file() for row in rows), size=size
+            )
             os.fsync(descriptor)
         except OSError:
             with suppress(OSError):
@@ -108,15 +113,25 @@ class KeptLines(Generic[Key, Row]):
     def _refuse_changed(self) -> None:
         with suppress(FileNotFoundError):
             now = self.path.stat()
-            if os.path.samestat(now, self._known) and _state(now) == _state(self._known):
+            if os.path.samestat(now, self._known) and _state(now) == _state(
+                self._known
+            ):
                 return
-        problem = "another program has changed this file, and nothing more is written to it"
-        raise RubricFileError(f"{problem}: stop the command and start it again", path=self.path)
+        problem = (
+            "another program has changed this file, and nothing more is written to it"
+        )
+        raise RubricFileError(
+            f"{problem}: stop the command and start it again", path=self.path
+        )
 
 
 @contextmanager
 def open_lines(
-    path: Path, model: type[BaseModel], *, start: bytes, read: Callable[[], Mapping[Key, Row]]
+    path: Path,
+    model: type[BaseModel],
+    *,
+    start: bytes,
+    read: Callable[[], Mapping[Key, Row]],
 ) -> Generator[KeptLines[Key, Row]]:
     """Open a file of rows, made if it is missing, for this process alone.
 

@@ -15,7 +15,8 @@ def words(text: str) -> list[str]:
 
 def longest_shared_run(text: str, others: Iterable[str]) -> int:
     """Return how many words in a row a text has in common with one of the others, at most."""
-    own, most = words(text), 0
+    own = words(text)
+    most = 0
     places: dict[str, list[int]] = {}
     for i, word in enumerate(own):
         places.setdefault(word, []).append(i)

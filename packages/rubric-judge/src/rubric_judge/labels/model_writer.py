@@ -95,7 +95,9 @@ async def open_tasks(
     Raises:
         JudgeTransportError: it was asked, and no answer came.
     """
-    names = {_author(name) for name in (config.model, config.served_name, *model.routes)}
+    names = {
+        _author(name) for name in (config.model, config.served_name, *model.routes)
+    }
     if store.authors(by_model=True).keys() - names:
         user = 'Answer with JSON: {"ready": true}'
         answer = await model.complete(system="Are you ready?", user=user, reply=_Ready)
@@ -133,7 +135,8 @@ async def write_by_model(
         RubricFileError: another program has changed the file.
         OSError: it could not be written.
     """
-    found, waiting = ByModel(), iter(tasks)
+    found = ByModel()
+    waiting = iter(tasks)
     broken: list[RubricError | OSError] = []
 
     async def work() -> None:
@@ -154,7 +157,9 @@ async def write_by_model(
     return found
 
 
-async def _write(model: ChatModel, task: Task, store: WrittenStore, found: ByModel) -> None:
+async def _write(
+    model: ChatModel, task: Task, store: WrittenStore, found: ByModel
+) -> None:
     problem = ""
     for attempt in range(_ATTEMPTS):
         try:
@@ -223,7 +228,8 @@ def _read(answer: ChatReply, task: Task) -> Mapping[Truth, str]:
         pair = _Pair.model_validate(decode(answer.text))
     except (NotJsonError, ValidationError):
         raise _RefusedError('the reply is not {"right": "…", "false": "…"}') from None
-    right, false = pair.right.strip(), pair.false.strip()
+    right = pair.right.strip()
+    false = pair.false.strip()
     if is_blank(right) or is_blank(false):
         raise _RefusedError("one of them is empty", again=True)
     if " ".join(right.split()) == " ".join(false.split()):
@@ -242,6 +248,8 @@ def _answering(answer: ChatReply) -> str:
 def _author(model: str) -> str:
     """Return a model's name as an author's: its end, where it is too long."""
     try:
-        return rater_name(model if len(model) <= LONGEST_NAME else f"…{model[1 - LONGEST_NAME :]}")
+        return rater_name(
+            model if len(model) <= LONGEST_NAME else f"…{model[1 - LONGEST_NAME :]}"
+        )
     except ValueError:
         return "a model"

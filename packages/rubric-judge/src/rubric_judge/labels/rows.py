@@ -35,7 +35,9 @@ def rater_name(text: str) -> str:
     if not name:
         raise ValueError("a rater's name must not be empty")
     if len(name) > LONGEST_NAME:
-        raise ValueError(f"a rater's name has at most {LONGEST_NAME} characters, not {len(name)}")
+        raise ValueError(
+            f"a rater's name has at most {LONGEST_NAME} characters, not {len(name)}"
+        )
     for one in name:
         if is_unseen(one):
             raise ValueError(
@@ -99,7 +101,9 @@ Seen: TypeAlias = dict[tuple[str, int, str], tuple[Path, int]]
 """Where a rater has labelled a criterion of a response: by rater, response and criterion."""
 
 
-def read_labels(path: Path, source: LabelSource, seen: Seen | None = None) -> Iterator[Label]:
+def read_labels(
+    path: Path, source: LabelSource, seen: Seen | None = None
+) -> Iterator[Label]:
     """Read a file of labels and check each against its task and response.
 
     Args:
@@ -135,7 +139,11 @@ def holds_labels(path: Path) -> bool:
         OSError: the file cannot be read.
     """
     for _, row in read_each_line(path):
-        return not isinstance(row, SchemaError) and "criterion" in row and "result" not in row
+        return (
+            not isinstance(row, SchemaError)
+            and "criterion" in row
+            and "result" not in row
+        )
     return False
 
 
@@ -147,9 +155,13 @@ def label_problems(label: Label, source: LabelSource) -> Iterator[tuple[str, str
         yield "task_id", told
         return
     if source.views is not None:
-        view, remedy = source.views.get(label.line), "give the file of responses that was labelled"
+        view = source.views.get(label.line)
+        remedy = "give the file of responses that was labelled"
         if view is None or view.task_id != label.task_id:
-            yield "line", f"response {label.line} is none of task {label.task_id!r}: {remedy}"
+            yield (
+                "line",
+                f"response {label.line} is none of task {label.task_id!r}: {remedy}",
+            )
             return
         if label.response_sha256 not in (None, hash_text(view.response)):
             told = f"response {label.line} is another text than was labelled: {remedy}"
@@ -162,4 +174,7 @@ def label_problems(label: Label, source: LabelSource) -> Iterator[tuple[str, str
     if label.score is not None and label.score > weight:
         yield "score", f"{label.score!r} is more than the criterion's weight {weight!r}"
     if label.rubric_sha256 not in (None, hash_rubric(task.rubric)):
-        yield "rubric_sha256", f"the rubric of task {label.task_id!r} has changed: label anew"
+        yield (
+            "rubric_sha256",
+            f"the rubric of task {label.task_id!r} has changed: label anew",
+        )

@@ -68,16 +68,23 @@ def judged_levels(path: Path, source: LabelSource) -> dict[int, dict[str, int]]:
         levels.setdefault(
             row.line,
             {
-                one.id: min(int(_LEVELS * row.result.scores[one.id] / one.weight), _LEVELS - 1)
-                for one in view.rubric
-                if one.weight > 0
+                criterion.id: min(
+                    int(_LEVELS * row.result.scores[criterion.id] / criterion.weight),
+                    _LEVELS - 1,
+                )
+                for criterion in view.rubric
+                if criterion.weight > 0
             },
         )
     return levels
 
 
 def draw(
-    source: LabelSource, levels: Mapping[int, Mapping[str, int]], *, count: int, seed: int
+    source: LabelSource,
+    levels: Mapping[int, Mapping[str, int]],
+    *,
+    count: int,
+    seed: int,
 ) -> list[Drawn]:
     """Draw the responses whose labels tell most of a judge; `draw_more` with one count."""
     return draw_more(source, levels, counts=[count], seed=seed)[-1]
@@ -115,19 +122,23 @@ def draw_more(
     Source: Horvitz & Thompson, JASA 47 (1952); Madow, Ann. Math. Statist. 20 (1949).
     """
     criteria = {
-        line: tuple(one.id for one in view.rubric if one.weight > 0)
+        line: tuple(criterion.id for criterion in view.rubric if criterion.weight > 0)
         for line, view in (source.views or {}).items()
     }
-    lines, sizes_N = list(criteria), np.array([len(ids) for ids in criteria.values()], np.float64)
+    lines = list(criteria)
+    sizes_N = np.array([len(ids) for ids in criteria.values()], np.float64)
     strata = [
-        [(name, levels.get(line, {}).get(name, -1)) for name in criteria[line]] for line in lines
+        [(name, levels.get(line, {}).get(name, -1)) for name in criteria[line]]
+        for line in lines
     ]
     places = {
-        stratum: s for s, stratum in enumerate(sorted({one for row in strata for one in row}))
+        stratum: s
+        for s, stratum in enumerate(sorted({one for row in strata for one in row}))
     }
     stratum_C = np.array([places[one] for row in strata for one in row], np.intp)
     row_C = np.repeat(np.arange(len(lines)), sizes_N.astype(np.intp))
-    pi_N, drawn = np.zeros(len(lines)), set[int]()
+    pi_N = np.zeros(len(lines))
+    drawn = set[int]()
     found: list[list[Drawn]] = []
     for k, count in enumerate(counts):
         wanted = min(max(float(count), sizes_N.max(initial=1)), sizes_N.sum())
@@ -136,9 +147,13 @@ def draw_more(
         further_N = np.divide(gain_N, 1 - pi_N, out=np.zeros_like(pi_N), where=pi_N < 1)
         generator = random.Random(f"draw {seed} {k}" if k else f"draw {seed}")
         order = sorted(range(len(lines)), key=lambda n: (strata[n], generator.random()))
-        drawn |= {order[i] for i in _systematic(further_N[order], start=generator.random())}
+        drawn |= {
+            order[i] for i in _systematic(further_N[order], start=generator.random())
+        }
         pi_N = np.maximum(wanted_N, pi_N)
-        found.append([Drawn(lines[n], criteria[lines[n]], float(pi_N[n])) for n in sorted(drawn)])
+        found.append(
+            [Drawn(lines[n], criteria[lines[n]], float(pi_N[n])) for n in sorted(drawn)]
+        )
     return found
 
 
@@ -147,9 +162,9 @@ def in_order(drawn: list[Drawn], *, rater: str, seed: int) -> list[tuple[int, st
     generator = random.Random(f"order {seed} {rater}")
     responses = generator.sample(drawn, len(drawn))
     return [
-        (one.line, name)
-        for one in responses
-        for name in generator.sample(one.criteria, len(one.criteria))
+        (response.line, name)
+        for response in responses
+        for name in generator.sample(response.criteria, len(response.criteria))
     ]
 
 

@@ -85,7 +85,11 @@ class LabelStore:
             if all(strange):
                 there = strange[-1][0]
                 here = known[-1].get(there.line)
-                said = "no inclusion" if there.inclusion is None else f"{there.inclusion:g}"
+                said = (
+                    "no inclusion"
+                    if there.inclusion is None
+                    else f"{there.inclusion:g}"
+                )
                 drawn = "is not drawn" if here is None else f"has {here:g}"
                 problem = (
                     f"holds labels of another draw: of response {there.line} with {said}, "
@@ -107,7 +111,9 @@ class LabelStore:
             label
             for label in self._lines.rows.values()
             if label.inclusion is None
-            or not math.isclose(label.inclusion, inclusion.get(label.line, 0), rel_tol=1e-6)
+            or not math.isclose(
+                label.inclusion, inclusion.get(label.line, 0), rel_tol=1e-6
+            )
         ]
 
 

@@ -65,7 +65,9 @@ class WrittenStore:
         """Answers to none of the tasks, which stay as they are."""
         return sum(not slot.task_id for slot in self._lines.rows)
 
-    def of(self, author: str, *, by_model: bool = False) -> dict[str, dict[Truth, WrittenAnswer]]:
+    def of(
+        self, author: str, *, by_model: bool = False
+    ) -> dict[str, dict[Truth, WrittenAnswer]]:
         """Return what an author has written, by task."""
         found: dict[str, dict[Truth, WrittenAnswer]] = {}
         with self._lines.mutex:
@@ -77,8 +79,12 @@ class WrittenStore:
     def authors(self, *, by_model: bool = False) -> dict[str, int]:
         """Return how many answers each person, or each model, has written to these tasks."""
         with self._lines.mutex:
-            slots = [one for one in self._lines.rows if one.task_id and one.by_model == by_model]
-        return dict(Counter(one.author for one in slots))
+            slots = [
+                row
+                for row in self._lines.rows
+                if row.task_id and row.by_model == by_model
+            ]
+        return dict(Counter(slot.author for slot in slots))
 
     def put(self, answers: Iterable[WrittenAnswer]) -> None:
         """Keep answers, each in place of an older one: all of them or none.
@@ -93,7 +99,7 @@ class WrittenStore:
             OSError: it could not be written; the file is as it was.
         """
         with self._lines.mutex:
-            given = {_slot(one, one.task_id or ""): one for one in answers}
+            given = {_slot(answer, answer.task_id or ""): answer for answer in answers}
             known = self._lines.rows
             new = {slot: one for slot, one in given.items() if known.get(slot) != one}
             if new:

@@ -157,7 +157,9 @@ def _with_one_truth(path: Path) -> Iterator[tuple[int, WrittenAnswer]]:
         place = answer.task_id or "", answer.question, answer.response.strip()
         truth, before = seen.setdefault(place, (answer.truth, line))
         if truth is not answer.truth:
-            problem = f"the same text is {truth} in line {before} and {answer.truth} here"
+            problem = (
+                f"the same text is {truth} in line {before} and {answer.truth} here"
+            )
             raise RubricFileError(
                 f"{problem}: take one of them out", path=path, line=line, field="truth"
             )
@@ -195,7 +197,11 @@ class WrittenAnswers:
         """
         path = None if folder is None else folder / WRITTEN_FILE
         is_there = path is not None and (path.exists() or path.is_symlink())
-        own = [one for _, one in _with_one_truth(path)] if path is not None and is_there else []
+        own = (
+            [written_answer for _, written_answer in _with_one_truth(path)]
+            if path is not None and is_there
+            else []
+        )
         self._own = sorted(own, key=lambda answer: answer.by_model)
         self.questions: frozenset[str] = frozenset(
             answer.question for answer in (*own, *shipped_answers())
@@ -261,10 +267,14 @@ def require_written(path: Path) -> None:
     if first is not None and isinstance(first[1], dict) and "truth" not in first[1]:
         problem = f"{path} does not say of its responses whether they are right"
         remedy = "give people's scores of them, which `rubric-judge label` collects"
-        raise ConfigError(f"--labels is missing, and {problem}: {remedy}", location="labels")
+        raise ConfigError(
+            f"--labels is missing, and {problem}: {remedy}", location="labels"
+        )
 
 
-def read_known(path: Path, tasks: Mapping[str, Task]) -> tuple[dict[int, JudgeView], list[Label]]:
+def read_known(
+    path: Path, tasks: Mapping[str, Task]
+) -> tuple[dict[int, JudgeView], list[Label]]:
     """Read written answers as responses that are labelled: every criterion met, or none.
 
     Args:
@@ -285,10 +295,16 @@ def read_known(path: Path, tasks: Mapping[str, Task]) -> tuple[dict[int, JudgeVi
     labels: list[Label] = []
     for line, answer in _with_one_truth(path):
         task = next(
-            (task for task, _ in _joined([answer], [*tasks.values()], same_rubric=False)), None
+            (
+                task
+                for task, _ in _joined([answer], [*tasks.values()], same_rubric=False)
+            ),
+            None,
         )
         if task is None:
-            problem = "no task asks this question: give the tasks that it was written for"
+            problem = (
+                "no task asks this question: give the tasks that it was written for"
+            )
             raise RubricFileError(problem, path=path, line=line, field="question")
         rubric = hash_rubric(task.rubric)
         if answer.rubric_sha256 not in (None, rubric):

@@ -46,7 +46,9 @@ def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection:
         if not is_sqlite(path):
             size = path.stat().st_size
             what = f"is no ledger, or one whose beginning is lost ({size} bytes)"
-            raise LedgerError(f"{what}; restore it from a copy or name another file", path=path)
+            raise LedgerError(
+                f"{what}; restore it from a copy or name another file", path=path
+            )
         database = connect(path, read_only=read_only)
         try:
             _check(database, path)
@@ -124,7 +126,9 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
 def _check(database: sqlite3.Connection, path: Path) -> None:
     (application_id,) = database.execute("PRAGMA application_id").fetchone()
     if application_id != _APPLICATION_ID:
-        raise LedgerError("is an SQLite file, but no ledger; name another file", path=path)
+        raise LedgerError(
+            "is an SQLite file, but no ledger; name another file", path=path
+        )
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version != _SCHEMA_VERSION:
         what = "which no release wrote; restore it from a copy"
@@ -135,7 +139,9 @@ def _check(database: sqlite3.Connection, path: Path) -> None:
     with closing(sqlite3.connect(":memory:")) as model:
         model.executescript(_SCHEMA)
         if _layout(database) != _layout(model):
-            raise damaged("its tables, views and triggers are not those of a ledger", path=path)
+            raise damaged(
+                "its tables, views and triggers are not those of a ledger", path=path
+            )
     if path.stat().st_size <= _LARGEST_CHECKED_BYTES:
         (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
@@ -144,7 +150,7 @@ def _check(database: sqlite3.Connection, path: Path) -> None:
 
 def _layout(database: sqlite3.Connection) -> set[str]:
     """Return what makes its tables, views and triggers; an index changes no answer."""
-    found = database.execute(
+    cursor = database.execute(
         "SELECT sql FROM sqlite_schema WHERE type <> 'index' AND name NOT LIKE 'sqlite_%'"
     )
-    return {sql for (sql,) in found}
+    return {sql for (sql,) in cursor}

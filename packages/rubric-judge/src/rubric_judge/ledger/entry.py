@@ -69,12 +69,18 @@ def row_to_entry(found: tuple[Any, ...], *, path: Path) -> LedgerEntry:
     try:
         result = JudgeResult.model_validate_json(text)
     except SchemaError as error:
-        raise damaged(f"entry {number}: its result cannot be read: {error}", path=path) from None
-    return LedgerEntry(*plain, recorded_at=recorded_at, result=result, suspect=outcome == SUSPECT)
+        raise damaged(
+            f"entry {number}: its result cannot be read: {error}", path=path
+        ) from None
+    return LedgerEntry(
+        *plain, recorded_at=recorded_at, result=result, suspect=outcome == SUSPECT
+    )
 
 
 def _check_sum(row: list[Any]) -> bytes:
-    return hashlib.blake2b(json.dumps(row, default=repr).encode(), digest_size=16).digest()
+    return hashlib.blake2b(
+        json.dumps(row, default=repr).encode(), digest_size=16
+    ).digest()
 
 
 def damaged(problem: str, *, path: Path) -> LedgerError:
@@ -92,7 +98,11 @@ def check_replicate(replicate: object) -> None:
     Raises:
         ValueError: it is no integer from 0 that a file can hold; True and 1.0 are other keys.
     """
-    if not isinstance(replicate, int) or isinstance(replicate, bool) or not 0 <= replicate < 2**63:
+    if (
+        not isinstance(replicate, int)
+        or isinstance(replicate, bool)
+        or not 0 <= replicate < 2**63
+    ):
         raise ValueError(f"replicate={replicate!r} must be an integer, 0 or more")
 
 

@@ -18,7 +18,13 @@ from rubric_core.files import open_file
 from rubric_judge import events
 from rubric_judge.errors import LedgerError
 from rubric_judge.ledger import entry as stored
-from rubric_judge.ledger.database import INSERT, SELECT, connect, open_database, unusable
+from rubric_judge.ledger.database import (
+    INSERT,
+    SELECT,
+    connect,
+    open_database,
+    unusable,
+)
 from rubric_judge.ledger.entry import SUSPECT, LedgerEntry, hash_text
 
 _FIRST_SETTLED: Final = (
@@ -107,13 +113,23 @@ class Ledger:
         with self._usable():
             found = self._rows(_FIRST_SETTLED, key)
             if not found:
-                numbers = (suspects.get(key) for suspects in tuple(self._suspects.values()))
-                number = next((number for number in numbers if number is not None), None)
+                numbers = (
+                    suspects.get(key) for suspects in tuple(self._suspects.values())
+                )
+                number = next(
+                    (number for number in numbers if number is not None), None
+                )
                 found = [] if number is None else self._rows(_NUMBERED, number)
         return self._entry(found[0]).result if found else None
 
     def record(
-        self, key: str, view: JudgeView, result: JudgeResult, *, judge: str, replicate: int = 0
+        self,
+        key: str,
+        view: JudgeView,
+        result: JudgeResult,
+        *,
+        judge: str,
+        replicate: int = 0,
     ) -> None:
         """Add one judgement, whatever its outcome.
 
@@ -167,7 +183,9 @@ class Ledger:
             Its number; None where it could not be written.
         """
         if self._read_only:
-            raise LedgerError("was opened to be read; open it without `read_only`", path=self.path)
+            raise LedgerError(
+                "was opened to be read; open it without `read_only`", path=self.path
+            )
         row = stored.row_to_write(entry)
         with self._usable():
             try:
@@ -176,7 +194,8 @@ class Ledger:
                 is_kept = _file_at(self._place) == self._file
                 error = "" if is_kept else "the file was deleted, moved or replaced"
             except sqlite3.DatabaseError as failure:
-                number, error = None, str(failure)
+                number = None
+                error = str(failure)
             if error:
                 self.unwritten += 1
                 if self.unwritten == 1:
@@ -263,7 +282,8 @@ def salvage(path: Path | str, *, to: Path | str) -> int:
         LedgerError: there is a file at `to` already, it cannot be written, or `path` cannot be
             opened.
     """
-    path, to = Path(path), Path(to)
+    path = Path(path)
+    to = Path(to)
     if to.exists():
         raise LedgerError("is there already; name a new file", path=to)
     try:
@@ -278,7 +298,9 @@ def salvage(path: Path | str, *, to: Path | str) -> int:
             ledger.append(entry)
             kept += 1
         if ledger.unwritten:
-            raise LedgerError(f"{ledger.unwritten} entries could not be written", path=to)
+            raise LedgerError(
+                f"{ledger.unwritten} entries could not be written", path=to
+            )
     return kept
 
 

@@ -12,7 +12,12 @@ from rubric_core import JudgeResult, JudgeView, Reason
 from rubric_judge.config import LexicalConfig
 from rubric_judge.errors import SandboxError, VerificationError
 from rubric_judge.lexical import polarity, scoring
-from rubric_judge.verification.deciding import CheckResult, QuickCheck, decide, note_of_failure
+from rubric_judge.verification.deciding import (
+    CheckResult,
+    QuickCheck,
+    decide,
+    note_of_failure,
+)
 from rubric_judge.verification.execute import run_check
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.pattern import RegexCheck
@@ -70,7 +75,9 @@ class LexicalJudge:
                 for name, check in _checks(compiled)
             }
         except (VerificationError, SandboxError) as error:
-            return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=str(error))
+            return JudgeResult.unavailable(
+                Reason.JUDGE_ERROR, judge=self.name, detail=str(error)
+            )
         return self._scored(view, compiled, verdicts)
 
     def judge_now(self, view: JudgeView) -> JudgeResult:
@@ -86,7 +93,9 @@ class LexicalJudge:
         try:
             compiled = self._compile(view.rubric)
         except VerificationError as error:
-            return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=str(error))
+            return JudgeResult.unavailable(
+                Reason.JUDGE_ERROR, judge=self.name, detail=str(error)
+            )
         verdicts = {
             name: decide(check, view.response, regex_timeout_s=timeout_s)
             for name, check in _checks(compiled)
@@ -94,7 +103,10 @@ class LexicalJudge:
         return self._scored(view, compiled, verdicts)
 
     def _scored(
-        self, view: JudgeView, compiled: scoring.CompiledRubric, verdicts: dict[str, CheckResult]
+        self,
+        view: JudgeView,
+        compiled: scoring.CompiledRubric,
+        verdicts: dict[str, CheckResult],
     ) -> JudgeResult:
         if (why := view.unanswered) is not None:
             return JudgeResult.without_answer(view.rubric, why, judge=self.name)
@@ -118,7 +130,10 @@ class LexicalJudge:
             scores[criterion.id] = criterion.weight * share * reading.original_share
             credits_by_id[criterion.id] = credit
         return JudgeResult.scored(
-            view.rubric, scores, judge=self.name, reasoning=_account(credits_by_id, reading)
+            view.rubric,
+            scores,
+            judge=self.name,
+            reasoning=_account(credits_by_id, reading),
         )
 
 
@@ -136,11 +151,14 @@ def _account(credits_by_id: dict[str, scoring.Credit], reading: scoring.Reading)
         else f"{name} has nothing that a program can look for"
         for name, credit in credits_by_id.items()
     )
-    sentences = f"{len(reading.live)} of {len(reading.sentences)} sentences can earn credit"
+    sentences = (
+        f"{len(reading.live)} of {len(reading.sentences)} sentences can earn credit"
+    )
     if reading.flaws:
         sentences += f" (others: {', '.join(f'{n} {flaw}' for flaw, n in reading.flaws.items())})"
     if len(reading.text) > scoring.LONGEST_RESPONSE:
         sentences += (
-            f"; only {scoring.LONGEST_RESPONSE} of {len(reading.text)} characters were read"
+            f"; only {scoring.LONGEST_RESPONSE} of {len(reading.text)} characters "
+            "were read"
         )
     return f"Units: {shares}. {sentences}; repeated share {1 - reading.original_share:.2f}."

@@ -7,7 +7,13 @@ from typing import Final, NamedTuple
 
 from rubric_core import Grounding
 from rubric_core.files import toml_beside
-from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, Sentence, read_sentences, stem
+from rubric_judge.lexical.words import (
+    FUNCTION_WORDS,
+    WORD,
+    Sentence,
+    read_sentences,
+    stem,
+)
 
 _PHRASES: Final[dict[str, str]] = toml_beside(__file__, "polarity.toml")
 _CLAUSE_END: Final = re.compile(_PHRASES["clause_end"], re.IGNORECASE)
@@ -39,8 +45,10 @@ class Statements:
             passage: prose or documentation, in English; empty where there is none.
         """
         text = passage.reveal()[:_LONGEST_PASSAGE]
-        found = (clause for one in read_sentences(text) for clause in _clauses(one))
-        self._clauses = list(dict.fromkeys(found))
+        clauses = (
+            clause for sentence in read_sentences(text) for clause in _clauses(sentence)
+        )
+        self._clauses = list(dict.fromkeys(clauses))
         self._places: defaultdict[str, list[int]] = defaultdict(list)
         for place, clause in enumerate(self._clauses):
             for word in clause.stems:
@@ -56,10 +64,14 @@ class Statements:
         Args:
             sentence: of a response.
         """
-        return bool(self._clauses) and any(map(self._is_contradicted, _clauses(sentence)))
+        return bool(self._clauses) and any(
+            map(self._is_contradicted, _clauses(sentence))
+        )
 
     def _is_contradicted(self, clause: _Clause) -> bool:
-        shared = Counter(place for word in clause.stems for place in self._places.get(word, ()))
+        shared = Counter(
+            place for word in clause.stems for place in self._places.get(word, ())
+        )
         # Half of the words at least, and one word alone only where there is no other.
         fewest = max(min(_ENOUGH, len(clause.stems)), -(-len(clause.stems) // 2))
         near = [place for place, count in shared.items() if count >= fewest]
@@ -78,14 +90,17 @@ def disowns_itself(sentence: Sentence) -> bool:
 
 def opens_by_disowning(sentence: Sentence) -> bool:
     """Tell whether it does so from its first words on, so that nothing of it is affirmed."""
-    found = _DISOWNED.search(sentence.text)
-    return found is not None and len(WORD.findall(sentence.text[: found.start()])) <= _OPENING
+    match = _DISOWNED.search(sentence.text)
+    return (
+        match is not None
+        and len(WORD.findall(sentence.text[: match.start()])) <= _OPENING
+    )
 
 
 def disowns_the_rest(sentence: Sentence) -> bool:
     """Tell whether a sentence says that nothing of the response is right."""
-    found = _DISOWNS_ALL.search(sentence.text)
-    return found is not None and _HERE.search(found[0]) is not None
+    match = _DISOWNS_ALL.search(sentence.text)
+    return match is not None and _HERE.search(match[0]) is not None
 
 
 def _clauses(sentence: Sentence) -> Iterator[_Clause]:

@@ -16,11 +16,22 @@ from typing import NamedTuple
 from rubric_core import Criterion, Rubric
 from rubric_judge.lexical import words as english
 from rubric_judge.lexical.polarity import Statements, disowns_the_rest
-from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, Sentence, read_sentences, stem
+from rubric_judge.lexical.words import (
+    FUNCTION_WORDS,
+    WORD,
+    Sentence,
+    read_sentences,
+    stem,
+)
 from rubric_judge.verification import deciding, numeric, python_tests
 from rubric_judge.verification import directive as directives
 from rubric_judge.verification.directive import SentenceScope, StructureChecks
-from rubric_judge.verification.phrases import ContainsCheck, head, is_identifier, phrase_pattern
+from rubric_judge.verification.phrases import (
+    ContainsCheck,
+    head,
+    is_identifier,
+    phrase_pattern,
+)
 
 LONGEST_RESPONSE = 100_000
 """Characters of a response that are read, as if it ended there: some 20,000 words. A longer one is
@@ -83,7 +94,9 @@ def missing_terms(criterion: Criterion, text: str) -> list[str]:
     exact = ((term, exact_term(term)) for term in criterion.required_elements)
     expected = (*criterion.expected_keywords, *criterion.expected_concepts)
     tests = (*exact, *((term, stemmed_term(term)) for term in expected))
-    return [term for term, holds in tests if term.strip() and not any(map(holds, sentences))]
+    return [
+        term for term, holds in tests if term.strip() and not any(map(holds, sentences))
+    ]
 
 
 @lru_cache(maxsize=1024)  # directives name the same few words in rubric after rubric
@@ -133,7 +146,9 @@ def compile_rubric(rubric: Rubric) -> CompiledRubric:
             the criterion.
     """
     texts = "\n".join(
-        text for criterion in rubric for text in (criterion.description, criterion.scoring_guide)
+        text
+        for criterion in rubric
+        for text in (criterion.description, criterion.scoring_guide)
     )
     return CompiledRubric(
         criteria=tuple(map(_compile_criterion, rubric)),
@@ -242,7 +257,9 @@ def read_response(
 
 @lru_cache(maxsize=4096)
 def _framed_runs(question: str) -> frozenset[tuple[str, str, str]]:
-    return frozenset(run for sentence in read_sentences(question) for run in sentence.framed_runs)
+    return frozenset(
+        run for sentence in read_sentences(question) for run in sentence.framed_runs
+    )
 
 
 def echoes(sentence: Sentence, question: str) -> bool:
@@ -262,7 +279,10 @@ def _repeats(sentence: Sentence, asked: frozenset[tuple[str, str, str]]) -> bool
 
 
 def credit_criterion(
-    criterion: CompiledCriterion, reading: Reading, *, verdict: deciding.CheckResult | None
+    criterion: CompiledCriterion,
+    reading: Reading,
+    *,
+    verdict: deciding.CheckResult | None,
 ) -> Credit:
     """Credit one criterion and spend the capacity of the sentences that earned it.
 
@@ -291,12 +311,16 @@ def credit_criterion(
             passed = [bool(earned)] if scope.presence else []
         case directive:
             is_structure = isinstance(directive, StructureChecks)
-            passed = _structure(directive, criterion.words, reading) if is_structure else []
+            passed = (
+                _structure(directive, criterion.words, reading) if is_structure else []
+            )
             earned = sum(reading.earn(term, reading.live) for term in criterion.terms)
     return Credit(earned + sum(passed), len(criterion.terms) + len(passed))
 
 
-def _in_scope(scope: SentenceScope, holds_word: SentenceTest, reading: Reading) -> list[int]:
+def _in_scope(
+    scope: SentenceScope, holds_word: SentenceTest, reading: Reading
+) -> list[int]:
     end = len(reading.sentences)
     places = {"first": range(1), "lead": range(_LEAD), "last": range(end - 1, end)}
     allowed = places.get(scope.place, range(end))
@@ -314,7 +338,8 @@ def _structure(
     checks: StructureChecks, groups: tuple[SentenceTest, ...], reading: Reading
 ) -> list[bool]:
     passed: list[bool] = []
-    n_live, n_sentences = len(reading.live), len(reading.sentences)
+    n_live = len(reading.live)
+    n_sentences = len(reading.sentences)
     if checks.order:
         remaining = (reading.sentences[position] for position in reading.live)
         # `any` over one shared iterator: each group is looked for behind the sentence of the last.

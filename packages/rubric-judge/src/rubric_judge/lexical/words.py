@@ -35,7 +35,11 @@ def stem(word: str) -> str:
 
 
 def _without_plural(word: str) -> str:
-    if not word.endswith("s") or word.endswith(("ss", "us", "is")) or len(word) <= _SHORTEST_STEM:
+    if (
+        not word.endswith("s")
+        or word.endswith(("ss", "us", "is"))
+        or len(word) <= _SHORTEST_STEM
+    ):
         return word
     if word.endswith("ies") and len(word) > _SHORTEST_STEM + 1:
         return word[:-3] + "y"
@@ -125,7 +129,9 @@ class Sentence:
     @cached_property
     def framed_runs(self) -> list[tuple[str, str, str]]:
         """The runs of three words that hold a function word."""
-        return [run for run in trigrams(self.lowered) if not FUNCTION_WORDS.isdisjoint(run)]
+        return [
+            run for run in trigrams(self.lowered) if not FUNCTION_WORDS.isdisjoint(run)
+        ]
 
     @property
     def well_formed(self) -> bool:
@@ -157,7 +163,10 @@ class Sentence:
         n_words = len(self.words)
         if n_words < _MIN_WORDS:
             return None
-        if sum(map(FUNCTION_WORDS.__contains__, self.lowered)) < _MIN_FUNCTION_SHARE * n_words:
+        if (
+            sum(map(FUNCTION_WORDS.__contains__, self.lowered))
+            < _MIN_FUNCTION_SHARE * n_words
+        ):
             return "few function words"
         if len(self.folded) < _MIN_DISTINCT_SHARE * n_words:
             return "repeated words"
@@ -184,11 +193,11 @@ def read_sentences(text: str) -> list[Sentence]:
         Its sentences in order; pieces without a word are dropped.
     """
     plain = _LIST_MARK.sub("", text.replace("`", ""))
-    found = (
+    sentences = (
         (_kept_sentence if len(piece) <= _LONGEST_KEPT else _read_sentence)(piece)
         for piece in pieces(plain)
     )
-    return [sentence for sentence in found if sentence.words]
+    return [sentence for sentence in sentences if sentence.words]
 
 
 def _read_sentence(text: str) -> Sentence:
@@ -251,4 +260,6 @@ def faults_of_order(text: str, words: tuple[str, ...]) -> int:
     """
     crossed = _CROSSED.match(text) is not None and text.count("(") == text.count(")")
     openings = len(_OPENING.findall(text))
-    return sum(map(_FORBIDDEN.__contains__, pairwise((*words, _END)))) + openings + crossed
+    return (
+        sum(map(_FORBIDDEN.__contains__, pairwise((*words, _END)))) + openings + crossed
+    )

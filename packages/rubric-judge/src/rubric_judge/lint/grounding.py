@@ -45,9 +45,13 @@ def _absent(criterion: Criterion, known: frozenset[str]) -> str:
     missing = sum(not any(words <= known for words in forms) for forms in demanded)
     if missing:
         return f"{missing} of {len(demanded)} required elements are not in the passage"
-    expected = list(map(content, (*criterion.expected_keywords, *criterion.expected_concepts)))
+    expected = list(
+        map(content, (*criterion.expected_keywords, *criterion.expected_concepts))
+    )
     missing = sum(bool(words) and not words & known for words in expected)
-    if len(expected) >= _FEWEST_EXPECTED and missing > _MOST_ABSENT_FRAC * len(expected):
+    if len(expected) >= _FEWEST_EXPECTED and missing > _MOST_ABSENT_FRAC * len(
+        expected
+    ):
         return f"{missing} of {len(expected)} expected keywords and concepts are not in the passage"
     return ""
 
@@ -56,7 +60,9 @@ def _absent(criterion: Criterion, known: frozenset[str]) -> str:
 def _stated(passage: str) -> FloatArray:
     import numpy as np  # slow to load, and needed here alone
 
-    found = {text.replace(",", "").replace("−", "-") for text in _NUMBER.findall(passage)}
+    found = {
+        text.replace(",", "").replace("−", "-") for text in _NUMBER.findall(passage)
+    }
     return np.array([float(text) for text in found])
 
 
@@ -67,7 +73,9 @@ def _unstated(criterion: Criterion, passage: str) -> str:
     slack = check.tolerance + 1e-9 * max(1.0, abs(check.value))
     if (abs(_stated(passage) - check.value) <= slack).any():
         return ""
-    return "the passage states no number within the tolerance of its `numeric:` directive"
+    return (
+        "the passage states no number within the tolerance of its `numeric:` directive"
+    )
 
 
 _MOST_ECHO_SHARE: Final = 0.5
@@ -103,6 +111,8 @@ def check_leaks(task: Task) -> Iterator[Finding]:
 def _words_that_pay(criterion: Criterion) -> frozenset[str]:
     """Return the content words of the terms of a criterion that pays for nothing else."""
     check = reading.directive_of(criterion)
-    if isinstance(check, StructureChecks) or (isinstance(check, SentenceScope) and check.presence):
+    if isinstance(check, StructureChecks) or (
+        isinstance(check, SentenceScope) and check.presence
+    ):
         return frozenset()
     return reading.content_of_all(reading.terms_of(criterion))

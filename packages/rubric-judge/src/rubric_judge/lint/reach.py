@@ -8,7 +8,13 @@ from typing import Final
 from rubric_core import Criterion, Task
 from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.words import WORD
-from rubric_judge.lint.reading import PHRASES, Finding, demanded_terms, directive_of, finding
+from rubric_judge.lint.reading import (
+    PHRASES,
+    Finding,
+    demanded_terms,
+    directive_of,
+    finding,
+)
 from rubric_judge.verification import directive
 
 _LONGEST_SENTENCE_WORDS: Final = 45
@@ -36,12 +42,14 @@ def check_reach(task: Task) -> Iterator[Finding]:
 
 
 def _misspelt(criterion: Criterion) -> Iterator[Finding]:
-    found = _HEAD.match(criterion.verification_method)
-    if found is None or directive_of(criterion) is not None:
+    match = _HEAD.match(criterion.verification_method)
+    if match is None or directive_of(criterion) is not None:
         return
-    word = re.sub(r"\W+", "_", found[1].lower())
+    word = re.sub(r"\W+", "_", match[1].lower())
     parts = [head for head in directive.HEADS if word in head.split("_")]
-    close = get_close_matches(word, directive.HEADS, n=1, cutoff=_LIKELY_MEANT) or parts[:1]
+    close = (
+        get_close_matches(word, directive.HEADS, n=1, cutoff=_LIKELY_MEANT) or parts[:1]
+    )
     if close:
         yield finding("free_text", criterion.id, meant=close[0])
 
@@ -50,11 +58,16 @@ def _problem(criterion: Criterion) -> str:
     match directive_of(criterion):
         case directive.SentenceScope(place="first", skip_first=True):
             return "looks in the first sentence and skips the first sentence"
-        case directive.SentenceScope(one=True) | directive.SentenceScope(place="first" | "last"):
+        case (
+            directive.SentenceScope(one=True)
+            | directive.SentenceScope(place="first" | "last")
+        ):
             words = _n_words(demanded_terms(criterion))
             what = f"wants {words} words of required elements in one sentence"
             return what if words > _LONGEST_SENTENCE_WORDS else ""
-        case directive.StructureChecks(order=order, count=(_, most)) if len(order) > most:
+        case directive.StructureChecks(order=order, count=(_, most)) if (
+            len(order) > most
+        ):
             return f"wants {len(order)} sentences in order and at most {most} sentences"
         case _:
             return ""
@@ -66,7 +79,9 @@ def _n_words(terms: Iterable[str]) -> int:
 
 def _past_the_budget(task: Task) -> Iterator[Finding]:
     """Find a limit of words, in the question or a criterion, below what all criteria demand."""
-    demanded = _n_words(term for criterion in task.rubric for term in demanded_terms(criterion))
+    demanded = _n_words(
+        term for criterion in task.rubric for term in demanded_terms(criterion)
+    )
     texts = [("", task.question)] + [(c.id, c.description) for c in task.rubric]
     for criterion_id, text in texts:
         limits = [int(words) for words in _BUDGET.findall(text)]

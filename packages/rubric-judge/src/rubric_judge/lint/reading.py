@@ -14,7 +14,11 @@ from rubric_core.files import toml_beside
 from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, stem
 from rubric_judge.verification.deciding import QuickCheck
-from rubric_judge.verification.directive import Directive, StructureChecks, parse_verification
+from rubric_judge.verification.directive import (
+    Directive,
+    StructureChecks,
+    parse_verification,
+)
 from rubric_judge.verification.phrases import ContainsCheck
 
 Severity = Literal["error", "warning"]
@@ -48,7 +52,9 @@ def finding(code: str, criterion_id: str = "", **found: object) -> Finding:
     """Return a finding in the words of its kind, with what was found in their slots."""
     kind = _KINDS[code]
     return Finding(
-        **{**kind, "what": kind["what"].format(**found)}, code=code, criterion_id=criterion_id
+        **{**kind, "what": kind["what"].format(**found)},
+        code=code,
+        criterion_id=criterion_id,
     )
 
 
@@ -58,14 +64,17 @@ Check = Callable[[Task], Iterator[Finding]]
 
 _WORDS: Final = toml_beside(__file__, "words.toml")
 PHRASES: Final = {
-    name: re.compile(pattern, re.IGNORECASE) for name, pattern in _WORDS["phrases"].items()
+    name: re.compile(pattern, re.IGNORECASE)
+    for name, pattern in _WORDS["phrases"].items()
 }
 """Turns of phrase, by name."""
 _NEGATION: Final = PHRASES["negation"]
 _ENDING = re.compile(r"(?:n['’]t|['’]s)\b")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?!\w)")
 
-_FRAME, _SUBJECT = (frozenset(map(stem, _WORDS[name].split())) for name in ("frame", "subject"))
+_FRAME, _SUBJECT = (
+    frozenset(map(stem, _WORDS[name].split())) for name in ("frame", "subject")
+)
 
 
 @lru_cache(maxsize=4096)
@@ -77,7 +86,9 @@ def content(text: str) -> frozenset[str]:
 @lru_cache(maxsize=4096)
 def said(text: str) -> frozenset[str]:
     """Return the stems of what a text says, negated or not: its content with the verb."""
-    bare = _NEGATION.sub(lambda found: "mention" if "mention" in found[0].lower() else " ", text)
+    bare = _NEGATION.sub(
+        lambda found: "mention" if "mention" in found[0].lower() else " ", text
+    )
     return _stems(bare) - _SUBJECT
 
 
@@ -85,7 +96,9 @@ def _stems(text: str) -> frozenset[str]:
     lowered = text.lower()
     if "'" in lowered or "’" in lowered:
         lowered = _ENDING.sub("", lowered)
-    return frozenset(stem(word) for word in WORD.findall(lowered) if word not in FUNCTION_WORDS)
+    return frozenset(
+        stem(word) for word in WORD.findall(lowered) if word not in FUNCTION_WORDS
+    )
 
 
 def overlap(one: frozenset[str], other: frozenset[str]) -> float:
@@ -126,7 +139,9 @@ def demanded_terms(criterion: Criterion) -> tuple[str, ...]:
     """Return what an answer must hold word by word: required elements, and phrases demanded."""
     check = directive_of(criterion)
     phrases = check.phrases if isinstance(check, ContainsCheck) and check.every else ()
-    return tuple(term for term in (*criterion.required_elements, *phrases) if term.strip())
+    return tuple(
+        term for term in (*criterion.required_elements, *phrases) if term.strip()
+    )
 
 
 def content_of_all(texts: Iterable[str]) -> frozenset[str]:
@@ -156,7 +171,9 @@ def check_size(task: Task) -> Iterator[Finding]:
     n_pairs = math.comb(len(task.rubric), 2)
     if n_pairs > _MOST_PAIRS:
         compared = len(pairs_of(task.rubric.criteria))
-        yield finding("many_criteria", count=len(task.rubric), compared=compared, pairs=n_pairs)
+        yield finding(
+            "many_criteria", count=len(task.rubric), compared=compared, pairs=n_pairs
+        )
 
 
 @lru_cache(maxsize=1)
@@ -169,7 +186,11 @@ def pairs_of(criteria: tuple[Criterion, ...]) -> Sequence[tuple[Criterion, Crite
         return tuple(combinations(criteria, 2))
     places: defaultdict[str, list[int]] = defaultdict(list)
     for place, criterion in enumerate(criteria):
-        texts = (criterion.description, criterion.verification_method, *terms_of(criterion))
+        texts = (
+            criterion.description,
+            criterion.verification_method,
+            *terms_of(criterion),
+        )
         # As written also, for descriptions that hold no word of content.
         for word in content_of_all(texts) | {criterion.description.casefold().strip()}:
             places[word].append(place)

@@ -32,8 +32,8 @@ def lint_task(task: Task, *, by_claims: bool = False) -> Iterator[reading.Findin
     """
     task_id = task.task_id  # a hash of the whole rubric
     checks = (*CHECKS, claims.check_claims) if by_claims else CHECKS
-    for one in chain.from_iterable(check(task) for check in checks):
-        yield replace(one, task_id=task_id)
+    for finding in chain.from_iterable(check(task) for check in checks):
+        yield replace(finding, task_id=task_id)
 
 
 def lint_tasks(
@@ -65,4 +65,4 @@ def lint_tasks(
             if first != line:
                 repeated = reading.finding("repeated_task", first=first)
                 findings.append(replace(repeated, task_id=task.task_id))
-        yield line, tuple(replace(one, line=line) for one in findings)
+        yield line, tuple(replace(finding, line=line) for finding in findings)

@@ -32,7 +32,9 @@ def check_wording(task: Task) -> Iterator[Finding]:
     if len(set(terms.values())) == len(terms):
         return  # no two ask for the same terms
     for one, other in reading.pairs_of(task.rubric.criteria):
-        if terms[one.id] == terms[other.id] and _alike(one, other, nearly=bool(terms[one.id])):
+        if terms[one.id] == terms[other.id] and _alike(
+            one, other, nearly=bool(terms[one.id])
+        ):
             yield finding("duplicate_criterion", other.id, first=one.id)
 
 
@@ -85,9 +87,11 @@ _FORBIDDING: Final = reading.PHRASES["forbidding"]
 
 def check_contradictions(task: Task) -> Iterator[Finding]:
     """Find `contradiction`: two criteria that exclude each other."""
-    for one, other in reading.pairs_of(task.rubric.criteria):
-        if problem := _contradiction(one, other):
-            yield finding("contradiction", other.id, problem=problem, first=one.id)
+    for criterion, other in reading.pairs_of(task.rubric.criteria):
+        if problem := _contradiction(criterion, other):
+            yield finding(
+                "contradiction", other.id, problem=problem, first=criterion.id
+            )
 
 
 def _contradiction(one: Criterion, other: Criterion) -> str:
@@ -117,7 +121,9 @@ def _forbids(one: Criterion, other: Criterion) -> bool:
     """Whether `one` forbids a term that `other` demands."""
     demanded = reading.demanded_terms(other)
     check = directive_of(one)
-    if isinstance(check, RegexCheck) and check.pattern.lstrip("^").startswith(("(?!", "(?s)(?!")):
+    if isinstance(check, RegexCheck) and check.pattern.lstrip("^").startswith(
+        ("(?!", "(?s)(?!")
+    ):
         return any(not _passes(check.pattern, term) for term in demanded)
     return any(
         words and words <= clause and len(words) > len(clause) / 2
@@ -128,7 +134,11 @@ def _forbids(one: Criterion, other: Criterion) -> bool:
 
 @lru_cache(maxsize=4096)
 def _forbidden(description: str) -> tuple[frozenset[str], ...]:
-    clauses = (clause for found in _FORBIDDING.finditer(description) for clause in found.groups(""))
+    clauses = (
+        clause
+        for match in _FORBIDDING.finditer(description)
+        for clause in match.groups("")
+    )
     return tuple(filter(None, map(content, clauses)))
 
 
@@ -147,5 +157,7 @@ def _opposite(one: Criterion, other: Criterion) -> bool:
     words = content(one.description), content(other.description)
     if min(map(len, words)) < _FEWEST_OPPOSED:
         # So short, they say the opposite only if they say it with the same verb.
-        return bool(words[0]) and reading.said(one.description) == reading.said(other.description)
+        return bool(words[0]) and reading.said(one.description) == reading.said(
+            other.description
+        )
     return overlap(*words) >= _SAME_MATTER

@@ -54,7 +54,9 @@ async def judge_by_criterion(ask: _Ask, view: JudgeView, *, warm: bool) -> Judge
     return result.with_call(**_together(parts))
 
 
-async def _judged(ask: _Ask, view: JudgeView, criteria: Sequence[Criterion]) -> list[_Part]:
+async def _judged(
+    ask: _Ask, view: JudgeView, criteria: Sequence[Criterion]
+) -> list[_Part]:
     parts: dict[int, _Part] = {}
     raised: list[BaseException] = []
 
@@ -64,7 +66,9 @@ async def _judged(ask: _Ask, view: JudgeView, criteria: Sequence[Criterion]) -> 
             result = await ask(view.model_copy(update={"rubric": alone}))
         # Raised in the caller's task, not out of a group: which exception it is says what is done.
         except BaseException as error:
-            if anyio.current_effective_deadline() == -math.inf:  # cancelled from outside
+            if (
+                anyio.current_effective_deadline() == -math.inf
+            ):  # cancelled from outside
                 raise
             raised.append(error)
             group.cancel_scope.cancel()
@@ -80,7 +84,10 @@ async def _judged(ask: _Ask, view: JudgeView, criteria: Sequence[Criterion]) -> 
 
 
 def _joined(rubric: Rubric, parts: Sequence[_Part]) -> JudgeResult:
-    kinds = {Outcome.INVALID: JudgeResult.invalid, Outcome.UNAVAILABLE: JudgeResult.unavailable}
+    kinds = {
+        Outcome.INVALID: JudgeResult.invalid,
+        Outcome.UNAVAILABLE: JudgeResult.unavailable,
+    }
     for outcome, failed in kinds.items():
         for criterion, result, _ in parts:
             if result.outcome is outcome and result.reason is not None:

@@ -126,23 +126,32 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         """
         started_s = time.perf_counter()
         by: Answerer | None = None
-        text, is_whole = "", True
+        text = ""
+        is_whole = True
         try:
             answer = await self._model.complete(
-                system=rendered.system, user=rendered.user, reply=reply, affinity=task_id
+                system=rendered.system,
+                user=rendered.user,
+                reply=reply,
+                affinity=task_id,
             )
         except JudgeTransportError as error:
-            call, failure = error, JudgeResult.unavailable(error.reason, detail=error.detail)
+            call = error
+            failure = JudgeResult.unavailable(error.reason, detail=error.detail)
         else:
             failure = self._too_long(answer, rendered) or _unreadable(answer)
-            call, by, text = answer, answer.answered_by, answer.text
+            call = answer
+            by = answer.answered_by
+            text = answer.text
             is_whole = answer.finish != "unsaid"
         latency_s = call.latency_s
         known = Call(
             judge=self.name,
             answered_by=by,
             usage=call.usage,
-            latency_s=time.perf_counter() - started_s if latency_s is None else latency_s,
+            latency_s=time.perf_counter() - started_s
+            if latency_s is None
+            else latency_s,
             attempts=call.attempts,
             passage_truncated=rendered.passage_truncated,
         )
@@ -199,7 +208,8 @@ def _unreadable(answer: chat.ChatReply) -> JudgeResult | None:
 
 def _departure(answer: chat.ChatReply) -> str:
     """Say why a text is not looked into; nothing for one that is."""
-    text, size = answer.text, len(answer.text)
+    text = answer.text
+    size = len(answer.text)
     if answer.finish == "oversized":
         return "the answer exceeds the size limit"
     if size > _LONGEST_REPLY_CHARS:
@@ -224,7 +234,9 @@ def unless_cut(result: JudgeResult, answer: Answered) -> JudgeResult:
     if answer.is_whole or result.outcome is not Outcome.INVALID:
         return result
     departure = result.detail or result.reason
-    detail = f"its `finish_reason` is missing or unknown, and it may be cut off: {departure}"
+    detail = (
+        f"its `finish_reason` is missing or unknown, and it may be cut off: {departure}"
+    )
     return JudgeResult.unavailable(Reason.SERVER_ERROR, detail=detail)
 
 
@@ -281,9 +293,13 @@ class LLMJudge(ModelJudge[JudgeConfig]):
     async def _judge_at_once(self, view: JudgeView) -> JudgeResult:
         config = self._config
         rendered = self._prompt.render(view, passage_chars=config.passage_chars)
-        reply = replies.reply_model(view.rubric, config.prompt, evidence=config.evidence != "off")
+        reply = replies.reply_model(
+            view.rubric, config.prompt, evidence=config.evidence != "off"
+        )
         answer = await self._ask(rendered, reply, task_id=view.task_id)
-        result = answer.failure or self._read(view, answer.text, passage=rendered.passage)
+        result = answer.failure or self._read(
+            view, answer.text, passage=rendered.passage
+        )
         result = unless_cut(result, answer)
         result = self._kept(result, answer.text).with_call(**answer.call)
         events.call_finished(result, task_id=view.task_id)

@@ -49,19 +49,28 @@ class ListwiseJudge(ModelJudge[ListwiseConfig]):
         """
         check_group(self, views)
         seed = group_identity(view.response for view in views)
-        order = sorted(range(len(views)), key=lambda n: _draw(views[n].response, seed=seed))
+        order = sorted(
+            range(len(views)), key=lambda n: _draw(views[n].response, seed=seed)
+        )
         names = _letters(len(views))
         shown = {name: views[place] for name, place in zip(names, order, strict=True)}
         rendered = self._prompt.render_group(
             shown, seed=seed, passage_chars=self._config.passage_chars
         )
-        rubric, task_id = views[0].rubric, views[0].task_id
-        answer = await self._ask(rendered, group_reply_model(rubric, names), task_id=task_id)
+        rubric = views[0].rubric
+        task_id = views[0].task_id
+        answer = await self._ask(
+            rendered, group_reply_model(rubric, names), task_id=task_id
+        )
         by_name = dict.fromkeys(names, answer.failure) if answer.failure else None
         by_name = by_name or _read(views[0], names, answer.text)
         by_name = {name: unless_cut(result, answer) for name, result in by_name.items()}
-        by_name = {name: self._kept(result, answer.text) for name, result in by_name.items()}
-        events.call_finished(by_name[names[0]].with_call(**answer.call), task_id=task_id)
+        by_name = {
+            name: self._kept(result, answer.text) for name, result in by_name.items()
+        }
+        events.call_finished(
+            by_name[names[0]].with_call(**answer.call), task_id=task_id
+        )
         shares = call_shares(answer.call, len(views))
         results = dict(zip(order, (by_name[name] for name in names), strict=True))
         return [results[place].with_call(**share) for place, share in enumerate(shares)]
@@ -71,7 +80,9 @@ def _read(view: JudgeView, names: Sequence[str], text: str) -> dict[str, JudgeRe
     try:
         reply = read_group_reply(view.rubric, names, text)
     except ReplyError as error:
-        return dict.fromkeys(names, JudgeResult.invalid(error.reason, detail=str(error)))
+        return dict.fromkeys(
+            names, JudgeResult.invalid(error.reason, detail=str(error))
+        )
     return {
         name: JudgeResult.scored(
             view.rubric,

@@ -55,8 +55,11 @@ def fenced(text: str, *, label: str, seed: str) -> str:
 
 
 def _mark(folded: str, *, seed: str) -> str:
-    hashes = (hashlib.sha256(f"{seed}\x1f{attempt}".encode()).hexdigest() for attempt in count())
-    return next(mark for one in hashes if (mark := one[:_MARK_CHARS]) not in folded)
+    hashes = (
+        hashlib.sha256(f"{seed}\x1f{attempt}".encode()).hexdigest()
+        for attempt in count()
+    )
+    return next(mark for hash_ in hashes if (mark := hash_[:_MARK_CHARS]) not in folded)
 
 
 _VERSION = "v1"
@@ -125,18 +128,28 @@ class Prompt:
         ]
         first = next(iter(views.values()))
         return self._filled(
-            first, "\n\n".join(shown), passage_chars=passage_chars, responses=tuple(views)
+            first,
+            "\n\n".join(shown),
+            passage_chars=passage_chars,
+            responses=tuple(views),
         )
 
     def _filled(
-        self, view: JudgeView, response: str, *, passage_chars: int, responses: Sequence[str] = ()
+        self,
+        view: JudgeView,
+        response: str,
+        *,
+        passage_chars: int,
+        responses: Sequence[str] = (),
     ) -> RenderedPrompt:
         passage = view.grounding.reveal()
         kept = passage[:passage_chars]
         truncated = len(kept) < len(passage)
         shown = _fenced_passage(kept, seed=view.task_id)
         if truncated:
-            shown += f"\n[passage cut: its first {len(kept)} of {len(passage)} characters]"
+            shown += (
+                f"\n[passage cut: its first {len(kept)} of {len(passage)} characters]"
+            )
         user = self._user.render(
             passage=shown,
             question=view.question,
@@ -166,18 +179,30 @@ def load_prompt(layout: Layout, *, evidence: bool = False) -> Prompt:
 
     folder = resources.files("rubric_judge") / "prompts"
     system = "listwise_system" if layout == "listwise" else "system"
-    names = [f"{system}_{_VERSION}.txt", f"{layout}_{_VERSION}.jinja", f"criteria_{_VERSION}.jinja"]
+    names = [
+        f"{system}_{_VERSION}.txt",
+        f"{layout}_{_VERSION}.jinja",
+        f"criteria_{_VERSION}.jinja",
+    ]
     if evidence:
         names.append(f"evidence_{_VERSION}.txt")
-    texts = [folder.joinpath(name).read_text(encoding="utf-8").rstrip("\n") for name in names]
+    texts = [
+        folder.joinpath(name).read_text(encoding="utf-8").rstrip("\n") for name in names
+    ]
     system, user, criteria, *about_evidence = texts
     # Plain text for a model: nothing is escaped. A missing variable is an error, never a blank.
-    environment = Environment(loader=BaseLoader(), autoescape=False, undefined=StrictUndefined)  # noqa: S701
+    environment = Environment(
+        loader=BaseLoader(),
+        autoescape=False,  # noqa: S701
+        undefined=StrictUndefined,
+    )
     environment.filters |= {"number": _number, "json": _json}
     return Prompt(
         layout=layout,
         # The unit separator keeps ("ab", "c") and ("a", "bc") apart.
-        sha256=hashlib.sha256("\x1f".join([*texts, CONTROL_TOKENS.pattern]).encode()).hexdigest(),
+        sha256=hashlib.sha256(
+            "\x1f".join([*texts, CONTROL_TOKENS.pattern]).encode()
+        ).hexdigest(),
         _system=system,
         _user=environment.from_string(user),
         _criteria=environment.from_string(criteria),

@@ -15,7 +15,9 @@ _Fields = dict[str, Any]
 class _Contract(BaseModel):
     """A model that writes its JSON schema once; clients ask for it at every call."""
 
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, validate_by_name=False)
+    model_config = ConfigDict(
+        extra="forbid", hide_input_in_errors=True, validate_by_name=False
+    )
 
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -25,7 +27,9 @@ class _Contract(BaseModel):
         return cls._json_schema
 
 
-def reply_model(rubric: Rubric, layout: PromptLayout, *, evidence: bool = False) -> type[BaseModel]:
+def reply_model(
+    rubric: Rubric, layout: PromptLayout, *, evidence: bool = False
+) -> type[BaseModel]:
     """Return the model of a valid reply: one required score per criterion, bounded by its weight.
 
     Args:
@@ -89,7 +93,9 @@ def _build_group(
     scores = _scores(weights)
     by_response: _Fields = dict.fromkeys(responses, (scores, ...))
     group = create_model("GroupScores", __base__=_Contract, **by_response)
-    return create_model("GroupReply", __base__=_Contract, reasoning=(str, ...), scores=(group, ...))
+    return create_model(
+        "GroupReply", __base__=_Contract, reasoning=(str, ...), scores=(group, ...)
+    )
 
 
 def _scores(weights: Iterable[tuple[str, float]]) -> type[BaseModel]:

@@ -18,7 +18,10 @@ _SIZES: Final = {
     ("small", "wide"): (520, 210),
     ("small", "narrow"): (350, 190),
 }
-LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 26
+LEFT = 44
+RIGHT = 12
+TOP = 12
+BOTTOM = 26
 """Room around the axes, in units of the drawing."""
 _LEVELS: Final = 4
 _MOST_POINTS: Final = 400
@@ -77,8 +80,9 @@ class Chart:
     @property
     def ends(self) -> tuple[float, float]:
         """Ends of the horizontal axis: the steps drawn, and a little room."""
-        steps = [step for one in self.series for step in one.steps]
-        first, last = min(steps), max(steps)
+        steps = [step for series in self.series for step in series.steps]
+        first = min(steps)
+        last = max(steps)
         margin = 0.02 * (last - first) if last > first else 0.4
         return first - margin, last + margin
 
@@ -129,7 +133,9 @@ class Bars:
     """What is not shown."""
 
     @classmethod
-    def of_shares(cls, title: str, caption: str, shares: Iterable[Share], *, role: str) -> Self:
+    def of_shares(
+        cls, title: str, caption: str, shares: Iterable[Share], *, role: str
+    ) -> Self:
         """Draw those shares that are known, in percent."""
         bars = (
             Bar(name, f"{100 * share:.1f} %", share, note, role, low, high)
@@ -172,10 +178,13 @@ def svg(chart: Chart | Distribution, *, width: Width) -> Markup:
 class _Axes:
     """A scale in each direction, hairlines at its levels, and a rule at the foot."""
 
-    def __init__(self, size: _Pair, ends: _Pair, extent: _Pair, *, whole: bool = False) -> None:
+    def __init__(
+        self, size: _Pair, ends: _Pair, extent: _Pair, *, whole: bool = False
+    ) -> None:
         """Reach from a level below the least value to one above the greatest."""
         (across, tall), (low, high) = size, extent
-        self.foot, self.right = tall - BOTTOM, across - RIGHT
+        self.foot = tall - BOTTOM
+        self.right = across - RIGHT
         self._ends = ends
         self._step = nice_step(
             (high - low) / _LEVELS, (1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10)
@@ -188,9 +197,15 @@ class _Axes:
         for number in range(round((self._top - self._base) / self._step) + 1):
             level = self._base + number * self._step
             yield _rule(
-                LEFT, self.y(level), self.right, self.y(level), "level" if number else "foot"
+                LEFT,
+                self.y(level),
+                self.right,
+                self.y(level),
+                "level" if number else "foot",
             )
-            yield _text(LEFT - 6, self.y(level) + 3.5, _written(level, is_share=is_share), "end")
+            yield _text(
+                LEFT - 6, self.y(level) + 3.5, _written(level, is_share=is_share), "end"
+            )
 
     def x(self, value: float) -> float:
         low, high = self._ends
@@ -198,7 +213,9 @@ class _Axes:
 
     def y(self, value: float) -> float:
         inside = min(max(value, self._base), self._top)
-        return self.foot - (self.foot - TOP) * (inside - self._base) / (self._top - self._base)
+        return self.foot - (self.foot - TOP) * (inside - self._base) / (
+            self._top - self._base
+        )
 
 
 class _Curves:
@@ -210,23 +227,36 @@ class _Curves:
     def parts(self) -> Iterator[Markup]:
         yield from self._axes.levels(is_share=self._chart.is_share)
         yield from self._steps()
-        yield from self._stack([one for one in self._chart.series if one.style == "layer"])
-        for one in self._chart.series:
-            if one.style != "layer":
-                yield from self._curve(one)
+        yield from self._stack(
+            [one for one in self._chart.series if one.style == "layer"]
+        )
+        for series in self._chart.series:
+            if series.style != "layer":
+                yield from self._curve(series)
 
     def _extent(self) -> tuple[float, float]:
         """From zero, or what is below it, to the highest value drawn; never empty."""
         series = self._chart.series
-        drawn = [value for one in series if one.style != "layer" for value in one.values]
-        drawn += [v + s for one in series for v, s in zip(one.values, one.spread, strict=False)]
+        drawn = [
+            value for one in series if one.style != "layer" for value in one.values
+        ]
+        drawn += [
+            v + s
+            for one in series
+            for v, s in zip(one.values, one.spread, strict=False)
+        ]
         layers = [one.values for one in series if one.style == "layer"]
-        drawn += [sum(filter(math.isfinite, column)) for column in zip(*layers, strict=True)]
+        drawn += [
+            sum(filter(math.isfinite, column)) for column in zip(*layers, strict=True)
+        ]
         finite = [0.0, *filter(math.isfinite, drawn)]
-        low, high = min(finite), max(finite)
+        low = min(finite)
+        high = max(finite)
         if self._chart.ceiling is not None:
             high = min(high, self._chart.ceiling)
-        return low, high if high > low else low + (0.01 if self._chart.is_share else 1.0)
+        return low, high if high > low else low + (
+            0.01 if self._chart.is_share else 1.0
+        )
 
     def _steps(self) -> Iterator[Markup]:
         low, high = self._chart.ends
@@ -238,24 +268,40 @@ class _Curves:
         if not layers:
             return
         steps = layers[0].steps
-        columns = zip(*(one.values for one in layers), strict=True)
-        tops = [list(accumulate(map(_or_zero, column), initial=0.0)) for column in columns]
+        columns = zip(*(layer.values for layer in layers), strict=True)
+        tops = [
+            list(accumulate(map(_or_zero, column), initial=0.0)) for column in columns
+        ]
         at = _thinned(len(steps))
         xs = [self._axes.x(steps[i]) for i in at]
         if len(xs) == 1:  # a layer without width would be unseen
-            at, xs = at * 2, [xs[0] - 24, xs[0] + 24]
-        for number, one in enumerate(layers):
-            above = [(x, self._axes.y(tops[i][number + 1])) for x, i in zip(xs, at, strict=True)]
-            below = [(x, self._axes.y(tops[i][number])) for x, i in zip(xs, at, strict=True)]
-            yield _shape("polygon", "layer", one.role, [*above, *reversed(below)])
+            at = at * 2
+            xs = [xs[0] - 24, xs[0] + 24]
+        for number, series in enumerate(layers):
+            above = [
+                (x, self._axes.y(tops[i][number + 1]))
+                for x, i in zip(xs, at, strict=True)
+            ]
+            below = [
+                (x, self._axes.y(tops[i][number])) for x, i in zip(xs, at, strict=True)
+            ]
+            yield _shape("polygon", "layer", series.role, [*above, *reversed(below)])
 
     def _curve(self, one: Series) -> Iterator[Markup]:
         runs = [
             list(run)
-            for is_drawn, run in groupby(_thinned(len(one.steps)), lambda i: _is_drawn(one, i))
+            for is_drawn, run in groupby(
+                _thinned(len(one.steps)), lambda i: _is_drawn(one, i)
+            )
             if is_drawn
         ]
-        kind = "link" if one.style == "dots" else "curve dashed" if one.is_dashed else "curve"
+        kind = (
+            "link"
+            if one.style == "dots"
+            else "curve dashed"
+            if one.is_dashed
+            else "curve"
+        )
         for run in runs:
             if one.spread:
                 above = [self._place(one, i, one.spread[i]) for i in run]
@@ -263,14 +309,23 @@ class _Curves:
                 yield _shape("polygon", "band", one.role, [*above, *reversed(below)])
             if len(run) > 1 and one.is_smoothed:
                 beside = [_mean_around(one, i) - one.values[i] for i in run]
-                smooth = [self._place(one, i, shift) for i, shift in zip(run, beside, strict=True)]
+                smooth = [
+                    self._place(one, i, shift)
+                    for i, shift in zip(run, beside, strict=True)
+                ]
                 yield _shape("polyline", f"{kind} smooth", one.role, smooth)
             if len(run) > 1:
                 drawn = f"{kind} raw" if one.is_smoothed else kind
-                yield _shape("polyline", drawn, one.role, [self._place(one, i) for i in run])
+                yield _shape(
+                    "polyline", drawn, one.role, [self._place(one, i) for i in run]
+                )
             if one.style == "dots" or len(run) == 1 or len(one.steps) <= _MARKED_POINTS:
                 yield from (self._dot(one, i) for i in run)
-            ringed = [i for i in run if one.style == "dots" and one.steps[i] == self._chart.ringed]
+            ringed = [
+                i
+                for i in run
+                if one.style == "dots" and one.steps[i] == self._chart.ringed
+            ]
             yield from (self._ring(one, i) for i in ringed)
 
     def _ring(self, one: Series, i: int) -> Markup:
@@ -284,7 +339,13 @@ class _Curves:
             '<circle class="dot" style="--mark:var(--{})" cx="{:.1f}" cy="{:.1f}" r="{}">'
             "<title>{}, step {:,}: {}</title></circle>"
         ).format(
-            one.role, x, y, 3.6 if one.style == "dots" else 2.4, one.label, one.steps[i], shown
+            one.role,
+            x,
+            y,
+            3.6 if one.style == "dots" else 2.4,
+            one.label,
+            one.steps[i],
+            shown,
         )
 
     def _place(self, one: Series, i: int, beside: float = 0.0) -> tuple[float, float]:
@@ -294,14 +355,17 @@ class _Curves:
 class _Bars:
     def __init__(self, chart: Distribution, size: _Pair) -> None:
         self._chart = chart
-        ends, extent = (chart.edges[0], chart.edges[-1]), (0.0, max(*chart.counts, 1))
+        ends = (chart.edges[0], chart.edges[-1])
+        extent = (0.0, max(*chart.counts, 1))
         self._axes = _Axes(size, ends, extent, whole=True)
 
     def parts(self) -> Iterator[Markup]:
         yield from self._axes.levels()
-        chart, axes = self._chart, self._axes
+        chart = self._chart
+        axes = self._axes
         for index, count in enumerate(chart.counts):
-            left, right = axes.x(chart.edges[index]), axes.x(chart.edges[index + 1])
+            left = axes.x(chart.edges[index])
+            right = axes.x(chart.edges[index + 1])
             yield Markup(
                 '<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">'
                 "<title>{}: {:,} {}</title></rect>"
@@ -315,36 +379,47 @@ class _Bars:
 
     def _labels(self) -> Iterator[Markup]:
         """Label whole numbers under their bars, and all else at the edges."""
-        chart, axes = self._chart, self._axes
+        chart = self._chart
+        axes = self._axes
         middle = (chart.edges[1] - chart.edges[0]) / 2 if chart.is_whole else 0.0
         places = chart.edges[:-1] if chart.is_whole else chart.edges
         every = max(1, math.ceil(len(places) * _LABEL_ROOM / (axes.right - LEFT)))
         for place in places[::every]:
             # The tail is named at its end, and what would touch that name is left out.
             if not chart.has_tail or axes.x(place) < axes.right - _LABEL_ROOM:
-                yield _text(axes.x(place + middle), axes.foot + 17, self._label(place), "middle")
+                yield _text(
+                    axes.x(place + middle), axes.foot + 17, self._label(place), "middle"
+                )
         if chart.has_tail:
-            yield _text(axes.right, axes.foot + 17, f"{self._label(chart.edges[-2])}+", "end")
+            yield _text(
+                axes.right, axes.foot + 17, f"{self._label(chart.edges[-2])}+", "end"
+            )
 
     def _median(self, median: float) -> Iterator[Markup]:
-        axes, edges = self._axes, self._chart.edges
+        axes = self._axes
+        edges = self._chart.edges
         x = axes.x(min(max(median + 0.5 * self._chart.is_whole, edges[0]), edges[-1]))
         anchor = "end" if x > LEFT + 0.7 * (axes.right - LEFT) else "start"
         yield _rule(x, TOP - 8, x, axes.foot, "median")
         yield _text(x + (-5 if anchor == "end" else 5), TOP - 3, "median", anchor)
 
     def _range(self, index: int) -> str:
-        chart, low = self._chart, self._label(self._chart.edges[index])
+        chart = self._chart
+        low = self._label(self._chart.edges[index])
         if chart.has_tail and index == len(chart.counts) - 1:
             return f"{low} and more"
-        return low if chart.is_whole else f"{low} to {self._label(chart.edges[index + 1])}"
+        return (
+            low if chart.is_whole else f"{low} to {self._label(chart.edges[index + 1])}"
+        )
 
     def _label(self, value: float) -> str:
         return _written(value, is_share=self._chart.is_share)
 
 
 def _is_drawn(one: Series, i: int) -> bool:
-    return math.isfinite(one.values[i]) and (not one.spread or math.isfinite(one.spread[i]))
+    return math.isfinite(one.values[i]) and (
+        not one.spread or math.isfinite(one.spread[i])
+    )
 
 
 def _mean_around(one: Series, i: int) -> float:
@@ -371,7 +446,9 @@ def _written(value: float, *, is_share: bool) -> str:
     return (f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}").replace("-", "−")  # noqa: PLR2004  # four digits
 
 
-def _shape(tag: str, kind: str, role: str, places: Sequence[tuple[float, float]]) -> Markup:
+def _shape(
+    tag: str, kind: str, role: str, places: Sequence[tuple[float, float]]
+) -> Markup:
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     shape = f'<{tag} class="{kind}" style="--mark:var(--{{}})" points="{{}}"/>'
     return Markup(shape).format(role, points)  # noqa: S704  # ours
@@ -391,4 +468,6 @@ def _text(x: float, y: float, text: str, anchor: str) -> Markup:
 def nice_step(step: float, factors: Sequence[float]) -> float:
     """Round up to one of the factors times a power of ten."""
     power = 10.0 ** math.floor(math.log10(step))
-    return next(factor * power for factor in factors if factor * power >= step * (1 - 1e-9))
+    return next(
+        factor * power for factor in factors if factor * power >= step * (1 - 1e-9)
+    )

@@ -8,7 +8,9 @@ from rubric_judge.page.rendering import shortened, visible
 MAX_PASSAGE_CHARS: Final = 20_000
 
 
-def told_grounding(task: Task, *, passage_chars: int = MAX_PASSAGE_CHARS) -> dict[str, Any]:
+def told_grounding(
+    task: Task, *, passage_chars: int = MAX_PASSAGE_CHARS
+) -> dict[str, Any]:
     """Return passage and rubric of a task, every character visible.
 
     Args:
@@ -16,12 +18,16 @@ def told_grounding(task: Task, *, passage_chars: int = MAX_PASSAGE_CHARS) -> dic
         passage_chars: most characters of the passage.
     """
     return {
-        "passage": shortened(task.grounding.reveal(), passage_chars, where="the tasks file"),
+        "passage": shortened(
+            task.grounding.reveal(), passage_chars, where="the tasks file"
+        ),
         "rubric": [
             {
                 "id": visible(str(criterion["id"])),
                 "weight": criterion["weight"],
-                "text": visible(str(criterion.get("description") or criterion.get("name") or "")),
+                "text": visible(
+                    str(criterion.get("description") or criterion.get("name") or "")
+                ),
             }
             for criterion in task.rubric.reveal()
         ],

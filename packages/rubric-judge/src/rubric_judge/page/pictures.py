@@ -51,13 +51,17 @@ def new_figure(
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure, in inches, and its axes from left to right; `points` is its type's size."""
     with style(points):
-        figure: Figure = mpl_figure.Figure(figsize=(width, height), layout="constrained")
+        figure: Figure = mpl_figure.Figure(
+            figsize=(width, height), layout="constrained"
+        )
         figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
         axes = [figure.add_subplot(1, columns, column + 1) for column in range(columns)]
     return figure, axes
 
 
-def new_rows(names: Sequence[str], *, height: float, each: float) -> tuple[Figure, Axes]:
+def new_rows(
+    names: Sequence[str], *, height: float, each: float
+) -> tuple[Figure, Axes]:
     """Return a figure, its height in inches and more for `each` row, and axes with named rows."""
     shown = [wrap_name(name, _ROW_CHARS) for name in names]
     lines = sum(name.count("\n") + 1 for name in shown)
@@ -90,7 +94,9 @@ def draw_grid(axes: Axes, axis: str) -> None:
     axes.set_axisbelow(True)
 
 
-def draw_rewards(axes: Axes, rewards: tuple[ArrayLike, ArrayLike], names: tuple[str, str]) -> None:
+def draw_rewards(
+    axes: Axes, rewards: tuple[ArrayLike, ArrayLike], names: tuple[str, str]
+) -> None:
     """Draw two rewards of the same responses, and the line on which they are equal."""
     axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
     axes.scatter(*rewards, s=16, color=COLOURS[0], alpha=0.45, linewidths=0)
@@ -108,11 +114,20 @@ def draw_intervals(
     """Draw dots at (value, place) with their intervals lying on their side."""
     for place, (_, low, high) in zip(places, bounds, strict=True):
         if low is not None and high is not None:
-            axes.plot([low, high], [place, place], color=colour, linewidth=1.6, alpha=0.55)
+            axes.plot(
+                [low, high], [place, place], color=colour, linewidth=1.6, alpha=0.55
+            )
     values = [value for value, _, _ in bounds]
     # A dot at 0 lies on the axis and is to be seen whole.
     axes.plot(
-        values, places, "o", color=colour, markersize=5.5, label=label, clip_on=False, zorder=3
+        values,
+        places,
+        "o",
+        color=colour,
+        markersize=5.5,
+        label=label,
+        clip_on=False,
+        zorder=3,
     )
 
 
@@ -128,7 +143,9 @@ def draw_legend(figure: Figure, axes: Axes, *, columns: int | None = None) -> No
     if columns is None:
         columns = 1 if max(map(len, labels)) > _NARROW_CHARS else 3
     with style():
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), columns))
+        figure.legend(
+            handles, labels, loc="outside lower center", ncols=min(len(labels), columns)
+        )
 
 
 def save_figure(
@@ -151,4 +168,6 @@ def save_figure(
 def save_figures(figures: Mapping[str, Figure | None], folder: Path) -> list[Path]:
     """Write the figures that there are, by name; return the paths."""
     drawn = [(name, figure) for name, figure in figures.items() if figure is not None]
-    return [path for name, figure in drawn for path in save_figure(figure, folder, name)]
+    return [
+        path for name, figure in drawn for path in save_figure(figure, folder, name)
+    ]

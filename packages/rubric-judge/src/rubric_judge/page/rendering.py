@@ -106,7 +106,9 @@ def _environment(home: str) -> jinja2.Environment:
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(home), jinja2.PackageLoader(_KIT)]),
+        loader=jinja2.ChoiceLoader(
+            [jinja2.PackageLoader(home), jinja2.PackageLoader(_KIT)]
+        ),
         autoescape=True,
         finalize=_shown,
         undefined=jinja2.StrictUndefined,
@@ -144,7 +146,9 @@ def inert_json(value: object) -> Markup:
     All but ASCII is escaped, and so are <, > and &: no string can end the script element, open a
     comment, or hold a line separator. NaN and infinities become null, which JSON has a word for.
     """
-    text = json.dumps(_plain(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(
+        _plain(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")
+    )
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)  # noqa: S704  # escaped above
@@ -162,7 +166,9 @@ _FILTERS: Final = {
 
 def _plain(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in cast("dict[str, object]", value).items()}
+        return {
+            key: _plain(item) for key, item in cast("dict[str, object]", value).items()
+        }
     if isinstance(value, list):
         return [_plain(item) for item in cast("list[object]", value)]
     if isinstance(value, str):
@@ -172,13 +178,19 @@ def _plain(value: object) -> object:
 
 def _shown(value: object) -> object:
     """Make the characters of a text visible; what is markup already was made of such texts."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return (
+        visible(value)
+        if isinstance(value, str) and not isinstance(value, Markup)
+        else value
+    )
 
 
 def _asset(package: str, name: str) -> Markup:
     """A file of the package's own or of the kit, written into the page as it is."""
-    found = (files(home) / "templates" / name for home in (package, _KIT))
-    text = next(path for path in found if path.is_file()).read_text(encoding="utf-8")
+    traversables = (files(home) / "templates" / name for home in (package, _KIT))
+    text = next(path for path in traversables if path.is_file()).read_text(
+        encoding="utf-8"
+    )
     return Markup(text)  # noqa: S704  # ours
 
 
@@ -192,6 +204,9 @@ def write_plain_page(report: Report, path: Path) -> None:
     Raises:
         OSError: the page cannot be written.
     """
-    content = {"report": report, "tables": [one for one in report.tables() if one.rows]}
+    content = {
+        "report": report,
+        "tables": [table for table in report.tables() if table.rows],
+    }
     text = render_page(_KIT, "plain", content)
     write_text(path, text)

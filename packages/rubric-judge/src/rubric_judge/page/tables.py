@@ -117,14 +117,18 @@ class Table(Part):
         return cls(
             key=key,
             columns=(
-                *(Column(key=name, title=title, **words["each"]) for name, title in titles),
+                *(
+                    Column(key=name, title=title, **words["each"])
+                    for name, title in titles
+                ),
                 *(Column(**column) for column in words.get("columns", ())),
             ),
             rows=tuple(rows),
             look=words.get("look", "grid"),
             level=str(values.get("level", "95 %")),
             **{
-                text: words.get(text, "").format(**values) for text in ("title", "caption", "first")
+                text: words.get(text, "").format(**values)
+                for text in ("title", "caption", "first")
             },
         )
 
@@ -132,7 +136,9 @@ class Table(Part):
     def groups(self) -> dict[str, tuple[Row, ...]]:
         """Rows by group, in order."""
         names = dict.fromkeys(row.group for row in self.rows)
-        return {name: tuple(row for row in self.rows if row.group == name) for name in names}
+        return {
+            name: tuple(row for row in self.rows if row.group == name) for name in names
+        }
 
     @property
     def axis(self) -> tuple[float, float]:
@@ -141,7 +147,10 @@ class Table(Part):
             return -float(self.columns[0].form == "signed"), 1.0
         cells = [row.cells[0] for row in self.rows]
         ends = (end for cell in cells for end in (cell.value, cell.low, cell.high))
-        reach = max((abs(end) for end in ends if end is not None), default=0.0) * 1.08 or 1.0
+        reach = (
+            max((abs(end) for end in ends if end is not None), default=0.0) * 1.08
+            or 1.0
+        )
         return -reach, reach
 
     @property
@@ -160,7 +169,8 @@ class Table(Part):
 
     def is_best(self, row: Row, at: int) -> bool:
         """Whether a cell is to be in bold: the highest as it is written, and not of all."""
-        mine, form = row.cells[at].value, self.columns[at].form
+        mine = row.cells[at].value
+        form = self.columns[at].form
         if mine is None or not self.columns[at].is_ranked:
             return False
         values = (peer.cells[at].value for peer in self.groups[row.group])
@@ -181,7 +191,9 @@ def written(value: float | None, form: Form) -> str:
     if form == "probability" and value < 0.001:  # noqa: PLR2004
         text = "<0.001"
     # What is rounded away has no sign.
-    text = text.lstrip("+-") if not any(digit in "123456789" for digit in text) else text
+    text = (
+        text.lstrip("+-") if not any(digit in "123456789" for digit in text) else text
+    )
     return text.replace("-", "−")
 
 
@@ -200,13 +212,23 @@ def markdown(table: Table) -> str:
     for group, rows in table.groups.items():
         if group:
             lines.append(_line([f"*{_plain(group)}*", *("" for _ in table.columns)]))
-        lines += [_line([_plain(row.name), *_markdown_cells(table, row)]) for row in rows]
-    return f"**{_plain(table.title)}** {_plain(table.caption)}\n\n" + "\n".join(lines) + "\n"
+        lines += [
+            _line([_plain(row.name), *_markdown_cells(table, row)]) for row in rows
+        ]
+    return (
+        f"**{_plain(table.title)}** {_plain(table.caption)}\n\n"
+        + "\n".join(lines)
+        + "\n"
+    )
 
 
 def _markdown_cells(table: Table, row: Row) -> Iterator[str]:
     for at, (column, cell) in enumerate(zip(table.columns, row.cells, strict=True)):
-        text = _plain(cell.text) if column.form == "text" else written(cell.value, column.form)
+        text = (
+            _plain(cell.text)
+            if column.form == "text"
+            else written(cell.value, column.form)
+        )
         text = f"**{text}**" if table.is_best(row, at) else text
         interval = bounds(cell, column.form) if column.has_interval else ""
         yield f"{text} ({interval})" if interval else text
@@ -232,7 +254,9 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def of(cls, words: Mapping[str, Any], told: Iterable[Sequence[object]], **values: str) -> Self:
+    def of(
+        cls, words: Mapping[str, Any], told: Iterable[Sequence[object]], **values: str
+    ) -> Self:
         """Make a table of which all but the figures is data.
 
         Args:
@@ -242,7 +266,10 @@ class TextTable:
             values: for the slots of the title and of the headers.
         """
         forms: dict[str, str] = words["columns"]
-        rows = (tuple(_OR_DASH.format(form, *parts) for form in forms.values()) for parts in told)
+        rows = (
+            tuple(_OR_DASH.format(form, *parts) for form in forms.values())
+            for parts in told
+        )
         header = tuple(name.format(**values) for name in forms)
         return cls(words["title"].format(**values), header, tuple(rows))
 
@@ -264,14 +291,19 @@ class TextTable:
     def markdown(self, figures: str = "---") -> str:
         """Write it as Markdown, without its title; `figures` is the rule below their headers."""
         lines = (self.header, ["---", *[figures] * (len(self.header) - 1)], *self.rows)
-        escaped = ([one.replace("|", r"\|").replace("\n", " ") for one in line] for line in lines)
+        escaped = (
+            [one.replace("|", r"\|").replace("\n", " ") for one in line]
+            for line in lines
+        )
         return "\n".join(map(_line, escaped))
 
 
 class _OrDash(Formatter):
     """Knows `.1 %`, a share in per cent, and `+.1pt`, in points; what is not known is a dash."""
 
-    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def get_field(
+        self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         try:
             return super().get_field(field_name, args, kwargs)
         except AttributeError as error:
@@ -347,8 +379,12 @@ def markdown_page(
         figures: file names of pictures beside the page.
     """
     parts = [f"# {title}", opening]
-    parts += [f"## {table.title}\n\n{table.markdown()}" for table in tables if table.rows]
-    parts += [f"![{name.rsplit('.', 1)[0].replace('_', ' ')}]({name})" for name in figures]
+    parts += [
+        f"## {table.title}\n\n{table.markdown()}" for table in tables if table.rows
+    ]
+    parts += [
+        f"![{name.rsplit('.', 1)[0].replace('_', ' ')}]({name})" for name in figures
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -370,8 +406,15 @@ def latex(table: Table) -> str:
     ]
     for number, (group, rows) in enumerate(table.groups.items()):
         lines += [r"\midrule"] if number else []
-        lines += [rf"\multicolumn{{{width}}}{{l}}{{\emph{{{_tex(group)}}}}} \\"] if group else []
-        lines += [" & ".join([_tex(row.name), *_latex_cells(table, row)]) + r" \\" for row in rows]
+        lines += (
+            [rf"\multicolumn{{{width}}}{{l}}{{\emph{{{_tex(group)}}}}} \\"]
+            if group
+            else []
+        )
+        lines += [
+            " & ".join([_tex(row.name), *_latex_cells(table, row)]) + r" \\"
+            for row in rows
+        ]
     lines += [r"\bottomrule", r"\end{tabular}", r"\end{small}", r"\end{table}"]
     return "\n".join(lines) + "\n"
 
@@ -383,8 +426,12 @@ def _latex_cells(table: Table, row: Row) -> Iterator[str]:
             continue
         text = _tex_number(written(cell.value, column.form))
         text = rf"\mathbf{{{text}}}" if table.is_best(row, at) else text
-        low, high = (_tex_number(written(x, column.form)) for x in (cell.low, cell.high))
-        has_bounds = column.has_interval and cell.low is not None and cell.high is not None
+        low, high = (
+            _tex_number(written(x, column.form)) for x in (cell.low, cell.high)
+        )
+        has_bounds = (
+            column.has_interval and cell.low is not None and cell.high is not None
+        )
         interval = rf"\;{{\scriptstyle [{low}, {high}]}}" if has_bounds else ""
         yield "--" if cell.value is None else f"${text}{interval}$"
 

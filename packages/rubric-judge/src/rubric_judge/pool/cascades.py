@@ -36,7 +36,9 @@ class CascadeStatistics:
     """Judgements that were asked for and brought scores."""
     asked_criteria: int = 0
     """Their criteria with weight."""
-    levels: dict[str, LevelStatistics] = field(default_factory=dict[str, LevelStatistics])
+    levels: dict[str, LevelStatistics] = field(
+        default_factory=dict[str, LevelStatistics]
+    )
     """By the judge's name, the cheapest first."""
     escalated: int = 0
     """Criteria that the first judge did not decide, audits aside."""
@@ -82,10 +84,14 @@ class CascadeStatistics:
         """
         if not self.audited:
             return None
-        with needing_extra("rubric-judge", "reliability", by="the interval of the audits"):
+        with needing_extra(
+            "rubric-judge", "reliability", by="the interval of the audits"
+        ):
             from scipy import stats
         binomtest = cast("Any", stats).binomtest  # no type stubs
-        interval = binomtest(self.audited_otherwise, self.audited).proportion_ci(0.95, "exact")
+        interval = binomtest(self.audited_otherwise, self.audited).proportion_ci(
+            0.95, "exact"
+        )
         value = self.audited_otherwise / self.audited
         return Share(value, float(interval.low), float(interval.high))
 
@@ -93,7 +99,9 @@ class CascadeStatistics:
     def _last(self) -> LevelStatistics:
         return list(self.levels.values())[-1]
 
-    def count(self, trace: CascadeTrace, outcome: Outcome, *, times: int, is_asked: bool) -> None:
+    def count(
+        self, trace: CascadeTrace, outcome: Outcome, *, times: int, is_asked: bool
+    ) -> None:
         """Count what a judgement says of its cascade.
 
         Args:
@@ -102,12 +110,16 @@ class CascadeStatistics:
             times: responses that it is the judgement of.
             is_asked: whether it was asked for now, and so cost something.
         """
-        self.risk, self.confidence, self.bound = trace.risk, trace.confidence, trace.bound
+        self.risk = trace.risk
+        self.confidence = trace.confidence
+        self.bound = trace.bound
         for judge in trace.judges:
             self.levels.setdefault(judge, LevelStatistics())
         for judge in trace.decided_by.values():
             self.levels[judge].decided += times
-        others = {name for name, judge in trace.decided_by.items() if judge != trace.judges[0]}
+        others = {
+            name for name, judge in trace.decided_by.items() if judge != trace.judges[0]
+        }
         self.escalated += times * len(others - trace.audits.keys())
         self.audited += len(trace.audits)
         self.audited_otherwise += list(trace.audits.values()).count(False)
@@ -116,8 +128,8 @@ class CascadeStatistics:
         if outcome is Outcome.SCORED:
             self.judgements += 1
             self.asked_criteria += len(trace.decided_by)
-        for one in trace.levels:
-            level = self.levels[one.judge]
-            level.calls += one.calls
-            level.criteria += one.criteria
-            level.usage = level.usage.plus(one.usage)
+        for cascade_level in trace.levels:
+            level = self.levels[cascade_level.judge]
+            level.calls += cascade_level.calls
+            level.criteria += cascade_level.criteria
+            level.usage = level.usage.plus(cascade_level.usage)

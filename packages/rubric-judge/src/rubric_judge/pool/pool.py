@@ -60,7 +60,9 @@ class JudgePool:
             msg = f"workers={workers!r} and micro_batch={micro_batch!r} must both be at least 1"
             raise ValueError(msg)
         if replica_limit is not None and replica_limit < 1:
-            raise ValueError(f"replica_limit={replica_limit!r} must be at least 1, or left out")
+            raise ValueError(
+                f"replica_limit={replica_limit!r} must be at least 1, or left out"
+            )
         judges = tuple(judge) if isinstance(judge, Sequence) else (judge,)
         self._ledger = ledger
         self._state = PoolState(
@@ -133,9 +135,13 @@ class JudgePool:
 
         def settle(call: Call, settled: Results, latency_s: float | None) -> None:
             for one, result in zip(call.wanted, settled, strict=True):
-                self._state.tally.judged(one.view, result, latency_s, len(one.positions))
+                self._state.tally.judged(
+                    one.view, result, latency_s, len(one.positions)
+                )
                 if self._ledger is not None:
-                    self._ledger.record(one.key, one.view, result, judge=judge, replicate=replicate)
+                    self._ledger.record(
+                        one.key, one.view, result, judge=judge, replicate=replicate
+                    )
                 place(one.positions, result)
 
         self._place_unanswered(views, place=place)
@@ -153,7 +159,9 @@ class JudgePool:
         if ledger is None:
             return not _answered(views)
         calls = self._wanted(views, replicate=replicate)
-        return all(ledger.find(one.key) is not None for wanted in calls for one in wanted)
+        return all(
+            ledger.find(one.key) is not None for wanted in calls for one in wanted
+        )
 
     async def check(self) -> list[JudgeSetupError]:
         """Ask each replica whether it is there, where it can say so: within seconds.
@@ -189,7 +197,11 @@ class JudgePool:
         """Return what the pool is doing and has done."""
         replicas = self._state.replicas.all
         judges = (replica.judge for replica in replicas)
-        limiters = {id(one.limiter): one.limiter for one in judges if isinstance(one, Limited)}
+        limiters = {
+            id(judge.limiter): judge.limiter
+            for judge in judges
+            if isinstance(judge, Limited)
+        }
         return replace(
             deepcopy(self._state.tally),
             in_flight=len(self._state.in_flight),
@@ -198,18 +210,27 @@ class JudgePool:
         )
 
     def _place_unanswered(
-        self, views: Sequence[JudgeView], *, place: Callable[[Sequence[int], JudgeResult], None]
+        self,
+        views: Sequence[JudgeView],
+        *,
+        place: Callable[[Sequence[int], JudgeResult], None],
     ) -> None:
         """Settle the responses without an answer."""
         for position, view in enumerate(views):
             if (why := view.unanswered) is not None:
-                result = JudgeResult.without_answer(view.rubric, why, judge=self._judge.name)
+                result = JudgeResult.without_answer(
+                    view.rubric, why, judge=self._judge.name
+                )
                 self._state.tally.not_asked(result)
                 place((position,), result)
 
-    def _wanted(self, views: Sequence[JudgeView], *, replicate: int) -> list[list[Wanted]]:
+    def _wanted(
+        self, views: Sequence[JudgeView], *, replicate: int
+    ) -> list[list[Wanted]]:
         """Part the views that have an answer into calls."""
-        ledger, judge, answered = self._ledger, fingerprint(self._judge), _answered(views)
+        ledger = self._ledger
+        judge = fingerprint(self._judge)
+        answered = _answered(views)
         if ledger is None:
             return wanted_of(views, self._judge, key=None, among=answered)
 
@@ -226,7 +247,8 @@ class JudgePool:
         replicate: int,
         place: Callable[[Sequence[int], JudgeResult], None],
     ) -> list[Call]:
-        any_replica, ledger = self._state.replicas.all[0], self._ledger
+        any_replica = self._state.replicas.all[0]
+        ledger = self._ledger
         calls: list[Call] = []
         for wanted in self._wanted(views, replicate=replicate):
             found = [ledger.find(one.key) for one in wanted] if ledger else [None]
@@ -234,7 +256,9 @@ class JudgePool:
             if None in found:
                 calls.append(Call(wanted, any_replica))
                 continue
-            for one, result in zip(wanted, cast("list[JudgeResult]", found), strict=True):
+            for one, result in zip(
+                wanted, cast("list[JudgeResult]", found), strict=True
+            ):
                 self._state.tally.found(result, times=len(one.positions))
                 place(one.positions, result)
         return calls

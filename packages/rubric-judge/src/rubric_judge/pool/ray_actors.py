@@ -16,7 +16,13 @@ from typing import Any, Final, cast
 import anyio
 
 from rubric_core import Judge, JudgeView
-from rubric_judge.capabilities import check, close, fingerprint, refuse_groups, wants_warm_call
+from rubric_judge.capabilities import (
+    check,
+    close,
+    fingerprint,
+    refuse_groups,
+    wants_warm_call,
+)
 from rubric_judge.config import JudgeSpec
 from rubric_judge.load import load_judge
 from rubric_judge.pool.step import ask
@@ -34,7 +40,9 @@ def pieces_of(value: object) -> list[bytes]:
         At least one piece.
     """
     content = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-    return [content[at : at + PIECE_BYTES] for at in range(0, len(content), PIECE_BYTES)]
+    return [
+        content[at : at + PIECE_BYTES] for at in range(0, len(content), PIECE_BYTES)
+    ]
 
 
 def joined(pieces: Iterable[bytes]) -> Any:
@@ -102,8 +110,11 @@ class JudgeActor:
         if number in self._unwanted:
             self._unwanted.discard(number)
             return b"", 0
-        view: JudgeView = joined([*(earlier[place] for place in sorted(earlier)), piece])
-        first, rest = b"", list[bytes]()
+        view: JudgeView = joined(
+            [*(earlier[place] for place in sorted(earlier)), piece]
+        )
+        first = b""
+        rest = list[bytes]()
         try:
             with anyio.CancelScope() as self._running[number]:
                 first, *rest = pieces_of(await ask(self._judge, view))
@@ -159,7 +170,8 @@ class LimiterActor:
         """Wait until an attempt may be sent."""
         if owner in self._gone:  # asked before it died, and nobody will count it out
             return
-        attempt, scope = self._limiter.attempt(tokens=tokens), anyio.CancelScope()
+        attempt = self._limiter.attempt(tokens=tokens)
+        scope = anyio.CancelScope()
         entry = self._entries[owner, number] = attempt, scope
         try:
             with scope:
@@ -181,7 +193,9 @@ class LimiterActor:
         for key in [key for key in self._entries if key[0] == owner]:
             self._leave(*self._entries.pop(key))
 
-    async def rate_limited(self, owner: str, number: int, retry_after_s: float | None) -> None:
+    async def rate_limited(
+        self, owner: str, number: int, retry_after_s: float | None
+    ) -> None:
         """Lower the limit; see `Limiter.rate_limited`."""
         self._limiter.rate_limited(retry_after_s, of=self._attempt(owner, number))
 
@@ -235,7 +249,8 @@ class SharedLimiter:
     @asynccontextmanager
     async def attempt(self, *, tokens: int) -> AsyncGenerator[None]:
         """Return one attempt's context; see `Limiter.attempt`."""
-        owner, number = self._owner_now(), next(self._numbers)
+        owner = self._owner_now()
+        number = next(self._numbers)
         _latest.set(number)
         try:
             await self._actor.enter.remote(owner, number, tokens)

@@ -36,7 +36,9 @@ class RemoteJudge:
     An actor that dies is replaced, and what it had not finished is given to the new one, once.
     """
 
-    def __init__(self, ray: Any, spec: JudgeSpec, limiter: SharedLimiter, *, number: int) -> None:
+    def __init__(
+        self, ray: Any, spec: JudgeSpec, limiter: SharedLimiter, *, number: int
+    ) -> None:
         """Start an actor.
 
         Args:
@@ -97,17 +99,26 @@ class RemoteJudge:
         owner = f"{self._number}.{self.replaced}"
         options = {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
         limiter = self.limiter.of(owner)
-        return self._ray.remote(**options)(ray_actors.JudgeActor).remote(self._spec, limiter)
+        return self._ray.remote(**options)(ray_actors.JudgeActor).remote(
+            self._spec, limiter
+        )
 
     async def _ask(self, actor: Any, view: JudgeView) -> JudgeResult:
         number = next(self._numbers)
         *begun, last = ray_actors.pieces_of(view)
         try:
             await asyncio.gather(
-                *(actor.take.remote(number, place, piece) for place, piece in enumerate(begun))
+                *(
+                    actor.take.remote(number, place, piece)
+                    for place, piece in enumerate(begun)
+                )
             )
-            first, left = cast("tuple[bytes, int]", await actor.judge.remote(number, last))
-            rest = await asyncio.gather(*(actor.give.remote(number, n) for n in range(left)))
+            first, left = cast(
+                "tuple[bytes, int]", await actor.judge.remote(number, last)
+            )
+            rest = await asyncio.gather(
+                *(actor.give.remote(number, n) for n in range(left))
+            )
             return ray_actors.joined([first, *rest])
         except asyncio.CancelledError:
             actor.abandon.remote(number)
@@ -174,7 +185,8 @@ class RayJudgePool(JudgePool, chat.ClosesItself):
         )(ray_actors.LimiterActor).remote(_limits(spec))
         self._limiter = SharedLimiter(self._limiting)
         self._judges = tuple(
-            RemoteJudge(self._ray, spec, self._limiter, number=number) for number in range(actors)
+            RemoteJudge(self._ray, spec, self._limiter, number=number)
+            for number in range(actors)
         )
         try:
             self._describe()
@@ -239,11 +251,13 @@ def _check_spec(spec: object) -> None:
 def _limits(spec: JudgeSpec) -> model_config.LimitsConfig:
     if isinstance(spec, HybridConfig):
         return _limits(spec.judge)
-    if isinstance(spec, CascadeConfig):  # one limiter for all endpoints: the tightest of each
+    if isinstance(
+        spec, CascadeConfig
+    ):  # one limiter for all endpoints: the tightest of each
         every = [_limits(judge) for judge in spec.judges]
         return model_config.LimitsConfig(
-            max_in_flight=_lowest(one.max_in_flight for one in every),
-            rpm=_lowest(one.rpm for one in every),
+            max_in_flight=_lowest(config.max_in_flight for config in every),
+            rpm=_lowest(limits_config.rpm for limits_config in every),
             tpm=_lowest(one.tpm for one in every),
             adaptive=any(one.adaptive for one in every),
         )

@@ -110,7 +110,7 @@ class Replicas:
     @property
     def has_room(self) -> bool:
         """Whether any may get another call now."""
-        return any(one.has_room for one in self.all)
+        return any(replica.has_room for replica in self.all)
 
     def of(self, group: str, *, begins: bool = False) -> Replica | None:
         """Return the replica for a group's next call.
@@ -128,7 +128,11 @@ class Replicas:
         if len(self.all) == 1:
             return self.all[0] if self.all[0].has_room else None
         replica = self._by_group.get(group)
-        if replica is not None and not replica.is_down and (replica.has_room or not begins):
+        if (
+            replica is not None
+            and not replica.is_down
+            and (replica.has_room or not begins)
+        ):
             self._by_group.move_to_end(group)
             return replica if replica.has_room else None
         return self._assign(group)
@@ -139,7 +143,11 @@ class Replicas:
         None where all of those have what they may hold.
         """
         others = [one for one in self.all if one is not replica and not one.is_down]
-        return min((one for one in others or [replica] if one.has_room), key=_load, default=None)
+        return min(
+            (one for one in others or [replica] if one.has_room),
+            key=_load,
+            default=None,
+        )
 
     def another_is_up(self, replica: Replica) -> bool:
         """Return whether a call that did not reach this replica can go elsewhere."""
@@ -148,7 +156,7 @@ class Replicas:
     def _assign(self, group: str) -> Replica | None:
         now_s = time.monotonic()
         candidates = [one for one in self.all if one.is_open(now_s)] or list(self.all)
-        free = (one for one in candidates if one.has_room)
+        free = (candidate for candidate in candidates if candidate.has_room)
         if (replica := min(free, key=_load, default=None)) is None:
             return None
         replica.take_group()

@@ -69,7 +69,9 @@ class Call:
 
     def add_spent(self, results: Results | None) -> None:
         """Count what was done for nothing; None of a call that was cancelled."""
-        self.spent += 1 if results is None else sum(result.attempts for result in results)
+        self.spent += (
+            1 if results is None else sum(result.attempts for result in results)
+        )
         for result in results or ():
             if result.usage is not None:
                 self.usage = result.usage.plus(self.usage)
@@ -80,7 +82,9 @@ class Call:
             return results
         first, *others = results
         usage = self.usage if first.usage is None else first.usage.plus(self.usage)
-        return first.with_call(attempts=first.attempts + self.spent, usage=usage), *others
+        return first.with_call(
+            attempts=first.attempts + self.spent, usage=usage
+        ), *others
 
 
 Key: TypeAlias = Callable[[JudgeView, str], str]
@@ -118,12 +122,18 @@ def wanted_of(
 
 
 def _groups(
-    views: Sequence[JudgeView], judge: GroupJudge, *, key: Key | None, among: Sequence[int]
+    views: Sequence[JudgeView],
+    judge: GroupJudge,
+    *,
+    key: Key | None,
+    among: Sequence[int],
 ) -> list[list[Wanted]]:
     groups: dict[object, dict[str, Wanted]] = {}
     for position in among:
         view = views[position]
-        group = groups.setdefault((view.task_id, view.question, view.grounding, view.rubric), {})
+        group = groups.setdefault(
+            (view.task_id, view.question, view.grounding, view.rubric), {}
+        )
         group.setdefault(view.response, Wanted([], view)).positions.append(position)
     for group in groups.values():
         check_group(judge, [one.view for one in group.values()])
@@ -149,7 +159,9 @@ class Schedule:
     calls of those before it have started, or wait for something.
     """
 
-    def __init__(self, calls: Sequence[Call], replicas: Replicas, *, warm: bool) -> None:
+    def __init__(
+        self, calls: Sequence[Call], replicas: Replicas, *, warm: bool
+    ) -> None:
         """Group the calls by task; groups come in the order of their first calls.
 
         Args:
@@ -172,7 +184,10 @@ class Schedule:
         if not self._replicas.has_room:
             return None
         for group in self._begun.values():
-            if not group.is_warming and (replica := self._replicas.of(group.id)) is not None:
+            if (
+                not group.is_warming
+                and (replica := self._replicas.of(group.id)) is not None
+            ):
                 return self._take(group, replica)
         for group in self._waiting.values():
             if (replica := self._replicas.of(group.id, begins=True)) is not None:
@@ -273,7 +288,11 @@ class Hedger:
         self._median_s = statistics.median(known_s)
         longer = sum(seconds > self._median_s for seconds in running_s)
         middle = (len(known_s) + longer) // 2
-        return self._hedging.after_medians * known_s[middle] if middle < len(known_s) else None
+        return (
+            self._hedging.after_medians * known_s[middle]
+            if middle < len(known_s)
+            else None
+        )
 
     def look_again_s(self) -> float:
         """Return how long to wait before the next look at the calls under way."""

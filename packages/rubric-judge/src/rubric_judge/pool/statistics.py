@@ -190,8 +190,12 @@ class PoolStatistics:
             self.by_reason[result.reason] += times
         by = result.answered_by
         # A server may call itself something else in every answer.
-        if by is not None and (by in self.by_answerer or len(self.by_answerer) < _ANSWERERS_KEPT):
+        if by is not None and (
+            by in self.by_answerer or len(self.by_answerer) < _ANSWERERS_KEPT
+        ):
             self.by_answerer[by] += times
         if result.cascade is not None:
             self.cascade = self.cascade or CascadeStatistics()
-            self.cascade.count(result.cascade, result.outcome, times=times, is_asked=is_asked)
+            self.cascade.count(
+                result.cascade, result.outcome, times=times, is_asked=is_asked
+            )

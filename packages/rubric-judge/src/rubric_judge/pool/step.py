@@ -63,7 +63,9 @@ async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> Results:
         if anyio.current_effective_deadline() == -math.inf:
             raise
         detail = "the judge cancelled its own call"
-        return without_answer(len(views), Reason.CANCELLED, judge=judge.name, detail=detail)
+        return without_answer(
+            len(views), Reason.CANCELLED, judge=judge.name, detail=detail
+        )
     # The first is the caller's mistake; the second is not about this call.
     except (EventLoopError, GeneratorExit):
         raise
@@ -74,11 +76,16 @@ async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> Results:
         in_main = threading.current_thread() is threading.main_thread()
         if in_main and isinstance(error, SystemExit | KeyboardInterrupt):
             raise
-        kind, task_id = type(error).__name__, views[0].task_id
+        kind = type(error).__name__
+        task_id = views[0].task_id
         where = innermost(traceback.extract_tb(error.__traceback__))
-        events.unexpected_exception(judge=judge.name, task_id=task_id, error=kind, where=where)
+        events.unexpected_exception(
+            judge=judge.name, task_id=task_id, error=kind, where=where
+        )
         detail = f"the judge raised {kind}"
-        return without_answer(len(views), Reason.JUDGE_ERROR, judge=judge.name, detail=detail)
+        return without_answer(
+            len(views), Reason.JUDGE_ERROR, judge=judge.name, detail=detail
+        )
     return results
 
 
@@ -213,14 +220,17 @@ class Step:
                 await self._start_all(group)
                 group.cancel_scope.cancel()  # the watch over stragglers
         finally:
-            for slot in tuple(self._held):  # of a call that was cancelled before it began
+            for slot in tuple(
+                self._held
+            ):  # of a call that was cancelled before it began
                 self._give_back(slot)
             self._state.loop.leave(self)
         if self._exits:
             raise self._exits[0]
 
     async def _start_all(self, group: TaskGroup) -> None:
-        state, schedule = self._state, self._schedule
+        state = self._state
+        schedule = self._schedule
         slots = state.slots
         while schedule.unsettled:
             slot = object()
@@ -236,7 +246,9 @@ class Step:
                 group.start_soon(self._carry_out, call, slot, group)
                 continue
             slots.release_on_behalf_of(slot)
-            if schedule.unsettled:  # the last may have ended while this waited for the slot
+            if (
+                schedule.unsettled
+            ):  # the last may have ended while this waited for the slot
                 await state.change()
 
     async def _carry_out(self, call: Call, slot: object, group: TaskGroup) -> None:
@@ -304,9 +316,13 @@ class Step:
         results: Results | None = None
         replica.call_started(mark)
         state.in_flight.add(mark)
-        state.tally.peak_in_flight = max(state.tally.peak_in_flight, len(state.in_flight))
+        state.tally.peak_in_flight = max(
+            state.tally.peak_in_flight, len(state.in_flight)
+        )
         try:
-            results = await ask_for(replica.judge, [wanted.view for wanted in call.wanted])
+            results = await ask_for(
+                replica.judge, [wanted.view for wanted in call.wanted]
+            )
             return results
         finally:
             replica.ended(mark, results[0] if results else None)
@@ -334,7 +350,9 @@ class Step:
         while True:
             await anyio.sleep(hedger.look_again_s())
             now_s = time.perf_counter()
-            late_s = hedger.late_after_s(now_s - call.started_s for call in self._running)
+            late_s = hedger.late_after_s(
+                now_s - call.started_s for call in self._running
+            )
             for call in tuple(self._running):  # in the order in which they started
                 if late_s is None or now_s - call.started_s < late_s:
                     break

@@ -15,14 +15,21 @@ from rubric_core import Answerer, Reason, Usage
 from rubric_core.errors import NotJsonError
 from rubric_core.files import decode, toml_beside
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.provider.failures import MOST_TOKENS, retry_after_s, status_error, transport_error
+from rubric_judge.provider.failures import (
+    MOST_TOKENS,
+    retry_after_s,
+    status_error,
+    transport_error,
+)
 from rubric_judge.provider.model_config import ReplyForm
 from rubric_judge.provider.refusals import read_refusal, status_in_success
 
 Finish = Literal["complete", "truncated", "refused", "oversized", "full", "unsaid"]
 """How an answer ended. `full`: prompt and answer do not fit into what the model can read. `unsaid`:
 the server does not say in words that are known, so that it may be cut off."""
-SCHEMA_FOLLOWS: Final = "The reply is one JSON object and nothing else. It fits this JSON schema:"
+SCHEMA_FOLLOWS: Final = (
+    "The reply is one JSON object and nothing else. It fits this JSON schema:"
+)
 """What a system message says before the schema, where none goes along."""
 Beside = Literal["", "reasoning", "tools"]
 
@@ -64,7 +71,11 @@ class ChatRequest:
     def messages(self) -> list[dict[str, str]]:
         """The messages, as they are sent."""
         user = {"role": "user", "content": self.user}
-        return [user] if self.system is None else [{"role": "system", "content": self.system}, user]
+        return (
+            [user]
+            if self.system is None
+            else [{"role": "system", "content": self.system}, user]
+        )
 
 
 class ClosesItself(ABC):
@@ -143,7 +154,9 @@ def answerer(model: object, *, deployment: str = "", fallback: str = "") -> Answ
         deployment: where it answered.
         fallback: the group that answered in place of another.
     """
-    is_name = isinstance(model, str) and len(model) <= _LONGEST_NAME and model.isprintable()
+    is_name = (
+        isinstance(model, str) and len(model) <= _LONGEST_NAME and model.isprintable()
+    )
     return _answerer(str(model) if is_name else "", deployment, fallback)
 
 
@@ -165,7 +178,9 @@ def server_of(address: object) -> str:
 
 _SAID: Final[dict[str, list[str]]] = toml_beside(__file__, "finish.toml")
 _ENDS: Final[tuple[Finish, ...]] = ("complete", "truncated", "refused")
-_FINISH: Final[dict[str, Finish]] = {why: finish for finish in _ENDS for why in _SAID[finish]}
+_FINISH: Final[dict[str, Finish]] = {
+    why: finish for finish in _ENDS for why in _SAID[finish]
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +256,9 @@ def _decoded(body: bytes) -> dict[str, object]:
     return cast("dict[str, object]", decoded)
 
 
-def read_completion(completion: Mapping[str, object], *, cost_usd: object = None) -> ChatReply:
+def read_completion(
+    completion: Mapping[str, object], *, cost_usd: object = None
+) -> ChatReply:
     """Read a chat completion.
 
     Args:
@@ -258,7 +275,9 @@ def read_completion(completion: Mapping[str, object], *, cost_usd: object = None
     used = _usage(completion, cost_usd=cost_usd)
     choices = listing(completion.get("choices"))
     if len(choices) > 1:
-        raise transport_error(f"{len(choices)} choices where one was asked for", usage=used)
+        raise transport_error(
+            f"{len(choices)} choices where one was asked for", usage=used
+        )
     choice = mapping(choices[0]) if choices else {}
     message = mapping(choice.get("message"))
     if failed := completion.get("error") or choice.get("error"):
@@ -312,7 +331,9 @@ def _text(content: object, used: Usage | None) -> str:
     if not content or isinstance(content, str):
         return content if isinstance(content, str) else ""
     parts = [mapping(part) for part in listing(content)]
-    texts = [part.get("text") for part in parts if part.get("type") in _SAID["text_parts"]]
+    texts = [
+        part.get("text") for part in parts if part.get("type") in _SAID["text_parts"]
+    ]
     known = {*_SAID["text_parts"], *_SAID["thought_parts"]}
     is_known = bool(parts) and all(part.get("type") in known for part in parts)
     if not is_known or not all(isinstance(text, str) for text in texts):
@@ -331,7 +352,9 @@ def _has_thought(message: Mapping[str, object]) -> bool | None:
     return False if "" in beside else None
 
 
-def _usage(completion: Mapping[str, object], *, cost_usd: object = None) -> Usage | None:
+def _usage(
+    completion: Mapping[str, object], *, cost_usd: object = None
+) -> Usage | None:
     reported = mapping(completion.get("usage"))
     if not reported:
         return None
@@ -345,7 +368,9 @@ def _usage(completion: Mapping[str, object], *, cost_usd: object = None) -> Usag
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
         cached_tokens=None if cached is None else min(cached, prompt_tokens),
-        cost_usd=cost_usd if isinstance(cost_usd, float) and 0 < cost_usd < math.inf else None,
+        cost_usd=cost_usd
+        if isinstance(cost_usd, float) and 0 < cost_usd < math.inf
+        else None,
     )
 
 

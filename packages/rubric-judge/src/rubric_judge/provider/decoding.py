@@ -26,7 +26,9 @@ _VLLM_ROUTE: Final = "hosted_vllm/"
 class Fields:
     """The fields of the requests of one client."""
 
-    def __init__(self, config: model_config.ModelConfig, *, owner: str | None = None) -> None:
+    def __init__(
+        self, config: model_config.ModelConfig, *, owner: str | None = None
+    ) -> None:
         """Take what the configuration sends.
 
         Args:
@@ -45,7 +47,8 @@ class Fields:
     def served_by(self, owner: str) -> None:
         """Take who serves the model, and say what cannot be sent to it."""
         known = _TABLE.get(owner, {})
-        self._neutral, self._usual = dict(known.get("sent", {})), None
+        self._neutral = dict(known.get("sent", {}))
+        self._usual = None
         self.owner = owner
         if filled_in := known.get("filled_in"):
             events.decoding_filled_in(
@@ -68,7 +71,10 @@ class Fields:
         return {self._renamed.get(name, name): value for name, value in fields.items()}
 
     def learnt(
-        self, error: JudgeTransportError, request: chat.ChatRequest, sent: Mapping[str, object]
+        self,
+        error: JudgeTransportError,
+        request: chat.ChatRequest,
+        sent: Mapping[str, object],
     ) -> bool:
         """Learn of a refusal, and return whether the request would now be another one.
 
@@ -77,7 +83,8 @@ class Fields:
             request: what was asked.
             sent: the fields that went along, as `of` returned them.
         """
-        name, given = error.refused, {**self._config.sent_fields, **request.parameters}
+        name = error.refused
+        given = {**self._config.sent_fields, **request.parameters}
         if not name:
             return False
         if error.instead and name in sent:
@@ -85,7 +92,10 @@ class Fields:
         elif name in self._neutral and name not in given:
             del self._neutral[name]
             events.decoding_filled_in(
-                model=self._config.model, owner=self.owner or "", fields=[name], refused=True
+                model=self._config.model,
+                owner=self.owner or "",
+                fields=[name],
+                refused=True,
             )
         self._usual = None
         return self.of(request) != sent
@@ -131,7 +141,7 @@ async def owner_of(config: model_config.ModelConfig) -> str:
     if answer.status in _BUSY:
         raise status_error(answer.status)
     models = [chat.mapping(one) for one in _listed(answer)]
-    own = [one for one in models if one.get("id") == config.served_name]
+    own = [model for model in models if model.get("id") == config.served_name]
     owner = next((one.get("owned_by") for one in [*own, *models]), "")
     return owner if isinstance(owner, str) else ""
 

@@ -37,7 +37,9 @@ class DirectClient(chat.Transport):
         self._config = config
         self._url = f"{(address or '').rstrip('/')}/chat/completions"
         self._connections = exchange.Connections(self._url, settings.api_key(config))
-        self._fields = decoding.Fields(config, owner=decoding.known_owner(config, [config.model]))
+        self._fields = decoding.Fields(
+            config, owner=decoding.known_owner(config, [config.model])
+        )
         self._opening: tuple[Mapping[str, object], bytes] = {}, b""
         self._asking: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
         self._asking = WeakKeyDictionary()
@@ -57,8 +59,11 @@ class DirectClient(chat.Transport):
             await self._meet()
         calls = 0
         while True:
-            fields, calls = self._fields.of(request), calls + 1
-            answer = await self._connections.post(self._url, self._body(request, fields))
+            fields = self._fields.of(request)
+            calls = calls + 1
+            answer = await self._connections.post(
+                self._url, self._body(request, fields)
+            )
             try:
                 reply = answer.chat_reply(sent=fields)
             except JudgeTransportError as error:
@@ -90,7 +95,10 @@ class DirectClient(chat.Transport):
             self._opening = fields, json.dumps(head).encode().removesuffix(b"}")
         parts = [self._opening[1], b',"messages":', encoded]
         if request.reply is not None and request.asks_for != "prompt":
-            parts += [b',"response_format":', _response_format(request.reply, request.asks_for)]
+            parts += [
+                b',"response_format":',
+                _response_format(request.reply, request.asks_for),
+            ]
         return b"".join((*parts, b"}"))
 
 

@@ -42,7 +42,9 @@ class LoopGuard:
             EventLoopError: others are inside, on a loop that is running.
         """
         loop = _running_loop()
-        if os.getpid() != self._pid:  # after a fork, the lock may be another process's for good
+        if (
+            os.getpid() != self._pid
+        ):  # after a fork, the lock may be another process's for good
             self._lock = threading.Lock()
         with self._lock:
             moves = loop is not self._loop or os.getpid() != self._pid
@@ -69,7 +71,11 @@ class LoopGuard:
         return member in self._inside and self._loop is _running_loop()
 
     def _is_running(self) -> bool:
-        return os.getpid() == self._pid and self._loop is not None and self._loop.is_running()
+        return (
+            os.getpid() == self._pid
+            and self._loop is not None
+            and self._loop.is_running()
+        )
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -54,7 +54,9 @@ class Connections:
         self._repeating: set[str] = set()
         """Where the server has repeated the id of a request in its answer."""
 
-    async def post(self, url: str, body: bytes, *, silence_s: float | None = None) -> Answer:
+    async def post(
+        self, url: str, body: bytes, *, silence_s: float | None = None
+    ) -> Answer:
         """Send one request and take its answer.
 
         Args:
@@ -70,7 +72,9 @@ class Connections:
         """
         request_id = os.urandom(16).hex()
         headers = {"Content-Type": "application/json", _REQUEST_ID: request_id}
-        answer = await self._exchanged(url, body=body, headers=headers, silence_s=silence_s)
+        answer = await self._exchanged(
+            url, body=body, headers=headers, silence_s=silence_s
+        )
         if answer.is_success and answer.body is not None:
             self._check_is_of(request_id, url, answer)
         return answer
@@ -82,7 +86,9 @@ class Connections:
         ):
             self._repeating.add(url)
         elif url in self._repeating:
-            from rubric_judge.provider.connector import drop_latest_connection  # aiohttp
+            from rubric_judge.provider.connector import (
+                drop_latest_connection,
+            )  # aiohttp
 
             # The answer that is still to come there would be the next request's.
             drop_latest_connection()
@@ -94,7 +100,12 @@ class Connections:
         return await self._exchanged(url, body=None, headers={}, silence_s=silence_s)
 
     async def _exchanged(
-        self, url: str, *, body: bytes | None, headers: dict[str, str], silence_s: float | None
+        self,
+        url: str,
+        *,
+        body: bytes | None,
+        headers: dict[str, str],
+        silence_s: float | None,
     ) -> Answer:
         import aiohttp
 
@@ -115,7 +126,9 @@ class Connections:
                 headers_read = tuple(response.headers.items())
                 return Answer(response.status, headers_read, await _read(response))
         except aiohttp.SocketTimeoutError:
-            raise transport_error(f"no answer within {silence_s:g} s", Reason.TIMEOUT) from None
+            raise transport_error(
+                f"no answer within {silence_s:g} s", Reason.TIMEOUT
+            ) from None
         except aiohttp.ClientResponseError as error:
             raise transport_error(f"{type(error).__name__}: no HTTP") from None
         except (aiohttp.ClientError, OSError) as error:
@@ -140,7 +153,9 @@ class Connections:
             clean = CleanConnector(
                 limit=0, ttl_dns_cache=_DNS_CACHE_S, keepalive_timeout=_KEEP_ALIVE_S
             )
-            session = aiohttp.ClientSession(connector=clean, cookie_jar=aiohttp.DummyCookieJar())
+            session = aiohttp.ClientSession(
+                connector=clean, cookie_jar=aiohttp.DummyCookieJar()
+            )
             self._sessions[loop] = session
             await self._forget_dead_loops()
         return session
@@ -160,7 +175,9 @@ class Connections:
 def _timeout(silence_s: float | None) -> ClientTimeout:
     import aiohttp
 
-    return aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
+    return aiohttp.ClientTimeout(
+        total=None, sock_connect=_CONNECT_S, sock_read=silence_s
+    )
 
 
 async def _read(response: ClientResponse) -> bytes | None:

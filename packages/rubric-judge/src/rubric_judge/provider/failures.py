@@ -17,14 +17,19 @@ from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider.model_config import ModelConfig
 from rubric_judge.provider.refusals import UNREAD, Refusal
 
-TRANSIENT = frozenset({Reason.RATE_LIMITED, Reason.SERVER_ERROR, Reason.CONNECTION, Reason.TIMEOUT})
+TRANSIENT = frozenset(
+    {Reason.RATE_LIMITED, Reason.SERVER_ERROR, Reason.CONNECTION, Reason.TIMEOUT}
+)
 """Reasons for which another attempt may bring an answer."""
 
 _NO_PAGE: Final = (
-    "no such page: write into `api_base` what comes before /chat/completions, usually ending in /v1"
+    "no such page: write into `api_base` what comes before /chat/completions, "
+    "usually ending in /v1"
 )
 _BY_REASON: Final = {
-    Reason.BAD_REQUEST: ("the server refused the request; check `model`, `api_base`, `max_tokens`"),
+    Reason.BAD_REQUEST: (
+        "the server refused the request; check `model`, `api_base`, `max_tokens`"
+    ),
     Reason.OUT_OF_CREDIT: "out of credit: the account has no money or quota left",
     Reason.CONNECTION: "check `api_base` and that the server runs",
     Reason.RATE_LIMITED: "too many requests; lower `limits` or use fewer workers",
@@ -36,7 +41,9 @@ _BY_STATUS: Final = {
 }
 """The same by the status of HTTP."""
 _BY_FIELD: Final = {
-    "response_format": ("set `schema: json_object`, or `schema: prompt` where that is refused too"),
+    "response_format": (
+        "set `schema: json_object`, or `schema: prompt` where that is refused too"
+    ),
     "temperature": "set `temperature: null`",
     "max_tokens": "set a smaller `max_tokens`, or `max_tokens: null` to leave it out",
     "max_completion_tokens": (
@@ -85,17 +92,22 @@ def status_error(
         The error, with the remedy of what it is about, of the status or of its reason.
     """
     what = f"{what}, HTTP {status}" if what else f"HTTP {status}"
-    reason, remedy = reason_of_status(status), _BY_STATUS.get(status)
+    reason = reason_of_status(status)
+    remedy = _BY_STATUS.get(status)
     if status == 404 and refusal.names_model is not None:  # noqa: PLR2004
         no_model = "no such model: write into `model` one that the server's page /v1/models names"
         remedy = no_model if refusal.names_model else _NO_PAGE
     if refusal.about == "credit":
-        reason, remedy = Reason.OUT_OF_CREDIT, None
+        reason = Reason.OUT_OF_CREDIT
+        remedy = None
         what += f", {refusal.word}" if refusal.word else ""
     if refusal.about == "field":
         remedy = field_remedy(refusal.field, who="the server refuses")
-    error = transport_error(what, reason, remedy=remedy, retry_after=retry_after, usage=usage)
-    error.refused, error.instead = refusal.field, refusal.instead
+    error = transport_error(
+        what, reason, remedy=remedy, retry_after=retry_after, usage=usage
+    )
+    error.refused = refusal.field
+    error.instead = refusal.instead
     return error
 
 
@@ -106,7 +118,9 @@ def field_remedy(field: str, *, who: str) -> str:
         field: one of a request.
         who: who refuses it, with the verb.
     """
-    remedy = _BY_FIELD.get(field, "take it out of `parameters`, or give it another value")
+    remedy = _BY_FIELD.get(
+        field, "take it out of `parameters`, or give it another value"
+    )
     return f"{who} `{field}`: {remedy}"
 
 
@@ -173,10 +187,19 @@ def _wait_s(header: str) -> float | None:
         seconds = [float(part) for part in header.split(",")]
     except ValueError:
         try:
-            seconds = [(parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()]
-        except (IndexError, OverflowError, TypeError, ValueError):  # the parser's, of odd dates
+            seconds = [
+                (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()
+            ]
+        except (
+            IndexError,
+            OverflowError,
+            TypeError,
+            ValueError,
+        ):  # the parser's, of odd dates
             return None
-    return max((max(0.0, wait_s) for wait_s in seconds if math.isfinite(wait_s)), default=None)
+    return max(
+        (max(0.0, wait_s) for wait_s in seconds if math.isfinite(wait_s)), default=None
+    )
 
 
 _WORDS: tuple[tuple[type[BaseException], str], ...] = (
@@ -206,7 +229,9 @@ def why_unreachable(error: BaseException, place: str) -> str:
     for kind, words in _WORDS:
         if any(isinstance(cause, kind) for cause in causes):
             return words + at
-    numbers = (cause.errno for cause in causes if isinstance(cause, OSError) and cause.errno)
+    numbers = (
+        cause.errno for cause in causes if isinstance(cause, OSError) and cause.errno
+    )
     words = next((os.strerror(number).lower() for number in numbers), "")
     return (words or type(error).__name__) + at
 
@@ -216,18 +241,19 @@ def causes_of(error: BaseException | None) -> Iterator[BaseException]:
     seen: set[int] = set()
     left: list[BaseException | None] = [error]
     while left:
-        one = left.pop(0)
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            left.append(one.__cause__ or one.__context__)
-            if isinstance(one, BaseExceptionGroup):
-                left += cast("BaseExceptionGroup[BaseException]", one).exceptions
+        exception = left.pop(0)
+        if exception is not None and id(exception) not in seen:
+            seen.add(id(exception))
+            yield exception
+            left.append(exception.__cause__ or exception.__context__)
+            if isinstance(exception, BaseExceptionGroup):
+                left += cast("BaseExceptionGroup[BaseException]", exception).exceptions
 
 
 def _place(error: Any) -> str:
     # As aiohttp has it.
-    host, port = getattr(error, "host", None), getattr(error, "port", None)
+    host = getattr(error, "host", None)
+    port = getattr(error, "port", None)
     if not isinstance(host, str) or not isinstance(port, int):
         return ""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

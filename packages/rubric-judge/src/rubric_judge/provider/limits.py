@@ -129,7 +129,9 @@ class LocalLimiter:
         config = config or model_config.LimitsConfig()
         self._limit = self._most = float(config.max_in_flight or math.inf)
         self._adaptive = config.adaptive
-        self._most_tokens = min(config.tpm or failures.MOST_TOKENS, failures.MOST_TOKENS)
+        self._most_tokens = min(
+            config.tpm or failures.MOST_TOKENS, failures.MOST_TOKENS
+        )
         self._requests, self._tokens = _Budget(config.rpm), _Budget(config.tpm)
         self._home = event_loop.LoopGuard("limiter")
         self._in_flight = dict[Attempt, None]()
@@ -168,7 +170,9 @@ class LocalLimiter:
             else:
                 self._count_in(attempt, now_s)
         except BaseException:
-            if attempt in self._in_flight:  # counted in, and cancelled before it could go
+            if (
+                attempt in self._in_flight
+            ):  # counted in, and cancelled before it could go
                 self._give_back(attempt)
             self.leave(attempt)
             raise
@@ -183,7 +187,9 @@ class LocalLimiter:
         if self._home.leave(attempt):
             self._admit()
 
-    def rate_limited(self, retry_after_s: float | None, *, of: Attempt | None = None) -> None:
+    def rate_limited(
+        self, retry_after_s: float | None, *, of: Attempt | None = None
+    ) -> None:
         """Lower the limit, unless that was done since the attempt started, and pause.
 
         Args:
@@ -267,12 +273,16 @@ class LocalLimiter:
         for attempt in [one for one in reversed(self._in_flight) if not one.number]:
             del self._in_flight[attempt]
             self._give_back(attempt)
-            self._line[attempt] = anyio.Event()  # the one that was set wakes it all the same
+            self._line[attempt] = (
+                anyio.Event()
+            )  # the one that was set wakes it all the same
             self._line.move_to_end(attempt, last=False)
 
     def _count_in(self, attempt: Attempt, now_s: float) -> None:
         self._in_flight[attempt] = None
-        self._so_far.peak_in_flight = max(self._so_far.peak_in_flight, len(self._in_flight))
+        self._so_far.peak_in_flight = max(
+            self._so_far.peak_in_flight, len(self._in_flight)
+        )
         self._requests.take(1, now_s)
         self._tokens.take(attempt.tokens, now_s)
 

@@ -12,7 +12,11 @@ from rubric_core.files import decode
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider import failures
 from rubric_judge.provider.chat import ChatReply, listing, mapping, read_completion
-from rubric_judge.provider.failures import status_error, transport_error, why_unreachable
+from rubric_judge.provider.failures import (
+    status_error,
+    transport_error,
+    why_unreachable,
+)
 from rubric_judge.provider.refusals import UNREAD, read_refusal, unsendable_field
 
 _UNSENT: Final = "litellm refuses it; check `model` and `parameters`"
@@ -40,7 +44,11 @@ def chat_reply(completion: Any) -> ChatReply:
 
 
 def refusal_or_raise(
-    failed: BaseException, litellm: Any, *, unreachable: type[Exception], sent: Collection[str]
+    failed: BaseException,
+    litellm: Any,
+    *,
+    unreachable: type[Exception],
+    sent: Collection[str],
 ) -> ChatReply:
     """Return a refusal to answer the prompt, or that it is too long for the model.
 
@@ -61,7 +69,8 @@ def refusal_or_raise(
         pause_s = getattr(failed, "cooldown_time", None)
         what = "no deployment is left for now"
         raise transport_error(what, Reason.RATE_LIMITED, retry_after=pause_s)
-    body, status = _body(failed), getattr(failed, "status_code", None)
+    body = _body(failed)
+    status = getattr(failed, "status_code", None)
     if read_refusal(body, status=_whole(status)).about == "context":
         return ChatReply("", "full")
     if isinstance(failed, litellm.UnsupportedParamsError):
@@ -72,7 +81,9 @@ def refusal_or_raise(
 def no_deployment(error: BaseException, litellm: Any) -> bool:
     """Tell whether a router called nobody, because its deployments have all failed lately."""
     of_router = litellm.types.router
-    return isinstance(error, (of_router.RouterRateLimitError, of_router.RouterRateLimitErrorBasic))
+    return isinstance(
+        error, (of_router.RouterRateLimitError, of_router.RouterRateLimitErrorBasic)
+    )
 
 
 def _unsent(error: BaseException) -> JudgeTransportError:
@@ -103,7 +114,9 @@ def _failure(
     # truth is among the causes.
     broken = any(isinstance(cause, of_connections) for cause in causes or [outermost])
     is_status = isinstance(status, int)
-    if broken and (not is_status or failures.reason_of_status(status) is Reason.SERVER_ERROR):
+    if broken and (
+        not is_status or failures.reason_of_status(status) is Reason.SERVER_ERROR
+    ):
         return transport_error(why_unreachable(error, ""), Reason.CONNECTION)
     if not is_status:
         return transport_error(type(error).__name__, Reason.JUDGE_ERROR)
@@ -116,7 +129,9 @@ def _failure(
     headers: Any = getattr(error, "litellm_response_headers", None) or {}
     retry_after = failures.retry_after_s(headers.get("retry-after") or "")
     refusal = read_refusal(body, status=status, sent=sent) if body else UNREAD
-    return status_error(status, type(error).__name__, refusal=refusal, retry_after=retry_after)
+    return status_error(
+        status, type(error).__name__, refusal=refusal, retry_after=retry_after
+    )
 
 
 def _body(error: BaseException) -> dict[str, object]:

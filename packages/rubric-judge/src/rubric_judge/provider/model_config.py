@@ -11,7 +11,14 @@ from typing import Annotated, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
 import pydantic
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationInfo,
+)
 from pydantic_core import PydanticCustomError
 
 from rubric_core import Usage
@@ -22,9 +29,16 @@ from rubric_core.schema.sealed import Many
 _PARAMETERS: Final = toml_beside(__file__, "parameters.toml")
 _OWN_ROUTES = ("openai/", "hosted_vllm/")
 """What litellm names servers that speak OpenAI's protocol by."""
-_OF_LITELLM = ("allowed_openai_params", "custom_llm_provider", "drop_params", "extra_body")
+_OF_LITELLM = (
+    "allowed_openai_params",
+    "custom_llm_provider",
+    "drop_params",
+    "extra_body",
+)
 """Parameters that tell litellm what to send, which no server knows."""
-_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII | re.IGNORECASE)
+_LABEL = re.compile(
+    r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII | re.IGNORECASE
+)
 _LONGEST_HOST = 253
 
 
@@ -69,7 +83,9 @@ def _is_host(host: str) -> bool:
         host.encode("ascii").decode("idna")
     except UnicodeError:
         return False
-    return len(host) <= _LONGEST_HOST and all(_LABEL.fullmatch(label) for label in labels)
+    return len(host) <= _LONGEST_HOST and all(
+        _LABEL.fullmatch(label) for label in labels
+    )
 
 
 def _refusal(problem: str) -> PydanticCustomError:
@@ -122,12 +138,18 @@ class Prices(Settings):
 
     def cost_usd(self, usage: Usage) -> float:
         """Return what the tokens of a call cost; cached ones that are not reported are none."""
-        cached = min(usage.cached_tokens or 0, usage.prompt_tokens)  # servers report nonsense
+        cached = min(
+            usage.cached_tokens or 0, usage.prompt_tokens
+        )  # servers report nonsense
         cached_price = self.cached_usd_per_mtok
         if cached_price is None:
             cached_price = self.prompt_usd_per_mtok
-        read = (usage.prompt_tokens - cached) * self.prompt_usd_per_mtok + cached * cached_price
-        return (read + usage.completion_tokens * self.completion_usd_per_mtok) / _MILLION
+        read = (
+            usage.prompt_tokens - cached
+        ) * self.prompt_usd_per_mtok + cached * cached_price
+        return (
+            read + usage.completion_tokens * self.completion_usd_per_mtok
+        ) / _MILLION
 
 
 def _no_key(value: str) -> str:
@@ -146,7 +168,9 @@ def _addresses(value: str | tuple[str, ...] | None) -> str | tuple[str, ...] | N
         if wrong := wrong_with(address):
             form = "http://HOST:PORT/v1 or https://…, with no key in it"
             raise _refusal(f"an address is {form}: {wrong}")
-    if addresses is not None and (not addresses or len(set(addresses)) < len(addresses)):
+    if addresses is not None and (
+        not addresses or len(set(addresses)) < len(addresses)
+    ):
         raise ValueError("give one address, or several different ones")
     return value
 
@@ -181,7 +205,9 @@ ReplyForm = Literal["json_schema", "json_object", "prompt"]
 
 with warnings.catch_warnings():
     # Pydantic still has a method of this name from its first version, which nothing here calls.
-    warnings.filterwarnings("ignore", message="Field name .schema.", category=UserWarning)
+    warnings.filterwarnings(
+        "ignore", message="Field name .schema.", category=UserWarning
+    )
 
     class _Replying(Settings):
         schema: ReplyForm = "json_schema"  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -228,7 +254,9 @@ class ModelConfig(_Replying):
     """Longest reply, in tokens; null to leave it to the server. One that wants to be told so as
     `max_completion_tokens` is told so once it has said it."""
 
-    parameters: Annotated[dict[str, JsonValue], AfterValidator(_more)] = Field(default_factory=dict)
+    parameters: Annotated[dict[str, JsonValue], AfterValidator(_more)] = Field(
+        default_factory=dict
+    )
     """Further fields of every request, such as `reasoning_effort: low` or `seed: 1`."""
 
     timeout_s: float = Field(default=120, gt=0, le=10**7)
@@ -266,13 +294,17 @@ class ModelConfig(_Replying):
         is_direct = self.transport == "direct"
         if is_direct and self.api_base is None:
             yield "transport 'direct' needs the `api_base` of an OpenAI-compatible server"
-        of_litellm = [name for name in _OF_LITELLM if self.is_direct and name in self.parameters]
+        of_litellm = [
+            name for name in _OF_LITELLM if self.is_direct and name in self.parameters
+        ]
         if of_litellm and self.transport is None:
             yield (
                 f"{of_litellm[0]!r} in `parameters` is litellm's, and this model is called without "
                 "it: write the fields that the server takes, or set `transport: litellm`"
             )
-        sets_length = "max_tokens" in self.model_fields_set and self.max_tokens is not None
+        sets_length = (
+            "max_tokens" in self.model_fields_set and self.max_tokens is not None
+        )
         if sets_length and "max_completion_tokens" in self.parameters:
             yield (
                 "`max_tokens` and `max_completion_tokens` in `parameters` are one limit by two "
@@ -308,7 +340,11 @@ class ModelConfig(_Replying):
         """What the server at `api_base` is asked for."""
         if self.transport == "direct":
             return self.model.removeprefix("hosted_vllm/")
-        return self.model.partition("/")[2] if self.model.startswith(_OWN_ROUTES) else self.model
+        return (
+            self.model.partition("/")[2]
+            if self.model.startswith(_OWN_ROUTES)
+            else self.model
+        )
 
     @property
     def addresses(self) -> tuple[str | None, ...]:

@@ -42,7 +42,9 @@ class Refusal:
 UNREAD: Final = Refusal()
 
 
-def read_refusal(body: Mapping[str, object], *, status: int, sent: Collection[str] = ()) -> Refusal:
+def read_refusal(
+    body: Mapping[str, object], *, status: int, sent: Collection[str] = ()
+) -> Refusal:
     """Read the body of an answer that is no success.
 
     Args:
@@ -62,12 +64,16 @@ def read_refusal(body: Mapping[str, object], *, status: int, sent: Collection[st
         return Refusal("policy", names_model=names_model)
     # "Request too large" of a limit by the minute is a 413 of Groq's, and no answer would come of
     # waiting either.
-    if status == _TOO_LARGE or (status in _OF_REQUEST and said.about("context") is not None):
+    if status == _TOO_LARGE or (
+        status in _OF_REQUEST and said.about("context") is not None
+    ):
         return Refusal("context", said.about("context") or "", names_model=names_model)
     if status in _OF_FIELDS and (field := said.field(sent)):
         is_renamed = field in {"max_tokens", _WANTED} and said.wants_other_name
         instead = _WANTED if is_renamed else ""
-        return Refusal("field", "", "max_tokens" if instead else field, instead, names_model)
+        return Refusal(
+            "field", "", "max_tokens" if instead else field, instead, names_model
+        )
     return Refusal(names_model=names_model)
 
 
@@ -90,7 +96,9 @@ def status_in_success(error: object) -> int | None:
         return int(text)
     read = _Said.of({"error": said})
     known = {"credit": _NO_CREDIT, "rate": 429, "context": 400, "policy": 400}
-    return next((status for kind, status in known.items() if read.about(kind) is not None), None)
+    return next(
+        (status for kind, status in known.items() if read.about(kind) is not None), None
+    )
 
 
 def unsendable_field(message: str) -> str:
@@ -107,7 +115,9 @@ class _Said:
     @classmethod
     def of(cls, body: Mapping[str, object]) -> "_Said":
         error = body.get("error")
-        fields = cast("Mapping[str, object]", error) if isinstance(error, dict) else body
+        fields = (
+            cast("Mapping[str, object]", error) if isinstance(error, dict) else body
+        )
         message = error if isinstance(error, str) else fields.get("message")
         param = fields.get("param")
         detail = body.get("detail")
@@ -115,8 +125,13 @@ class _Said:
             message = detail
         if isinstance(detail, list) and not isinstance(param, str):
             param = _last_place(cast("list[object]", detail))
-        named = (fields.get(name) for name in ("code", "type", "param", "status", "error_type"))
-        words = tuple(str(word).lower() for word in named if isinstance(word, str | int | float))
+        named = (
+            fields.get(name)
+            for name in ("code", "type", "param", "status", "error_type")
+        )
+        words = tuple(
+            str(word).lower() for word in named if isinstance(word, str | int | float)
+        )
         return cls(
             words=tuple(word.removesuffix(".0") for word in words),
             param=re.split(r"[.\[]", param)[0] if isinstance(param, str) else "",
@@ -128,7 +143,9 @@ class _Said:
         known: Mapping[str, list[str]] = _KNOWN[kind]
         if word := next((word for word in self.words if word in known["words"]), None):
             return word
-        return "" if any(phrase in self.message for phrase in known["phrases"]) else None
+        return (
+            "" if any(phrase in self.message for phrase in known["phrases"]) else None
+        )
 
     def field(self, sent: Collection[str]) -> str:
         """Return the field that it is about; one that is in no list only where it was sent."""
@@ -152,15 +169,22 @@ class _Said:
 
 def _named_in(message: str) -> Iterator[str]:
     for name, words in _FIELDS.items():
-        if any(re.search(rf"(?<![a-z_]){word}(?![a-z_])", message.lower()) for word in words):
+        if any(
+            re.search(rf"(?<![a-z_]){word}(?![a-z_])", message.lower())
+            for word in words
+        ):
             yield name
 
 
 def _last_place(detail: list[object]) -> str:
     """Return the field that FastAPI finds wrong first."""
     for one in detail:
-        place = cast("dict[str, object]", one).get("loc") if isinstance(one, dict) else None
+        place = (
+            cast("dict[str, object]", one).get("loc") if isinstance(one, dict) else None
+        )
         if isinstance(place, list) and place:
-            names = [part for part in cast("list[object]", place) if isinstance(part, str)]
+            names = [
+                part for part in cast("list[object]", place) if isinstance(part, str)
+            ]
             return next((name for name in names if name != "body"), "")
     return ""

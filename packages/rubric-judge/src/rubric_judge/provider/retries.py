@@ -57,7 +57,11 @@ class _Call:
     @property
     def spent(self) -> dict[str, Any]:
         """What an answer, or the last error, says of all its attempts."""
-        return {"usage": self.usage, "attempts": self.attempts, "latency_s": self.elapsed_s}
+        return {
+            "usage": self.usage,
+            "attempts": self.attempts,
+            "latency_s": self.elapsed_s,
+        }
 
     @property
     def elapsed_s(self) -> float:
@@ -107,7 +111,9 @@ class RetryingClient:
         """Return a client over the same transport that gives up within seconds."""
         attempts = min(self._config.max_transport_attempts, _HURRIED_ATTEMPTS)
         config = self._config.model_copy(update={"max_transport_attempts": attempts})
-        return RetryingClient(self._transport, config, self._limiter, hurry_s=_HURRIED_S)
+        return RetryingClient(
+            self._transport, config, self._limiter, hurry_s=_HURRIED_S
+        )
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return what the transport would not send; see `Transport.unsupported`."""
@@ -141,7 +147,9 @@ class RetryingClient:
     def _late(self, setting: str, limit_s: float) -> JudgeTransportError:
         remedy = "check that the server is up and not busy"
         if limit_s < self._hurry_s:
-            detail = f"no answer within {setting}={limit_s:g}: {remedy}, or raise {setting}"
+            detail = (
+                f"no answer within {setting}={limit_s:g}: {remedy}, or raise {setting}"
+            )
         else:  # to raise the setting would change nothing
             detail = f"no answer within {limit_s:g} s: {remedy}"
         return JudgeTransportError(Reason.TIMEOUT, detail)
@@ -167,7 +175,9 @@ class RetryingClient:
             retry=tenacity.retry_if_exception(_is_transient),
             stop=call.is_over,
             wait=tenacity.wait_exception(_asked_wait_s)
-            + tenacity.wait_random_exponential(config.backoff_s, max=_LONGEST_BACKOFF_S),
+            + tenacity.wait_random_exponential(
+                config.backoff_s, max=_LONGEST_BACKOFF_S
+            ),
             sleep=anyio.sleep,
             reraise=True,
         )
@@ -177,12 +187,17 @@ class RetryingClient:
         raise self._late("deadline_s", self._deadline_s)
 
     async def _attempt(self, call: _Call, request: ChatRequest) -> ChatReply:
-        prompt_tokens = (len(request.system or "") + len(request.user)) // _CHARS_PER_TOKEN
+        prompt_tokens = (
+            len(request.system or "") + len(request.user)
+        ) // _CHARS_PER_TOKEN
         most_tokens = self._most_tokens(request)
-        tokens = prompt_tokens + min(most_tokens or _LIKELY_REPLY_TOKENS, _LIKELY_REPLY_TOKENS)
+        tokens = prompt_tokens + min(
+            most_tokens or _LIKELY_REPLY_TOKENS, _LIKELY_REPLY_TOKENS
+        )
         async with self._limiter.attempt(tokens=tokens):
             call.begin()
-            limit_s, left_s = self._timeout_s, call.left_s
+            limit_s = self._timeout_s
+            left_s = call.left_s
             answer: ChatReply | None = None
             try:
                 with anyio.move_on_after(min(limit_s, left_s)):
@@ -190,7 +205,9 @@ class RetryingClient:
             except TimeoutError:  # the transport's own
                 raise self._late("timeout_s", limit_s) from None
             except JudgeTransportError as error:
-                call.attempts += error.attempts - 1  # a router tries several deployments
+                call.attempts += (
+                    error.attempts - 1
+                )  # a router tries several deployments
                 call.consumed(error.usage)
                 if error.reason is Reason.RATE_LIMITED:
                     self._limiter.rate_limited(error.retry_after_s)

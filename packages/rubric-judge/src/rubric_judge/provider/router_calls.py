@@ -52,7 +52,8 @@ class RoutedCall:
             Exception: what the last deployment of the group that was asked raised.
         """
         asked = self.config.model
-        seen, waiting = {asked}, deque([asked])
+        seen = {asked}
+        waiting = deque([asked])
         first: Exception | None = None
         while waiting:
             group = waiting.popleft()
@@ -70,7 +71,14 @@ class RoutedCall:
 
     def answered(self, answer: ChatReply) -> ChatReply:
         """Return the answer with the deployment that gave it, and all calls that it took."""
-        by = next((one for one in self.groups.deployments if one.id == self.chosen), None)
+        by = next(
+            (
+                deployment
+                for deployment in self.groups.deployments
+                if deployment.id == self.chosen
+            ),
+            None,
+        )
         said = answer.answered_by.model if answer.answered_by else ""
         who = answerer(
             said or (by.model if by else ""),
@@ -84,13 +92,18 @@ class RoutedCall:
         error.attempts = max(1, self.calls)
         if self.refused:
             names = ", ".join(map(repr, self.refused))
-            error.detail += f"; not asked, for it is another model: {names} (allow_fallback_models)"
+            error.detail += (
+                f"; not asked, for it is another model: {names} (allow_fallback_models)"
+            )
         return error
 
     def _allowed(self, groups: list[str]) -> Iterator[str]:
         allowed = self.groups.models(self.config.model)
         for group in groups:
-            if self.config.allow_fallback_models or self.groups.models(group) <= allowed:
+            if (
+                self.config.allow_fallback_models
+                or self.groups.models(group) <= allowed
+            ):
                 yield group
             else:
                 self.refused.append(group)
@@ -106,7 +119,7 @@ class RoutedCall:
         return (fallbacks(group) if own is None else own) or ()
 
     async def _ask_group(self, group: str, request: dict[str, Any]) -> Any:
-        left = [one.id for one in self.groups.members(group)]
+        left = [member.id for member in self.groups.members(group)]
         target = group
         while True:
             try:
@@ -117,7 +130,10 @@ class RoutedCall:
                     raise
                 if self.chosen in left:
                     left.remove(self.chosen)
-                if not left or getattr(error, "status_code", None) in _NO_BETTER_ELSEWHERE:
+                if (
+                    not left
+                    or getattr(error, "status_code", None) in _NO_BETTER_ELSEWHERE
+                ):
                     raise
             target = left.pop(0)
 
@@ -125,11 +141,18 @@ class RoutedCall:
         """Call a group, of which the Router chooses a deployment, or one by its id."""
         # Shared out, so that a server that hangs leaves some time for those after it.
         other_models = self.config.allow_fallback_models
-        most_calls = self.groups.most_calls(self.config.model, other_models=other_models)
+        most_calls = self.groups.most_calls(
+            self.config.model, other_models=other_models
+        )
         left_s = anyio.current_effective_deadline() - anyio.current_time()
         limit_s = min(self.config.timeout_s, left_s / max(1, most_calls - self.calls))
         metadata: dict[str, Any] = {}  # the Router writes there whom it has chosen
-        own = {"model": target, "metadata": metadata, "num_retries": 0, "disable_fallbacks": True}
+        own = {
+            "model": target,
+            "metadata": metadata,
+            "num_retries": 0,
+            "disable_fallbacks": True,
+        }
         self.calls += 1
         try:
             with anyio.fail_after(limit_s):
@@ -161,18 +184,31 @@ def make_router(router: _Make, groups: Groups, *, timeout_s: float) -> Any:
         ConfigError: the Router has no such setting, or refuses a value; names file and key.
         JudgeSetupError: a variable that is named for a key is not set.
     """
-    file, known = groups.file, inspect.signature(router).parameters
+    file = groups.file
+    known = inspect.signature(router).parameters
     for name in file.settings:
         if name not in known:
             what = "litellm's router has no such setting"
             meant = remedy(name, known, otherwise="")
-            raise wrong(file.path, file.keys[name], f"{what}: {meant}" if meant else what)
+            raise wrong(
+                file.path, file.keys[name], f"{what}: {meant}" if meant else what
+            )
     deployments: list[dict[str, object]] = [
-        {**entry, "model_info": {**cast("_Options", entry.get("model_info") or {}), "id": one.id}}
-        for entry, one in zip(deployments_with_keys(file), groups.deployments, strict=True)
+        {
+            **entry,
+            "model_info": {
+                **cast("_Options", entry.get("model_info") or {}),
+                "id": deployment.id,
+            },
+        }
+        for entry, deployment in zip(
+            deployments_with_keys(file), groups.deployments, strict=True
+        )
     ]
     try:
-        made = router(model_list=deployments, num_retries=0, timeout=timeout_s, **file.settings)
+        made = router(
+            model_list=deployments, num_retries=0, timeout=timeout_s, **file.settings
+        )
     except Exception as error:  # noqa: BLE001  # its classes for a wrong file have no common base
         raise _refusal(router, file, deployments, error) from None
     if file.ignored:
@@ -181,12 +217,16 @@ def make_router(router: _Make, groups: Groups, *, timeout_s: float) -> Any:
 
 
 def _refusal(
-    router: _Make, file: RouterFile, deployments: list[dict[str, object]], error: Exception
+    router: _Make,
+    file: RouterFile,
+    deployments: list[dict[str, object]],
+    error: Exception,
 ) -> ConfigError:
     # What the Router says quotes the value, and no key: each part is tried alone to find the key.
     for number, entry in enumerate(deployments):
         if (alone := _raised(router, model_list=[entry])) is not None:
-            key, part = f"model_list.{number}", _part(alone)
+            key = f"model_list.{number}"
+            part = _part(alone)
             what = f"litellm refuses it ({type(alone).__name__})"
             # litellm's word for a model whose name says of no provider that it knows.
             if type(alone).__name__ == "BadRequestError":
@@ -197,7 +237,9 @@ def _refusal(
                 )
             return wrong(file.path, key + part, what)
     for name, value in file.settings.items():
-        if (alone := _raised(router, model_list=deployments, **{name: value})) is not None:
+        if (
+            alone := _raised(router, model_list=deployments, **{name: value})
+        ) is not None:
             what = f"litellm's router refuses it ({type(alone).__name__})"
             return wrong(file.path, file.keys[name] + _part(alone), what)
     what = f"litellm's router refuses these together ({type(error).__name__})"
@@ -215,6 +257,12 @@ def _raised(router: _Make, **given: object) -> Exception | None:
 def _part(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return ""
-    location = error.errors(include_input=False, include_context=False, include_url=False)[0]["loc"]
-    section = {"LiteLLM_Params": "litellm_params", "ModelInfo": "model_info"}.get(error.title)
-    return "".join(f".{shown_name(part)}" for part in (section, *location) if part is not None)
+    location = error.errors(
+        include_input=False, include_context=False, include_url=False
+    )[0]["loc"]
+    section = {"LiteLLM_Params": "litellm_params", "ModelInfo": "model_info"}.get(
+        error.title
+    )
+    return "".join(
+        f".{shown_name(part)}" for part in (section, *location) if part is not None
+    )

@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    create_model,
+    field_validator,
+)
 from pydantic_core import PydanticKnownError
 
 from rubric_core import ConfigError
@@ -18,7 +25,8 @@ from rubric_judge.yaml_files import yaml_place
 
 _KEY_PREFIX = "os.environ/"
 SECRET = re.compile(
-    r"(?:key|key_id|(?<!_per_)token|secret|password|credentials|authorization)$", re.IGNORECASE
+    r"(?:key|key_id|(?<!_per_)token|secret|password|credentials|authorization)$",
+    re.IGNORECASE,
 )
 """Names of parameters that hold a secret; `input_cost_per_token` is a price."""
 _TABLE: Final = toml_beside(__file__, "router.toml")
@@ -42,7 +50,9 @@ def wrong(path: Path, key: str, what: str) -> ConfigError:
         key: the key, with dots.
         what: what it needs to be; never what it is.
     """
-    return ConfigError(f"{yaml_place(path, tuple(key.split('.')))}: {key}: {what}", location=key)
+    return ConfigError(
+        f"{yaml_place(path, tuple(key.split('.')))}: {key}: {what}", location=key
+    )
 
 
 def remedy(name: object, known: Iterable[str], *, otherwise: str) -> str:
@@ -60,7 +70,9 @@ def _no_switch(value: object) -> object:
 class _Part(BaseModel):
     """A part of the file; what it does not name is litellm's to check."""
 
-    model_config = ConfigDict(extra="allow", allow_inf_nan=False, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="allow", allow_inf_nan=False, hide_input_in_errors=True
+    )
 
 
 _Name = Annotated[str, Field(strict=True, min_length=1)]
@@ -77,7 +89,9 @@ _KINDS: Final[dict[str, Any]] = {
 def _checked(base: type[_Part], table: Mapping[str, list[str]]) -> type[_Part]:
     """Return a model with a field for each name of a table, of its kind."""
     fields: dict[str, Any] = {
-        name: (kind | None, None) for key, kind in _KINDS.items() for name in table.get(key, ())
+        name: (kind | None, None)
+        for key, kind in _KINDS.items()
+        for name in table.get(key, ())
     }
     return create_model("_Checked", __base__=base, **fields)
 
@@ -113,7 +127,8 @@ class File(_Part, extra="forbid"):
     """All of it, to check what was read and no more: litellm gets the values as they are."""
 
     model_list: list[_Deployment] = Field(
-        min_length=1, examples=["[{model_name: judge, litellm_params: {model: openai/m}}]"]
+        min_length=1,
+        examples=["[{model_name: judge, litellm_params: {model: openai/m}}]"],
     )
     router_settings: _Settings | None = None
     litellm_settings: _Settings | None = None
@@ -138,6 +153,8 @@ def check_secrets(path: Path, parameters: _Options, *, key: str) -> None:
                 what = "needs the name of an environment variable after os.environ/, and no key"
                 raise wrong(path, place, what)
         elif value is not None and SECRET.search(name):
-            is_of_cloud = name.endswith("credentials") and isinstance(value, dict)  # written out
+            is_of_cloud = name.endswith("credentials") and isinstance(
+                value, dict
+            )  # written out
             if not (is_of_cloud or (isinstance(value, str) and value)):
                 raise wrong(path, place, "needs a text, such as os.environ/NAME")

@@ -23,14 +23,18 @@ from rubric_judge.provider.router_checks import SECRET, named_variable, remedy, 
 from rubric_judge.yaml_files import read_yaml, yaml_place
 
 _FALLBACKS = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
-_OF_CALLS = frozenset({*_FALLBACKS, "default_fallbacks", "allowed_fails", "cooldown_time"})
+_OF_CALLS = frozenset(
+    {*_FALLBACKS, "default_fallbacks", "allowed_fails", "cooldown_time"}
+)
 """What may stand under `litellm_settings`; the rest would change litellm for the whole process."""
 _OF_REDIS = frozenset({"redis_host", "redis_url"})
 _DEFAULTS = "default_litellm_params"
 _PRICE = "_cost_per_"
 _HEADERS = frozenset({"extra_headers", "headers"})
 _Options = dict[str, object]
-FallbackKind = Literal["fallbacks", "context_window_fallbacks", "content_policy_fallbacks"]
+FallbackKind = Literal[
+    "fallbacks", "context_window_fallbacks", "content_policy_fallbacks"
+]
 
 
 def parameters_of(entry: Mapping[str, object]) -> _Options:
@@ -95,7 +99,11 @@ class RouterFile:
 def _scored(parameters: _Options, variable: Callable[[str], str | None]) -> _Options:
     scored: _Options = {}
     for name, value in parameters.items():
-        if name in router_checks.PARAMETERS["unscored"] or SECRET.search(name) or _PRICE in name:
+        if (
+            name in router_checks.PARAMETERS["unscored"]
+            or SECRET.search(name)
+            or _PRICE in name
+        ):
             continue
         if (named := named_variable(value)) is not None:
             scored[name] = variable(named) or value
@@ -128,11 +136,19 @@ def read_router_file(path: Path, *, model: str) -> RouterFile:
     aliases = dict(_aliases(path, settings, keys))
     known = groups | aliases.keys()
     alias_targets = ((group, "model_group_alias") for group in aliases.values())
-    for name, key in ((model, "model"), *_named_groups(path, settings, keys), *alias_targets):
+    for name, key in (
+        (model, "model"),
+        *_named_groups(path, settings, keys),
+        *alias_targets,
+    ):
         if name not in (groups if key == "model_group_alias" else known):
             there = f"it has {', '.join(sorted(map(shown_name, known)))}"
             meant = remedy(name, known, otherwise=there)
-            raise wrong(path, key, f"no model_name in model_list is {shown_name(name)!r}: {meant}")
+            raise wrong(
+                path,
+                key,
+                f"no model_name in model_list is {shown_name(name)!r}: {meant}",
+            )
     return RouterFile(path, deployments, settings, keys, ignored)
 
 
@@ -141,15 +157,21 @@ def _deployments(path: Path, entries: list[_Options]) -> Iterator[_Options]:
     for number, entry in enumerate(entries):
         key = f"model_list.{number}"
         router_checks.check_secrets(path, entry, key=key)
-        router_checks.check_secrets(path, parameters_of(entry), key=f"{key}.litellm_params")
+        router_checks.check_secrets(
+            path, parameters_of(entry), key=f"{key}.litellm_params"
+        )
         identity = mapping(entry.get("model_info")).get("id")
         if identity is not None and str(identity) in identities:
-            raise wrong(path, f"{key}.model_info.id", "stands at another deployment too")
+            raise wrong(
+                path, f"{key}.model_info.id", "stands at another deployment too"
+            )
         identities.add(str(identity))
         yield entry
 
 
-def _settings(path: Path, content: _Options) -> tuple[_Options, dict[str, str], tuple[str, ...]]:
+def _settings(
+    path: Path, content: _Options
+) -> tuple[_Options, dict[str, str], tuple[str, ...]]:
     settings: _Options = {}
     keys: dict[str, str] = {}
     ignored: list[str] = ["general_settings"] if "general_settings" in content else []
@@ -160,10 +182,16 @@ def _settings(path: Path, content: _Options) -> tuple[_Options, dict[str, str], 
                 ignored.append(key)
             elif section == "litellm_settings" and name not in _OF_CALLS:
                 here = f"here only {', '.join(sorted(_OF_CALLS))} may stand"
-                raise wrong(path, key, f"would change litellm for the whole process; {here}")
+                raise wrong(
+                    path, key, f"would change litellm for the whole process; {here}"
+                )
             else:
                 router_checks.check_secrets(path, {name: value}, key=section)
-                if name in _OF_REDIS and value is not None and find_spec("redis") is None:
+                if (
+                    name in _OF_REDIS
+                    and value is not None
+                    and find_spec("redis") is None
+                ):
                     raise wrong(
                         path,
                         key,
@@ -172,11 +200,15 @@ def _settings(path: Path, content: _Options) -> tuple[_Options, dict[str, str], 
                     )
                 settings[name] = value
                 keys[name] = key
-    router_checks.check_secrets(path, mapping(settings.get(_DEFAULTS)), key=keys.get(_DEFAULTS, ""))
+    router_checks.check_secrets(
+        path, mapping(settings.get(_DEFAULTS)), key=keys.get(_DEFAULTS, "")
+    )
     return settings, keys, tuple(ignored)
 
 
-def _aliases(path: Path, settings: _Options, keys: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _aliases(
+    path: Path, settings: _Options, keys: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     """Other names of groups, and the groups."""
     for alias, given in mapping(settings.get("model_group_alias")).items():
         group = mapping(given).get("model", given)
@@ -197,7 +229,9 @@ def _named_groups(
     for name, form in (forms | {"default_fallbacks": "[group, another]"}).items():
         given = cast("object", settings.get(name) or [])
         try:
-            rules = _RULES.validate_python(given if name in forms else [{"*": given}], strict=True)
+            rules = _RULES.validate_python(
+                given if name in forms else [{"*": given}], strict=True
+            )
         except ValidationError:
             raise wrong(path, keys[name], f"is a list such as {form}") from None
         for rule in rules:
@@ -233,19 +267,23 @@ class Groups:
             file: the file.
             deployments: its entries with the values of their environment variables.
         """
-        self.deployments = tuple(_deployment(n, entry) for n, entry in enumerate(deployments))
+        self.deployments = tuple(
+            _deployment(n, entry) for n, entry in enumerate(deployments)
+        )
         self.file = file
 
     def members(self, group: str) -> list[Deployment]:
         """Return the deployments of a group, which may be named by an alias, in their order."""
         target = mapping(self.file.settings.get("model_group_alias")).get(group, group)
         name = mapping(target).get("model", target)
-        found = (one for one in self.deployments if one.group == name)
-        return sorted(found, key=lambda one: one.order)
+        deployments = (
+            deployment for deployment in self.deployments if deployment.group == name
+        )
+        return sorted(deployments, key=lambda one: one.order)
 
     def models(self, group: str) -> frozenset[str]:
         """Return the models of a group."""
-        return frozenset(one.model for one in self.members(group))
+        return frozenset(member.model for member in self.members(group))
 
     def require_one_model(self, group: str) -> None:
         """Refuse a group whose deployments are of different models.
@@ -262,14 +300,22 @@ class Groups:
                 "model_info), or set allow_fallback_models: true",
             )
 
-    def fallbacks(self, group: str, kind: FallbackKind = "fallbacks") -> tuple[str, ...] | None:
+    def fallbacks(
+        self, group: str, kind: FallbackKind = "fallbacks"
+    ) -> tuple[str, ...] | None:
         """Return the groups that stand in for one; None where the file has no list of this kind."""
         rules = self.file.settings.get(kind)
-        general = self.file.settings.get("default_fallbacks") if kind == "fallbacks" else None
+        general = (
+            self.file.settings.get("default_fallbacks") if kind == "fallbacks" else None
+        )
         if rules is None and general is None:
             return None
-        ordered = cast("list[dict[str, list[str]]]", [{"*": general or []}, *listing(rules)])
-        named = {name: to for rule in reversed(ordered) for name, to in rule.items() if to}
+        ordered = cast(
+            "list[dict[str, list[str]]]", [{"*": general or []}, *listing(rules)]
+        )
+        named = {
+            name: to for rule in reversed(ordered) for name, to in rule.items() if to
+        }
         return tuple(named.get(group) or named.get("*") or ())
 
     def most_calls(self, group: str, *, other_models: bool) -> int:
@@ -298,8 +344,13 @@ def _deployment(number: int, entry: _Options) -> Deployment:
     information = mapping(entry.get("model_info"))
     server = server_of(parameters.get("api_base") or parameters.get("base_url"))
     given = information.get("id")
-    route, order = str(parameters["model"]), parameters.get("order")
-    model = route if parameters.get("custom_llm_provider") else route.partition("/")[2] or route
+    route = str(parameters["model"])
+    order = parameters.get("order")
+    model = (
+        route
+        if parameters.get("custom_llm_provider")
+        else route.partition("/")[2] or route
+    )
     return Deployment(
         id=str(given) if given else uuid4().hex,
         name=str(given or server or f"model_list.{number}"),

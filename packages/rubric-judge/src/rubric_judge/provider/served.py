@@ -66,12 +66,20 @@ class ModelServer(chat.ClosesItself):
             JudgeSetupError: nobody answers at the address, or the key is refused.
         """
         try:
-            answer = await self._connections.get(f"{self._address}/models", silence_s=_WITHIN_S)
+            answer = await self._connections.get(
+                f"{self._address}/models", silence_s=_WITHIN_S
+            )
             listed = answer.decoded().get("data")
         except JudgeTransportError as error:
             if error.reason in {Reason.CONNECTION, Reason.TIMEOUT, Reason.AUTH}:
-                remedy = f": {key_remedy(self._config)}" if error.reason is Reason.AUTH else ""
-                what = f"no model is served at {self._address!r}: {error.detail}{remedy}"
+                remedy = (
+                    f": {key_remedy(self._config)}"
+                    if error.reason is Reason.AUTH
+                    else ""
+                )
+                what = (
+                    f"no model is served at {self._address!r}: {error.detail}{remedy}"
+                )
                 raise JudgeSetupError(what) from None
             return ()
         return tuple(_entries(listed))
@@ -102,7 +110,9 @@ class ModelServer(chat.ClosesItself):
         if not ids:
             return None
         return _text(
-            (await self._posted(self._beside("detokenize"), {"tokens": ids})).get("prompt")
+            (await self._posted(self._beside("detokenize"), {"tokens": ids})).get(
+                "prompt"
+            )
         )
 
     async def vanishing(self, marks: Sequence[str]) -> tuple[str, ...]:
@@ -110,17 +120,32 @@ class ModelServer(chat.ClosesItself):
 
         Asked of vLLM: it writes each mark that is one token once. Nothing where nobody says.
         """
-        body = {"prompt": "\n".join(marks), "add_special_tokens": False, "return_token_strs": True}
+        body = {
+            "prompt": "\n".join(marks),
+            "add_special_tokens": False,
+            "return_token_strs": True,
+        }
         found = await self._posted(self._beside("tokenize"), body)
         ids = _token_ids(found.get("tokens"))
-        pieces = dict(zip(map(_text, chat.listing(found.get("token_strs"))), ids, strict=False))
+        pieces = dict(
+            zip(map(_text, chat.listing(found.get("token_strs"))), ids, strict=False)
+        )
         written = [mark for mark in marks if mark in pieces]
-        return tuple([mark for mark in written if await self._vanishes(mark, pieces[mark])])
+        return tuple(
+            [mark for mark in written if await self._vanishes(mark, pieces[mark])]
+        )
 
     async def _vanishes(self, mark: str, token_id: int) -> bool:
-        body = {"prompt": mark, "allowed_token_ids": [token_id], "max_tokens": 1, "temperature": 0}
+        body = {
+            "prompt": mark,
+            "allowed_token_ids": [token_id],
+            "max_tokens": 1,
+            "temperature": 0,
+        }
         url = f"{self._address}/completions"
-        choices = (await self._posted(url, body, within_s=_SCORED_WITHIN_S)).get("choices")
+        choices = (await self._posted(url, body, within_s=_SCORED_WITHIN_S)).get(
+            "choices"
+        )
         written = [chat.mapping(one).get("text") for one in chat.listing(choices)]
         return written == [""]
 
@@ -143,7 +168,12 @@ class ModelServer(chat.ClosesItself):
 
         vLLM does, by its `prompt_logprobs`. The model is given the text as it is, in no template.
         """
-        body = {"prompt": text, "prompt_logprobs": 0, "max_tokens": 1, "temperature": 0.0}
+        body = {
+            "prompt": text,
+            "prompt_logprobs": 0,
+            "max_tokens": 1,
+            "temperature": 0.0,
+        }
         url = f"{self._address}/completions"
         answer = await self._posted(url, body, within_s=_SCORED_WITHIN_S)
         return _scored_text(answer.get("choices"))
@@ -158,7 +188,9 @@ class ModelServer(chat.ClosesItself):
         """Return the answer; nothing where there is none."""
         content = json.dumps({"model": self._name, **body}).encode()
         try:
-            return (await self._connections.post(url, content, silence_s=within_s)).decoded()
+            return (
+                await self._connections.post(url, content, silence_s=within_s)
+            ).decoded()
         except JudgeTransportError:
             return {}
 
@@ -185,7 +217,9 @@ def _scored_text(choices: object) -> ScoredText | None:
         logprobs = tuple(float(figures["logprob"]) for _, figures in tokens)
     except (AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError):
         return None
-    return ScoredText(ids, logprobs) if ids and all(map(math.isfinite, logprobs)) else None
+    return (
+        ScoredText(ids, logprobs) if ids and all(map(math.isfinite, logprobs)) else None
+    )
 
 
 def _token_ids(listed: object) -> list[int]:

@@ -40,9 +40,13 @@ def _value(name: str, who: str, *, or_else: str, is_key: bool = True) -> str:
     value = os.environ.get(name, "").strip()
     problem = "" if value else f"is not set: export it, or {or_else}"
     if is_key and not (value.isascii() and value.isprintable()):
-        problem = "has a line break or a character beyond ASCII in it: export the key alone"
+        problem = (
+            "has a line break or a character beyond ASCII in it: export the key alone"
+        )
     if problem:
-        raise JudgeSetupError(f"{who} the environment variable {name!r}, which {problem}")
+        raise JudgeSetupError(
+            f"{who} the environment variable {name!r}, which {problem}"
+        )
     return value
 
 
@@ -60,7 +64,8 @@ def deployments_with_keys(file: router_file.RouterFile) -> list[dict[str, object
     """
     values: dict[str | None, object] = {}
     for name, key in file.variables.items():
-        or_else, is_key = "take that deployment out", key.endswith(".api_key")
+        or_else = "take that deployment out"
+        is_key = key.endswith(".api_key")
         try:
             values[name] = _value(name, f"{key} names", or_else=or_else, is_key=is_key)
         except JudgeSetupError as error:

@@ -10,4 +10,11 @@ with needing_extra("rubric-judge", "reliability", by="measuring a judge"):
     from rubric_judge.reliability.ratings import Rating, Ratings, collect, read_ratings
     from rubric_judge.reliability.report import ReliabilityReport
 
-__all__ = ["Rating", "Ratings", "ReliabilityReport", "collect", "measure", "read_ratings"]
+__all__ = [
+    "Rating",
+    "Ratings",
+    "ReliabilityReport",
+    "collect",
+    "measure",
+    "read_ratings",
+]

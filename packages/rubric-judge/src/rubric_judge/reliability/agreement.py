@@ -36,7 +36,9 @@ def single_judgements(z_JNRM: FloatArray, rewards_JNR: FloatArray) -> Single:
 
 
 def correlation(
-    x_N: FloatArray, y_N: FloatArray, name: Literal["pearsonr", "spearmanr", "kendalltau"]
+    x_N: FloatArray,
+    y_N: FloatArray,
+    name: Literal["pearsonr", "spearmanr", "kendalltau"],
 ) -> Statistic:
     """Return Pearson's r, Spearman's ρ or Kendall's τ-b; nan where either side is constant.
 
@@ -48,7 +50,8 @@ def correlation(
     correlate = getattr(cast("Any", stats), name)
 
     def statistic(rows: IntArray) -> float:
-        x, y = x_N[rows], y_N[rows]
+        x = x_N[rows]
+        y = y_N[rows]
         if not len(rows) or not np.ptp(x) or not np.ptp(y):
             return math.nan
         return float(correlate(x, y).statistic)
@@ -56,7 +59,9 @@ def correlation(
     return statistic
 
 
-def kendall_within(x_N: FloatArray, y_N: FloatArray, groups: Sequence[IntArray]) -> Statistic:
+def kendall_within(
+    x_N: FloatArray, y_N: FloatArray, groups: Sequence[IntArray]
+) -> Statistic:
     """Return the mean over tasks of Kendall's τ-b within the task's responses.
 
         mean_p τ_b(x_p, y_p)
@@ -72,7 +77,8 @@ def kendall_within(x_N: FloatArray, y_N: FloatArray, groups: Sequence[IntArray])
     Returns:
         The statistic over rows of whole groups.
     """
-    tau_N, part_N = np.zeros(len(x_N)), np.zeros(len(x_N))
+    tau_N = np.zeros(len(x_N))
+    part_N = np.zeros(len(x_N))
     for group in groups:
         rows = group[~np.isnan(x_N[group]) & ~np.isnan(y_N[group])]
         tau = correlation(x_N, y_N, "kendalltau")(rows)
@@ -97,9 +103,11 @@ def kappa(a_NM: FloatArray, b_NM: FloatArray) -> Statistic:
     """
 
     def statistic(rows: IntArray) -> float:
-        a, b = a_NM[rows].ravel(), b_NM[rows].ravel()
+        a = a_NM[rows].ravel()
+        b = b_NM[rows].ravel()
         both = ~(np.isnan(a) | np.isnan(b))
-        a, b = a[both], b[both]
+        a = a[both]
+        b = b[both]
         if not len(a) or max(np.ptp(a), np.ptp(b), abs(a[0] - b[0])) < _ROUNDING:
             return math.nan
         expected = float(np.var(a) + np.var(b) + (a.mean() - b.mean()) ** 2)
@@ -136,13 +144,19 @@ def alpha(z_JNM: FloatArray, metric: Metric = "interval") -> Statistic:
             values = cast("Any", stats).rankdata(values[place])
             x_JU[is_there_JU] = values
         levels = values if metric == "nominal" else (None,)
-        observed, expected = 0.0, 0.0
+        observed = 0.0
+        expected = 0.0
         for level in levels:
-            own_JU = x_JU if level is None else np.where(is_there_JU, x_JU == level, np.nan)
+            own_JU = (
+                x_JU if level is None else np.where(is_there_JU, x_JU == level, np.nan)
+            )
             # Around their mean, so that a spread is no difference of large numbers.
-            centred_JU = np.asarray(own_JU - float(np.nanmean(own_JU)), dtype=np.float64)
+            centred_JU = np.asarray(
+                own_JU - float(np.nanmean(own_JU)), dtype=np.float64
+            )
             of_unit, of_all = _squares(centred_JU, is_there_JU)
-            observed, expected = observed + of_unit, expected + of_all
+            observed = observed + of_unit
+            expected = expected + of_all
         n = int(is_there_JU.sum())
         return 1 - (n - 1) * observed / expected
 
@@ -151,8 +165,10 @@ def alpha(z_JNM: FloatArray, metric: Metric = "interval") -> Statistic:
 
 def _squares(x_JU: FloatArray, is_there_JU: BoolArray) -> tuple[float, float]:
     """Squared differences of pairs, half of them each: within units, and among all n scores."""
-    counts_U, n = is_there_JU.sum(axis=0), int(is_there_JU.sum())
-    sums_U, squares_U = np.nansum(x_JU, axis=0), np.nansum(x_JU**2, axis=0)
+    counts_U = is_there_JU.sum(axis=0)
+    n = int(is_there_JU.sum())
+    sums_U = np.nansum(x_JU, axis=0)
+    squares_U = np.nansum(x_JU**2, axis=0)
     within_U = (counts_U * squares_U - sums_U**2) / (counts_U - 1)
     return float(within_U.sum()), n * float(squares_U.sum()) - float(sums_U.sum()) ** 2
 
@@ -180,7 +196,9 @@ def icc_a1(rewards_JN: FloatArray) -> Statistic:
         k, n = x_JN.shape
         if n < 2:  # noqa: PLR2004  # two responses to compare
             return math.nan
-        rows_mean_N, judges_mean_J, mean = x_JN.mean(axis=0), x_JN.mean(axis=1), x_JN.mean()
+        rows_mean_N = x_JN.mean(axis=0)
+        judges_mean_J = x_JN.mean(axis=1)
+        mean = x_JN.mean()
         msr = k * float(((rows_mean_N - mean) ** 2).sum()) / (n - 1)
         msc = n * float(((judges_mean_J - mean) ** 2).sum()) / (k - 1)
         residual_JN = x_JN - rows_mean_N - judges_mean_J[:, None] + mean

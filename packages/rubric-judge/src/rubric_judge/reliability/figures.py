@@ -29,7 +29,9 @@ _FEWEST_POINTS: Final = 3
 _MOST_POINTS: Final = 8
 
 
-def draw_figures(report: ReliabilityReport, ratings: Ratings, folder: Path) -> list[Path]:
+def draw_figures(
+    report: ReliabilityReport, ratings: Ratings, folder: Path
+) -> list[Path]:
     """Draw what the report has to show.
 
     Args:
@@ -51,17 +53,24 @@ def draw_figures(report: ReliabilityReport, ratings: Ratings, folder: Path) -> l
 
 
 def _noise_by_criterion(report: ReliabilityReport) -> pictures.Figure | None:
-    found = [one for one in report.criteria if one.tau2.value is not None]
-    if not any(one.tau2.value for one in found):
+    noises = [
+        criterion for criterion in report.criteria if criterion.tau2.value is not None
+    ]
+    if not any(criterion_noise.tau2.value for criterion_noise in noises):
         return None
-    names = list(dict.fromkeys(one.criterion for one in found))
+    names = list(dict.fromkeys(one.criterion for one in noises))
     labels = names[:_MOST_CRITERIA]
-    able = [one.judge for one in report.judges if one.tau2.value is not None]
+    able = [
+        reliability.judge
+        for reliability in report.judges
+        if reliability.tau2.value is not None
+    ]
     judges = able[:_MOST_JUDGES]
-    height, each = 1.5 + 0.2 * len(judges), max(0.16, 0.12 * len(judges) - 0.08)
+    height = 1.5 + 0.2 * len(judges)
+    each = max(0.16, 0.12 * len(judges) - 0.08)
     figure, axes = pictures.new_rows(labels, height=height, each=each)
     for k, judge in enumerate(judges):
-        mine = {one.criterion: one.tau2 for one in found if one.judge == judge}
+        mine = {noise.criterion: noise.tau2 for noise in noises if noise.judge == judge}
         drawn = [place for place in range(len(labels)) if labels[place] in mine]
         step = min(0.22, 0.8 / len(judges))
         pictures.draw_intervals(
@@ -72,19 +81,29 @@ def _noise_by_criterion(report: ReliabilityReport) -> pictures.Figure | None:
             label=pictures.wrap_name(judge, _LEGEND_CHARS),
         )
     axes.set_xlim(0, None)
-    axes.set_xlabel(r"$\tau_j^2$: variance of the criterion's score z (0 to 1) over replicates")
-    of = f", the {len(labels)} noisiest of {len(names)}" if len(names) > len(labels) else ""
-    pictures.draw_title(axes, f"Test–retest noise by criterion{of}{_of_judges(judges, able)}")
+    axes.set_xlabel(
+        r"$\tau_j^2$: variance of the criterion's score z (0 to 1) over replicates"
+    )
+    of = (
+        f", the {len(labels)} noisiest of {len(names)}"
+        if len(names) > len(labels)
+        else ""
+    )
+    pictures.draw_title(
+        axes, f"Test–retest noise by criterion{of}{_of_judges(judges, able)}"
+    )
     pictures.draw_legend(figure, axes)
     return figure
 
 
 def _noise_predicted_measured(report: ReliabilityReport) -> pictures.Figure | None:
-    able = [one for one in report.judges if one.measured.value is not None]
+    able = [judge for judge in report.judges if judge.measured.value is not None]
     judges = able[:_MOST_JUDGES]
-    if not any(one.measured.value for one in judges):
+    if not any(judge.measured.value for judge in judges):
         return None
-    figure, axes = pictures.new_rows([one.judge for one in judges], height=1.9, each=0.57)
+    figure, axes = pictures.new_rows(
+        [judge.judge for judge in judges], height=1.9, each=0.57
+    )
     one_tau2 = r"$\sqrt{\tau^2 / M_\mathrm{eff}}$, one $\tau^2$ for all criteria"
     own_tau2 = r"$\sqrt{\sum_j \alpha_j^2 \tau_j^2}$, each its own"
     kinds = (
@@ -94,7 +113,7 @@ def _noise_predicted_measured(report: ReliabilityReport) -> pictures.Figure | No
     )
     for k, (kind, label, colour) in enumerate(kinds):
         places = [place + 0.2 * (k - 1) for place in range(len(judges))]
-        bounds = [_roots(getattr(one, kind)) for one in judges]
+        bounds = [_roots(getattr(judge, kind)) for judge in judges]
         pictures.draw_intervals(axes, places, bounds, colour=colour, label=label)
     axes.set_xlim(0, None)
     axes.set_xlabel("standard deviation of the reward (0 to 1) over replicates")
@@ -119,9 +138,12 @@ def _judges(report: ReliabilityReport, ratings: Ratings) -> pictures.Figure | No
         if any(name in (pair.a, pair.b) for pair in pairs)
     )
     height = 4.2 + pictures.LINE_INCHES * (note.count("\n") + 1)
-    figure, panels = pictures.new_figure(0.6 + 3.6 * len(pairs), height, columns=len(pairs))
+    figure, panels = pictures.new_figure(
+        0.6 + 3.6 * len(pairs), height, columns=len(pairs)
+    )
     for axes, pair in zip(panels, pairs, strict=True):
-        a, b = ratings.judges.index(pair.a), ratings.judges.index(pair.b)
+        a = ratings.judges.index(pair.a)
+        b = ratings.judges.index(pair.b)
         names = f"reward, {marks[pair.a]}", f"reward, {marks[pair.b]}"
         pictures.draw_rewards(axes, (rewards_JN[a], rewards_JN[b]), names)
         pictures.draw_title(axes, _pair_title(pair))
@@ -142,12 +164,16 @@ def _sign_flips(ratings: Ratings) -> pictures.Figure | None:
     judges = ratings.judges[:_MOST_JUDGES]
     points = [
         _flip_shares(pairs.sizes, pairs.flipped)
-        for pairs in (advantage_pairs(rewards_NR, groups) for rewards_NR in ratings.rewards_JNR)
+        for pairs in (
+            advantage_pairs(rewards_NR, groups) for rewards_NR in ratings.rewards_JNR
+        )
     ][: len(judges)]
     if max(len(sizes) for sizes, _ in points) < _FEWEST_POINTS:
         return None
     figure, (axes,) = pictures.new_figure(7.2, 3.9 + 0.2 * len(judges))
-    for judge, (sizes, shares), colour in zip(judges, points, pictures.COLOURS, strict=False):
+    for judge, (sizes, shares), colour in zip(
+        judges, points, pictures.COLOURS, strict=False
+    ):
         few = "" if sizes else ": too few pairs of advantages"
         axes.plot(
             sizes, shares, "o-", color=colour, markersize=4.5, zorder=3,
@@ -166,12 +192,16 @@ def _sign_flips(ratings: Ratings) -> pictures.Figure | None:
     axes.set_xlabel("|A|: size of the advantage, mean of two judgements of the group")
     axes.set_ylabel("advantages whose sign flips")
     of = _of_judges(judges, ratings.judges)
-    pictures.draw_title(axes, f"Signs of advantages that a second judgement turns around{of}")
+    pictures.draw_title(
+        axes, f"Signs of advantages that a second judgement turns around{of}"
+    )
     pictures.draw_legend(figure, axes)
     return figure
 
 
-def _flip_shares(sizes: FloatArray, flipped: BoolArray) -> tuple[list[float], list[float]]:
+def _flip_shares(
+    sizes: FloatArray, flipped: BoolArray
+) -> tuple[list[float], list[float]]:
     """Return mean sizes and shares of flips over bins that hold about as many pairs each.
 
     Sizes that are equal to the hundredth are never parted: what is added to a group's standard
@@ -190,7 +220,8 @@ def _flip_shares(sizes: FloatArray, flipped: BoolArray) -> tuple[list[float], li
         bin_of_value[place] = full
         held += count
         if held >= fewest:
-            full, held = full + 1, 0
+            full = full + 1
+            held = 0
     # What is left over above the last full bin belongs to it.
     bins = np.minimum(bin_of_value, full - 1)[value_of_pair]
     chosen = [bins == one for one in range(full)]
@@ -209,5 +240,7 @@ def _bounds(estimate: Estimate) -> tuple[float, float | None, float | None]:
 
 
 def _roots(estimate: Estimate) -> tuple[float, float | None, float | None]:
-    roots = (None if end is None else math.sqrt(max(end, 0.0)) for end in _bounds(estimate))
+    roots = (
+        None if end is None else math.sqrt(max(end, 0.0)) for end in _bounds(estimate)
+    )
     return tuple(roots)  # pyright: ignore[reportReturnType]  # three numbers

@@ -33,7 +33,11 @@ class Intervals:
     """Of each row in rates and biases, the greatest 1; None where all weigh the same."""
 
     def estimate(
-        self, statistic: Statistic, rows: IntArray | None = None, *, of_groups: bool = False
+        self,
+        statistic: Statistic,
+        rows: IntArray | None = None,
+        *,
+        of_groups: bool = False,
     ) -> Estimate:
         """Return a statistic with its BCa bootstrap interval.
 
@@ -59,17 +63,23 @@ class Intervals:
         if len(clusters) < _FEWEST or (of_groups and unit == "response"):
             return Estimate(value=value)
         low, high = self._interval(
-            lambda draw: statistic(np.concatenate([clusters[int(i)] for i in draw])), len(clusters)
+            lambda draw: statistic(np.concatenate([clusters[int(i)] for i in draw])),
+            len(clusters),
         )
-        return Estimate(value=value, low=low, high=high, unit=None if low is None else unit)
+        return Estimate(
+            value=value, low=low, high=high, unit=None if low is None else unit
+        )
 
     def rates(self, decided: Confusion) -> Rates:
         """Return TPR, FPR and J of counts by row, where documents are clusters; or tasks."""
         unit, clusters = self._clusters(np.flatnonzero(sum(decided) > 0))
-        by_cluster, weighed = decided.by_cluster(clusters), None
+        by_cluster = decided.by_cluster(clusters)
+        weighed = None
         if self.weights_N is not None:
             weighed = decided.times(self.weights_N).by_cluster(clusters)
-        return clustered_rates(by_cluster, weighed, confidence=self.confidence, unit=unit)
+        return clustered_rates(
+            by_cluster, weighed, confidence=self.confidence, unit=unit
+        )
 
     def bias(self, difference_N: FloatArray, rows: IntArray) -> Estimate:
         """Return the mean of some rows of judge − label in z or rewards, which is in [−1, 1].
@@ -79,21 +89,30 @@ class Intervals:
         its label, the limits are those of C* clusters of which none differs, ± t² / (C* + t²).
         """
         unit, clusters = self._clusters(rows)
-        weights_N = np.ones(len(difference_N)) if self.weights_N is None else self.weights_N
-        sums_C = np.array([(weights_N * difference_N)[one].sum() for one in clusters])
-        sizes_C = np.array([weights_N[one].sum() for one in clusters])
-        found = ClusteredMean.of(sums_C, sizes_C)
-        if not found.clusters:
+        weights_N = (
+            np.ones(len(difference_N)) if self.weights_N is None else self.weights_N
+        )
+        sums_C = np.array(
+            [(weights_N * difference_N)[cluster].sum() for cluster in clusters]
+        )
+        sizes_C = np.array([weights_N[cluster].sum() for cluster in clusters])
+        mean = ClusteredMean.of(sums_C, sizes_C)
+        if not mean.clusters:
             return UNKNOWN
-        if math.isnan(found.variance):
-            return Estimate(value=found.mean)
-        quantile = float(cast("Any", stats).t.ppf((1 + self.confidence) / 2, found.freedom))
-        independent = ClusteredMean.of((weights_N * difference_N)[rows], weights_N[rows])
-        half = quantile * math.sqrt(max(found.variance, independent.variance))
+        if math.isnan(mean.variance):
+            return Estimate(value=mean.mean)
+        quantile = float(
+            cast("Any", stats).t.ppf((1 + self.confidence) / 2, mean.freedom)
+        )
+        independent = ClusteredMean.of(
+            (weights_N * difference_N)[rows], weights_N[rows]
+        )
+        half = quantile * math.sqrt(max(mean.variance, independent.variance))
         if not difference_N[rows].any():
-            half = quantile**2 / (found.equal_clusters + quantile**2)
-        low, high = max(found.mean - half, -1.0), min(found.mean + half, 1.0)
-        return Estimate(value=found.mean, low=low, high=high, unit=unit)
+            half = quantile**2 / (mean.equal_clusters + quantile**2)
+        low = max(mean.mean - half, -1.0)
+        high = min(mean.mean + half, 1.0)
+        return Estimate(value=mean.mean, low=low, high=high, unit=unit)
 
     def _clusters(self, rows: IntArray) -> tuple[Unit, list[IntArray]]:
         """Return what is independent, and the rows of each: documents, where there are two.
@@ -134,5 +153,7 @@ class Intervals:
         low, high = (float(end) for end in found.confidence_interval)
         if math.isnan(low) or math.isnan(high):
             outside = (1 - self.confidence) / 2
-            low, high = (float(end) for end in np.quantile(defined, (outside, 1 - outside)))
+            low, high = (
+                float(end) for end in np.quantile(defined, (outside, 1 - outside))
+            )
         return low, high

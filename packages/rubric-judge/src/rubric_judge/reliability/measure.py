@@ -48,7 +48,9 @@ def check_reference(reference: str | None, judges: Sequence[str]) -> None:
     problem = "is the only judge" if reference in judges else "is no judge here"
     meant = f"did you mean {close!r}? " if close and close != reference else ""
     there = f"{meant}there are {', '.join(map(repr, judges))}"
-    raise ConfigError(f"the reference {reference!r} {problem}: {there}", location="reference")
+    raise ConfigError(
+        f"the reference {reference!r} {problem}: {there}", location="reference"
+    )
 
 
 def measure(
@@ -122,10 +124,13 @@ class _Study:
 
     @cached_property
     def single(self) -> agreement.Single:
-        return agreement.single_judgements(self.ratings.z_JNRM, self.ratings.rewards_JNR)
+        return agreement.single_judgements(
+            self.ratings.z_JNRM, self.ratings.rewards_JNR
+        )
 
     def judge(self, j: int) -> report.JudgeReliability:
-        ratings, estimate = self.ratings, self.intervals.estimate
+        ratings = self.ratings
+        estimate = self.intervals.estimate
         rewards_NR = ratings.rewards_JNR[j]
         expected = noise.reward_noise(ratings.z_JNRM[j], rewards_NR, ratings.alpha_NM)
         parts = noise.group_parts(rewards_NR, self.groups)
@@ -146,26 +151,38 @@ class _Study:
             icc1=estimate(noise.icc1(rewards_NR)),
             icc1_within=within,
             flips=estimate(ratio(pairs.flips_N, pairs.pairs_N), of_groups=True),
-            flipped_weight=estimate(ratio(pairs.flipped_size_N, pairs.size_N), of_groups=True),
+            flipped_weight=estimate(
+                ratio(pairs.flipped_size_N, pairs.size_N), of_groups=True
+            ),
             groups=round(float(parts.part_N.sum())),
-            constant_frac=estimate(ratio(pairs.constant_N, pairs.part_N), of_groups=True),
+            constant_frac=estimate(
+                ratio(pairs.constant_N, pairs.part_N), of_groups=True
+            ),
             below_noise_frac=estimate(noise.below_noise(parts), of_groups=True),
             **self._by_errors(j),
             replicates_needed={}
             if within.value is None
-            else {f"{rho:g}": noise.replicates_needed(within.value, rho) for rho in _TARGETS},
+            else {
+                f"{rho:g}": noise.replicates_needed(within.value, rho)
+                for rho in _TARGETS
+            },
         )
 
     @cached_property
     def place(self) -> int | None:
         """Of the reference, among the judges."""
-        return None if self.reference is None else self.ratings.judges.index(self.reference)
+        return (
+            None
+            if self.reference is None
+            else self.ratings.judges.index(self.reference)
+        )
 
     def _by_errors(self, j: int) -> dict[str, Any]:
         """Return the effective criteria of a judge's errors against the reference."""
         if self.place in {None, j}:
             return {}
-        ratings, z_JNM = self.ratings, self.single.z_JNM
+        ratings = self.ratings
+        z_JNM = self.single.z_JNM
         error_NM = z_JNM[j] - z_JNM[self.place]
         complete_N = (~np.isnan(error_NM) | (ratings.alpha_NM == 0)).all(axis=1)
         rows = np.flatnonzero(complete_N)
@@ -180,19 +197,19 @@ class _Study:
 
     def criteria(self, j: int) -> list[report.CriterionNoise]:
         ratings = self.ratings
-        one = noise.retest(np.moveaxis(ratings.z_JNRM[j], 1, 2))
-        found: list[report.CriterionNoise] = []
+        retest = noise.retest(np.moveaxis(ratings.z_JNRM[j], 1, 2))
+        noises: list[report.CriterionNoise] = []
         for pool, (n, m) in ratings.cells_by_pool.items():
             squares_N, df_N, share_N, count_N = np.zeros((4, len(ratings.tasks_N)))
             # A response may have several criteria of a pool.
-            np.add.at(squares_N, n, one.squares[n, m])
-            np.add.at(df_N, n, one.df[n, m])
+            np.add.at(squares_N, n, retest.squares[n, m])
+            np.add.at(df_N, n, retest.df[n, m])
             np.add.at(share_N, n, ratings.alpha_NM[n, m])
             np.add.at(count_N, n, 1)
             rows = np.flatnonzero(df_N)
             if not len(rows):
                 continue
-            found.append(
+            noises.append(
                 report.CriterionNoise(
                     judge=ratings.judges[j],
                     criterion=pool.name,
@@ -202,11 +219,12 @@ class _Study:
                     tau2=self.intervals.estimate(ratio(squares_N, df_N), rows),
                 )
             )
-        return found
+        return noises
 
     def pair(self, a: int, b: int) -> report.PairAgreement:
         ratings = self.ratings
-        x_N, y_N = self.single.rewards_JN[a], self.single.rewards_JN[b]
+        x_N = self.single.rewards_JN[a]
+        y_N = self.single.rewards_JN[b]
         rows = np.flatnonzero(~np.isnan(x_N) & ~np.isnan(y_N))
         estimate = partial(self.intervals.estimate, rows=rows)
         return report.PairAgreement(
@@ -223,7 +241,8 @@ class _Study:
         )
 
     def panel(self) -> report.PanelAgreement:
-        ratings, estimate = self.ratings, self.intervals.estimate
+        ratings = self.ratings
+        estimate = self.intervals.estimate
         rows = np.flatnonzero(~np.isnan(self.single.rewards_JN).any(axis=0))
         alphas: dict[str, Any] = {}
         for name, metric in _METRICS.items():
@@ -234,7 +253,9 @@ class _Study:
             judges=len(ratings.judges),
             responses=len(rows),
             icc_a1=estimate(agreement.icc_a1(self.single.rewards_JN), rows),
-            effective_judges=estimate(agreement.effective_judges(self.single.rewards_JN), rows),
+            effective_judges=estimate(
+                agreement.effective_judges(self.single.rewards_JN), rows
+            ),
             effective_judges_by_errors=self._judges_by_errors(rows),
             **alphas,
         )
@@ -251,8 +272,12 @@ class _Study:
         """Hold every other judge against one: all criteria pooled, then those of the lowest J."""
         if self.place is None:
             return ()
-        cells, place = self.ratings.cells_by_pool, self.place
-        found = [self._rates(*one) for one in confusions(self.single.z_JNM, place, cells)]
+        cells = self.ratings.cells_by_pool
+        place = self.place
+        found = [
+            self._rates(*confusion)
+            for confusion in confusions(self.single.z_JNM, place, cells)
+        ]
 
         def pooled_first(one: report.ReferenceRates) -> tuple[bool, float]:
             j = one.youden_j.value
@@ -260,19 +285,23 @@ class _Study:
 
         return tuple(sorted(found, key=pooled_first))
 
-    def _rates(self, j: int, criterion: str | None, decided: Confusion) -> report.ReferenceRates:
-        found = self.intervals.rates(decided)
+    def _rates(
+        self, j: int, criterion: str | None, decided: Confusion
+    ) -> report.ReferenceRates:
+        rates = self.intervals.rates(decided)
         return report.ReferenceRates(
             judge=self.ratings.judges[j],
             criterion=criterion,
             met=int(decided.met_N.sum()),
             not_met=int(decided.not_met_N.sum()),
-            tpr=found.tpr,
-            tnr=found.tnr,
-            youden_j=found.youden_j,
+            tpr=rates.tpr,
+            tnr=rates.tnr,
+            youden_j=rates.youden_j,
         )
 
-    def _by_criterion(self, agree: Callable[[FloatArray], Statistic]) -> dict[str, float | None]:
+    def _by_criterion(
+        self, agree: Callable[[FloatArray], Statistic]
+    ) -> dict[str, float | None]:
         """Return an agreement on each criterion's scores, which are an array with M = 1."""
         values: dict[str, float | None] = {}
         for pool, (n, m) in self.ratings.cells_by_pool.items():

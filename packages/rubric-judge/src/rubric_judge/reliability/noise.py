@@ -69,7 +69,9 @@ class RewardNoise(NamedTuple):
     """measured / independent."""
 
 
-def reward_noise(z_NRM: FloatArray, rewards_NR: FloatArray, alpha_NM: FloatArray) -> RewardNoise:
+def reward_noise(
+    z_NRM: FloatArray, rewards_NR: FloatArray, alpha_NM: FloatArray
+) -> RewardNoise:
     """Return the predicted and the measured variance of the reward over replicates.
 
         predicted    τ² / M_eff,   M_eff = 1 / Σ_j α_j²
@@ -99,8 +101,11 @@ def reward_noise(z_NRM: FloatArray, rewards_NR: FloatArray, alpha_NM: FloatArray
         return tau2(rows) * inverse_effective(rows)
 
     squares_N = (alpha_NM**2 * per_criterion.squares).sum(axis=1)
-    independent, measured = ratio(squares_N, reward.df), ratio(reward.squares, reward.df)
-    return RewardNoise(tau2, predicted, independent, measured, ratio(reward.squares, squares_N))
+    independent = ratio(squares_N, reward.df)
+    measured = ratio(reward.squares, reward.df)
+    return RewardNoise(
+        tau2, predicted, independent, measured, ratio(reward.squares, squares_N)
+    )
 
 
 def icc1(rewards_NR: FloatArray) -> Statistic:
@@ -125,8 +130,10 @@ def icc1(rewards_NR: FloatArray) -> Statistic:
 
     def statistic(rows: IntArray) -> float:
         kept = rows[one.count[rows] > 0]
-        count, mean = one.count[kept], one.mean[kept]
-        total, df = float(count.sum()), float(one.df[kept].sum())
+        count = one.count[kept]
+        mean = one.mean[kept]
+        total = float(count.sum())
+        df = float(one.df[kept].sum())
         if len(kept) < 2 or not df:  # noqa: PLR2004  # two responses to compare
             return math.nan
         between = float((count * (mean - (count * mean).sum() / total) ** 2).sum())
@@ -177,7 +184,8 @@ def group_parts(rewards_NR: FloatArray, groups: Sequence[IntArray]) -> GroupPart
         n = len(rows)
         if n < 2 or not one.df[rows].sum():  # noqa: PLR2004  # two responses to compare
             continue
-        count, mean = one.count[rows], one.mean[rows]
+        count = one.count[rows]
+        mean = one.mean[rows]
         total = count.sum()
         parts.between_N[rows] = count * (mean - (count * mean).sum() / total) ** 2
         parts.df_N[rows] = (n - 1) / n
@@ -204,7 +212,8 @@ def icc1_within(parts: GroupParts) -> Statistic:
 
     Source: Searle, Casella and McCulloch, Variance Components (1992), §3.6, on nested groups.
     """
-    between, k0 = ratio(parts.between_N, parts.df_N), ratio(parts.k_N, parts.df_N)
+    between = ratio(parts.between_N, parts.df_N)
+    k0 = ratio(parts.k_N, parts.df_N)
     within = ratio(parts.squares_N, parts.within_df_N)
     return lambda rows: _icc(between(rows), within(rows), k0(rows))
 
@@ -249,7 +258,9 @@ class AdvantagePairs(NamedTuple):
     """1 / n for the n responses of a group that can be compared."""
 
 
-def advantage_pairs(rewards_NR: FloatArray, groups: Sequence[IntArray]) -> AdvantagePairs:
+def advantage_pairs(
+    rewards_NR: FloatArray, groups: Sequence[IntArray]
+) -> AdvantagePairs:
     """Compare the advantages that replicates of the same group's judgements give.
 
         flip: A^(r) A^(r') < 0,   over all pairs r < r' in which either is not 0
@@ -274,12 +285,15 @@ def advantage_pairs(rewards_NR: FloatArray, groups: Sequence[IntArray]) -> Advan
         judged_R = valid_RG.sum(axis=1) > 1
         if len(group) < 2 or not judged_R.any():  # noqa: PLR2004  # a group of one has no advantage
             continue
-        advantages_RG = group_advantages(rewards_RG[judged_R], valid_PG=valid_RG[judged_R])
+        advantages_RG = group_advantages(
+            rewards_RG[judged_R], valid_PG=valid_RG[judged_R]
+        )
         # The mean of the group is on neither side of it, whatever its rounding says.
         advantages_RG = np.where(np.abs(advantages_RG) < _ROUNDING, 0.0, advantages_RG)
         valid_RG = valid_RG[judged_R]
         for first, second in combinations(range(len(advantages_RG)), 2):
-            a_G, b_G = advantages_RG[first], advantages_RG[second]
+            a_G = advantages_RG[first]
+            b_G = advantages_RG[second]
             counted_G = valid_RG[first] & valid_RG[second] & ((a_G != 0) | (b_G != 0))
             flip_G = counted_G & (a_G * b_G < 0)
             size_G = (np.abs(a_G) + np.abs(b_G)) / 2

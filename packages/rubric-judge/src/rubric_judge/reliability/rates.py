@@ -55,7 +55,9 @@ class Confusion(NamedTuple):
 
     def by_cluster(self, clusters: Sequence[ratings.IntArray]) -> Confusion:
         """Sum over clusters of rows."""
-        return Confusion(*(np.array([one[rows].sum() for rows in clusters]) for one in self))
+        return Confusion(
+            *(np.array([one[rows].sum() for rows in clusters]) for one in self)
+        )
 
     def times(self, weights_N: FloatArray) -> Confusion:
         """Weigh each row, for `clustered_rates`."""
@@ -80,7 +82,9 @@ class Rates(NamedTuple):
         fpr = self.fpr
         if fpr.value is None or fpr.low is None or fpr.high is None:
             return UNKNOWN
-        return Estimate(value=1 - fpr.value, low=1 - fpr.high, high=1 - fpr.low, unit=fpr.unit)
+        return Estimate(
+            value=1 - fpr.value, low=1 - fpr.high, high=1 - fpr.low, unit=fpr.unit
+        )
 
 
 def confusion(z_NRM: FloatArray, label_NM: FloatArray) -> Confusion:
@@ -96,7 +100,8 @@ def confusion(z_NRM: FloatArray, label_NM: FloatArray) -> Confusion:
     met_NRM = np.where(np.isnan(z_NRM), np.nan, z_NRM >= MET)
     met_NM = noise.retest(np.moveaxis(met_NRM, 1, 2)).mean
     seen_NM = ~np.isnan(met_NM) & ~np.isnan(label_NM)
-    met_NM, is_met_NM = np.nan_to_num(met_NM), label_NM >= MET
+    met_NM = np.nan_to_num(met_NM)
+    is_met_NM = label_NM >= MET
 
     def count(said_NM: FloatArray, chosen_NM: BoolArray) -> FloatArray:
         return np.where(seen_NM & chosen_NM, said_NM, 0.0).sum(axis=1)
@@ -124,7 +129,9 @@ def confusions(
     Returns:
         j, the pool's name or None for all of them pooled, and the counts.
     """
-    labels_NM: dict[str | None, FloatArray] = {None: np.full_like(z_JNM[reference], np.nan)}
+    labels_NM: dict[str | None, FloatArray] = {
+        None: np.full_like(z_JNM[reference], np.nan)
+    }
     for pool, (n, m) in cells.items():
         label_C = z_JNM[reference, n, m]
         if (np.isnan(label_C) | np.isin(label_C, (0, 1))).all():
@@ -193,11 +200,16 @@ def clustered_rates(
     Source: Zou, Toward using confidence intervals to compare correlations, Psychological Methods 12
         (2007), for the difference of two dependent estimates.
     """
-    tp_C, met_C, fp_C, not_met_C = decided.tp_N, decided.met_N, decided.fp_N, decided.not_met_N
+    tp_C = decided.tp_N
+    met_C = decided.met_N
+    fp_C = decided.fp_N
+    not_met_C = decided.not_met_N
     if weighed is not None:
         tp_C, fp_C, fn_C, tn_C = weighed
-        met_C, not_met_C = tp_C + fn_C, fp_C + tn_C
-    yes, no = ClusteredMean.of(tp_C, met_C), ClusteredMean.of(fp_C, not_met_C)
+        met_C = tp_C + fn_C
+        not_met_C = fp_C + tn_C
+    yes = ClusteredMean.of(tp_C, met_C)
+    no = ClusteredMean.of(fp_C, not_met_C)
     met = float(decided.met_N.sum()), float(met_C.sum())
     not_met = float(decided.not_met_N.sum()), float(not_met_C.sum())
     tpr, yes_worth = _share(yes, met, confidence, unit)
@@ -208,13 +220,18 @@ def clustered_rates(
 
 
 def _share(
-    decided: ClusteredMean, total: tuple[float, float], confidence: float, unit: Unit | None
+    decided: ClusteredMean,
+    total: tuple[float, float],
+    confidence: float,
+    unit: Unit | None,
 ) -> tuple[Estimate, float]:
     """Return a rate of (number of, weight of) decisions, and what they are worth."""
     n, weight = total
     if not n:
         return UNKNOWN, 0.0
-    p, variance, clusters = decided.mean, decided.variance, decided.clusters
+    p = decided.mean
+    variance = decided.variance
+    clusters = decided.clusters
     worth = decided.equal_clusters * weight / n
     if clusters == n == weight:  # independent
         low, high = binomial_limits(round(p * n), round(n), confidence)
@@ -222,10 +239,14 @@ def _share(
     if clusters == 1:  # one document is one decision
         quantile = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
     else:
-        quantile = float(cast("Any", stats).t.ppf((1 + confidence) / 2, decided.freedom))
+        quantile = float(
+            cast("Any", stats).t.ppf((1 + confidence) / 2, decided.freedom)
+        )
         if 0 < p < 1 and variance > 0:
             worth = max(p * (1 - p) / variance, 1.0)
-            worth = min(n, worth) if n == weight else worth  # a draw by the score can beat deff = 1
+            worth = (
+                min(n, worth) if n == weight else worth
+            )  # a draw by the score can beat deff = 1
             worth = decided.trusted(worth) if clusters < n else worth
     low, high = wilson(p, worth, quantile)
     return Estimate(value=p, low=low, high=high, unit=unit), worth
@@ -235,8 +256,10 @@ def _difference(one: Estimate, other: Estimate, correlation: float) -> Estimate:
     """Return one − other; see `clustered_rates`."""
     if one.value is None or other.value is None:
         return UNKNOWN
-    below, above = one.value - (one.low or 0.0), (one.high or 0.0) - one.value
-    other_below, other_above = other.value - (other.low or 0.0), (other.high or 0.0) - other.value
+    below = one.value - (one.low or 0.0)
+    above = (one.high or 0.0) - one.value
+    other_below = other.value - (other.low or 0.0)
+    other_above = (other.high or 0.0) - other.value
 
     def half(a: float, b: float) -> float:
         return math.sqrt(max(a * a + b * b - 2 * correlation * a * b, 0.0))

@@ -15,7 +15,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rubric_core import JudgeResult, JudgeView, Outcome, Pool, Pooling, Task, criterion_scores_z
+from rubric_core import (
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Pool,
+    Pooling,
+    Task,
+    criterion_scores_z,
+)
 from rubric_core.arrays import FloatArray
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_judge.labels.rows import LabelSource, holds_labels, read_labels
@@ -123,7 +131,9 @@ class Ratings:
     def rewards_JNR(self) -> FloatArray:
         """R = αᵀz: equal to the judgement's reward, and exact for what its variance is made of."""
         scored_JNR = ~np.isnan(self.z_JNRM).all(axis=3)
-        rewards_JNR = np.einsum("jnrm,nm->jnr", np.nan_to_num(self.z_JNRM), self.alpha_NM)
+        rewards_JNR = np.einsum(
+            "jnrm,nm->jnr", np.nan_to_num(self.z_JNRM), self.alpha_NM
+        )
         return np.where(scored_JNR, rewards_JNR, np.nan)
 
     def cells(self, pooling: Pooling) -> Cells:
@@ -131,7 +141,9 @@ class Ratings:
 
         A response stands there as often as its rubric has criteria of the pool.
         """
-        cells: defaultdict[Pool, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        cells: defaultdict[Pool, tuple[list[int], list[int]]] = defaultdict(
+            lambda: ([], [])
+        )
         for n, task in enumerate(self.tasks_N):
             for m, criterion in enumerate(task.rubric):
                 if criterion.weight > 0:
@@ -166,9 +178,13 @@ def collect(ratings: Iterable[Rating], tasks: Mapping[str, Task]) -> Ratings:
         by_judge[rating.judge][rating.line, rating.task_id].append(rating.result)
     responses = sorted({response for rated in by_judge.values() for response in rated})
     if not responses:
-        raise ConfigError("there is no judgement: give --judge with responses, or --judgements")
+        raise ConfigError(
+            "there is no judgement: give --judge with responses, or --judgements"
+        )
     tasks_N = tuple(tasks[task_id] for _, task_id in responses)
-    replicates = max(len(results) for rated in by_judge.values() for results in rated.values())
+    replicates = max(
+        len(results) for rated in by_judge.values() for results in rated.values()
+    )
     widest = max(len(task.rubric) for task in tasks_N)
     z_JNRM = np.full((len(by_judge), len(responses), replicates, widest), np.nan)
     for j, rated in enumerate(by_judge.values()):
@@ -177,15 +193,21 @@ def collect(ratings: Iterable[Rating], tasks: Mapping[str, Task]) -> Ratings:
             for r, result in enumerate(rated.get(response, [])):
                 if result.outcome is Outcome.SCORED:
                     z_JNRM[j, n, r, : len(rubric)] = criterion_scores_z(result, rubric)
-    results_J = [[one for many in rated.values() for one in many] for rated in by_judge.values()]
+    results_J = [
+        [judge_result for many in rated.values() for judge_result in many]
+        for rated in by_judge.values()
+    ]
     return Ratings(
         judges=tuple(by_judge),
         tasks_N=tasks_N,
         lines_N=tuple(line for line, _ in responses),
         z_JNRM=z_JNRM,
-        outcomes_J=tuple(Counter(one.outcome for one in results) for results in results_J),
+        outcomes_J=tuple(
+            Counter(one.outcome for one in results) for results in results_J
+        ),
         reasons_J=tuple(
-            Counter(one.reason.value for one in results if one.reason) for results in results_J
+            Counter(one.reason.value for one in results if one.reason)
+            for results in results_J
         ),
         costs_J=tuple(map(judgement_cost, results_J)),
     )
@@ -214,7 +236,9 @@ def read_ratings(
         OSError: the file cannot be read.
     """
     if holds_labels(path):
-        yield from _of_labels(path, LabelSource(tasks, views), [] if notes is None else notes)
+        yield from _of_labels(
+            path, LabelSource(tasks, views), [] if notes is None else notes
+        )
         return
     for number, row in read_judgements(path):
         task = tasks.get(row.task_id)
@@ -231,17 +255,24 @@ def read_ratings(
 
 def _of_labels(path: Path, source: LabelSource, notes: list[str]) -> Iterator[Rating]:
     """Put labels together to judgements."""
-    given: defaultdict[tuple[str, int, str], dict[str, float | None]] = defaultdict(dict)
+    given: defaultdict[tuple[str, int, str], dict[str, float | None]] = defaultdict(
+        dict
+    )
     for label in read_labels(path, source):
         given[label.rater, label.line, label.task_id][label.criterion] = label.score
     partial: Counter[str] = Counter()
     for (rater, line, task_id), scores in given.items():
         rubric = source.tasks[task_id].rubric
         # What has no weight earns nothing, and nobody is asked for it.
-        whole = {one.id: scores.get(one.id) if one.weight else 0.0 for one in rubric}
+        whole = {
+            criterion.id: scores.get(criterion.id) if criterion.weight else 0.0
+            for criterion in rubric
+        }
         known = {name: score for name, score in whole.items() if score is not None}
         if len(known) == len(rubric):
-            yield Rating(rater, task_id, line, JudgeResult.scored(rubric, known, judge=rater))
+            yield Rating(
+                rater, task_id, line, JudgeResult.scored(rubric, known, judge=rater)
+            )
         else:
             partial[rater] += 1
     notes += [

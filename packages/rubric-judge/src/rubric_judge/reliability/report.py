@@ -76,7 +76,9 @@ class JudgeReliability(Part):
     @property
     def needed(self) -> str:
         """These numbers in words."""
-        return " / ".join(or_dash(k, "d") for k in self.replicates_needed.values()) or "–"
+        return (
+            " / ".join(or_dash(k, "d") for k in self.replicates_needed.values()) or "–"
+        )
 
 
 class PairAgreement(Part):
@@ -164,7 +166,10 @@ class ReliabilityReport(Report):
     @property
     def marks(self) -> dict[str, str]:
         """A mark for each judge, in tables and figures that its name is too long for."""
-        return {one.judge: f"J{number}" for number, one in enumerate(self.judges, 1)}
+        return {
+            reliability.judge: f"J{number}"
+            for number, reliability in enumerate(self.judges, 1)
+        }
 
     def tables(self) -> list[TextTable]:
         """Return what the report says; what it cannot say is a dash.
@@ -172,15 +177,17 @@ class ReliabilityReport(Report):
         Several judges are numbered, as their names may be longer than a terminal is wide.
         """
         if self.panel is None:
-            names = [one.judge for one in self.judges]
+            names = [judge.judge for judge in self.judges]
             return [_judges(self.judges, names), _criteria(self.criteria, {})]
         marks = self.marks
-        columns, rows = list(marks.values()), tuple((mark, name) for name, mark in marks.items())
+        columns = list(marks.values())
+        rows = tuple((mark, name) for name, mark in marks.items())
         alone = [
             _judges(self.judges[k : k + _MOST_COLUMNS], columns[k : k + _MOST_COLUMNS])
             for k in range(0, len(columns), _MOST_COLUMNS)
         ]
-        panel, alphas = _panel(self.panel), _alphas(self.panel)
+        panel = _panel(self.panel)
+        alphas = _alphas(self.panel)
         together = [panel, alphas, _pairs(self.pairs, marks)]
         if self.reference is not None:
             together.append(_rates(self.rates, marks, marks[self.reference]))
@@ -196,10 +203,17 @@ class ReliabilityReport(Report):
         """Return how much is noise, and how far judges agree."""
         parts = [self._own_noise()]
         if self.panel is not None and self.panel.alpha.value is not None:
-            judges, alpha = self.panel.judges, self.panel.alpha.text()
+            judges = self.panel.judges
+            alpha = self.panel.alpha.text()
             full = "1 is full agreement"
-            parts.append(f"{judges} judges agree with Krippendorff’s α {alpha}; {full}.")
-        pooled = [one for one in self.rates if one.criterion is None and one.youden_j.value]
+            parts.append(
+                f"{judges} judges agree with Krippendorff’s α {alpha}; {full}."
+            )
+        pooled = [
+            rate
+            for rate in self.rates
+            if rate.criterion is None and rate.youden_j.value
+        ]
         if pooled:
             best = max(pooled, key=lambda one: one.youden_j.value or 0.0)
             figure = best.youden_j.text()
@@ -207,25 +221,42 @@ class ReliabilityReport(Report):
         return " ".join(parts)
 
     def _own_noise(self) -> str:
-        known = {one.judge: one.flips for one in self.judges if one.flips.value is not None}
+        known = {
+            judge.judge: judge.flips
+            for judge in self.judges
+            if judge.flips.value is not None
+        }
         if not known:
             return "What a second judgement would change is not known: too little was judged twice."
         if not any(flips.value for flips in known.values()):
             return f"A second judgement turns the sign of no advantage: {', '.join(known)}."
         told = [f"{flips.text('.1%')} with {judge}" for judge, flips in known.items()]
-        most = f" and {len(told) - _MOST_COLUMNS} more" if len(told) > _MOST_COLUMNS else ""
+        most = (
+            f" and {len(told) - _MOST_COLUMNS} more"
+            if len(told) > _MOST_COLUMNS
+            else ""
+        )
         shown = ", ".join(told[:_MOST_COLUMNS])
-        return f"Share of advantages whose sign a second judgement turns: {shown}{most}."
+        return (
+            f"Share of advantages whose sign a second judgement turns: {shown}{most}."
+        )
 
     def method(self) -> str:
         """Return what was measured, and how the intervals were made."""
-        tasks, documents = counted(self.tasks, "task"), counted(self.documents, "document")
+        tasks = counted(self.tasks, "task")
+        documents = counted(self.documents, "document")
         return WORDS["method"].format(self, tasks=tasks, documents=documents)
 
     def drawn(self) -> list[Bars]:
         """Return the share of advantages that a second judgement turns, by judge."""
-        flips = ((one.judge, one.flips, f"{one.judgements:,} judgements") for one in self.judges)
-        shares = ((name, (one.value, one.low, one.high), note) for name, one, note in flips)
+        flips = (
+            (judge.judge, judge.flips, f"{judge.judgements:,} judgements")
+            for judge in self.judges
+        )
+        shares = (
+            (name, (estimate.value, estimate.low, estimate.high), note)
+            for name, estimate, note in flips
+        )
         caption = "Share of advantages whose sign a second judgement of the same responses turns."
         return [Bars.of_shares("Noise of each judge", caption, shares, role="main")]
 
@@ -241,7 +272,7 @@ WORDS: Final = toml_beside(__file__, "words.toml")
 
 def _judges(judges: Sequence[JudgeReliability], columns: Sequence[str]) -> TextTable:
     words = WORDS["judge"]
-    told = [[one, or_dash(one.m_eff, ".1f")] for one in judges]
+    told = [[judge, or_dash(judge.m_eff, ".1f")] for judge in judges]
     alone = TextTable.turned(words, told, columns)
     return replace(
         alone,
@@ -259,38 +290,60 @@ def _known(
     return tuple(row for row in rows if set(row[1:]) != {or_dash(None, "")})
 
 
-def _criteria(criteria: Sequence[CriterionNoise], marks: Mapping[str, str]) -> TextTable:
-    shown, words = criteria[:_MOST_CRITERIA], WORDS["criteria"]
+def _criteria(
+    criteria: Sequence[CriterionNoise], marks: Mapping[str, str]
+) -> TextTable:
+    shown = criteria[:_MOST_CRITERIA]
+    words = WORDS["criteria"]
     if not marks:
-        columns = {name: form for name, form in words["columns"].items() if name != "judge"}
+        columns = {
+            name: form for name, form in words["columns"].items() if name != "judge"
+        }
         words = {**words, "columns": columns}
     of = f" (the {len(shown)} noisiest)" if len(shown) < len(criteria) else ""
-    return TextTable.of(words, ([one, marks.get(one.judge)] for one in shown), of=of)
+    return TextTable.of(
+        words, ([noise, marks.get(noise.judge)] for noise in shown), of=of
+    )
 
 
 def _panel(panel: PanelAgreement) -> TextTable:
-    words, told = WORDS["panel"], [[panel]]
+    words = WORDS["panel"]
+    told = [[panel]]
     whole = TextTable.turned(words, told)
     by_errors = _known({**words, "rows": words["errors"]}, told, ())
     return replace(whole, rows=whole.rows + by_errors)
 
 
 def _alphas(panel: PanelAgreement) -> TextTable:
-    known = {name: alpha for name, alpha in panel.alpha_by_criterion.items() if alpha is not None}
-    ordinal, nominal = panel.alpha_ordinal_by_criterion, panel.alpha_nominal_by_criterion
+    known = {
+        name: alpha
+        for name, alpha in panel.alpha_by_criterion.items()
+        if alpha is not None
+    }
+    ordinal = panel.alpha_ordinal_by_criterion
+    nominal = panel.alpha_nominal_by_criterion
     lowest = sorted(known, key=lambda name: known[name])[:_MOST_CRITERIA]
-    told = ([name, known[name], ordinal.get(name), nominal.get(name)] for name in lowest)
+    told = (
+        [name, known[name], ordinal.get(name), nominal.get(name)] for name in lowest
+    )
     of = f" (the {len(lowest)} lowest)" if len(lowest) < len(known) else ""
     return TextTable.of(WORDS["alphas"], told, of=of)
 
 
 def _pairs(pairs: Sequence[PairAgreement], marks: Mapping[str, str]) -> TextTable:
-    return TextTable.of(WORDS["pairs"], ([one, marks[one.a], marks[one.b]] for one in pairs))
+    return TextTable.of(
+        WORDS["pairs"], ([pair, marks[pair.a], marks[pair.b]] for pair in pairs)
+    )
 
 
-def _rates(rates: Sequence[ReferenceRates], marks: Mapping[str, str], reference: str) -> TextTable:
-    pooled = [one for one in rates if one.criterion is None]
-    single = [one for one in rates if one.criterion is not None]
-    told = ([one, marks[one.judge]] for one in (*pooled, *single[:_MOST_CRITERIA]))
+def _rates(
+    rates: Sequence[ReferenceRates], marks: Mapping[str, str], reference: str
+) -> TextTable:
+    pooled = [rate for rate in rates if rate.criterion is None]
+    single = [rate for rate in rates if rate.criterion is not None]
+    told = (
+        [reference_rates, marks[reference_rates.judge]]
+        for reference_rates in (*pooled, *single[:_MOST_CRITERIA])
+    )
     of = f" (the {_MOST_CRITERIA} lowest J)" if len(single) > _MOST_CRITERIA else ""
     return TextTable.of(WORDS["rates"], told, reference=reference, of=of)

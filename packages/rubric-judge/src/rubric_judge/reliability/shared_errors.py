@@ -98,7 +98,9 @@ def mean_effective(alpha_NM: FloatArray, rows: IntArray) -> float:
     return 1 / float((alpha_NM[rows] ** 2).sum(axis=1).mean())
 
 
-def effective_judges_by_errors(rewards_JN: FloatArray, reference_N: FloatArray) -> Statistic:
+def effective_judges_by_errors(
+    rewards_JN: FloatArray, reference_N: FloatArray
+) -> Statistic:
     """Return of how many independent judges the mean would err as that of these does.
 
         J_err = mean_j Var(e_j) / Var(mean_j e_j),   e_j = r_j − r_reference
@@ -121,6 +123,8 @@ def effective_judges_by_errors(rewards_JN: FloatArray, reference_N: FloatArray) 
         if min(error_JN.shape) < _FEWEST:
             return math.nan
         together = float(error_JN.mean(axis=0).var())
-        return float(error_JN.var(axis=1).mean()) / together if together > 0 else math.nan
+        return (
+            float(error_JN.var(axis=1).mean()) / together if together > 0 else math.nan
+        )
 
     return statistic

@@ -22,11 +22,22 @@ from rubric_judge.provider.settings import service_token
 from rubric_judge.serve import schemas
 from rubric_judge.serve.gate import BROKEN, Gate
 from rubric_judge.serve.openrlhf import reward_response, reward_views
-from rubric_judge.serve.schemas import InlineItem, ProblemKind, RefusedError, TaskItem, refusal
+from rubric_judge.serve.schemas import (
+    InlineItem,
+    ProblemKind,
+    RefusedError,
+    TaskItem,
+    refusal,
+)
 from rubric_judge.serve.service import JudgeService
 
 _EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
-_OF_ANY_REQUEST: tuple[ProblemKind, ...] = ("unauthorized", "too_slow", "too_large", "internal")
+_OF_ANY_REQUEST: tuple[ProblemKind, ...] = (
+    "unauthorized",
+    "too_slow",
+    "too_large",
+    "internal",
+)
 _KIND_BY_STATUS: dict[int, ProblemKind] = {404: "not_found", 405: "method_not_allowed"}
 
 
@@ -81,41 +92,62 @@ def build_app(service: JudgeService) -> ASGIApp:
     return Gate(app, service, token=token)
 
 
-def _add_judging(app: FastAPI, service: JudgeService, *, token: SecretStr | None) -> None:
+def _add_judging(
+    app: FastAPI, service: JudgeService, *, token: SecretStr | None
+) -> None:
     described: dict[str, Any] = {
         "responses": _refusals(schemas.STATUS, token=token),
         "dependencies": _authorization(token),
     }
 
     @app.post("/v1/judge", **described)
-    async def judge(body: schemas.JudgeRequest, request: Request) -> schemas.JudgeResponse:
+    async def judge(
+        body: schemas.JudgeRequest, request: Request
+    ) -> schemas.JudgeResponse:
         """Judge a batch of responses."""
         service.check_items(len(body.items))
-        views = [_view(service, item, position) for position, item in enumerate(body.items)]
+        views = [
+            _view(service, item, position) for position, item in enumerate(body.items)
+        ]
         results = await service.judge(views, gone=lambda: _gone(request))
-        return schemas.JudgeResponse(results=tuple(map(schemas.Judgement.of, views, results)))
+        return schemas.JudgeResponse(
+            results=tuple(map(schemas.Judgement.of, views, results))
+        )
 
-    async def reward(body: schemas.RewardRequest, request: Request) -> schemas.RewardResponse:
+    async def reward(
+        body: schemas.RewardRequest, request: Request
+    ) -> schemas.RewardResponse:
         """Answer `--reward.remote_url` of OpenRLHF."""
         views = reward_views(service, body)
         results = await service.judge(views, gone=lambda: _gone(request))
-        return reward_response(views, results, on_unavailable=service.config.on_unavailable)
+        return reward_response(
+            views, results, on_unavailable=service.config.on_unavailable
+        )
 
-    for path in ("/openrlhf", "/get_reward"):  # the second is what OpenRLHF's examples call it
+    for path in (
+        "/openrlhf",
+        "/get_reward",
+    ):  # the second is what OpenRLHF's examples call it
         app.post(path, **described)(reward)
 
 
-def _add_watching(app: FastAPI, service: JudgeService, *, token: SecretStr | None) -> None:
+def _add_watching(
+    app: FastAPI, service: JudgeService, *, token: SecretStr | None
+) -> None:
     open_to_all = _refusals(_OF_ANY_REQUEST, token=None)
     ending = {503: {"model": schemas.Health, "description": "The service is ending."}}
 
     def health() -> schemas.Health:
-        return schemas.Health(live=True, ready=not service.draining, queued=service.queued)
+        return schemas.Health(
+            live=True, ready=not service.draining, queued=service.queued
+        )
 
     @app.get("/healthz", response_model=schemas.Health, responses=open_to_all | ending)
     async def ready() -> JSONResponse:
         """Say whether the service takes requests."""
-        return JSONResponse(health().model_dump(), status_code=503 if service.draining else 200)
+        return JSONResponse(
+            health().model_dump(), status_code=503 if service.draining else 200
+        )
 
     @app.get("/healthz/live", responses=open_to_all)
     async def live() -> schemas.Health:
@@ -132,7 +164,9 @@ def _add_watching(app: FastAPI, service: JudgeService, *, token: SecretStr | Non
     )
     async def metrics() -> Response:
         """Return the counts in Prometheus' text format."""
-        return Response(service.metrics.exposition(), headers={"Content-Type": _EXPOSITION})
+        return Response(
+            service.metrics.exposition(), headers={"Content-Type": _EXPOSITION}
+        )
 
 
 def _authorization(token: SecretStr | None) -> list[Any]:
@@ -140,7 +174,9 @@ def _authorization(token: SecretStr | None) -> list[Any]:
     return [Depends(HTTPBearer(auto_error=False))] if token else []
 
 
-def _view(service: JudgeService, item: TaskItem | InlineItem, position: int) -> JudgeView:
+def _view(
+    service: JudgeService, item: TaskItem | InlineItem, position: int
+) -> JudgeView:
     if isinstance(item, TaskItem):
         task = service.task(item.task_id, field=f"items.{position}.task_id")
     else:
@@ -174,9 +210,14 @@ async def _not_valid(_request: Request, error: Exception) -> Response:
     problem = cast("RequestValidationError", error).errors()[0]
     # Not the input, which may be a passage; `loc` starts with "body".
     parts = [str(part)[:60] for part in problem["loc"][1:]]
-    field = ".".join(one for one in parts if one not in {schemas.BY_ID, schemas.INLINE}) or None
+    field = (
+        ".".join(part for part in parts if part not in {schemas.BY_ID, schemas.INLINE})
+        or None
+    )
     if problem["type"] == "json_invalid":
-        return refusal(RefusedError("malformed_json", "the body is not one JSON document"))
+        return refusal(
+            RefusedError("malformed_json", "the body is not one JSON document")
+        )
     return refusal(RefusedError("invalid_request", needed(problem), field=field))
 
 

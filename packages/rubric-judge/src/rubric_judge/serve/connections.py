@@ -60,7 +60,11 @@ class OpenConnections:
         if of_address or self._by_address.total() >= self.most:
             candidates = (idle for idle in self._idle if idle.address == one.address)
             longest_idle = next(candidates if of_address else iter(self._idle), None)
-            bound = {"per_address": self.most_per_address} if of_address else {"bound": self.most}
+            bound = (
+                {"per_address": self.most_per_address}
+                if of_address
+                else {"bound": self.most}
+            )
             if longest_idle is None:
                 self.warn("serve.connection.refused", **bound)
                 return False
@@ -164,7 +168,9 @@ class BoundedProtocol(H11Protocol):
 
     def _expect_headers(self) -> None:
         wait_s = self._connections.config.headers_s
-        self._timers["headers"] = self.loop.call_later(wait_s, self._headers_too_slow, wait_s)
+        self._timers["headers"] = self.loop.call_later(
+            wait_s, self._headers_too_slow, wait_s
+        )
 
     def _stop(self, name: str) -> None:
         if (timer := self._timers.pop(name, None)) is not None:
@@ -189,7 +195,9 @@ class BoundedProtocol(H11Protocol):
         """Begin to wait for the client to take what lies here."""
         self._stop("answer")
         if left := self.transport.get_write_buffer_size():
-            self._timers["answer"] = self.loop.call_later(_UNREAD_S, self._check_taken, left)
+            self._timers["answer"] = self.loop.call_later(
+                _UNREAD_S, self._check_taken, left
+            )
 
     def _check_taken(self, left: int) -> None:
         if self.transport.get_write_buffer_size() < left:

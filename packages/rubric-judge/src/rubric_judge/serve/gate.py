@@ -39,7 +39,9 @@ class _Arriving:
             self.whole = None
             return whole
         message = await self._receive()
-        self.ended = message["type"] == "http.disconnect" or not message.get("more_body", False)
+        self.ended = message["type"] == "http.disconnect" or not message.get(
+            "more_body", False
+        )
         return message
 
     async def rest(self) -> None:
@@ -52,7 +54,9 @@ class _Arriving:
 class Gate:
     """Lets a request through to the application, whole, or answers it here."""
 
-    def __init__(self, app: ASGIApp, service: JudgeService, *, token: SecretStr | None) -> None:
+    def __init__(
+        self, app: ASGIApp, service: JudgeService, *, token: SecretStr | None
+    ) -> None:
         """Put the gate before an application.
 
         Args:
@@ -122,14 +126,17 @@ class Gate:
                 while not arriving.ended:
                     message = await arriving()
                     if message["type"] == "http.disconnect":
-                        raise RefusedError("too_slow", "the client closed the connection")
+                        raise RefusedError(
+                            "too_slow", "the client closed the connection"
+                        )
                     chunks.append(message.get("body", b""))
                     size += len(chunks[-1])
                     if size > bound:
                         raise _too_large(bound)
         except TimeoutError:
             slow = (
-                f"the body did not arrive within {self._service.config.body_s:g} s: send it faster"
+                f"the body did not arrive within {self._service.config.body_s:g} s: "
+                "send it faster"
             )
             raise RefusedError("too_slow", slow) from None
         return b"".join(chunks)
@@ -140,7 +147,8 @@ class Gate:
         right = secrets.compare_digest(given.strip(), self._token or b"")
         if scheme.lower() != b"bearer" or not right:
             raise RefusedError(
-                "unauthorized", "send the header `Authorization: Bearer` with the service's token"
+                "unauthorized",
+                "send the header `Authorization: Bearer` with the service's token",
             )
 
     def _note(self, scope: Scope, status: int, latency_s: float) -> None:
@@ -158,11 +166,15 @@ class Gate:
 
 
 def _too_large(bound: int) -> RefusedError:
-    return RefusedError("too_large", f"the body is above {bound} bytes: send several requests")
+    return RefusedError(
+        "too_large", f"the body is above {bound} bytes: send several requests"
+    )
 
 
 def _log_unexpected(error: Exception) -> None:
-    while isinstance(error, ExceptionGroup):  # of a task group, around the one that matters
+    while isinstance(
+        error, ExceptionGroup
+    ):  # of a task group, around the one that matters
         error = cast("ExceptionGroup[Exception]", error).exceptions[0]
     where = innermost(traceback.extract_tb(error.__traceback__))
     _log.error("serve.request.unexpected", error=type(error).__name__, where=where)

@@ -39,16 +39,23 @@ def reward_views(service: JudgeService, request: RewardRequest) -> list[JudgeVie
                 "no task has the label's id, and the label has no column 'rubric' or "
                 "'criteria': set --data.label_key to the column with the task ids"
             )
-            raise RefusedError("unknown_task", unknown, field=f"labels.{position}") from None
+            raise RefusedError(
+                "unknown_task", unknown, field=f"labels.{position}"
+            ) from None
         except SchemaError as error:
             field = "query" if error.field == "queries" else "labels"
-            raise RefusedError("invalid_request", str(error), field=f"{field}.{position}") from None
+            raise RefusedError(
+                "invalid_request", str(error), field=f"{field}.{position}"
+            ) from None
         views.append(view)
     return views
 
 
 def reward_response(
-    views: Sequence[JudgeView], results: Sequence[JudgeResult], *, on_unavailable: OnUnavailable
+    views: Sequence[JudgeView],
+    results: Sequence[JudgeResult],
+    *,
+    on_unavailable: OnUnavailable,
 ) -> RewardResponse:
     """Write the rewards as OpenRLHF reads them.
 
@@ -65,12 +72,16 @@ def reward_response(
             f"({missing[0].reason}): ask again"
         )
         raise RefusedError("unavailable", why, retry_after_s=_RETRY_AFTER_S)
-    judged = [scoring.Judgement(*pair, "zero") for pair in zip(views, results, strict=True)]
+    judged = [
+        scoring.Judgement(*pair, "zero") for pair in zip(views, results, strict=True)
+    ]
 
     def shaped(values: list[float]) -> float | list[float]:
         # OpenRLHF makes a tensor of [value] for one query: a list would give it an axis too many.
         return values[0] if len(values) == 1 else values
 
-    rewards = shaped([one.reward or 0.0 for one in judged])
-    logs = {name: shaped(values) for name, values in scoring.metric_columns(judged).items()}
+    rewards = shaped([judgement.reward or 0.0 for judgement in judged])
+    logs = {
+        name: shaped(values) for name, values in scoring.metric_columns(judged).items()
+    }
     return RewardResponse(rewards=rewards, scores=rewards, extra_logs=logs)

@@ -21,7 +21,9 @@ _EXAMPLES: Final = toml_beside(__file__, "examples.toml")
 _TASK_ID: Final = Field(examples=[_EXAMPLES["task_id"]])
 _RESPONSE: Final = Field(repr=False, examples=[_EXAMPLES["response"]])
 
-_MOST_CRITERIA: Final = 1_000  # of a task that comes with a request; a few hundred are published
+_MOST_CRITERIA: Final = (
+    1_000  # of a task that comes with a request; a few hundred are published
+)
 _MOST_TERMS: Final = 5_000
 _TERMS: Final = ("required_elements", "expected_keywords", "expected_concepts")
 
@@ -38,7 +40,9 @@ def check_size(criteria: object) -> None:
     found = listing(criteria)
     if len(found) > _MOST_CRITERIA:
         raise SchemaError(f"{len(found)} criteria; at most {_MOST_CRITERIA} are judged")
-    count = sum(len(listing(mapping(one).get(name))) for one in found for name in _TERMS)
+    count = sum(
+        len(listing(mapping(one).get(name))) for one in found for name in _TERMS
+    )
     if count > _MOST_TERMS:
         raise SchemaError(f"{count} terms to look for; at most {_MOST_TERMS} are")
 
@@ -77,7 +81,9 @@ INLINE: Final = "(inline)"
 
 
 def _kind_of_item(item: object) -> str:
-    is_inline = isinstance(item, InlineItem) or (isinstance(item, dict) and "task" in item)
+    is_inline = isinstance(item, InlineItem) or (
+        isinstance(item, dict) and "task" in item
+    )
     return INLINE if is_inline else BY_ID
 
 
@@ -126,8 +132,14 @@ class Judgement(_Body):
         return cls(
             task_id=view.task_id,
             thought=view.thought,
-            reward=None if unavailable else rubric_core.normalized_reward(result, view.rubric),
-            **{name: getattr(result, name) for name in cls.model_fields if name in _OF_RESULT},
+            reward=None
+            if unavailable
+            else rubric_core.normalized_reward(result, view.rubric),
+            **{
+                name: getattr(result, name)
+                for name in cls.model_fields
+                if name in _OF_RESULT
+            },
         )
 
 
@@ -151,9 +163,13 @@ class RewardRequest(_Body):
 
     model_config = ConfigDict(extra="ignore") | _examples("RewardRequest")
 
-    query: Annotated[tuple[Text, ...], Field(min_length=1, repr=False), pydantic.FailFast()]
+    query: Annotated[
+        tuple[Text, ...], Field(min_length=1, repr=False), pydantic.FailFast()
+    ]
     """Prompt and response in one, with special tokens."""
-    prompts: Annotated[tuple[Text, ...], Field(min_length=1, repr=False), pydantic.FailFast()]
+    prompts: Annotated[
+        tuple[Text, ...], Field(min_length=1, repr=False), pydantic.FailFast()
+    ]
     labels: Annotated[
         tuple[Annotated[pydantic.JsonValue, pydantic.WithJsonSchema(_LABEL)], ...],
         Field(min_length=1, repr=False),
@@ -205,7 +221,9 @@ class ErrorBody(_Body):
     error: Problem
 
 
-STATUS: Final[dict[ProblemKind, int]] = cast("Any", toml_beside(__file__, "statuses.toml"))
+STATUS: Final[dict[ProblemKind, int]] = cast(
+    "Any", toml_beside(__file__, "statuses.toml")
+)
 
 
 @dataclass(eq=False)
@@ -219,7 +237,9 @@ class RefusedError(Exception):
     retry_after_s: int | None = None
 
 
-def refusal(refused: RefusedError, *, headers: Mapping[str, str] | None = None) -> JSONResponse:
+def refusal(
+    refused: RefusedError, *, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
     """Return the answer that says so."""
     problem = Problem(kind=refused.kind, message=refused.message, field=refused.field)
     more = dict(headers or {})

@@ -94,7 +94,9 @@ async def serve(service: JudgeService, *, on_start: Callable[[str], None]) -> in
         )
     _may_open_files(2 * bounds.max_connections)
     connections = OpenConnections(bounds, service.recurring)
-    wanted = bounds.max_connections if "max_connections" in bounds.model_fields_set else _FEW
+    wanted = (
+        bounds.max_connections if "max_connections" in bounds.model_fields_set else _FEW
+    )
     if connections.most < wanted:
         _log.warning(
             "serve.connections.fewer",
@@ -118,7 +120,9 @@ async def serve(service: JudgeService, *, on_start: Callable[[str], None]) -> in
     server = _DrainingServer(config, service)
     # Listening from here on; uvicorn would end the program where an address cannot be had.
     family = socket.AF_INET6 if ":" in bounds.host else socket.AF_INET
-    with socket.create_server((bounds.host, bounds.port), family=family, backlog=_BACKLOG) as bound:
+    with socket.create_server(
+        (bounds.host, bounds.port), family=family, backlog=_BACKLOG
+    ) as bound:
         host, port = bound.getsockname()[:2]
         on_start(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
         with service.recurring.over_libraries():

@@ -23,7 +23,11 @@ class JudgeService:
     """Judges what requests ask for, through one pool."""
 
     def __init__(
-        self, pool: JudgePool, tasks: Mapping[str, Task], *, config: ServeConfig | None = None
+        self,
+        pool: JudgePool,
+        tasks: Mapping[str, Task],
+        *,
+        config: ServeConfig | None = None,
     ) -> None:
         """Keep the tasks that requests may name.
 
@@ -46,7 +50,9 @@ class JudgeService:
         self.recurring = telemetry.Recurring()
         """Says which log lines are written."""
         self._open: set[anyio.CancelScope] = set()
-        self.metrics = telemetry.ServiceMetrics(pool.statistics, queued=lambda: self.queued)
+        self.metrics = telemetry.ServiceMetrics(
+            pool.statistics, queued=lambda: self.queued
+        )
 
     def check_items(self, count: int) -> None:
         """Refuse a request of too many responses.
@@ -86,7 +92,9 @@ class JudgeService:
             return row.task()
         except SchemaError as error:
             where = f"{field}.{error.field}" if error.field else field
-            raise schemas.RefusedError("invalid_request", str(error), field=where) from None
+            raise schemas.RefusedError(
+                "invalid_request", str(error), field=where
+            ) from None
 
     async def judge(
         self, views: Sequence[JudgeView], *, gone: Callable[[], Awaitable[None]]
@@ -130,7 +138,8 @@ class JudgeService:
             raise refused
         if results is None:
             raise schemas.RefusedError(
-                "draining", "the service ended before these responses were judged: ask again"
+                "draining",
+                "the service ended before these responses were judged: ask again",
             )
         return results
 
@@ -164,7 +173,9 @@ class JudgeService:
                 f"{self.queued} responses wait, and {count} more are above the bound of "
                 f"{self.config.max_queued}: ask again after Retry-After seconds, or send fewer"
             )
-            raise schemas.RefusedError("busy", told, retry_after_s=self._retry_after_s())
+            raise schemas.RefusedError(
+                "busy", told, retry_after_s=self._retry_after_s()
+            )
         self.queued += count
         try:
             yield

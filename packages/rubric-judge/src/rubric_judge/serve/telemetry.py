@@ -18,9 +18,26 @@ from rubric_judge.pool.statistics import PoolStatistics
 _log = structlog.get_logger("rubric_judge.serve")
 
 _PREFIX = "rubric_judge_"
-_COUNT, _GAUGE = CounterMetricFamily, GaugeMetricFamily
+_COUNT = CounterMetricFamily
+_GAUGE = GaugeMetricFamily
 _CACHED_SHARE = "Share of prompt tokens that came from a prefix cache."
-_LATENCY_BUCKETS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
+_LATENCY_BUCKETS_S = (
+    0.01,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+    20,
+    40,
+    80,
+    160,
+    320,
+    640,
+)
 
 
 class ServiceMetrics(Collector):
@@ -74,9 +91,16 @@ class ServiceMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read the pool's counts."""
         pool = self._statistics()
-        ended = {(reason.outcome.value, reason.value): n for reason, n in pool.by_reason.items()}
-        ended = {(Outcome.SCORED.value, ""): pool.by_outcome.get(Outcome.SCORED, 0)} | ended
-        yield _counted("judgements", "Judgements that ended.", ("outcome", "reason"), ended)
+        ended = {
+            (reason.outcome.value, reason.value): n
+            for reason, n in pool.by_reason.items()
+        }
+        ended = {
+            (Outcome.SCORED.value, ""): pool.by_outcome.get(Outcome.SCORED, 0)
+        } | ended
+        yield _counted(
+            "judgements", "Judgements that ended.", ("outcome", "reason"), ended
+        )
         what = "Responses by the thought that stood before their answer."
         by_thought = {(kind.value,): count for kind, count in self._thoughts.items()}
         yield _counted("thoughts", what, ("thought",), by_thought)
@@ -88,14 +112,35 @@ class ServiceMetrics(Collector):
         yield _counted("fallback_judgements", what, ("fallback",), by_fallback)
         if pool.cascade is not None:
             yield from _cascade(pool.cascade)
-        used, cached_frac = pool.usage, pool.cached_token_frac
+        used = pool.usage
+        cached_frac = pool.cached_token_frac
         waiting = max(self._queued() - pool.in_flight, 0)
         for family, name, text, value in (
-            (_COUNT, "prompt_tokens", "Tokens read, cached ones included.", used.prompt_tokens),
+            (
+                _COUNT,
+                "prompt_tokens",
+                "Tokens read, cached ones included.",
+                used.prompt_tokens,
+            ),
             (_COUNT, "completion_tokens", "Tokens written.", used.completion_tokens),
-            (_COUNT, "cached_tokens", "Prompt tokens from a prefix cache.", used.cached_tokens),
-            (_COUNT, "attempts", "Calls made, retries and hedges included.", pool.attempts),
-            (_COUNT, "from_ledger", "Judgements that the ledger had.", pool.from_ledger),
+            (
+                _COUNT,
+                "cached_tokens",
+                "Prompt tokens from a prefix cache.",
+                used.cached_tokens,
+            ),
+            (
+                _COUNT,
+                "attempts",
+                "Calls made, retries and hedges included.",
+                pool.attempts,
+            ),
+            (
+                _COUNT,
+                "from_ledger",
+                "Judgements that the ledger had.",
+                pool.from_ledger,
+            ),
             (_COUNT, "cost_usd", "Price of the calls, where known.", used.cost_usd),
             (_GAUGE, "in_flight", "Responses being judged.", pool.in_flight),
             (_GAUGE, "waiting", "Responses that wait for their turn.", waiting),

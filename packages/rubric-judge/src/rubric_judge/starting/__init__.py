@@ -13,7 +13,9 @@ __all__ = ["example_files", "preset", "presets", "write_new"]
 def presets(package: str) -> list[str]:
     """Return the names of the configurations in a package's folder `starting`."""
     files = resources.files(package).joinpath("starting").iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+    return sorted(
+        file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml")
+    )
 
 
 def preset(package: str, name: str, *, flag: str) -> str:
@@ -67,7 +69,9 @@ def write_new(folder: Path, texts: Mapping[str, str]) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in zip(paths, texts.values(), strict=True):
-            with path.open("x", encoding="utf-8") as file:  # a file that came meanwhile stays
+            with path.open(
+                "x", encoding="utf-8"
+            ) as file:  # a file that came meanwhile stays
                 file.write(text)
     except OSError as error:
         problem = f"cannot be written to ({error.strerror}): name another folder"

@@ -11,7 +11,9 @@ from rubric_judge.testing.endpoint import FakeEndpoint
 from rubric_judge.testing.faults import Fault
 from rubric_judge.testing.replies import ServedModel
 
-app = command.command_app("rubric_judge.testing", summary="An endpoint without a model.")
+app = command.command_app(
+    "rubric_judge.testing", summary="An endpoint without a model."
+)
 
 
 @app.default
@@ -32,8 +34,11 @@ def serve(
         award: Share of each criterion's weight.
         fault: What is wrong with every reply, such as missing-id.
     """
-    faults, served = {fault: 1.0} if fault else {}, ServedModel()
-    with FakeEndpoint(award, faults=faults, port=port, keep="counts", served=served) as endpoint:
+    faults = {fault: 1.0} if fault else {}
+    served = ServedModel()
+    with FakeEndpoint(
+        award, faults=faults, port=port, keep="counts", served=served
+    ) as endpoint:
         gives = f"{fault} in every reply" if fault else f"{award:g} of every weight"
         said = f"serving {endpoint.url}: no model, {gives}; Ctrl-C ends it"
         command.console().print(said, soft_wrap=True)

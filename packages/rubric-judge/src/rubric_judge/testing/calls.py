@@ -44,12 +44,15 @@ class FakeCall:
             ValueError: the prompt does not hold it between its lines.
         """
         pattern = (
-            rf"----- BEGIN RESPONSE {response} (\w+) -----\n(.*)\n----- END RESPONSE {response} \1"
+            rf"----- BEGIN RESPONSE {response} (\w+) -----\n(.*)\n----- END RESPONSE "
+            rf"{response} \1"
         )
-        found = re.search(pattern, self.messages[-1]["content"], re.DOTALL)
-        if found is None:
-            raise ValueError(f"call {self.number} does not show the response {response}")
-        message = {"role": "user", "content": found[2]}
+        match = re.search(pattern, self.messages[-1]["content"], re.DOTALL)
+        if match is None:
+            raise ValueError(
+                f"call {self.number} does not show the response {response}"
+            )
+        message = {"role": "user", "content": match[2]}
         return replace(self, body={**self.body, "messages": [message]}, responses=())
 
     @property
@@ -61,8 +64,8 @@ class FakeCall:
     def mark(self) -> Mark | None:
         """The mark of the response that is judged, None if it has none."""
         text = self.messages[-1]["content"]
-        found = _MARK.match(text, text.rfind("[view ")) if "[view " in text else None
-        return Mark(int(found[1]), float(found[2])) if found else None
+        match = _MARK.match(text, text.rfind("[view ")) if "[view " in text else None
+        return Mark(int(match[1]), float(match[2])) if match else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,9 @@ def marked_share(call: FakeCall) -> float:
     if not call.weights:
         return 0.0  # no judgement is asked for: a command sees whether anybody answers
     if mark is None:
-        raise ValueError(f"call {call.number} judges a response without a mark: use `marked`")
+        raise ValueError(
+            f"call {call.number} judges a response without a mark: use `marked`"
+        )
     return mark.share
 
 

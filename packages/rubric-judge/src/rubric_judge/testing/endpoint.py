@@ -71,7 +71,9 @@ class FakeEndpoint:
     """Requests in the order of arrival; read it when the calls are done."""
     records: list[CallRecord] = field(default_factory=list[CallRecord], init=False)
     """What each call was given, in the order of the answers."""
-    counts: Counter[Fault | None] = field(default_factory=Counter[Fault | None], init=False)
+    counts: Counter[Fault | None] = field(
+        default_factory=Counter[Fault | None], init=False
+    )
     """Calls by fault."""
     url: str = field(default="", init=False)
     """Base address, set while the server runs."""
@@ -80,7 +82,9 @@ class FakeEndpoint:
         self._generator = random.Random(self.seed)
         self._faults = drawn_faults(self.faults, self._generator)
         self._ready: Future[str] = Future()
-        self._thread = threading.Thread(target=self._run, name="fake-endpoint", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name="fake-endpoint", daemon=True
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
 
@@ -130,7 +134,11 @@ class FakeEndpoint:
                 return web.json_response(served.models())
             case "POST", "/v1/completions":
                 scored = served.scored(json.loads(await request.read()))
-                return web.Response(status=404) if scored is None else web.json_response(scored)
+                return (
+                    web.Response(status=404)
+                    if scored is None
+                    else web.json_response(scored)
+                )
             case "POST", "/tokenize":
                 return web.json_response(served.count(json.loads(await request.read())))
             case _:
@@ -144,7 +152,9 @@ class FakeEndpoint:
         weights = replies.weights_asked_for(body)
         responses = replies.responses_asked_for(body)
         number = self.counts.total()
-        call = FakeCall(number, arrived_s, body, headers, weights, drawn.fault, responses)
+        call = FakeCall(
+            number, arrived_s, body, headers, weights, drawn.fault, responses
+        )
         self.counts[call.fault] += 1
         if self.keep == "calls":
             self.calls.append(call)
@@ -159,17 +169,21 @@ class FakeEndpoint:
         if refusal is not None:
             self._note(call, drawn, {})
             return self._refusal_to_serve(refusal)
-        answer = self._plain(call, drawn, served) if served else self._judgement(call, drawn)
+        answer = (
+            self._plain(call, drawn, served) if served else self._judgement(call, drawn)
+        )
         return await self._send(request, call.fault, answer)
 
     def _judgement(self, call: FakeCall, drawn: Drawn) -> bytes:
-        weights, fault = call.weights, call.fault
+        weights = call.weights
+        fault = call.fault
         alone = [call.of(name) for name in call.responses] or [call]
         awards = [self._awarded(one) for one in alone]
-        for one, award in zip(alone, awards, strict=True):
-            self._note(one, drawn, award)
+        for fake_call, award in zip(alone, awards, strict=True):
+            self._note(fake_call, drawn, award)
         text = next((award for award in awards if isinstance(award, str)), None)
-        is_given, scores = text is not None, cast("list[Mapping[str, float]]", awards)
+        is_given = text is not None
+        scores = cast("list[Mapping[str, float]]", awards)
         if text is None and call.responses:
             by_name = dict(zip(call.responses, scores, strict=True))
             text = replies.group_reply_text(by_name, weights, fault)
@@ -179,7 +193,13 @@ class FakeEndpoint:
             text = replies.hostile_text(text, drawn.text)
         prompt_tokens = sum(len(message["content"]) for message in call.messages) // 4
         written_tokens = len(text) // 4
-        return _body(call, text, fault, prompt_tokens=prompt_tokens, written_tokens=written_tokens)
+        return _body(
+            call,
+            text,
+            fault,
+            prompt_tokens=prompt_tokens,
+            written_tokens=written_tokens,
+        )
 
     def _awarded(self, call: FakeCall) -> Mapping[str, float] | str:
         award = self.award(call) if callable(self.award) else self.award
@@ -195,9 +215,13 @@ class FakeEndpoint:
             text = replies.hostile_text(text, drawn.text)
         fault = Fault.TRUNCATED if plain.is_cut and call.fault is None else call.fault
         prompt_tokens = served.prompt_tokens(call.body)
-        return _body(call, text, fault, prompt_tokens=prompt_tokens, written_tokens=plain.tokens)
+        return _body(
+            call, text, fault, prompt_tokens=prompt_tokens, written_tokens=plain.tokens
+        )
 
-    def _note(self, call: FakeCall, drawn: Drawn, award: Mapping[str, float] | str) -> None:
+    def _note(
+        self, call: FakeCall, drawn: Drawn, award: Mapping[str, float] | str
+    ) -> None:
         if self.keep == "counts":
             return
         awarded = None if isinstance(award, str) else award
@@ -205,7 +229,9 @@ class FakeEndpoint:
             awarded = dict[str, float]()
         view = mark.view if (mark := call.mark) else None
         hostile = drawn.text.name if drawn.text else None
-        self.records.append(CallRecord(call.number, call.at_s, view, call.fault, hostile, awarded))
+        self.records.append(
+            CallRecord(call.number, call.at_s, view, call.fault, hostile, awarded)
+        )
 
     def _refusal_to_serve(self, fault: Fault) -> web.Response:
         status = _STATUS[fault]
@@ -222,7 +248,9 @@ class FakeEndpoint:
         self, request: web.BaseRequest, fault: Fault | None, body: bytes
     ) -> web.StreamResponse:
         if fault is Fault.WRONG_CONTENT_TYPE:
-            return web.Response(text="<html>Bad gateway</html>", content_type="text/html")
+            return web.Response(
+                text="<html>Bad gateway</html>", content_type="text/html"
+            )
         if fault in {Fault.HALF_RESPONSE, Fault.SLOW_DRIP}:
             stream = web.StreamResponse(headers={"Content-Type": "application/json"})
             stream.content_length = len(body)
@@ -252,7 +280,13 @@ def _request(*parts: Any) -> web.BaseRequest:
     message, payload, protocol, writer, task = parts
     loop = asyncio.get_running_loop()
     return web.BaseRequest(
-        message, payload, protocol, writer, task, loop, client_max_size=_MAX_REQUEST_BYTES
+        message,
+        payload,
+        protocol,
+        writer,
+        task,
+        loop,
+        client_max_size=_MAX_REQUEST_BYTES,
     )
 
 

@@ -147,18 +147,24 @@ def read_json_test_suite(folder: Path) -> tuple[HostileText, ...]:
         FileNotFoundError: the folder holds no such file.
         OSError: a file cannot be read.
     """
-    files = sorted(path for path in folder.iterdir() if path.name.startswith(("n_", "i_")))
+    files = sorted(
+        path for path in folder.iterdir() if path.name.startswith(("n_", "i_"))
+    )
     if not files:
         raise FileNotFoundError(
             f"{folder}: no file named n_*.json or i_*.json; give the folder `test_parsing`"
         )
-    texts = {path.stem: read_file(path).decode(errors="surrogateescape") for path in files}
+    texts = {
+        path.stem: read_file(path).decode(errors="surrogateescape") for path in files
+    }
     places: tuple[Place, ...] = ("reply", "score", "body")
     return tuple(text for place in places for text in _at(place, texts))
 
 
 def _at(place: Place, texts: Mapping[str, str]) -> tuple[HostileText, ...]:
-    return tuple(HostileText(f"{name} as {place}", text, place) for name, text in texts.items())
+    return tuple(
+        HostileText(f"{name} as {place}", text, place) for name, text in texts.items()
+    )
 
 
 _TABLE: Final = toml_beside(__file__, "hostile.toml")
@@ -170,7 +176,9 @@ _REPLIES: Final[dict[str, str]] = _TABLE["reply"] | {
     "many objects": '{"scores":' * 50_000,
     "many balanced lists": "[" * 20_000 + "]" * 20_000,
 }
-_NUMBERS: Final[dict[str, str]] = _TABLE["number"] | {"five thousand digits": "9" * 5000}
+_NUMBERS: Final[dict[str, str]] = _TABLE["number"] | {
+    "five thousand digits": "9" * 5000
+}
 _BODIES: Final[dict[str, str]] = _TABLE["body"] | {
     _NO_UTF8: "\udcff\udcfe{}",
     "many lists": "[" * 100_000,
@@ -224,7 +232,9 @@ def drawn_faults(faults: Faults, generator: random.Random) -> Iterator[Drawn]:
     shares = list(zip(mix.probabilities, ends, strict=True))
     while True:
         draw = generator.random()
-        fault = next((fault for fault, end in shares if draw < end), None) or next(script, None)
+        fault = next((fault for fault, end in shares if draw < end), None) or next(
+            script, None
+        )
         if isinstance(fault, HostileText):
             yield Drawn(fault.fault, fault)
         else:

@@ -41,7 +41,11 @@ class FakeEndpointProcess:
     """
 
     def __init__(
-        self, award: Award | float = 1.0, *, keep: Keep = "records", **options: Unpack[_Options]
+        self,
+        award: Award | float = 1.0,
+        *,
+        keep: Keep = "records",
+        **options: Unpack[_Options],
     ) -> None:
         """Set the behaviour; see `FakeEndpoint`."""
         self.url = ""
@@ -98,7 +102,9 @@ class FakeEndpointProcess:
 
     def _ask(self, question: _Question) -> Any:
         if self._pipe is None:
-            raise RuntimeError(f"`{question}` is known while the endpoint runs: use `with`")
+            raise RuntimeError(
+                f"`{question}` is known while the endpoint runs: use `with`"
+            )
         self._pipe.send(question)
         return self._pipe.recv()
 
@@ -109,4 +115,8 @@ def _serve(pipe: Connection[Any, _Question], make: Callable[[], FakeEndpoint]) -
         with suppress(EOFError):  # nobody asks any more
             while True:
                 asked = pipe.recv()
-                pipe.send(time.process_time() if asked == "cpu_s" else getattr(endpoint, asked))
+                pipe.send(
+                    time.process_time()
+                    if asked == "cpu_s"
+                    else getattr(endpoint, asked)
+                )

@@ -55,7 +55,9 @@ def _schema(request: Mapping[str, object]) -> Mapping[str, Any]:
 
 def tokens_asked_for(request: Mapping[str, object]) -> int | None:
     """Return the longest answer that a request asks for, by either name; None for any."""
-    return cast("int | None", request.get("max_completion_tokens", request.get("max_tokens")))
+    return cast(
+        "int | None", request.get("max_completion_tokens", request.get("max_tokens"))
+    )
 
 
 def reply_text(
@@ -88,7 +90,9 @@ def reply_text(
 
 
 def group_reply_text(
-    scores: Mapping[str, Mapping[str, float]], weights: Mapping[str, float], fault: Fault | None
+    scores: Mapping[str, Mapping[str, float]],
+    weights: Mapping[str, float],
+    fault: Fault | None,
 ) -> str:
     """Write a listwise judge's reply; a fault of a score or an id is one of the first response.
 
@@ -113,7 +117,9 @@ def plain_text(answer: str, fault: Fault | None) -> str:
     """Write an answer to a request without a schema; faults of a reply's scores leave it alone."""
     if fault is Fault.GIANT:
         return "x" * _GIANT_CHARS
-    return _IN_TEXT[fault](answer) if fault in {Fault.EMPTY, Fault.TRUNCATED} else answer
+    return (
+        _IN_TEXT[fault](answer) if fault in {Fault.EMPTY, Fault.TRUNCATED} else answer
+    )
 
 
 def hostile_text(reply: str, hostile: HostileText) -> str:
@@ -157,7 +163,12 @@ _FINISH: dict[Fault | None, str] = {
 
 
 def completion(
-    text: str, call: FakeCall, fault: Fault | None, *, prompt_tokens: int, written_tokens: int
+    text: str,
+    call: FakeCall,
+    fault: Fault | None,
+    *,
+    prompt_tokens: int,
+    written_tokens: int,
 ) -> dict[str, object]:
     """Wrap a reply as an OpenAI chat completion.
 
@@ -204,9 +215,12 @@ _WRONG_SCORE: dict[Fault | None, Callable[[float], object]] = {
 _OF_SCORES = {Fault.MISSING_ID, Fault.RENAMED_ID, Fault.DUPLICATE_ID, *_WRONG_SCORE}
 
 
-def _spoil(reply: dict[str, Any], weights: Mapping[str, float], fault: Fault | None) -> None:
+def _spoil(
+    reply: dict[str, Any], weights: Mapping[str, float], fault: Fault | None
+) -> None:
     scores: dict[str, object] = reply["scores"]
-    first, last = next(iter(scores), ""), next(reversed(scores), "")
+    first = next(iter(scores), "")
+    last = next(reversed(scores), "")
     match fault:
         case Fault.MISSING_ID:
             del scores[last]
@@ -304,14 +318,23 @@ class ServedModel:
         tokens: list[object] = [None]  # as vLLM: nothing comes before the first
         for word in words[1:]:
             likely = crc32(f"{self.weights} {word}".encode()) / 2**32
-            tokens.append({str(crc32(word.encode())): {"logprob": self.noise - 10 * likely}})
-        choice = {"index": 0, "text": "", "finish_reason": "length", "prompt_logprobs": tokens}
+            tokens.append(
+                {str(crc32(word.encode())): {"logprob": self.noise - 10 * likely}}
+            )
+        choice = {
+            "index": 0,
+            "text": "",
+            "finish_reason": "length",
+            "prompt_logprobs": tokens,
+        }
         return {"object": "text_completion", "choices": [choice]}
 
     def prompt_tokens(self, body: Mapping[str, object]) -> int:
         """Return how many tokens a request's messages are."""
         messages = cast("list[dict[str, str]]", body["messages"])
-        return _TEMPLATE_TOKENS + sum(len(message["content"].split()) for message in messages)
+        return _TEMPLATE_TOKENS + sum(
+            len(message["content"].split()) for message in messages
+        )
 
     def fits(self, body: Mapping[str, object]) -> bool:
         """Whether the prompt and the tokens asked for have a position each."""

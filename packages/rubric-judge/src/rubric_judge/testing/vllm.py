@@ -62,9 +62,18 @@ class VLLMServer:
             log = started.enter_context(tempfile.TemporaryFile())
             server = subprocess.Popen(  # noqa: S603  # our own command
                 [
-                    *("/bin/sh", str(_GUARD), sys.executable, "--model", str(self._model)),
-                    *("--served-model-name", self.name, "--host", "127.0.0.1"),
-                    *("--port", str(self._port), *self._options),
+                    "/bin/sh",
+                    str(_GUARD),
+                    sys.executable,
+                    "--model",
+                    str(self._model),
+                    "--served-model-name",
+                    self.name,
+                    "--host",
+                    "127.0.0.1",
+                    "--port",
+                    str(self._port),
+                    *self._options,
                 ],
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -86,7 +95,9 @@ class VLLMServer:
 
     def forget_prefixes(self) -> None:
         """Empty the prefix cache."""
-        request = urllib.request.Request(f"{self.root}/reset_prefix_cache", method="POST")  # noqa: S310  # http, to this machine
+        request = urllib.request.Request(  # noqa: S310  # http, to this machine
+            f"{self.root}/reset_prefix_cache", method="POST"
+        )
         urllib.request.urlopen(request, timeout=30).close()  # noqa: S310  # as above
 
     def metrics(self) -> str:
@@ -94,11 +105,15 @@ class VLLMServer:
         with urllib.request.urlopen(f"{self.root}/metrics", timeout=30) as answer:  # noqa: S310  # as above
             return answer.read().decode()
 
-    def _wait_until_ready(self, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
+    def _wait_until_ready(
+        self, process: subprocess.Popen[bytes], log: IO[bytes]
+    ) -> None:
         until_s = time.monotonic() + self._start_within_s
         while time.monotonic() < until_s:
             if process.poll() is not None:
-                raise RuntimeError(f"vLLM ended before it served; its log ends:\n{_end(log)}")
+                raise RuntimeError(
+                    f"vLLM ended before it served; its log ends:\n{_end(log)}"
+                )
             try:
                 urllib.request.urlopen(f"{self.root}/health", timeout=5).close()  # noqa: S310  # as above
             except (urllib.error.URLError, ConnectionError, TimeoutError):

@@ -7,7 +7,12 @@ from rubric_judge.errors import VerificationError
 from rubric_judge.verification.numeric import NumericCheck, states_number
 from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches_pattern
 from rubric_judge.verification.phrases import ContainsCheck, contains
-from rubric_judge.verification.schema import MOST_STEPS, PATTERNS_S, SchemaCheck, matches_schema
+from rubric_judge.verification.schema import (
+    MOST_STEPS,
+    PATTERNS_S,
+    SchemaCheck,
+    matches_schema,
+)
 from rubric_judge.verification.validation import StepsError
 
 QuickCheck = ContainsCheck | RegexCheck | NumericCheck | SchemaCheck
@@ -48,12 +53,16 @@ def decide(check: QuickCheck, text: str, *, regex_timeout_s: float) -> CheckResu
     of_schema = isinstance(check, SchemaCheck)
     patterns_s = PATTERNS_S if of_schema else regex_timeout_s
     try:
-        return _decided(check, text, time_left=ProcessorTime(patterns_s), steps=MOST_STEPS)
+        return _decided(
+            check, text, time_left=ProcessorTime(patterns_s), steps=MOST_STEPS
+        )
     except TimeoutError:
         its = "a pattern of its schema" if of_schema else "its pattern"
         return CheckResult(0.0, f"{its} ran past {patterns_s} s")
     except StepsError:
-        return CheckResult(0.0, f"its JSON takes more than {MOST_STEPS} steps of its schema")
+        return CheckResult(
+            0.0, f"its JSON takes more than {MOST_STEPS} steps of its schema"
+        )
 
 
 def decide_shortly(check: QuickCheck, text: str) -> CheckResult:
@@ -74,12 +83,16 @@ def decide_shortly(check: QuickCheck, text: str) -> CheckResult:
     if len(text) > longest and not isinstance(check, RegexCheck):
         raise PastBoundError
     try:
-        return _decided(check, text, time_left=ProcessorTime(_SHORT_S, tries=1), steps=_FEW_STEPS)
+        return _decided(
+            check, text, time_left=ProcessorTime(_SHORT_S, tries=1), steps=_FEW_STEPS
+        )
     except (TimeoutError, StepsError):
         raise PastBoundError from None
 
 
-def _decided(check: QuickCheck, text: str, *, time_left: ProcessorTime, steps: int) -> CheckResult:
+def _decided(
+    check: QuickCheck, text: str, *, time_left: ProcessorTime, steps: int
+) -> CheckResult:
     try:
         match check:
             case ContainsCheck():
@@ -87,9 +100,13 @@ def _decided(check: QuickCheck, text: str, *, time_left: ProcessorTime, steps: i
             case NumericCheck():
                 return CheckResult(float(states_number(check, text)))
             case RegexCheck():
-                return CheckResult(float(matches_pattern(check.pattern, text, time_left=time_left)))
+                return CheckResult(
+                    float(matches_pattern(check.pattern, text, time_left=time_left))
+                )
             case SchemaCheck():
-                passed, note = matches_schema(check, text, steps=steps, time_left=time_left)
+                passed, note = matches_schema(
+                    check, text, steps=steps, time_left=time_left
+                )
                 return CheckResult(float(passed), note)
     # The named boundary of a response's text.
     except Exception as error:  # noqa: BLE001

@@ -71,10 +71,10 @@ def parse_verification(method: str) -> Directive | None:
             must not turn a check into free text unseen.
     """
     line, _, rest = method.lstrip().partition("\n")
-    found = _HEAD.fullmatch(line.rstrip())
-    if found is None:
+    match = _HEAD.fullmatch(line.rstrip())
+    if match is None:
         return None
-    head, body = found.groups()
+    head, body = match.groups()
     return _READERS[head](f"{body}\n{rest}" if head in _OF_SEVERAL_LINES else body)
 
 
@@ -90,7 +90,9 @@ def read_directive(criterion: Criterion) -> Directive | None:
         raise VerificationError(error.problem, criterion_id=criterion.id) from None
 
 
-def check_executable(criterion: Criterion, *, python_tests: bool = False) -> ProgramCheck | None:
+def check_executable(
+    criterion: Criterion, *, python_tests: bool = False
+) -> ProgramCheck | None:
     """Read what a program can decide a criterion by.
 
     Args:
@@ -107,21 +109,26 @@ def check_executable(criterion: Criterion, *, python_tests: bool = False) -> Pro
     directive = read_directive(criterion)
     if isinstance(directive, SentenceScope | StructureChecks):
         return None
-    return None if isinstance(directive, PythonTests) and not python_tests else directive
+    return (
+        None if isinstance(directive, PythonTests) and not python_tests else directive
+    )
 
 
 def _read_scope(body: str) -> SentenceScope:
     """Read `first | lead | last | any | with(a|b) [; skip_first] [; one] [; presence]`."""
     place, *options = (part.strip() for part in body.split(";"))
-    unknown = [number for number, option in enumerate(options, 1) if option not in _OPTIONS]
+    unknown = [
+        number for number, option in enumerate(options, 1) if option not in _OPTIONS
+    ]
     if unknown:
         known = ", ".join(_OPTIONS)
         raise VerificationError(
             f"`sentences:` option {unknown[0]} is unknown; the options are {known}"
         )
     words: tuple[str, ...] = ()
-    if found := _WITH.fullmatch(place):
-        place, words = "with", alternatives(found[1], head="with")
+    if match := _WITH.fullmatch(place):
+        place = "with"
+        words = alternatives(match[1], head="with")
     elif place not in _PLACES:
         raise VerificationError(
             f"`sentences:` needs one of {', '.join(_PLACES)} or with(word|word)"
@@ -133,15 +140,18 @@ def _read_structure(body: str) -> StructureChecks:
     """Read `order(a|b -> c|d) ; count 3..7 ; clean_end`, any of them."""
     checks = StructureChecks()
     for number, part in enumerate((part.strip() for part in body.split(";")), 1):
-        if found := _ORDER.fullmatch(part):
-            groups = tuple(alternatives(group, head="order") for group in found[1].split("->"))
+        if match := _ORDER.fullmatch(part):
+            groups = tuple(
+                alternatives(group, head="order") for group in match[1].split("->")
+            )
             if len(groups) == 1:
                 raise VerificationError(
                     "order(...) needs at least two groups with `->` between them"
                 )
             checks = replace(checks, order=groups)
-        elif found := _COUNT.fullmatch(part):
-            low, high = int(found[1]), int(found[2])
+        elif match := _COUNT.fullmatch(part):
+            low = int(match[1])
+            high = int(match[2])
             if low > high:
                 raise VerificationError(
                     f"count {low}..{high} is empty; write the smaller number first"

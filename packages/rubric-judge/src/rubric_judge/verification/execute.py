@@ -65,16 +65,23 @@ class Programs:
             return await anyio.to_thread.run_sync(
                 self._run_tests, check, response, limiter=self._limiter
             )
-        return await run_check(check, response, regex_timeout_s=self._config.regex_timeout_s)
+        return await run_check(
+            check, response, regex_timeout_s=self._config.regex_timeout_s
+        )
 
     def _run_tests(self, check: python_tests.PythonTests, response: str) -> CheckResult:
         code = python_tests.response_code(response)
         if code is None:
             return CheckResult(0.0, "the response has no block of Python")
         if len(code) > _LONGEST_CODE:
-            return CheckResult(0.0, f"its code has more than {_LONGEST_CODE} characters")
+            return CheckResult(
+                0.0, f"its code has more than {_LONGEST_CODE} characters"
+            )
         tally = run_tests(
-            code, check.source, config=self._config.sandbox, check=anyio.from_thread.check_cancelled
+            code,
+            check.source,
+            config=self._config.sandbox,
+            check=anyio.from_thread.check_cancelled,
         )
         passed = min(tally.passed, check.n_tests)
         counted = f"{passed} of {check.n_tests} tests passed"
@@ -95,7 +102,9 @@ _UP: Final[dict[str, Any] | int] = {}
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("rubric_judge_workers")
 
 
-async def run_check(check: QuickCheck, text: str, *, regex_timeout_s: float) -> CheckResult:
+async def run_check(
+    check: QuickCheck, text: str, *, regex_timeout_s: float
+) -> CheckResult:
     """Decide a check: here where that is quick, else in another process.
 
     Args:
@@ -117,7 +126,9 @@ async def run_check(check: QuickCheck, text: str, *, regex_timeout_s: float) -> 
         _limiter.set(limiter)
     cpu_s = _CPU_S + _TRIES_OF_A_PATTERN * regex_timeout_s
     order = pickle.dumps((check, text, regex_timeout_s, cpu_s))
-    return await anyio.to_thread.run_sync(_workers.decide, order, cpu_s, limiter=limiter)
+    return await anyio.to_thread.run_sync(
+        _workers.decide, order, cpu_s, limiter=limiter
+    )
 
 
 class _Workers:
@@ -133,14 +144,17 @@ class _Workers:
         Raises:
             SandboxError: there is no process, or one that cannot do its work.
         """
-        process, greeting = self._take(), _UP
+        process = self._take()
+        greeting = _UP
         if process is None:
             process = _new_process()
             greeting = _ask(process, b"")
         answer = _ask(process, order) if greeting == _UP else greeting
         if isinstance(answer, int):
             if answer == -signal.SIGPROF:
-                return CheckResult(0.0, f"its check ran past {cpu_s:g} s of the processor")
+                return CheckResult(
+                    0.0, f"its check ran past {cpu_s:g} s of the processor"
+                )
             # Perhaps by somebody else: the same text ends the next one too if it was the text.
             if not again:
                 return self.decide(order, cpu_s, again=True)

@@ -38,7 +38,9 @@ _ROUNDING = 1e-9
 _LONGEST_DIRECTIVE = 500
 _TOLERANCE = re.compile(r"\s*±\s*")
 _PERCENT = re.compile(r"\s*%")
-_UNIT = re.compile(r"\s*(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\s\d.±\[\]][^±\[\]]*))?")
+_UNIT = re.compile(
+    r"\s*(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\s\d.±\[\]][^±\[\]]*))?"
+)
 _OPTION = re.compile(r"(?s)(?:(?P<unit>unit)|where)\s*=\s*(?(unit).+|(?:answer|any))")
 _MARK = re.compile(r"(?i)\banswer\b[ \t]*(?:is|=|:)|####")
 _BOX = "\\boxed{"
@@ -74,7 +76,9 @@ def read_numeric(body: str) -> NumericCheck:
     number, *parts = (part.strip() for part in body.split(";"))
     check = _number_and_unit(quantities.plain_numbers(number).strip())
     if check is None:
-        raise _unusable("needs VALUE ± TOLERANCE [unit], for example `numeric: 3.14 ± 0.01 m`")
+        raise _unusable(
+            "needs VALUE ± TOLERANCE [unit], for example `numeric: 3.14 ± 0.01 m`"
+        )
     options: dict[str, str] = {}
     for position, part in enumerate(parts, 1):
         name, _, setting = (piece.strip() for piece in part.partition("="))
@@ -86,7 +90,8 @@ def read_numeric(body: str) -> NumericCheck:
         raise _unusable("has two units; leave `unit=` or the other one out")
     return replace(
         check,
-        unit=check.unit or _named_unit(quantities.plain_numbers(options.get("unit", ""))),
+        unit=check.unit
+        or _named_unit(quantities.plain_numbers(options.get("unit", ""))),
         where=cast("Where | None", options.get("where")),
     )
 
@@ -106,12 +111,15 @@ def _number_and_unit(text: str) -> NumericCheck | None:
             tolerance *= abs(value) / 100
             position = percent.end()
     factor, position = quantities.read_scale(text, position)
-    value, tolerance = value * factor, tolerance * factor
+    value = value * factor
+    tolerance = tolerance * factor
     unit = _UNIT.fullmatch(text, position)
     if unit is None or not math.isfinite(value + tolerance):
         return None
     own = unit["bracketed"]
-    return NumericCheck(value, tolerance, own.strip() if own else _named_unit(unit["plain"] or ""))
+    return NumericCheck(
+        value, tolerance, own.strip() if own else _named_unit(unit["plain"] or "")
+    )
 
 
 def _named_unit(name: str) -> str:
@@ -140,9 +148,10 @@ def states_number(check: NumericCheck, text: str) -> bool:
         part, boxed = _deciding_part(text)
         return _answers(check, _prepared(check, part), boxed=boxed)
     text = _prepared(check, phrases.head(text, _LONGEST_TEXT))
-    stated = [one for one in _read(check, text) if one.value is not None]
+    stated = [reading for reading in _read(check, text) if reading.value is not None]
     return len({one.value for one in stated}) <= _MOST_NUMBERS and any(
-        _is_near(check, one.value) and quantities.is_bare(text, one.quantity) for one in stated
+        _is_near(check, one.value) and quantities.is_bare(text, one.quantity)
+        for one in stated
     )
 
 
@@ -159,7 +168,9 @@ def _deciding_part(text: str) -> tuple[str, bool]:
     if start >= 0:
         return _braced(text, start + len(_BOX)), True
     marks = list(_MARK.finditer(text))
-    return (text[marks[-1].end() :].lstrip().partition("\n")[0] if marks else text), False
+    return (
+        text[marks[-1].end() :].lstrip().partition("\n")[0] if marks else text
+    ), False
 
 
 def _braced(text: str, start: int) -> str:
@@ -173,23 +184,33 @@ def _braced(text: str, start: int) -> str:
 
 def _answers(check: NumericCheck, text: str, *, boxed: bool) -> bool:
     """Return whether the last quantity of the check's kind is near, bare and asserted."""
-    found = list(_read(check, text))
-    last = next((n for n in reversed(range(len(found))) if found[n].value is not None), None)
-    if last is None or not _is_near(check, found[last].value):
+    readings = list(_read(check, text))
+    last = next(
+        (n for n in reversed(range(len(readings))) if readings[n].value is not None),
+        None,
+    )
+    if last is None or not _is_near(check, readings[last].value):
         return False
     first = last
-    while first and _says_again(check, text, found[first - 1], found[first]):
+    while first and _says_again(check, text, readings[first - 1], readings[first]):
         first -= 1
-    start, end = found[first].quantity.start, found[last].quantity.end
-    since = found[first - 1].quantity.end if first else 0
+    start = readings[first].quantity.start
+    end = readings[last].quantity.end
+    since = readings[first - 1].quantity.end if first else 0
     # Numbers of another kind ("at 7 s") are no alternatives.
-    before = first > 0 and found[first - 1].is_comparable
-    after = last + 1 < len(found) and found[last + 1].is_comparable
+    before = first > 0 and readings[first - 1].is_comparable
+    after = last + 1 < len(readings) and readings[last + 1].is_comparable
     return (
-        all(quantities.is_bare(text, one.quantity) for one in found[first : last + 1])
+        all(
+            quantities.is_bare(text, reading.quantity)
+            for reading in readings[first : last + 1]
+        )
         and quantities.is_asserted(text, start, end, since=since)
         and not (before and quantities.is_enumerated(text[since:start]))
-        and not (after and quantities.is_joined(text[end : found[last + 1].quantity.start]))
+        and not (
+            after
+            and quantities.is_joined(text[end : readings[last + 1].quantity.start])
+        )
         and (not boxed or quantities.fills_a_box(text[end:]))
     )
 
@@ -201,7 +222,9 @@ def _says_again(check: NumericCheck, text: str, one: _Reading, other: _Reading) 
     same = math.isclose(one.value, other.value, rel_tol=_ROUNDING) or (
         _is_near(check, one.value) and _is_near(check, other.value)
     )
-    return same and quantities.is_enumerated(text[one.quantity.end : other.quantity.start])
+    return same and quantities.is_enumerated(
+        text[one.quantity.end : other.quantity.start]
+    )
 
 
 class _Reading(NamedTuple):
@@ -217,13 +240,19 @@ class _Reading(NamedTuple):
 def _read(check: NumericCheck, text: str) -> Iterator[_Reading]:
     """Yield every quantity with its value in the criterion's unit."""
     measured = quantities.is_known_unit(check.unit) if check.unit else False
-    for quantity in quantities.read_quantities(text, units=measured, own_unit=check.unit):
+    for quantity in quantities.read_quantities(
+        text, units=measured, own_unit=check.unit
+    ):
         if measured:
-            yield _Reading(quantity, quantities.to_unit(quantity.value, quantity.unit, check.unit))
+            yield _Reading(
+                quantity, quantities.to_unit(quantity.value, quantity.unit, check.unit)
+            )
         elif not check.unit:
             yield _Reading(quantity, quantity.value)
         elif unit := _as_written(check.unit).match(text, quantity.end):
-            yield _Reading(replace(quantity, unit=check.unit, end=unit.end()), quantity.value)
+            yield _Reading(
+                replace(quantity, unit=check.unit, end=unit.end()), quantity.value
+            )
         else:
             yield _Reading(quantity, None)
 
@@ -234,7 +263,9 @@ def _prepared(check: NumericCheck, text: str) -> str:
     if len(names) < 2 or not all(map(quantities.is_known_unit, names)):  # noqa: PLR2004
         return text
     # Units side by side ("N m") are only read as a product where the criterion writes them so.
-    return re.sub(rf"(?<=\d)\s?{re.escape(' '.join(names))}(?!\w)", " " + "·".join(names), text)
+    return re.sub(
+        rf"(?<=\d)\s?{re.escape(' '.join(names))}(?!\w)", " " + "·".join(names), text
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -58,11 +58,13 @@ def compiled_size(pattern: str) -> int | None:
                 size += last * (1 if token["loop"] else int(token["fewest"] or 0))
                 last = 1  # nothing repeats a repetition
             case "flags":  # a repetition behind them is of what stands before them
-                size, last = size + 1, max(last, 1)
+                size = size + 1
+                last = max(last, 1)
             case "brace" if last > 1:
                 return None  # of a fuzzy group, which may be repeated
             case "brace" | "set" | "item":
-                size, last = size + 1, 1
+                size = size + 1
+                last = 1
             case _:
                 return None
         if len(around) > _DEEPEST:
@@ -124,9 +126,13 @@ def read_pattern(body: str, *, head: str = "regex:") -> RegexCheck:
     try:
         regex.compile(body)
     except (RecursionError, OverflowError, MemoryError):
-        raise unusable(f"is no usable pattern: its {len(body)} characters nest too deep") from None
+        raise unusable(
+            f"is no usable pattern: its {len(body)} characters nest too deep"
+        ) from None
     except regex.error as error:
-        raise unusable(f"is no pattern: see its character {getattr(error, 'pos', 0)}") from None
+        raise unusable(
+            f"is no pattern: see its character {getattr(error, 'pos', 0)}"
+        ) from None
     return RegexCheck(pattern=body)
 
 
@@ -176,7 +182,7 @@ class ProcessorTime:
             started_s = time.thread_time()
             try:
                 # `concurrent`: without the interpreter's lock, so that other threads go on.
-                found = regex.search(
+                match = regex.search(
                     pattern, text, timeout=self._left_s * 2**attempt, concurrent=True
                 )
             except TimeoutError:
@@ -185,5 +191,5 @@ class ProcessorTime:
             else:
                 spent_s = time.thread_time() - started_s
                 self._left_s = max(_SHORTEST_S, self._left_s - spent_s)
-                return found is not None
+                return match is not None
         raise TimeoutError

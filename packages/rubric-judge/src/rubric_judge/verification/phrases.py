@@ -71,7 +71,9 @@ def read_contains(body: str, *, every: bool) -> ContainsCheck:
     Raises:
         VerificationError: a phrase is empty.
     """
-    return ContainsCheck(alternatives(body, head=f"contains_{'all' if every else 'any'}"), every)
+    return ContainsCheck(
+        alternatives(body, head=f"contains_{'all' if every else 'any'}"), every
+    )
 
 
 def alternatives(body: str, *, head: str) -> tuple[str, ...]:
@@ -106,7 +108,9 @@ def contains(check: ContainsCheck, text: str) -> bool:
         Whether all, or any, of them occur as whole words.
     """
     text = head(text, _LONGEST_TEXT)
-    found = (phrase_pattern(phrase).search(text) is not None for phrase in check.phrases)
+    found = (
+        phrase_pattern(phrase).search(text) is not None for phrase in check.phrases
+    )
     return all(found) if check.every else any(found)
 
 
@@ -121,4 +125,6 @@ def phrase_pattern(phrase: str) -> re.Pattern[str]:
     before = r"(?<!\w)" if re.match(r"\w", phrase) else ""
     after = r"(?!\w)" if re.match(r"\w", phrase[-1]) else ""
     spaced = r"\s+".join(map(re.escape, phrase.split()))
-    return re.compile(before + spaced + after, 0 if is_identifier(phrase) else re.IGNORECASE)
+    return re.compile(
+        before + spaced + after, 0 if is_identifier(phrase) else re.IGNORECASE
+    )

@@ -60,7 +60,9 @@ def start(
             start_new_session=True,
         )
     except OSError as error:
-        raise SandboxError(f"{purpose}: no process could be started ({error})") from None
+        raise SandboxError(
+            f"{purpose}: no process could be started ({error})"
+        ) from None
 
 
 def converse(
@@ -81,12 +83,16 @@ def converse(
     Returns:
         What was read until then, or until there is no more.
     """
-    to_it, from_it = cast("Any", process.stdin).fileno(), cast("Any", process.stdout).fileno()
+    to_it = cast("Any", process.stdin).fileno()
+    from_it = cast("Any", process.stdout).fileno()
     os.set_blocking(to_it, False)
-    left, answer = memoryview(order), b""
+    left = memoryview(order)
+    answer = b""
     while not is_over(answer):
         check()
-        readable, writable, _ = select.select([from_it], [to_it] if left else [], [], _WAKE_S)
+        readable, writable, _ = select.select(
+            [from_it], [to_it] if left else [], [], _WAKE_S
+        )
         if writable:
             try:
                 left = left[os.write(to_it, left) :]

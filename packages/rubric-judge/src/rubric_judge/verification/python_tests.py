@@ -35,7 +35,16 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _OF_FUNCTIONS = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _OF_LOOPS = (ast.Break, ast.Continue)
-_BLOCKS = (*_SCOPES, *_LOOPS, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match)
+_BLOCKS = (
+    *_SCOPES,
+    *_LOOPS,
+    ast.If,
+    ast.With,
+    ast.AsyncWith,
+    ast.Try,
+    ast.TryStar,
+    ast.Match,
+)
 
 
 class _Place(NamedTuple):
@@ -64,7 +73,9 @@ def parse_python(source: str) -> ast.Module:
     """
     try:
         tree = ast.parse(source)
-    except SystemError:  # an error of CPython 3.11's parser, seen once, not of the source
+    except (
+        SystemError
+    ):  # an error of CPython 3.11's parser, seen once, not of the source
         tree = ast.parse(source)
     waiting = [_Place(tree)]
     while waiting:
@@ -76,7 +87,9 @@ def parse_python(source: str) -> ast.Module:
             where = ("<source>", getattr(place.node, "lineno", 0), 0, None)
             raise SyntaxError("out of place", where)
         waiting.extend(_below(place))
-    symtable.symtable(source, "<source>", "exec")  # names: arguments, `global`, `nonlocal`
+    symtable.symtable(
+        source, "<source>", "exec"
+    )  # names: arguments, `global`, `nonlocal`
     return tree
 
 
@@ -86,10 +99,14 @@ def _below(place: _Place) -> Iterator[_Place]:
     in_function = isinstance(node, _FUNCTIONS) or (place.in_function and inherits)
     for name, value in ast.iter_fields(node):
         # Behind a loop's `else:` stands what belongs to a loop around it.
-        in_loop = (isinstance(node, _LOOPS) and name == "body") or (place.in_loop and inherits)
+        in_loop = (isinstance(node, _LOOPS) and name == "body") or (
+            place.in_loop and inherits
+        )
         children = cast("list[object]", value if isinstance(value, list) else [value])
         # `elif` is an `if` in an `else`, and no deeper.
-        is_elif = name == "orelse" and len(children) == 1 and isinstance(children[0], ast.If)
+        is_elif = (
+            name == "orelse" and len(children) == 1 and isinstance(children[0], ast.If)
+        )
         level = place.level + (not is_elif)
         blocks = place.blocks + (isinstance(node, _BLOCKS) and not is_elif)
         for child in children:
@@ -99,7 +116,9 @@ def _below(place: _Place) -> Iterator[_Place]:
 
 # Possessive: the parts may hold the same characters, and a line of tildes that ends in a backtick
 # would be parted in every way there is.
-_FENCE = re.compile(r" {0,3}(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[^\s`]*+)[^`]*+")
+_FENCE = re.compile(
+    r" {0,3}(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[^\s`]*+)[^`]*+"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +136,15 @@ def fenced_blocks(text: str) -> list[Block]:
     opening: re.Match[str] | None = None
     lines: list[str] = []
     for line in text.splitlines():
-        found = _FENCE.fullmatch(line)
+        match = _FENCE.fullmatch(line)
         if opening is None:
-            opening, lines = found, []
-        elif found and not found["language"] and found["fence"].startswith(opening["fence"]):
+            opening = match
+            lines = []
+        elif (
+            match
+            and not match["language"]
+            and match["fence"].startswith(opening["fence"])
+        ):
             blocks.append(Block(opening["language"].lower(), "\n".join(lines)))
             opening = None
         else:
@@ -162,7 +186,9 @@ def read_python_tests(body: str) -> PythonTests:
     try:
         tree = parse_python(source)
     except SyntaxError as error:
-        raise _unusable(f"is no Python: see line {error.lineno or 0} of the tests") from None
+        raise _unusable(
+            f"is no Python: see line {error.lineno or 0} of the tests"
+        ) from None
     except (ValueError, RecursionError, MemoryError):
         raise _unusable("is no usable Python, or nests too deep") from None
     _refuse_imports(tree)
@@ -182,7 +208,9 @@ def response_code(text: str) -> str | None:
         Its blocks marked `python`, one after the other; without any, its only unmarked block.
     """
     blocks = fenced_blocks(text)
-    marked = [block.text for block in blocks if block.language in {"python", "py", "python3"}]
+    marked = [
+        block.text for block in blocks if block.language in {"python", "py", "python3"}
+    ]
     if marked:
         return "\n".join(marked)
     plain = [block.text for block in blocks if not block.language]
@@ -191,7 +219,8 @@ def response_code(text: str) -> str | None:
 
 def _is_test_case(node: ast.ClassDef) -> bool:
     return any(
-        "TestCase" in {getattr(base, "id", ""), getattr(base, "attr", "")} for base in node.bases
+        "TestCase" in {getattr(base, "id", ""), getattr(base, "attr", "")}
+        for base in node.bases
     )
 
 
@@ -219,14 +248,22 @@ def _count_tests(tree: ast.Module) -> int:
             case ast.Assert():
                 count += 1
                 continue
-            case ast.AsyncFunctionDef(name=name, lineno=line) if name.startswith("test"):
+            case ast.AsyncFunctionDef(name=name, lineno=line) if name.startswith(
+                "test"
+            ):
                 raise _unusable(f"line {line}: a test is no `async def`")
-            case ast.FunctionDef(name=name, args=args, lineno=line) if name.startswith("test"):
+            case ast.FunctionDef(name=name, args=args, lineno=line) if name.startswith(
+                "test"
+            ):
                 if args.posonlyargs or args.args or args.kwonlyargs:
                     raise _unusable(f"line {line}: a test takes no arguments")
                 count += 1
             case ast.ClassDef(name=name, body=body) if _is_test_case(statement):
-                methods = {one.name for one in body if isinstance(one, ast.FunctionDef)}
+                methods = {
+                    function_def.name
+                    for function_def in body
+                    if isinstance(function_def, ast.FunctionDef)
+                }
                 count += sum(method.startswith("test") for method in methods)
             case _:
                 continue

@@ -29,7 +29,9 @@ _REWRITE = rewriting(_TABLE["plain_numbers"])
 _SUPERSCRIPT = re.compile(r"[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 
 
-def _compiled(patterns: Mapping[str, str | Sequence[str]]) -> dict[str, re.Pattern[str]]:
+def _compiled(
+    patterns: Mapping[str, str | Sequence[str]],
+) -> dict[str, re.Pattern[str]]:
     written: dict[str, str] = {}
     for name, pieces in patterns.items():
         pattern = "".join(pieces)
@@ -55,7 +57,9 @@ class Quantity:
 
 def plain_numbers(text: str) -> str:
     """Rewrite LaTeX, superscripts and typographic signs, so that numbers are in one notation."""
-    return _SUPERSCRIPT.sub(lambda found: "^" + found[0].translate(_SUPERSCRIPTS), _REWRITE(text))
+    return _SUPERSCRIPT.sub(
+        lambda found: "^" + found[0].translate(_SUPERSCRIPTS), _REWRITE(text)
+    )
 
 
 def read_number(text: str, start: int = 0) -> tuple[float, int] | None:
@@ -68,18 +72,20 @@ def read_number(text: str, start: int = 0) -> tuple[float, int] | None:
     Returns:
         The number and where it ends, or None where there is none.
     """
-    found = _PATTERNS["number"].match(text, start)
-    value = found and _value(found)
-    return None if found is None or value is None else (value, found.end())
+    match = _PATTERNS["number"].match(text, start)
+    value = match and _value(match)
+    return None if match is None or value is None else (value, match.end())
 
 
 def read_scale(text: str, start: int) -> tuple[float, int]:
     """Read "thousand" to "trillion" behind a number: the factor, 1 without, and where it ends."""
-    found = _PATTERNS["scale"].match(text, start)
-    return (_SCALES[found["scale"].lower()], found.end()) if found else (1.0, start)
+    match = _PATTERNS["scale"].match(text, start)
+    return (_SCALES[match["scale"].lower()], match.end()) if match else (1.0, start)
 
 
-def read_quantities(text: str, *, units: bool, own_unit: str = "") -> Iterator[Quantity]:
+def read_quantities(
+    text: str, *, units: bool, own_unit: str = ""
+) -> Iterator[Quantity]:
     """Read the numbers of a text in order.
 
     Args:
@@ -91,17 +97,19 @@ def read_quantities(text: str, *, units: bool, own_unit: str = "") -> Iterator[Q
         Finite numbers; a stated uncertainty belongs to its number.
     """
     position = 0
-    while found := _PATTERNS["number"].search(text, position):
-        position = found.end()
-        value = _value(found)
+    while match := _PATTERNS["number"].search(text, position):
+        position = match.end()
+        value = _value(match)
         if value is None:
             continue
         if uncertainty := _PATTERNS["uncertainty"].match(text, position):
             position = uncertainty.end()
         factor, position = read_scale(text, position)
-        unit, position = read_unit(text, position, own=own_unit) if units else ("", position)
+        unit, position = (
+            read_unit(text, position, own=own_unit) if units else ("", position)
+        )
         if math.isfinite(value * factor):
-            yield Quantity(value * factor, unit, found.start(), position)
+            yield Quantity(value * factor, unit, match.start(), position)
 
 
 def _value(found: re.Match[str]) -> float | None:
@@ -109,7 +117,11 @@ def _value(found: re.Match[str]) -> float | None:
     # One conversion, so that the power of ten rounds nothing twice.
     exponent = sum(int(found[part] or 0) for part in ("alone", "e", "power"))
     below = float(found["below"] or 1)
-    value = float(f"{found['sign'] or ''}{digits}e{exponent}") / below if below else math.nan
+    value = (
+        float(f"{found['sign'] or ''}{digits}e{exponent}") / below
+        if below
+        else math.nan
+    )
     return value if math.isfinite(value) else None
 
 
@@ -122,7 +134,8 @@ _UNSURE, _COMPARED, _COMPUTED, _JOINING = (
 
 def is_bare(text: str, quantity: Quantity) -> bool:
     """Return whether nothing beside a quantity belongs to it: `√5`, `3,5`, `f(5)`, `5x`, `5!`."""
-    start, end = quantity.start, quantity.end
+    start = quantity.start
+    end = quantity.end
     return not (
         _PATTERNS["attached_before"].search(text[max(0, start - 20) : start])
         or (not quantity.unit and _PATTERNS["attached_after"].match(text, end))
@@ -143,7 +156,9 @@ def is_asserted(text: str, start: int, end: int, *, since: int) -> bool:
         False next to a comparison, an operator, a negation or an alternative.
     """
     before = text[max(since, start - _NEAR) : start]
-    if _PATTERNS["operator_before"].search(before) or _PATTERNS["denied_after"].match(text, end):
+    if _PATTERNS["operator_before"].search(before) or _PATTERNS["denied_after"].match(
+        text, end
+    ):
         return False
     clause = _PATTERNS["clause_end"].split(before)[-1]
     words = [word.lower() for word in _PATTERNS["word"].findall(clause)][-4:]
@@ -162,7 +177,9 @@ def is_enumerated(gap: str) -> bool:
     first, *others = [word.lower() for word in _PATTERNS["word"].findall(gap)] or [""]
     # "3 m to 5 m" has a unit before the word that joins.
     joined = _JOINING.issuperset(others)
-    return joined and (not first or first in _JOINING or (bool(others) and is_known_unit(first)))
+    return joined and (
+        not first or first in _JOINING or (bool(others) and is_known_unit(first))
+    )
 
 
 def is_joined(gap: str) -> bool:
@@ -182,8 +199,15 @@ _ROUNDING = 1e-9
 # What pint raises for text that is no expression, or for units that it cannot combine, beside its
 # own errors: it asserts, for example, that "dB/m" does not occur.
 _NO_UNIT = (
-    *(ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError),
-    *(SyntaxError, TokenError, TypeError, ValueError),
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    SyntaxError,
+    TokenError,
+    TypeError,
+    ValueError,
 )
 
 
@@ -208,17 +232,19 @@ def read_unit(text: str, start: int, *, own: str = "") -> tuple[str, int]:
         unit: what is not one, such as "apples", is no part of the quantity. A word of prose is a
         unit where it is attached to the number or where the text does not go on after it.
     """
-    found = _PATTERNS["unit"].match(text, start, start + _LOOKAHEAD)
-    while found is not None:
-        unit = found["unit"]
-        goes_on = _PATTERNS["goes_on"].match(text, found.end())
-        if unit in _PROSE and found.start("unit") > start and goes_on:
+    match = _PATTERNS["unit"].match(text, start, start + _LOOKAHEAD)
+    while match is not None:
+        unit = match["unit"]
+        goes_on = _PATTERNS["goes_on"].match(text, match.end())
+        if unit in _PROSE and match.start("unit") > start and goes_on:
             is_own = unit in re.findall(r"[A-Za-z]+", own)
-            return (unit, found.end()) if is_own else ("", start)
+            return (unit, match.end()) if is_own else ("", start)
         if is_known_unit(unit):
-            return unit, found.end()
-        shorter = _PATTERNS["trailing_unit_words"].search(text, found.start(), found.end())
-        found = shorter and _PATTERNS["unit"].match(text, start, shorter.start())
+            return unit, match.end()
+        shorter = _PATTERNS["trailing_unit_words"].search(
+            text, match.start(), match.end()
+        )
+        match = shorter and _PATTERNS["unit"].match(text, start, shorter.start())
     return "", start
 
 
@@ -233,7 +259,8 @@ def _line(unit: str, target: str) -> tuple[float, float] | None:
     """Return factor and offset of the conversion of one unit to another."""
     import pint
 
-    source, goal = _parse(unit), _parse(target)
+    source = _parse(unit)
+    goal = _parse(target)
     if source is None or goal is None:
         return None
 
@@ -243,7 +270,9 @@ def _line(unit: str, target: str) -> tuple[float, float] | None:
     try:
         # Every unit but the logarithmic ones is a line, and only those have no value at 0.
         at_1, at_2, at_3 = map(convert, (1.0, 2.0, 3.0))
-        if abs((at_3 - at_2) - (at_2 - at_1)) > _ROUNDING * max(abs(at_3 - at_2), abs(at_1)):
+        if abs((at_3 - at_2) - (at_2 - at_1)) > _ROUNDING * max(
+            abs(at_3 - at_2), abs(at_1)
+        ):
             return None
         at_0 = convert(0.0)
     except (*_NO_UNIT, pint.PintError):

@@ -87,7 +87,9 @@ def read_schema(body: str) -> SchemaCheck:
     try:
         _check(document)
     except SchemaError as error:
-        raise _unusable(f"is no schema of draft 2020-12: see `{error.validator}`") from None
+        raise _unusable(
+            f"is no schema of draft 2020-12: see `{error.validator}`"
+        ) from None
     except RecursionError:
         raise _unusable("nests too deep") from None
     return SchemaCheck(body.strip())
@@ -135,7 +137,10 @@ def matches_schema(
         failed = validation.failure(document)
     except EndlessSchemaError:
         return False, "its schema refers to itself without end"
-    return failed is None, "" if failed is None else f"its JSON fails `{failed or 'false'}`"
+    return (
+        failed is None,
+        "" if failed is None else f"its JSON fails `{failed or 'false'}`",
+    )
 
 
 def _document(text: str) -> object:
@@ -183,7 +188,10 @@ def _references(schema: dict[str, Any]) -> dict[str, Any]:
     references = {setting for setting in settings if isinstance(setting, str)}
     try:
         if all(reference.startswith("#") for reference in references):
-            return {one: resolver.lookup(one).contents for one in references}
+            return {
+                reference: resolver.lookup(reference).contents
+                for reference in references
+            }
     except Unresolvable:
         pass
     raise _unusable("may only refer to a part of itself: write $ref as #/$defs/NAME")
@@ -208,7 +216,11 @@ def _json_text(text: str) -> str | None:
     whole = text.strip()
     if whole[:1] in set('{["-0123456789tfn') and whole:
         return whole
-    blocks = [block for block in python_tests.fenced_blocks(text) if block.language in {"", "json"}]
+    blocks = [
+        block
+        for block in python_tests.fenced_blocks(text)
+        if block.language in {"", "json"}
+    ]
     return blocks[0].text if len(blocks) == 1 else None
 
 

@@ -62,7 +62,9 @@ def _is_multiple(value: float, of: float) -> bool:
 
 
 def _has_dependents(value: dict[str, Json], dependents: dict[str, list[str]]) -> bool:
-    return all(value.keys() >= set(names) for key, names in dependents.items() if key in value)
+    return all(
+        value.keys() >= set(names) for key, names in dependents.items() if key in value
+    )
 
 
 _LIMITS: Final[dict[str, tuple[type, Callable[[Any, Any], bool]]]] = {
@@ -94,7 +96,12 @@ _APPLYING: Final[dict[str, type]] = {
 }
 """Keywords that ask other schemas, and the values that they look at."""
 
-_WANTED: Final = {"anyOf": (1, math.inf), "oneOf": (1, 1), "not": (0, 0), "contains": (1, math.inf)}
+_WANTED: Final = {
+    "anyOf": (1, math.inf),
+    "oneOf": (1, 1),
+    "not": (0, 0),
+    "contains": (1, math.inf),
+}
 """How many matches a keyword wants, least and most; the others of `_APPLYING` want all."""
 
 _LAST: Final = ("unevaluatedProperties", "unevaluatedItems")
@@ -137,7 +144,9 @@ class Validation:
     _notes: bool = False
     # By the ids of a part of the schema and a part of the document, which both stay as they
     # are; None while it is looked for.
-    _answers: dict[tuple[int, int], _Answer | None] = field(default_factory=dict[Any, Any])
+    _answers: dict[tuple[int, int], _Answer | None] = field(
+        default_factory=dict[Any, Any]
+    )
     _enums: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
 
     def failure(self, document: Json) -> str | None:
@@ -182,18 +191,23 @@ class Validation:
             elif keyword == "if":
                 failed = yield from self._branch(schema, value, seen)
             else:
-                failed = None if self._holds(keyword, schema[keyword], value) else keyword
+                failed = (
+                    None if self._holds(keyword, schema[keyword], value) else keyword
+                )
             if failed is not None:
                 return _Answer(failed or keyword)
         return _Answer(None, frozenset(seen)) if seen else _MATCH
 
-    def _apply(self, keyword: str, schema: dict[str, Any], value: Json, seen: _Seen) -> _Asking:
+    def _apply(
+        self, keyword: str, schema: dict[str, Any], value: Json, seen: _Seen
+    ) -> _Asking:
         """Ask what a keyword wants to match: all of it, or as many as it says."""
         if not isinstance(value, _APPLYING[keyword]):
             return None
         least, most = _WANTED.get(keyword, (0, math.inf))
         if keyword == "contains":
-            least, most = schema.get("minContains", least), schema.get("maxContains", most)
+            least = schema.get("minContains", least)
+            most = schema.get("maxContains", most)
         matched = 0
         for place, part, inner in self._questions(keyword, schema, value, seen):
             answer = yield part, inner
@@ -218,14 +232,27 @@ class Validation:
             if keyword == "$ref":
                 parts = [self.references[setting]]
             return [(None, part, value) for part in parts]
-        self._spend(len(value if keyword not in {"properties", "dependentSchemas"} else setting))
+        self._spend(
+            len(value if keyword not in {"properties", "dependentSchemas"} else setting)
+        )
         match keyword:
             case "dependentSchemas":
-                return [(None, part, value) for name, part in setting.items() if name in value]
+                return [
+                    (None, part, value)
+                    for name, part in setting.items()
+                    if name in value
+                ]
             case "properties":
-                return [(name, setting[name], value[name]) for name in setting if name in value]
+                return [
+                    (name, setting[name], value[name])
+                    for name in setting
+                    if name in value
+                ]
             case "prefixItems":
-                return [(place, *pair) for place, pair in enumerate(zip(setting, value))]  # noqa: B905
+                return [
+                    (place, *pair)
+                    for place, pair in enumerate(zip(setting, value))  # noqa: B905
+                ]
             case "propertyNames":
                 return [(None, setting, name) for name in value]
             case "additionalProperties":
@@ -234,13 +261,18 @@ class Validation:
                 done = range(len(schema.get("prefixItems", ())))
             case _:
                 done = () if keyword == "contains" else seen
-        inner = cast("Any", value).items() if isinstance(value, dict) else enumerate(value)
+        inner = (
+            cast("Any", value).items() if isinstance(value, dict) else enumerate(value)
+        )
         return [(place, setting, one) for place, one in inner if place not in done]
 
     def _branch(self, schema: dict[str, Any], value: Json, seen: _Seen) -> _Asking:
         answer = yield schema["if"], value
         self._note(seen, answer.seen)
-        answer = yield schema.get("then" if answer.failed is None else "else", True), value
+        answer = yield (
+            schema.get("then" if answer.failed is None else "else", True),
+            value,
+        )
         self._note(seen, answer.seen)
         return answer.failed
 
@@ -262,7 +294,9 @@ class Validation:
                 if isinstance(setting, (list, dict)):
                     self._spend(len(cast("Collection[str]", setting)) // _NAMES_A_STEP)
                 limit = _LIMITS.get(keyword)
-                return not (limit and isinstance(value, limit[0])) or limit[1](value, setting)
+                return not (limit and isinstance(value, limit[0])) or limit[1](
+                    value, setting
+                )
 
     def _text(self, value: Json) -> str:
         """Return the same text for values that are equal to JSON Schema, another for others."""

@@ -61,7 +61,10 @@ def _ordered(rows: Sequence[_Row]) -> Iterator[Line]:
         for row in rows:
             first = row[0]
             texts = [piece.text for piece in row if piece.text]
-            is_row = len(texts) > 2 and median(len(text.split()) for text in texts) <= _CELL_WORDS  # noqa: PLR2004 - a line may have a gap
+            is_row = (
+                len(texts) > 2  # noqa: PLR2004 - a line may have a gap
+                and median(len(text.split()) for text in texts) <= _CELL_WORDS
+            )
             parts = len(texts) if is_row else min(2, len(texts))
             shown = " | ".join(texts) if is_row else " ".join(texts)
             yield Line(shown, first.height, first.top, first.left, parts)
@@ -72,7 +75,8 @@ def _ordered(rows: Sequence[_Row]) -> Iterator[Line]:
         if any(piece.left < gutter < piece.right for piece in row):
             yield from _ordered(left)
             yield from _ordered(right)
-            left, right = [], []
+            left = []
+            right = []
             yield from _ordered([row])
             continue
         for side, column in (
@@ -90,20 +94,31 @@ def _gutter(rows: Sequence[_Row]) -> float | None:
     gaps = [(one.right, two.left) for row in rows for one, two in pairwise(row)]
     if len(gaps) < _MIN_ROWS:
         return None
-    places = sorted({(start + end) / 2 for start, end in gaps} | {end for _, end in gaps})
+    places = sorted(
+        {(start + end) / 2 for start, end in gaps} | {end for _, end in gaps}
+    )
     place = max(places, key=lambda x: sum(start <= x <= end for start, end in gaps))
-    parted = [row for row in rows if any(a.right <= place <= b.left for a, b in pairwise(row))]
+    parted = [
+        row for row in rows if any(a.right <= place <= b.left for a, b in pairwise(row))
+    ]
     if len(parted) < _MIN_ROWS:
         return None
-    top, bottom = max(row[0].top for row in parted), min(row[0].top for row in parted)
+    top = max(row[0].top for row in parted)
+    bottom = min(row[0].top for row in parted)
     crossing = sum(
         any(piece.left < place < piece.right for piece in row)
         for row in rows
         if bottom <= row[0].top <= top
     )
     sides = (
-        [" ".join(piece.text for piece in row if piece.right <= place) for row in parted],
-        [" ".join(piece.text for piece in row if piece.left >= place) for row in parted],
+        [
+            " ".join(piece.text for piece in row if piece.right <= place)
+            for row in parted
+        ],
+        [
+            " ".join(piece.text for piece in row if piece.left >= place)
+            for row in parted
+        ],
     )
     is_gutter = crossing <= _MOST_CROSSING * len(parted) and all(map(_is_prose, sides))
     return place if is_gutter else None

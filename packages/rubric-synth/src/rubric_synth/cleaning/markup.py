@@ -43,7 +43,9 @@ def without_ligatures(text: str) -> str:
     No word ends in fi, fl, ffi or ffl, but for wifi and its like.
     """
     text = _MARKDOWN["gap_of_ligature"].sub(r"\1", text)
-    return _MARKDOWN["ligature"].sub(lambda found: _LETTERS[ord(found[0]) - 0xFB00], text)
+    return _MARKDOWN["ligature"].sub(
+        lambda found: _LETTERS[ord(found[0]) - 0xFB00], text
+    )
 
 
 _MAX_COMMENT_CHARS: Final = 5_000
@@ -64,7 +66,9 @@ class Section(NamedTuple):
 def clean_markdown(text: str) -> str:
     """Normalise characters, drop front matter and comments, and write exponents as characters."""
     text = _without_comments(_MARKDOWN["front_matter"].sub("", normal_characters(text)))
-    text = plain_scripts(_MARKDOWN["entity"].sub(lambda found: html.unescape(found[0]), text))
+    text = plain_scripts(
+        _MARKDOWN["entity"].sub(lambda found: html.unescape(found[0]), text)
+    )
     lines = (line.rstrip() for line in text.split("\n"))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
@@ -108,7 +112,11 @@ def inline_text(text: str) -> str:
         kept[mark] = found[0]
         return mark
 
-    bare = _MARKDOWN["as_written"].sub(put_aside, text) if "`" in text or "$" in text else text
+    bare = (
+        _MARKDOWN["as_written"].sub(put_aside, text)
+        if "`" in text or "$" in text
+        else text
+    )
     bare = _without_citations(_WITHOUT_MARKUP(_MARKUP["tag"].sub("", bare)))
     if kept:
         bare = bare.translate(str.maketrans(kept))
@@ -119,13 +127,13 @@ def _without_citations(text: str) -> str:
     """Drop numbers in brackets that cite, with the space before them, but no interval or list."""
     pieces: list[str] = []
     place = 0
-    for found in _MARKDOWN["citation"].finditer(text):
-        before = text[max(place, found.start() - _MAX_BEFORE_CHARS) : found.start()]
-        numbers = [int(number) for number in re.findall(r"\d+", found[0])]
+    for match in _MARKDOWN["citation"].finditer(text):
+        before = text[max(place, match.start() - _MAX_BEFORE_CHARS) : match.start()]
+        numbers = [int(number) for number in re.findall(r"\d+", match[0])]
         if 0 in numbers or _MARKDOWN["before_value"].search(before):
             continue
-        pieces.append(text[place : found.start()].rstrip())
-        place = found.end()
+        pieces.append(text[place : match.start()].rstrip())
+        place = match.end()
     return "".join([*pieces, text[place:]])
 
 
@@ -148,7 +156,8 @@ def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
             body.append(_MARKDOWN["heading_mark"].sub("", line))
         else:
             yield heading, body
-            heading, body = inline_text(title), []
+            heading = inline_text(title)
+            body = []
     yield heading, body
 
 
@@ -230,7 +239,9 @@ def inline_to_prose(text: str) -> str:
 def with_titles_of_labels(text: str) -> str:
     """Write the titles of headings for references to their labels in the same file."""
     found = _MARKUP["labelled_heading"].finditer(text)
-    titles = {label[1].strip().lower(): inline_to_prose(label["title"]) for label in found}
+    titles = {
+        label[1].strip().lower(): inline_to_prose(label["title"]) for label in found
+    }
 
     def title(reference: re.Match[str]) -> str:
         known = titles.get(reference[1].strip().lower())
@@ -288,12 +299,16 @@ def article_text(markdown: str) -> str:
     blocks: list[str] = []
     is_code = False
     for block in re.split(r"\n{2,}", markdown):
-        marks = sum(_MARKUP["fence"].match(line) is not None for line in block.split("\n"))
+        marks = sum(
+            _MARKUP["fence"].match(line) is not None for line in block.split("\n")
+        )
         if is_code or marks:
             blocks.append(block)
             is_code ^= marks % 2 == 1
         elif not _is_menu(block):
-            text = _MARKUP["link"].sub(lambda link: "" if link[0][0] == "!" else link[1], block)
+            text = _MARKUP["link"].sub(
+                lambda link: "" if link[0][0] == "!" else link[1], block
+            )
             if text.strip() and not _MARKUP["skip_link"].match(text.strip()):
                 blocks.append(text)
     return "\n\n".join(blocks)
@@ -309,7 +324,11 @@ def without_tags(text: str) -> str:
 
 def paragraphs_of_tags(text: str) -> str:
     """Return the text of a record, without tags where it has paragraphs of HTML or of JATS."""
-    return without_tags(text) if _MARKUP["paragraph_end"].search(text) is not None else text
+    return (
+        without_tags(text)
+        if _MARKUP["paragraph_end"].search(text) is not None
+        else text
+    )
 
 
 def _is_menu(block: str) -> bool:

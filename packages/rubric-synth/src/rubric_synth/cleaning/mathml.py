@@ -103,7 +103,11 @@ def _around(names: Sequence[str], parts: Sequence[str]) -> str:
 
 def _script(mark: str, script: str) -> str:
     bare = script.strip().translate(_ONE_SIGN)
-    return f"{mark}{bare if _PATTERNS['simple'].fullmatch(bare) else f'({bare})'}" if bare else ""
+    return (
+        f"{mark}{bare if _PATTERNS['simple'].fullmatch(bare) else f'({bare})'}"
+        if bare
+        else ""
+    )
 
 
 def _whole(text: str) -> str:

@@ -69,7 +69,9 @@ class _Measures(NamedTuple):
     """Heights of numbered headings, where these are of more than one line in a print."""
 
 
-def pages_to_markdown(pages: Sequence[Sequence[Line]], *, outline: Iterable[str] = ()) -> str:
+def pages_to_markdown(
+    pages: Sequence[Sequence[Line]], *, outline: Iterable[str] = ()
+) -> str:
     """Return the running text of a print.
 
     Args:
@@ -93,15 +95,23 @@ def pages_to_markdown(pages: Sequence[Sequence[Line]], *, outline: Iterable[str]
     return without_ligatures(_whole_words(text))
 
 
-def _without_running_lines(pages: Sequence[Sequence[Line]], usual: _Measures) -> list[list[Line]]:
+def _without_running_lines(
+    pages: Sequence[Sequence[Line]], usual: _Measures
+) -> list[list[Line]]:
     """Drop what comes back at the edges of pages; a title above them all is taller and stays."""
     tallest = _HEADING_SCALE * usual.height
     ordered = [sorted(page, key=lambda line: line.top) for page in pages]
     edges = [
-        {line for line in (*page[:_EDGE_LINES], *page[-_EDGE_LINES:]) if line.height < tallest}
+        {
+            line
+            for line in (*page[:_EDGE_LINES], *page[-_EDGE_LINES:])
+            if line.height < tallest
+        }
         for page in ordered
     ]
-    repeats = Counter(key for page in edges for key in {_key(line.text) for line in page})
+    repeats = Counter(
+        key for page in edges for key in {_key(line.text) for line in page}
+    )
     least = 2 if len(pages) <= _SHORT_PRINT_PAGES else 3
 
     def is_running(text: str) -> bool:
@@ -136,18 +146,24 @@ def _measures(pages: Sequence[Sequence[Line]]) -> _Measures:
     for line in lines:
         heights[round(line.height * 2) / 2] += len(line.text)
     height = heights.most_common(1)[0][0]
-    downward = [above.top - below.top for page in pages for above, below in pairwise(page)]
+    downward = [
+        above.top - below.top for page in pages for above, below in pairwise(page)
+    ]
     usual = [gap for gap in downward if 0 < gap < 4 * height] or [height]
     return _Measures(height, median(usual), median(len(line.text) for line in lines))
 
 
-def _blocks(lines: Sequence[Line], usual: _Measures, known: frozenset[str]) -> list[str]:
+def _blocks(
+    lines: Sequence[Line], usual: _Measures, known: frozenset[str]
+) -> list[str]:
     """Return headings, list items and paragraphs; a paragraph keeps its lines."""
     blocks: list[list[str]] = []
     before: Line | None = None
     heading_height = 0.0
     is_open = False  # whether the last block is a paragraph that may go on
-    is_numbered = False  # whether there was a numbered heading; before it stands the title
+    is_numbered = (
+        False  # whether there was a numbered heading; before it stands the title
+    )
     tallest = 0.0  # of the headings so far
     for line, after in zip_longest(lines, lines[1:]):
         bullet = _PATTERNS["bullet"].match(line.text)
@@ -177,7 +193,9 @@ def _blocks(lines: Sequence[Line], usual: _Measures, known: frozenset[str]) -> l
     return ["\n".join(block) for block in blocks]
 
 
-def _is_heading(line: Line, before: Line | None, usual: _Measures, known: frozenset[str]) -> bool:
+def _is_heading(
+    line: Line, before: Line | None, usual: _Measures, known: frozenset[str]
+) -> bool:
     text = line.text
     if (
         _is_row(line)
@@ -188,7 +206,10 @@ def _is_heading(line: Line, before: Line | None, usual: _Measures, known: frozen
     is_tall = line.height >= _HEADING_SCALE * usual.height
     if is_tall or (known and _key(text) in known) or _NAMED_HEADING.fullmatch(text):
         return True
-    stands_off = before is None or not 0 < _gap(before, line, usual) <= _PARAGRAPH_GAP * usual.gap
+    stands_off = (
+        before is None
+        or not 0 < _gap(before, line, usual) <= _PARAGRAPH_GAP * usual.gap
+    )
     return stands_off and _PATTERNS["numbered_heading"].match(text) is not None
 
 
@@ -206,8 +227,12 @@ def _numbered_heights(lines: Sequence[Line], usual: _Measures) -> frozenset[floa
 def _is_label(line: Line, usual: _Measures, known: frozenset[str]) -> bool:
     """Tell the large print of a figure from a heading, in a print that numbers its headings."""
     is_short = len(line.text.split()) <= _MOST_LABEL_WORDS
-    is_ranked = any(abs(line.height - height) <= _SAME_HEIGHT for height in usual.numbered)
-    is_named = _key(line.text) in known or _NAMED_HEADING.fullmatch(line.text) is not None
+    is_ranked = any(
+        abs(line.height - height) <= _SAME_HEIGHT for height in usual.numbered
+    )
+    is_named = (
+        _key(line.text) in known or _NAMED_HEADING.fullmatch(line.text) is not None
+    )
     is_tall = line.height >= _HEADING_SCALE * usual.height
     if not (usual.numbered and is_tall and is_short):
         return False
@@ -277,7 +302,8 @@ def _whole_words(text: str) -> str:
     seen = Counter(_PATTERNS["word"].findall(_PARTED_WORD.sub(" ", text).lower()))
 
     def whole(parts: re.Match[str]) -> str:
-        first, second = parts[1], parts[2]
+        first = parts[1]
+        second = parts[2]
         are_capitals = first.isupper() and second.isupper()
         if (second[:1].isupper() and not are_capitals) or first[-1:].isdigit():
             return f"{first}-{second}"

@@ -103,7 +103,9 @@ def _encoding(name: str, codes: frozenset[int]) -> Mapping[int, str]:
         "extension": _CODES["extension"],
         "symbols": {},
     }
-    known = next((codes for kind, codes in by_name.items() if _NAMES[kind].search(name)), None)
+    known = next(
+        (codes for kind, codes in by_name.items() if _NAMES[kind].search(name)), None
+    )
     if known is not None or not unmapped:
         return known or {}
     upper = _CODES["cp1252"] if name else _CODES["bullet"]
@@ -141,7 +143,11 @@ def _lines(textpage: Any, fonts: Fonts) -> Iterator[list[_Char]]:
         if has_ended and last is not None and not _goes_on(last, char):
             yield line
             line = []
-        elif has_ended and last is not None and char.left - last.right > _SPACE * last.size:
+        elif (
+            has_ended
+            and last is not None
+            and char.left - last.right > _SPACE * last.size
+        ):
             line.append(last._replace(text=" ", left=last.right))
         line.append(char)
         has_ended = False
@@ -152,7 +158,11 @@ def _lines(textpage: Any, fonts: Fonts) -> Iterator[list[_Char]]:
 def _goes_on(last: _Char, char: _Char) -> bool:
     """Tell a new line from a raised or lowered character, for which PDFium begins one too."""
     is_level = abs(char.base - last.base) < _SAME_LINE * max(last.size, char.size)
-    return is_level and char.left > last.right - _SPACE * last.size and last.text != _HYPHEN
+    return (
+        is_level
+        and char.left > last.right - _SPACE * last.size
+        and last.text != _HYPHEN
+    )
 
 
 def _chars(textpage: Any, fonts: Fonts) -> Iterator[_Char | None]:
@@ -168,8 +178,11 @@ def _chars(textpage: Any, fonts: Fonts) -> Iterator[_Char | None]:
         if not text:
             continue
         left, bottom, right, top = textpage.get_charbox(index, loose=True)
-        if last and (text.isspace() or abs(last.top - last.bottom - top + bottom) < _SAME_HEIGHT):
-            size, base = last.size, bottom + last.base - last.bottom
+        if last and (
+            text.isspace() or abs(last.top - last.bottom - top + bottom) < _SAME_HEIGHT
+        ):
+            size = last.size
+            base = bottom + last.base - last.bottom
         else:
             size, base = _measured(pdfium, textpage, index)
         char = _Char(text, left, right, top, bottom, size, base)
@@ -179,7 +192,8 @@ def _chars(textpage: Any, fonts: Fonts) -> Iterator[_Char | None]:
 
 def _measured(pdfium: Any, textpage: Any, index: int) -> tuple[float, float]:
     """Return the size of a character's font as printed, and where its line stands."""
-    left, base = c_double(), c_double()
+    left = c_double()
+    base = c_double()
     pdfium.FPDFText_GetCharOrigin(textpage, index, left, base)
     matrix = pdfium.FS_MATRIX(1, 0, 0, 1, 0, 0)
     pdfium.FPDFText_GetMatrix(textpage, index, matrix)
@@ -218,7 +232,9 @@ def _scripts(line: list[_Char]) -> list[int]:
         elif not _MAY_STAND_HIGH.match(char.text):
             found.append(0)
         else:
-            found.append(1 if shift > _RAISED * full else -1 if shift < -_LOWERED * full else 0)
+            found.append(
+                1 if shift > _RAISED * full else -1 if shift < -_LOWERED * full else 0
+            )
     return found
 
 
@@ -249,7 +265,8 @@ def _line_pieces(line: list[_Char], marks: set[str]) -> Iterator[Piece]:
 def _piece(
     line: list[_Char], kinds: list[int], marks: set[str], start: int, end: int
 ) -> tuple[str, float, float, float, float]:
-    text, place = "", start
+    text = ""
+    place = start
     while place <= end:
         stop = place
         while stop <= end and kinds[stop] == kinds[place]:
@@ -262,8 +279,12 @@ def _piece(
     full = [line[p] for p in inside if not kinds[p] and not line[p].text.isspace()]
     full = full or [line[start]]
     # Of most letters: the first may be of another font.
-    height = Counter(round(char.top - char.bottom, 1) for char in full).most_common(1)[0][0]
-    left, right, top = line[start].left, line[end].right, full[0].top
+    height = Counter(round(char.top - char.bottom, 1) for char in full).most_common(1)[
+        0
+    ][0]
+    left = line[start].left
+    right = line[end].right
+    top = full[0].top
     return text.strip(), height, round(top, 1), round(left, 1), round(right, 1)
 
 
@@ -273,7 +294,8 @@ def _with(before: str, run: str, after: str, kind: int, marks: set[str]) -> str:
     if not kind or not bare or len(bare) > _MOST_SCRIPT_CHARS:
         return before + run
     space = " " if run[-1:].isspace() else ""
-    base, after = before.rstrip(), space or after
+    base = before.rstrip()
+    after = space or after
     if kind < 0:
         return base + lowered(base, bare, after=after) + space
     if bare in marks and not base.endswith("10"):

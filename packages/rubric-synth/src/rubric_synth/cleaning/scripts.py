@@ -22,7 +22,13 @@ _LONG_WORD: Final = 4
 _POWERS: Final = frozenset({"2", "3", "n", "k", "x"})
 _MOST_BEFORE: Final = 60
 _ONE_SIGN: Final = str.maketrans(dict.fromkeys("−–‐‑‒", "-"))
-_GREEK: Final = {"\\mu": "μ", "\\circ": "°", "\\alpha": "α", "\\beta": "β", "\\prime": "′"}
+_GREEK: Final = {
+    "\\mu": "μ",
+    "\\circ": "°",
+    "\\alpha": "α",
+    "\\beta": "β",
+    "\\prime": "′",
+}
 
 
 def plain_scripts(text: str) -> str:
@@ -36,12 +42,13 @@ def plain_scripts(text: str) -> str:
     text = _PATTERNS["fraction"].sub(_fraction, text)
     text = _PATTERNS["power"].sub(_from_mathml, text)
     pieces: list[str] = []
-    place, before = 0, ""
-    for found in _PATTERNS["script"].finditer(text):
-        pieces.append(text[place : found.start()])
+    place = 0
+    before = ""
+    for match in _PATTERNS["script"].finditer(text):
+        pieces.append(text[place : match.start()])
         before = (before + pieces[-1])[-_MOST_BEFORE:]
-        place = found.end()
-        pieces.append(_shown(found, before, text[place : place + 4]))
+        place = match.end()
+        pieces.append(_shown(match, before, text[place : place + 4]))
         before += pieces[-1]
     return "".join([*pieces, text[place:]])
 
@@ -51,7 +58,9 @@ def with_script_tags(page: str) -> str:
 
     Its MathML is plain, and so is what its code raises and lowers.
     """
-    page = _PATTERNS["styled"].sub(r"<su\g<kind>>\g<inside></su\g<kind>>", plain_mathml(page))
+    page = _PATTERNS["styled"].sub(
+        r"<su\g<kind>>\g<inside></su\g<kind>>", plain_mathml(page)
+    )
     return _PATTERNS["html_code"].sub(_plain_code, page)
 
 
@@ -74,18 +83,24 @@ def _from_mathml(found: re.Match[str]) -> str:
     if found["code"]:
         return found[0]
     script = _PATTERNS["tag"].sub("", found["script"])
-    return (
-        f"{found['base'].strip()}<su{found['kind']}>{''.join(script.split())}</su{found['kind']}>"
-    )
+    base = found["base"].strip()
+    tag = f"su{found['kind']}"
+    return f"{base}<{tag}>{''.join(script.split())}</{tag}>"
 
 
 def _shown(found: re.Match[str], before: str, after: str) -> str:
     if found["code"]:
         return found[0]
-    inside = found["tagged"] or found["braced"] or found["formula"] or found["short"] or ""
+    inside = (
+        found["tagged"] or found["braced"] or found["formula"] or found["short"] or ""
+    )
     inside = found["lowered"] or inside
     gap = found["gap"]
-    if found["lowered"] or "b" in (found["tag"], found["brace"]) or found["mark"] == "_":
+    if (
+        found["lowered"]
+        or "b" in (found["tag"], found["brace"])
+        or found["mark"] == "_"
+    ):
         if gap:
             return f"{gap}{lowered('', inside, after=after)}"
         return lowered(before, inside, after=after)
@@ -100,10 +115,13 @@ def lowered(before: str, inside: str, *, after: str = "") -> str:
         inside: What is lowered, perhaps with tags.
         after: What stands to the right.
     """
-    bare, before = _bare(inside), _unmarked(before)
+    bare = _bare(inside)
+    before = _unmarked(before)
     if not bare:
         return ""
-    is_index = bare.replace(".", "").isdigit() and (before[-1:].isalpha() or before[-1:] in ")]")
+    is_index = bare.replace(".", "").isdigit() and (
+        before[-1:].isalpha() or before[-1:] in ")]"
+    )
     is_formula = bare in {"x", "n"} and before[-1:].isupper()  # NOx
     if is_index or is_formula or not before.strip():
         return bare
@@ -121,7 +139,8 @@ def raised(before: str, inside: str, *, after: str = "", gap: str = "") -> str:
     """
     if _PATTERNS["link"].search(inside):
         return ""
-    bare, before = _bare(inside), _unmarked(before)
+    bare = _bare(inside)
+    before = _unmarked(before)
     if _is_isotope(bare, after) and (gap or not before[-1:].isalnum()):
         return f"{gap}^{bare}"
     if before[-1:].isdigit() and _is_degree(bare, after):
@@ -141,7 +160,11 @@ def _is_ordinal(before: str, bare: str) -> bool:
 
 def _bare(inside: str) -> str:
     plain = html.unescape(_PATTERNS["tag"].sub("", inside)).translate(_ONE_SIGN)
-    plain = "".join(plain.split()) if len(plain) <= _MOST_BEFORE else " ".join(plain.split())
+    plain = (
+        "".join(plain.split())
+        if len(plain) <= _MOST_BEFORE
+        else " ".join(plain.split())
+    )
     return _GREEK.get(plain, plain).strip("*_" if len(plain) > 1 else "")
 
 
@@ -157,8 +180,8 @@ def _unmarked(before: str) -> str:
 
 
 def _word(before: str) -> str:
-    found = _PATTERNS["word"].search(before)
-    return found[0] if found else ""
+    match = _PATTERNS["word"].search(before)
+    return match[0] if match else ""
 
 
 def _is_isotope(bare: str, after: str) -> bool:
@@ -181,7 +204,9 @@ def _is_degree(bare: str, after: str) -> bool:
 
 def _is_exponent(before: str, bare: str, *, is_apart: bool) -> bool:
     """Tell an exponent, a charge or an index from the mark of a note."""
-    if not bare or (_PATTERNS["trade_mark"].fullmatch(bare) and not before[-1:].isdigit()):
+    if not bare or (
+        _PATTERNS["trade_mark"].fullmatch(bare) and not before[-1:].isdigit()
+    ):
         return bool(bare) and len(_word(before)) == 1 and not is_apart
     last = before[-1:]
     if _PATTERNS["mark"].fullmatch(bare):
@@ -193,14 +218,17 @@ def _is_exponent(before: str, bare: str, *, is_apart: bool) -> bool:
     group = _PATTERNS["bracketed"].search(before)
     return (
         not is_apart
-        and (last == "]" or (group is not None and not _PATTERNS["long_word"].search(group[0])))
+        and (
+            last == "]"
+            or (group is not None and not _PATTERNS["long_word"].search(group[0]))
+        )
         and not _PATTERNS["listed"].fullmatch(bare)
     )
 
 
 def _is_power_of_number(before: str, bare: str, *, is_apart: bool) -> bool:
-    found = _PATTERNS["number"].search(before)
-    base = found[0] if found else ""
+    match = _PATTERNS["number"].search(before)
+    base = match[0] if match else ""
     word = before[: len(before) - len(base)]
     if word[-1:].isalpha():  # SO4^2-, CaCO3 (note)
         return not is_apart and _PATTERNS["charge"].fullmatch(bare) is not None
@@ -226,13 +254,18 @@ def _is_power_of_word(word: str, bare: str, *, is_apart: bool) -> bool:
         return False
     is_short = len(word) < _LONG_WORD
     if bare.isdigit():
-        is_measure = word in _LENGTHS or (word in _UNITS and bare in {"2", "3", "4", "6"})
+        is_measure = word in _LENGTHS or (
+            word in _UNITS and bare in {"2", "3", "4", "6"}
+        )
         return (
             len(word) == 1
             or is_measure
             or word in _FUNCTIONS
             or (is_short and not word.islower() and not word.isupper())
-            or (bare in {"2", "3", "4"} and _PATTERNS["no_word"].fullmatch(word) is not None)
+            or (
+                bare in {"2", "3", "4"}
+                and _PATTERNS["no_word"].fullmatch(word) is not None
+            )
         )
     is_letter = len(bare) == 1 and bare.islower()
     return not is_letter or len(word) == 1 or word in _FUNCTIONS

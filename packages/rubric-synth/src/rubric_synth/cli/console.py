@@ -7,11 +7,16 @@ from typing import NoReturn
 import rubric_synth
 from rubric_judge.console import command
 
-app = command.command_app("rubric-synth", summary="From technical documents to tasks with rubrics.")
+app = command.command_app(
+    "rubric-synth", summary="From technical documents to tasks with rubrics."
+)
 
 
 def print_table(
-    title: str, names: Sequence[str], figures: Sequence[str], rows: Iterable[Sequence[str]]
+    title: str,
+    names: Sequence[str],
+    figures: Sequence[str],
+    rows: Iterable[Sequence[str]],
 ) -> None:
     """Print a table of names and the figures behind them, unless it has no rows."""
     table = command.figures_table(title, names=names, figures=figures)
@@ -23,7 +28,9 @@ def print_table(
 
 def print_counts(title: str, counts: Mapping[str, int]) -> None:
     """Print counts as a table, unless there are none."""
-    print_table(title, ("",), ("count",), ((name, str(count)) for name, count in counts.items()))
+    print_table(
+        title, ("",), ("count",), ((name, str(count)) for name, count in counts.items())
+    )
 
 
 def print_left_out(folder: Path, found: Mapping[str, tuple[str, int]]) -> None:
@@ -36,11 +43,18 @@ def print_left_out(folder: Path, found: Mapping[str, tuple[str, int]]) -> None:
     from rubric_synth.dataset.folder import REJECTED_FILE, read_rejections
 
     first: dict[str, str] = {}
-    for _, one in read_rejections(folder / REJECTED_FILE) if found else ():
-        if one is not None:
-            first.setdefault(one.reason, ", ".join(filter(None, (one.source, one.detail))))
+    for _, rejection in read_rejections(folder / REJECTED_FILE) if found else ():
+        if rejection is not None:
+            first.setdefault(
+                rejection.reason,
+                ", ".join(filter(None, (rejection.source, rejection.detail))),
+            )
     rows = (
-        (name, "\n".join(filter(None, (todo, first.get(name.rpartition(" ")[2])))), str(count))
+        (
+            name,
+            "\n".join(filter(None, (todo, first.get(name.rpartition(" ")[2])))),
+            str(count),
+        )
         for name, (todo, count) in found.items()
     )
     title = f"Left out, line by line in {folder / REJECTED_FILE}"

@@ -101,10 +101,14 @@ def _warn_of(found: rubric_synth.DatasetStatistics) -> None:
     if found.unread_criteria:
         console.warn(judged_by_words(found))
     if failures := found.control_failures:
-        console.warn(f"{failures:,} answers could not be judged; the means leave them out")
+        console.warn(
+            f"{failures:,} answers could not be judged; the means leave them out"
+        )
     if found.unreadable_rejections:
         console.warn(unreadable_rejections(found))
-    for warning in warnings_of(strange=found.strange_answers, copied=found.copied_answers):
+    for warning in warnings_of(
+        strange=found.strange_answers, copied=found.copied_answers
+    ):
         console.warn(warning)
 
 
@@ -163,7 +167,10 @@ def _print_statistics(found: rubric_synth.DatasetStatistics, dataset: Path) -> N
 
     states = ("accepted", "rejected", "pending")
     for title, counts in (
-        ("Documents", {state: getattr(found, f"documents_{state}") for state in states}),
+        (
+            "Documents",
+            {state: getattr(found, f"documents_{state}") for state in states},
+        ),
         ("Tasks", found.tasks),
         ("Kinds of tasks", found.task_kinds),
         ("Criteria per task", per_task(found)),
@@ -172,23 +179,39 @@ def _print_statistics(found: rubric_synth.DatasetStatistics, dataset: Path) -> N
     ):
         console.print_counts(title, counts)
     by_stage = found.rejected_by_stage.items()
-    left_out = {f"{s}: {r}": ("", n) for s, reasons in by_stage for r, n in reasons.items()}
+    left_out = {
+        f"{s}: {r}": ("", n) for s, reasons in by_stage for r, n in reasons.items()
+    }
     console.print_left_out(dataset, left_out)
     if found.context is not None:
         console.print_table("Context", ("",), ("",), found.context.told().items())
     printed = read_table("printed")
-    spreads = [(name.replace("_", " "), one) for name, one in found if isinstance(one, Spread)]
+    spreads = [
+        (name.replace("_", " "), spread)
+        for name, spread in found
+        if isinstance(spread, Spread)
+    ]
     command.print_figures(printed["spread"], spreads)
-    shares = ((name.replace("_", " "), one) for name, one in found.coverage.items() if one.tasks)
+    shares = (
+        (name.replace("_", " "), coverage)
+        for name, coverage in found.coverage.items()
+        if coverage.tasks
+    )
     command.print_figures(printed["coverage"], shares)
     written = found.written_answers
-    earned = ((name, described(name, written), reward) for name, reward in found.controls.items())
-    judged = {"tasks": counted(found.control_tasks, "task"), "judge": found.control_judge}
+    earned = (
+        (name, described(name, written), reward)
+        for name, reward in found.controls.items()
+    )
+    judged = {
+        "tasks": counted(found.control_tasks, "task"),
+        "judge": found.control_judge,
+    }
     command.print_figures(printed["controls"], earned, **judged)
     for warning in overpaid(found.controls).values():
         console.print_line(f"warning: {warning}")
-    made = calls(found)
-    console.print_table(made.title, made.header[:1], made.header[1:], made.rows)
+    table = calls(found)
+    console.print_table(table.title, table.header[:1], table.header[1:], table.rows)
     console.print_fallbacks(asked_of_models(found.usage).total)
 
 
@@ -230,7 +253,9 @@ def show(
         _print_part("Passage", example.passage or "")
         stdout.print()
     if not examples:
-        console.print_line("nothing was left out" if rejected else f"{split} holds no task")
+        console.print_line(
+            "nothing was left out" if rejected else f"{split} holds no task"
+        )
 
 
 def _print_part(title: str, text: str) -> None:
@@ -238,7 +263,9 @@ def _print_part(title: str, text: str) -> None:
     if text:
         stdout.print(title, style="bold")
     for line in visible(text).splitlines():
-        stdout.print(textwrap.indent(textwrap.fill(line, stdout.width - 2), "  "), emoji=False)
+        stdout.print(
+            textwrap.indent(textwrap.fill(line, stdout.width - 2), "  "), emoji=False
+        )
 
 
 def _print_rubric(example: Example) -> None:
@@ -256,5 +283,7 @@ def _print_rubric(example: Example) -> None:
             criterion["verification_method"],
             f"{weight:g}" if isinstance(weight, float) else weight,
         )
-        rubric.add_row(*(stdout.render_str(visible(cell), emoji=False) for cell in cells))
+        rubric.add_row(
+            *(stdout.render_str(visible(cell), emoji=False) for cell in cells)
+        )
     stdout.print(rubric)

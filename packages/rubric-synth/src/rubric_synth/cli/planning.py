@@ -31,33 +31,43 @@ def plan(
     """
     from rubric_synth.pipeline.estimate import estimate
 
-    settings = rubric_synth.load_config(config) if config else rubric_synth.SynthConfig()
-    found = estimate(collected, settings, limit=limit)
+    settings = (
+        rubric_synth.load_config(config) if config else rubric_synth.SynthConfig()
+    )
+    synth_estimate = estimate(collected, settings, limit=limit)
     say = read_table("estimate")["said"]
-    if not found.calls:
-        console.print_line(say["no_calls"].format(documents=counted(found.documents, "document")))
+    if not synth_estimate.calls:
+        console.print_line(
+            say["no_calls"].format(
+                documents=counted(synth_estimate.documents, "document")
+            )
+        )
         return
     rows = (
         (
-            one.stage,
-            f"{one.calls:,}",
-            f"{one.prompt_tokens:,}",
-            f"{one.completion_tokens:,}",
-            "not known" if one.cost_usd is None else f"{one.cost_usd:,.2f}",
+            stage.stage,
+            f"{stage.calls:,}",
+            f"{stage.prompt_tokens:,}",
+            f"{stage.completion_tokens:,}",
+            "not known" if stage.cost_usd is None else f"{stage.cost_usd:,.2f}",
         )
-        for one in found.stages
+        for stage in synth_estimate.stages
     )
-    console.print_table("At most", ("",), ("calls", "tokens read", "written", "USD"), rows)
-    cost = found.cost_usd
+    console.print_table(
+        "At most", ("",), ("calls", "tokens read", "written", "USD"), rows
+    )
+    cost = synth_estimate.cost_usd
     told = {
-        "found": found,
-        "documents": counted(found.documents, "document"),
-        "time": duration_text(found.seconds),
+        "found": synth_estimate,
+        "documents": counted(synth_estimate.documents, "document"),
+        "time": duration_text(synth_estimate.seconds),
         "cost": say["unpriced"] if cost is None else f"{cost:,.2f} USD",
     }
     console.print_line(say["total"].format(**told))
     console.print_line(say["assumed"].format(**told, **read_table("estimate")))
     ceiling = max_cost_usd or settings.max_cost_usd
     if ceiling is not None and cost is not None and cost > ceiling:
-        reach = int(found.documents * ceiling / cost)
-        console.print_line(say["ceiling"].format(ceiling=ceiling, reach=f"{reach:,}", **told))
+        reach = int(synth_estimate.documents * ceiling / cost)
+        console.print_line(
+            say["ceiling"].format(ceiling=ceiling, reach=f"{reach:,}", **told)
+        )

@@ -52,15 +52,23 @@ def collect_command(*sources: str, out: Path, config: Path | None = None) -> Non
         out: Folder to write, outside all sources.
         config: YAML file; its `collect` part is used.
     """
-    settings = rubric_synth.load_config(config) if config else rubric_synth.SynthConfig()
+    settings = (
+        rubric_synth.load_config(config) if config else rubric_synth.SynthConfig()
+    )
     _tell_of_the_network(sources)
     with working(console.app) as progress, Steps(progress) as steps:
         show = partial(_show, steps)
-        report = rubric_synth.collect(sources, out, config=settings.collect, on_progress=show)
+        report = rubric_synth.collect(
+            sources, out, config=settings.collect, on_progress=show
+        )
     _print_reasons(out, report.rejected, settings)
     if len(report.by_source) > 1:
         rows = (
-            (name, str(counts["documents"]), str(sum(counts.values()) - counts["documents"]))
+            (
+                name,
+                str(counts["documents"]),
+                str(sum(counts.values()) - counts["documents"]),
+            )
             for name, counts in report.by_source.items()
         )
         console.print_table("Sources", ("source",), ("documents", "left out"), rows)
@@ -91,7 +99,8 @@ def _show(steps: Steps, at: rubric_synth.CollectProgress) -> None:
     name, unit = _STEPS[at.step]
     phase = steps.to(name, unit=unit)
     if unit:
-        phase.done, phase.note = at.read, f"{at.left_out:,} left out"
+        phase.done = at.read
+        phase.note = f"{at.left_out:,} left out"
 
 
 @console.app.command
@@ -123,13 +132,29 @@ def run(  # noqa: PLR0913 - what to replace of the configuration
         context: What the policy may look up beside each question, in place of the configuration's:
             bm25:2 is the two best sections of the collected documents by BM25.
     """
-    settings = rubric_synth.load_config(config) if config else rubric_synth.SynthConfig()
-    settings = _overridden(settings, max_cost_usd=max_cost_usd, engine=engine, context=context)
+    settings = (
+        rubric_synth.load_config(config) if config else rubric_synth.SynthConfig()
+    )
+    settings = _overridden(
+        settings, max_cost_usd=max_cost_usd, engine=engine, context=context
+    )
     options = {"--config": config, "--limit": limit}
-    options |= {"--max-cost-usd": max_cost_usd, "--engine": engine, "--context": context}
+    options |= {
+        "--max-cost-usd": max_cost_usd,
+        "--engine": engine,
+        "--context": context,
+    }
     words = [
-        *("run", str(collected), "--out", str(out)),
-        *(str(word) for pair in options.items() if pair[1] is not None for word in pair),
+        "run",
+        str(collected),
+        "--out",
+        str(out),
+        *(
+            str(word)
+            for pair in options.items()
+            if pair[1] is not None
+            for word in pair
+        ),
     ]
     go_on = f"go on with: {typed_command('rubric-synth', words)}"
     try:
@@ -138,7 +163,11 @@ def run(  # noqa: PLR0913 - what to replace of the configuration
             progress.phase("making tasks", unit="documents") as phase,
         ):
             report = rubric_synth.synthesise(
-                collected, out, config=settings, limit=limit, on_progress=_shown_by(phase)
+                collected,
+                out,
+                config=settings,
+                limit=limit,
+                on_progress=_shown_by(phase),
             )
     except UnfinishedError as error:
         if error.cause in {"interrupted", "unavailable"}:
@@ -147,12 +176,16 @@ def run(  # noqa: PLR0913 - what to replace of the configuration
     except JudgeSetupError as error:
         _stop(error, _STATUS["unavailable"])
     except (KeyboardInterrupt, Terminated) as stop:
-        number = SIGTERM if isinstance(stop, Terminated) or SIGTERM in stop.args else SIGINT
+        number = (
+            SIGTERM if isinstance(stop, Terminated) or SIGTERM in stop.args else SIGINT
+        )
         _stop(RubricError(f"stopped immediately; {go_on}"), _BY_SIGNAL + number)
     _print_run(report, settings)
 
 
-def _print_run(report: rubric_synth.SynthReport, settings: rubric_synth.SynthConfig) -> None:
+def _print_run(
+    report: rubric_synth.SynthReport, settings: rubric_synth.SynthConfig
+) -> None:
     _print_reasons(report.out, report.rejected, settings)
     console.print_counts("Tasks", report.tasks)
     console.print_fallbacks(report.usage)
@@ -175,19 +208,29 @@ def _print_reasons(
     from rubric_synth.document import what_to_do
 
     console.print_left_out(
-        folder, {reason: (what_to_do(reason, config), count) for reason, count in counts.items()}
+        folder,
+        {
+            reason: (what_to_do(reason, config), count)
+            for reason, count in counts.items()
+        },
     )
 
 
-def _overridden(settings: rubric_synth.SynthConfig, **given: object) -> rubric_synth.SynthConfig:
+def _overridden(
+    settings: rubric_synth.SynthConfig, **given: object
+) -> rubric_synth.SynthConfig:
     from rubric_core.configuration import validated
 
     overrides = {name: value for name, value in given.items() if value is not None}
-    return validated(type(settings), settings.model_dump() | overrides, source="the command line")
+    return validated(
+        type(settings), settings.model_dump() | overrides, source="the command line"
+    )
 
 
 def _stop(error: RubricError, status: int) -> NoReturn:
-    console.fail("; ".join([str(error), *getattr(error, "__notes__", [])]), status=status)
+    console.fail(
+        "; ".join([str(error), *getattr(error, "__notes__", [])]), status=status
+    )
 
 
 def _shown_by(phase: Phase) -> Callable[[rubric_synth.Progress], None]:
@@ -215,7 +258,8 @@ def _fatal_shortfall(report: rubric_synth.SynthReport) -> str:
     """Say why nothing can be trained on a dataset and what to do; "" where something can."""
     if report.tasks["train"]:
         return ""
-    total, done = sum(report.tasks.values()), report.documents - report.pending_documents
+    total = sum(report.tasks.values())
+    done = report.documents - report.pending_documents
     if total:
         name = "none_to_train_on"
     elif not report.documents:
@@ -251,7 +295,8 @@ def _warnings(report: rubric_synth.SynthReport) -> tuple[str, ...]:
     from rubric_core.configuration import said_where
 
     empty = [split for split in ("validation", "test") if not report.tasks[split]]
-    few, is_answered = few_accepted(report), not report.unanswered_documents
+    few = few_accepted(report)
+    is_answered = not report.unanswered_documents
     holds = {
         "gone": report.gone_documents > 0,
         "few": bool(few),
@@ -260,4 +305,6 @@ def _warnings(report: rubric_synth.SynthReport) -> tuple[str, ...]:
         "empty_split": len(empty) == 1,
         "empty_splits": len(empty) > 1,
     }
-    return said_where(holds, _ENDINGS, report=report, few=few, empty=" and ".join(empty))
+    return said_where(
+        holds, _ENDINGS, report=report, few=few, empty=" and ".join(empty)
+    )

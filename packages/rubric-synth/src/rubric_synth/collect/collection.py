@@ -101,14 +101,22 @@ def collect(
         report = _report(out, list(given), kept, intake, older)
         if not kept:
             raise _nothing_found(report, intake)
-        with writing([out / name for name in folder.FILES]) as (documents, rejected, manifest):
+        with writing([out / name for name in folder.FILES]) as (
+            documents,
+            rejected,
+            manifest,
+        ):
             for candidate in kept:
                 documents.write(intake.line(candidate))
             for line in intake.rejection_lines():
                 rejected.write(line)
             hashes = documents.sha256, rejected.sha256
-            manifest.write(_manifest(report, config, dict(zip(folder.FILES, hashes, strict=False))))
-    log_finished("synth.collect.finished", documents=report.documents, rejected=report.rejected)
+            manifest.write(
+                _manifest(report, config, dict(zip(folder.FILES, hashes, strict=False)))
+            )
+    log_finished(
+        "synth.collect.finished", documents=report.documents, rejected=report.rejected
+    )
     return report
 
 
@@ -142,18 +150,26 @@ def _is_output(source: Path, target: Path) -> bool:
     return is_around or (source.parent == target and source.name in folder.FILES)
 
 
-def _readers(given: Mapping[str, str | Path], config: CollectConfig) -> Iterator[tuple[str, Found]]:
+def _readers(
+    given: Mapping[str, str | Path], config: CollectConfig
+) -> Iterator[tuple[str, Found]]:
     """Find all sources before the first is read, so that a missing one is told at once.
 
     Packages are imported as they are read, and before all else: importing one may change the
     docstrings of another.
     """
     packages = [name for name in given if name.startswith(PACKAGE_PREFIX)]
-    others = [(n, read_source(x, config=config)) for n, x in given.items() if n not in packages]
+    others = [
+        (n, read_source(x, config=config))
+        for n, x in given.items()
+        if n not in packages
+    ]
     return chain(((n, read_source(given[n], config=config)) for n in packages), others)
 
 
-def _distinct(intake: Intake, older: folder.Older, config: CollectConfig) -> list[Candidate]:
+def _distinct(
+    intake: Intake, older: folder.Older, config: CollectConfig
+) -> list[Candidate]:
     """Drop duplicates; what the folder held already is kept before anything new."""
 
     def rank(candidate: Candidate) -> tuple[int, bool, str, bytes, str]:
@@ -180,9 +196,13 @@ def _nothing_found(report: CollectReport, intake: Intake) -> SourceError:
     if report.rejected:
         first: dict[str, str] = {}
         for row in map(json.loads, intake.rejection_lines()):
-            first.setdefault(row["reason"], ", ".join(filter(None, (row["source"], row["detail"]))))
+            first.setdefault(
+                row["reason"], ", ".join(filter(None, (row["source"], row["detail"])))
+            )
         counts = report.rejected.items()
-        reasons = "; ".join(f"{count} {reason} (first {first[reason]})" for reason, count in counts)
+        reasons = "; ".join(
+            f"{count} {reason} (first {first[reason]})" for reason, count in counts
+        )
         advice = remedies(report.rejected)
         why = f"left out: {reasons}" + (f". What to do: {advice}" if advice else "")
     message = f"no document was found in {', '.join(report.by_source)}; {why}"
@@ -190,7 +210,11 @@ def _nothing_found(report: CollectReport, intake: Intake) -> SourceError:
 
 
 def _report(
-    out: Path, given: Sequence[str], kept: Sequence[Candidate], intake: Intake, older: folder.Older
+    out: Path,
+    given: Sequence[str],
+    kept: Sequence[Candidate],
+    intake: Intake,
+    older: folder.Older,
 ) -> CollectReport:
     """Count what was kept and left out."""
     by_given = Counter(candidate.given for candidate in kept)
@@ -201,7 +225,10 @@ def _report(
         documents=len(kept),
         by_kind=dict(sorted(Counter(candidate.kind for candidate in kept).items())),
         by_source={
-            name: {"documents": by_given[name], **most_first(intake.reasons.get(name, {}))}
+            name: {
+                "documents": by_given[name],
+                **most_first(intake.reasons.get(name, {})),
+            }
             for name in given
         },
         rejected=most_first(reasons),
@@ -210,7 +237,9 @@ def _report(
     )
 
 
-def _manifest(report: CollectReport, config: CollectConfig, hashes: Mapping[str, str]) -> bytes:
+def _manifest(
+    report: CollectReport, config: CollectConfig, hashes: Mapping[str, str]
+) -> bytes:
     """Return the manifest: the same documents, the same bytes, whatever the folder held before."""
     content: dict[str, object] = {
         "rubric_synth": version("rubric-synth"),

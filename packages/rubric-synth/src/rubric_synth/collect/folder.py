@@ -52,7 +52,10 @@ def collected_hashes(folder: Path) -> Iterator[tuple[str, int]]:
         offset = 0
         for number, line in enumerate(lines, start=1):
             start = _START.match(line)
-            yield start[1].decode() if start else _parsed_hash(line, path, number), offset
+            yield (
+                start[1].decode() if start else _parsed_hash(line, path, number),
+                offset,
+            )
             offset += len(line)
 
 
@@ -73,12 +76,15 @@ def read_document(file: IO[bytes], offset: int) -> Document:
         raise _unreadable(str(file.name)) from error
 
 
-def _document(line: bytes, path: Path | str, number: int | None, place: str) -> Document:
+def _document(
+    line: bytes, path: Path | str, number: int | None, place: str
+) -> Document:
     """Parse a line once and hash its text once."""
     start = _START.match(line)
     try:
         if start:
-            expected, body = start[1].decode(), b"{" + line[start.end() :]
+            expected = start[1].decode()
+            body = b"{" + line[start.end() :]
             document = Document.model_validate_json(body)
         else:
             row = _row(line)
@@ -86,7 +92,9 @@ def _document(line: bytes, path: Path | str, number: int | None, place: str) -> 
             document = Document.model_validate(row)
     except ValueError:  # not chained: the error of a parser holds the text of the line
         raise CollectedFolderError(
-            f"{str(path)!r}, {place}, is not a document; collect again", path=path, line=number
+            f"{str(path)!r}, {place}, is not a document; collect again",
+            path=path,
+            line=number,
         ) from None
     if document.doc_hash != expected:
         raise CollectedFolderError(
@@ -111,7 +119,9 @@ def _parsed_hash(line: bytes, path: Path, number: int) -> str:
     if not isinstance(found, str) or not _HASH.fullmatch(found):
         place = f"line {number}"
         raise CollectedFolderError(
-            f"{str(path)!r}, {place}, is not a document; collect again", path=path, line=number
+            f"{str(path)!r}, {place}, is not a document; collect again",
+            path=path,
+            line=number,
         )
     return found
 
@@ -154,7 +164,8 @@ def read_older(out: Path, config: CollectConfig) -> Older:
     Raises:
         OutputError: Files of these names stand there which `collect` did not write.
     """
-    documents, manifest = out / DOCUMENTS_FILE, out / MANIFEST_FILE
+    documents = out / DOCUMENTS_FILE
+    manifest = out / MANIFEST_FILE
     settings = read_settings(out)
     if settings is None and (manifest.exists() or documents.exists()):
         present = manifest if manifest.exists() else documents
@@ -169,13 +180,16 @@ def read_older(out: Path, config: CollectConfig) -> Older:
     return Older(_places(documents), same)
 
 
-def read_settings(folder: Path, *, of: str = DOCUMENTS_FILE) -> dict[str, object] | None:
+def read_settings(
+    folder: Path, *, of: str = DOCUMENTS_FILE
+) -> dict[str, object] | None:
     """Return the configuration in the manifest that has the hash of a file; None for any other."""
     try:
         fields = _row(read_file(folder / MANIFEST_FILE))
     except OSError:
         return None
-    hashes, settings = fields.get("sha256"), fields.get("config")
+    hashes = fields.get("sha256")
+    settings = fields.get("config")
     if not isinstance(hashes, dict) or of not in hashes:
         return None
     return cast("dict[str, object]", settings) if isinstance(settings, dict) else {}

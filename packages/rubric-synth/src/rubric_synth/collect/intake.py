@@ -8,9 +8,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rubric_core.locks import folder_lock
-from rubric_synth.collect.folder import DOCUMENTS_FILE, FILES, REJECTED_FILE, document_line
+from rubric_synth.collect.folder import (
+    DOCUMENTS_FILE,
+    FILES,
+    REJECTED_FILE,
+    document_line,
+)
 from rubric_synth.config import CollectConfig
-from rubric_synth.document import Document, DocumentKind, Rejection, RejectionReason, left_out
+from rubric_synth.document import (
+    Document,
+    DocumentKind,
+    Rejection,
+    RejectionReason,
+    left_out,
+)
 from rubric_synth.duplicates.selection import Fingerprint, Twin, fingerprint
 from rubric_synth.files import UNCHANGED, json_line, remove_leftovers, unwritable
 from rubric_synth.language import words
@@ -27,9 +38,9 @@ def alone_in(out: Path) -> Generator[None]:
     Raises:
         FolderLockError: Another process is writing into the folder, or it cannot be made.
     """
-    made = [folder for folder in out.parents if not folder.exists()]
+    paths = [folder for folder in out.parents if not folder.exists()]
     with contextlib.ExitStack() as stack:
-        for folder in reversed(made):
+        for folder in reversed(paths):
             stack.callback(_remove_empty, folder)
         stack.enter_context(folder_lock(out))
         remove_leftovers(out, FILES)
@@ -88,9 +99,11 @@ def admit(found: Document | Rejection, config: CollectConfig) -> Document | Reje
     count = len(words(found.text))
     limit = config.min_document_words
     if "\0" in found.text or "\0" in found.title:
-        reason, detail = RejectionReason.BINARY, f"{len(found.text)} characters"
+        reason = RejectionReason.BINARY
+        detail = f"{len(found.text)} characters"
     elif not all(map(_is_writable, (found.text, found.title, found.source))):
-        reason, detail = RejectionReason.WRONG_ENCODING, "half of a surrogate pair"
+        reason = RejectionReason.WRONG_ENCODING
+        detail = "half of a surrogate pair"
     elif count < limit:
         reason = RejectionReason.TOO_SHORT if count else RejectionReason.EMPTY
         detail = f"{count} words, below the {limit} of collect.min_document_words"
@@ -130,7 +143,9 @@ class Intake:
         self._documents = LineSpool(out / DOCUMENTS_FILE)
         self._rejections = LineSpool(out / REJECTED_FILE)
 
-    def take(self, item: Document | Rejection, given: str, config: CollectConfig) -> None:
+    def take(
+        self, item: Document | Rejection, given: str, config: CollectConfig
+    ) -> None:
         """Keep a document that was read, or the reason why it is left out."""
         item = admit(item, config)
         if isinstance(item, Rejection):
@@ -139,7 +154,9 @@ class Intake:
         place = self._documents.append(document_line(item))
         doc_hash = bytes.fromhex(item.doc_hash)
         known = fingerprint(item)
-        self.candidates.append(Candidate(item.source, doc_hash, given, item.kind, place, known))
+        self.candidates.append(
+            Candidate(item.source, doc_hash, given, item.kind, place, known)
+        )
 
     def reject(self, rejection: Rejection, given: str) -> None:
         """Keep the reason why a document was left out."""
@@ -150,7 +167,8 @@ class Intake:
 
     def reject_twin(self, twin: Twin, later: Candidate, earlier: Candidate) -> None:
         """Leave out a document for an earlier one."""
-        detail, doc_hash = f"of {earlier.source}", later.doc_hash.hex()
+        detail = f"of {earlier.source}"
+        doc_hash = later.doc_hash.hex()
         self.reject(left_out(later.source, twin.reason, detail, doc_hash), later.given)
 
     def line(self, candidate: Candidate) -> bytes:

@@ -26,7 +26,9 @@ from rubric_synth.lookup.recall import ContextCounts
 
 def versions() -> dict[str, str]:
     """Return those of the packages that make a dataset."""
-    return {name: version(name) for name in ("rubric-core", "rubric-judge", "rubric-synth")}
+    return {
+        name: version(name) for name in ("rubric-core", "rubric-judge", "rubric-synth")
+    }
 
 
 class Origin(Frozen):
@@ -60,7 +62,9 @@ _PLACES: Final = frozenset({"address", "api_base", "api_key_env", "litellm_confi
 """Settings that say where a model runs or which variable holds its key: not for publication."""
 _OPTIONS: Final = frozenset({"options", "parameters"})
 """Settings that are passed on as they are: anything may stand there, a key by mistake too."""
-_SECRET: Final = re.compile(r"key|secret|password|credential|auth|token$", re.IGNORECASE)
+_SECRET: Final = re.compile(
+    r"key|secret|password|credential|auth|token$", re.IGNORECASE
+)
 _NUMBER: Final = re.compile(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])")
 _UNSHOWN: Final = "…"
 
@@ -70,7 +74,9 @@ class Usage(Frozen):
 
     total: calls.CallTotals = calls.CallTotals()
     """Of all calls that were made for this dataset."""
-    by_stage: dict[Stage, calls.CallTotals] = Field(default_factory=dict[Stage, calls.CallTotals])
+    by_stage: dict[Stage, calls.CallTotals] = Field(
+        default_factory=dict[Stage, calls.CallTotals]
+    )
     """The same by the stage that asked."""
     unfinished: calls.CallTotals = calls.CallTotals()
     """Of the total, what no finished document used: calls for pending documents, for earlier
@@ -106,7 +112,9 @@ class Manifest(DatasetCounts, Origin):
     """The same as `rejected`, by stage and reason."""
     usage: Usage
     """What the calls took, over all runs."""
-    context: ContextCounts | None = Field(default=None, exclude_if=lambda counts: counts is None)
+    context: ContextCounts | None = Field(
+        default=None, exclude_if=lambda counts: counts is None
+    )
     """What the contexts of the tasks hold; None of a closed-book dataset."""
     config: dict[str, Any]
     """Configuration, without the places of models and keys."""
@@ -152,7 +160,13 @@ PARQUET_FILES: Final = tuple(f"{split}.parquet" for split in SPLITS)
 REJECTED_FILE: Final = "rejected.jsonl"
 MANIFEST_FILE: Final = "manifest.json"
 CARD_FILE: Final = "README.md"
-DATASET_FILES: Final = (*LINES_FILES, REJECTED_FILE, *PARQUET_FILES, CARD_FILE, MANIFEST_FILE)
+DATASET_FILES: Final = (
+    *LINES_FILES,
+    REJECTED_FILE,
+    *PARQUET_FILES,
+    CARD_FILE,
+    MANIFEST_FILE,
+)
 STATISTICS_FILES: Final = ("stats.json", "stats.html")
 """What `rubric-synth stats` writes of a dataset; of an older one they would mislead."""
 WORK_FOLDER: Final = "work"
@@ -170,7 +184,9 @@ def can_write_parquet() -> bool:
 class ParquetRows:
     """Rows of JSONL gathered into row groups of a Parquet file with the schema of tasks."""
 
-    def __init__(self, file: files.HashedFile, path: Path, *, has_context: bool) -> None:
+    def __init__(
+        self, file: files.HashedFile, path: Path, *, has_context: bool
+    ) -> None:
         """Begin a file.
 
         Args:
@@ -210,11 +226,15 @@ class ParquetRows:
 
     def close(self) -> None:
         """Give an unfinished file up; else its foot would be written when memory is freed."""
-        with contextlib.suppress(OSError):  # as where there is no room: the file is not wanted
+        with contextlib.suppress(
+            OSError
+        ):  # as where there is no room: the file is not wanted
             self._writer.close()
 
     def _write_group(self) -> None:
-        lines, self._lines, self._bytes = self._lines, [], 0
+        lines = self._lines
+        self._lines = []
+        self._bytes = 0
         try:
             table = table_of(lines, has_context=self._has_context)
         except self._arrow_errors:
@@ -241,7 +261,8 @@ def table_of(lines: Sequence[bytes], *, has_context: bool) -> Any:
         io.BytesIO(content),
         read_options=reader.ReadOptions(use_threads=False, block_size=len(content) + 1),
         parse_options=reader.ParseOptions(
-            explicit_schema=task_schema(has_context=has_context), unexpected_field_behavior="error"
+            explicit_schema=task_schema(has_context=has_context),
+            unexpected_field_behavior="error",
         ),
     )
 
@@ -258,7 +279,8 @@ def read_manifest(dataset: Path) -> Manifest:
         return Manifest.model_validate_json(read_file(path))
     except OSError as error:
         raise errors.DatasetFolderError(
-            f"{str(path)!r} cannot be read; write the dataset with `rubric-synth run`", path=path
+            f"{str(path)!r} cannot be read; write the dataset with `rubric-synth run`",
+            path=path,
         ) from error
     except ValidationError as error:
         faults = error.error_count()

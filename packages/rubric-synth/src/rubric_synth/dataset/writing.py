@@ -11,7 +11,13 @@ from rubric_core.files import read_file
 from rubric_synth.calls import CallTotals
 from rubric_synth.config import Stage, SynthConfig
 from rubric_synth.dataset import folder
-from rubric_synth.document import DocumentOutcome, Rejection, RejectionReason, most_first, rejected
+from rubric_synth.document import (
+    DocumentOutcome,
+    Rejection,
+    RejectionReason,
+    most_first,
+    rejected,
+)
 from rubric_synth.duplicates.passages import PassageIndex
 from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import DatasetFolderError
@@ -30,8 +36,15 @@ def asked_of_models(usage: folder.Usage) -> folder.Usage:
         stage: totals for stage, totals in usage.by_stage.items() if _is_models(totals)
     }
     if not by_stage:
-        return folder.Usage(total=usage.total) if _is_models(usage.total) else folder.Usage()
-    left = sum((usage.by_stage[stage] for stage in usage.by_stage.keys() - by_stage), CallTotals())
+        return (
+            folder.Usage(total=usage.total)
+            if _is_models(usage.total)
+            else folder.Usage()
+        )
+    left = sum(
+        (usage.by_stage[stage] for stage in usage.by_stage.keys() - by_stage),
+        CallTotals(),
+    )
     return folder.Usage(total=usage.total - left, by_stage=by_stage)
 
 
@@ -41,7 +54,12 @@ def _is_models(totals: CallTotals) -> bool:
 
 
 _CARD: Final = read_file(Path(__file__).parent / "templates" / "card.md.j2").decode()
-_SIZES: Final = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M"}
+_SIZES: Final = {
+    1_000: "n<1K",
+    10_000: "1K<n<10K",
+    100_000: "10K<n<100K",
+    1_000_000: "100K<n<1M",
+}
 
 
 def card_text(manifest: folder.Manifest, *, parquet: bool) -> str:
@@ -140,7 +158,9 @@ class _Rows:
         self._files = files
         self._config = config
         self._parquet = {
-            split: folder.ParquetRows(files[name], out / name, has_context=lookup is not None)
+            split: folder.ParquetRows(
+                files[name], out / name, has_context=lookup is not None
+            )
             for split in folder.SPLITS
             if (name := f"{split}.parquet") in files
         }
@@ -155,7 +175,8 @@ class _Rows:
         """Write what came of one document."""
         for rejection in outcome.rejections:
             self._reject(rejection)
-        train, validation = self._config.train_frac, self._config.validation_frac
+        train = self._config.train_frac
+        validation = self._config.validation_frac
         split = split_of(outcome.doc_hash, train=train, validation=validation)
         written = [self._write(task, split, outcome) for task in outcome.tasks]
         for stage, totals in outcome.totals.items():
@@ -198,8 +219,12 @@ class _Rows:
             unanswered_documents=self._unanswered,
             tasks=self._tasks,
             rejected=most_first(sum(self._rejected.values(), Counter[str]())),
-            rejected_by_stage={s: most_first(n) for s, n in sorted(self._rejected.items())},
-            model=None if provenance.model is None else folder.published(provenance.model),
+            rejected_by_stage={
+                s: most_first(n) for s, n in sorted(self._rejected.items())
+            },
+            model=None
+            if provenance.model is None
+            else folder.published(provenance.model),
             judge=folder.without_key(provenance.judge),
             prompts=dict(sorted(provenance.prompts.items())),
             usage=folder.Usage(
@@ -217,15 +242,19 @@ class _Rows:
         del hashes[folder.MANIFEST_FILE]
         return manifest.model_copy(update={"sha256": hashes})
 
-    def _write(self, task: dict[str, Any], split: str, outcome: DocumentOutcome) -> bool:
+    def _write(
+        self, task: dict[str, Any], split: str, outcome: DocumentOutcome
+    ) -> bool:
         name = outcome.doc_hash[:_SHORT_HASH]
         if twin := self._questions.find_or_add(task["question"], name):
-            reason, detail = RejectionReason.DUPLICATE_QUESTION, f"of a question of document {twin}"
+            reason = RejectionReason.DUPLICATE_QUESTION
+            detail = f"of a question of document {twin}"
         elif twin := self._passages.find_or_add(task["passage"], split, name):
             reason = RejectionReason.DUPLICATE_PASSAGE
             detail = f"of a passage of document {twin}, in another split"
         else:
-            reason, detail = None, ""
+            reason = None
+            detail = ""
         if self._lookup is not None and reason is None:
             task, counts = self._lookup.add_to(task, split=split)
             self._context += counts
@@ -243,7 +272,9 @@ class _Rows:
         return True
 
     def _reject(self, rejection: Rejection) -> None:
-        self._files[folder.REJECTED_FILE].write(json_line(rejection.model_dump(mode="json")))
+        self._files[folder.REJECTED_FILE].write(
+            json_line(rejection.model_dump(mode="json"))
+        )
         self._rejected[rejection.stage][str(rejection.reason)] += 1
 
 

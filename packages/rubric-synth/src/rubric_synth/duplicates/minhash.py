@@ -48,8 +48,8 @@ def shingles(text: str, size: int = SHINGLE_WORDS) -> Iterator[list[str]]:
     """Yield all runs of `size` words, a list at a time; a shorter text is one run."""
     carried: list[str] = []
     is_short = True
-    for found in _words(text.casefold()):
-        words = carried + found
+    for word in _words(text.casefold()):
+        words = carried + word
         if len(words) >= size:
             is_short = False
             columns = (words[start:] for start in range(size))
@@ -70,7 +70,9 @@ def _words(text: str) -> Iterator[list[str]]:
 
 
 _MISSED_FRAC: Final = 0.005
-_MOST_KEPT: Final = 128  # of one bucket: documents made from one template would all be compared
+_MOST_KEPT: Final = (
+    128  # of one bucket: documents made from one template would all be compared
+)
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
 
@@ -91,7 +93,9 @@ def signature_twins(
     twins: dict[int, int] = {}
     if not signatures:
         return twins
-    rows = np.frombuffer(b"".join(signatures), dtype=np.uint16).reshape(-1, PERMUTATIONS)
+    rows = np.frombuffer(b"".join(signatures), dtype=np.uint16).reshape(
+        -1, PERMUTATIONS
+    )
     buckets = _Buckets(rows, rows_per_band(jaccard))
     for later in buckets.sharing.tolist():
         candidates = buckets.candidates(later)
@@ -124,7 +128,9 @@ class _Buckets:
 
     def __init__(self, rows: Signatures, band_rows: int) -> None:
         self._numbers, count = _bucket_numbers(rows, band_rows)
-        self._first = np.full(count, -1, dtype=np.int32)  # most buckets never hold a second
+        self._first = np.full(
+            count, -1, dtype=np.int32
+        )  # most buckets never hold a second
         self._others: dict[int, list[int]] = {}
         self.sharing = np.flatnonzero((self._numbers >= 0).any(axis=1))
         """Documents that share a bucket with any other, kept or not."""

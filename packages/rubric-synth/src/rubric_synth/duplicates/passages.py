@@ -58,17 +58,25 @@ def contained_twins(
     """
     twins: dict[int, int] = {}
     sizes = [len(sampled) for sampled in samples]
-    ranked = sorted(range(len(samples)), key=lambda place: (place >= settled, -sizes[place], place))
+    ranked = sorted(
+        range(len(samples)), key=lambda place: (place >= settled, -sizes[place], place)
+    )
     holders: dict[int, list[int]] = {}
     for place in ranked:
         own = _numbers(samples[place])
         shared = _shared(holders, own)
         probed = (
             other
-            for other, count in sorted(shared.items(), key=lambda item: (-item[1], item[0]))
-            if count > _PROBED * containment * min(len(own), sizes[other] // own.itemsize)
+            for other, count in sorted(
+                shared.items(), key=lambda item: (-item[1], item[0])
+            )
+            if count
+            > _PROBED * containment * min(len(own), sizes[other] // own.itemsize)
         )
-        twin = next((o for o in probed if _share(text_of(place), text_of(o)) > containment), None)
+        twin = next(
+            (o for o in probed if _share(text_of(place), text_of(o)) > containment),
+            None,
+        )
         if twin is not None and place >= settled:
             twins[place] = twin
             continue
@@ -81,12 +89,15 @@ def contained_twins(
 
 def _shared(holders: dict[int, list[int]], own: Iterable[int]) -> Counter[int]:
     lists = (holders[number] for number in own if number in holders)
-    return Counter(place for known in lists if len(known) < _MOST_HOLDERS for place in known)
+    return Counter(
+        place for known in lists if len(known) < _MOST_HOLDERS for place in known
+    )
 
 
 def _share(one: str, other: str) -> float:
     """Return the share of the shingles of the shorter text that the other holds."""
-    mine, theirs = _hashes(one), _hashes(other)
+    mine = _hashes(one)
+    theirs = _hashes(other)
     return len(mine & theirs) / max(1, min(len(mine), len(theirs)))
 
 
@@ -166,7 +177,9 @@ class PassageSet:
         holders = Counter(value for _, _, own in self._tasks for value in own)
         index = PassageIndex(self._containment)
         for name, split, own in self._tasks:
-            rare = array("Q", (value for value in own if holders[value] < _MOST_HOLDERS))
+            rare = array(
+                "Q", (value for value in own if holders[value] < _MOST_HOLDERS)
+            )
             if twin := index.find_or_add_sample(rare, len(own), split, name):
                 yield twin, name
 

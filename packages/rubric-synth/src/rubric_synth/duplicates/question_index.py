@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from typing import Final
 
 _WORD: Final = re.compile(r"\w+|[^\w\s.,;:!?'\"()\[\]{}`]")
-_RUN_WORDS: Final = 3  # one other name in a question of usual length makes another question
+_RUN_WORDS: Final = (
+    3  # one other name in a question of usual length makes another question
+)
 
 
 class QuestionIndex:
@@ -72,12 +74,20 @@ class QuestionIndex:
     def _candidates(self, known: list[tuple[int, array[int]]], probes: int) -> set[int]:
         """Return the questions with the rarest words, of equally rare ones the words seen first."""
         found: set[int] = set()
-        for _, holders in sorted(known, key=lambda word: (len(word[1]), word[0]))[:probes]:
+        for _, holders in sorted(known, key=lambda word: (len(word[1]), word[0]))[
+            :probes
+        ]:
             found.update(holders[: 64 - len(found)])
         return found
 
     def _add(
-        self, words: Sequence[str], runs: set[int], sketch: int, *, key: bytes, task_id: str
+        self,
+        words: Sequence[str],
+        runs: set[int],
+        sketch: int,
+        *,
+        key: bytes,
+        task_id: str,
     ) -> None:
         question = len(self._tasks)
         self._tasks.append(task_id)

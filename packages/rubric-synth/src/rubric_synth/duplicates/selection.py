@@ -12,7 +12,11 @@ _WORDS: Final = r"[A-Za-z_][A-Za-z0-9_]+"
 
 
 def cosine_twins(
-    entries: Sequence[int], text_of: Callable[[int], str], *, cosine: float, settled: int = 0
+    entries: Sequence[int],
+    text_of: Callable[[int], str],
+    *,
+    cosine: float,
+    settled: int = 0,
 ) -> dict[int, int]:
     """Map each near duplicate to the earlier entry that it is close to.
 
@@ -57,7 +61,9 @@ def _one_round(
     for start in range(0, len(entries), block_rows):
         block = (rows[start : start + block_rows] @ columns).tocoo()
         close = (block.data > cosine) & (block.col < block.row + start)
-        pairs = zip((block.row[close] + start).tolist(), block.col[close].tolist(), strict=True)
+        pairs = zip(
+            (block.row[close] + start).tolist(), block.col[close].tolist(), strict=True
+        )
         for later, earlier in sorted(cast("Iterable[tuple[int, int]]", pairs)):
             if entries[later] >= settled and entries[earlier] not in twins:
                 twins.setdefault(entries[later], entries[earlier])

@@ -59,7 +59,9 @@ def connected(address: str | None) -> Generator[Any]:
         try:
             _init(ray, address)
             break
-        except Exception as error:  # Ray raises plain `Exception` where a node starts too slowly
+        except (
+            Exception
+        ) as error:  # Ray raises plain `Exception` where a node starts too slowly
             if not is_own:
                 raise _unreachable(named or address, error) from error
             if not starts_left:
@@ -79,8 +81,11 @@ def connected(address: str | None) -> Generator[Any]:
 def _reach(address: str | None) -> None:
     """Ask whether anything listens; Ray itself finds out after minutes of its own log lines."""
     try:
-        parts = urlsplit(address if address and "://" in address else f"//{address or ''}")
-        host, port = parts.hostname, parts.port
+        parts = urlsplit(
+            address if address and "://" in address else f"//{address or ''}"
+        )
+        host = parts.hostname
+        port = parts.port
     except ValueError:
         return  # Ray says what is wrong with it
     if host and port:
@@ -99,7 +104,12 @@ def _init(ray: Any, address: str | None) -> None:
             # A tip on accelerators in later releases, and that a client's connection timed out.
             warnings.simplefilter("ignore", FutureWarning)
             warnings.filterwarnings("ignore", "Ray Client connection timed out")
-            ray.init(address, include_dashboard=False, log_to_driver=False, configure_logging=False)
+            ray.init(
+                address,
+                include_dashboard=False,
+                log_to_driver=False,
+                configure_logging=False,
+            )
     finally:
         if is_main and on_termination is not None:
             signal.signal(signal.SIGTERM, on_termination)
@@ -169,7 +179,8 @@ class RayEngine(EngineBase):
 
     def _ask_for_actors(self) -> None:
         """Ask Ray for the actors; they come up while documents are given to the first ones."""
-        ray, config = self._ray, self._config
+        ray = self._ray
+        config = self._config
         self._alone = anyio.Lock()
         self._came_up = anyio.Event()
         # Their counts are lost with them, and that is all: they are started again.
@@ -177,7 +188,8 @@ class RayEngine(EngineBase):
         limiting = ray.remote(max_concurrency=_MANY, **lasting)(LimiterActor)
         self._limiters = [
             SharedLimiter(
-                limiting.remote(model.limits if model else LimitsConfig()), owner=current_run
+                limiting.remote(model.limits if model else LimitsConfig()),
+                owner=current_run,
             )
             for model in (config.model, config.judge_model)
         ]
@@ -190,7 +202,9 @@ class RayEngine(EngineBase):
             max_concurrency=_MANY,
             scheduling_strategy="SPREAD",
         )(WorkerActor)
-        actors = config.ray.actors or max(1, int(ray.cluster_resources().get("CPU", 1) / cpus))
+        actors = config.ray.actors or max(
+            1, int(ray.cluster_resources().get("CPU", 1) / cpus)
+        )
         places = range(min(actors, config.max_concurrency))
         self._places = [_Place(working.remote()) for _ in places]
 
@@ -212,7 +226,8 @@ class RayEngine(EngineBase):
         After its last but one actor's death it is the only such document in work: then another
         death is of its own doing, not of its neighbour's.
         """
-        document, known = item.document, list(item.known)
+        document = item.document
+        known = list(item.known)
         with self._in_flight():
             for life in range(1, _LIVES + 1):
                 async with self._alone if life == _LIVES else nullcontext():
@@ -245,7 +260,9 @@ class RayEngine(EngineBase):
             place.documents -= 1
         for limiter in self._limiters:
             limiter.forget(run)
-        place.actor.drop.remote(run)  # where only the connection was lost, it still works on it
+        place.actor.drop.remote(
+            run
+        )  # where only the connection was lost, it still works on it
         if place.is_up:
             place.is_up = False
             self._group.start_soon(self._bring_up, place)
@@ -260,11 +277,15 @@ class RayEngine(EngineBase):
         """
         errors = self._ray.exceptions
         try:
-            return cast("News | None", await getattr(place.actor, method).remote(*arguments))
+            return cast(
+                "News | None", await getattr(place.actor, method).remote(*arguments)
+            )
         except errors.RayActorError:
             raise
         except errors.RayTaskError as error:
-            if isinstance(error.cause, RubricError):  # Ray's error quotes the worker's stack
+            if isinstance(
+                error.cause, RubricError
+            ):  # Ray's error quotes the worker's stack
                 raise error.cause from None
             raise
         except (errors.RayError, ConnectionError) as error:
@@ -308,11 +329,14 @@ class RayEngine(EngineBase):
 
     async def _speak(self) -> None:
         """Let the actors know that somebody hears them, and at once when calls must end."""
-        said, said_s = True, -_SPEAK_EVERY_S
+        said = True
+        said_s = -_SPEAK_EVERY_S
         while True:
-            may_call, now_s = self._sink.may_call(), anyio.current_time()
+            may_call = self._sink.may_call()
+            now_s = anyio.current_time()
             if may_call != said or now_s - said_s >= _SPEAK_EVERY_S:
-                said, said_s = may_call, now_s
+                said = may_call
+                said_s = now_s
                 with suppress(ConnectionError):  # a question to an actor meets it too
                     for place in self._places:
                         if place.is_up:
@@ -320,7 +344,9 @@ class RayEngine(EngineBase):
             await anyio.sleep(_ASK_EVERY_S)
 
     async def _close(self, actor: Any) -> None:
-        with suppress(self._ray.exceptions.RayError):  # a dead actor has closed everything
+        with suppress(
+            self._ray.exceptions.RayError
+        ):  # a dead actor has closed everything
             await actor.aclose.remote()
 
 

@@ -59,7 +59,9 @@ class WorkerActor:
         self._driver = _Driver()
         self._worker: Worker | None = None
 
-    async def prepare(self, spec: WorkerSpec, limiters: tuple[Limiter, Limiter]) -> None:
+    async def prepare(
+        self, spec: WorkerSpec, limiters: tuple[Limiter, Limiter]
+    ) -> None:
         """Build the worker, before the first document.
 
         Args:
@@ -70,7 +72,9 @@ class WorkerActor:
             JudgeSetupError, ConfigError, PluginError: it cannot be built here.
         """
         self._driver.spoke()
-        model_limiter, judge_limiter = (_Attended(one, self._driver) for one in limiters)
+        model_limiter, judge_limiter = (
+            _Attended(limiter, self._driver) for limiter in limiters
+        )
         self._worker = spec.build(limiter=model_limiter, judge_limiter=judge_limiter)
 
     async def begin(
@@ -132,7 +136,11 @@ class _Run:
     """Work on one document, and what the driver has not been told of it."""
 
     def __init__(
-        self, worker: Worker, document: Document, known: Iterable[CallRecord], permit: _Permit
+        self,
+        worker: Worker,
+        document: Document,
+        known: Iterable[CallRecord],
+        permit: _Permit,
     ) -> None:
         self._records: list[CallRecord] = []
         self._changed = asyncio.Event()
@@ -148,7 +156,8 @@ class _Run:
     async def news(self) -> News:
         await self._changed.wait()
         self._changed.clear()
-        records, self._records = tuple(self._records), []
+        records = tuple(self._records)
+        self._records = []
         if not self.task.done():
             return News(records)
         try:

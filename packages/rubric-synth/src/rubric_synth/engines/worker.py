@@ -3,7 +3,12 @@
 import json
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,12 +19,24 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from rubric_core import Judge, Task
-from rubric_judge import ChatModel, ClaimConfig, JudgeTransportError, LexicalConfig, load_judge
+from rubric_judge import (
+    ChatModel,
+    ClaimConfig,
+    JudgeTransportError,
+    LexicalConfig,
+    load_judge,
+)
 from rubric_judge.capabilities import check, close
 from rubric_judge.provider.limits import Limiter
 from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.config import LLMConfig, QualityConfig, Stage, SynthConfig, reader_of
-from rubric_synth.document import Document, DocumentOutcome, Rejection, RejectionReason, rejected
+from rubric_synth.document import (
+    Document,
+    DocumentOutcome,
+    Rejection,
+    RejectionReason,
+    rejected,
+)
 from rubric_synth.errors import CallsStoppedError
 from rubric_synth.quality.answers import (
     check_executable_criteria,
@@ -62,7 +79,9 @@ class Worker:
         if self.owns_judge:
             await close(self.judge)
 
-    async def process(self, document: Document, calls: DocumentCalls) -> DocumentOutcome:
+    async def process(
+        self, document: Document, calls: DocumentCalls
+    ) -> DocumentOutcome:
         """Return tasks and rejections; a stage's fault is a rejection, never an exception.
 
         Stages may be third-party code: this is the boundary where any exception of theirs
@@ -76,7 +95,9 @@ class Worker:
         tasks: list[Task] = []
         rejections: list[Rejection] = []
         try:
-            stages = self.stages if isinstance(self.stages, Stages) else self.stages(calls)
+            stages = (
+                self.stages if isinstance(self.stages, Stages) else self.stages(calls)
+            )
             analysis = await stages.analyst.analyse(document)
             stage = "synthesise"
             drafts = _drafts(await stages.synthesiser.synthesise(document, analysis))
@@ -90,7 +111,9 @@ class Worker:
                     continue
                 stage = "quality"
                 try:
-                    check_structure(draft, self.quality)  # enriching what lacks a part is no use
+                    check_structure(
+                        draft, self.quality
+                    )  # enriching what lacks a part is no use
                     stage = "enrich"
                     draft = await stages.enricher.enrich(document, analysis, draft)  # noqa: PLW2901 - the same
                     stage = "quality"
@@ -98,7 +121,9 @@ class Worker:
                     task = check_draft(document, analysis, draft, self.quality)
                     await check_executable_criteria(draft, self.quality)
                     ask = partial(calls.judge, self.judge)
-                    if isinstance(self.quality.judge, ClaimConfig):  # each answer is a call
+                    if isinstance(
+                        self.quality.judge, ClaimConfig
+                    ):  # each answer is a call
                         await check_wrong_answers(draft, task, ask)
                     await check_rewards(task, ask, self.quality)
                 except Exception as error:  # noqa: BLE001 - see the docstring
@@ -147,15 +172,21 @@ def _rejection(
 ) -> Rejection:
     error = _first(error)  # stages may ask several questions at once
     if isinstance(error, StageRefusal):
-        reason, detail = error.reason, error.detail
+        reason = error.reason
+        detail = error.detail
     elif isinstance(error, JudgeTransportError):
-        reason, detail = RejectionReason.MODEL_UNAVAILABLE, error.reason.value
+        reason = RejectionReason.MODEL_UNAVAILABLE
+        detail = error.reason.value
         if stage == "quality":
             reason = RejectionReason.JUDGE_UNAVAILABLE
     else:
         reason = RejectionReason.STAGE_FAILED
         frames = traceback.extract_tb(error.__traceback__)
-        place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+        place = (
+            f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
+            if frames
+            else ""
+        )
         detail = f"{type(error).__name__}{place}"
     rejection = rejected(document, stage, reason, detail)
     if not isinstance(draft, Draft):
@@ -214,7 +245,9 @@ class WorkerSpec:
     @property
     def may_cost(self) -> bool:
         """Whether any call may cost money."""
-        is_lexical = isinstance(reader_of(self.config.quality.judge), LexicalConfig | ClaimConfig)
+        is_lexical = isinstance(
+            reader_of(self.config.quality.judge), LexicalConfig | ClaimConfig
+        )
         return self.config.model is not None or not is_lexical or self.judge is not None
 
     def build(
@@ -230,28 +263,39 @@ class WorkerSpec:
             JudgeSetupError: A key is named and not there.
             ConfigError: A `litellm_config` or a plugin cannot be used.
         """
-        config, stages = self.config, self.stages
+        config = self.config
+        stages = self.stages
         model: ChatModel | None = None
         if stages is None:
             if not isinstance(config.synthesiser, LLMConfig):
-                raise ValueError("the extractive synthesiser needs the stages of a collection")
+                raise ValueError(
+                    "the extractive synthesiser needs the stages of a collection"
+                )
             from rubric_synth.llm.stages import llm_stages  # only where it is asked for
 
             model = ChatModel(config.synthesiser.model, limiter=limiter)
             stages = llm_stages(model, config.synthesiser)
         judge = self.judge
         if judge is None:
-            shared = model.limiter if model and _is_one_endpoint(config) else judge_limiter
+            shared = (
+                model.limiter if model and _is_one_endpoint(config) else judge_limiter
+            )
             judge = load_judge(config.quality.judge, limiter=shared)
-        return Worker(stages, judge, config.quality, model=model, owns_judge=self.judge is None)
+        return Worker(
+            stages, judge, config.quality, model=model, owns_judge=self.judge is None
+        )
 
 
 def _is_one_endpoint(config: SynthConfig) -> bool:
     """Whether judge and model are one endpoint, whose limits they then share."""
-    judge, model = config.judge_model, config.model
+    judge = config.judge_model
+    model = config.model
     if judge is None or model is None:
         return False
-    if (judge.addresses, judge.litellm_config) != (model.addresses, model.litellm_config):
+    if (judge.addresses, judge.litellm_config) != (
+        model.addresses,
+        model.litellm_config,
+    ):
         return False
     return judge.api_base is not None or judge.model == model.model
 
@@ -267,18 +311,25 @@ class EngineBase:
         """Calls under way now; where they are made elsewhere, documents in work."""
 
     async def _draw(
-        self, pending: Iterable[Pending], sink: Sink, process: Callable[[Pending], Awaitable[None]]
+        self,
+        pending: Iterable[Pending],
+        sink: Sink,
+        process: Callable[[Pending], Awaitable[None]],
     ) -> None:
         """Process documents, at most `max_concurrency` at a time, as long as the sink permits."""
         items = iter(pending)
 
         async def work(left: int) -> None:
             while sink.may_call() and (item := next(items, None)) is not None:
-                if left:  # workers to start yet: no more of them than there are documents
+                if (
+                    left
+                ):  # workers to start yet: no more of them than there are documents
                     group.start_soon(work, left - 1)
                     left = 0
                 await process(item)
-                await anyio.lowlevel.checkpoint()  # a worker without a model never waits
+                await (
+                    anyio.lowlevel.checkpoint()
+                )  # a worker without a model never waits
 
         async with plain_task_group() as group:
             group.start_soon(work, self._config.max_concurrency - 1)

@@ -34,7 +34,9 @@ class Passage(NamedTuple):
         return "\n\n".join(self.paragraphs)
 
 
-def passages(document: Document, config: ExtractiveConfig, *, times: int = 1) -> list[Passage]:
+def passages(
+    document: Document, config: ExtractiveConfig, *, times: int = 1
+) -> list[Passage]:
     """Cut a document into passages of a usable length, in order.
 
     A section that is too short is joined with those that follow it; one that is too long is
@@ -46,20 +48,31 @@ def passages(document: Document, config: ExtractiveConfig, *, times: int = 1) ->
         times: Join sections up to so many times the shortest passage.
     """
     found: list[Passage] = []
-    usable = [s for s in sections(document.text) if not phrases.SKIPPED_HEADING.search(s.heading)]
+    usable = [
+        s
+        for s in sections(document.text)
+        if not phrases.SKIPPED_HEADING.search(s.heading)
+    ]
     for group in _groups(usable, times * config.min_passage_words):
         headings = [s.heading for s in group for _ in s.paragraphs]
         paragraphs = [p for s in group for p in s.paragraphs]
         totals = accumulate(len(words(paragraph)) for paragraph in paragraphs)
-        paragraphs = paragraphs[: max(1, sum(t <= config.max_passage_words for t in totals))]
+        paragraphs = paragraphs[
+            : max(1, sum(t <= config.max_passage_words for t in totals))
+        ]
         if _count(paragraphs) >= config.min_passage_words:
             known = words("\n".join(paragraphs))
-            proper = frozenset(known) - {word.capitalize() for word in known if word.islower()}
+            proper = frozenset(known) - {
+                word.capitalize() for word in known if word.islower()
+            }
             title = _phrase(document.title, proper, 14)
             subject = _phrase(group[0].heading, proper, 9) or title
             shared = stems(subject) <= stems(title) or stems(title) <= stems(subject)
             context = "" if shared else title
-            named = {heading: _phrase(heading, proper, 9) for heading in dict.fromkeys(headings)}
+            named = {
+                heading: _phrase(heading, proper, 9)
+                for heading in dict.fromkeys(headings)
+            }
             homes = tuple(named[heading] for heading in headings[: len(paragraphs)])
             found.append(Passage(subject, context, tuple(paragraphs), homes))
     return found
@@ -89,7 +102,9 @@ def _phrase(heading: str, proper: frozenset[str], most: int) -> str:
         .strip(" .:*#`\"'")
     )
     plain = re.sub(r"[`$\\]", "", plain)
-    named = (word for word in words(plain) if word.lower() not in phrases.GENERIC_HEADINGS)
+    named = (
+        word for word in words(plain) if word.lower() not in phrases.GENERIC_HEADINGS
+    )
     if all(len(word) < 2 for word in named) or not phrases.is_phrase(plain):  # noqa: PLR2004 - a letter names nothing
         return ""
     shown = [_in_sentence(word, proper) for word in plain.split()]
@@ -99,4 +114,8 @@ def _phrase(heading: str, proper: frozenset[str], most: int) -> str:
 def _in_sentence(word: str, proper: frozenset[str]) -> str:
     bare = word.strip(",;:()'\"’")
     keeps = bare in proper or bare.removesuffix("'s").removesuffix("’s") in proper
-    return word if keeps or not bare[1:].replace("-", "").islower() else word[0].lower() + word[1:]
+    return (
+        word
+        if keeps or not bare[1:].replace("-", "").islower()
+        else word[0].lower() + word[1:]
+    )

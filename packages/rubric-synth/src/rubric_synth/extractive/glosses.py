@@ -23,7 +23,9 @@ class Glosses:
         """Count those of a document, where it is an entry."""
         entry = parse_entry(document.text) if document.kind == "api" else None
         items = entry.parameters if entry is not None else ()
-        self._counts.update({_key(one.name, one.description) for one in items if one.description})
+        self._counts.update(
+            {_key(item.name, item.description) for item in items if item.description}
+        )
 
     def is_common(self, name: str, description: str) -> bool:
         """Tell whether several entries begin the description of a parameter the same.

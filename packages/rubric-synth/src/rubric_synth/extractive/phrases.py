@@ -40,7 +40,11 @@ class CorpusTerms:
         """Read every document once."""
         self._documents = 0
         self._frequency, self._words = Counter[str](), Counter[str]()
-        self._heads, self._verbs, self._names = Counter[str](), Counter[str](), Counter[str]()
+        self._heads, self._verbs, self._names = (
+            Counter[str](),
+            Counter[str](),
+            Counter[str](),
+        )
         sentences = Counter[int]()
         self.glosses = Glosses()
         for document in documents:
@@ -57,13 +61,17 @@ class CorpusTerms:
             self.glosses.add(document)
             if len(sentences) > 2 * _MOST_SENTENCES:
                 sentences = Counter(dict(sentences.most_common(_MOST_SENTENCES)))
-        self._boilerplate = {key for key, count in sentences.items() if count >= _REPEATED}
+        self._boilerplate = {
+            key for key, count in sentences.items() if count >= _REPEATED
+        }
 
     def is_slip(self, word: str) -> bool:
         """Tell whether a word in lower case is one letter off another of far more documents."""
         mine = self._frequency[stem(word)]
         fewest = max(_FEWEST_OF_A_SLIP, _SLIPS * mine)
-        return any(self._frequency[stem(other)] >= fewest for other in edits(word) & self._seen)
+        return any(
+            self._frequency[stem(other)] >= fewest for other in edits(word) & self._seen
+        )
 
     @cached_property
     def _seen(self) -> frozenset[str]:
@@ -127,7 +135,9 @@ class CorpusTerms:
         Returns:
             Words as they stand in the text, one per stem; ties go to the earlier word.
         """
-        found = [word for word in language.content_words(text) if stem(word) not in without]
+        found = [
+            word for word in language.content_words(text) if stem(word) not in without
+        ]
         counts = Counter(map(stem, found))
 
         def weight(word: str) -> float:
@@ -196,10 +206,14 @@ API_DEPENDENT: Final = phrase("api_dependent")
 NOT_A_CLAIM: Final = phrase("not_a_claim")
 """Formulas, code, lost references and talk about the text itself."""
 
-CITATION: Final = re.compile(r"\s*\((?:e\.g\.\s*|see\s+)?[A-Z][^()]{2,80}\b(?:19|20)\d\d[a-z]?\)")
+CITATION: Final = re.compile(
+    r"\s*\((?:e\.g\.\s*|see\s+)?[A-Z][^()]{2,80}\b(?:19|20)\d\d[a-z]?\)"
+)
 """An author and a year in parentheses."""
 
-GLUED_HEADING: Final = re.compile(r"^(?:[A-Z][\w-]*\s+(?:(?:of|from|the|and|in|for|to|a)\s+)*){4,}")
+GLUED_HEADING: Final = re.compile(
+    r"^(?:[A-Z][\w-]*\s+(?:(?:of|from|the|and|in|for|to|a)\s+)*){4,}"
+)
 """A heading that ran into its first sentence."""
 
 LEAD_IN: Final = phrase("lead_in")
@@ -212,9 +226,9 @@ LOST_REFERENCE: Final = phrase("lost_reference", re.NOFLAG)
 def without_opening(sentence: str) -> str:
     """Return a sentence without the connective that a comma parts from it."""
     for pattern in (_CONNECTIVE, _THAT_CLAUSE):
-        found = pattern.match(sentence)
-        if found is not None:
-            return sentence[found.end() :]
+        match = pattern.match(sentence)
+        if match is not None:
+            return sentence[match.end() :]
     return sentence
 
 
@@ -225,7 +239,9 @@ def is_phrase(text: str) -> bool:
     letters = sum(map(str.isalpha, bare))
     is_wordy = any(len(word) >= _MIN_LETTERS and _VOWEL.search(word) for word in found)
     is_whole = (
-        is_wordy and found[-1].lower() not in _BEFORE_NOUN and not _REPEATED_WORD.search(text)
+        is_wordy
+        and found[-1].lower() not in _BEFORE_NOUN
+        and not _REPEATED_WORD.search(text)
     )
     return is_whole and letters >= _MIN_PHRASE_LETTERS * len(bare)
 
@@ -264,7 +280,9 @@ def noun_phrases(
     runs: Counter[tuple[str, ...]] = Counter()
     for chunk in _CHUNK.split(text):
         tokens = [
-            word.lower() if word[1:].islower() and not (prose and terms.is_name(word)) else word
+            word.lower()
+            if word[1:].islower() and not (prose and terms.is_name(word))
+            else word
             for word in _TOKEN.findall(chunk)
         ]
         runs.update(zip(tokens, tokens[1:], tokens[2:], strict=False))
@@ -283,7 +301,9 @@ def noun_phrases(
             counts[key] += times
             shown.setdefault(key, " ".join(run))
     weights = {
-        key: math.log1p(count) * sum(terms.inverse_frequency(w) for w in key) / math.sqrt(len(key))
+        key: math.log1p(count)
+        * sum(terms.inverse_frequency(w) for w in key)
+        / math.sqrt(len(key))
         for key, count in counts.items()
         if count > 1 and len(set(key)) == len(key)
     }
@@ -295,10 +315,16 @@ def noun_phrases(
 
 
 def _is_nominal(run: Sequence[str], terms: CorpusTerms) -> bool:
-    if any(len(word) < _MIN_LETTERS or word.lower() in language.STOP_WORDS for word in run):
+    if any(
+        len(word) < _MIN_LETTERS or word.lower() in language.STOP_WORDS for word in run
+    ):
         return False
     last = run[-1].rpartition("-")[2]
-    return terms.is_noun(last) and not _NOT_NOUNS.search(last) and run[0].lower() not in VERBS
+    return (
+        terms.is_noun(last)
+        and not _NOT_NOUNS.search(last)
+        and run[0].lower() not in VERBS
+    )
 
 
 def _is_nameable(run: Sequence[str], terms: CorpusTerms) -> bool:
@@ -308,7 +334,9 @@ def _is_nameable(run: Sequence[str], terms: CorpusTerms) -> bool:
     """
     words = [word.lower() for word in run]
     *before, last = words
-    verbs = {form for word in words for form in (word, base_form(word, PROSE_VERBS)) if form}
+    verbs = {
+        form for word in words for form in (word, base_form(word, PROSE_VERBS)) if form
+    }
     return (
         ADVERBS.isdisjoint(words)
         and PROSE_VERBS.isdisjoint(verbs)
@@ -334,10 +362,18 @@ def _is_verb_there(tokens: Sequence[str], place: int, terms: CorpusTerms) -> boo
     rest = set(takewhile(_same_clause, map(str.lower, tokens[place + 1 :])))
     if not _is_plural(word):
         is_clause = not rest.isdisjoint(_AUXILIARIES) or terms.is_seen_noun(word)
-        return _is_plural(before) and before not in language.STOP_WORDS and not is_clause
+        return (
+            _is_plural(before) and before not in language.STOP_WORDS and not is_clause
+        )
     is_followed = bool(after) and after not in {"of", "and", "or", "that", "which"}
-    has_verb = not rest.isdisjoint(_AUXILIARIES) or any(base_form(t, _ALL_VERBS) for t in rest)
-    is_compound = _is_plural(before) or terms.is_name(tokens[place - 1]) or terms.is_seen_noun(word)
+    has_verb = not rest.isdisjoint(_AUXILIARIES) or any(
+        base_form(t, _ALL_VERBS) for t in rest
+    )
+    is_compound = (
+        _is_plural(before)
+        or terms.is_name(tokens[place - 1])
+        or terms.is_seen_noun(word)
+    )
     return is_followed and not has_verb and not is_compound
 
 
@@ -361,17 +397,21 @@ def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -
     Returns:
         The phrase as written but for a capital at the start of the sentence; "" if there is none.
     """
-    best, best_weight = "", 0.0
+    best = ""
+    best_weight = 0.0
     for chunk in _CHUNK.split(sentence):
         tokens = _TOKEN.findall(chunk)
         for place, run in enumerate(pairwise(tokens), start=1):
             is_usable = _is_nominal(run, terms) and _is_nameable(run, terms)
-            is_clause = any(_is_verb_there(tokens, p, terms) for p in (place - 1, place))
+            is_clause = any(
+                _is_verb_there(tokens, p, terms) for p in (place - 1, place)
+            )
             is_usable = is_usable and not is_clause
             if is_usable and without.isdisjoint(map(stem, run)):
                 weight = sum(map(terms.inverse_frequency, run))
                 if weight > best_weight:
-                    best, best_weight = " ".join(run), weight
+                    best = " ".join(run)
+                    best_weight = weight
     if not best:
         chunks = (_TOKEN.findall(chunk) for chunk in _CHUNK.split(sentence))
         no_names = _EMPTY_NOUNS | {
@@ -393,5 +433,7 @@ def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -
             "",
         )
     first, _, rest = best.partition(" ")
-    ordinary = sentence.startswith(first) and first[1:].islower() and not terms.is_name(first)
+    ordinary = (
+        sentence.startswith(first) and first[1:].islower() and not terms.is_name(first)
+    )
     return f"{first.lower() if ordinary else first} {rest}"

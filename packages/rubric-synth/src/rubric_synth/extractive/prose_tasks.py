@@ -63,7 +63,9 @@ class _Asked:
                 detail = f"{len(self.facts)} facts, no passage with {FEWEST_BY_RULES}"
                 raise StageRefusal(RejectionReason.TOO_FEW_FACTS, detail)
             shortest = self.config.min_passage_words
-            detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
+            detail = (
+                f"no passage of the {shortest} words of synthesiser.min_passage_words"
+            )
             raise StageRefusal(RejectionReason.NO_PASSAGE, detail)
         richest = sorted(drafts, key=lambda draft: -len(draft.criteria))
         return [d for d in drafts if d in richest[: self.config.questions_per_document]]
@@ -93,7 +95,9 @@ class _Asked:
 
     def of_passage(self, passage: Passage) -> Draft | None:
         """Write the draft of a passage; None where it states too few facts."""
-        return prose_fact_draft(passage, self.facts, self.document, self.terms, self.product)
+        return prose_fact_draft(
+            passage, self.facts, self.document, self.terms, self.product
+        )
 
     @cached_property
     def product(self) -> str:
@@ -140,7 +144,10 @@ class ExtractiveStages:
         """Return the analysis of a document."""
         text = self._running_text(document)
         concepts = noun_phrases(
-            text[:_SAMPLE_CHARS], self._terms, limit=_CONCEPTS, prose=document.kind == "prose"
+            text[:_SAMPLE_CHARS],
+            self._terms,
+            limit=_CONCEPTS,
+            prose=document.kind == "prose",
         )
         return DocumentAnalysis(
             genre=_genre(document),
@@ -150,20 +157,29 @@ class ExtractiveStages:
             reasoning_mode=_reasoning_mode(text),
         )
 
-    async def synthesise(self, document: Document, analysis: DocumentAnalysis) -> Sequence[Draft]:
+    async def synthesise(
+        self, document: Document, analysis: DocumentAnalysis
+    ) -> Sequence[Draft]:
         """Return the drafts of a document.
 
         Raises:
             StageRefusal: The document says too little to ask about.
         """
         if document.kind == "api":
-            return api_fact_drafts(document, self._terms, self._config.questions_per_document)
+            return api_fact_drafts(
+                document, self._terms, self._config.questions_per_document
+            )
         return self._prose(document, analysis).drafts()
 
     def _prose(self, document: Document, analysis: DocumentAnalysis) -> _Asked:
         return _Asked(document, analysis, self._terms, self._config)
 
-    async def enrich(self, document: Document, analysis: DocumentAnalysis, draft: Draft) -> Draft:  # noqa: ARG002 - the protocol's signature
+    async def enrich(
+        self,
+        document: Document,  # noqa: ARG002 - the protocol's signature
+        analysis: DocumentAnalysis,  # noqa: ARG002 - as document
+        draft: Draft,
+    ) -> Draft:
         """Return the draft with scoring cues and concepts for its criteria."""
         return draft
 
@@ -172,7 +188,9 @@ class ExtractiveStages:
         if document.kind == "api" and (entry := parse_entry(document.text)) is not None:
             paragraphs = list(entry.texts())
         else:
-            found = "\n\n".join(p for s in sections(document.text) for p in s.paragraphs)
+            found = "\n\n".join(
+                p for s in sections(document.text) for p in s.paragraphs
+            )
             paragraphs = found[:_SAMPLE_CHARS].split("\n\n")
         return "\n\n".join(
             sentence
@@ -210,12 +228,17 @@ def _depth(weight: float) -> str:
 def _reasoning_mode(text: str) -> str:
     found = Counter(stem(word) for word in language.words(text[:_SAMPLE_CHARS]))
     modes: dict[str, str] = tables.read_table("words")["modes"]
-    scores = {mode: sum(found[stem(cue)] for cue in cues.split()) for mode, cues in modes.items()}
+    scores = {
+        mode: sum(found[stem(cue)] for cue in cues.split())
+        for mode, cues in modes.items()
+    }
     best = max(scores, key=lambda mode: scores[mode])
     return best if scores[best] else "descriptive"
 
 
-def extractive_stages(documents: Iterable[Document], config: ExtractiveConfig) -> Stages:
+def extractive_stages(
+    documents: Iterable[Document], config: ExtractiveConfig
+) -> Stages:
     """Return the three stages, with words weighted by their frequency in these documents.
 
     Args:

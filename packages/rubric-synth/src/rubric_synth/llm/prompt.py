@@ -74,7 +74,9 @@ class ShownText:
         if not 1 <= first <= last <= len(self.paragraphs):
             return ""
         parts: list[str] = []
-        start = self.paragraphs[first - 1].body  # a title in the passage would look like a leak
+        start = self.paragraphs[
+            first - 1
+        ].body  # a title in the passage would look like a leak
         for number in range(first, last + 1):
             if number == last or self.omitted[number]:
                 parts.append(self.text[start : self.paragraphs[number - 1].end])
@@ -141,7 +143,9 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
         if has_code and len(_CODE_FENCE.findall(text, seen, blank.start())) % 2:
             in_code = not in_code
         seen = blank.end()
-        if not in_code or blank.start() - start > _LONGEST:  # a fence may never be closed
+        if (
+            not in_code or blank.start() - start > _LONGEST
+        ):  # a fence may never be closed
             yield start, blank.start()
             start = seen
     if start < stop:
@@ -171,7 +175,11 @@ def _cut(text: str, earliest: int, latest: int) -> int:
 def _richest(text: str, paragraphs: Sequence[Paragraph], limit: int) -> list[int]:
     """Return the positions of the paragraphs to show."""
     counts = Counter(_WORD.findall(text.lower()))
-    weights = {w: math.log(n) for w, n in counts.items() if n > 1 and w not in language.STOP_WORDS}
+    weights = {
+        w: math.log(n)
+        for w, n in counts.items()
+        if n > 1 and w not in language.STOP_WORDS
+    }
     ranked = sorted(
         _sections(text, paragraphs),
         key=lambda section: (-_density(text, paragraphs, section, weights), section[0]),
@@ -192,20 +200,28 @@ def _richest(text: str, paragraphs: Sequence[Paragraph], limit: int) -> list[int
 
 def _sections(text: str, paragraphs: Sequence[Paragraph]) -> Iterator[range]:
     """Cut the paragraphs before headings, and where a section grows long without one."""
-    first, chars = 0, 0
+    first = 0
+    chars = 0
     for index, paragraph in enumerate(paragraphs):
-        if index > first and (chars > _LONG_SECTION or _HEADING.match(text, paragraph.start)):
+        if index > first and (
+            chars > _LONG_SECTION or _HEADING.match(text, paragraph.start)
+        ):
             yield range(first, index)
-            first, chars = index, 0
+            first = index
+            chars = 0
         chars += paragraph.end - paragraph.start
     if paragraphs:
         yield range(first, len(paragraphs))
 
 
 def _density(
-    text: str, paragraphs: Sequence[Paragraph], section: range, weights: Mapping[str, float]
+    text: str,
+    paragraphs: Sequence[Paragraph],
+    section: range,
+    weights: Mapping[str, float],
 ) -> float:
-    start, end = paragraphs[section[0]].start, paragraphs[section[-1]].end
+    start = paragraphs[section[0]].start
+    end = paragraphs[section[-1]].end
     if _BACK_MATTER.match(text, start):
         return -1.0
     words = set(_WORD.findall(text[start:end].lower()))
@@ -237,7 +253,9 @@ class Prompts(NamedTuple):
         """Return the part of the user message that the stages share."""
         title = " ".join(document.title.split())[:300]
         text = f"Title: {title}\n\n{shown.rendered()}"
-        return self.document.replace(_SLOT, fenced(text, label="DOCUMENT", seed=document.doc_hash))
+        return self.document.replace(
+            _SLOT, fenced(text, label="DOCUMENT", seed=document.doc_hash)
+        )
 
     def for_synthesis(self, document: Document, analysis: DocumentAnalysis) -> str:
         """Return the task of stage 2."""
@@ -264,8 +282,12 @@ def load_prompts(config: LLMConfig) -> Prompts:
 def prompt_hashes(config: LLMConfig) -> dict[str, str]:
     """Return the prompt files that a configuration uses, each with its SHA-256."""
     kinds = type_files(config.task_types) if asks_for_checks(config.task_types) else ()
-    texts = {name: _read(name) for name in _FILES} | {name: _text(name) for name in kinds}
-    return {name: hashlib.sha256(texts[name].encode()).hexdigest() for name in sorted(texts)}
+    texts = {name: _read(name) for name in _FILES} | {
+        name: _text(name) for name in kinds
+    }
+    return {
+        name: hashlib.sha256(texts[name].encode()).hexdigest() for name in sorted(texts)
+    }
 
 
 def type_files(task_types: Sequence[TaskType]) -> list[str]:
@@ -291,7 +313,11 @@ def _load(questions: int, task_types: tuple[TaskType, ...]) -> Prompts:
     from jinja2 import BaseLoader, Environment, StrictUndefined
 
     # Plain text for a model: nothing is escaped. A missing variable is an error, never a blank.
-    environment = Environment(loader=BaseLoader(), autoescape=False, undefined=StrictUndefined)  # noqa: S701
+    environment = Environment(
+        loader=BaseLoader(),
+        autoescape=False,  # noqa: S701
+        undefined=StrictUndefined,
+    )
     environment.filters["tojson"] = json.dumps
 
     def filled(name: str, **values: object) -> str:

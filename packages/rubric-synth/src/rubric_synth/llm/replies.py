@@ -11,7 +11,14 @@ it fills is checked here for form, and `rubric_synth.quality` runs it.
 
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+)
 
 from rubric_core import CriterionKind
 from rubric_core.errors import NotJsonError
@@ -108,8 +115,14 @@ def to_directive(check: CheckReply) -> str:
             phrases = [" ".join(phrase.split()) for phrase in check.phrases]
             problem = f"{len(phrases)} phrases, not 1 to {_MOST_PHRASES}"
             _refuse(check, problem, when=not 1 <= len(phrases) <= _MOST_PHRASES)
-            wrong = any("|" in phrase or len(phrase) > _LONGEST_PHRASE for phrase in phrases)
-            _refuse(check, f"a phrase with `|` in it, or above {_LONGEST_PHRASE}", when=wrong)
+            wrong = any(
+                "|" in phrase or len(phrase) > _LONGEST_PHRASE for phrase in phrases
+            )
+            _refuse(
+                check,
+                f"a phrase with `|` in it, or above {_LONGEST_PHRASE}",
+                when=wrong,
+            )
             directive = f"{check.kind}: {' | '.join(phrases)}"
         case RegexReply():
             pattern = check.pattern.strip()
@@ -131,8 +144,14 @@ def to_directive(check: CheckReply) -> str:
 def _numeric(check: NumericReply) -> str:
     _refuse(check, "a negative tolerance", when=check.tolerance < 0)
     percent = check.tolerance_as == "percent"
-    share = check.tolerance / 100 if percent else check.tolerance / (abs(check.value) or 1.0)
-    _refuse(check, f"a tolerance above {_LOOSEST:.0%} of its value", when=share > _LOOSEST)
+    share = (
+        check.tolerance / 100
+        if percent
+        else check.tolerance / (abs(check.value) or 1.0)
+    )
+    _refuse(
+        check, f"a tolerance above {_LOOSEST:.0%} of its value", when=share > _LOOSEST
+    )
     tolerance = f"{check.tolerance!r}{'%' if percent else ''}"
     return f"numeric: {check.value!r} ± {tolerance}{_unit(check)}; where={check.where}"
 
@@ -146,7 +165,9 @@ def _unit(check: NumericReply) -> str:
     try:
         read_numeric(f"1; unit={unit}")
     except VerificationError:
-        _refuse(check, "a unit that is none of physics", when=any(map(str.isdigit, unit)))
+        _refuse(
+            check, "a unit that is none of physics", when=any(map(str.isdigit, unit))
+        )
         return f" [{unit}]"
     return f"; unit={unit}"
 
@@ -166,7 +187,9 @@ Text = Annotated[sealed.Text, WithJsonSchema({"type": "string"})]
 # Written out: a reference to an enumeration is no object that a schema closes.
 _KINDS: Final = [kind.value for kind in CriterionKind]
 Kind = Annotated[CriterionKind, WithJsonSchema({"type": "string", "enum": _KINDS})]
-CriterionId = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,47}$")]
+CriterionId = Annotated[
+    str, Field(strict=True, pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,47}$")
+]
 """Stands in messages and keys, so that it may hold no text."""
 
 
@@ -295,7 +318,9 @@ class EnrichmentReply(StageReply):
 LONGEST_REPLY_CHARS: Final = 1_000_000
 """No model writes as much in its tokens."""
 
-_FULL: Final = "the context is full ({n} characters came); lower synthesiser.document_chars"
+_FULL: Final = (
+    "the context is full ({n} characters came); lower synthesiser.document_chars"
+)
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -306,17 +331,23 @@ def decoded(answer: ChatReply) -> object:
     Raises:
         StageRefusal: it was refused, cut off, or is not one JSON document without repeated keys.
     """
-    text, finish = answer.text, answer.finish
-    cut_off, not_json = RejectionReason.REPLY_TRUNCATED, RejectionReason.REPLY_NOT_JSON
+    text = answer.text
+    finish = answer.finish
+    cut_off = RejectionReason.REPLY_TRUNCATED
+    not_json = RejectionReason.REPLY_NOT_JSON
     refuse(RejectionReason.MODEL_REFUSED, when=finish == "refused")
     detail = f"cut off at {len(text)} characters; raise max_tokens"
     refuse(cut_off, detail, when=finish == "truncated")
     refuse(cut_off, _FULL.format(n=len(text)), when=finish == "full")
-    refuse(not_json, "larger than what is read of an answer", when=finish == "oversized")
+    refuse(
+        not_json, "larger than what is read of an answer", when=finish == "oversized"
+    )
     detail = f"{len(text)} characters, more than {LONGEST_REPLY_CHARS}"
     refuse(not_json, detail, when=len(text) > LONGEST_REPLY_CHARS)
     refuse(
-        not_json, "empty: its text stands in reasoning_content", when=answer.beside == "reasoning"
+        not_json,
+        "empty: its text stands in reasoning_content",
+        when=answer.beside == "reasoning",
     )
     refuse(not_json, "empty", when=not text.strip())
     try:
@@ -338,13 +369,17 @@ def checked(model: type[_Model], value: object) -> _Model:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        problems = error.errors(
+            include_url=False, include_context=False, include_input=False
+        )
     first = problems[0]
     # The name of an unknown field is text of the reply.
     known = first["loc"][:-1] if first["type"] == "extra_forbidden" else first["loc"]
     path = ".".join(str(part) for part in known[:4]) or "the reply"
     more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
-    raise StageRefusal(RejectionReason.REPLY_OFF_SCHEMA, f"{path}: {first['type']}{more}")
+    raise StageRefusal(
+        RejectionReason.REPLY_OFF_SCHEMA, f"{path}: {first['type']}{more}"
+    )
 
 
 def items_of(value: object, *, name: str) -> list[object]:
@@ -356,5 +391,7 @@ def items_of(value: object, *, name: str) -> list[object]:
     fields = cast("dict[str, object]", value) if isinstance(value, dict) else {}
     found = fields.get(name)
     if not isinstance(found, list) or len(fields) != 1:
-        raise StageRefusal(RejectionReason.REPLY_OFF_SCHEMA, f"no object with only a list {name!r}")
+        raise StageRefusal(
+            RejectionReason.REPLY_OFF_SCHEMA, f"no object with only a list {name!r}"
+        )
     return cast("list[object]", found)

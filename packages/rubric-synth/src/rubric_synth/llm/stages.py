@@ -19,7 +19,14 @@ from rubric_synth.document import Document, RejectionReason
 from rubric_synth.llm import replies
 from rubric_synth.llm.prompt import ShownText, asks_for_checks, load_prompts, shown_text
 from rubric_synth.llm.replies import to_directive
-from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, Stages, StagesFactory, refuse
+from rubric_synth.stages import (
+    CriterionDraft,
+    Draft,
+    StageRefusal,
+    Stages,
+    StagesFactory,
+    refuse,
+)
 
 _LOOKS_LIKE_DIRECTIVE: Final = re.compile(rf"\s*(?:{'|'.join(HEADS)})\s*:")
 _TO_THE_END: Final = ("python_tests:", "json_schema:")
@@ -30,7 +37,9 @@ _OFF_SCHEMA: Final = RejectionReason.REPLY_OFF_SCHEMA
 class LLMStages:
     """Analyst, synthesiser and enricher of one document, which share what the model is shown."""
 
-    def __init__(self, calls: DocumentCalls, model: ChatModel, config: LLMConfig) -> None:
+    def __init__(
+        self, calls: DocumentCalls, model: ChatModel, config: LLMConfig
+    ) -> None:
         """Keep them; nothing is read yet."""
         self._config = config
         self._prompts = load_prompts(config)
@@ -48,8 +57,12 @@ class LLMStages:
 
         Source: paper, §3.4, Stage 1.
         """
-        value = await self._ask(document, self._prompts.analysis, "analyse", replies.AnalysisReply)
-        return DocumentAnalysis.model_validate(dict(replies.checked(replies.AnalysisReply, value)))
+        value = await self._ask(
+            document, self._prompts.analysis, "analyse", replies.AnalysisReply
+        )
+        return DocumentAnalysis.model_validate(
+            dict(replies.checked(replies.AnalysisReply, value))
+        )
 
     async def synthesise(
         self, document: Document, analysis: DocumentAnalysis
@@ -62,9 +75,11 @@ class LLMStages:
         Source: paper, §3.4, Stage 2.
         """
         task = self._prompts.for_synthesis(document, analysis)
-        reply, one = replies.SynthesisReply, replies.DraftReply
+        reply = replies.SynthesisReply
+        one = replies.DraftReply
         if asks_for_checks(self._config.task_types):
-            reply, one = replies.CheckedSynthesisReply, replies.CheckedDraftReply
+            reply = replies.CheckedSynthesisReply
+            one = replies.CheckedDraftReply
         value = await self._ask(document, task, "synthesise", reply)
         items = replies.items_of(value, name="drafts")
         refuse(RejectionReason.NO_QUESTION, "the model found none", when=not items)
@@ -80,7 +95,12 @@ class LLMStages:
             found.append(StageRefusal(_OFF_SCHEMA, detail))
         return found
 
-    async def enrich(self, document: Document, analysis: DocumentAnalysis, draft: Draft) -> Draft:  # noqa: ARG002 - the protocol's signature
+    async def enrich(
+        self,
+        document: Document,
+        analysis: DocumentAnalysis,  # noqa: ARG002 - the protocol's signature
+        draft: Draft,
+    ) -> Draft:
         """Return the draft with more to grade by; a criterion that the reply lacks stays as it is.
 
         Raises:
@@ -99,7 +119,9 @@ class LLMStages:
         detail = f"criteria: {unknown} ids that are not the rubric's"
         refuse(_OFF_SCHEMA, detail, when=bool(unknown))
         criteria = tuple(
-            enriched(criterion, added[criterion.id]) if criterion.id in added else criterion
+            enriched(criterion, added[criterion.id])
+            if criterion.id in added
+            else criterion
             for criterion in draft.criteria
         )
         return draft.model_copy(update={"criteria": criteria})
@@ -124,7 +146,9 @@ class LLMStages:
             self._opening = self._prompts.opening(document, self._shown)
         texts = {"system": self._prompts.system, "user": f"{self._opening}\n\n{task}"}
         try:
-            answer = await self._calls.ask(self._model, stage=stage, reply=reply, **texts)
+            answer = await self._calls.ask(
+                self._model, stage=stage, reply=reply, **texts
+            )
         except JudgeTransportError as error:
             about = f", for the field {error.refused}" if error.refused else ""
             detail = f"{error.reason.value} after {error.attempts} attempt(s){about}"
@@ -132,14 +156,21 @@ class LLMStages:
         return replies.decoded(answer)
 
     def _draft(self, reply: replies.DraftReply | replies.CheckedDraftReply) -> Draft:
-        task_type = reply.task_type if isinstance(reply, replies.CheckedDraftReply) else "open"
+        task_type = (
+            reply.task_type if isinstance(reply, replies.CheckedDraftReply) else "open"
+        )
         detail = f"task_type: {task_type}, which was not asked for"
         refuse(_OFF_SCHEMA, detail, when=task_type not in self._config.task_types)
-        repeated = len(reply.criteria) - len({criterion.id for criterion in reply.criteria})
+        repeated = len(reply.criteria) - len(
+            {criterion.id for criterion in reply.criteria}
+        )
         refuse(_OFF_SCHEMA, f"criteria: {repeated} ids again", when=bool(repeated))
-        first, last = reply.first_paragraph, reply.last_paragraph
+        first = reply.first_paragraph
+        last = reply.last_paragraph
         passage = self._shown.passage(first, last)
-        detail = f"paragraphs {first:.4g} to {last:.4g} of {len(self._shown.paragraphs)}"
+        detail = (
+            f"paragraphs {first:.4g} to {last:.4g} of {len(self._shown.paragraphs)}"
+        )
         refuse(RejectionReason.PASSAGE_NOT_IN_DOCUMENT, detail, when=not passage)
         return Draft(
             question=reply.question,
@@ -154,7 +185,8 @@ class LLMStages:
 def _criterion(reply: replies.CriterionReply) -> CriterionDraft:
     fields = dict(reply)
     check = fields.pop("check", None)
-    method, guide = in_words(reply.verification_method), reply.scoring_guide
+    method = in_words(reply.verification_method)
+    guide = reply.scoring_guide
     if check is not None:
         directive = to_directive(check)
         if directive.startswith(_TO_THE_END):
@@ -176,18 +208,28 @@ def in_words(method: str) -> str:
 
 def enriched(criterion: CriterionDraft, added: replies.EnrichedReply) -> CriterionDraft:
     """Return a criterion with what was added to it; a method that a program runs stays one."""
-    cues = ((name.replace("_", " ").capitalize(), cue) for name, cue in added.cues if cue.strip())
+    cues = (
+        (name.replace("_", " ").capitalize(), cue)
+        for name, cue in added.cues
+        if cue.strip()
+    )
     guide = [criterion.scoring_guide, *(f"{name}: {cue}" for name, cue in cues)]
     method = [criterion.verification_method]
     runs_to_the_end = method[0].startswith(_TO_THE_END)
-    if patterns := "; ".join(pattern for pattern in added.verification_patterns if pattern.strip()):
+    if patterns := "; ".join(
+        pattern for pattern in added.verification_patterns if pattern.strip()
+    ):
         (guide if runs_to_the_end else method).append(f"Look for: {patterns}")
     return criterion.model_copy(
         update={
             "scoring_guide": _lines(guide),
             "verification_method": method[0] if runs_to_the_end else _lines(method),
-            "expected_keywords": _joined(criterion.expected_keywords, added.expected_keywords),
-            "expected_concepts": _joined(criterion.expected_concepts, added.expected_concepts),
+            "expected_keywords": _joined(
+                criterion.expected_keywords, added.expected_keywords
+            ),
+            "expected_concepts": _joined(
+                criterion.expected_concepts, added.expected_concepts
+            ),
         }
     )
 
@@ -214,7 +256,7 @@ def llm_stages(model: ChatModel, config: LLMConfig) -> StagesFactory:
     """
 
     def stages(calls: DocumentCalls) -> Stages:
-        one = LLMStages(calls, model, config)
-        return Stages(one, one, one)
+        stages = LLMStages(calls, model, config)
+        return Stages(stages, stages, stages)
 
     return stages

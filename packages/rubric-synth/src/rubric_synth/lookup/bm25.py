@@ -20,7 +20,9 @@ _B: Final = 0.75
 
 def terms(text: str) -> list[str]:
     """Return the stems of the words of a text, function words left out, in order."""
-    return [stem(word) for word in WORD.findall(text) if word.lower() not in FUNCTION_WORDS]
+    return [
+        stem(word) for word in WORD.findall(text) if word.lower() not in FUNCTION_WORDS
+    ]
 
 
 class Bm25:
@@ -47,7 +49,9 @@ class Bm25:
             text: all that it is found by.
         """
         known = self._vocabulary
-        self._added.append(array("i", (known.setdefault(one, len(known)) for one in terms(text))))
+        self._added.append(
+            array("i", (known.setdefault(term, len(known)) for term in terms(text)))
+        )
 
     def best(self, query: str, *, among: NDArray[np.bool_], most: int) -> list[int]:
         """Return the sections that share a word with a query, the best first.
@@ -62,12 +66,16 @@ class Bm25:
         if self._library is None:
             self._library = self._indexed()
         known = self._vocabulary
-        ids = [known[one] for one in terms(query) if one in known]
+        ids = [known[term] for term in terms(query) if term in known]
         if not ids or not len(self):
             return []
         scores_N: NDArray[np.float32] = self._library.get_scores_from_ids(ids)
         scores_N = np.where(among, scores_N, np.float32(0))
-        bound = np.partition(scores_N, -most)[-most] if most < len(scores_N) else np.float32(0)
+        bound = (
+            np.partition(scores_N, -most)[-most]
+            if most < len(scores_N)
+            else np.float32(0)
+        )
         found = np.flatnonzero((scores_N >= bound) & (scores_N > 0))
         order = np.argsort(-scores_N[found], kind="stable")
         return [int(number) for number in found[order][:most]]

@@ -39,10 +39,13 @@ def cut(document: Document, *, most_words: int) -> list[Section]:
     count = 0
     for piece in _pieces(document.text, most_words):
         words = len(f"{piece.before}{piece.text}".split())
-        is_full = count + words > most_words or (piece.opens and count >= most_words / 2)
+        is_full = count + words > most_words or (
+            piece.opens and count >= most_words / 2
+        )
         if held and is_full:
             sections.append(_section(document, held))
-            held, count = [], 0
+            held = []
+            count = 0
         held.append(piece)
         count += words
     if held:
@@ -51,26 +54,36 @@ def cut(document: Document, *, most_words: int) -> list[Section]:
 
 
 def _section(document: Document, pieces: list[_Piece]) -> Section:
-    title, name = document.title.strip(), pieces[0].heading
-    text = pieces[0].text + "".join(f"{one.before}{one.text}" for one in pieces[1:])
-    heading = f"{title}: {name}" if name and name.casefold() != title.casefold() else title
+    title = document.title.strip()
+    name = pieces[0].heading
+    text = pieces[0].text + "".join(
+        f"{piece.before}{piece.text}" for piece in pieces[1:]
+    )
+    heading = (
+        f"{title}: {name}" if name and name.casefold() != title.casefold() else title
+    )
     return Section(doc_hash=document.doc_hash, heading=heading, text=text)
 
 
 def _pieces(text: str, most_words: int) -> Iterator[_Piece]:
     """Yield the paragraphs, with the headings between those of one section as lines of it."""
-    heading, opens, is_first = "", False, True
+    heading = ""
+    opens = False
+    is_first = True
     for block in re.split(r"\n\s*\n", text):
         for line_or_block in _blocks(block):
-            if found := _HEADING.fullmatch(line_or_block.strip()):
+            if match := _HEADING.fullmatch(line_or_block.strip()):
                 # The first heading names the document, which every section says.
-                heading = "" if is_first else _plain(found["name"])
-                opens, is_first = bool(heading), False
+                heading = "" if is_first else _plain(match["name"])
+                opens = bool(heading)
+                is_first = False
                 continue
             is_first = False
             for number, part in enumerate(_parts(line_or_block, most_words)):
                 named = f"\n\n{heading}\n" if opens and not number else "\n\n"
-                yield _Piece(heading, part, opens and not number, " " if number else named)
+                yield _Piece(
+                    heading, part, opens and not number, " " if number else named
+                )
                 opens = opens and bool(number)
             opens = False
 

@@ -51,7 +51,9 @@ class ContextCounts(Frozen):
 
     def __add__(self, other: Self) -> Self:
         """Add up."""
-        return type(self)(**{name: value + getattr(other, name) for name, value in self})
+        return type(self)(
+            **{name: value + getattr(other, name) for name, value in self}
+        )
 
 
 def counts_of(task: Task) -> ContextCounts:
@@ -60,7 +62,7 @@ def counts_of(task: Task) -> ContextCounts:
     if context is None:
         return ContextCounts()
     passage = _runs(task.grounding.reveal())
-    held = {run for one in context for run in _runs(one.text)}
+    held = {run for section in context for run in _runs(section.text)}
     share = len(passage & held) / len(passage) if passage else 0.0
     return ContextCounts(
         tasks=1,
@@ -80,4 +82,6 @@ def _is_part(text: str, passage: AbstractSet[_Run]) -> bool:
 def _runs(text: str) -> set[_Run]:
     words = _WORD.findall(text.lower())
     length = min(_RUN_WORDS, len(words))
-    return {tuple(words[start : start + length]) for start in range(len(words) - length + 1)}
+    return {
+        tuple(words[start : start + length]) for start in range(len(words) - length + 1)
+    }

@@ -49,7 +49,9 @@ class Lookup:
     The index and a few bytes a section are kept; texts are read again.
     """
 
-    def __init__(self, collected: Path, config: SynthConfig, context: ContextConfig) -> None:
+    def __init__(
+        self, collected: Path, config: SynthConfig, context: ContextConfig
+    ) -> None:
         """Read the collection once.
 
         Args:
@@ -63,7 +65,8 @@ class Lookup:
         import numpy as np  # not with the command line, whose help needs none
 
         check_sections(collected, context)
-        self._config, self._context = config, context
+        self._config = config
+        self._context = context
         self._path = collected / folder.DOCUMENTS_FILE
         self._file: IO[bytes] | None = None
         self._offsets = array("q", (at for _, at in folder.collected_hashes(collected)))
@@ -72,7 +75,9 @@ class Lookup:
         levels = bytearray()
         for number, document in enumerate(folder.read_collected(collected)):
             level = _LEVELS[self._split(document.doc_hash)]
-            for place, section in enumerate(cut(document, most_words=context.section_words)):
+            for place, section in enumerate(
+                cut(document, most_words=context.section_words)
+            ):
                 self._index.add(f"{section.heading}\n{section.text}")
                 self._documents.append(number)
                 self._places.append(place)
@@ -86,7 +91,9 @@ class Lookup:
             self._file.close()
             self._file = None
 
-    def add_to(self, row: dict[str, Any], *, split: str) -> tuple[dict[str, Any], ContextCounts]:
+    def add_to(
+        self, row: dict[str, Any], *, split: str
+    ) -> tuple[dict[str, Any], ContextCounts]:
         """Give a task its context.
 
         Args:
@@ -113,7 +120,10 @@ class Lookup:
             return row, ContextCounts(passed_over=passed_over)
         task = task.model_copy(update={"context": tuple(chosen)})
         counts = counts_of(task).model_copy(update={"passed_over": passed_over})
-        return {**row, "context": [one.model_dump(mode="json") for one in chosen]}, counts
+        return {
+            **row,
+            "context": [one.model_dump(mode="json") for one in chosen],
+        }, counts
 
     def _found(self, question: str, split: str) -> Iterator[Section]:
         """Yield sections that share a word with a question, the best first."""
@@ -126,7 +136,7 @@ class Lookup:
         """Whether a section holds a run of rubric or reference that the passage does not."""
         trial = task.model_copy(update={"context": (section,)})
         leaks = leaked_ngrams(trial, n=self._config.quality.leak_words)
-        return any(one.held_by == "context" for one in leaks)
+        return any(leak.held_by == "context" for leak in leaks)
 
     def _read(self, number: int) -> list[Section]:
         if self._file is None:
@@ -136,4 +146,6 @@ class Lookup:
 
     def _split(self, doc_hash: str) -> str:
         shares = self._config
-        return split_of(doc_hash, train=shares.train_frac, validation=shares.validation_frac)
+        return split_of(
+            doc_hash, train=shares.train_frac, validation=shares.validation_frac
+        )

@@ -82,7 +82,10 @@ def settings_of(
     }
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()
     origin = Origin(
-        collected_sha256=collected_sha256, prompts=prompts, model=model, judge=judge.name
+        collected_sha256=collected_sha256,
+        prompts=prompts,
+        model=model,
+        judge=judge.name,
     )
     return Settings(digest, origin)
 
@@ -143,8 +146,12 @@ class Collection:
         """
         digests = self._digests_with(settings)
         for number, offset in enumerate(self._offsets):
-            doc_hash = self._hashes[number * _HASH_BYTES : (number + 1) * _HASH_BYTES].hex()
-            digest = bytes(digests[number * _DIGEST_BYTES : (number + 1) * _DIGEST_BYTES])
+            doc_hash = self._hashes[
+                number * _HASH_BYTES : (number + 1) * _HASH_BYTES
+            ].hex()
+            digest = bytes(
+                digests[number * _DIGEST_BYTES : (number + 1) * _DIGEST_BYTES]
+            )
             yield CollectedLine(doc_hash, digest, offset, self._read)
 
     def close(self) -> None:
@@ -173,7 +180,9 @@ class Collection:
             digests = bytearray()
             with self._opened() as lines:
                 for line, _ in zip(lines, self._offsets, strict=True):
-                    made = hashlib.blake2b(line, key=settings, digest_size=_DIGEST_BYTES)
+                    made = hashlib.blake2b(
+                        line, key=settings, digest_size=_DIGEST_BYTES
+                    )
                     digests += made.digest()
             self._digests = {settings: digests}
         return self._digests[settings]

@@ -53,7 +53,9 @@ class SynthEstimate(NamedTuple):
         return math.fsum(known) if len(known) == len(costs) else None
 
 
-def estimate(collected: Path, config: SynthConfig, *, limit: int | None = None) -> SynthEstimate:
+def estimate(
+    collected: Path, config: SynthConfig, *, limit: int | None = None
+) -> SynthEstimate:
     """Estimate what a run would take that has none of its answers yet; nothing is asked.
 
     Args:
@@ -74,26 +76,38 @@ def estimate(collected: Path, config: SynthConfig, *, limit: int | None = None) 
     if isinstance(config.synthesiser, LLMConfig):
         stages += _written(documents, total, config.synthesiser)
     if (judge := config.judge_model) is not None:
-        stages.append(_judged(total * questions, judge, len(config.quality.corruptions)))
-    limits = [model.limits.max_in_flight for model in (config.model, config.judge_model) if model]
-    in_flight = min([config.max_concurrency, *(most for most in limits if most is not None)])
+        stages.append(
+            _judged(total * questions, judge, len(config.quality.corruptions))
+        )
+    limits = [
+        model.limits.max_in_flight
+        for model in (config.model, config.judge_model)
+        if model
+    ]
+    in_flight = min(
+        [config.max_concurrency, *(most for most in limits if most is not None)]
+    )
     calls = sum(stage.calls for stage in stages)
     written = sum(stage.completion_tokens for stage in stages)
     busy = calls * _ASSUMED["seconds"] + written / _ASSUMED["tokens_per_s"]
-    return SynthEstimate(total, len(documents), tuple(stages), in_flight, busy / in_flight)
+    return SynthEstimate(
+        total, len(documents), tuple(stages), in_flight, busy / in_flight
+    )
 
 
 def _sample(collected: Path, limit: int | None) -> tuple[list[Document], int]:
     """Return some documents from all over the collection, and how many it has."""
     kept: list[Document] = []
-    step, total = 1, 0
+    step = 1
+    total = 0
     for document in read_collected(collected):
         if total == limit:
             break
         if total % step == 0:
             kept.append(document)
             if len(kept) == 2 * _ASSUMED["sampled"]:
-                kept, step = kept[::2], 2 * step
+                kept = kept[::2]
+                step = 2 * step
         total += 1
     return kept, total
 
@@ -102,11 +116,19 @@ def _written(
     documents: Sequence[Document], total: int, config: LLMConfig
 ) -> tuple[StageEstimate, ...]:
     """Count the prompts of the three stages, with an analysis and drafts of the assumed length."""
-    from rubric_synth.llm.prompt import load_prompts, shown_text  # only where a model writes
+    from rubric_synth.llm.prompt import (
+        load_prompts,
+        shown_text,
+    )  # only where a model writes
 
-    prompts, questions = load_prompts(config), config.questions_per_document
+    prompts = load_prompts(config)
+    questions = config.questions_per_document
     openings = [
-        len(prompts.opening(document, shown_text(document.text, limit=config.document_chars)))
+        len(
+            prompts.opening(
+                document, shown_text(document.text, limit=config.document_chars)
+            )
+        )
         for document in documents
     ]
     read = sum(openings) / max(1, len(openings)) + len(prompts.system)
@@ -135,7 +157,8 @@ def _written(
 
 def _judged(tasks: int, judge: JudgeConfig, corruptions: int) -> StageEstimate:
     calls = tasks * (_ANSWERS + corruptions)
-    read, written = _ASSUMED["judge_reads"] + _ASSUMED["passage"], _ASSUMED["judge_writes"]
+    read = _ASSUMED["judge_reads"] + _ASSUMED["passage"]
+    written = _ASSUMED["judge_writes"]
     if judge.granularity == "criterion":
         calls *= _ASSUMED["criteria"]
         written /= _ASSUMED["criteria"]
@@ -148,7 +171,9 @@ def _stage(
     read, written = (round(calls * tokens) for tokens in each)
     cost = None
     if prices is not None:
-        millions = read * prices.prompt_usd_per_mtok + written * prices.completion_usd_per_mtok
+        millions = (
+            read * prices.prompt_usd_per_mtok + written * prices.completion_usd_per_mtok
+        )
         cost = millions / 1e6
     return StageEstimate(stage, calls, read, written, cost)
 

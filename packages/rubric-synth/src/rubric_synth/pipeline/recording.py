@@ -59,7 +59,9 @@ def written_before(out: Path, note: str | None, making: str) -> SynthReport | No
 
 def _states(out: Path) -> dict[str, list[int]]:
     """Return size and time of the last change of each file of a dataset."""
-    states = {name: (out / name).stat() for name in DATASET_FILES if (out / name).is_file()}
+    states = {
+        name: (out / name).stat() for name in DATASET_FILES if (out / name).is_file()
+    }
     return {name: [state.st_size, state.st_mtime_ns] for name, state in states.items()}
 
 
@@ -103,7 +105,9 @@ class Stop:
 
         def interrupted(number: int, frame: FrameType | None) -> None:
             del frame
-            if self._scope is not None:  # the event loop may be waiting for something else
+            if (
+                self._scope is not None
+            ):  # the event loop may be waiting for something else
                 self._loop.call_soon_threadsafe(self._interrupt, number)
                 return
             self._interrupt(number)
@@ -195,8 +199,12 @@ class Spending:
 
         What was paid in vain is part of it.
         """
-        priced = ((sums, sums.calls - sums.unpriced_calls) for sums in self.by_stage.values())
-        return max((sums.cost_usd / calls for sums, calls in priced if calls > 0), default=None)
+        priced = (
+            (sums, sums.calls - sums.unpriced_calls) for sums in self.by_stage.values()
+        )
+        return max(
+            (sums.cost_usd / calls for sums, calls in priced if calls > 0), default=None
+        )
 
     def add(self, record: CallRecord) -> bool:
         """Add a call, and return whether its price is known."""
@@ -287,7 +295,9 @@ class Recorder:
         self.folder.add_outcome(outcome, settings)
         self.done += 1
         self.left_out += not outcome.tasks
-        self._unavailable_in_a_row = 0 if outcome.is_settled else self._unavailable_in_a_row + 1
+        self._unavailable_in_a_row = (
+            0 if outcome.is_settled else self._unavailable_in_a_row + 1
+        )
         if self._unavailable_in_a_row >= self.config.max_unavailable_in_a_row:
             self.stop.request("unavailable")
         self.on_document(self.done)

@@ -23,7 +23,12 @@ from rubric_synth.dataset.folder import (
     Provenance,
 )
 from rubric_synth.dataset.writing import SynthReport, write_dataset
-from rubric_synth.engines.worker import LocalEngine, Worker, WorkerSpec, plain_task_group
+from rubric_synth.engines.worker import (
+    LocalEngine,
+    Worker,
+    WorkerSpec,
+    plain_task_group,
+)
 from rubric_synth.extractive.prose_tasks import extractive_stages
 from rubric_synth.lookup.sections import Lookup, check_sections
 from rubric_synth.pipeline import recording
@@ -78,14 +83,18 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
     config = config or SynthConfig()
     collection = Collection(collected, limit=limit)
     _refuse_unknown(out)
-    settings = settings_of(config, collected_sha256=collection.sha256, stages=stages, judge=judge)
+    settings = settings_of(
+        config, collected_sha256=collection.sha256, stages=stages, judge=judge
+    )
     making = _making(config, collection, settings)
     work = out / WORK_FOLDER
     try:
         opened = WorkFolder(work)
     except FolderLockError:
         # A finished dataset counts as finished even on a read-only disk.
-        if report := recording.written_before(out, note_of_finished(work, recording.NOTE), making):
+        if report := recording.written_before(
+            out, note_of_finished(work, recording.NOTE), making
+        ):
             return report
         raise
     with opened as folder, closing(collection):
@@ -94,7 +103,9 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
         if config.context is not None:  # before there is work that would be for nothing
             check_sections(collected, config.context)
         parts = out, collection, settings, WorkerSpec(config, stages, judge), folder
-        return _Run(*parts, on_document or _ignored, on_progress or _ignored).go_on(making)
+        return _Run(*parts, on_document or _ignored, on_progress or _ignored).go_on(
+            making
+        )
 
 
 def _written_before(
@@ -111,7 +122,11 @@ def _refuse_unknown(out: Path) -> None:
 
     A run that is killed as files take their places leaves some without a manifest.
     """
-    present = [out / name for name in (*DATASET_FILES, *STATISTICS_FILES) if (out / name).exists()]
+    present = [
+        out / name
+        for name in (*DATASET_FILES, *STATISTICS_FILES)
+        if (out / name).exists()
+    ]
     if not present or read_settings(out, of=LINES_FILES[0]) is not None:
         return
     if (out / DOCUMENTS_FILE).exists() or not is_work_folder(out / WORK_FOLDER):
@@ -199,18 +214,24 @@ class _Run:
             self.folder.index.flush()
             return self._end(self._counts(), failure, making)
 
-    def _end(self, counts: _Counts, failure: RubricError | None, making: str) -> SynthReport:
+    def _end(
+        self, counts: _Counts, failure: RubricError | None, making: str
+    ) -> SynthReport:
         """Write what is done, and say what is not."""
         pending = self.collection.to_do - counts.settled
         stop = self.stop
         if failure is not None:
-            failure.add_note(f"{pending} documents are pending: the same command goes on with them")
+            failure.add_note(
+                f"{pending} documents are pending: the same command goes on with them"
+            )
             if not counts.with_outcome:
                 raise failure
         if stop.cause is not None and not counts.with_outcome:
             raise self._unfinished(stop.cause, pending, "nothing was written yet")
         gone = self._gone_documents()
-        report = self._write(counts.with_outcome).model_copy(update={"gone_documents": gone})
+        report = self._write(counts.with_outcome).model_copy(
+            update={"gone_documents": gone}
+        )
         self.folder.index.set_note(_COLLECTED, self.collection.sha256)
         if not pending:
             recording.note_written(report, self.folder, making)
@@ -277,9 +298,13 @@ class _Run:
     async def _work_on(self, recorder: recording.Recorder) -> None:
         spec = self.spec
         may_replay = spec.stages is None and recorder.spent.total.calls > 0
-        if spec.stages is None and isinstance(spec.config.synthesiser, ExtractiveConfig):
+        if spec.stages is None and isinstance(
+            spec.config.synthesiser, ExtractiveConfig
+        ):
             documents = read_collected(self.collection.folder)
-            spec = replace(spec, stages=extractive_stages(documents, spec.config.synthesiser))
+            spec = replace(
+                spec, stages=extractive_stages(documents, spec.config.synthesiser)
+            )
         worker = spec.build()
         try:
             if may_replay:
@@ -295,9 +320,15 @@ class _Run:
             with anyio.CancelScope(shield=True):
                 await worker.aclose()
         pending = recorder.pending(self._to_do())
-        if spec.may_cost:  # one document after another, until the price of a call is known
+        if (
+            spec.may_cost
+        ):  # one document after another, until the price of a call is known
             recorder.engine = LocalEngine(spec)
-            while recorder.needs_price and recorder.may_call() and (item := next(pending, None)):
+            while (
+                recorder.needs_price
+                and recorder.may_call()
+                and (item := next(pending, None))
+            ):
                 await recorder.engine.run([item], recorder)
         recorder.engine = engines.make_engine(spec)
         await recorder.engine.run(pending, recorder)
@@ -310,7 +341,9 @@ class _Run:
 
         for document, known in recorder.pending(self._to_do(), only_answered=True):
             try:
-                outcome = await worker.process(document, calls.DocumentCalls(known, permit=refuse))
+                outcome = await worker.process(
+                    document, calls.DocumentCalls(known, permit=refuse)
+                )
             except errors.CallsStoppedError:
                 recorder.put_back(document.doc_hash)
             else:
@@ -339,7 +372,12 @@ class _Run:
             )
 
     def _unfinished(
-        self, cause: errors.UnfinishedCause, pending: int, written: str, *, why: str | None = None
+        self,
+        cause: errors.UnfinishedCause,
+        pending: int,
+        written: str,
+        *,
+        why: str | None = None,
     ) -> errors.UnfinishedError:
         spent = recording.Spending(self.folder, self.spec.config).total
         why = why or recording.WHY[cause].format(config=self.spec.config, spent=spent)

@@ -62,10 +62,16 @@ async def check_executable_criteria(draft: Draft, config: QualityConfig) -> None
     kind = _KINDS.get(draft.task_type)
     if kind and not any(isinstance(check, kind) for check in checks.values()):
         raise _broken("", f"a {draft.task_type} question without a check of that kind")
-    if not isinstance(config.judge, HybridConfig) and not any(map(bool, checks.values())):
+    if not isinstance(config.judge, HybridConfig) and not any(
+        map(bool, checks.values())
+    ):
         return  # nothing to run, and no sandbox that may be missing
     # How checks are run; which judge reads the other criteria makes no difference.
-    hybrid = config.judge if isinstance(config.judge, HybridConfig) else HybridConfig(judge=_REST)
+    hybrid = (
+        config.judge
+        if isinstance(config.judge, HybridConfig)
+        else HybridConfig(judge=_REST)
+    )
     judge = hybrid.model_copy(update={"judge": _REST})
     programs = _programs(judge.model_dump_json())
     try:
@@ -74,13 +80,17 @@ async def check_executable_criteria(draft: Draft, config: QualityConfig) -> None
                 continue
             passes = partial(_passes, programs, check)
             if not isinstance(check, python_tests.PythonTests):
-                await _check_quick(name, passes, draft, is_numeric=isinstance(check, NumericCheck))
+                await _check_quick(
+                    name, passes, draft, is_numeric=isinstance(check, NumericCheck)
+                )
                 continue
             code = _parsed(name, draft.reference_answer)
             if judge.python_tests:
                 await _check_tests(name, passes, draft, code)
     except SandboxError:
-        raise StageRefusal(RejectionReason.JUDGE_UNAVAILABLE, "the sandbox of code") from None
+        raise StageRefusal(
+            RejectionReason.JUDGE_UNAVAILABLE, "the sandbox of code"
+        ) from None
 
 
 @lru_cache(maxsize=8)
@@ -104,7 +114,9 @@ async def _passes(programs: execute.Programs, check: ProgramCheck, answer: str) 
     return (await programs.run(check, answer)).share == 1.0
 
 
-async def _check_quick(name: str, passes: _Passes, draft: Draft, *, is_numeric: bool) -> None:
+async def _check_quick(
+    name: str, passes: _Passes, draft: Draft, *, is_numeric: bool
+) -> None:
     if not await passes(draft.reference_answer):
         raise _broken(name, "the reference answer fails it")
     for answer, what in (("", "an empty answer"), (draft.question, "the question")):
@@ -112,15 +124,23 @@ async def _check_quick(name: str, passes: _Passes, draft: Draft, *, is_numeric: 
             raise _broken(name, f"{what} passes it")
     if is_numeric:
         # By both, for a wrong number may hit by chance.
-        wrong = [_with_wrong_numbers(draft.reference_answer, factor) for factor in (2.0, 0.3)]
+        wrong = [
+            _with_wrong_numbers(draft.reference_answer, factor) for factor in (2.0, 0.3)
+        ]
         if all([await passes(answer) for answer in wrong]):
             raise _broken(name, "a wrong number passes it")
 
 
-async def _check_tests(name: str, passes: _Passes, draft: Draft, code: ast.Module) -> None:
-    for _ in range(2):  # tests whose result changes from one run to the next are no tests
+async def _check_tests(
+    name: str, passes: _Passes, draft: Draft, code: ast.Module
+) -> None:
+    for _ in range(
+        2
+    ):  # tests whose result changes from one run to the next are no tests
         if not await passes(draft.reference_answer):
-            raise _broken(name, "the code of the reference answer does not pass every test")
+            raise _broken(
+                name, "the code of the reference answer does not pass every test"
+            )
     if await passes(draft.question):
         raise _broken(name, "the question passes it")
     if await passes(f"```python\n{_hollow(name, code)}\n```"):
@@ -143,13 +163,19 @@ def _parsed(name: str, answer: str) -> ast.Module:
     if code is None:
         raise _broken(name, "the reference answer holds no block of Python")
     if len(code) > _LONGEST_CODE:
-        raise _broken(name, f"the reference answer's code is above {_LONGEST_CODE} characters")
+        raise _broken(
+            name, f"the reference answer's code is above {_LONGEST_CODE} characters"
+        )
     try:
-        with warnings.catch_warnings():  # an odd escape sequence is the code's own affair
+        with (
+            warnings.catch_warnings()
+        ):  # an odd escape sequence is the code's own affair
             warnings.simplefilter("ignore")
             return python_tests.parse_python(code)
     except _NO_CODE as error:
-        problem = f"the reference answer's code does not compile: {type(error).__name__}"
+        problem = (
+            f"the reference answer's code does not compile: {type(error).__name__}"
+        )
         raise _broken(name, problem) from None
 
 
@@ -165,7 +191,9 @@ def _hollow(name: str, code: ast.Module) -> str:
 
 
 def _broken(name: str, problem: str) -> StageRefusal:
-    return StageRefusal(RejectionReason.BROKEN_CHECK, f"{name}: {problem}" if name else problem)
+    return StageRefusal(
+        RejectionReason.BROKEN_CHECK, f"{name}: {problem}" if name else problem
+    )
 
 
 AskJudge = Callable[[JudgeView], Awaitable[JudgeResult]]
@@ -212,7 +240,9 @@ def _other_terms(task: Task, answer: str, chance: random.Random) -> str:
     asked = frozenset(map(stem, _TOKEN.findall(terms)))
     known = asked | frozenset(map(stem, _TOKEN.findall(answer)))
     lowered = {word.lower() for word in content_words(task.grounding.reveal())}
-    others = sorted(w for w in lowered if len(w) >= _SHORTEST_STAND_IN and stem(w) not in known)
+    others = sorted(
+        w for w in lowered if len(w) >= _SHORTEST_STAND_IN and stem(w) not in known
+    )
     chance.shuffle(others)
     stand_ins: dict[str, str] = {}
 
@@ -246,7 +276,9 @@ def _numbers(_task: Task, answer: str, chance: random.Random) -> str:
 
 def _other_number(found: re.Match[str], chance: random.Random) -> str:
     """Return a number of as many digits, no digit of it the same."""
-    return re.sub(r"\d", lambda digit: str((int(digit[0]) + chance.randint(1, 9)) % 10), found[0])
+    return re.sub(
+        r"\d", lambda digit: str((int(digit[0]) + chance.randint(1, 9)) % 10), found[0]
+    )
 
 
 def _first_sentence(_task: Task, answer: str, _chance: random.Random) -> str:
@@ -283,12 +315,19 @@ async def check_wrong_answers(draft: Draft, task: Task, judge: AskJudge) -> None
     for criterion in draft.criteria:
         if not criterion.wrong_answer.strip():
             continue
-        result = await judge(view.model_copy(update={"response": criterion.wrong_answer}))
+        result = await judge(
+            view.model_copy(update={"response": criterion.wrong_answer})
+        )
         if result.outcome is not Outcome.SCORED:
             is_down = result.outcome is Outcome.UNAVAILABLE
-            unavailable, invalid = RejectionReason.JUDGE_UNAVAILABLE, RejectionReason.JUDGE_INVALID
-            raise StageRefusal(unavailable if is_down else invalid, f"wrong: {result.reason}")
-        share = result.scores[criterion.id] / criterion.weight if criterion.weight else 0.0
+            unavailable = RejectionReason.JUDGE_UNAVAILABLE
+            invalid = RejectionReason.JUDGE_INVALID
+            raise StageRefusal(
+                unavailable if is_down else invalid, f"wrong: {result.reason}"
+            )
+        share = (
+            result.scores[criterion.id] / criterion.weight if criterion.weight else 0.0
+        )
         detail = f"{criterion.id}: {share:.2f}, above {_MOST_OF_A_WRONG_ANSWER}"
         is_paid = share > _MOST_OF_A_WRONG_ANSWER
         refuse(RejectionReason.REWARDED_WRONG_ANSWER, detail, when=is_paid)
@@ -315,9 +354,13 @@ async def check_rewards(task: Task, judge: AskJudge, config: QualityConfig) -> N
         result = await judge(view.model_copy(update={"response": response}))
         match result.outcome:
             case Outcome.UNAVAILABLE:
-                raise StageRefusal(RejectionReason.JUDGE_UNAVAILABLE, f"{name}: {result.reason}")
+                raise StageRefusal(
+                    RejectionReason.JUDGE_UNAVAILABLE, f"{name}: {result.reason}"
+                )
             case Outcome.INVALID:
-                raise StageRefusal(RejectionReason.JUDGE_INVALID, f"{name}: {result.reason}")
+                raise StageRefusal(
+                    RejectionReason.JUDGE_INVALID, f"{name}: {result.reason}"
+                )
             case Outcome.SCORED:
                 return rubric_core.normalized_reward(result, task.rubric)
 
@@ -327,7 +370,12 @@ async def check_rewards(task: Task, judge: AskJudge, config: QualityConfig) -> N
     refuse(RejectionReason.LOW_REFERENCE_REWARD, detail, when=is_low)
     for name, answer, most, reason in (
         ("empty", "", "max_empty_reward", RejectionReason.REWARDED_EMPTY_ANSWER),
-        ("echo", task.question, "max_echo_reward", RejectionReason.REWARDED_QUESTION_ECHO),
+        (
+            "echo",
+            task.question,
+            "max_echo_reward",
+            RejectionReason.REWARDED_QUESTION_ECHO,
+        ),
     ):
         reward = await earned(name, answer)
         detail = f"{reward:.2f}, above {config.limit(most)}"

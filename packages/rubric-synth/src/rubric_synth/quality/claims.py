@@ -27,7 +27,9 @@ def check_claims(draft: Draft) -> None:
 
 def _is_run(criterion: CriterionDraft) -> bool:
     try:
-        return isinstance(parse_verification(criterion.verification_method), ProgramCheck)
+        return isinstance(
+            parse_verification(criterion.verification_method), ProgramCheck
+        )
     except VerificationError:
         return False  # refused with a reason of its own where checks are run
 
@@ -42,4 +44,7 @@ def states_nothing(description: str) -> bool:
     told = _CLAIMS["opening"].sub("", description.strip())
     if _CLAIMS["play"].search(told):
         return True
-    return _CLAIMS["topic"].match(told) is not None and _CLAIMS["claim"].search(told) is None
+    return (
+        _CLAIMS["topic"].match(told) is not None
+        and _CLAIMS["claim"].search(told) is None
+    )

@@ -18,7 +18,14 @@ from rubric_judge.lint.wording import check_wording
 from rubric_synth.config import QualityConfig
 from rubric_synth.document import Document, RejectionReason
 from rubric_synth.quality.claims import check_claims
-from rubric_synth.stages import TEXT_FIELDS, CriterionDraft, Draft, StageRefusal, refuse, terms_of
+from rubric_synth.stages import (
+    TEXT_FIELDS,
+    CriterionDraft,
+    Draft,
+    StageRefusal,
+    refuse,
+    terms_of,
+)
 from rubric_synth.tables import read_table, word_set
 
 
@@ -48,10 +55,14 @@ def _anywhere(pattern: re.Pattern[str], text: str) -> bool:
     return pattern.search(text) is not None
 
 
-def _nothing_behind(pattern: re.Pattern[str], text: str, end: int | None = None) -> bool:
+def _nothing_behind(
+    pattern: re.Pattern[str], text: str, end: int | None = None
+) -> bool:
     """Match where the thing is not brought along."""
     found = pattern.finditer(text, 0, len(text) if end is None else end)
-    return any(_PATTERNS["carried_by"].search(text, match.end()) is None for match in found)
+    return any(
+        _PATTERNS["carried_by"].search(text, match.end()) is None for match in found
+    )
 
 
 def _at_the_start(pattern: re.Pattern[str], text: str) -> bool:
@@ -64,7 +75,9 @@ def _unannounced(pattern: re.Pattern[str], text: str) -> bool:
     for match in pattern.finditer(text):
         noun = next(group for group in match.groups() if group).rstrip(".s")
         before = text[: match.start()]
-        announced = re.search(rf"\b{re.escape(noun)}", before, re.IGNORECASE) is not None
+        announced = (
+            re.search(rf"\b{re.escape(noun)}", before, re.IGNORECASE) is not None
+        )
         if not announced and _PATTERNS["carried_by"].search(text, match.end()) is None:
             return True
     return False
@@ -75,14 +88,22 @@ def _cited(pattern: re.Pattern[str], text: str) -> bool:
     for match in _PATTERNS["bracketed"].finditer(text):
         word = match[1]
         is_spaced = match[0][len(word)] in " .,;"
-        is_word = len(word) > 1 and word[-1].isalpha() and word.lower() not in _CITATION_CONTEXT
+        is_word = (
+            len(word) > 1
+            and word[-1].isalpha()
+            and word.lower() not in _CITATION_CONTEXT
+        )
         if is_spaced and is_word:
             return True
     # A name may be given to what a question describes; it may not be the whole description.
     rest, count = pattern.subn(" ", text) if "et al" in text else (text, 0)
     if not count:
         return False
-    own = [word for word in _PATTERNS["long_word"].findall(rest) if word.lower() not in _ASKING]
+    own = [
+        word
+        for word in _PATTERNS["long_word"].findall(rest)
+        if word.lower() not in _ASKING
+    ]
     return len(own) < _FEWEST_OWN_WORDS
 
 
@@ -93,7 +114,9 @@ def _unnamed(pattern: re.Pattern[str], text: str) -> bool:
         return True
     match = pattern.search(opening)
     before = opening[: match.start()] if match else "`"
-    return "`" not in before and all(word.lower() in _ASKING for word in re.findall(r"\w+", before))
+    return "`" not in before and all(
+        word.lower() in _ASKING for word in re.findall(r"\w+", before)
+    )
 
 
 _WHERE: Final[dict[str, Callable[[re.Pattern[str], str], bool]]] = {
@@ -156,7 +179,8 @@ def check_structure(draft: Draft, config: QualityConfig) -> None:
         name = criterion.id.strip()[:_LONGEST_ID] or f"criterion {number}"
         refuse(RejectionReason.MISSING_FIELD, f"{name}: {missing}", when=bool(missing))
     _check_lengths(draft)
-    greatest, total = max(weights), sum(weights)
+    greatest = max(weights)
+    total = sum(weights)
     reason = RejectionReason.WEIGHT_OUT_OF_RANGE
     detail = f"a weight of {greatest:g}, above {_GREATEST_WEIGHT:g}"
     refuse(reason, detail, when=greatest > _GREATEST_WEIGHT)
@@ -174,7 +198,12 @@ def check_analysis(analysis: DocumentAnalysis) -> None:
     Raises:
         StageRefusal: It is.
     """
-    texts = (analysis.genre, analysis.contribution, analysis.depth, analysis.reasoning_mode)
+    texts = (
+        analysis.genre,
+        analysis.contribution,
+        analysis.depth,
+        analysis.reasoning_mode,
+    )
     is_long = sum(map(len, (*texts, *analysis.concepts))) > _LONGEST_ANALYSIS
     refuse(RejectionReason.FIELD_TOO_LONG, "document_analysis", when=is_long)
 
@@ -197,10 +226,18 @@ def _check_weights(weights: list[float], config: QualityConfig) -> None:
     detail = f"{count} criteria, above {config.limit('max_criteria')}"
     refuse(RejectionReason.TOO_MANY_CRITERIA, detail, when=count > config.max_criteria)
     wrong = any(not weight >= 0 or math.isinf(weight) for weight in weights)
-    refuse(RejectionReason.NEGATIVE_WEIGHT, "a weight is negative or not finite", when=wrong)
-    total = sum(weights)  # plain addition, which overflows to infinity where `fsum` would raise
+    refuse(
+        RejectionReason.NEGATIVE_WEIGHT,
+        "a weight is negative or not finite",
+        when=wrong,
+    )
+    total = sum(
+        weights
+    )  # plain addition, which overflows to infinity where `fsum` would raise
     detail = f"W = {total:g}, below {config.limit('min_total_weight')}"
-    refuse(RejectionReason.LOW_TOTAL_WEIGHT, detail, when=total < config.min_total_weight)
+    refuse(
+        RejectionReason.LOW_TOTAL_WEIGHT, detail, when=total < config.min_total_weight
+    )
 
 
 def _check_lengths(draft: Draft) -> None:
@@ -227,12 +264,16 @@ def _missing_field(criterion: CriterionDraft) -> str:
     """
     texts = (name for name in TEXT_FIELDS if not getattr(criterion, name).strip())
     needed = _NEEDED_TERMS if criterion.kind is None else ("expected_keywords",)
-    terms = (name for name in needed if not any(map(str.strip, getattr(criterion, name))))
+    terms = (
+        name for name in needed if not any(map(str.strip, getattr(criterion, name)))
+    )
     return next(chain(texts, terms), "")
 
 
 _TOKEN: Final = re.compile(r"\w+|[\[\\§]|\?\?")
-_HINTS: Final = frozenset[str]().union(*(pointer.hints for pointer in QUESTION_POINTERS))
+_HINTS: Final = frozenset[str]().union(
+    *(pointer.hints for pointer in QUESTION_POINTERS)
+)
 """Of all pointers, for those of a question are among the others."""
 
 
@@ -253,7 +294,9 @@ def check_self_contained(draft: Draft) -> None:
         hinted = _hinted("\n".join(text for _, text, _ in fields), CRITERION_POINTERS)
         for field, text, pointers in fields if hinted else ():
             name = _first(text, [pointer for pointer in hinted if pointer in pointers])
-            refuse(reason, f"{name} in criterion {criterion.id}: {field}", when=bool(name))
+            refuse(
+                reason, f"{name} in criterion {criterion.id}: {field}", when=bool(name)
+            )
 
 
 def pointers_in(text: str, pointers: Sequence[Pointer]) -> str:
@@ -269,7 +312,9 @@ def _first(text: str, pointers: Sequence[Pointer]) -> str:
 
 def _hinted(text: str, pointers: Sequence[Pointer]) -> list[Pointer]:
     words = _HINTS.intersection(_TOKEN.findall(text.lower()))
-    return [pointer for pointer in pointers if words and not pointer.hints.isdisjoint(words)]
+    return [
+        pointer for pointer in pointers if words and not pointer.hints.isdisjoint(words)
+    ]
 
 
 def _fields(criterion: CriterionDraft) -> Iterator[tuple[str, str, Sequence[Pointer]]]:
@@ -306,11 +351,14 @@ def _tells(question: str, answer: str, fewest_words: int) -> bool:
     def plain(text: str) -> str:
         return f" {' '.join(_WORD.findall(text.lower()))} "
 
-    asked, whole = plain(question), plain(answer)
+    asked = plain(question)
+    whole = plain(answer)
     if whole in asked and whole.count(" ") > _FEWEST_WORDS:
         return True
     told = map(plain, _PATTERNS["sentence"].split(answer))
-    return any(sentence.count(" ") > fewest_words and sentence in asked for sentence in told)
+    return any(
+        sentence.count(" ") > fewest_words and sentence in asked for sentence in told
+    )
 
 
 _PUNCTUATION: Final = str.maketrans(dict.fromkeys(".,;:?!'\"`", " "))

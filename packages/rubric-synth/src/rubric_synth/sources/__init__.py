@@ -23,7 +23,14 @@ _TEXT_SUFFIXES: Final = (".txt", ".md", ".markdown", ".text")
 _HTML_SUFFIXES: Final = (".html", ".htm", ".xhtml")
 _RECORD_SUFFIXES: Final = (*records.JSON_LINES_SUFFIXES, ".json", ".parquet")
 SUFFIXES: Final = sorted(
-    {*_TEXT_SUFFIXES, *_HTML_SUFFIXES, *_RECORD_SUFFIXES, *PANDOC_FORMATS, ".pdf", ".ipynb"}
+    {
+        *_TEXT_SUFFIXES,
+        *_HTML_SUFFIXES,
+        *_RECORD_SUFFIXES,
+        *PANDOC_FORMATS,
+        ".pdf",
+        ".ipynb",
+    }
 )
 """Endings of the files that are read."""
 _EXTRAS: Final[dict[str, raw_text.Extra]] = {
@@ -51,7 +58,9 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Found:
     if name.startswith(PACKAGE_PREFIX):
         return read_package(name.removeprefix(PACKAGE_PREFIX))
     if name.startswith(DATASET_PREFIX):
-        found = records.read_hugging_face(name.removeprefix(DATASET_PREFIX), config=config)
+        found = records.read_hugging_face(
+            name.removeprefix(DATASET_PREFIX), config=config
+        )
     elif path.is_dir():
         found = _documents(raw_text.visible_files(path), config)
     elif path.is_file():
@@ -98,7 +107,9 @@ def _documents(
                 yield from _read(file, reader, converter)
 
 
-def _read(file: SourceFile, reader: records.RecordReader, converter: Converter) -> Found:
+def _read(
+    file: SourceFile, reader: records.RecordReader, converter: Converter
+) -> Found:
     """Yield the documents of a file, by the end of its name."""
     name = file.path.name.lower()
     if name.endswith(records.JSON_LINES_SUFFIXES):
@@ -125,7 +136,9 @@ def _one_document(file: SourceFile, converter: Converter, most: int) -> Document
     if suffix in convert:
         return convert[suffix](file)
     if suffix not in _TEXT_SUFFIXES:
-        raise NotTextError(RejectionReason.UNSUPPORTED_TYPE, printable(suffix) or "no suffix")
+        raise NotTextError(
+            RejectionReason.UNSUPPORTED_TYPE, printable(suffix) or "no suffix"
+        )
     # A character of UTF-32 has four bytes.
     raw = raw_text.decoded(file.read(most=4 * most))
     text = raw_text.cleaned(raw_text.short_enough(raw, most=most))

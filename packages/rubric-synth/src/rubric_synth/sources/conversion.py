@@ -60,7 +60,9 @@ class IsolatedReader:
         self._send(job, file)
         return self._receive()
 
-    def answers(self, job: _Job, file: BinaryIO | None = None) -> Iterator[dict[str, Any]]:
+    def answers(
+        self, job: _Job, file: BinaryIO | None = None
+    ) -> Iterator[dict[str, Any]]:
         """Yield the answers to a job until there are no more, each within the time for one.
 
         Raises:
@@ -76,7 +78,9 @@ class IsolatedReader:
 
     def _send(self, job: _Job, file: BinaryIO | None) -> None:
         process, files = self._running()
-        with contextlib.suppress(BrokenPipeError, ConnectionError):  # then there is no answer
+        with contextlib.suppress(
+            BrokenPipeError, ConnectionError
+        ):  # then there is no answer
             if file is not None:
                 socket.send_fds(files, [b"f"], [file.fileno()])
             line = json.dumps({**job, "with_file": file is not None}) + "\n"
@@ -87,10 +91,14 @@ class IsolatedReader:
         process, _ = self._running()
         line = cast("BinaryIO", process.stdout).readline()
         if not line.endswith(b"\n"):
-            raise NotTextError(RejectionReason.CONVERSION_FAILED, self._cause_of_death())
+            raise NotTextError(
+                RejectionReason.CONVERSION_FAILED, self._cause_of_death()
+            )
         answer: dict[str, Any] = json.loads(line)
         if "refused" in answer:
-            raise NotTextError(RejectionReason(answer["refused"]), answer.get("detail", ""))
+            raise NotTextError(
+                RejectionReason(answer["refused"]), answer.get("detail", "")
+            )
         return answer
 
     def _running(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
@@ -98,7 +106,9 @@ class IsolatedReader:
             script = Path(__file__).with_name("converter.py")
             self._files, theirs = socket.socketpair()
             with theirs:
-                limits = map(str, (self._timeout_s or 0, _MAX_MEMORY_BYTES, theirs.fileno()))
+                limits = map(
+                    str, (self._timeout_s or 0, _MAX_MEMORY_BYTES, theirs.fileno())
+                )
                 # -P: the script's folder is no place to import from. A session of its own: an
                 # interrupt from the terminal is this process's to handle.
                 self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and script
@@ -120,7 +130,8 @@ class IsolatedReader:
 
     def close(self) -> int:
         """End the process and return how it ended."""
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if self._files is not None:
             self._files.close()
         self._files = None
@@ -152,7 +163,9 @@ _ARGUMENTS: Final = (
     f"--lua-filter={Path(__file__).with_name('pandoc_filter.lua')}",
     "--to=commonmark+pipe_tables",
     "--wrap=none",
-    *("+RTS", "-M1g", "-RTS"),
+    "+RTS",
+    "-M1g",
+    "-RTS",
 )
 _HEAP_EXHAUSTED: Final = 251  # of its run-time system
 # Directives and options that read other files, which pandoc is not allowed to, and it ends there.
@@ -201,7 +214,9 @@ class Converter:
         if not markdown.strip() and answer["letters"]:
             detail = f"{answer['letters']} letters lost, as where tags lie too deep in each other"
             raise NotTextError(RejectionReason.CONVERSION_FAILED, detail)
-        return self._document(file, markup.article_text(plain_scripts(markdown)), answer["title"])
+        return self._document(
+            file, markup.article_text(plain_scripts(markdown)), answer["title"]
+        )
 
     def pdf(self, file: raw_text.SourceFile) -> Document:
         """Return the running text of a PDF.
@@ -214,8 +229,12 @@ class Converter:
                 raise NotTextError(RejectionReason.EMPTY, "0 bytes")
             raw_text.need_extra("pdf")
             answer = self._reader.answer({"kind": "pdf", "most": self._most}, opened)
-        pages = [reading_order([Piece(*piece) for piece in page]) for page in answer["pages"]]
-        letters = sum(sum(map(str.isalpha, line.text)) for page in pages for line in page)
+        pages = [
+            reading_order([Piece(*piece) for piece in page]) for page in answer["pages"]
+        ]
+        letters = sum(
+            sum(map(str.isalpha, line.text)) for page in pages for line in page
+        )
         if letters < 20 * len(pages):
             detail = f"{letters} letters on {len(pages)} pages; recognise its text (OCR) first"
             raise NotTextError(RejectionReason.NO_TEXT_LAYER, detail)
@@ -244,20 +263,30 @@ class Converter:
             # A file with pictures may be so many times larger than one without.
             data = file.read(most=4 * self._most_markup)
         else:
-            data = raw_text.decoded(file.read(most=self._most_markup)).encode(errors="replace")
+            data = raw_text.decoded(file.read(most=self._most_markup)).encode(
+                errors="replace"
+            )
         if not data.strip():
             raise NotTextError(RejectionReason.EMPTY, f"{len(data)} bytes")
         if kind == "rst":
-            data = markup.with_titles_of_labels(_OTHER_FILES.sub("", data.decode())).encode()
+            data = markup.with_titles_of_labels(
+                _OTHER_FILES.sub("", data.decode())
+            ).encode()
         if kind == "latex":
             data = plain_latex(data.decode()).encode()
-        markdown = _pandoc(data, kind, most=self._most_markup, timeout_s=self._timeout_s)
+        markdown = _pandoc(
+            data, kind, most=self._most_markup, timeout_s=self._timeout_s
+        )
         return self._document(file, markdown, "")
 
-    def _document(self, file: raw_text.SourceFile, markdown: str, title: str) -> Document:
+    def _document(
+        self, file: raw_text.SourceFile, markdown: str, title: str
+    ) -> Document:
         text = raw_text.cleaned(raw_text.short_enough(markdown, most=self._most))
         named = " ".join(markup.normal_characters(markup.without_tags(title)).split())
-        title = "" if _NO_TITLE.search(named) else named.encode(errors="replace").decode()
+        title = (
+            "" if _NO_TITLE.search(named) else named.encode(errors="replace").decode()
+        )
         heading = markup.short_title(title) or markup.document_title(text)
         heading = heading or raw_text.printable(file.path.stem)
         return Document(title=heading, text=text, source=file.source)
@@ -285,18 +314,22 @@ def _check_letters(lines: list[str]) -> None:
 def _pandoc(data: bytes, kind: str, *, most: int, timeout_s: int) -> str:
     """Convert markup in a process that is bounded in time, memory and output."""
     options = f"--from={kind}", f"--metadata=rubric-synth-format:{kind}"
-    with tempfile.TemporaryFile() as given:
-        given.write(data)
-        given.seek(0)
+    with tempfile.TemporaryFile() as random:
+        random.write(data)
+        random.seek(0)
         process = subprocess.Popen(  # noqa: S603 - the program of a wheel, and our own arguments
             [pandoc_program(), *_ARGUMENTS, *options],
-            stdin=given,
+            stdin=random,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # its messages hold text of the file
             start_new_session=True,
         )
-    with contextlib.suppress(AttributeError, OSError):  # it may outlive us, where Linux is
-        resource.prlimit(process.pid, resource.RLIMIT_CPU, (2 * timeout_s, 2 * timeout_s))
+    with contextlib.suppress(
+        AttributeError, OSError
+    ):  # it may outlive us, where Linux is
+        resource.prlimit(
+            process.pid, resource.RLIMIT_CPU, (2 * timeout_s, 2 * timeout_s)
+        )
     timer = threading.Timer(timeout_s, process.kill)
     timer.start()
     try:
@@ -313,7 +346,9 @@ def _pandoc(data: bytes, kind: str, *, most: int, timeout_s: int) -> str:
     if status := process.returncode:
         detail = f"pandoc ended with status {status}"
         if is_late:
-            detail = f"not read within the {timeout_s} s of collect.conversion_timeout_s"
+            detail = (
+                f"not read within the {timeout_s} s of collect.conversion_timeout_s"
+            )
         elif status == _HEAP_EXHAUSTED:
             detail = "pandoc needed more than 1 GiB of memory"
         elif status in _NOT_PARSED:

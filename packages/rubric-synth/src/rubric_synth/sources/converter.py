@@ -21,7 +21,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-_SELECTORS = tomllib.loads(Path(__file__).with_name("converter.toml").read_text("utf-8"))
+_SELECTORS = tomllib.loads(
+    Path(__file__).with_name("converter.toml").read_text("utf-8")
+)
 _NO_CONTENT: list[str] = _SELECTORS["no_content"]
 _NO_CONTENT_BY_NAME: list[str] = _SELECTORS["no_content_by_name"]
 _EMPHASIS: list[str] = _SELECTORS["emphasis"]
@@ -175,7 +177,9 @@ def _pdf(path: str, most: int) -> dict[str, Any]:
     """Return the pieces of the lines of each page, and the headings that the file names."""
     import pypdfium2
 
-    pdf_page: Any = import_module("rubric_synth.cleaning.pdf_page")  # loads nothing but tables
+    pdf_page: Any = import_module(
+        "rubric_synth.cleaning.pdf_page"
+    )  # loads nothing but tables
     fonts = pdf_page.Fonts()
 
     try:
@@ -184,7 +188,10 @@ def _pdf(path: str, most: int) -> dict[str, Any]:
     except pypdfium2.PdfiumError as error:
         # The library's last error may be that of an earlier file.
         if getattr(error, "err_code", None) == _WRONG_PASSWORD:
-            with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:  # noqa: PTH123 - no Path needed
+            with (
+                open(path, "rb") as file,  # noqa: PTH123 - no Path needed
+                mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data,
+            ):
                 if data.find(b"/Encrypt") >= 0:
                     return {"refused": "encrypted", "detail": "needs a password"}
         return _BROKEN
@@ -214,7 +221,11 @@ def _pdf(path: str, most: int) -> dict[str, Any]:
 
 def _text(raw: str, known: dict[int, str]) -> str:
     """Return a text of PDFium, which gives characters beyond 16 bits in two halves."""
-    return raw.translate(known).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return (
+        raw.translate(known)
+        .encode("utf-16", "surrogatepass")
+        .decode("utf-16", "replace")
+    )
 
 
 def _notebook(handle: int) -> dict[str, Any]:
@@ -226,7 +237,13 @@ def _notebook(handle: int) -> dict[str, Any]:
             sheets = (content, *content.get("worksheets", ()))
             cells = (cell for sheet in sheets for cell in sheet.get("cells", ()))
             parts = [part for cell in cells if (part := _cell(cell, content))]
-        except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        except (
+            ValueError,
+            RecursionError,
+            LookupError,
+            TypeError,
+            AttributeError,
+        ) as error:
             detail = f"not readable as a notebook ({type(error).__name__})"
             return {"refused": "broken_record", "detail": detail}
     return {"markdown": "\n\n".join(parts)}
@@ -242,7 +259,9 @@ def _cell(cell: dict[str, Any], notebook: dict[str, Any]) -> str:
         case "heading":
             return f"{'#' * int(cell['level'])} {text}"
         case "code" if text:
-            language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "")
+            language = (
+                notebook.get("metadata", {}).get("kernelspec", {}).get("language", "")
+            )
             return f"```{language}\n{text}\n```"
         case _:
             return ""
@@ -251,13 +270,17 @@ def _cell(cell: dict[str, Any], notebook: dict[str, Any]) -> str:
 def _parquet(handle: int, job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the rows of a table, one by one, and at the end that it is done, or refused."""
     pyarrow: Any = import_module("pyarrow")
-    pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # others ask for more than they use
+    pyarrow.set_memory_pool(
+        pyarrow.system_memory_pool()
+    )  # others ask for more than they use
     bounds: Any = import_module("rubric_core.data.parquet")
     expansion: Any = import_module("rubric_core.expansion")
     with os.fdopen(os.dup(handle), "rb") as file:
         try:
             columns = tuple(job["columns"])
-            for row in bounds.bounded_rows(file, columns=columns, most_row_bytes=job["most"]):
+            for row in bounds.bounded_rows(
+                file, columns=columns, most_row_bytes=job["most"]
+            ):
                 is_long = isinstance(row, bounds.LongRow)
                 yield {"bytes": row.size_bytes} if is_long else {"row": row}
             yield {"done": True}
@@ -318,7 +341,9 @@ def _splits(path: str) -> Mapping[str, Any]:
         return dict([_saved_split(folder, datasets)])
     found: Any = datasets.load_dataset(path, streaming=True)
     if isinstance(found, dict):
-        return {str(name): rows for name, rows in cast("dict[object, Any]", found).items()}
+        return {
+            str(name): rows for name, rows in cast("dict[object, Any]", found).items()
+        }
     return {str(found.split or "all"): found}
 
 
@@ -332,7 +357,10 @@ def _told(error: Exception) -> str:
     """Describe an error without words of the data, which a parser's message may hold."""
     package = type(error).__module__.partition(".")[0]
     name = type(error).__name__
-    if package in {"datasets", "huggingface_hub"} or type(error) in {FileNotFoundError, ValueError}:
+    if package in {"datasets", "huggingface_hub"} or type(error) in {
+        FileNotFoundError,
+        ValueError,
+    }:
         return f"{name}: {error}"
     return name
 

@@ -23,8 +23,8 @@ def plain_latex(source: str) -> str:
 
     Formulas, code, comments and what stands before the document stay as they are.
     """
-    found = _PATTERNS["begin"].search(source)
-    place = found.end() if found else 0
+    match = _PATTERNS["begin"].search(source)
+    place = match.end() if match else 0
     own = frozenset(name[1] for name in _PATTERNS["defined"].finditer(source))
     pieces = [source[:place]]
     for kept in _PATTERNS["kept"].finditer(source, place):
@@ -49,7 +49,9 @@ def _definitions(text: str, own: frozenset[str]) -> str:
 def _rewritten(text: str, own: frozenset[str]) -> str:
     def kept_apart(found: re.Match[str]) -> str:
         name = found["name"]
-        is_taken = name in own | _SHOWN.keys() | _UNITS.keys() or _PATTERNS["takes"].fullmatch(name)
+        is_taken = name in own | _SHOWN.keys() | _UNITS.keys() or _PATTERNS[
+            "takes"
+        ].fullmatch(name)
         return found[0] if is_taken else f"\\{name}{{}}{found['gap']}"
 
     text = _PATTERNS["chemistry"].sub(lambda found: _CHEMISTRY(found["formula"]), text)

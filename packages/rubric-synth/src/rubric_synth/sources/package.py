@@ -21,7 +21,14 @@ from typing import Final, NamedTuple
 
 from rubric_core.rewriting import patterns
 from rubric_synth.cleaning.markup import inline_to_prose, rest_to_prose
-from rubric_synth.document import ApiEntry, ApiForm, ApiItem, Document, Found, RejectionReason
+from rubric_synth.document import (
+    ApiEntry,
+    ApiForm,
+    ApiItem,
+    Document,
+    Found,
+    RejectionReason,
+)
 from rubric_synth.errors import SourceError
 from rubric_synth.sources.raw_text import NotTextError
 from rubric_synth.tables import read_table
@@ -37,7 +44,9 @@ def read_package(package: str) -> Found:
         SourceError: The package is not installed or cannot be imported.
     """
     source = f"python:{package}"
-    if not all(part.isidentifier() for part in package.split(".")) or not _is_installed(package):
+    if not all(part.isidentifier() for part in package.split(".")) or not _is_installed(
+        package
+    ):
         raise SourceError(
             f"package {package!r} is not installed here; install it (`uv pip install NAME`), "
             "put the folder that holds it on PYTHONPATH, or correct the name as `import` "
@@ -51,14 +60,19 @@ def read_package(package: str) -> Found:
     if package not in modules:
         failed = failures[package]
         raise SourceError(
-            f"package {package!r} cannot be imported ({failed}); repair it first", source=source
+            f"package {package!r} cannot be imported ({failed}); repair it first",
+            source=source,
         )
     return _read_modules(package, modules, failures)
 
 
-def _read_modules(package: str, modules: dict[str, ModuleType], failures: dict[str, str]) -> Found:
+def _read_modules(
+    package: str, modules: dict[str, ModuleType], failures: dict[str, str]
+) -> Found:
     for name, kind in sorted(failures.items()):
-        yield NotTextError(RejectionReason.IMPORT_FAILED, kind).rejection(f"python:{name}")
+        yield NotTextError(RejectionReason.IMPORT_FAILED, kind).rejection(
+            f"python:{name}"
+        )
     seen: set[int] = set()
     top_level = package.partition(".")[0]
     for name in sorted(modules, key=lambda module: (module.count("."), module)):
@@ -66,7 +80,7 @@ def _read_modules(package: str, modules: dict[str, ModuleType], failures: dict[s
             qualified_name = f"{name}.{bare_name}"
             try:
                 is_new = id(value) not in seen and _is_public(value, top_level)
-                found = list(_read_public(value, qualified_name)) if is_new else []
+                documents = list(_read_public(value, qualified_name)) if is_new else []
             except Exception as error:  # noqa: BLE001 - a proxy may raise whatever it is asked
                 kind = type(error).__name__
                 yield NotTextError(RejectionReason.IMPORT_FAILED, kind).rejection(
@@ -75,7 +89,7 @@ def _read_modules(package: str, modules: dict[str, ModuleType], failures: dict[s
                 continue
             if is_new:
                 seen.add(id(value))
-                yield from found
+                yield from documents
 
 
 def _read_public(value: object, qualified_name: str) -> Iterator[Document]:
@@ -99,7 +113,9 @@ def _is_installed(package: str) -> bool:
         return True
 
 
-def _import_tree(name: str, modules: dict[str, ModuleType], failures: dict[str, str]) -> None:
+def _import_tree(
+    name: str, modules: dict[str, ModuleType], failures: dict[str, str]
+) -> None:
     """Import a module and all public modules below it.
 
     Importing third-party code may raise anything: this is the boundary where that becomes a count.
@@ -111,7 +127,9 @@ def _import_tree(name: str, modules: dict[str, ModuleType], failures: dict[str, 
         raise KeyboardInterrupt from None
     except BaseException as error:  # noqa: BLE001 - see the docstring; pytest's `Skipped` is one
         lacks = error.name if isinstance(error, ModuleNotFoundError) else None
-        failures[name] = f"{type(error).__name__}{f': no module {lacks!r}' if lacks else ''}"
+        failures[name] = (
+            f"{type(error).__name__}{f': no module {lacks!r}' if lacks else ''}"
+        )
         return
     modules[name] = module
     # A module's own `__getattr__` may raise anything, so its attributes are not asked for.
@@ -125,7 +143,9 @@ def _named_objects(module: ModuleType) -> Iterator[tuple[str, object]]:
     """Yield what a module names in public."""
     namespace = vars(module)
     declared = namespace.get("__all__")
-    for name in sorted({str(name) for name in (namespace if declared is None else declared)}):
+    for name in sorted(
+        {str(name) for name in (namespace if declared is None else declared)}
+    ):
         if name in namespace and not name.startswith("_"):
             yield name, namespace[name]
 
@@ -138,7 +158,9 @@ def _is_public(value: object, top_level: str) -> bool:
     return str(home).partition(".")[0] == top_level
 
 
-def _read_object(value: object, qualified_name: str, form: ApiForm) -> Iterator[Document]:
+def _read_object(
+    value: object, qualified_name: str, form: ApiForm
+) -> Iterator[Document]:
     docstring = getattr(value, "__doc__", None)
     if not isinstance(docstring, str) or len(docstring) < _MIN_DOCSTRING_CHARS:
         return
@@ -198,7 +220,9 @@ _PARAMETER = re.compile(
     rf"^(?P<names>{_NAMES}(?:\s*[,/]\s*{_NAMES})*)\s*(?:\((?P<kind>.*?)\))?\s*:(?:\s+(?P<body>.*))?$"
 )
 
-_NOT_A_NAME: Final = frozenset({"optional", "default", "deprecated", "None", "True", "False"})
+_NOT_A_NAME: Final = frozenset(
+    {"optional", "default", "deprecated", "None", "True", "False"}
+)
 
 
 def read_docstring(docstring: str, *, qualified_name: str, form: ApiForm) -> ApiEntry:
@@ -217,11 +241,15 @@ def _numpydoc_entry(text: str, bare: ApiEntry) -> ApiEntry:
     sections = {"summary": text[: ends[0]]}
     for mark, end in zip(marks, ends[1:], strict=True):
         sections.setdefault(mark[1].strip().lower(), text[mark.end() : end].strip("\n"))
-    notes = "\n\n".join(rest_to_prose(sections.get(name, "")) for name in ("warnings", "notes"))
+    notes = "\n\n".join(
+        rest_to_prose(sections.get(name, "")) for name in ("warnings", "notes")
+    )
     summary = rest_to_prose(sections["summary"]).split("\n\n")
     return bare.model_copy(
         update={
-            "summary": tuple(p for p in summary if p and not _PATTERNS["signature"].match(p)),
+            "summary": tuple(
+                p for p in summary if p and not _PATTERNS["signature"].match(p)
+            ),
             "parameters": tuple(_numpydoc_parameters(sections.get("parameters", ""))),
             "returns": tuple(_numpydoc_items(sections.get("returns", ""))),
             "yields": tuple(_numpydoc_items(sections.get("yields", ""))),
@@ -244,12 +272,16 @@ def _numpydoc_parameters(section: str) -> Iterator[ApiItem]:
 
 def _numpydoc_items(section: str) -> Iterator[ApiItem]:
     for match, below in _items(section, _PATTERNS["numpy_item"]):
-        item = _item(match["name"] or match["alone"], match["kind"] or "", "\n".join(below))
+        item = _item(
+            match["name"] or match["alone"], match["kind"] or "", "\n".join(below)
+        )
         if item.name:
             yield item
 
 
-def _items(section: str, pattern: re.Pattern[str]) -> list[tuple[re.Match[str], list[str]]]:
+def _items(
+    section: str, pattern: re.Pattern[str]
+) -> list[tuple[re.Match[str], list[str]]]:
     """Return each line that begins an item, with the lines below it."""
     found: list[tuple[re.Match[str], list[str]]] = []
     for line in section.splitlines():
@@ -275,7 +307,9 @@ def _fields_entry(lines: list[str], bare: ApiEntry) -> ApiEntry | None:
     is_sphinx = any(map(_FIELD.match, lines))
     parts: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     above = [] if is_sphinx else [""]  # a first line is dedented alone
-    for block in _blocks(lines, _field if is_sphinx else _section, after_blank=is_sphinx):
+    for block in _blocks(
+        lines, _field if is_sphinx else _section, after_blank=is_sphinx
+    ):
         text = inspect.cleandoc("\n".join(above + block.lines))
         parts[block.place].append((block.argument, text))
     if parts.keys().isdisjoint({"parameters", "returns", "yields", "raises"}):
@@ -288,14 +322,24 @@ def _fields_entry(lines: list[str], bare: ApiEntry) -> ApiEntry | None:
             for kind, _, name in [argument.rpartition(" ")]
             for item in _named(name, kind or kinds.get(name.lstrip("\\*"), ""), text)
         )
-        raises = (item for name, text in parts["raises"] for item in _named(name, "", text))
+        raises = (
+            item for name, text in parts["raises"] for item in _named(name, "", text)
+        )
         kind = next((kind for _, kind in parts["rtype"]), "")
         results = parts["returns"] or [("", "")] * (bool(kind) and not parts["yields"])
         returns = [_item("", kind, text) for _, text in results]
         yields = [_item("", kind, text) for _, text in parts["yields"]]
     else:
-        parameters = (item for _, text in parts["parameters"] for item in _listed(text, _PARAMETER))
-        raises = (item for _, text in parts["raises"] for item in _listed(text, _PATTERNS["error"]))
+        parameters = (
+            item
+            for _, text in parts["parameters"]
+            for item in _listed(text, _PARAMETER)
+        )
+        raises = (
+            item
+            for _, text in parts["raises"]
+            for item in _listed(text, _PATTERNS["error"])
+        )
         returns, yields = (
             [
                 _item(typed[1], "", typed[2]) if typed else _item("", "", text)
@@ -307,7 +351,9 @@ def _fields_entry(lines: list[str], bare: ApiEntry) -> ApiEntry | None:
     return bare.model_copy(
         update={
             "summary": _paragraphs(parts["summary"]),
-            "parameters": tuple({p.name: p for p in reversed(list(parameters))}.values())[::-1],
+            "parameters": tuple(
+                {p.name: p for p in reversed(list(parameters))}.values()
+            )[::-1],
             "returns": tuple(returns),
             "yields": tuple(yields),
             "raises": tuple(raises),
@@ -317,11 +363,16 @@ def _fields_entry(lines: list[str], bare: ApiEntry) -> ApiEntry | None:
 
 
 def _paragraphs(blocks: list[tuple[str, str]]) -> tuple[str, ...]:
-    return tuple(part for _, text in blocks for part in rest_to_prose(text).split("\n\n") if part)
+    return tuple(
+        part for _, text in blocks for part in rest_to_prose(text).split("\n\n") if part
+    )
 
 
 def _blocks(
-    lines: list[str], begins: Callable[[list[str], int], _Block | None], *, after_blank: bool
+    lines: list[str],
+    begins: Callable[[list[str], int], _Block | None],
+    *,
+    after_blank: bool,
 ) -> list[_Block]:
     """Cut at sections or fields; text at the margin, maybe after a blank line, ends one."""
     blocks = [_Block("summary", "", [])]

@@ -20,7 +20,13 @@ from typing import Any, BinaryIO, Final, Literal, NamedTuple
 from rubric_core.errors import install_command
 from rubric_synth.cleaning.markup import clean_markdown
 from rubric_synth.config import CollectConfig
-from rubric_synth.document import Document, RefusedError, Rejection, RejectionReason, left_out
+from rubric_synth.document import (
+    Document,
+    RefusedError,
+    Rejection,
+    RejectionReason,
+    left_out,
+)
 from rubric_synth.errors import OutputError, SourceError
 
 _MARKS: Final = (  # UTF-32 first: its mark begins with that of UTF-16
@@ -104,7 +110,9 @@ def decoded(data: bytes, *, declared: str = "") -> str:
         text = data.decode()
     except UnicodeDecodeError as error:
         text = _decoded_otherwise(data, error.start, declared)
-    if len(_CONTROL.findall(text[:_SAMPLE_BYTES])) > _MAX_CONTROL_FRAC * len(text[:_SAMPLE_BYTES]):
+    if len(_CONTROL.findall(text[:_SAMPLE_BYTES])) > _MAX_CONTROL_FRAC * len(
+        text[:_SAMPLE_BYTES]
+    ):
         raise NotTextError(RejectionReason.BINARY, f"{len(data)} bytes")
     return text
 
@@ -132,7 +140,9 @@ def encodable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise NotTextError(RejectionReason.WRONG_ENCODING, "half of a surrogate pair") from None
+        raise NotTextError(
+            RejectionReason.WRONG_ENCODING, "half of a surrogate pair"
+        ) from None
     return text
 
 
@@ -170,10 +180,15 @@ def _unmarked(data: bytes) -> str:
 def _decoded_otherwise(data: bytes, start: int, declared: str) -> str:
     """Decode what is not UTF-8."""
     detail = f"not UTF-8 at byte {start}"
-    if declared and not declared.lower().startswith(("utf-16", "utf-32")):  # it reads as ASCII
+    if declared and not declared.lower().startswith(
+        ("utf-16", "utf-32")
+    ):  # it reads as ASCII
         try:
             return data.decode(declared)
-        except (LookupError, ValueError):  # no encoding, no encoding of text, or not this one
+        except (
+            LookupError,
+            ValueError,
+        ):  # no encoding, no encoding of text, or not this one
             detail += ", nor the encoding that it declares"
     lossy = data.decode(errors="replace")
     damaged = lossy.count("\ufffd")
@@ -217,7 +232,9 @@ _MIN_LETTERS: Final = 120
 _MAX_DOUBT: Final = 0.05
 
 
-def unless_foreign(found: Document | Rejection, *, config: CollectConfig) -> Document | Rejection:
+def unless_foreign(
+    found: Document | Rejection, *, config: CollectConfig
+) -> Document | Rejection:
     """Return what was found, or the refusal of a prose document in a language that is not wanted.
 
     A text is refused only if its beginning and its middle both look foreign beyond doubt: one of
@@ -225,9 +242,13 @@ def unless_foreign(found: Document | Rejection, *, config: CollectConfig) -> Doc
     """
     if isinstance(found, Rejection) or found.kind == "api" or not config.languages:
         return found
-    if not (language := foreign_language(found.text, wanted=frozenset(config.languages))):
+    if not (
+        language := foreign_language(found.text, wanted=frozenset(config.languages))
+    ):
         return found
-    return left_out(found.source, RejectionReason.OTHER_LANGUAGE, language, found.doc_hash)
+    return left_out(
+        found.source, RejectionReason.OTHER_LANGUAGE, language, found.doc_hash
+    )
 
 
 def foreign_language(text: str, *, wanted: frozenset[str]) -> str:
@@ -249,7 +270,9 @@ def _foreign(window: str, *, wanted: frozenset[str]) -> str:
     """Return the likeliest language of a text, "" where it may well be in a wanted one."""
     sample = " ".join(_WORD.findall(_NOT_WORDS.sub(" ", window)))[:_SAMPLE_CHARS]
     wide = sum(ord(char) >= 0x2E80 for char in sample)  # noqa: PLR2004 - first of the CJK blocks
-    if len(sample) < _MIN_LETTERS and 3 * wide < _MIN_LETTERS:  # few of these make a text
+    if (
+        len(sample) < _MIN_LETTERS and 3 * wide < _MIN_LETTERS
+    ):  # few of these make a text
         return ""
     ranked: list[tuple[str, float]] = _identifier().rank(sample)
     if sum(share for language, share in ranked if language in wanted) > _MAX_DOUBT:
@@ -266,7 +289,9 @@ def _identifier() -> Any:
     """
     langid: Any = import_module("py3langid.langid")
     try:
-        return langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
+        return langid.LanguageIdentifier.from_model_file(
+            langid.MODEL_FILE, norm_probs=True
+        )
     except OSError as error:
         folder = tempfile.tempdir or ""  # not known where none can be written
         place = f"the temporary folder {folder!r}" if folder else "a temporary folder"
@@ -304,7 +329,8 @@ class SourceFile(NamedTuple):
         try:
             # Before it is opened: some devices do something then.
             _check_regular(self.path.stat().st_mode)
-            path, root = self.path, self.root
+            path = self.path
+            root = self.root
             handle = os.open(path, _READ) if root is None else _opened_in(root, path)
         except NotTextError:
             raise
@@ -361,7 +387,9 @@ def visible_files(folder: Path) -> Iterator[tuple[SourceFile, NotTextError | Non
         file = SourceFile(path, f"{printable(root.name)}/{below}", root)
         try:
             if path is folder or (path.is_dir() and not path.is_symlink()):
-                entries = (entry for entry in path.iterdir() if not entry.name.startswith("."))
+                entries = (
+                    entry for entry in path.iterdir() if not entry.name.startswith(".")
+                )
                 waiting.extend(sorted(entries, reverse=True))
             elif path.is_dir():
                 detail = "a link to a folder, which is not followed; name the folder as a source"
@@ -379,7 +407,9 @@ def _opened_in(root: Path, path: Path) -> int:
     """
     real = Path(os.path.realpath(path, strict=True))
     if not real.is_relative_to(root):
-        raise NotTextError(RejectionReason.OUTSIDE_FOLDER, "a link that leaves the folder")
+        raise NotTextError(
+            RejectionReason.OUTSIDE_FOLDER, "a link that leaves the folder"
+        )
     *folders, name = real.relative_to(root).parts
     here = os.open(root, _READ | os.O_DIRECTORY)
     try:

@@ -69,7 +69,9 @@ class RecordReader:
         self._seen.add(key)
         title = markup.short_title(_one_line(_field(columns, self._fields.title)[1]))
         name = f"{file}#{identifier}" if identifier else f"{file}:{number}"
-        return Document(title=title or markup.document_title(text) or name, text=text, source=name)
+        return Document(
+            title=title or markup.document_title(text) or name, text=text, source=name
+        )
 
     def item(self, record: object, *, file: str, number: int) -> Document | Rejection:
         """Return the document of a record, or why it is none."""
@@ -79,7 +81,9 @@ class RecordReader:
             return error.rejection(f"{file}:{number}")
 
     def _raw_text(self, columns: Mapping[str, object]) -> str:
-        description = markup.without_tags(_field(columns, self._fields.description)[1]).strip()
+        description = markup.without_tags(
+            _field(columns, self._fields.description)[1]
+        ).strip()
         name, text = _field(columns, self._fields.text)
         if not name and not description:
             names = ", ".join((*self._fields.text, *self._fields.description))
@@ -90,7 +94,9 @@ class RecordReader:
             return text
         return f"{description}\n\n{text}"
 
-    def _identifier(self, columns: Mapping[str, object], file: str) -> tuple[str, bytes]:
+    def _identifier(
+        self, columns: Mapping[str, object], file: str
+    ) -> tuple[str, bytes]:
         """Return the id, "" for none, and what to remember of it."""
         name, value = _field(columns, self._fields.id)
         identifier = _one_line(value)
@@ -118,7 +124,9 @@ def _field(columns: Mapping[str, object], names: Sequence[str]) -> tuple[str, st
             continue
         text = _text(value)
         if text is None:
-            raise NotTextError(RejectionReason.BROKEN_RECORD, f"field {name!r} is no text")
+            raise NotTextError(
+                RejectionReason.BROKEN_RECORD, f"field {name!r} is no text"
+            )
         return name, text
     return empty, ""
 
@@ -141,10 +149,14 @@ def _text(value: object) -> str | None:
 
 def _one_line(raw: str) -> str:
     """Return a title or an id without tags, control characters and line ends."""
-    return raw_text.encodable(" ".join(markup.normal_characters(markup.without_tags(raw)).split()))
+    return raw_text.encodable(
+        " ".join(markup.normal_characters(markup.without_tags(raw)).split())
+    )
 
 
-def read_parquet(file: SourceFile, *, records: RecordReader, reader: IsolatedReader) -> Found:
+def read_parquet(
+    file: SourceFile, *, records: RecordReader, reader: IsolatedReader
+) -> Found:
     """Yield one document per row, in the order of the file."""
 
     def answers() -> Iterator[dict[str, object]]:
@@ -170,7 +182,8 @@ def read_hugging_face(location: str, *, config: CollectConfig) -> Found:
     raw_text.need_extra("datasets", source=source)
     path, _, split = location.rpartition(":")
     if not path or Path(location).exists():
-        path, split = location, ""
+        path = location
+        split = ""
     reader = IsolatedReader(timeout_s=None)  # the network may take its time
     try:
         answer = reader.answer({"kind": "dataset", "path": path})
@@ -183,7 +196,9 @@ def read_hugging_face(location: str, *, config: CollectConfig) -> Found:
     if "splits" in answer:
         message = f"source {source!r} has no split {split!r}; it has {sorted(splits)!r}"
     else:
-        message = f"source {source!r} cannot be opened by `datasets` ({answer['error']})"
+        message = (
+            f"source {source!r} cannot be opened by `datasets` ({answer['error']})"
+        )
         if not Path(path).exists():
             message += (
                 f"; there is no folder {path!r} here either: check the name, and that the "
@@ -192,7 +207,9 @@ def read_hugging_face(location: str, *, config: CollectConfig) -> Found:
     raise SourceError(message, source=source)
 
 
-def _rows(reader: IsolatedReader, path: str, splits: list[str], records: RecordReader) -> Found:
+def _rows(
+    reader: IsolatedReader, path: str, splits: list[str], records: RecordReader
+) -> Found:
     """Yield the documents; where reading breaks off, one rejection says at which row."""
     folder = Path(path)
     name = folder.resolve().name if folder.exists() else path
@@ -203,13 +220,17 @@ def _rows(reader: IsolatedReader, path: str, splits: list[str], records: RecordR
             yield from _documents(answers, records=records, file=f"hf:{name}:{split}")
 
 
-def _documents(answers: Iterator[dict[str, Any]], *, records: RecordReader, file: str) -> Found:
+def _documents(
+    answers: Iterator[dict[str, Any]], *, records: RecordReader, file: str
+) -> Found:
     """Yield one document per row of a table; the process gives the size alone of a large row."""
     number = 0
     try:
         for number, answer in enumerate(answers, start=1):
             if "bytes" in answer:
-                error = raw_text.too_long(f"a row of {answer['bytes']} bytes", records.most_row)
+                error = raw_text.too_long(
+                    f"a row of {answer['bytes']} bytes", records.most_row
+                )
                 yield error.rejection(f"{file}:{number}")
             else:
                 yield records.item(answer["row"], file=file, number=number)
@@ -221,7 +242,9 @@ def _documents(answers: Iterator[dict[str, Any]], *, records: RecordReader, file
 
 
 JSON_LINES_SUFFIXES: Final = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
-_MOST_BLANK_BYTES: Final = 1 << 22  # in a row; compressed, they cost no more than a few bytes
+_MOST_BLANK_BYTES: Final = (
+    1 << 22
+)  # in a row; compressed, they cost no more than a few bytes
 _MOST_SKIPPED_BYTES: Final = 1 << 30  # of one line
 _FEW_CONTAINERS: Final = 1 << 20
 _CONTAINER_BYTES: Final = 8  # of a file, for each list and object; a text has hundreds
@@ -264,7 +287,9 @@ def read_json(file: SourceFile, *, records: RecordReader) -> Found:
         yield records.item(record, file=file.source, number=number)
 
 
-def _unpacked_lines(file: BinaryIO, name: str, *, most: int) -> Iterator[tuple[int, bytes | int]]:
+def _unpacked_lines(
+    file: BinaryIO, name: str, *, most: int
+) -> Iterator[tuple[int, bytes | int]]:
     """Yield the lines of a file that may be compressed, as long as they are in proportion to it.
 
     Raises:
@@ -274,9 +299,13 @@ def _unpacked_lines(file: BinaryIO, name: str, *, most: int) -> Iterator[tuple[i
         yield from _lines(file, most=most)
         return
     expansion = Expansion(os.fstat(file.fileno()).st_size)
-    for number, line in _lines(cast("BinaryIO", gzip.GzipFile(fileobj=file)), most=most):
+    for number, line in _lines(
+        cast("BinaryIO", gzip.GzipFile(fileobj=file)), most=most
+    ):
         try:
-            expansion.add(line if isinstance(line, int) else len(line), place=f"line {number}")
+            expansion.add(
+                line if isinstance(line, int) else len(line), place=f"line {number}"
+            )
         except TooLargeError as error:
             raise NotTextError(RejectionReason.TOO_LONG, str(error)) from None
         yield number, line
@@ -289,7 +318,9 @@ def _lines(file: BinaryIO, *, most: int) -> Iterator[tuple[int, bytes | int]]:
         number += 1
         size = len(line)
         if number == 1 and line.startswith(_WIDE_MARKS):
-            raise NotTextError(RejectionReason.WRONG_ENCODING, "UTF-16; JSON Lines are UTF-8")
+            raise NotTextError(
+                RejectionReason.WRONG_ENCODING, "UTF-16; JSON Lines are UTF-8"
+            )
         if size == most and not line.endswith(b"\n"):
             blank = 0
             while (more := file.readline(1 << 20)) and not more.endswith(b"\n"):
@@ -304,8 +335,12 @@ def _lines(file: BinaryIO, *, most: int) -> Iterator[tuple[int, bytes | int]]:
         else:
             blank += size
             if blank > _MOST_BLANK_BYTES:
-                detail = f"{blank} blank bytes to line {number}, above {_MOST_BLANK_BYTES}"
-                raise NotTextError(RejectionReason.TOO_LONG, f"{detail}; the rest is not read")
+                detail = (
+                    f"{blank} blank bytes to line {number}, above {_MOST_BLANK_BYTES}"
+                )
+                raise NotTextError(
+                    RejectionReason.TOO_LONG, f"{detail}; the rest is not read"
+                )
 
 
 def _parsed(data: bytes) -> object:
@@ -322,7 +357,9 @@ def _parsed(data: bytes) -> object:
         raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
     try:
         is_wide = data.startswith(_WIDE_MARKS)
-        return json.loads(raw_text.decoded(data) if is_wide else data.decode("utf-8-sig"))
+        return json.loads(
+            raw_text.decoded(data) if is_wide else data.decode("utf-8-sig")
+        )
     except UnicodeDecodeError as error:
         detail = f"not UTF-8 at byte {error.start}"
         raise NotTextError(RejectionReason.WRONG_ENCODING, detail) from None

@@ -18,7 +18,12 @@ from rubric_judge import ClaimJudge, JudgePool, LexicalJudge
 from rubric_judge.context_answers import context_start, nearest_sentences
 from rubric_judge.labels import written
 from rubric_judge.page.tables import counted
-from rubric_judge.wrong_answers import fixed_template, negated, other_references, shuffled
+from rubric_judge.wrong_answers import (
+    fixed_template,
+    negated,
+    other_references,
+    shuffled,
+)
 from rubric_synth import language, stages, tables
 
 CONTROLS: Final[dict[str, str]] = tables.read_table("controls")
@@ -78,7 +83,11 @@ def learned_template(question: str, usual: Mapping[str, Sequence[str]]) -> str:
             *points,
             f"Note that {_phrase(usual, 'caveat')} must not be used if it is not the default.",
         ))  # fmt: skip
-    subject = names[0] if names else " ".join(language.content_words(question)[1:3]) or "subject"
+    subject = (
+        names[0]
+        if names
+        else " ".join(language.content_words(question)[1:3]) or "subject"
+    )
     first = f"The {subject} is {_phrase(usual, 'central_idea')}."
     last = f"However, {_phrase(usual, 'limitation')} must not be used in all of these cases."
     return " ".join([first, *points, last])
@@ -156,18 +165,27 @@ async def control_rewards(
         JudgeSetupError: The judge is not there.
     """
     made = _answers(tasks)
-    answers = [(name, task, write(task)) for name, write in made.items() for task in tasks]
+    answers = [
+        (name, task, write(task)) for name, write in made.items() for task in tasks
+    ]
     counts: dict[str, int] = {}
     if answered is not None:
         asked, known = answered
         for name, texts in known.controls.items():
-            found = [(name, task, texts[task.task_id]) for task in asked if task.task_id in texts]
+            found = [
+                (name, task, texts[task.task_id])
+                for task in asked
+                if task.task_id in texts
+            ]
             answers += found
             counts[name] = len(found)
     # Once a task: the id of a view is a hash of the rubric.
     views = {task.task_id: task.judge_view("") for _, task, _ in answers}
     results = await _judged(
-        [views[task.task_id].model_copy(update={"response": text}) for _, task, text in answers],
+        [
+            views[task.task_id].model_copy(update={"response": text})
+            for _, task, text in answers
+        ],
         judge,
     )
     rewards: defaultdict[str, list[float]] = defaultdict(list)
@@ -182,14 +200,17 @@ async def control_rewards(
 
 
 def _answers(tasks: Sequence[Task]) -> dict[str, Callable[[Task], str]]:
-    usual, others = usual_terms(tasks), other_references(tasks)
+    usual = usual_terms(tasks)
+    others = other_references(tasks)
     answers: dict[str, Callable[[Task], str]] = {
         "reference": lambda task: task.reference_answer or "",
         "fixed_template": lambda task: fixed_template(task.question),
         "learned_template": lambda task: learned_template(task.question, usual),
         "question": lambda task: task.question,
         "passage_start": lambda task: task.grounding.reveal()[:400],
-        "shuffled": lambda task: shuffled(task.reference_answer or "", seed=task.task_id),
+        "shuffled": lambda task: shuffled(
+            task.reference_answer or "", seed=task.task_id
+        ),
         "negated": lambda task: negated(task.reference_answer or ""),
         "keyword_spam": keyword_spam,
         "empty": lambda _task: "",
@@ -205,13 +226,19 @@ def of_context() -> dict[str, Callable[[Task], str]]:
     """Return what writes the controls that only open-book tasks have, by their names."""
     return {
         "context_start": lambda task: context_start(task.context or ()),
-        "nearest_sentences": lambda task: nearest_sentences(task.question, task.context or ()),
+        "nearest_sentences": lambda task: nearest_sentences(
+            task.question, task.context or ()
+        ),
     }
 
 
-async def _judged(views: Sequence[JudgeView], judge: Judge | Sequence[Judge]) -> list[JudgeResult]:
+async def _judged(
+    views: Sequence[JudgeView], judge: Judge | Sequence[Judge]
+) -> list[JudgeResult]:
     if isinstance(judge, LexicalJudge | ClaimJudge):
-        return [judge.judge_now(view) for view in views]  # a program: nothing to wait for
+        return [
+            judge.judge_now(view) for view in views
+        ]  # a program: nothing to wait for
     async with aclosing(JudgePool(judge, workers=16)) as pool:
         await pool.check()
         return await pool.judge_all(views)

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar, cast
 
 from rubric_core import Task, read_tasks
-from rubric_synth.dataset.folder import REJECTED_FILE, read_manifest, read_rejections, split_path
+from rubric_synth.dataset.folder import (
+    REJECTED_FILE,
+    read_manifest,
+    read_rejections,
+    split_path,
+)
 from rubric_synth.document import Rejection
 from rubric_synth.stages import TERM_FIELDS, TEXT_FIELDS
 
@@ -30,7 +35,9 @@ class Sample(Generic[_T]):
     def offer(self, key: str, item: _T) -> None:
         """Offer one item; its key tells it from the others."""
         self.offered += 1
-        digest = hashlib.blake2b(f"{self._seed} {key}".encode("utf-8", "replace"), digest_size=8)
+        digest = hashlib.blake2b(
+            f"{self._seed} {key}".encode("utf-8", "replace"), digest_size=8
+        )
         entry = (-int.from_bytes(digest.digest()), self.offered, item)
         if len(self._chosen) < self._limit:
             heapq.heappush(self._chosen, entry)
@@ -87,7 +94,10 @@ class Examples:
     def accepted(self) -> list[Example]:
         """Tasks of the dataset."""
         chosen = self._accepted.items()
-        return [task_example(task, tags, reveal_grounding=self._reveal) for task, tags in chosen]
+        return [
+            task_example(task, tags, reveal_grounding=self._reveal)
+            for task, tags in chosen
+        ]
 
     @property
     def rejected(self) -> list[Example]:
@@ -112,7 +122,9 @@ class Examples:
             if rejection is None:
                 damaged += 1
                 continue
-            of_reason = self._rejected.setdefault(rejection.reason, Sample(5, seed=_SEED))
+            of_reason = self._rejected.setdefault(
+                rejection.reason, Sample(5, seed=_SEED)
+            )
             of_reason.offer(f"{rejection.doc_hash} {line}", rejection)
         return damaged
 
@@ -121,7 +133,9 @@ def _task_key(task: Task) -> str:
     return f"{task.doc_hash} {task.question}"
 
 
-def task_example(task: Task, tags: tuple[str, ...], *, reveal_grounding: bool) -> Example:
+def task_example(
+    task: Task, tags: tuple[str, ...], *, reveal_grounding: bool
+) -> Example:
     """Return a task of the dataset to read.
 
     Args:
@@ -130,13 +144,17 @@ def task_example(task: Task, tags: tuple[str, ...], *, reveal_grounding: bool) -
         reveal_grounding: With its passage.
     """
     origin = f"task {task.task_id}, document {task.doc_hash[:12]}"
-    return _example(task.to_json(reveal_grounding=True), tags, origin, reveal=reveal_grounding)
+    return _example(
+        task.to_json(reveal_grounding=True), tags, origin, reveal=reveal_grounding
+    )
 
 
 def rejection_example(rejection: Rejection, *, reveal_grounding: bool) -> Example:
     """Return a document or draft that was left out, whatever its fields hold."""
     tags = (rejection.stage, str(rejection.reason))
-    shown = _example(rejection.draft or {}, tags, _cut(rejection.source), reveal=reveal_grounding)
+    shown = _example(
+        rejection.draft or {}, tags, _cut(rejection.source), reveal=reveal_grounding
+    )
     return replace(shown, detail=_cut(rejection.detail))
 
 
@@ -184,7 +202,11 @@ def _cut(value: object) -> str:
             return ""
         case str():
             left = len(value) - _MOST_CHARS
-            return value if left <= 0 else f"{value[:_MOST_CHARS]} […{left:,} more characters]"
+            return (
+                value
+                if left <= 0
+                else f"{value[:_MOST_CHARS]} […{left:,} more characters]"
+            )
         case _:  # a model may put anything anywhere, of any size and depth
             return f"[a {type(value).__name__} and no text]"
 
@@ -211,10 +233,16 @@ def chosen_examples(
         for task in read_tasks(split_path(dataset, split)):
             tasks.offer(_task_key(task), task)
         chosen = tasks.items()
-        return [task_example(task, (split,), reveal_grounding=reveal_grounding) for task in chosen]
+        return [
+            task_example(task, (split,), reveal_grounding=reveal_grounding)
+            for task in chosen
+        ]
     read_manifest(dataset)
     refused: Sample[Rejection] = Sample(limit, seed=f"show {seed}")
     for line, rejection in read_rejections(dataset / REJECTED_FILE):
         if rejection is not None:
             refused.offer(f"{rejection.doc_hash} {line}", rejection)
-    return [rejection_example(one, reveal_grounding=reveal_grounding) for one in refused.items()]
+    return [
+        rejection_example(one, reveal_grounding=reveal_grounding)
+        for one in refused.items()
+    ]

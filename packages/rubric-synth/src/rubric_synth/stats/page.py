@@ -32,7 +32,13 @@ def whereabouts(found: DatasetStatistics) -> Bars:
     )
     total = max(found.documents_collected, 1)
     bars = tuple(
-        Bar(name, f"{count:,}", count / total, note=f"{100 * count / total:.1f} %", role=role)
+        Bar(
+            name,
+            f"{count:,}",
+            count / total,
+            note=f"{100 * count / total:.1f} %",
+            role=role,
+        )
         for name, count, role in parts
         if count or name != "pending"
     )
@@ -42,18 +48,27 @@ def whereabouts(found: DatasetStatistics) -> Bars:
 def reasons(found: DatasetStatistics) -> list[Bars]:
     """Return the reasons for leaving documents and drafts out, by stage, all to one scale."""
     by_stage = found.rejected_by_stage
-    longest = max((count for of in by_stage.values() for count in of.values()), default=1)
+    longest = max(
+        (count for of in by_stage.values() for count in of.values()), default=1
+    )
     noun = "document or draft", "documents or drafts"
-    told = ((stage, f"{counted(sum(of.values()), *noun)}.", of) for stage, of in by_stage.items())
+    told = (
+        (stage, f"{counted(sum(of.values()), *noun)}.", of)
+        for stage, of in by_stage.items()
+    )
     return [
-        counts(f"Left out in stage “{stage}”", caption, of, role="other", longest=longest)
+        counts(
+            f"Left out in stage “{stage}”", caption, of, role="other", longest=longest
+        )
         for stage, caption, of in told
     ]
 
 
 def per_task(found: DatasetStatistics) -> dict[str, int]:
     """Return the numbers of tasks, by their numbers of criteria in words."""
-    return {f"{number} criteria": count for number, count in found.criteria_per_task.items()}
+    return {
+        f"{number} criteria": count for number, count in found.criteria_per_task.items()
+    }
 
 
 def criteria(found: DatasetStatistics) -> int:
@@ -108,7 +123,8 @@ def coverage(title: str, found: Coverage) -> Distribution:
 
 def controls(found: DatasetStatistics) -> Bars:
     """Return what answers earn that should or should not score well."""
-    judged, warned = found.control_tasks, overpaid(found.controls)
+    judged = found.control_tasks
+    warned = overpaid(found.controls)
     of = "all" if judged == sum(found.tasks.values()) else "a sample with a fixed seed:"
     caption = (
         f"Mean reward of answers to {of} {counted(judged, 'task')}, by the judge "
@@ -158,7 +174,12 @@ def _number(value: float) -> str:
 
 
 def write_page(
-    path: Path, statistics: DatasetStatistics, manifest: Manifest, examples: Examples, *, name: str
+    path: Path,
+    statistics: DatasetStatistics,
+    manifest: Manifest,
+    examples: Examples,
+    *,
+    name: str,
 ) -> None:
     """Write the page; the same dataset gives the same bytes.
 
@@ -182,7 +203,9 @@ def write_page(
         "charts": sys.modules[__name__],  # the template calls the functions above
         "record": _record(manifest),
     }
-    write_lines(path, [render_page(__package__, "stats", content, scripts=("stats.js",))])
+    write_lines(
+        path, [render_page(__package__, "stats", content, scripts=("stats.js",))]
+    )
 
 
 def context(found: DatasetStatistics) -> TextTable:
@@ -196,12 +219,29 @@ def calls(found: DatasetStatistics) -> TextTable:
     """Return what was asked of models, by stage and in all; without a row where nothing was."""
     asked = asked_of_models(found.usage)
     shown = {**asked.by_stage, "all": asked.total} if asked.total.calls else {}
-    counts = ("calls", "attempts", "prompt_tokens", "completion_tokens", "unpriced_calls")
+    counts = (
+        "calls",
+        "attempts",
+        "prompt_tokens",
+        "completion_tokens",
+        "unpriced_calls",
+    )
     rows = (
-        (stage, *(f"{getattr(took, name):,}" for name in counts), f"{took.cost_usd:,.2f}")
+        (
+            stage,
+            *(f"{getattr(took, name):,}" for name in counts),
+            f"{took.cost_usd:,.2f}",
+        )
         for stage, took in shown.items()
     )
-    header = ("calls", "attempts", "tokens read", "tokens written", "without a price", "US$")
+    header = (
+        "calls",
+        "attempts",
+        "tokens read",
+        "tokens written",
+        "without a price",
+        "US$",
+    )
     return TextTable("Calls of models", ("stage", *header), tuple(rows))
 
 
@@ -209,4 +249,9 @@ def _record(manifest: Manifest) -> list[tuple[str, str]]:
     """Versions, prompts and files, by name."""
     prompts = {f"prompt {name}": sha256 for name, sha256 in manifest.prompts.items()}
     collected = ("collected documents", manifest.collected_sha256)
-    return [*manifest.versions.items(), collected, *prompts.items(), *manifest.sha256.items()]
+    return [
+        *manifest.versions.items(),
+        collected,
+        *prompts.items(),
+        *manifest.sha256.items(),
+    ]

@@ -116,7 +116,9 @@ class DatasetStatistics(Frozen):
     """Left-out documents and drafts, by reason."""
     rejected_by_stage: dict[Stage, dict[str, int]]
     """The same, by stage and reason."""
-    context: ContextCounts | None = Field(default=None, exclude_if=lambda counts: counts is None)
+    context: ContextCounts | None = Field(
+        default=None, exclude_if=lambda counts: counts is None
+    )
     """What the contexts of the tasks hold; None of a closed-book dataset."""
     usage: Usage
     """Calls, tokens and costs, by stage and in total."""
@@ -173,7 +175,9 @@ def coverage(shares: array[float]) -> Coverage:
         tasks=len(shares),
         mean=sum(shares) / tasks,
         complete_frac=shares.count(1.0) / tasks,
-        histogram=Histogram(edges=edges, counts=tuple(counts[n] for n in range(_SHARE_BINS))),
+        histogram=Histogram(
+            edges=edges, counts=tuple(counts[n] for n in range(_SHARE_BINS))
+        ),
     )
 
 
@@ -199,7 +203,8 @@ class Names:
 def _histogram(values: NDArray[float64], p99: float) -> Histogram:
     import numpy as np
 
-    low, high = float(values.min()), float(values.max())
+    low = float(values.min())
+    high = float(values.max())
     is_whole = bool((values == np.floor(values)).all())
     if is_whole and high - low < _WHOLE_BINS:
         edges = np.arange(low, high + 2)

@@ -51,7 +51,9 @@ def read_text(text: str) -> Text:
 def occurring(terms: AbstractSet[str], text: Text) -> int:
     """Return how many terms have all of their words in the text, in whatever order and form."""
     return sum(
-        needed <= text.stems if (needed := _stems(term)) else term.lower() in text.lowered
+        needed <= text.stems
+        if (needed := _stems(term))
+        else term.lower() in text.lowered
         for term in terms
     )
 
@@ -63,7 +65,14 @@ def _stems(term: str) -> frozenset[str]:
 
 FREE_TEXT: Final = "free text"
 _CODE: Final = "python_tests"
-_NAMES: Final = ("criteria", "weights", "genres", "depths", "reasoning_modes", "concepts")
+_NAMES: Final = (
+    "criteria",
+    "weights",
+    "genres",
+    "depths",
+    "reasoning_modes",
+    "concepts",
+)
 
 
 class TaskTally:
@@ -72,7 +81,9 @@ class TaskTally:
     def __init__(self) -> None:
         """Begin without a task."""
         self.tasks: dict[str, int] = dict.fromkeys(dataset_folder.SPLITS, 0)
-        self._documents: dict[str, set[str]] = {split: set() for split in dataset_folder.SPLITS}
+        self._documents: dict[str, set[str]] = {
+            split: set() for split in dataset_folder.SPLITS
+        }
         self._kinds: Counter[str] = Counter()
         self._criteria_per_task: Counter[int] = Counter()
         self._verification: Counter[str] = Counter()
@@ -101,11 +112,15 @@ class TaskTally:
         """Return what was counted and measured; there is at least one task."""
         return {
             "tasks": self.tasks,
-            "documents": {split: len(found) for split, found in self._documents.items()},
+            "documents": {
+                split: len(found) for split, found in self._documents.items()
+            },
             "task_kinds": dict(self._kinds.most_common()),
             "criteria_per_task": dict(sorted(self._criteria_per_task.items())),
             "verification": dict(self._verification.most_common()),
-            "coverage": {name: coverage(shares) for name, shares in self._shares.items()},
+            "coverage": {
+                name: coverage(shares) for name, shares in self._shares.items()
+            },
             "context": self._context if self._context.tasks else None,
             **{name: names.most() for name, names in self._names.items()},
             **{name: spread(numbers) for name, numbers in self._numbers.items()},
@@ -135,7 +150,8 @@ class TaskTally:
         return kind
 
     def _add_numbers(self, task: Task) -> None:
-        criteria, numbers = task.rubric.criteria, self._numbers
+        criteria = task.rubric.criteria
+        numbers = self._numbers
         passage = read_text(task.grounding.reveal())
         reference = read_text(task.reference_answer or "")
         numbers["total_weight"].append(task.rubric.total_weight)
@@ -205,7 +221,8 @@ def dataset_statistics(
     tally = TaskTally()
     examples = Examples(reveal_grounding=reveal_grounding)
     sample: Sample[Task] = Sample(controls, seed="controls")
-    written, answered = WrittenAnswers(dataset), list[Task]()
+    written = WrittenAnswers(dataset)
+    answered = list[Task]()
     for split in dataset_folder.SPLITS:
         for task in read_tasks(dataset_folder.split_path(dataset, split)):
             examples.offer_task(task, split, tally.add(task, split))
@@ -226,9 +243,16 @@ def dataset_statistics(
         **manifest.model_dump(include={"rejected", "rejected_by_stage", "usage"}),
         unreadable_rejections=unreadable,
         **_counted(tally, manifest),
-        **_controls(sample.items(), (answered, written.to(answered)), judge or ClaimJudge(), tally),
+        **_controls(
+            sample.items(),
+            (answered, written.to(answered)),
+            judge or ClaimJudge(),
+            tally,
+        ),
     )
-    write_lines(dataset / NUMBERS_FILE, [json_page(statistics.model_dump(mode="json")).decode()])
+    write_lines(
+        dataset / NUMBERS_FILE, [json_page(statistics.model_dump(mode="json")).decode()]
+    )
     name = dataset.resolve().name
     write_page(page or dataset / PAGE_FILE, statistics, manifest, examples, name=name)
     events.log_finished("synth.stats.finished", tasks=statistics.tasks)
@@ -239,7 +263,9 @@ def _counted(tally: TaskTally, manifest: dataset_folder.Manifest) -> dict[str, A
     counted = tally.statistics()
     if counted["context"] is not None and manifest.context is not None:
         passed_over = manifest.context.passed_over  # of which the tasks say nothing
-        counted["context"] = counted["context"].model_copy(update={"passed_over": passed_over})
+        counted["context"] = counted["context"].model_copy(
+            update={"passed_over": passed_over}
+        )
     return counted
 
 

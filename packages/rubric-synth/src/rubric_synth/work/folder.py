@@ -100,7 +100,9 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
         Raises:
             OutputError: It could not be written.
         """
-        place = self._shards.append(_encoded({"settings": settings.hex(), "outcome": outcome}))
+        place = self._shards.append(
+            _encoded({"settings": settings.hex(), "outcome": outcome})
+        )
         self.index.add_outcome(outcome, settings, place)
 
     def calls_of(self, document: str) -> tuple[CallRecord, ...]:
@@ -118,7 +120,7 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
 
         They are looked up in batches: changes made meanwhile are missed.
         """
-        return ((one, found and found[1]) for one, found in self._found(wanted))
+        return ((line, found and found[1]) for line, found in self._found(wanted))
 
     def outcomes(self, wanted: Iterable[CollectedLine]) -> Iterator[DocumentOutcome]:
         """Yield the outcomes of those that have one, in order."""
@@ -153,7 +155,9 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
 def is_work_folder(path: Path) -> bool:
     """Whether a run made this folder, one of another version too."""
     with suppress(OSError):
-        return read_file(path / _ABOUT_FILE).startswith(_FORMAT.partition(",")[0].encode())
+        return read_file(path / _ABOUT_FILE).startswith(
+            _FORMAT.partition(",")[0].encode()
+        )
     return False
 
 
@@ -182,7 +186,9 @@ def _encoded(line: Mapping[str, str | BaseModel]) -> bytes:
     """Return a line as its model would be written, without making one to write it."""
     try:
         return to_json(line, inf_nan_mode="null")
-    except PydanticSerializationError:  # a lone surrogate, which a model can write in JSON
+    except (
+        PydanticSerializationError
+    ):  # a lone surrogate, which a model can write in JSON
         plain = {
             name: part.model_dump() if isinstance(part, BaseModel) else part
             for name, part in line.items()
@@ -190,7 +196,9 @@ def _encoded(line: Mapping[str, str | BaseModel]) -> bytes:
         return json.dumps(plain).encode()
 
 
-def _parsed(kind: type[_AnyLine], body: bytes, segments: Segments, place: Place) -> _AnyLine:
+def _parsed(
+    kind: type[_AnyLine], body: bytes, segments: Segments, place: Place
+) -> _AnyLine:
     try:
         return parsed_line(kind, body)
     except ValueError as error:

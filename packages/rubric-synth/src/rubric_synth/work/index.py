@@ -32,10 +32,21 @@ _IN_ORDER: Final = itemgetter(0, 1)
 _LARGEST_CHECKED_BYTES: Final = 64 * 2**20
 """Up to here the whole file is checked when it is opened, in a fraction of a second."""
 
-_TABLES: Final[dict[Kind, tuple[str, int]]] = {"calls": ("calls", 13), "shard": ("outcomes", 6)}
+_TABLES: Final[dict[Kind, tuple[str, int]]] = {
+    "calls": ("calls", 13),
+    "shard": ("outcomes", 6),
+}
 """For the lines of each kind of file: the table of their places, and its columns."""
-_SUMS: Final = ("calls", "attempts", "fallback_calls", "prompt_tokens", "completion_tokens")
-_FULL: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
+_SUMS: Final = (
+    "calls",
+    "attempts",
+    "fallback_calls",
+    "prompt_tokens",
+    "completion_tokens",
+)
+_FULL: Final = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
+)
 
 
 class CollectedLine(NamedTuple):
@@ -86,35 +97,52 @@ class Index:
         if (u := call.usage) is not None:
             used = (u.prompt_tokens, u.completion_tokens, u.cached_tokens, u.cost_usd)
         took = (call.stage, call.answered, call.attempts, bool(call.fallback), *used)
-        self._add("calls", (bytes.fromhex(document), bytes.fromhex(call.key), *place, *took), place)
+        self._add(
+            "calls",
+            (bytes.fromhex(document), bytes.fromhex(call.key), *place, *took),
+            place,
+        )
 
-    def add_outcome(self, outcome: DocumentOutcome, settings: bytes, place: Place) -> None:
+    def add_outcome(
+        self, outcome: DocumentOutcome, settings: bytes, place: Place
+    ) -> None:
         """Note where an outcome is; the latest with the same settings counts."""
         name = bytes.fromhex(outcome.doc_hash)
         self._add("shard", (name, settings, *place, outcome.is_settled), place)
 
     def calls_of(self, document: str) -> list[Place]:
         """Return where the answered calls of a document are."""
-        query = "SELECT segment, offset, length FROM calls WHERE document = ? AND answered"
+        query = (
+            "SELECT segment, offset, length FROM calls WHERE document = ? AND answered"
+        )
         return [Place(*row) for row in self._rows_of(query, bytes.fromhex(document))]
 
-    def outcomes_of(self, wanted: Sequence[CollectedLine]) -> list[tuple[Place, bool] | None]:
+    def outcomes_of(
+        self, wanted: Sequence[CollectedLine]
+    ) -> list[tuple[Place, bool] | None]:
         """Return where outcomes are and whether they are settled, None for each that is missing."""
-        columns, marks = "segment, offset, length, settled", ", ".join("?" * len(wanted))
+        columns = "segment, offset, length, settled"
+        marks = ", ".join("?" * len(wanted))
         query = f"SELECT document, settings, {columns} FROM outcomes WHERE document IN ({marks})"  # noqa: S608 - marks alone
-        names = [bytes.fromhex(one.doc_hash) for one in wanted]
+        names = [bytes.fromhex(line.doc_hash) for line in wanted]
         found = {
             (name, settings): (Place(*place), bool(settled))
             for name, settings, *place, settled in self._rows_of(query, *names)
         }
-        return [found.get((name, one.settings)) for name, one in zip(names, wanted, strict=True)]
+        return [
+            found.get((name, collected_line.settings))
+            for name, collected_line in zip(names, wanted, strict=True)
+        ]
 
     def extents(self, kind: Kind) -> dict[int, int]:
         """Return how many bytes of each file are known here."""
-        return dict(self._rows("SELECT segment, bytes FROM extents WHERE kind = ?", kind))
+        return dict(
+            self._rows("SELECT segment, bytes FROM extents WHERE kind = ?", kind)
+        )
 
     def spent(
-        self, price: Callable[[Stage, Usage], float | None] = lambda _stage, _usage: None
+        self,
+        price: Callable[[Stage, Usage], float | None] = lambda _stage, _usage: None,
     ) -> dict[Stage, calls.CallTotals]:
         """Add up the calls of each stage, over all runs.
 
@@ -122,10 +150,19 @@ class Index:
             price: Of the tokens of a stage's calls that came without one; None if not known.
         """
         totals: dict[Stage, calls.CallTotals] = {}
-        for stage, *sums, cost_usd, unpriced, late, prompt, completion, cached in self._rows(
-            read_text("spent.sql")
-        ):
-            usage = Usage(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached)
+        for (
+            stage,
+            *sums,
+            cost_usd,
+            unpriced,
+            late,
+            prompt,
+            completion,
+            cached,
+        ) in self._rows(read_text("spent.sql")):
+            usage = Usage(
+                prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached
+            )
             late_usd = price(stage, usage) if late else None
             totals[stage] = calls.CallTotals(
                 **dict(zip(_SUMS, sums, strict=True)),
@@ -136,7 +173,9 @@ class Index:
 
     def documents(self) -> set[str]:
         """Return the hashes of all documents with an outcome, whatever the settings."""
-        return {row[0].hex() for row in self._rows("SELECT DISTINCT document FROM outcomes")}
+        return {
+            row[0].hex() for row in self._rows("SELECT DISTINCT document FROM outcomes")
+        }
 
     def note(self, name: str) -> str | None:
         """Return a note."""
@@ -217,9 +256,15 @@ class Index:
             database.executescript(read_text("index.sql"))
         return database
 
-    def _wrong(self, error: sqlite3.Error) -> errors.WorkFolderError | errors.OutputError:
+    def _wrong(
+        self, error: sqlite3.Error
+    ) -> errors.WorkFolderError | errors.OutputError:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-        return unwritable(self._path, error, KEPT) if code in _FULL else self._damaged(str(error))
+        return (
+            unwritable(self._path, error, KEPT)
+            if code in _FULL
+            else self._damaged(str(error))
+        )
 
     def _damaged(self, problem: str) -> errors.WorkFolderError:
         return errors.WorkFolderError(
@@ -235,7 +280,9 @@ def note_of_finished(folder: Path, name: str) -> str | None:
     path = folder / INDEX_FILE
     with suppress(sqlite3.Error, OSError):
         open_file(path).close()  # SQLite would wait for whoever writes into a pipe
-        database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+        database = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True
+        )
         try:
             query = "SELECT content FROM notes WHERE name = ?"
             for (content,) in database.execute(query, (name,)):

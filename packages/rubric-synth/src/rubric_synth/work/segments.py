@@ -18,7 +18,9 @@ from rubric_synth import errors, events, files
 _OPENING: Final = b'{"sum":"%08x","body":'
 _OPENING_BYTES: Final = len(_OPENING % 0)
 _CLOSING: Final = b"}\n"
-KEPT: Final = "what was done until now is kept, make room and give the same command again"
+KEPT: Final = (
+    "what was done until now is kept, make room and give the same command again"
+)
 _FILES_OPEN: Final = 16
 
 
@@ -89,7 +91,9 @@ class Segments:
         try:
             line = os.pread(self._descriptor(place.segment), place.length, place.offset)
         except OSError as error:
-            raise self._damaged(place.segment, f"cannot be read ({error.strerror})") from error
+            raise self._damaged(
+                place.segment, f"cannot be read ({error.strerror})"
+            ) from error
         body = _body(line) if len(line) == place.length else None
         if body is None:
             raise self._damaged(place.segment, f"byte {place.offset}: a damaged line")
@@ -111,7 +115,9 @@ class Segments:
             known = known_bytes.get(segment, 0)
             size = self.path(segment).stat().st_size
             if size < known:
-                raise self._damaged(segment, f"{size} bytes, of which there were {known}")
+                raise self._damaged(
+                    segment, f"{size} bytes, of which there were {known}"
+                )
             if size > known:
                 yield from self._scan_file(segment, known)
 
@@ -145,7 +151,9 @@ class Segments:
                 offset += len(line)
         if damaged:
             path = str(self.path(segment))
-            events.log_warning("synth.work.damaged_lines_left_out", file=path, lines=damaged)
+            events.log_warning(
+                "synth.work.damaged_lines_left_out", file=path, lines=damaged
+            )
 
     def _descriptor(self, segment: int) -> int:
         if segment in self._reading:

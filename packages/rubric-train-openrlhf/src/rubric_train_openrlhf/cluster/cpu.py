@@ -41,7 +41,10 @@ class PatchingFinder(MetaPathFinder):
         self._searching: set[str] = set()
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
     ) -> ModuleSpec | None:
         """Find a module that has a patch; all others are left to the next finder."""
         del path, target
@@ -76,14 +79,22 @@ class GlooGroup:
     """
 
     def __init__(
-        self, master_address: str, master_port: int, rank: int, world_size: int, device: object = 0
+        self,
+        master_address: str,
+        master_port: int,
+        rank: int,
+        world_size: int,
+        device: object = 0,
     ) -> None:
         """Join, and wait for the others."""
         import torch.distributed as dist  # only members of a group pay for it
 
         del device
-        gloo, address = cast("Any", dist), (master_address, master_port)
-        store = gloo.TCPStore(*address, world_size, is_master=rank == 0, timeout=JOIN_TIMEOUT)
+        gloo = cast("Any", dist)
+        address = (master_address, master_port)
+        store = gloo.TCPStore(
+            *address, world_size, is_master=rank == 0, timeout=JOIN_TIMEOUT
+        )
         self._group: Any = gloo.ProcessGroupGloo(store, rank, world_size, JOIN_TIMEOUT)
 
     def close(self) -> None:
@@ -96,14 +107,20 @@ class GlooGroup:
 
         del stream
         options: Any = dist.BroadcastOptions()
-        options.rootRank, options.rootTensor = src, 0
+        options.rootRank = src
+        options.rootTensor = 0
         self._group.broadcast([tensor], options).wait()
 
 
 _FUSED_LOSS = "flash_attn.ops.triton.cross_entropy"
 _FLASH_ATTENTION: Final = {
     "flash_attn": (),
-    "flash_attn.bert_padding": ("index_first_axis", "pad_input", "rearrange", "unpad_input"),
+    "flash_attn.bert_padding": (
+        "index_first_axis",
+        "pad_input",
+        "rearrange",
+        "unpad_input",
+    ),
     "flash_attn.utils": (),
     "flash_attn.utils.distributed": ("all_gather",),
 }
@@ -151,7 +168,9 @@ def _without_flash_attention(_module: ModuleType) -> Generator[None]:
     """Let the module import names of flash-attn; nobody else finds the package afterwards."""
     stand_ins = {name: ModuleType(name) for name in _FLASH_ATTENTION}
     for name, functions in _FLASH_ATTENTION.items():
-        vars(stand_ins[name]).update({one: _absent(f"{name}.{one}") for one in functions})
+        vars(stand_ins[name]).update(
+            {function: _absent(f"{name}.{function}") for function in functions}
+        )
     with replaced(stand_ins):
         yield
 
@@ -170,7 +189,8 @@ def _absent(name: str) -> Callable[..., NoReturn]:
 def _on_cpus(module: Any) -> Generator[None]:
     """Name the ranks' device as it is, and train with torch's AdamW."""
     yield
-    build_mesh, strategy = module.init_device_mesh, module.DeepspeedStrategy
+    build_mesh = module.init_device_mesh
+    strategy = module.DeepspeedStrategy
     configure = strategy.get_ds_train_config
 
     def init_device_mesh(_device_type: str, *args: object, **options: object) -> object:

@@ -11,7 +11,15 @@ from rubric_core import RubricError
 from rubric_core.files import read_file
 from rubric_train_openrlhf.errors import ClusterError
 
-_STACKS = {"deepspeed", "openrlhf", "ray", "safetensors", "torch", "transformers", "vllm"}
+_STACKS = {
+    "deepspeed",
+    "openrlhf",
+    "ray",
+    "safetensors",
+    "torch",
+    "transformers",
+    "vllm",
+}
 _OF_MACHINES = (AssertionError, ImportError, MemoryError, OSError, RuntimeError)
 """What the stacks raise beside classes of their own: about settings and machines, not texts."""
 _SHOWN_CHARACTERS = 400
@@ -22,7 +30,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 def first_cause(error: BaseException) -> BaseException:
     """Follow an error to the one that came first; the nearest of ours on the way wins."""
     chain = list(_chain(error))
-    return next((one for one in chain if _is_ours(one)), chain[-1])
+    return next((exception for exception in chain if _is_ours(exception)), chain[-1])
 
 
 def shown(error: BaseException) -> str:
@@ -34,7 +42,9 @@ def shown(error: BaseException) -> str:
     name = type(cause).__name__
     if isinstance(cause, RubricError):
         return f"{name}: {cause}"
-    places = [place for one in _chain(error) if (place := _place(one)) is not None]
+    places = [
+        place for exception in _chain(error) if (place := _place(exception)) is not None
+    ]
     where = f" at {places[-1]}" if places else ""
     stack = type(cause).__module__.partition(".")[0]
     if stack not in _STACKS and not isinstance(cause, _OF_MACHINES):

@@ -50,20 +50,27 @@ class JudgeSide:
             JudgeSetupError, ConfigError, PluginError: the judge cannot be built.
             LedgerError: the ledger cannot be used.
         """
-        judge, spec = config.judge, config.judge.spec
+        judge = config.judge
+        spec = config.judge.spec
         self._tasks = ChainMap(*read_task_sets(config).values())
         self.folder = RunFolder(config.out)
         self._deadline_s = judge.deadline_s
         self._ledger = Ledger(self.folder.ledger)
-        shared: dict[str, Any] = {"micro_batch": judge.micro_batch, "ledger": self._ledger}
+        shared: dict[str, Any] = {
+            "micro_batch": judge.micro_batch,
+            "ledger": self._ledger,
+        }
         with ExitStack() as where_it_fails:
             where_it_fails.callback(self._ledger.close)
             self.pool: JudgePool | RayJudgePool = (
                 JudgePool(load_replicas(spec), workers=judge.workers, **shared)
                 if is_program(spec)
-                else RayJudgePool(spec, actors=judge.workers, hedge=judge.hedge, **shared)
+                else RayJudgePool(
+                    spec, actors=judge.workers, hedge=judge.hedge, **shared
+                )
             )
-            tasks, identity = self._tasks.values(), self.pool.fingerprint
+            tasks = self._tasks.values()
+            identity = self.pool.fingerprint
             admission = read_admission(judge, tasks, judge_fingerprint=identity)
             admission.keep(self.folder)
             where_it_fails.pop_all()
@@ -91,10 +98,14 @@ class JudgeSide:
         """Reward of a judgement that happened, of what is admitted."""
         rubrics = [self.task(task_id).rubric]
         admission = self.crediting.admission
-        rewards = judge_rewards([[result]], rubrics, on_unavailable="mask", admission=admission)
+        rewards = judge_rewards(
+            [[result]], rubrics, on_unavailable="mask", admission=admission
+        )
         return float(rewards.rewards_PG[0, 0])
 
-    async def judge(self, task_id: str, answer: str | Answer) -> tuple[str, JudgeResult]:
+    async def judge(
+        self, task_id: str, answer: str | Answer
+    ) -> tuple[str, JudgeResult]:
         """Judge an answer; one that is being judged already is not judged twice.
 
         A response without an answer is not judged at all: its result follows from its name.
@@ -132,7 +143,9 @@ class JudgeSide:
 
     def tasks(self, judgements_PG: Names) -> list[Task]:
         """Return the task of each group."""
-        return [self.task(JudgementId.read(group[0]).task_id) for group in judgements_PG]
+        return [
+            self.task(JudgementId.read(group[0]).task_id) for group in judgements_PG
+        ]
 
     def forget(self, judgements: Iterable[str]) -> None:
         """Drop judgements; the ledger keeps them."""
@@ -145,13 +158,15 @@ class JudgeSide:
 
         With it goes what is known of the judge's prefix cache.
         """
-        self._previous, self._recent = self._recent, {}
+        self._previous = self._recent
+        self._recent = {}
         self._warming.clear()
 
     def take_restarts(self) -> int:
         """Count the judge's processes that were replaced since the last call."""
         replaced = self.pool.replaced if isinstance(self.pool, RayJudgePool) else 0
-        new, self._restarts_told = replaced - self._restarts_told, replaced
+        new = replaced - self._restarts_told
+        self._restarts_told = replaced
         return new
 
     async def aclose(self) -> None:
@@ -170,7 +185,8 @@ class JudgeSide:
         if judgement.reason is not None:
             return JudgeResult.unavailable(judgement.reason)
         return self._ledger.find(judgement.key) or JudgeResult.unavailable(
-            Reason.JUDGE_ERROR, detail="the ledger did not keep it when the judge coordinator died"
+            Reason.JUDGE_ERROR,
+            detail="the ledger did not keep it when the judge coordinator died",
         )
 
     async def _judge_in_turn(self, view: JudgeView) -> JudgeResult:
@@ -224,7 +240,9 @@ class JudgeCoordinator:
         judgement, result = await side.judge(task_id, answer)
         if result.outcome is not Outcome.UNAVAILABLE:
             return Verdict(judgement, side.reward(task_id, result))
-        return Verdict(judgement, 0.0 if self._config.judge.on_unavailable == "zero" else None)
+        return Verdict(
+            judgement, 0.0 if self._config.judge.on_unavailable == "zero" else None
+        )
 
     async def spread(
         self, step: int, judgements_PG: Names, sizes: Sizes, before_PG: Names = ()
@@ -242,7 +260,8 @@ class JudgeCoordinator:
             UnavailableRewardError: one did, and judge.on_unavailable is "raise".
         """
         side = await self._side()
-        before, results_PG = side.results(before_PG), side.results(judgements_PG)
+        before = side.results(before_PG)
+        results_PG = side.results(judgements_PG)
         check_judge([*before, *results_PG], config=self._config.judge, step=step)
         return side.crediting.informative(results_PG, side.tasks(judgements_PG), sizes)
 
@@ -269,15 +288,20 @@ class JudgeCoordinator:
             if self._credited is not None and self._credited[0] == asked:
                 return self._credited[1]
             side = await self._side()
-            results_PG, dropped = side.results(judgements_PG), side.results(dropped_PG)
+            results_PG = side.results(judgements_PG)
+            dropped = side.results(dropped_PG)
             check_judge([*results_PG, *dropped], config=self._config.judge, step=step)
             tasks_P = side.tasks(judgements_PG)
-            credit, rows = side.crediting.of_step(step, results_PG, tasks_P, sizes, dropped)
+            credit, rows = side.crediting.of_step(
+                step, results_PG, tasks_P, sizes, dropped
+            )
             credit = replace(credit, judge_restarts=side.take_restarts())
             await asyncio.to_thread(side.folder.write_judgements, step, rows)
             side.forget(chain(*judgements_PG, *dropped_PG))
             side.drop_old()
-            figures = credit.figures.model_dump(include={"invalid_frac", "unavailable_frac"})
+            figures = credit.figures.model_dump(
+                include={"invalid_frac", "unavailable_frac"}
+            )
             figures["reward_mean"] = float(credit.rewards_PG[credit.valid_PG].mean())
             _log.info("train.judging.finished", step=step, **figures)
             self._credited = asked, credit
@@ -291,14 +315,16 @@ class JudgeCoordinator:
             UnavailableRewardError: one did, and judge.on_unavailable is "raise".
         """
         side = await self._side()
-        results_NS, tasks_N = side.results(judgements_NS), side.tasks(judgements_NS)
+        results_NS = side.results(judgements_NS)
+        tasks_N = side.tasks(judgements_NS)
         reward = side.crediting.of_heldout(step, results_NS, tasks_N)
         side.forget(chain(*judgements_NS))
         return reward
 
     async def aclose(self) -> None:
         """End the judge, and close the ledger."""
-        side, self._opened = self._opened, None
+        side = self._opened
+        self._opened = None
         if side is not None:
             await side.aclose()
 

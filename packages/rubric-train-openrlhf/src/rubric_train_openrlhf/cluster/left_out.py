@@ -121,15 +121,24 @@ def _uncompiling(module: Any) -> Generator[None]:
 
 
 _LARGE: Final = (
-    *("openrlhf.datasets", "openrlhf.models", "openrlhf.trainer.ppo_trainer"),
-    *("openrlhf.trainer.ray", "openrlhf.utils"),
+    "openrlhf.datasets",
+    "openrlhf.models",
+    "openrlhf.trainer.ppo_trainer",
+    "openrlhf.trainer.ray",
+    "openrlhf.utils",
     "rubric_train_openrlhf.cluster.launching.preparation",
     "vllm.v1.engine.core",
 )
 """Modules behind which whole packages are loaded that stay to the end of the process."""
 _COMPILER: Final = (
-    *("backend", "custom_ops", "init_sp", "init_tp", "init_z1_and_2", "init_z3"),
-    *("passes", "passes.contract"),
+    "backend",
+    "custom_ops",
+    "init_sp",
+    "init_tp",
+    "init_z1_and_2",
+    "init_z3",
+    "passes",
+    "passes.contract",
 )
 """Parts of DeepSpeed's compiler for CUDA, which load torch's."""
 _OF_CLIENTS: Final = "openai.types"
@@ -139,17 +148,26 @@ PATCHES: Final[dict[str, Patch]] = {
     "transformers.utils.import_utils": _looking_up,
     "accelerate.utils.imports": putting(is_boto3_available=_no),
     # Servers and what they are asked by; audio's filters; AMD's kernels and what tunes them.
-    "vllm.reasoning.abs_reasoning_parsers": _without("vllm.entrypoints.mcp.tool_server"),
+    "vllm.reasoning.abs_reasoning_parsers": _without(
+        "vllm.entrypoints.mcp.tool_server"
+    ),
     "vllm.entrypoints.chat_utils": _without(
-        *(f"{_OF_CLIENTS}.chat", f"{_OF_CLIENTS}.responses"),
+        f"{_OF_CLIENTS}.chat",
+        f"{_OF_CLIENTS}.responses",
         f"{_OF_CLIENTS}.chat.chat_completion_content_part_input_audio_param",
     ),
-    "vllm.v1.engine.async_llm": _without("vllm.entrypoints.serve.elastic_ep.middleware"),
+    "vllm.v1.engine.async_llm": _without(
+        "vllm.entrypoints.serve.elastic_ep.middleware"
+    ),
     "vllm.multimodal.audio": _without(**{"scipy.signal": None}),
-    "vllm._aiter_ops": _without("vllm.v1.attention.ops.rocm_aiter_mla_sparse", pandas=None),
+    "vllm._aiter_ops": _without(
+        "vllm.v1.attention.ops.rocm_aiter_mla_sparse", pandas=None
+    ),
     # torch's compiler, which DeepSpeed has for GPUs and vLLM adjusts.
     "vllm": _without("vllm.env_override"),
-    "deepspeed.runtime.engine": _without(*(f"deepspeed.compile.{part}" for part in _COMPILER)),
+    "deepspeed.runtime.engine": _without(
+        *(f"deepspeed.compile.{part}" for part in _COMPILER)
+    ),
     "torch": _uncompiling,
 }
 """By the full name of the module that each is for."""

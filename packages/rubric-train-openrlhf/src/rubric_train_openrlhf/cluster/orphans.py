@@ -67,7 +67,9 @@ def end_once(is_over: Callable[[], bool], *, look_every_s: float = 1.0) -> None:
     Thread(target=look, daemon=True, name="end_once").start()
 
 
-def end_session(leader: subprocess.Popen[bytes], *, by: signal.Signals, within_s: float) -> None:
+def end_session(
+    leader: subprocess.Popen[bytes], *, by: signal.Signals, within_s: float
+) -> None:
     """Ask a process to end, then kill whatever is left of the session that it leads.
 
     A second Ctrl-C meanwhile goes over to the second part.
@@ -96,7 +98,11 @@ def processes_of(folder: Path) -> list[int]:
     writes over, and files open below the folder. A reader's `tail -f` has the last alone.
     """
     pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
-    return [pid for pid in pids if pid != os.getpid() and _is_of_a_run(pid) and _uses(pid, folder)]
+    return [
+        pid
+        for pid in pids
+        if pid != os.getpid() and _is_of_a_run(pid) and _uses(pid, folder)
+    ]
 
 
 def end_processes(folder: Path) -> int:
@@ -109,7 +115,9 @@ def end_processes(folder: Path) -> int:
     gives_up_s = time.monotonic() + _PATIENCE_S
     while (left := processes_of(folder)) and time.monotonic() < gives_up_s:
         for pid in left:
-            with contextlib.suppress(OSError):  # it ended by itself, or is another user's
+            with contextlib.suppress(
+                OSError
+            ):  # it ended by itself, or is another user's
                 os.kill(pid, signal.SIGKILL)
                 ended.add(pid)
         time.sleep(_LOOK_EVERY_S)

@@ -48,7 +48,10 @@ def is_on_cpu() -> bool:
 
 def is_eager() -> bool:
     """Whether torch compiles nothing in this process."""
-    return os.environ.get("TORCH_COMPILE_DISABLE") == _VARIABLES["eager"]["TORCH_COMPILE_DISABLE"]
+    return (
+        os.environ.get("TORCH_COMPILE_DISABLE")
+        == _VARIABLES["eager"]["TORCH_COMPILE_DISABLE"]
+    )
 
 
 def inherited() -> dict[str, str]:

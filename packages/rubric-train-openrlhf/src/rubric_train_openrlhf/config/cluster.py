@@ -117,8 +117,12 @@ class RayConfig(Section):
                 f"address={self.address!r} and dashboard={self.dashboard!r}: a run is started on a "
                 "node of the cluster (address) or handed in from outside (dashboard); give one"
             )
-        if self.dashboard is not None and not self.dashboard.startswith(("http://", "https://")):
-            raise ValueError(f"dashboard={self.dashboard!r} must begin with http:// or https://")
+        if self.dashboard is not None and not self.dashboard.startswith(
+            ("http://", "https://")
+        ):
+            raise ValueError(
+                f"dashboard={self.dashboard!r} must begin with http:// or https://"
+            )
         return self
 
 
@@ -186,7 +190,11 @@ class ClusterConfig(Section):
     @property
     def policy_gpus(self) -> int:
         """GPUs that train: the data-parallel size, each of which takes its part of an update."""
-        return self.run_gpus if self.colocation == "all" else self.run_gpus - self.engine_gpus
+        return (
+            self.run_gpus
+            if self.colocation == "all"
+            else self.run_gpus - self.engine_gpus
+        )
 
     @property
     def shares_gpus(self) -> bool:
@@ -201,7 +209,9 @@ class ClusterConfig(Section):
     @property
     def policy_sleeps(self) -> bool:
         """Whether the policy's state is moved aside while engines sample."""
-        return self.shares_gpus if self.deepspeed.sleep is None else self.deepspeed.sleep
+        return (
+            self.shares_gpus if self.deepspeed.sleep is None else self.deepspeed.sleep
+        )
 
     @property
     def sync_backend(self) -> Literal["nccl", "gloo"]:
@@ -211,7 +221,9 @@ class ClusterConfig(Section):
     @property
     def attention(self) -> str:
         """Attention of the policy: flash attention runs on GPUs only."""
-        on_cpu = self.device == "cpu" and self.deepspeed.attention == "flash_attention_2"
+        on_cpu = (
+            self.device == "cpu" and self.deepspeed.attention == "flash_attention_2"
+        )
         return "eager" if on_cpu else self.deepspeed.attention
 
     def problems(self, rollout: RolloutConfig, optim: OptimConfig) -> tuple[str, ...]:
@@ -269,7 +281,9 @@ class ClusterConfig(Section):
                 "that it does not split where they are"
             )
 
-    def _batch_problems(self, rollout: RolloutConfig, optim: OptimConfig) -> Iterator[str]:
+    def _batch_problems(
+        self, rollout: RolloutConfig, optim: OptimConfig
+    ) -> Iterator[str]:
         if rollout.max_new_tokens >= self.max_len:
             yield (
                 f"rollout.max_new_tokens={rollout.max_new_tokens} leaves no room for a prompt in "
@@ -303,7 +317,9 @@ class ClusterConfig(Section):
 
 
 def _is_flag_value(value: object) -> bool:
-    items = cast("Sequence[object]", value) if isinstance(value, list | tuple) else [value]
+    items = (
+        cast("Sequence[object]", value) if isinstance(value, list | tuple) else [value]
+    )
     return all(isinstance(item, int | float | str) for item in items)
 
 
@@ -314,4 +330,6 @@ def _fitting(key: str, responses: int, gpus: int) -> str:
         return f"no {key} divides {responses} responses over {gpus} GPUs: change one of those"
     fitting = [size for size in range(1, min(each, 2**16) + 1) if each % size == 0]
     named = ", ".join(map(str, fitting[:_MOST_NAMED]))
-    return f"{key} can be {named}" + (" and so on" if len(fitting) > _MOST_NAMED else "")
+    return f"{key} can be {named}" + (
+        " and so on" if len(fitting) > _MOST_NAMED else ""
+    )

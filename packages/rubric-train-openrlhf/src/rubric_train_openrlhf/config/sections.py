@@ -55,7 +55,9 @@ class RolloutConfig(Section):
     max_new_tokens: Annotated[int, Field(ge=1)] = _HELDOUT.max_tokens
     """Longest response, its thought included; what reaches it counts as truncated, and so does a
     thought that does not end."""
-    temperature: Annotated[float, Field(ge=LOWEST_TEMPERATURE, le=HIGHEST_TEMPERATURE)] = 1.0
+    temperature: Annotated[
+        float, Field(ge=LOWEST_TEMPERATURE, le=HIGHEST_TEMPERATURE)
+    ] = 1.0
     """Sampling temperature; log-probabilities are taken at it too."""
     micro_batch: Annotated[int, Field(ge=1)] = 8
     """Prompts whose groups are sampled together, and then judged while the next are sampled."""
@@ -152,7 +154,9 @@ class ValidationConfig(Section):
     """The first so many validation tasks; all of them by default."""
     samples: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 1
     """Responses per question."""
-    temperature: Annotated[float, Field(ge=0.0, le=HIGHEST_TEMPERATURE)] = _HELDOUT.temperature
+    temperature: Annotated[float, Field(ge=0.0, le=HIGHEST_TEMPERATURE)] = (
+        _HELDOUT.temperature
+    )
     """Sampling temperature; 0 is greedy, as `rubric-eval heldout` is by default: the checkpoint is
     chosen by what its table shows."""
 

@@ -45,9 +45,13 @@ class PolicySettings(Section):
     on_mismatch: Literal["stop", "warn"] = "stop"
     """What to do where the first update, at unchanged weights, gives tokens other probabilities
     than they were drawn with, or than the reference that it starts from gives them."""
-    validation: sections.ValidationConfig = Field(default_factory=sections.ValidationConfig)
+    validation: sections.ValidationConfig = Field(
+        default_factory=sections.ValidationConfig
+    )
     """Held-out passes, if data.validation is given."""
-    checkpoint: sections.CheckpointConfig = Field(default_factory=sections.CheckpointConfig)
+    checkpoint: sections.CheckpointConfig = Field(
+        default_factory=sections.CheckpointConfig
+    )
     """Checkpoints."""
     cluster: ClusterConfig = Field(default_factory=ClusterConfig)
     """Machines and processes of `backend: openrlhf`; the local backend has no use for it."""
@@ -187,7 +191,9 @@ class TrainConfig(PolicySettings):
             )
 
     def _value_misfits(self) -> Iterator[str]:
-        is_untold = self.sft is not None and "learning_rate" not in self.sft.model_fields_set
+        is_untold = (
+            self.sft is not None and "learning_rate" not in self.sft.model_fields_set
+        )
         if is_untold and not isinstance(self.model, sections.TinyModel):
             yield (
                 f"sft.learning_rate is not set, and its default, {SftConfig().learning_rate:g}, is "
@@ -270,7 +276,9 @@ def read_values(path: Path, *, overrides: Sequence[str] = ()) -> dict[str, objec
     return _with_overrides(cast("dict[str, Any]", document), overrides)
 
 
-def parse_config(values: Mapping[str, object], *, source: Source = "configuration") -> TrainConfig:
+def parse_config(
+    values: Mapping[str, object], *, source: Source = "configuration"
+) -> TrainConfig:
     """Check a mapping.
 
     Raises:
@@ -290,7 +298,9 @@ def dump_config(config: TrainConfig) -> str:
     return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
-def _with_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+def _with_overrides(
+    document: dict[str, Any], overrides: Sequence[str]
+) -> dict[str, Any]:
     """Apply `--a.b value` and `--a.b=value`; values are read as YAML, where no text is wanted."""
     merged = deepcopy(document)
     for keys, name, value in _given(overrides):
@@ -305,7 +315,8 @@ def _given(overrides: Sequence[str]) -> Iterator[tuple[list[str], str, str]]:
         name, equals, text = token.removeprefix("--").partition("=")
         if not token.startswith("--") or not name:
             raise TrainConfigError(
-                f"{token!r} is not an override; write --section.key value", location=token
+                f"{token!r} is not an override; write --section.key value",
+                location=token,
             )
         value = text if equals else next(tokens, None)
         if value is None:
@@ -315,11 +326,18 @@ def _given(overrides: Sequence[str]) -> Iterator[tuple[list[str], str, str]]:
 
 def _takes_text(keys: Sequence[str]) -> bool:
     """Whether a key takes a path or a text and nothing else, which YAML would cut or convert."""
-    models, kinds = [TrainConfig], list[object]()
+    models = [TrainConfig]
+    kinds = list[object]()
     for key in keys:
-        fields = [model.model_fields[key] for model in models if key in model.model_fields]
+        fields = [
+            model.model_fields[key] for model in models if key in model.model_fields
+        ]
         kinds = [kind for field in fields for kind in _kinds(field.annotation)]
-        models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        models = [
+            kind
+            for kind in kinds
+            if isinstance(kind, type) and issubclass(kind, BaseModel)
+        ]
     return bool(kinds) and all(kind in _TEXT_TYPES for kind in kinds)
 
 
@@ -337,7 +355,9 @@ def _kinds(annotation: object) -> Iterator[object]:
 
 def _parsed(name: str, value: str, *, is_text: bool) -> object:
     if not value.isprintable() and any("\udc80" <= one <= "\udcff" for one in value):
-        raise TrainConfigError(f"--{name} is not UTF-8; give a text that is", location=name)
+        raise TrainConfigError(
+            f"--{name} is not UTF-8; give a text that is", location=name
+        )
     # Who quotes a text has YAML in mind, as who means no value has.
     if is_text and value not in _NULLS and value[0] not in "\"'":
         return value

@@ -60,7 +60,9 @@ def _start_policy(
     if config.sft is not None:
         examples = inputs.tasks.reference_answers()
         seed = derived_seed(config.seed, step=0, purpose="sft")
-        with watch.progress.phase("warm start", total=config.sft.steps, unit="steps") as phase:
+        with watch.progress.phase(
+            "warm start", total=config.sft.steps, unit="steps"
+        ) as phase:
             told = partial(watch.supervised, "sft", phase=phase)
             report = policies.sft(policy, examples, config.sft, seed=seed, on_step=told)
         _log.info("train.sft.finished", **report._asdict())
@@ -71,7 +73,9 @@ def _refuse_long_prompts(
     policy: policies.Policy, *, inputs: RunInputs, config: TrainConfig
 ) -> None:
     """Refuse prompts that leave no room for a response, before anything is trained: none is cut."""
-    text_config: Any = policy.model.config.get_text_config()  # of a model that sees, too
+    text_config: Any = (
+        policy.model.config.get_text_config()
+    )  # of a model that sees, too
     positions: int | None = getattr(text_config, "max_position_embeddings", None)
     if not isinstance(positions, int):
         return
@@ -79,7 +83,10 @@ def _refuse_long_prompts(
     sources = {"data.train": inputs.tasks, "data.validation": inputs.heldout}
     for key, tasks in sources.items():
         views = () if tasks is None else tasks.views
-        lengths = {one.task_id: len(policy.codec.encode_prompt(one).token_ids) for one in views}
+        lengths = {
+            view.task_id: len(policy.codec.encode_prompt(view).token_ids)
+            for view in views
+        }
         over = {name: n for name, n in lengths.items() if n > positions - new}
         if over:
             longest = max(over, key=over.__getitem__)
@@ -99,7 +106,10 @@ def _hold_rope(policy: policies.Policy, *, inputs: RunInputs, new_tokens: int) -
         return
     books = (inputs.tasks, inputs.heldout)
     views = [view for tasks in books if tasks is not None for view in tasks.views]
-    longest = max(len(policy.codec.encode_prompt(view).token_ids) for view in views) + new_tokens
+    longest = (
+        max(len(policy.codec.encode_prompt(view).token_ids) for view in views)
+        + new_tokens
+    )
     hold_rope(policy.model, longest=longest)
     _log.info("train.rotary.held", longest=longest)
 
@@ -111,11 +121,16 @@ def _tiny_policy(
     with watch.progress.phase("building the tokenizer"):
         answers = inputs.tasks.reference_answers()
         pairs = [f"{example.question}\n{example.answer}" for example in answers]
-        policy = policies.build_tiny_policy([*texts, *pairs], model.architecture, seed=seed)
-    steps, seed = model.pretrain.steps, derived_seed(seed, step=0, purpose="pretrain")
+        policy = policies.build_tiny_policy(
+            [*texts, *pairs], model.architecture, seed=seed
+        )
+    steps = model.pretrain.steps
+    seed = derived_seed(seed, step=0, purpose="pretrain")
     with watch.progress.phase("pre-training", total=steps, unit="steps") as phase:
         told = partial(watch.supervised, "pretrain", phase=phase)
-        loss = policies.pretrain(policy, texts, model.pretrain, seed=seed, progress=told)
+        loss = policies.pretrain(
+            policy, texts, model.pretrain, seed=seed, progress=told
+        )
     _log.info("train.pretrain.finished", loss=loss, steps=steps)
     return policy
 
@@ -166,10 +181,16 @@ def assembled(
         background = held.enter_context(
             background_judge(*inputs.judges, config=config.judge, ledger=ledger)
         )
-        events = held.enter_context(EventWriter(folder.tensorboard, first_step=start.step + 1))
-        sampler = JudgedSampler(policy, background, config.precision == "bfloat16", watch.progress)
+        events = held.enter_context(
+            EventWriter(folder.tensorboard, first_step=start.step + 1)
+        )
+        sampler = JudgedSampler(
+            policy, background, config.precision == "bfloat16", watch.progress
+        )
         watch.summary_file.start_clock()
-        yield LocalRun(config, inputs, folder, events, learner, sampler, start=start, watch=watch)
+        yield LocalRun(
+            config, inputs, folder, events, learner, sampler, start=start, watch=watch
+        )
 
 
 def _policy(
@@ -178,9 +199,14 @@ def _policy(
     """Make the policy of a run that begins, or load that of a run that goes on; open the folder."""
     if config.device == "cuda" and not torch.cuda.is_available():
         raise TrainConfigError(
-            "device='cuda', but torch sees no GPU; use device='auto' or 'cpu'", location="device"
+            "device='cuda', but torch sees no GPU; use device='auto' or 'cpu'",
+            location="device",
         )
-    chosen = "cuda" if config.device == "auto" and torch.cuda.is_available() else config.device
+    chosen = (
+        "cuda"
+        if config.device == "auto" and torch.cuda.is_available()
+        else config.device
+    )
     device = torch.device("cpu" if chosen == "auto" else chosen)
     named = (("train", inputs.tasks), ("validation", inputs.heldout))
     tasks_sha256 = {name: tasks.sha256 for name, tasks in named if tasks is not None}
@@ -194,18 +220,27 @@ def _policy(
                     "the folder its own name back, or start again in another `out`",
                     path=checkpoint,
                 )
-            if config.objective.kl_coef and start.step:  # the reference model is there too
-                checkpoints.load_state(checkpoints.checkpoint_path(folder.checkpoints, step=0))
+            if (
+                config.objective.kl_coef and start.step
+            ):  # the reference model is there too
+                checkpoints.load_state(
+                    checkpoints.checkpoint_path(folder.checkpoints, step=0)
+                )
             prompt = config.model.chat_prompt
             policy = policies.load_policy(
-                checkpoint, device=device, prompt=prompt, thoughts=config.model.told_thoughts
+                checkpoint,
+                device=device,
+                prompt=prompt,
+                thoughts=config.model.told_thoughts,
             )
             check_prompting(folder, prompting=policy.codec.record)
             if start.weights:
                 policy.model.load_state_dict(start.weights)
             # The pass of step 0 comes after its checkpoint; all others come before theirs.
             expected = config.data.validation is not None and start.step > 0
-            passes = range(0, start.step + 1, config.validation.every) if expected else ()
+            passes = (
+                range(0, start.step + 1, config.validation.every) if expected else ()
+            )
             folder.cut_back(start.step, heldout=passes)
             inputs.admission.keep(folder)
             write_text(folder.config, dump_config(config))
@@ -213,7 +248,9 @@ def _policy(
         return policy, start
     policy = _start_policy(config, inputs=inputs, device=device, watch=watch)
     policy.round_to_saved()  # the reference model is read back from the first checkpoint
-    start = checkpoints.TrainerState(step=0, prompts_drawn=0, wall_s=0.0, optimizer={}, schedule={})
+    start = checkpoints.TrainerState(
+        step=0, prompts_drawn=0, wall_s=0.0, optimizer={}, schedule={}
+    )
     with watch.progress.phase("writing the first checkpoint"):
         prompting = policy.codec.record
         begin(folder, config=config, tasks_sha256=tasks_sha256, prompting=prompting)
@@ -239,14 +276,22 @@ def _learner(
         try:
             optimizer.load_state_dict(start.optimizer)
             schedule.load_state_dict(start.schedule)
-        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as exc:
+        except (
+            AttributeError,
+            LookupError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as exc:
             raise ResumeError(
                 f"the trainer state of step {start.step} in {str(folder.checkpoints)!r} does "
                 "not fit its model; start again in another `out`",
                 path=folder.path,
             ) from exc
     reference = None
-    if config.objective.kl_coef:  # else the divergence from the policy of step 0 has no weight
+    if (
+        config.objective.kl_coef
+    ):  # else the divergence from the policy of step 0 has no weight
         dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
         path = checkpoints.checkpoint_path(folder.checkpoints, step=0)
         reference = policies.load_policy(path, device=policy.device, dtype=dtype).model

@@ -63,12 +63,17 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
             f"threads={config.threads}, but this machine has {cores} cores; use at most {cores}",
             location="threads",
         )
-    checkpoint = checkpoint_to_resume(RunFolder(config.out), config=config, resume=resume)
+    checkpoint = checkpoint_to_resume(
+        RunFolder(config.out), config=config, resume=resume
+    )
     sets = read_task_sets(config, warn=True)
-    tasks, heldout = sets["train"], sets.get("validation")
+    tasks = sets["train"]
+    heldout = sets.get("validation")
     judges = load_replicas(config.judge.spec) if judge is None else (judge,)
     every = [task for book in sets.values() for task in book.values()]
-    admission = read_admission(config.judge, every, judge_fingerprint=fingerprint(judges[0]))
+    admission = read_admission(
+        config.judge, every, judge_fingerprint=fingerprint(judges[0])
+    )
     inputs = RunInputs(tasks, heldout, judges, checkpoint, admission, Pooling.of(every))
     if checkpoint is not None:  # it holds the policy
         return inputs
@@ -119,7 +124,9 @@ def read_corpus(path: Path, *, doc_hashes: Collection[str]) -> list[str]:
             "`rubric-synth collect`",
             location="model.documents",
         ) from exc
-    texts = [text for text, doc_hash in rows if doc_hash is None or doc_hash in doc_hashes]
+    texts = [
+        text for text, doc_hash in rows if doc_hash is None or doc_hash in doc_hashes
+    ]
     if not texts:
         raise TrainConfigError(
             f"none of the {len(rows)} documents in {str(path)!r} belongs to a training task; "
@@ -133,15 +140,20 @@ def _text_row(
     path: Path, line: int, row: dict[str, object] | SchemaError
 ) -> tuple[str, str | None]:
     fields = {} if isinstance(row, SchemaError) else row
-    text, doc_hash = fields.get("text"), fields.get("doc_hash")
+    text = fields.get("text")
+    doc_hash = fields.get("doc_hash")
     if not isinstance(text, str) or not isinstance(doc_hash, str | None):
         problem = "this line is no JSON object with a string `text`"
         remedy = "write the documents with `rubric-synth collect`"
-        raise RubricFileError(f"{problem}; {remedy}", path=path, line=line, field="text")
+        raise RubricFileError(
+            f"{problem}; {remedy}", path=path, line=line, field="text"
+        )
     return text, doc_hash
 
 
-def checkpoint_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool) -> Path | None:
+def checkpoint_to_resume(
+    folder: RunFolder, *, config: TrainConfig, resume: bool
+) -> Path | None:
     """Find where to go on.
 
     Returns:

@@ -15,7 +15,12 @@ from rubric_train_openrlhf.local.rollout import JudgedGroup, sizes_of
 from rubric_train_openrlhf.local.update import UpdateBatch
 from rubric_train_openrlhf.policy import concatenate
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
-from rubric_train_openrlhf.run.checkpoints import TrainerState, mark_best, prune, save_checkpoint
+from rubric_train_openrlhf.run.checkpoints import (
+    TrainerState,
+    mark_best,
+    prune,
+    save_checkpoint,
+)
 from rubric_train_openrlhf.run.live_summary import best_step
 from rubric_train_openrlhf.run.records import HeldoutReward, JudgementRow, Timing
 from rubric_train_openrlhf.step import passes, rows
@@ -30,7 +35,8 @@ def train(run: LocalRun) -> None:
     Raises:
         RubricError: why the run failed, as `run_grpo` lists it.
     """
-    config, progress = run.config, run.watch.progress
+    config = run.config
+    progress = run.watch.progress
     thoughts = passes.UnclosedThoughts()
     ask = partial(ask_heldout, run)
     heldout = passes.HeldoutPasses(run.folder, config, progress, ask, thoughts)
@@ -42,7 +48,9 @@ def train(run: LocalRun) -> None:
             record, judgements = _one_step(run, step=step, position=prompts_drawn)
             prompts_drawn += record.prompts_drawn
             row = rows.metrics_row(record)
-            run.folder.write_step(row, rollouts=rows.rollout_rows(record), judgements=judgements)
+            run.folder.write_step(
+                row, rollouts=rows.rollout_rows(record), judgements=judgements
+            )
             run.events.write("train", row, step=step)
             _log.info("train.step.finished", **row.model_dump(exclude={"criteria"}))
             run.watch.step(row, phase=phase)
@@ -77,7 +85,9 @@ def _one_step(
         valid_B=torch.tensor(credit.valid_PG.reshape(-1)),  # read-only, so a copy
     )
     responses = int(to_train.valid_B.sum())
-    with run.watch.progress.phase("updating", total=responses, unit="responses") as phase:
+    with run.watch.progress.phase(
+        "updating", total=responses, unit="responses"
+    ) as phase:
         update = run.learner.update(
             to_train,
             step=step,
@@ -99,7 +109,9 @@ def _one_step(
     return record, judgements
 
 
-def _validate_if_due(run: LocalRun, heldout: passes.HeldoutPasses, *, step: int) -> bool:
+def _validate_if_due(
+    run: LocalRun, heldout: passes.HeldoutPasses, *, step: int
+) -> bool:
     """Ask the held-out questions where this step is due; whether it is the best so far."""
     row = heldout.pass_if_due(step) if run.inputs.heldout is not None else None
     if row is None:
@@ -143,7 +155,8 @@ def sample_step(
         JudgeAbortError: too many judgements failed.
         NoInformativePromptError: dynamic sampling found too few groups with a spread.
     """
-    config, tasks = run.config, run.inputs.tasks
+    config = run.config
+    tasks = run.inputs.tasks
     order = PromptOrder(len(tasks), seed=config.seed)
     results: list[tuple[JudgeResult, ...]] = []
     timings: list[Timing] = []
@@ -175,9 +188,13 @@ def _judged(
     return [group.results for group in groups], tasks
 
 
-def answers(groups: Sequence[JudgedGroup], advantages_B: Sequence[float]) -> list[rows.Answer]:
+def answers(
+    groups: Sequence[JudgedGroup], advantages_B: Sequence[float]
+) -> list[rows.Answer]:
     """The responses of a step, as its rows show them."""
-    told = ((group.view, one) for group in groups for one in group.completions)
+    told = (
+        (group.view, completion) for group in groups for completion in group.completions
+    )
     parts = (cast("list[bool]", group.rollouts.ended_B.tolist()) for group in groups)
     return [
         rows.Answer(view.task_id, view.question, one, tokens, ended, advantage)
@@ -192,7 +209,9 @@ def lengths(groups: Sequence[JudgedGroup]) -> list[int]:
     return sizes_of(groups).lengths_PG.reshape(-1).tolist()
 
 
-def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int], list[Answer]]:
+def ask_heldout(
+    run: LocalRun, step: int
+) -> tuple[HeldoutReward, list[int], list[Answer]]:
     """Ask the held-out questions, and average the judge's rewards without penalties.
 
     The draws come from the run's seed alone, so that two passes differ by the policy only.
@@ -200,9 +219,11 @@ def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int], lis
     Raises:
         JudgeAbortError: the judge fails too often for the mean to say anything.
     """
-    config, tasks = run.config, run.inputs.heldout
+    config = run.config
+    tasks = run.inputs.heldout
     assert tasks is not None  # noqa: S101  # no pass is due without held-out questions
-    samples, rollout = config.validation.samples, config.rollout
+    samples = config.validation.samples
+    rollout = config.rollout
     asked = {
         "group_size": samples,
         "temperature": config.validation.temperature,
@@ -216,6 +237,8 @@ def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int], lis
         seed=derived_seed(config.seed, step=0, purpose="validation"),
     )
     results_NS = [group.results for group in groups]
-    written = [one.answer for group in groups for one in group.completions]
+    written = [
+        completion.answer for group in groups for completion in group.completions
+    ]
     reward = run.crediting.of_heldout(step, results_NS, list(tasks.values()))
     return reward, lengths(groups), written

@@ -11,7 +11,12 @@ from typing import Any, Final, Literal, NamedTuple
 from rubric_core import read_tasks
 from rubric_core.files import read_file
 from rubric_judge.page.rendering import text_template
-from rubric_train_openrlhf.config.sections import ModelConfig, PathModel, SmolLM2Model, TinyModel
+from rubric_train_openrlhf.config.sections import (
+    ModelConfig,
+    PathModel,
+    SmolLM2Model,
+    TinyModel,
+)
 from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.local.inputs import check_answers, read_corpus
@@ -19,7 +24,12 @@ from rubric_train_openrlhf.policy.shape import KNOWN_SHAPES, ModelShape, model_s
 from rubric_train_openrlhf.policy_config import check_arguments
 from rubric_train_openrlhf.step.admission import admission_lines
 from rubric_train_openrlhf.step.probe import judge_lines
-from rubric_train_openrlhf.step.tasks import TaskSet, heldout_questions, missing_lines, shared_lines
+from rubric_train_openrlhf.step.tasks import (
+    TaskSet,
+    heldout_questions,
+    missing_lines,
+    shared_lines,
+)
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _GIB = 2**30
@@ -118,7 +128,9 @@ def _memory(config: TrainConfig, *, full: bool) -> Memory | None:
     if config.objective.kl_coef > 0:
         held["reference"] = _number_bytes(config) * count
     if config.precision == "bfloat16":
-        held["bfloat16 copies"] = 2 * count  # autocast keeps them for the length of a pass
+        held["bfloat16 copies"] = (
+            2 * count
+        )  # autocast keeps them for the length of a pass
     held["Python and torch"] = _PROCESS_BYTES
     if (shape := _shape(config.model)) is None:
         return Memory(count, held)
@@ -158,20 +170,29 @@ def _cache_bytes(config: TrainConfig, shape: ModelShape, prompt_tokens: int) -> 
     rows = max(config.rollout.micro_batch * config.rollout.group_size, samples)
     tokens = rows * (prompt_tokens + config.rollout.max_new_tokens)
     number = _number_bytes(config)
-    plain = shape.family == "llama" and config.precision == "float32" and config.device != "cuda"
+    plain = (
+        shape.family == "llama"
+        and config.precision == "float32"
+        and config.device != "cuda"
+    )
     copied = number * shape.parameters if plain else 0
     return tokens * shape.kv_bytes_per_token(number_bytes=number) + copied
 
 
 def _reading(config: TrainConfig, *, full: bool) -> Reading:
     optim = config.optim
-    if not optim.share_prompts or min(optim.micro_batch, config.rollout.group_size) < _SHARING_ROWS:
+    if (
+        not optim.share_prompts
+        or min(optim.micro_batch, config.rollout.group_size) < _SHARING_ROWS
+    ):
         return "each"
     if (shape := _shape(config.model)) is None:
         return "unknown"
     if config.precision == "float32" and config.device != "cuda":
         longest = _prompt_tokens(config, counted=full) + config.rollout.max_new_tokens
-        return "grouped" if shape.window is None or longest <= shape.window else "windowed"
+        return (
+            "grouped" if shape.window is None or longest <= shape.window else "windowed"
+        )
     return "each" if optim.gradient_checkpointing or shape.window else "handed"
 
 
@@ -185,8 +206,11 @@ def _update_bytes(
     handed on, the (a + 2·k)·d numbers of its keys and values, B·S times. Counted on SmolLM2, the
     tensors that autograd keeps are within 4 % of it.
     """
-    optim, rollout, number = config.optim, config.rollout, _number_bytes(config)
-    rows, answers = optim.micro_batch, optim.micro_batch * rollout.max_new_tokens
+    optim = config.optim
+    rollout = config.rollout
+    number = _number_bytes(config)
+    rows = optim.micro_batch
+    answers = optim.micro_batch * rollout.max_new_tokens
     head_gradient = 4 * shape.vocabulary * shape.hidden
     layer = 11 * shape.hidden + 4 * shape.intermediate
     is_shared = reading in {"grouped", "handed"}
@@ -198,7 +222,9 @@ def _update_bytes(
         )
     handed = rows * prompt_tokens * (shape.heads + 2 * shape.kv_heads) * shape.head_dim
     beside = handed if reading == "handed" else 0
-    return _ALLOCATED * (shape.layers * (tokens * layer + beside) * number + head_gradient)
+    return _ALLOCATED * (
+        shape.layers * (tokens * layer + beside) * number + head_gradient
+    )
 
 
 def _prompt_tokens(config: TrainConfig, *, counted: bool) -> int:
@@ -212,22 +238,32 @@ def _prompt_tokens(config: TrainConfig, *, counted: bool) -> int:
     views = (task.policy_view() for task in read_tasks(config.data.train))
     if isinstance(config.model, TinyModel) or not counted:
         longest = max((len(view.message) for view in views), default=0)
-        return _TEMPLATE_TOKENS + ceil(longest / _TOKEN_CHARACTERS) if longest else _PROMPT_TOKENS
+        return (
+            _TEMPLATE_TOKENS + ceil(longest / _TOKEN_CHARACTERS)
+            if longest
+            else _PROMPT_TOKENS
+        )
     from rubric_train_openrlhf.policy import load_codec
 
     model = config.model
     try:
-        codec = load_codec(model.folder(), prompt=model.chat_prompt, thoughts=model.told_thoughts)
+        codec = load_codec(
+            model.folder(), prompt=model.chat_prompt, thoughts=model.told_thoughts
+        )
     except PolicyLoadError:
         return _PROMPT_TOKENS
-    return max((len(codec.encode_prompt(view).token_ids) for view in views), default=_PROMPT_TOKENS)
+    return max(
+        (len(codec.encode_prompt(view).token_ids) for view in views),
+        default=_PROMPT_TOKENS,
+    )
 
 
 def _check_start(config: TrainConfig) -> None:
     """Refuse what a run that begins would refuse, as far as it is there."""
     if not config.data.train.is_file():
         return
-    tasks, model = TaskSet(read_tasks(config.data.train)), config.model
+    tasks = TaskSet(read_tasks(config.data.train))
+    model = config.model
     check_answers(config, tasks)
     if isinstance(model, PathModel):
         check_arguments(model.folder(), prompt=model.chat_prompt)

@@ -89,9 +89,14 @@ def sizes_of(groups: Sequence[JudgedGroup]) -> Sizes:
     """Lengths and ends of groups of one size; a thought without an end has none."""
     rollouts_P = [group.rollouts for group in groups]
     ended_PG = np.stack([rollouts.ended_B.cpu().numpy() for rollouts in rollouts_P])
-    thoughts_PG = [[one.answer.thought for one in group.completions] for group in groups]
+    thoughts_PG = [
+        [completion.answer.thought for completion in group.completions]
+        for group in groups
+    ]
     return Sizes(
-        lengths_PG=np.stack([rollouts.lengths_B.cpu().numpy() for rollouts in rollouts_P]),
+        lengths_PG=np.stack(
+            [rollouts.lengths_B.cpu().numpy() for rollouts in rollouts_P]
+        ),
         ended_PG=ended_PG & (np.array(thoughts_PG) != Thought.UNCLOSED),
     )
 
@@ -115,7 +120,12 @@ class JudgedSampler:
     progress: Progress = field(default_factory=Progress.silent)
 
     def sample(
-        self, views: Sequence[PolicyView], *, tasks: TaskSet, sampling: RolloutConfig, seed: int
+        self,
+        views: Sequence[PolicyView],
+        *,
+        tasks: TaskSet,
+        sampling: RolloutConfig,
+        seed: int,
     ) -> tuple[list[JudgedGroup], Timing]:
         """Sample and judge a group for each prompt, part by part.
 
@@ -131,7 +141,9 @@ class JudgedSampler:
         generator = torch.Generator(self.policy.device).manual_seed(seed)
         prompts = [self.policy.codec.encode_prompt(view) for view in views]
         # Prompts of like length go together, so that none is padded to the longest of all.
-        order = sorted(range(len(views)), key=lambda place: len(prompts[place].token_ids))
+        order = sorted(
+            range(len(views)), key=lambda place: len(prompts[place].token_ids)
+        )
         sampled: list[JudgedGroup] = []
         pending: list[Future[Judged]] = []
         started = time.perf_counter()
@@ -146,9 +158,9 @@ class JudgedSampler:
                 )
                 sampled += part
                 to_judge = [
-                    tasks[group.view.task_id].judge_view(one.answer)
+                    tasks[group.view.task_id].judge_view(completion.answer)
                     for group in part
-                    for one in group.completions
+                    for completion in group.completions
                 ]
                 pending.append(self.judge.submit(to_judge))
                 phase.advance(len(part))
@@ -167,8 +179,8 @@ class JudgedSampler:
         results = chain.from_iterable(part.results for part in judged)
         size = sampling.group_size
         groups = {
-            place: replace(one, results=tuple(islice(results, size)))
-            for place, one in zip(order, sampled, strict=True)
+            place: replace(judged_group, results=tuple(islice(results, size)))
+            for place, judged_group in zip(order, sampled, strict=True)
         }
         return [groups[place] for place in range(len(views))], timing
 
@@ -192,12 +204,16 @@ class JudgedSampler:
                 eos_token_id=codec.end_token_ids,
                 pad_token_id=codec.pad_token_id,
             )
-        tokens, size = iter(rollouts.responses(range(len(rollouts.mask_BT)))), sampling.group_size
+        tokens = iter(rollouts.responses(range(len(rollouts.mask_BT))))
+        size = sampling.group_size
         return [
             JudgedGroup(
                 view,
                 rollouts.take_prompts([place]),
-                tuple(codec.completion(view, token_ids) for token_ids in islice(tokens, size)),
+                tuple(
+                    codec.completion(view, token_ids)
+                    for token_ids in islice(tokens, size)
+                ),
             )
             for place, view in enumerate(views)
         ]

@@ -64,7 +64,9 @@ def run_grpo(  # noqa: PLR0913  # what is called back are three things
             progress = held.enter_context(Progress.silent())
         held.enter_context(folder_lock(folder.path))
         summary_file = held.enter_context(
-            live_summary(folder, total_steps=config.steps, resume=resume, progress=progress)
+            live_summary(
+                folder, total_steps=config.steps, resume=resume, progress=progress
+            )
         )
         with progress.phase("reading tasks"):
             inputs = read_inputs(config, resume=resume, judge=judge)

@@ -80,13 +80,21 @@ class Learner:
         lr = float(self.schedule.get_last_lr()[0])
         if self.config.objective.importance.type != "none":
             batch = replace(batch, old_BT=self._old_logprobs(batch))
-        shares = equal_shares(len(batch.valid_B), shares=self.config.optim.updates_per_rollout)
+        shares = equal_shares(
+            len(batch.valid_B), shares=self.config.optim.updates_per_rollout
+        )
         valid = [[row for row in rows if batch.valid_B[row]] for rows in shares]
         made: list[dict[str, float]] = []
         for rows in valid:
             if rows:
-                check = self._check(batch, valid, step=step) if is_first and not made else None
-                made.append(self._one_update(batch, rows, on_responses, step=step, check=check))
+                check = (
+                    self._check(batch, valid, step=step)
+                    if is_first and not made
+                    else None
+                )
+                made.append(
+                    self._one_update(batch, rows, on_responses, step=step, check=check)
+                )
         self.schedule.step()
         means = {name: total / len(made) for name, total in _totals(made).items()}
         return UpdateMetrics(**means, lr=lr)
@@ -108,7 +116,9 @@ class Learner:
             on_responses(len(micro_rows))
         totals = _totals(parts)
         grad_norm = float(
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optim.max_grad_norm)
+            torch.nn.utils.clip_grad_norm_(
+                self.model.parameters(), self.config.optim.max_grad_norm
+            )
         )
         if not (math.isfinite(grad_norm) and math.isfinite(totals["loss"])):
             raise NonFiniteUpdateError(
@@ -125,9 +135,13 @@ class Learner:
         self, batch: UpdateBatch, shares: Sequence[Sequence[int]], *, step: int
     ) -> Agreement:
         """Look at what the first update leaves to later ones; that looks at its own responses."""
-        check = Agreement(type(self.model).__name__, step=step, on_mismatch=self.config.on_mismatch)
+        check = Agreement(
+            type(self.model).__name__, step=step, on_mismatch=self.config.on_mismatch
+        )
         _, *later = (share for share in shares if share)
-        for rows in self._micro_batches(batch.rollouts, [row for share in later for row in share]):
+        for rows in self._micro_batches(
+            batch.rollouts, [row for share in later for row in share]
+        ):
             tokens = policies.pack_rollouts(batch.rollouts, rows)
             found_BT = self._frozen_logprobs(self.model, tokens)
             self._look(check, batch, rows, found_BT, mask_BT=tokens.response_mask_BT)
@@ -144,7 +158,9 @@ class Learner:
     ) -> None:
         drawn_BT = batch.rollouts.logprobs_BT[rows, : found_BT.shape[1]]
         tolerance = Tolerance.of(self.config.precision)
-        check.look("the sampler", drawn_BT, found_BT, mask_BT, rows=rows, tolerance=tolerance)
+        check.look(
+            "the sampler", drawn_BT, found_BT, mask_BT, rows=rows, tolerance=tolerance
+        )
 
     def _accumulate(
         self,
@@ -163,7 +179,8 @@ class Learner:
             ref_logprobs_BT = self._frozen_logprobs(self.reference, tokens)
         current = self._logprobs(self.model, tokens)
         if check is not None:
-            found_BT, mask_BT = current.logprobs_BT, tokens.response_mask_BT
+            found_BT = current.logprobs_BT
+            mask_BT = tokens.response_mask_BT
             self._look(check, batch, rows, found_BT, mask_BT=mask_BT)
             if ref_logprobs_BT is not None and check.is_start:
                 tolerance = Tolerance.of(self.config.precision)
@@ -178,14 +195,18 @@ class Learner:
                 advantages_B=batch.advantages_B[rows],
                 mask_BT=tokens.response_mask_BT,
                 ref_logprobs_BT=ref_logprobs_BT,
-                old_logprobs_BT=None if batch.old_BT is None else batch.old_BT[rows, :width],
+                old_logprobs_BT=None
+                if batch.old_BT is None
+                else batch.old_BT[rows, :width],
             ),
             config=self.config.objective,
             size=size,
         )
         loss.loss.backward()
         entropy = formulas.token_mean(
-            current.entropy_BT, mask_BT=tokens.response_mask_BT, total_tokens=size.tokens
+            current.entropy_BT,
+            mask_BT=tokens.response_mask_BT,
+            total_tokens=size.tokens,
         )
         metrics = {name: float(value) for name, value in loss.metrics.items()}
         return {"loss": float(loss.loss.detach()), **metrics, "entropy": float(entropy)}
@@ -198,7 +219,9 @@ class Learner:
             old_BT[rows, : logprobs_BT.shape[1]] = logprobs_BT
         return old_BT
 
-    def _frozen_logprobs(self, model: PreTrainedModel, tokens: policies.TokenBatch) -> Tensor:
+    def _frozen_logprobs(
+        self, model: PreTrainedModel, tokens: policies.TokenBatch
+    ) -> Tensor:
         with torch.no_grad():
             return self._logprobs(model, tokens).logprobs_BT
 
@@ -223,7 +246,9 @@ class Learner:
         among them those of similar length, so that little of a pass is padding.
         """
         lengths_B = cast("list[int]", rollouts.lengths_B.tolist())
-        ordered = sorted(rows, key=lambda row: (row // rollouts.group_size, lengths_B[row]))
+        ordered = sorted(
+            rows, key=lambda row: (row // rollouts.group_size, lengths_B[row])
+        )
         size = self.config.optim.micro_batch
         for first in range(0, len(ordered), size):
             yield ordered[first : first + size]

@@ -113,7 +113,9 @@ def policy_loss(
         loss = sequence_mean(loss_BT, mask_BT=mask_BT, total_sequences=size.sequences)
     metrics = {
         name: token_mean(
-            value_BT.detach().to(loss_BT.dtype), mask_BT=mask_BT, total_tokens=size.tokens
+            value_BT.detach().to(loss_BT.dtype),
+            mask_BT=mask_BT,
+            total_tokens=size.tokens,
         )
         for name, value_BT in metrics_BT.items()
     }
@@ -124,8 +126,11 @@ def _token_terms(
     logprobs_BT: Tensor, batch: ObjectiveBatch, *, config: variants.ObjectiveConfig
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Loss of every token, and what is reported of it."""
-    importance, mask_BT, gen_BT = config.importance, batch.mask_BT, batch.gen_logprobs_BT
-    base_BT, weights_BT = gen_BT, torch.ones_like(gen_BT)
+    importance = config.importance
+    mask_BT = batch.mask_BT
+    gen_BT = batch.gen_logprobs_BT
+    base_BT = gen_BT
+    weights_BT = torch.ones_like(gen_BT)
     raw_weights_BT = weights_BT
     if importance.type != "none" and batch.old_logprobs_BT is not None:
         base_BT = batch.old_logprobs_BT
@@ -133,9 +138,13 @@ def _token_terms(
         weights_BT = variants.importance_weights(
             base_BT, gen_BT, mask_BT=mask_BT, importance=importance
         )
-    ratio_of = ratio.token_ratio if config.ratio == "token" else ratio.sequence_token_ratio
+    ratio_of = (
+        ratio.token_ratio if config.ratio == "token" else ratio.sequence_token_ratio
+    )
     ratio_BT = ratio_of(logprobs_BT, base_BT, mask_BT=mask_BT)
-    clips = surrogate.Clips(low=config.clip_low, high=config.clip_high, dual=config.dual_clip)
+    clips = surrogate.Clips(
+        low=config.clip_low, high=config.clip_high, dual=config.dual_clip
+    )
     terms = config.surrogate.of_ratio(ratio_BT, batch.advantages_B, clips=clips)
     for tensor_BT in terms:
         surrogate.check_shape(
@@ -183,7 +192,9 @@ def _prepared(
     dtype = torch.promote_types(logprobs_BT.dtype, torch.float32)
     # Padding may hold NaN or infinities; selecting here keeps them out of every gradient, which
     # a mask applied after the arithmetic would not: 0 · NaN is NaN.
-    clean = {name: one.to(dtype).masked_fill(~mask_BT, 0) for name, one in tokens_BT.items()}
+    clean = {
+        name: one.to(dtype).masked_fill(~mask_BT, 0) for name, one in tokens_BT.items()
+    }
     logprobs_BT = clean.pop("logprobs_BT")
     advantages_B = batch.advantages_B.to(dtype).masked_fill(~mask_BT.any(dim=-1), 0)
     return logprobs_BT, replace(batch, advantages_B=advantages_B, **clean)
@@ -207,7 +218,8 @@ def update_size(mask_BT: Tensor) -> UpdateSize:
     """
     surrogate.check_mask(mask_BT)
     return UpdateSize(
-        tokens=int(mask_BT.sum().item()), sequences=int(mask_BT.any(dim=-1).sum().item())
+        tokens=int(mask_BT.sum().item()),
+        sequences=int(mask_BT.any(dim=-1).sum().item()),
     )
 
 
@@ -232,7 +244,9 @@ def token_mean(values_BT: Tensor, *, mask_BT: Tensor, total_tokens: int) -> Tens
     return _on_tokens(values_BT, mask_BT).sum() / total_tokens
 
 
-def sequence_mean(values_BT: Tensor, *, mask_BT: Tensor, total_sequences: int) -> Tensor:
+def sequence_mean(
+    values_BT: Tensor, *, mask_BT: Tensor, total_sequences: int
+) -> Tensor:
     """Mean over responses of the mean over their tokens, or this micro-batch's part of it.
 
         (1 / S) Σ_ig (1 / T_ig) Σ_t m_t x_t,   S responses with a token in the whole update
@@ -252,7 +266,10 @@ def sequence_mean(values_BT: Tensor, *, mask_BT: Tensor, total_sequences: int) -
 
     Source: arXiv 2507.18071 (GSPO).
     """
-    return ratio.mean_over_tokens(_on_tokens(values_BT, mask_BT), mask_BT).sum() / total_sequences
+    return (
+        ratio.mean_over_tokens(_on_tokens(values_BT, mask_BT), mask_BT).sum()
+        / total_sequences
+    )
 
 
 def _on_tokens(values_BT: Tensor, mask_BT: Tensor) -> Tensor:

@@ -11,7 +11,9 @@ LOG_RATIO_BOUND: Final = 20.0
 """Largest |log-ratio| that is exponentiated; beyond it the gradient is 0."""
 
 
-def token_ratio(logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor) -> Tensor:
+def token_ratio(
+    logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
+) -> Tensor:
     """Ratio of the policy to the policy that sampled, token by token.
 
         r_t = exp(log π_θ − log π_gen)
@@ -33,7 +35,9 @@ def token_ratio(logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
     return bounded_exp(log_ratio_BT)
 
 
-def sequence_ratio(logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor) -> Tensor:
+def sequence_ratio(
+    logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
+) -> Tensor:
     """Length-normalised ratio of a whole response: the geometric mean of its token ratios.
 
         s_i = exp( (1/T_i) Σ_t (log π_θ − log π_gen) )
@@ -86,7 +90,9 @@ def sequence_token_ratio(
     return bounded_exp(log_sequence_B1 + through_BT)
 
 
-def masked_log_ratio(logprobs_BT: Tensor, base_logprobs_BT: Tensor, *, mask_BT: Tensor) -> Tensor:
+def masked_log_ratio(
+    logprobs_BT: Tensor, base_logprobs_BT: Tensor, *, mask_BT: Tensor
+) -> Tensor:
     """Difference of two log-probabilities on response tokens.
 
         m_t (log π_θ − log π_base), and exactly 0 where m_t = 0
@@ -160,7 +166,9 @@ def importance_ratio(
 
     Source: paper, §C, importance sampling.
     """
-    log_ratio_BT = masked_log_ratio(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT).detach()
+    log_ratio_BT = masked_log_ratio(
+        old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT
+    ).detach()
     if level == "sequence":
         log_ratio_BT = log_ratio_BT.sum(dim=-1, keepdim=True).expand_as(log_ratio_BT)
     return bounded_exp(log_ratio_BT) * mask_BT
@@ -207,7 +215,12 @@ def icepop_weights(ratio_BT: Tensor, *, low: float, high: float) -> Tensor:
 
 
 def sequence_masked_weights(
-    old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor, low: float, high: float
+    old_logprobs_BT: Tensor,
+    gen_logprobs_BT: Tensor,
+    *,
+    mask_BT: Tensor,
+    low: float,
+    high: float,
 ) -> Tensor:
     """Seq-Mask-TIS: drop whole responses by the geometric mean of their ratios.
 
@@ -230,7 +243,9 @@ def sequence_masked_weights(
 
     Source: paper, §C, topic seq_mask_tis.
     """
-    log_ratio_BT = masked_log_ratio(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT).detach()
+    log_ratio_BT = masked_log_ratio(
+        old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT
+    ).detach()
     geometric_mean_B = bounded_exp(mean_over_tokens(log_ratio_BT, mask_BT))
     kept_B1 = ((geometric_mean_B >= low) & (geometric_mean_B <= high))[:, None]
     return bounded_exp(log_ratio_BT) * (mask_BT & kept_B1)

@@ -57,7 +57,10 @@ def warmup(optimizer: Optimizer, *, config: OptimizerConfig) -> LinearLR:
     # LinearLR with no iterations would stay at the start factor for ever.
     start = config.warmup_start_frac if config.warmup_steps else 1.0
     return LinearLR(
-        optimizer, start_factor=start, end_factor=1.0, total_iters=max(1, config.warmup_steps)
+        optimizer,
+        start_factor=start,
+        end_factor=1.0,
+        total_iters=max(1, config.warmup_steps),
     )
 
 

@@ -21,7 +21,9 @@ def check_mask(mask_BT: Tensor) -> None:
         ObjectiveShapeError: not two axes, or not boolean.
     """
     if mask_BT.dim() != _TOKEN_AXES:
-        raise ObjectiveShapeError(f"mask_BT must have shape [B, T], got {tuple(mask_BT.shape)!r}")
+        raise ObjectiveShapeError(
+            f"mask_BT must have shape [B, T], got {tuple(mask_BT.shape)!r}"
+        )
     if mask_BT.dtype != torch.bool:
         raise ObjectiveShapeError(
             f"mask_BT must be boolean, got {mask_BT.dtype!r}: pass mask.bool()"
@@ -39,7 +41,11 @@ def check_tokens(mask_BT: Tensor, **tensors_BT: Tensor) -> None:
         ObjectiveShapeError: another shape than the mask's, or not a floating dtype.
     """
     check_mask(mask_BT)
-    _check_real(f"the shape [B, T] of mask_BT, {tuple(mask_BT.shape)!r}", mask_BT.shape, tensors_BT)
+    _check_real(
+        f"the shape [B, T] of mask_BT, {tuple(mask_BT.shape)!r}",
+        mask_BT.shape,
+        tensors_BT,
+    )
 
 
 def check_rows(rows: int, **tensors_B: Tensor) -> None:
@@ -55,12 +61,18 @@ def check_rows(rows: int, **tensors_B: Tensor) -> None:
     _check_real(f"shape [B] = {(rows,)!r}, one value per response", (rows,), tensors_B)
 
 
-def _check_real(what: str, shape: tuple[int, ...], tensors: Mapping[str, Tensor]) -> None:
+def _check_real(
+    what: str, shape: tuple[int, ...], tensors: Mapping[str, Tensor]
+) -> None:
     for name, tensor in tensors.items():
         if tensor.shape != shape:
-            raise ObjectiveShapeError(f"{name} must have {what}, got {tuple(tensor.shape)!r}")
+            raise ObjectiveShapeError(
+                f"{name} must have {what}, got {tuple(tensor.shape)!r}"
+            )
         if not tensor.is_floating_point():
-            raise ObjectiveShapeError(f"{name} must have a floating dtype, got {tensor.dtype!r}")
+            raise ObjectiveShapeError(
+                f"{name} must have a floating dtype, got {tensor.dtype!r}"
+            )
 
 
 def check_shape(given: Tensor, *, like: Tensor, of: str) -> None:
@@ -105,7 +117,11 @@ def k3(
     Source: paper, §3.2, Eq. kl_approx; paper, §B, k3 KL approximation.
     """
     return bounded_divergence(
-        logprobs, ref_logprobs, k3_of, input_clamp=input_clamp, output_clamp=output_clamp
+        logprobs,
+        ref_logprobs,
+        k3_of,
+        input_clamp=input_clamp,
+        output_clamp=output_clamp,
     )
 
 

@@ -68,7 +68,9 @@ class SurrogateLoss(Variant):
     """Which one: the name of an entry point `rubric.surrogates`."""
 
     @abstractmethod
-    def of_ratio(self, ratio_BT: Tensor, advantages_B: Tensor, *, clips: Clips) -> Surrogate:
+    def of_ratio(
+        self, ratio_BT: Tensor, advantages_B: Tensor, *, clips: Clips
+    ) -> Surrogate:
         """Return the loss of every token, and where a bound keeps it from having a gradient.
 
         Args:
@@ -87,10 +89,16 @@ class Clipped(SurrogateLoss):
 
     type: str = "clipped"
 
-    def of_ratio(self, ratio_BT: Tensor, advantages_B: Tensor, *, clips: Clips) -> Surrogate:
+    def of_ratio(
+        self, ratio_BT: Tensor, advantages_B: Tensor, *, clips: Clips
+    ) -> Surrogate:
         """Return `clipped_surrogate`."""
         return formulas.clipped_surrogate(
-            ratio_BT, advantages_B, clip_low=clips.low, clip_high=clips.high, dual_clip=clips.dual
+            ratio_BT,
+            advantages_B,
+            clip_low=clips.low,
+            clip_high=clips.high,
+            dual_clip=clips.dual,
         )
 
 
@@ -117,7 +125,9 @@ class ImportanceCorrection(Variant):
         self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
     ) -> Tensor:
         """Return the weights without their bounds: where the two differ is a figure of the run."""
-        return formulas.importance_ratio(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
+        return formulas.importance_ratio(
+            old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT
+        )
 
 
 class NoImportance(ImportanceCorrection):
@@ -154,7 +164,9 @@ class _Leveled(ImportanceCorrection):
         self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
     ) -> Tensor:
         """Return the ratios within the bounds."""
-        return self.bounded(self.unbounded(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT))
+        return self.bounded(
+            self.unbounded(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
+        )
 
     @abstractmethod
     def bounded(self, ratio_BT: Tensor) -> Tensor:
@@ -185,7 +197,9 @@ class _Banded(ImportanceCorrection):
     @model_validator(mode="after")
     def _check_band(self) -> Self:
         if self.low >= self.high:
-            raise ValueError(f"low must be below high, got low={self.low!r}, high={self.high!r}")
+            raise ValueError(
+                f"low must be below high, got low={self.low!r}, high={self.high!r}"
+            )
         return self
 
 
@@ -223,12 +237,18 @@ class SeqMaskTruncated(_Banded):
     ) -> Tensor:
         """Return `sequence_masked_weights`."""
         return formulas.sequence_masked_weights(
-            old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT, low=self.low, high=self.high
+            old_logprobs_BT,
+            gen_logprobs_BT,
+            mask_BT=mask_BT,
+            low=self.low,
+            high=self.high,
         )
 
 
 AnyDivergence: TypeAlias = Annotated[SerializeAsAny[Divergence], chosen(Divergence)]
-AnySurrogate: TypeAlias = Annotated[SerializeAsAny[SurrogateLoss], chosen(SurrogateLoss)]
+AnySurrogate: TypeAlias = Annotated[
+    SerializeAsAny[SurrogateLoss], chosen(SurrogateLoss)
+]
 Importance: TypeAlias = Annotated[
     SerializeAsAny[ImportanceCorrection], chosen(ImportanceCorrection)
 ]
@@ -268,7 +288,9 @@ def importance_weights(
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True
+    )
 
 
 class ObjectiveConfig(_Frozen):
@@ -306,7 +328,9 @@ class OptimizerConfig(_Frozen):
     """η after the warm-up."""
     weight_decay: float = Field(default=0.01, ge=0, allow_inf_nan=False)
     """Decoupled weight decay."""
-    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (
+    betas: tuple[
+        Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]
+    ] = (
         0.9,
         0.999,
     )

@@ -19,7 +19,11 @@ from rubric_train_openrlhf.policy import distribution
 from rubric_train_openrlhf.policy.holding import hold_rope
 from rubric_train_openrlhf.policy.load import Policy
 from rubric_train_openrlhf.policy.logprobs import response_logprobs
-from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, left_pad, pack_responses
+from rubric_train_openrlhf.policy.rollouts import (
+    EncodedPrompt,
+    left_pad,
+    pack_responses,
+)
 from rubric_train_openrlhf.policy.sampling import COMPACT_FRAC, LiveRows, evaluating
 
 _STOP_EVERY = 16
@@ -61,17 +65,23 @@ class Answers:
         self._policy = policy
         self._asks = asks
         self._decoding = decoding
-        alike: defaultdict[tuple[PolicyView, tuple[str, ...]], list[int]] = defaultdict(list)
+        alike: defaultdict[tuple[PolicyView, tuple[str, ...]], list[int]] = defaultdict(
+            list
+        )
         for index, ask in enumerate(asks):
             alike[ask.view, tuple(ask.choices)].append(index)
         self._questions = [
             Question(policy.codec.encode_prompt(view), tuple(indices), choices)
             for (view, choices), indices in alike.items()
         ]
-        positions = getattr(policy.model.config.get_text_config(), "max_position_embeddings", None)
+        positions = getattr(
+            policy.model.config.get_text_config(), "max_position_embeddings", None
+        )
         self._positions: int | None = positions if isinstance(positions, int) else None
         held = hold_rope(policy.model)
-        longest = max((self._longest(question) for question in self._questions), default=0)
+        longest = max(
+            (self._longest(question) for question in self._questions), default=0
+        )
         if held is not None and longest > held:
             hold_rope(policy.model, longest=self._positions)
 
@@ -98,7 +108,9 @@ class Answers:
             if self._most(question) >= 1:
                 for first in range(0, len(question.asks), batch_size):
                     part = question.asks[first : first + batch_size]
-                    by_size[len(part), bool(question.choices)].append(replace(question, asks=part))
+                    by_size[len(part), bool(question.choices)].append(
+                        replace(question, asks=part)
+                    )
         for (size, _), questions in sorted(by_size.items()):
             questions.sort(key=lambda question: len(question.prompt.token_ids))
             at_once = max(batch_size // size, 1)
@@ -107,17 +119,24 @@ class Answers:
 
     def _chosen(self, question: Question) -> Reply:
         """Ask how likely each choice is behind the prompt, without an end token."""
-        policy, view = self._policy, self._asks[question.asks[0]].view
-        texts = [policy.codec.encode_answer(view, choice)[:-1] for choice in question.choices]
+        policy = self._policy
+        view = self._asks[question.asks[0]].view
+        texts = [
+            policy.codec.encode_answer(view, choice)[:-1] for choice in question.choices
+        ]
         longest = len(question.prompt.token_ids) + max(len(text) for text in texts)
         if self._positions is not None and longest > self._positions:
             return Reply.too_long(longest, self._positions)
-        batch = pack_responses([question.prompt] * len(texts), texts, device=policy.device)
+        batch = pack_responses(
+            [question.prompt] * len(texts), texts, device=policy.device
+        )
         with evaluating(policy.model), torch.inference_mode():
             logprobs_B = response_logprobs(policy.model, batch).logprobs_BT.sum(dim=1)
         return Reply.chosen(question.choices, cast("list[float]", logprobs_B.tolist()))
 
-    def _write(self, batch: Sequence[Question], report: Report[tuple[int, Reply]]) -> None:
+    def _write(
+        self, batch: Sequence[Question], report: Report[tuple[int, Reply]]
+    ) -> None:
         """Answer a batch; what is left of it in halves where memory runs out."""
         told: set[int] = set()
         try:
@@ -141,7 +160,9 @@ class Answers:
             detail = str(error)
         else:
             return
-        for index in (index for one in batch for index in one.asks if index not in told):
+        for index in (
+            index for question in batch for index in question.asks if index not in told
+        ):
             report((index, Reply.unavailable(Reason.SERVER_ERROR, detail)))
 
     def _replies(
@@ -156,13 +177,16 @@ class Answers:
             for answer in self._written(batch, left):
                 yield answer.index, self._reply(answer)
 
-    def _written(self, batch: Sequence[Question], left: threading.Event) -> Iterator[_Answer]:
+    def _written(
+        self, batch: Sequence[Question], left: threading.Event
+    ) -> Iterator[_Answer]:
         """Draw the tokens of a batch, each answer's by its own seed, and yield each as it is done.
 
         Raises:
             NonFiniteLogitsError: the model's scores are no finite numbers.
         """
-        model, codec = self._policy.model, self._policy.codec
+        model = self._policy.model
+        codec = self._policy.codec
         growing = [
             _Answer(index, self._asks[index], self._most(question))
             for question in batch
@@ -170,19 +194,29 @@ class Answers:
         ]
         most = max(answer.most for answer in growing)
         seeded = (torch.Generator().manual_seed(answer.ask.seed) for answer in growing)
-        uniform_NT = torch.stack([torch.rand(most, generator=one) for one in seeded])
+        uniform_NT = torch.stack(
+            [torch.rand(most, generator=generator) for generator in seeded]
+        )
         uniform_NT = uniform_NT.to(model.device)
         with evaluating(model), torch.inference_mode():
             prompts = [question.prompt for question in batch]
-            padded = left_pad(prompts, pad_token_id=codec.pad_token_id, device=model.device)
-            rows = LiveRows(model, padded, group_size=len(batch[0].asks), max_tokens=most)
+            padded = left_pad(
+                prompts, pad_token_id=codec.pad_token_id, device=model.device
+            )
+            rows = LiveRows(
+                model, padded, group_size=len(batch[0].asks), max_tokens=most
+            )
             for step in range(most):
                 if left.is_set():
                     return
                 tokens_N = self._drawn(rows, uniform_NT[:, step])
                 looks = step % _STOP_EVERY == _STOP_EVERY - 1
                 yield from self._appended(growing, tokens_N, looks=looks)
-                live = [number for number, answer in enumerate(growing) if not answer.is_done]
+                live = [
+                    number
+                    for number, answer in enumerate(growing)
+                    if not answer.is_done
+                ]
                 if not live:
                     return
                 kept_N = None
@@ -198,7 +232,9 @@ class Answers:
         scores_NV = rows.scores(decoding.temperature)
         if decoding.temperature == 0:
             return distribution.most_likely(scores_NV).tokens_N
-        scores_NV = distribution.narrowed(scores_NV, top_p=decoding.top_p, top_k=decoding.top_k)
+        scores_NV = distribution.narrowed(
+            scores_NV, top_p=decoding.top_p, top_k=decoding.top_k
+        )
         return distribution.by_uniform(scores_NV, uniform_N)
 
     def _appended(
@@ -224,8 +260,10 @@ class Answers:
 
     def _reply(self, answer: _Answer) -> Reply:
         """Take the answer out of a completion, which a stop ends within a thought too."""
-        codec, view = self._policy.codec, answer.ask.view
-        tokens, ended = answer.tokens, answer.ended
+        codec = self._policy.codec
+        view = answer.ask.view
+        tokens = answer.tokens
+        ended = answer.ended
         written = codec.completion(view, tokens)
 
         def stops(n: int) -> bool:
@@ -234,7 +272,8 @@ class Answers:
         if self._stop_at(written.text) is not None:
             # Tokens were drawn beyond it: the first that completes the stop is its last.
             tokens = tokens[: bisect_left(range(len(tokens)), x=True, lo=1, key=stops)]
-            written, ended = codec.completion(view, tokens), True
+            written = codec.completion(view, tokens)
+            ended = True
         text = written.answer.text[: self._stop_at(written.answer.text)]
         return Reply.of_completion(
             written.answer._replace(text=text),
@@ -243,7 +282,9 @@ class Answers:
         )
 
     def _stop_at(self, text: str) -> int | None:
-        found = [place for stop in self._decoding.stop if (place := text.find(stop)) >= 0]
+        found = [
+            place for stop in self._decoding.stop if (place := text.find(stop)) >= 0
+        ]
         return min(found, default=None)
 
     def _longest(self, question: Question) -> int:

@@ -69,7 +69,11 @@ class TextCodec(ABC):
         written = partial(self._written, view)
         opened = self.opens_thought(view)
         return completion_of(
-            token_ids, written, ends=self.end_token_ids, thoughts=self.thoughts, opened=opened
+            token_ids,
+            written,
+            ends=self.end_token_ids,
+            thoughts=self.thoughts,
+            opened=opened,
         )
 
     def opens_thought(self, view: PolicyView) -> bool:
@@ -78,7 +82,9 @@ class TextCodec(ABC):
         return False
 
     @abstractmethod
-    def _written(self, view: PolicyView, token_ids: Sequence[int], /, *, skip_special: bool) -> str:
+    def _written(
+        self, view: PolicyView, token_ids: Sequence[int], /, *, skip_special: bool
+    ) -> str:
         """Turn tokens into text."""
 
     @property
@@ -86,7 +92,11 @@ class TextCodec(ABC):
         """What else than the model and the question the tokens of a prompt follow from."""
         words = sorted((str(word), number) for word, number in self._vocabulary.items())
         template = cast("str | dict[str, str] | None", self._tokenizer.chat_template)
-        written = template if isinstance(template, str) else json.dumps(template, sort_keys=True)
+        written = (
+            template
+            if isinstance(template, str)
+            else json.dumps(template, sort_keys=True)
+        )
         return {
             "prompt_date": self.prompt.date.isoformat(),
             "chat_template_kwargs": dict(self.prompt.arguments),
@@ -100,7 +110,8 @@ class TextCodec(ABC):
 
     def _text(self, token_ids: Sequence[int], *, skip_special: bool = True) -> str:
         return cast(
-            "str", self._tokenizer.decode(list(token_ids), skip_special_tokens=skip_special)
+            "str",
+            self._tokenizer.decode(list(token_ids), skip_special_tokens=skip_special),
         )
 
 
@@ -180,7 +191,9 @@ class ChatCodec(TextCodec):
     def opens_thought(self, view: PolicyView) -> bool:
         """Whether the chat template opens a thought behind the question."""
         if view.question not in self._opens:
-            self._opens[view.question] = opens_thought(self.prompt_text(view), self.thoughts)
+            self._opens[view.question] = opens_thought(
+                self.prompt_text(view), self.thoughts
+            )
         return self._opens[view.question]
 
     def _rendered(self, view: PolicyView, prompt: ChatPrompt) -> str:
@@ -252,7 +265,9 @@ class ChatCodec(TextCodec):
         """What ends the thought that the prompt opens, as the template itself does it if it can."""
         prompt = self.prompt_text(view)
         for name in _SWITCHES:
-            switched = replace(self.prompt, arguments={**self.prompt.arguments, name: False})
+            switched = replace(
+                self.prompt, arguments={**self.prompt.arguments, name: False}
+            )
             silent = self._rendered(view, switched)
             closing = silent.removeprefix(prompt)
             if silent.startswith(prompt) and tags.close in closing:
@@ -265,7 +280,9 @@ class ChatCodec(TextCodec):
         ends = bool(token_ids) and token_ids[-1] in self.end_token_ids
         return token_ids[:-1] if ends else token_ids
 
-    def _written(self, view: PolicyView, token_ids: Sequence[int], /, *, skip_special: bool) -> str:
+    def _written(
+        self, view: PolicyView, token_ids: Sequence[int], /, *, skip_special: bool
+    ) -> str:
         del view
         return self._text(token_ids, skip_special=skip_special)
 
@@ -308,7 +325,10 @@ class SlotCodec(TextCodec):
         """
         super().__init__(tokenizer, thoughts)
         control = (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token)
-        wanted = [*SLOT_TOKENS, *(token or "a start, end or padding token" for token in control)]
+        wanted = [
+            *SLOT_TOKENS,
+            *(token or "a start, end or padding token" for token in control),
+        ]
         missing = [token for token in wanted if token not in self._vocabulary]
         if missing:
             raise PolicyLoadError(
@@ -327,19 +347,28 @@ class SlotCodec(TextCodec):
         text = self._encode(view.plain_text, self._slots(view.question), spelled=True)
         return EncodedPrompt(
             (self._bos_id, *text),
-            banned_token_ids=(self.pad_token_id, self._bos_id, *self._slot_ids[n_slots:]),
+            banned_token_ids=(
+                self.pad_token_id,
+                self._bos_id,
+                *self._slot_ids[n_slots:],
+            ),
         )
 
     def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
         """Turn an answer into tokens, its backticked names of the question into slots."""
         slots = self._slots(view.question)
-        return (*self._encode(f" {answer.strip()}", slots, spelled=False), self.eos_token_id)
+        return (
+            *self._encode(f" {answer.strip()}", slots, spelled=False),
+            self.eos_token_id,
+        )
 
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Turn running text into tokens; its first backticked names become slots, spelled once."""
         return (self._bos_id, *self._encode(text, self._slots(text), spelled=True))
 
-    def _written(self, view: PolicyView, token_ids: Sequence[int], /, *, skip_special: bool) -> str:
+    def _written(
+        self, view: PolicyView, token_ids: Sequence[int], /, *, skip_special: bool
+    ) -> str:
         """Turn tokens into text, with the question's names in backticks.
 
         A slot that the question does not have is shown as it is, `<P6>`, never as nothing.
@@ -367,17 +396,21 @@ class SlotCodec(TextCodec):
 
     def _encode(self, text: str, slots: dict[str, int], *, spelled: bool) -> list[int]:
         token_ids: list[int] = []
-        pending, end = "", 0
+        pending = ""
+        end = 0
         unspelled = set(slots) if spelled else set[str]()
         for match in _NAME.finditer(text):
             name = match[1]
             if name not in slots:
                 continue
             token_ids += [*self._ids(pending + text[end : match.start()]), slots[name]]
-            pending, end = f" {name}" if name in unspelled else "", match.end()
+            pending = f" {name}" if name in unspelled else ""
+            end = match.end()
             unspelled.discard(name)
         return token_ids + self._ids(pending + text[end:])
 
     def _ids(self, text: str) -> list[int]:
         # Slot tokens that stand in the text itself must stay ordinary characters.
-        return self._tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
+        return self._tokenizer.encode(
+            text, add_special_tokens=False, split_special_tokens=True
+        )

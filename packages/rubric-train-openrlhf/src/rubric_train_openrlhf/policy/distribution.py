@@ -59,7 +59,11 @@ def most_likely(scores_NV: torch.Tensor) -> Draw:
 
 
 def sample(
-    scores_NV: torch.Tensor, *, rows_N: torch.Tensor, total_rows: int, generator: torch.Generator
+    scores_NV: torch.Tensor,
+    *,
+    rows_N: torch.Tensor,
+    total_rows: int,
+    generator: torch.Generator,
 ) -> Draw:
     """Draw a token per row from the softmax of its scores.
 
@@ -87,7 +91,9 @@ def sample(
     return Draw(tokens_N1[:, 0], logprobs_N1[:, 0].float())
 
 
-def narrowed(scores_NV: torch.Tensor, *, top_p: float, top_k: int | None) -> torch.Tensor:
+def narrowed(
+    scores_NV: torch.Tensor, *, top_p: float, top_k: int | None
+) -> torch.Tensor:
     """Keep the most likely tokens: the k best, and of them the fewest that hold probability p.
 
     Args:
@@ -144,7 +150,9 @@ def _by_inverse(
     if sums_NV.is_cuda:  # a parallel sum need not be monotone; its running maximum is
         sums_NV = sums_NV.cummax(dim=-1).values
     totals_N1 = sums_NV[:, -1:]
-    return torch.searchsorted(sums_NV, uniform_N1.double() * totals_N1, right=True), totals_N1
+    return torch.searchsorted(
+        sums_NV, uniform_N1.double() * totals_N1, right=True
+    ), totals_N1
 
 
 def _by_race(

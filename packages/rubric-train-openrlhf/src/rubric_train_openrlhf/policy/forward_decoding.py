@@ -59,7 +59,9 @@ class _Forward:
 
     def last_logits(self, token_ids: torch.Tensor) -> torch.Tensor:
         """Logits behind the last token of rows of one length, without a cache."""
-        return self._model(input_ids=token_ids, use_cache=False, **self._options).logits[:, -1]
+        return self._model(
+            input_ids=token_ids, use_cache=False, **self._options
+        ).logits[:, -1]
 
     def cached(
         self,
@@ -131,7 +133,9 @@ class SharedDecoder:
         self._mask_NS = self._mask_NS[rows_N]
         self._next_position_N = self._next_position_N[rows_N]
 
-    def _read(self, token_ids_NS: torch.Tensor, positions_NS: torch.Tensor) -> torch.Tensor:
+    def _read(
+        self, token_ids_NS: torch.Tensor, positions_NS: torch.Tensor
+    ) -> torch.Tensor:
         logits_NV, self._cache = self._forward.cached(
             token_ids_NS, cache=self._cache, mask=self._mask_NS, positions=positions_NS
         )
@@ -168,7 +172,9 @@ class LengthwiseDecoder:
         for length in sorted(set(cast("list[int]", lengths_N.tolist()))):
             places_N = (lengths_N == length).nonzero()[:, 0]
             self._parts.append(_Part(places_N, tokens_NS[places_N, -length:]))
-        return self._together([self._read(part, part.tokens_NS) for part in self._parts])
+        return self._together(
+            [self._read(part, part.tokens_NS) for part in self._parts]
+        )
 
     def advance(self, tokens_N: torch.Tensor) -> torch.Tensor:
         """Append one token per row."""
@@ -196,7 +202,8 @@ class LengthwiseDecoder:
     def _read(self, part: _Part, new_NS: torch.Tensor) -> torch.Tensor:
         if not self._cached:
             return self._forward.last_logits(part.tokens_NS)
-        total, seen = part.tokens_NS.shape[1], part.tokens_NS.shape[1] - new_NS.shape[1]
+        total = part.tokens_NS.shape[1]
+        seen = part.tokens_NS.shape[1] - new_NS.shape[1]
         positions_S = torch.arange(seen, total, device=new_NS.device)
         logits_NV, part.cache = self._forward.cached(
             new_NS,
@@ -222,9 +229,9 @@ def _reads_again(model: PreTrainedModel) -> LengthwiseDecoder:
 
 
 _WAYS: Final = (SharedDecoder, _reads_apart, _reads_again)
-_CHOSEN: Final[WeakKeyDictionary[torch.nn.Module, Callable[[PreTrainedModel], Decoder]]] = (
-    WeakKeyDictionary()
-)
+_CHOSEN: Final[
+    WeakKeyDictionary[torch.nn.Module, Callable[[PreTrainedModel], Decoder]]
+] = WeakKeyDictionary()
 
 
 def forward_decoder(model: PreTrainedModel, prompts: PaddedPrompts) -> Decoder:
@@ -254,12 +261,17 @@ _ROUNDED: Final = 0.2
 is updated by another formula than whole rows are read by is farther off than float32 rounds."""
 
 
-def _chosen(model: PreTrainedModel, prompts: PaddedPrompts) -> Callable[[PreTrainedModel], Decoder]:
+def _chosen(
+    model: PreTrainedModel, prompts: PaddedPrompts
+) -> Callable[[PreTrainedModel], Decoder]:
     ids = prompts.encoded[0].token_ids
     known = (ids * max(_LENGTHS))[: max(_LENGTHS)]
     tried = [EncodedPrompt(known[:length]) for length in _LENGTHS]
     tokens_NT = torch.tensor(
-        [[ids[(row + step) % len(ids)] for step in range(_STEPS + 1)] for row in range(4)],
+        [
+            [ids[(row + step) % len(ids)] for step in range(_STEPS + 1)]
+            for row in range(4)
+        ],
         device=model.device,
     )
     wanted = _plain(model, tried, tokens_NT)
@@ -272,12 +284,16 @@ def _chosen(model: PreTrainedModel, prompts: PaddedPrompts) -> Callable[[PreTrai
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # noqa: BLE001
-            failures.append(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
+            failures.append(
+                f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            )
             continue
         if _agree(found, wanted, tolerance=_tolerance(model)):
             if way is _reads_again:
                 told = {"architecture": type(model).__name__, "failures": failures}
-                _log.warning("policy.sampling.without_cache", **told, why="sampling is slow")
+                _log.warning(
+                    "policy.sampling.without_cache", **told, why="sampling is slow"
+                )
             return way
         failures.append("other logits than a plain forward")
     raise PolicyInputError(
@@ -298,11 +314,15 @@ def _plain(
         found += [forward.last_logits(ids)] * _GROUP
     for row in _FEW_ROWS:
         ids = torch.tensor([prompts[row // _GROUP].token_ids], device=tokens_NT.device)
-        found.append(forward.last_logits(torch.cat((ids, tokens_NT[row : row + 1]), dim=1)))
+        found.append(
+            forward.last_logits(torch.cat((ids, tokens_NT[row : row + 1]), dim=1))
+        )
     return torch.cat(found).float()
 
 
-def _stepwise(decoder: Decoder, prompts: PaddedPrompts, tokens_NT: torch.Tensor) -> torch.Tensor:
+def _stepwise(
+    decoder: Decoder, prompts: PaddedPrompts, tokens_NT: torch.Tensor
+) -> torch.Tensor:
     """The same by a decoder."""
     first = decoder.start(prompts, _GROUP)
     for step in range(_STEPS):

@@ -64,7 +64,8 @@ class GroupedRow:
     @classmethod
     def of(cls, batch: TokenBatch) -> GroupedRow:
         """Lay out a batch; rows of one prompt need not be neighbours in it."""
-        prompts, device = batch.prompts, batch.prompt_index_B.device
+        prompts = batch.prompts
+        device = batch.prompt_index_B.device
         order_B = batch.prompt_index_B.argsort(stable=True)
         prompt_B = batch.prompt_index_B[order_B]
         read_BT = batch.response_mask_BT[order_B, 1:]
@@ -89,9 +90,12 @@ class GroupedRow:
                     batch.response_tokens_BT[order_B, :-1][read_BT],
                 )
             )[None],
-            positions_1N=torch.cat((prompts.positions_PS[prompts.mask_PS], answers_N))[None],
+            positions_1N=torch.cat((prompts.positions_PS[prompts.mask_PS], answers_N))[
+                None
+            ],
             groups=_groups(
-                cast("list[int]", lengths_P.tolist()), cast("list[int]", widths.tolist())
+                cast("list[int]", lengths_P.tolist()),
+                cast("list[int]", widths.tolist()),
             ),
             answers=slice(n_prompts, n_prompts + len(answers_N)),
             rectangle_RT=rectangle_BT[is_read_B],
@@ -111,16 +115,25 @@ class GroupedRow:
 
 
 def _groups(prompts: Sequence[int], answers: Sequence[int]) -> tuple[Group, ...]:
-    found: list[Group] = []
-    prompt, answer = 0, sum(prompts)
+    groups: list[Group] = []
+    prompt = 0
+    answer = sum(prompts)
     for length, width in zip(prompts, answers, strict=True):
-        found.append(Group(slice(prompt, prompt + length), slice(answer, answer + width)))
-        prompt, answer = prompt + length, answer + width
-    return tuple(found)
+        groups.append(
+            Group(slice(prompt, prompt + length), slice(answer, answer + width))
+        )
+        prompt = prompt + length
+        answer = answer + width
+    return tuple(groups)
 
 
 def grouped_attention(
-    q_HND: torch.Tensor, k_KND: torch.Tensor, v_KND: torch.Tensor, row: GroupedRow, *, scale: float
+    q_HND: torch.Tensor,
+    k_KND: torch.Tensor,
+    v_KND: torch.Tensor,
+    row: GroupedRow,
+    *,
+    scale: float,
 ) -> torch.Tensor:
     """Attend causally within each prompt, and of each response to its prompt and itself.
 
@@ -141,14 +154,23 @@ def grouped_attention(
 class _Grouped(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, row: GroupedRow, scale: float
+        ctx: Any,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        row: GroupedRow,
+        scale: float,
     ) -> torch.Tensor:
         times = len(q) // len(k)
-        out, normaliser = torch.empty_like(q), q.new_empty(q.shape[:2])
+        out = torch.empty_like(q)
+        normaliser = q.new_empty(q.shape[:2])
         for prompt, answers in row.groups:
-            keys, values = k[None, :, prompt], v[None, :, prompt]
+            keys = k[None, :, prompt]
+            values = v[None, :, prompt]
             wide = (q[None, :, prompt], _wide(keys, times), _wide(values, times))
-            out[:, prompt], normaliser[:, prompt] = _attend(*wide, scale, is_causal=True)
+            out[:, prompt], normaliser[:, prompt] = _attend(
+                *wide, scale, is_causal=True
+            )
             if answers.start < answers.stop:
                 # Queries that share a key stand where a sequence would.
                 found = _attend(_joined(q[:, answers], len(k)), keys, values, scale)
@@ -157,10 +179,19 @@ class _Grouped(torch.autograd.Function):
                 )
         if len(row.rectangle_RT):
             own_k, own_v = (_wide(row.by_response(one), times) for one in (k, v))
-            mixed, own_normaliser = _attend_rows(row.by_response(q), own_k, own_v, scale)
-            _join(out, normaliser, row.answers, row.in_row(mixed), row.in_row(own_normaliser))
+            mixed, own_normaliser = _attend_rows(
+                row.by_response(q), own_k, own_v, scale
+            )
+            _join(
+                out,
+                normaliser,
+                row.answers,
+                row.in_row(mixed),
+                row.in_row(own_normaliser),
+            )
         ctx.save_for_backward(q, k, v, out, normaliser)
-        ctx.row, ctx.scale = row, scale
+        ctx.row = row
+        ctx.scale = scale
         return out
 
     @staticmethod
@@ -168,18 +199,29 @@ class _Grouped(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride] -- torch's own pattern
         q, k, v, out, normaliser = ctx.saved_tensors
         row: GroupedRow = ctx.row
-        times, scale = len(q) // len(k), cast("float", ctx.scale)
-        to_q, to_k, to_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        times = len(q) // len(k)
+        scale = cast("float", ctx.scale)
+        to_q = torch.zeros_like(q)
+        to_k = torch.zeros_like(k)
+        to_v = torch.zeros_like(v)
         for prompt, answers in row.groups:
-            keys, values = k[None, :, prompt], v[None, :, prompt]
-            seen = _Seen(*(one[None, :, prompt] for one in (gradient, q, out, normaliser)))
+            keys = k[None, :, prompt]
+            values = v[None, :, prompt]
+            seen = _Seen(
+                *(one[None, :, prompt] for one in (gradient, q, out, normaliser))
+            )
             wide = (_wide(keys, times), _wide(values, times))
             by_q, by_k, by_v = _slopes(seen, *wide, scale, is_causal=True)
             to_q[:, prompt] = by_q[0]
-            to_k[:, prompt], to_v[:, prompt] = (_narrow(one, times)[0] for one in (by_k, by_v))
+            to_k[:, prompt], to_v[:, prompt] = (
+                _narrow(one, times)[0] for one in (by_k, by_v)
+            )
             if answers.start < answers.stop:
                 seen = _Seen(
-                    *(_joined(one[:, answers], len(k)) for one in (gradient, q, out, normaliser))
+                    *(
+                        _joined(one[:, answers], len(k))
+                        for one in (gradient, q, out, normaliser)
+                    )
                 )
                 by_q, by_k, by_v = _slopes(seen, keys, values, scale, is_causal=False)
                 to_q[:, answers] = _split(by_q[0], 1, times, -1).flatten(0, 1)
@@ -204,7 +246,12 @@ class _Grouped(torch.autograd.Function):
 
 
 def _attend(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, *, is_causal: bool = False
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    scale: float,
+    *,
+    is_causal: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of one row, [1, H, S, D], and the logarithms of its normalisers, without rows."""
     out, normaliser = _attend_rows(q, k, v, scale, is_causal=is_causal)
@@ -212,7 +259,12 @@ def _attend(
 
 
 def _attend_rows(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, *, is_causal: bool = True
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    scale: float,
+    *,
+    is_causal: bool = True,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     return _ATEN._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001
         q, k, v, 0.0, is_causal, attn_mask=None, scale=scale
@@ -319,10 +371,17 @@ def _attention(  # noqa: PLR0913, PLR0917 -- transformers' own call
     current = _CURRENT.get()
     if current is None:
         raise NoGroupedAttentionError("another thread computes by groups")
-    beside = [name for name, value in named.items() if value is not None and name not in _PASSED]
+    beside = [
+        name
+        for name, value in named.items()
+        if value is not None and name not in _PASSED
+    ]
     if named.get("is_causal") is False or not getattr(module, "is_causal", True):
         beside.append("attention to what comes later")
-    if attention_mask is not None and attention_mask.data_ptr() != current.mask.data_ptr():
+    if (
+        attention_mask is not None
+        and attention_mask.data_ptr() != current.mask.data_ptr()
+    ):
         beside.append("a mask of its own")
     if named.get("head_mask") is not None or dropout:
         beside.append("heads or weights that are dropped")

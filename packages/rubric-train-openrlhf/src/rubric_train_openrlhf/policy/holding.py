@@ -74,13 +74,18 @@ def is_recomputed_by_library(model: torch.nn.Module) -> bool:
 
 def _layers(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
     """Yield the outermost layers of the kind that is recomputed; without any, the longest stack."""
-    found, inside = list[torch.nn.Module](), set[torch.nn.Module]()
+    modules = list[torch.nn.Module]()
+    inside = set[torch.nn.Module]()
     for module in model.modules():  # a module comes before its parts
         if isinstance(module, GradientCheckpointingLayer) and module not in inside:
-            found.append(module)
+            modules.append(module)
             inside.update(module.modules())
-    stacks = (one for one in model.modules() if isinstance(one, torch.nn.ModuleList))
-    yield from found or max(stacks, key=len, default=())
+    stacks = (
+        module_list
+        for module_list in model.modules()
+        if isinstance(module_list, torch.nn.ModuleList)
+    )
+    yield from modules or max(stacks, key=len, default=())
 
 
 def _recomputed(forward: Callable[..., Any], *inputs: Any, **named: Any) -> Any:
@@ -121,7 +126,9 @@ def hold_rope(model: PreTrainedModel, *, longest: int | None = None) -> int | No
     if not modules:
         return None
     if longest is None:
-        longest = _HELD.get(model) or int(model.config.get_text_config().max_position_embeddings)
+        longest = _HELD.get(model) or int(
+            model.config.get_text_config().max_position_embeddings
+        )
     if _HELD.get(model) != longest:
         _HELD[model] = longest
         for module in modules:
@@ -151,7 +158,9 @@ def read_rotary(folder: Path) -> int | None:
 def _following(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
     for module in model.modules():
         kinds = getattr(module, "rope_type", None)
-        by_layer = cast("dict[str, object]", kinds) if isinstance(kinds, dict) else {"": kinds}
+        by_layer = (
+            cast("dict[str, object]", kinds) if isinstance(kinds, dict) else {"": kinds}
+        )
         named = [one for one in by_layer.values() if isinstance(one, str)]
         if any(word in kind for kind in named for word in _FOLLOWS):
             yield module
@@ -172,23 +181,28 @@ def _rotated(
     angles = forward(x, torch.cat((position_ids, last), dim=-1), *others, **named)
     if isinstance(angles, torch.Tensor):
         return angles[..., :-1, :]
-    return tuple(one[..., :-1, :] for one in angles)
+    return tuple(angle[..., :-1, :] for angle in angles)
 
 
 def _forget_longer(module: torch.nn.Module, longest: int) -> None:
     """Put back the frequencies that a dynamic embedding keeps from a row that was longer."""
-    cached, original = "max_seq_len_cached", "original_inv_freq"
+    cached = "max_seq_len_cached"
+    original = "original_inv_freq"
     for name in [name for name in vars(module) if name.endswith(cached)]:
         prefix = name.removesuffix(cached)  # the kind of layer, where kinds differ
         first = getattr(module, f"{prefix}{original}", None)
         shortest = int(vars(module)["original_max_seq_len"])
         if first is not None and getattr(module, name) > max(longest, shortest):
             # A copy: some versions write into what they find there.
-            found = first.detach().clone().to(getattr(module, f"{prefix}inv_freq").device)
+            found = (
+                first.detach().clone().to(getattr(module, f"{prefix}inv_freq").device)
+            )
             module.register_buffer(f"{prefix}inv_freq", found, persistent=False)
             setattr(module, name, shortest)
 
 
-def _table(forward: Callable[..., Any], longest: int, x: torch.Tensor, **_named: Any) -> Any:
+def _table(
+    forward: Callable[..., Any], longest: int, x: torch.Tensor, **_named: Any
+) -> Any:
     """Ask for the angles of all positions at once: a library of before 5.0, of one architecture."""
     return forward(x, seq_len=longest)

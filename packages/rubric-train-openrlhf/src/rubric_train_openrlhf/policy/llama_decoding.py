@@ -38,13 +38,18 @@ def product(modules: Sequence[torch.nn.Linear], *, packed: bool) -> Map:
     if packed:
         layout = _packed(torch.cat([module.weight.detach() for module in modules]))
         biased = cast("Any", modules[0].bias) is not None
-        bias = torch.cat([module.bias.detach() for module in modules]) if biased else None
+        bias = (
+            torch.cat([module.bias.detach() for module in modules]) if biased else None
+        )
         return lambda x: _times(x, layout, bias)
     # To call the module itself takes longer than a small product.
     if len(modules) == 1:
-        weight, bias = modules[0].weight, modules[0].bias
+        weight = modules[0].weight
+        bias = modules[0].bias
         return lambda x: F.linear(x, weight, bias)
-    return lambda x: torch.cat([F.linear(x, one.weight, one.bias) for one in modules], dim=-1)
+    return lambda x: torch.cat(
+        [F.linear(x, module.weight, module.bias) for module in modules], dim=-1
+    )
 
 
 def rms_norm(module: Any, *, packed: bool) -> Map:
@@ -55,10 +60,12 @@ def rms_norm(module: Any, *, packed: bool) -> Map:
         packed: as w·√n·x / √(|x|² + n·ε), four kernels where torch takes seven on a CPU.
     """
     weight: torch.Tensor = module.weight
-    epsilon, n = float(module.variance_epsilon), len(weight)
+    epsilon = float(module.variance_epsilon)
+    n = len(weight)
     if not packed:
         return lambda x: F.rms_norm(x, (n,), weight, epsilon)
-    scaled, floor = weight * n**0.5, torch.tensor((n * epsilon) ** 0.5)
+    scaled = weight * n**0.5
+    floor = torch.tensor((n * epsilon) ** 0.5)
     vector_norm = cast("Any", torch.linalg).vector_norm
 
     def norm(x: torch.Tensor) -> torch.Tensor:
@@ -70,14 +77,21 @@ def rms_norm(module: Any, *, packed: bool) -> Map:
 
 def can_pack(weight: torch.Tensor) -> bool:
     """Tell whether `product` may pack such weights now: float32 on a CPU, without autocast."""
-    device, autocast = weight.device.type, torch.is_autocast_enabled("cpu")
-    return device == "cpu" and weight.dtype is torch.float32 and not autocast and _has_onednn()
+    device = weight.device.type
+    autocast = torch.is_autocast_enabled("cpu")
+    return (
+        device == "cpu"
+        and weight.dtype is torch.float32
+        and not autocast
+        and _has_onednn()
+    )
 
 
 @lru_cache
 def _has_onednn() -> bool:
     """Tell whether this torch multiplies by packed matrices as by any other."""
-    x, weight = torch.arange(12.0).reshape(3, 4), torch.arange(20.0).reshape(5, 4)
+    x = torch.arange(12.0).reshape(3, 4)
+    weight = torch.arange(20.0).reshape(5, 4)
     try:
         return torch.allclose(_times(x, _packed(weight), None), x @ weight.T)
     except (AttributeError, RuntimeError, TypeError):  # not of its public interface
@@ -88,11 +102,15 @@ def _packed(weight: torch.Tensor) -> torch.Tensor:
     return _ONEDNN._reorder_linear_weight(weight, _ROWS)  # noqa: SLF001
 
 
-def _times(x: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+def _times(
+    x: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None
+) -> torch.Tensor:
     return _ONEDNN._linear_pointwise(x, packed, bias, "none", [], "")  # noqa: SLF001
 
 
-Attend: TypeAlias = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+Attend: TypeAlias = Callable[
+    [int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor
+]
 
 # Rotary embeddings whose angles depend on the position alone, not on the longest one so far.
 _STATIC_ROPE = frozenset({"default", "linear", "llama3", "yarn"})
@@ -133,7 +151,8 @@ def is_plain_llama(model: PreTrainedModel) -> bool:
 
 
 def _layer(layer: Any, *, packed: bool) -> LayerWeights:
-    attention, mlp = layer.self_attn, layer.mlp
+    attention = layer.self_attn
+    mlp = layer.mlp
     inputs = (attention.q_proj, attention.k_proj, attention.v_proj)
     return LayerWeights(
         attention_norm=rms_norm(layer.input_layernorm, packed=packed),
@@ -159,7 +178,9 @@ class GroupLayout:
     """Row at each place, flat; row 0 stands in where a group is smaller than G."""
 
     @classmethod
-    def full(cls, n_prompts: int, group_size: int, *, device: torch.device) -> GroupLayout:
+    def full(
+        cls, n_prompts: int, group_size: int, *, device: torch.device
+    ) -> GroupLayout:
         """Lay out groups that are all of one size, without gaps."""
         rows = torch.arange(n_prompts * group_size, device=device)
         return cls(n_prompts, group_size, rows, rows)
@@ -180,9 +201,13 @@ class GroupLayout:
         group_size = int(sizes_P.max())
         starts_P = sizes_P.cumsum(0) - sizes_P
         rows = torch.arange(len(rows_N), device=rows_N.device)
-        prompt_N = torch.arange(len(kept_P), device=rows_N.device).repeat_interleave(sizes_P)
+        prompt_N = torch.arange(len(kept_P), device=rows_N.device).repeat_interleave(
+            sizes_P
+        )
         slots_N = prompt_N * group_size + rows - starts_P[prompt_N]
-        rows_PG = torch.zeros(len(kept_P) * group_size, dtype=torch.long, device=rows_N.device)
+        rows_PG = torch.zeros(
+            len(kept_P) * group_size, dtype=torch.long, device=rows_N.device
+        )
         rows_PG[slots_N] = rows
         return kept_P, GroupLayout(len(kept_P), group_size, slots_N, rows_PG)
 
@@ -197,7 +222,9 @@ class GroupLayout:
     def by_row(self, x_PHJD: torch.Tensor) -> torch.Tensor:
         """Undo `by_prompt`, [P, H, G·Q, …] to [N, H, Q, …]."""
         _, heads, joined, width = x_PHJD.shape
-        grid = x_PHJD.reshape(self.n_prompts, heads, self.group_size, -1, width).transpose(1, 2)
+        grid = x_PHJD.reshape(
+            self.n_prompts, heads, self.group_size, -1, width
+        ).transpose(1, 2)
         rows = grid.reshape(-1, heads, joined // self.group_size, width)
         return rows if self._gapless else rows[self.slots_N]
 
@@ -220,7 +247,8 @@ class LlamaDecoder:
             max_tokens: longest prompt plus response.
         """
         llama = cast("Any", model)
-        body, attention = llama.model, llama.model.layers[0].self_attn
+        body = llama.model
+        attention = llama.model.layers[0].self_attn
         self._embedding: torch.Tensor = body.embed_tokens.weight
         packed = can_pack(self._embedding)
         self._layers = [_layer(layer, packed=packed) for layer in body.layers]
@@ -256,11 +284,15 @@ class LlamaDecoder:
         itself_SS = torch.eye(width, dtype=torch.bool, device=mask_PS.device)
         seen_P1SS = (ones_SS.tril() & mask_PS[:, None, None, :]) | itself_SS
 
-        def attend(_: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        def attend(
+            _: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+        ) -> torch.Tensor:
             self._prompt_keys.append(k.to(v.dtype))  # autocast leaves keys wider
             self._prompt_values.append(v)
             k, v = (x.repeat_interleave(self._queries_per_key, dim=1) for x in (k, v))
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=seen_P1SS, scale=self._scaling)
+            return F.scaled_dot_product_attention(
+                q, k, v, attn_mask=seen_P1SS, scale=self._scaling
+            )
 
         self._next_position_N = prompts.lengths_P
         unseen_PS = torch.zeros_like(mask_PS, dtype=self._embedding.dtype)
@@ -272,8 +304,15 @@ class LlamaDecoder:
         """Share what was read of each prompt with the G rows of its group."""
         n_prompts = len(self._next_position_N)
         self._next_position_N = self._next_position_N.repeat_interleave(group_size)
-        self._layout = GroupLayout.full(n_prompts, group_size, device=self._unseen_P11S.device)
-        shape = (n_prompts * group_size, self._kv_heads, _FIRST_CAPACITY, self._head_dim)
+        self._layout = GroupLayout.full(
+            n_prompts, group_size, device=self._unseen_P11S.device
+        )
+        shape = (
+            n_prompts * group_size,
+            self._kv_heads,
+            _FIRST_CAPACITY,
+            self._head_dim,
+        )
         self._keys = [key.new_zeros(shape) for key in self._prompt_keys]
         self._values = [value.new_zeros(shape) for value in self._prompt_values]
 
@@ -308,17 +347,22 @@ class LlamaDecoder:
         layout = self._layout
         self._keys[layer][:, :, self._filled - 1] = k[:, :, 0]
         self._values[layer][:, :, self._filled - 1] = v[:, :, 0]
-        keys, values = (x[layer][:, :, : self._filled] for x in (self._keys, self._values))
+        keys, values = (
+            x[layer][:, :, : self._filled] for x in (self._keys, self._values)
+        )
         # Queries that share a key stand where a sequence would; rows of a group join them.
         shape = (-1, self._kv_heads, self._queries_per_key, self._head_dim)
         grouped = (q * self._scaling).reshape(shape)
         to_prompt = layout.by_prompt(grouped) @ self._prompt_keys[layer].transpose(2, 3)
         to_prompt = layout.by_row(to_prompt + self._unseen_P11S)
         to_own = grouped @ keys.transpose(2, 3)
-        shares = torch.cat((to_prompt, to_own), dim=-1).softmax(dim=-1, dtype=torch.float32)
+        shares = torch.cat((to_prompt, to_own), dim=-1).softmax(
+            dim=-1, dtype=torch.float32
+        )
         shares = shares.to(v.dtype)
         prompt_width = to_prompt.shape[-1]
-        of_prompt, of_own = shares[..., :prompt_width], shares[..., prompt_width:]
+        of_prompt = shares[..., :prompt_width]
+        of_own = shares[..., prompt_width:]
         mixed = layout.by_row(layout.by_prompt(of_prompt) @ self._prompt_values[layer])
         return (mixed + of_own @ values).reshape(q.shape)
 
@@ -326,7 +370,8 @@ class LlamaDecoder:
         self, tokens_NS: torch.Tensor, positions_NS: torch.Tensor, attend: Attend
     ) -> torch.Tensor:
         rows, width = tokens_NS.shape
-        cos, sin = self._cos_SD[positions_NS][:, None], self._sin_SD[positions_NS][:, None]
+        cos = self._cos_SD[positions_NS][:, None]
+        sin = self._sin_SD[positions_NS][:, None]
 
         def heads(x: torch.Tensor) -> torch.Tensor:
             return x.view(rows, width, -1, self._head_dim).transpose(1, 2)
@@ -336,7 +381,8 @@ class LlamaDecoder:
             normed = layer.attention_norm(x)
             joined = heads(layer.queries_keys_values(normed))
             rotated = _rotated(joined[:, : -self._kv_heads], cos, sin)
-            q, k = rotated[:, : -self._kv_heads], rotated[:, -self._kv_heads :]
+            q = rotated[:, : -self._kv_heads]
+            k = rotated[:, -self._kv_heads :]
             mixed = attend(index, q, k, joined[:, -self._kv_heads :])
             x = x + layer.attention_out(mixed.transpose(1, 2).reshape(rows, width, -1))
             normed = layer.mlp_norm(x)
@@ -345,5 +391,7 @@ class LlamaDecoder:
         return self._head(self._norm(x[:, -1]))
 
 
-def _rotated(x: torch.Tensor, cos: torch.Tensor, signed_sin: torch.Tensor) -> torch.Tensor:
+def _rotated(
+    x: torch.Tensor, cos: torch.Tensor, signed_sin: torch.Tensor
+) -> torch.Tensor:
     return x * cos + x.roll(x.shape[-1] // 2, -1) * signed_sin

@@ -24,14 +24,23 @@ from rubric_core.data.model_files import read_settings
 from rubric_core.files import replacing_folder
 from rubric_core.nearest import near
 from rubric_train_openrlhf.errors import DiskWriteError, PolicyLoadError
-from rubric_train_openrlhf.policy.codec import SLOT_TOKENS, ChatCodec, SlotCodec, TextCodec
+from rubric_train_openrlhf.policy.codec import (
+    SLOT_TOKENS,
+    ChatCodec,
+    SlotCodec,
+    TextCodec,
+)
 from rubric_train_openrlhf.policy.holding import (
     hold_in_evaluation,
     hold_rope,
     read_rotary,
     write_rotary,
 )
-from rubric_train_openrlhf.policy_config import SLOT_FILE, TinyConfig, check_model_folder
+from rubric_train_openrlhf.policy_config import (
+    SLOT_FILE,
+    TinyConfig,
+    check_model_folder,
+)
 
 DTYPES: Final[dict[str, torch.dtype]] = {
     name: getattr(torch, name) for name in ("float32", "bfloat16", "float16")
@@ -161,7 +170,10 @@ def cast_folder(folder: Path, dtype: torch.dtype) -> None:
     files: Any = safetensors_torch
     for path in folder.glob("*.safetensors"):
         tensors: dict[str, torch.Tensor] = files.load_file(path)
-        if any(one.is_floating_point() and one.dtype != dtype for one in tensors.values()):
+        if any(
+            tensor.is_floating_point() and tensor.dtype != dtype
+            for tensor in tensors.values()
+        ):
             of_dtype = {
                 name: one.to(dtype) if one.is_floating_point() else one
                 for name, one in tensors.items()
@@ -169,7 +181,9 @@ def cast_folder(folder: Path, dtype: torch.dtype) -> None:
             files.save_file(of_dtype, path, metadata={"format": "pt"})
     file = folder / "config.json"
     settings = read_settings(file) | {"dtype": str(dtype).removeprefix("torch.")}
-    file.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    file.write_text(
+        json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8"
+    )
 
 
 def load_codec(
@@ -205,7 +219,9 @@ def parameter_count(folder: Path) -> int:
     with reading(folder, f"the model folder {str(folder)!r}"), torch.device("meta"):
         configs: Any = transformers.AutoConfig
         models: Any = transformers.AutoModelForCausalLM
-        empty = models.from_config(configs.from_pretrained(folder, local_files_only=True))
+        empty = models.from_config(
+            configs.from_pretrained(folder, local_files_only=True)
+        )
         return empty.num_parameters()
 
 
@@ -218,7 +234,9 @@ def reading(folder: Path, what: str) -> Generator[None]:
         raise
     except Exception as error:
         reason = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
-        raise PolicyLoadError(f"{what} could not be read: {reason}", path=folder) from error
+        raise PolicyLoadError(
+            f"{what} could not be read: {reason}", path=folder
+        ) from error
 
 
 def _codec(folder: Path, prompt: ChatPrompt, thoughts: Thoughts) -> TextCodec:
@@ -332,7 +350,9 @@ def build_tiny_llama(config: TinyConfig, *, seed: int) -> LlamaForCausalLM:
     return with_random_weights(LlamaForCausalLM, llama, seed=seed).eval()
 
 
-def with_random_weights(build: Callable[[Any], _Model], config: object, *, seed: int) -> _Model:
+def with_random_weights(
+    build: Callable[[Any], _Model], config: object, *, seed: int
+) -> _Model:
     """Build a model and draw its matrices; torch's global random state is left alone.
 
     Args:

@@ -22,8 +22,10 @@ from rubric_train_openrlhf.policy.sharing import (
 
 # Logits held at once: 4 MiB of float32 on a CPU, 256 MiB on a GPU. A CPU multiplies tiles of fewer
 # columns twice as fast as rows of a whole vocabulary; on a GPU each row stays whole.
-_CPU_TILE_LOGITS, _CPU_TILE_ROWS = 2**20, 512
-_GPU_TILE_LOGITS, _GPU_FEWEST_ROWS = 2**26, 128
+_CPU_TILE_LOGITS = 2**20
+_CPU_TILE_ROWS = 512
+_GPU_TILE_LOGITS = 2**26
+_GPU_FEWEST_ROWS = 128
 
 
 class Positions(NamedTuple):
@@ -36,7 +38,10 @@ class Positions(NamedTuple):
     temperature: float
 
     def scores(
-        self, logits_NV: torch.Tensor, rows: slice = slice(None), columns: slice = slice(None)
+        self,
+        logits_NV: torch.Tensor,
+        rows: slice = slice(None),
+        columns: slice = slice(None),
     ) -> torch.Tensor:
         """Scores of some of the positions and tokens, under the policy's own distribution."""
         banned = None
@@ -66,11 +71,14 @@ def head_logprobs(
     Returns:
         Both [N] in float32; the first with gradient to the features and the head.
     """
-    device, dtype = features_NH.device.type, head.weight.dtype
+    device = features_NH.device.type
+    dtype = head.weight.dtype
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
     parameters: list[torch.Tensor | None] = [features_NH, head.weight, head.bias]
-    inputs = [None if one is None else one.to(dtype) for one in parameters]
+    inputs = [
+        None if parameter is None else parameter.to(dtype) for parameter in parameters
+    ]
     function: Any = _HeadLogprobs
     with torch.autocast(device, enabled=False):
         return function.apply(*inputs, positions)
@@ -86,7 +94,8 @@ class _HeadLogprobs(torch.autograd.Function):
         positions: Positions,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         logprobs_N = features_NH.new_empty(len(features_NH), dtype=torch.float32)
-        entropy_N, normaliser_N = torch.empty_like(logprobs_N), torch.empty_like(logprobs_N)
+        entropy_N = torch.empty_like(logprobs_N)
+        normaliser_N = torch.empty_like(logprobs_N)
         rows_of, columns_of = _tiles(features_NH, weight_VH)
         for rows in rows_of:
             softmax = _RunningSoftmax.empty(logprobs_N[rows, None])
@@ -112,14 +121,19 @@ class _HeadLogprobs(torch.autograd.Function):
         positions: Positions = ctx.positions
         to_features = torch.zeros_like(features_NH, dtype=torch.float32)
         to_weight = torch.zeros_like(weight_VH, dtype=torch.float32)
-        to_bias = None if bias_V is None else torch.zeros_like(bias_V, dtype=torch.float32)
+        to_bias = (
+            None if bias_V is None else torch.zeros_like(bias_V, dtype=torch.float32)
+        )
         rows_of, columns_of = _tiles(features_NH, weight_VH)
         # A caller may go backward inside autocast; forward was computed outside of it.
         with torch.autocast(features_NH.device.type, enabled=False):
             for rows, columns in product(rows_of, columns_of):
-                features, weight = features_NH[rows], weight_VH[columns]
+                features = features_NH[rows]
+                weight = weight_VH[columns]
                 bias = None if bias_V is None else bias_V[columns]
-                scores = positions.scores(F.linear(features, weight, bias), rows, columns)
+                scores = positions.scores(
+                    F.linear(features, weight, bias), rows, columns
+                )
                 place_N1, is_inside_N1 = positions.chosen(rows, columns)
                 # d log π(y) / d logit_v = ([v = y] − π(v)) / τ
                 slope_N1 = gradient_N[rows, None] / positions.temperature
@@ -132,7 +146,12 @@ class _HeadLogprobs(torch.autograd.Function):
                     to_bias[columns] += by_logit.sum(dim=0)
         if to_bias is not None:
             to_bias = to_bias.to(weight_VH.dtype)
-        return to_features.to(features_NH.dtype), to_weight.to(weight_VH.dtype), to_bias, None
+        return (
+            to_features.to(features_NH.dtype),
+            to_weight.to(weight_VH.dtype),
+            to_bias,
+            None,
+        )
 
 
 class _RunningSoftmax(NamedTuple):
@@ -153,11 +172,16 @@ class _RunningSoftmax(NamedTuple):
         return cls(torch.full_like(like_N1, -torch.inf), zeros_N1, zeros_N1, zeros_N1)
 
     def with_tile(
-        self, scores_NV: torch.Tensor, place_N1: torch.Tensor, is_inside_N1: torch.Tensor
+        self,
+        scores_NV: torch.Tensor,
+        place_N1: torch.Tensor,
+        is_inside_N1: torch.Tensor,
     ) -> "_RunningSoftmax":
         """Take more columns; their scores are overwritten."""
         top_N1 = torch.maximum(self.top_N1, scores_NV.amax(dim=-1, keepdim=True))
-        chosen_N1 = torch.where(is_inside_N1, scores_NV.gather(-1, place_N1), self.chosen_N1)
+        chosen_N1 = torch.where(
+            is_inside_N1, scores_NV.gather(-1, place_N1), self.chosen_N1
+        )
         # The bound keeps 0 · ∞ away where all before are banned; its exponential is 0.
         fall_N1 = (self.top_N1 - top_N1).clamp(min=_NO_WEIGHT)
         kept_N1 = fall_N1.exp()
@@ -180,9 +204,11 @@ def _tiles(
     features_NH: torch.Tensor, weight_VH: torch.Tensor
 ) -> tuple[Sequence[slice], Sequence[slice]]:
     """Cut the logits [N, V] into rows and columns."""
-    n, v = len(features_NH), len(weight_VH)
+    n = len(features_NH)
+    v = len(weight_VH)
     if features_NH.is_cuda:
-        height, width = max(_GPU_FEWEST_ROWS, _GPU_TILE_LOGITS // v), v
+        height = max(_GPU_FEWEST_ROWS, _GPU_TILE_LOGITS // v)
+        width = v
     else:
         height = max(1, min(n, _CPU_TILE_ROWS))
         width = _CPU_TILE_LOGITS // height
@@ -256,7 +282,9 @@ def response_logprobs(
         logits_BSV = model(input_ids=batch.input_ids_BS, use_cache=False).logits
         banned_PV = batch.prompts.banned_PV(logits_BSV.shape[-1])
         positions = Positions(tokens_N, prompts_N, banned_PV, temperature)
-        logprobs_N, entropy_N = _from_logits(logits_BSV[batch.predicting_positions], positions)
+        logprobs_N, entropy_N = _from_logits(
+            logits_BSV[batch.predicting_positions], positions
+        )
     blank_BT = torch.zeros(mask_BT.shape, device=mask_BT.device)
     return ResponseLogprobs(
         blank_BT.index_put((rows_N, steps_N), logprobs_N),
@@ -272,7 +300,8 @@ def _check_lengths(model: PreTrainedModel, batch: TokenBatch) -> None:
     if not _has_table(model, positions):
         return  # a rotation or a slope goes on; the sampler refuses what no response may reach
     row = int((batch.prompt_lengths_B + batch.response_mask_BT.sum(1)).argmax())
-    prompt, response = int(batch.prompt_lengths_B[row]), int(batch.response_mask_BT[row].sum())
+    prompt = int(batch.prompt_lengths_B[row])
+    response = int(batch.response_mask_BT[row].sum())
     raise PolicyInputError(
         f"row {row} is too long: {prompt} tokens of prompt and {response} of response exceed "
         f"the model's {positions} positions; shorten the question or the response"
@@ -281,9 +310,15 @@ def _check_lengths(model: PreTrainedModel, batch: TokenBatch) -> None:
 
 def _has_table(model: PreTrainedModel, positions: int) -> bool:
     """Whether positions are learned, a row each; some architectures leave a few rows out."""
-    tables = (one for one in model.modules() if isinstance(one, torch.nn.Embedding))
+    tables = (
+        module for module in model.modules() if isinstance(module, torch.nn.Embedding)
+    )
     words = model.get_input_embeddings()
-    return any(0 <= len(one.weight) - positions < _SPARE for one in tables if one is not words)
+    return any(
+        0 <= len(table.weight) - positions < _SPARE
+        for table in tables
+        if table is not words
+    )
 
 
 _SPARE = 8
@@ -308,7 +343,9 @@ def has_plain_head(model: PreTrainedModel) -> bool:
         with torch.no_grad():
             full_BSV = model(input_ids=probe_BS, use_cache=False).logits
             hidden_BSH = body_of(model)(input_ids=probe_BS, use_cache=False)[0]
-            known = type(head) is torch.nn.Linear and torch.equal(head(hidden_BSH), full_BSV)
+            known = type(head) is torch.nn.Linear and torch.equal(
+                head(hidden_BSH), full_BSV
+            )
         torch.clear_autocast_cache()  # as after sampling
         _plain_heads[model] = known
     return known

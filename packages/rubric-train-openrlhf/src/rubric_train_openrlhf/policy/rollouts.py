@@ -30,7 +30,9 @@ class EncodedPrompt:
                 "a prompt needs at least one token; encode a question that is not empty"
             )
         if min(self.token_ids) < 0 or min(self.banned_token_ids, default=0) < 0:
-            raise PolicyInputError("token ids are 0 or larger; a prompt holds a negative one")
+            raise PolicyInputError(
+                "token ids are 0 or larger; a prompt holds a negative one"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,9 @@ class PaddedPrompts:
                 f"banned token id {largest!r} is outside the vocabulary of {vocab_size} "
                 "tokens; encode the prompts with the codec of this model"
             )
-        mask = torch.zeros(len(banned), vocab_size, dtype=torch.bool, device=self.mask_PS.device)
+        mask = torch.zeros(
+            len(banned), vocab_size, dtype=torch.bool, device=self.mask_PS.device
+        )
         rows = [row for row, ids in enumerate(banned) for _ in ids]
         mask[rows, [token for ids in banned for token in ids]] = True
         if bool(mask.all(dim=1).any()):
@@ -101,7 +105,8 @@ def left_pad(
     token_ids_PS = pad_sequence(
         rows, batch_first=True, padding_value=pad_token_id, padding_side="left"
     )
-    width, lengths_P = token_ids_PS.shape[1], torch.tensor([len(row) for row in rows])
+    width = token_ids_PS.shape[1]
+    lengths_P = torch.tensor([len(row) for row in rows])
     mask_PS = torch.arange(width) >= width - lengths_P[:, None]
     return PaddedPrompts(tuple(prompts), token_ids_PS.to(device), mask_PS.to(device))
 
@@ -149,7 +154,9 @@ class Rollouts:
 
     def responses(self, rows: Sequence[int]) -> list[tuple[int, ...]]:
         """Give the tokens of some responses, read from the device at once."""
-        index_N = torch.tensor(list(rows), dtype=torch.long, device=self.tokens_BT.device)
+        index_N = torch.tensor(
+            list(rows), dtype=torch.long, device=self.tokens_BT.device
+        )
         tokens_NT = cast("list[list[int]]", self.tokens_BT[index_N].tolist())
         lengths_N = cast("list[int]", self.lengths_B[index_N].tolist())
         return [tuple(row[:n]) for row, n in zip(tokens_NT, lengths_N, strict=True)]
@@ -190,11 +197,17 @@ def concatenate(parts: Sequence[Rollouts]) -> Rollouts:
 
     def joined(name: str) -> torch.Tensor:
         tensors: list[torch.Tensor] = [getattr(part, name) for part in parts]
-        return torch.cat([F.pad(one, (0, width - one.shape[1])) for one in tensors])
+        return torch.cat(
+            [F.pad(tensor, (0, width - tensor.shape[1])) for tensor in tensors]
+        )
 
     prompts = tuple(prompt for part in parts for prompt in part.prompts)
-    rectangles = {name: joined(name) for name in ("tokens_BT", "logprobs_BT", "mask_BT")}
-    return Rollouts(prompts, **rectangles, ended_B=torch.cat([part.ended_B for part in parts]))
+    rectangles = {
+        name: joined(name) for name in ("tokens_BT", "logprobs_BT", "mask_BT")
+    }
+    return Rollouts(
+        prompts, **rectangles, ended_B=torch.cat([part.ended_B for part in parts])
+    )
 
 
 def _shape_problem(rollouts: Rollouts) -> str:
@@ -288,16 +301,21 @@ def pack_responses(
     distinct = list(dict.fromkeys(prompts))
     places = {prompt: place for place, prompt in enumerate(distinct)}
     rows = [
-        (*prompt.token_ids, *response) for prompt, response in zip(prompts, responses, strict=True)
+        (*prompt.token_ids, *response)
+        for prompt, response in zip(prompts, responses, strict=True)
     ]
     lengths_B = torch.tensor([len(response) for response in responses], device=target)
     response_tokens_BT = _right_pad(responses, target)
     steps_T = torch.arange(response_tokens_BT.shape[1], device=target)
     return TokenBatch(
         input_ids_BS=_right_pad(rows, target),
-        prompt_lengths_B=torch.tensor([len(prompt.token_ids) for prompt in prompts], device=target),
+        prompt_lengths_B=torch.tensor(
+            [len(prompt.token_ids) for prompt in prompts], device=target
+        ),
         prompts=left_pad(distinct, pad_token_id=0, device=target),
-        prompt_index_B=torch.tensor([places[prompt] for prompt in prompts], device=target),
+        prompt_index_B=torch.tensor(
+            [places[prompt] for prompt in prompts], device=target
+        ),
         response_tokens_BT=response_tokens_BT,
         response_mask_BT=steps_T < lengths_B[:, None],
     )
@@ -327,4 +345,6 @@ def pack_rollouts(rollouts: Rollouts, rows: Sequence[int]) -> TokenBatch:
 
 
 def _right_pad(rows: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
-    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(device)
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(
+        device
+    )

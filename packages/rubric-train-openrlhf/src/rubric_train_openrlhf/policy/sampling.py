@@ -14,7 +14,12 @@ from rubric_train_openrlhf.policy import distribution
 from rubric_train_openrlhf.policy.forward_decoding import Decoder, forward_decoder
 from rubric_train_openrlhf.policy.holding import hold_rope
 from rubric_train_openrlhf.policy.llama_decoding import LlamaDecoder, is_plain_llama
-from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, PaddedPrompts, Rollouts, left_pad
+from rubric_train_openrlhf.policy.rollouts import (
+    EncodedPrompt,
+    PaddedPrompts,
+    Rollouts,
+    left_pad,
+)
 
 COMPACT_FRAC = 0.25
 """Finished rows are dropped from the batch once they make up this share of it."""
@@ -56,7 +61,9 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
             vocabulary, more tokens than the model has positions, a generator elsewhere, or a model
             that cannot be decoded step by step.
     """
-    problems = _problems(model, prompts, group_size, max_new_tokens, temperature, generator)
+    problems = _problems(
+        model, prompts, group_size, max_new_tokens, temperature, generator
+    )
     problem = next(problems, None)
     if problem is not None:
         raise PolicyInputError(f"cannot sample: {problem}")
@@ -65,7 +72,9 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
         rows = LiveRows(model, padded, group_size=group_size, max_tokens=max_new_tokens)
         shape = (len(prompts) * group_size, max_new_tokens)
         ends_E = torch.tensor(eos_token_id, device=model.device)
-        tokens_BT, logprobs_BT, mask_BT = _drawn(rows, shape, temperature, generator, ends_E)
+        tokens_BT, logprobs_BT, mask_BT = _drawn(
+            rows, shape, temperature, generator, ends_E
+        )
     # Made anew outside of inference mode, whose tensors no gradient may meet.
     tokens_BT = tokens_BT.masked_fill(~mask_BT, pad_token_id)
     return Rollouts(
@@ -111,7 +120,8 @@ def _drawn(
         kept_N = None
         if done >= COMPACT_FRAC * len(rows_N):
             kept_N = (~done_N).nonzero()[:, 0]
-            rows_N, done_N = rows_N[kept_N], done_N[kept_N]
+            rows_N = rows_N[kept_N]
+            done_N = done_N[kept_N]
         rows.advance(tokens_N, kept_N)
     return tokens_BT[:, :width], logprobs_BT[:, :width], mask_BT[:, :width]
 
@@ -123,7 +133,12 @@ class LiveRows:
     """
 
     def __init__(
-        self, model: PreTrainedModel, prompts: PaddedPrompts, *, group_size: int, max_tokens: int
+        self,
+        model: PreTrainedModel,
+        prompts: PaddedPrompts,
+        *,
+        group_size: int,
+        max_tokens: int,
     ) -> None:
         """Read the prompts and share them with their groups, of at most `max_tokens` a row."""
         self.device = model.device
@@ -135,11 +150,15 @@ class LiveRows:
         )
         self._logits_NV = self._decoder.start(prompts, group_size)
         banned_PV = prompts.banned_PV(self._logits_NV.shape[1])
-        self._banned_NV = None if banned_PV is None else banned_PV.repeat_interleave(group_size, 0)
+        self._banned_NV = (
+            None if banned_PV is None else banned_PV.repeat_interleave(group_size, 0)
+        )
 
     def scores(self, temperature: float) -> torch.Tensor:
         """Scores of each row's next token; those of temperature 1 for 0, which is greedy."""
-        return distribution.scores(self._logits_NV, self._banned_NV, temperature=temperature or 1.0)
+        return distribution.scores(
+            self._logits_NV, self._banned_NV, temperature=temperature or 1.0
+        )
 
     def advance(self, tokens_N: torch.Tensor, kept_N: torch.Tensor | None) -> None:
         """Read the token of each row; of `kept_N` alone, if given, which then are all rows."""

@@ -28,7 +28,8 @@ class ModelShape(BaseModel):
     heads: PositiveInt = Field(validation_alias="num_attention_heads")
     # Pydantic 2.12 asks for these defaults also where `heads` or `hidden` was refused.
     kv_heads: PositiveInt = Field(
-        default_factory=lambda read: read.get("heads", 1), validation_alias="num_key_value_heads"
+        default_factory=lambda read: read.get("heads", 1),
+        validation_alias="num_key_value_heads",
     )
     head_dim: PositiveInt = Field(
         default_factory=lambda read: read.get("hidden", 1) // read.get("heads", 1)
@@ -39,7 +40,9 @@ class ModelShape(BaseModel):
     window: PositiveInt | None = Field(default=None, validation_alias="sliding_window")
     """Tokens that a position sees at the most."""
     family: str = Field(default="llama", validation_alias="model_type")
-    dtype: str | None = Field(default=None, validation_alias=AliasChoices("dtype", "torch_dtype"))
+    dtype: str | None = Field(
+        default=None, validation_alias=AliasChoices("dtype", "torch_dtype")
+    )
     """Number format of the weights in its folder, where config.json says."""
 
     @property
@@ -49,7 +52,8 @@ class ModelShape(BaseModel):
         N = V·h (twice if untied) + L·(2·h·a·d + 2·h·k·d + 3·h·I + 2·h) + h, with a heads and k
         key-value heads of d; the biases of Qwen2 and the head norms of Qwen3 on top.
         """
-        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        queries = self.heads * self.head_dim
+        keys = self.kv_heads * self.head_dim
         layer = 2 * self.hidden * (queries + keys) + 3 * self.hidden * self.intermediate
         layer += 2 * self.hidden
         if self.family in _BIASED:
@@ -57,7 +61,9 @@ class ModelShape(BaseModel):
         if self.family in _NORMED_HEADS:
             layer += 2 * self.head_dim
         tables = 1 if self.tied else 2
-        return tables * self.vocabulary * self.hidden + self.layers * layer + self.hidden
+        return (
+            tables * self.vocabulary * self.hidden + self.layers * layer + self.hidden
+        )
 
     def kv_bytes_per_token(self, *, number_bytes: int = 2) -> int:
         """Cache of keys and values for one token of one response, 16-bit numbers by default."""
@@ -65,7 +71,8 @@ class ModelShape(BaseModel):
 
 
 KNOWN_SHAPES: Final = {
-    name: ModelShape(**row) for name, row in toml_beside(__file__, "shapes.toml").items()
+    name: ModelShape(**row)
+    for name, row in toml_beside(__file__, "shapes.toml").items()
 }
 """For a model that is not on this machine: by the beginning of its folder's name."""
 
@@ -82,7 +89,10 @@ def model_shape(folder: Path) -> ModelShape | None:
     file = folder / "config.json"
     if file.is_file():
         return _from_config(file)
-    return next((KNOWN_SHAPES[name] for name in KNOWN_SHAPES if folder.name.startswith(name)), None)
+    return next(
+        (KNOWN_SHAPES[name] for name in KNOWN_SHAPES if folder.name.startswith(name)),
+        None,
+    )
 
 
 def _from_config(file: Path) -> ModelShape | None:
@@ -93,7 +103,9 @@ def _from_config(file: Path) -> ModelShape | None:
         raise PolicyLoadError(f"{source}: {error}", path=file) from error
     if not isinstance(values, dict):
         held = type(values).__name__
-        raise PolicyLoadError(f"{source}: it holds {held}, not a JSON object", path=file)
+        raise PolicyLoadError(
+            f"{source}: it holds {held}, not a JSON object", path=file
+        )
     read = cast("dict[str, object]", values)
     if str(read.get("model_type")) not in _DENSE:
         return None

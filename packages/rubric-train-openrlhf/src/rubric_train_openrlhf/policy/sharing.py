@@ -22,7 +22,11 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 from rubric_train_openrlhf.policy.forward_decoding import cache_name
 from rubric_train_openrlhf.policy.grouped_attention import GroupedRow, row_states
 from rubric_train_openrlhf.policy.holding import is_recomputed, is_recomputed_by_library
-from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, TokenBatch, pack_responses
+from rubric_train_openrlhf.policy.rollouts import (
+    EncodedPrompt,
+    TokenBatch,
+    pack_responses,
+)
 
 _log = structlog.get_logger()
 
@@ -70,7 +74,9 @@ Way = Callable[[PreTrainedModel, TokenBatch], torch.Tensor]
 
 def padded(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
     """Each response reads its own prompt."""
-    hidden_BSH: torch.Tensor = body_of(model)(input_ids=batch.input_ids_BS, use_cache=False)[0]
+    hidden_BSH: torch.Tensor = body_of(model)(
+        input_ids=batch.input_ids_BS, use_cache=False
+    )[0]
     return hidden_BSH[batch.predicting_positions]
 
 
@@ -82,7 +88,9 @@ def grouped(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
 
 def handed(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
     """Each response is handed the keys and values of its prompt."""
-    prompts, index_B, body = batch.prompts, batch.prompt_index_B, body_of(model)
+    prompts = batch.prompts
+    index_B = batch.prompt_index_B
+    body = body_of(model)
     cache = DynamicCache(config=model.config)
     given: dict[str, Any] = {str(cache_name(type(body).forward)): cache}
     prompt_PSH = body(
@@ -103,7 +111,9 @@ def handed(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
     steps_T = torch.arange(read_BT.shape[1], device=read_BT.device)
     later_BTH = body(
         input_ids=read_BT,
-        attention_mask=torch.cat((prompts.mask_PS[index_B], torch.ones_like(read_BT)), dim=1),
+        attention_mask=torch.cat(
+            (prompts.mask_PS[index_B], torch.ones_like(read_BT)), dim=1
+        ),
         position_ids=prompts.lengths_P[index_B, None] + steps_T,
         use_cache=True,
         **given,
@@ -202,7 +212,11 @@ def _few(model: PreTrainedModel, batch: TokenBatch) -> TokenBatch:
     prompts = [EncodedPrompt(ids[-length:]) for length in _LENGTHS]
     responses = [(*other, *ids)[:length] for length in _RESPONSES]
     rows = [(prompt, response) for prompt in prompts for response in responses]
-    return pack_responses([one for one, _ in rows], [one for _, one in rows], device=model.device)
+    return pack_responses(
+        [encoded_prompt for encoded_prompt, _ in rows],
+        [one for _, one in rows],
+        device=model.device,
+    )
 
 
 def _longest(model: PreTrainedModel, batch: TokenBatch) -> TokenBatch:
@@ -244,4 +258,6 @@ def tell_unshared(model: PreTrainedModel, reasons: Mapping[str, str]) -> None:
     if model not in _TOLD:
         _TOLD.add(model)
         told = {"architecture": type(model).__name__, **reasons}
-        _log.warning("policy.prompts.read_by_each_response", **told, why="an update is slow")
+        _log.warning(
+            "policy.prompts.read_by_each_response", **told, why="an update is slow"
+        )

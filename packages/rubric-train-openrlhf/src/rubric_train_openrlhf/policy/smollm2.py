@@ -57,7 +57,9 @@ def model_folder(cache: Path | None = None) -> Path:
     if cache is None:
         from huggingface_hub import cached_assets_path
 
-        cache = cached_assets_path("rubric-rewards", namespace="models", subfolder="smollm2")
+        cache = cached_assets_path(
+            "rubric-rewards", namespace="models", subfolder="smollm2"
+        )
     folder = cache / NAME
     if _is_whole(folder):
         return folder
@@ -87,7 +89,9 @@ def _installed_file() -> Path:
         raise MissingExtraError(f"{NAME} needs the package {lacking}: {_INSTALL}")
     path = Path(spec.origin).with_name(_FILE)
     try:
-        problem = "" if file_sha256(path) == _SHA256 else "is another file than that of 0.1.2"
+        problem = (
+            "" if file_sha256(path) == _SHA256 else "is another file than that of 0.1.2"
+        )
     except OSError as error:
         problem = f"cannot be read ({error.strerror})"
     if problem:

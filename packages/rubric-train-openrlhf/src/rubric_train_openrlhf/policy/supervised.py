@@ -12,7 +12,11 @@ from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy.codec import TextCodec
 from rubric_train_openrlhf.policy.load import Policy
 from rubric_train_openrlhf.policy.logprobs import response_logprobs
-from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, TokenBatch, pack_responses
+from rubric_train_openrlhf.policy.rollouts import (
+    EncodedPrompt,
+    TokenBatch,
+    pack_responses,
+)
 from rubric_train_openrlhf.policy_config import PretrainConfig, SftConfig
 
 _TINY_PARAMETERS = 10_000_000
@@ -45,7 +49,9 @@ def learning_rate(step: int, config: PretrainConfig | SftConfig) -> float:
         A number in (0, config.learning_rate].
     """
     done = step / config.steps
-    falling = 0.5 * (1 + math.cos(math.pi * done)) if config.decay == "cosine" else 1 - done
+    falling = (
+        0.5 * (1 + math.cos(math.pi * done)) if config.decay == "cosine" else 1 - done
+    )
     risen = min(1.0, (step + 1) / max(1, config.warmup_steps))
     return config.learning_rate * risen * (_FINAL_FRAC + (1 - _FINAL_FRAC) * falling)
 
@@ -64,7 +70,9 @@ def _train(
         config: the schedule.
         on_step: called after every step.
     """
-    parameters = [one for one in policy.model.parameters() if one.requires_grad]
+    parameters = [
+        parameter for parameter in policy.model.parameters() if parameter.requires_grad
+    ]
     optimizer = torch.optim.AdamW(
         parameters,
         lr=0.0,
@@ -172,12 +180,13 @@ def fitting(
     examples: Iterable[SftExample], config: SftConfig, codec: TextCodec
 ) -> Iterator[FittingExample]:
     """Encode examples, and leave out those that are longer than configured."""
-    for one in examples:
-        view = one.policy_view()
-        prompt, answer = codec.encode_prompt(view), codec.encode_answer(view, one.answer)
+    for example in examples:
+        view = example.policy_view()
+        prompt = codec.encode_prompt(view)
+        answer = codec.encode_answer(view, example.answer)
         fits = len(prompt.token_ids) <= config.max_prompt_tokens
         if fits and len(answer) <= config.max_answer_tokens:
-            yield FittingExample(view, one.answer, prompt, answer)
+            yield FittingExample(view, example.answer, prompt, answer)
 
 
 def in_rounds(n: int, *, seed: int) -> Iterator[int]:
@@ -231,7 +240,10 @@ def sft(
             f"learning_rate is not set, and its default, {config.learning_rate:g}, is for a "
             f"tiny policy: set one for a model of {parameters:,} parameters"
         )
-    pairs = [(one.prompt, one.answer) for one in fitting(examples, config, policy.codec)]
+    pairs = [
+        (example.prompt, example.answer)
+        for example in fitting(examples, config, policy.codec)
+    ]
     if not pairs:
         raise PolicyInputError(
             f"none of {len(examples)} examples has a question of at most "
@@ -255,7 +267,10 @@ def _batches(
     *,
     seed: int,
 ) -> Iterator[TokenBatch]:
-    size, order = min(config.batch_size, len(pairs)), in_rounds(len(pairs), seed=seed)
+    size = min(config.batch_size, len(pairs))
+    order = in_rounds(len(pairs), seed=seed)
     for _ in range(config.steps):
-        prompts, answers = zip(*(pairs[index] for index in islice(order, size)), strict=True)
+        prompts, answers = zip(
+            *(pairs[index] for index in islice(order, size)), strict=True
+        )
         yield pack_responses(prompts, answers, device=policy.device)

@@ -18,7 +18,10 @@ _CHARTS: Final[list[dict[str, Any]]] = toml_beside(__file__, "charts.toml")["cha
 
 
 def sections(
-    metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow], *, best_step: int | None = None
+    metrics: Sequence[MetricsRow],
+    heldout: Sequence[HeldoutRow],
+    *,
+    best_step: int | None = None,
 ) -> dict[str, tuple[Chart, ...]]:
     """Choose the charts that these rows can fill, by the heading that they stand under.
 
@@ -36,7 +39,9 @@ def sections(
             ringed = best_step if entry.get("size") == "lead" else None
             fields: dict[str, Any] = {**entry, "series": series, "ringed": ringed}
             if entry["key"].startswith("criteria") and len(names) > MAX_PARTS:
-                part = f" The {MAX_PARTS} of {len(names)} criteria that most steps have."
+                part = (
+                    f" The {MAX_PARTS} of {len(names)} criteria that most steps have."
+                )
                 fields["caption"] += part
             heading = fields.pop("heading")
             found[heading] = (*found.get(heading, ()), Chart(**fields))
@@ -58,10 +63,12 @@ def _series(
             yield from _criteria(heldout if rows == "validation" else metrics, names)
         case {"label": label, "role": role, "dots": field}:
             passes = [row for row in heldout if getattr(row, field) is not None]
-            steps, values = tuple(row.step for row in passes), _values(passes, field)
+            steps = tuple(row.step for row in passes)
+            values = _values(passes, field)
             yield Series(label, role, steps, values, style="dots")
         case _:
-            field, spread = told["field"], told.get("spread")
+            field = told["field"]
+            spread = told.get("spread")
             # Not every backend computes every quantity.
             rows = [row for row in metrics if getattr(row, field) is not None]
             yield Series(
@@ -89,8 +96,11 @@ def _values(rows: Rows, field: str) -> tuple[float, ...]:
     return tuple(getattr(row, field) for row in rows)
 
 
-def _stack(metrics: Sequence[MetricsRow], parts: Iterable[Mapping[str, float]]) -> Iterator[Series]:
-    rows, steps = list(parts), tuple(row.step for row in metrics)
+def _stack(
+    metrics: Sequence[MetricsRow], parts: Iterable[Mapping[str, float]]
+) -> Iterator[Series]:
+    rows = list(parts)
+    steps = tuple(row.step for row in metrics)
     total: Counter[str] = Counter()
     for row in rows:
         total.update(row)
@@ -108,10 +118,14 @@ def _criteria(rows: Rows, names: Sequence[str]) -> Iterator[Series]:
     steps = tuple(row.step for row in rows)
     for i, name in enumerate(names[:MAX_PARTS], start=1):
         if any(name in row.criteria for row in rows):
-            yield Series(name, f"c{i}", steps, tuple(row.criteria.get(name, nan) for row in rows))
+            yield Series(
+                name, f"c{i}", steps, tuple(row.criteria.get(name, nan) for row in rows)
+            )
 
 
-def _criterion_names(metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow]) -> list[str]:
+def _criterion_names(
+    metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow]
+) -> list[str]:
     """Those that most rows have come first, and among equals the first that is named."""
     counts: Counter[str] = Counter()
     for row in (*heldout, *metrics):

@@ -134,13 +134,20 @@ class Contrast(_Part):
         return self._table("differences", rows)
 
     def _criteria(self) -> Table:
-        names = dict.fromkeys(key for row in self.heldout.values() for key in row.criteria)
+        names = dict.fromkeys(
+            key for row in self.heldout.values() for key in row.criteria
+        )
         stages = self.heldout.values()
         rows = (
-            Row(name=name, cells=tuple(Cell(value=row.criteria.get(name)) for row in stages))
+            Row(
+                name=name,
+                cells=tuple(Cell(value=row.criteria.get(name)) for row in stages),
+            )
             for name in names
         )
-        return self._table("criteria", rows, {key: self.label(key) for key in self.heldout})
+        return self._table(
+            "criteria", rows, {key: self.label(key) for key in self.heldout}
+        )
 
     def _table(
         self,
@@ -151,10 +158,14 @@ class Contrast(_Part):
     ) -> Table:
         level = f"{100 * self.confidence:g} %"
         words = _TABLES[section]
-        return Table.told(words, rows, each, key=f"contrast-{section}", level=level, **values)
+        return Table.told(
+            words, rows, each, key=f"contrast-{section}", level=level, **values
+        )
 
 
-def revealed_tasks(config: Mapping[str, Any], files: Sequence[Path] = ()) -> dict[str, Task]:
+def revealed_tasks(
+    config: Mapping[str, Any], files: Sequence[Path] = ()
+) -> dict[str, Task]:
     """Read the tasks whose passages and rubrics a page is to show.
 
     Args:
@@ -188,25 +199,40 @@ class KnownQuestion:
     """By criterion what it asks for, and the terms that each stage's answer lacks."""
 
 
-def known_questions(contrast: Contrast, tasks: Mapping[str, Task]) -> list[KnownQuestion | None]:
+def known_questions(
+    contrast: Contrast, tasks: Mapping[str, Task]
+) -> list[KnownQuestion | None]:
     """Return what the judge knew of each question of a comparison; None of one without its task."""
     stages = contrast.heldout
-    header = ("criterion", "asks for", *(f"{contrast.label(name)} lacks" for name in stages))
+    header = (
+        "criterion",
+        "asks for",
+        *(f"{contrast.label(name)} lacks" for name in stages),
+    )
     return [
-        _known(tasks[one.task_id], header, [one.answers.get(name, "") for name in stages])
-        if one.task_id in tasks
+        _known(
+            tasks[answer.task_id],
+            header,
+            [answer.answers.get(name, "") for name in stages],
+        )
+        if answer.task_id in tasks
         else None
-        for one in contrast.answers
+        for answer in contrast.answers
     ]
 
 
-def _known(task: Task, header: tuple[str, ...], answers: Sequence[str]) -> KnownQuestion:
+def _known(
+    task: Task, header: tuple[str, ...], answers: Sequence[str]
+) -> KnownQuestion:
     shown = told_grounding(task)
     lacks = [
-        [" · ".join(missing_terms(one, text)) or "–" for text in answers] for one in task.rubric
+        [" · ".join(missing_terms(criterion, text)) or "–" for text in answers]
+        for criterion in task.rubric
     ]
     rows = tuple(
         (told["id"], told["text"], *terms)
         for told, terms in zip(shown["rubric"], lacks, strict=True)
     )
-    return KnownQuestion(shown["passage"], TextTable("What each answer lacks", header, rows))
+    return KnownQuestion(
+        shown["passage"], TextTable("What each answer lacks", header, rows)
+    )

@@ -16,7 +16,16 @@ from rubric_core.files import toml_beside
 from rubric_judge.console.snapshot import duration_text
 from rubric_judge.page.charts import Chart, Series
 from rubric_judge.page.rendering import inert_json, render_page
-from rubric_judge.page.tables import Cell, Figure, Form, Row, Table, TextTable, counted, written
+from rubric_judge.page.tables import (
+    Cell,
+    Figure,
+    Form,
+    Row,
+    Table,
+    TextTable,
+    counted,
+    written,
+)
 from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.report.charts import sections
 from rubric_train_openrlhf.report.contrast import known_questions, revealed_tasks
@@ -38,7 +47,9 @@ class Revealed:
     """Of tasks; those that the run names when left out."""
 
 
-def write_report(run_dir: Path, *, reveal: Revealed | None = None, out: Path | None = None) -> Path:
+def write_report(
+    run_dir: Path, *, reveal: Revealed | None = None, out: Path | None = None
+) -> Path:
     """Make report.html out of what a run folder holds so far.
 
     Works on a run that has just begun as on one that has ended: what there are no rows for is
@@ -80,8 +91,12 @@ def write_report(run_dir: Path, *, reveal: Revealed | None = None, out: Path | N
         "grounding_json": inert_json(rollouts.grounding),
         "known": known_questions(run.contrast, tasks) if run.contrast and tasks else [],
     }
-    page = render_page(__package__, "report", content, scripts=("charts.js", "rollouts.js"))
-    path = out or run_dir / ("report.html" if reveal is None else "report_revealed.html")
+    page = render_page(
+        __package__, "report", content, scripts=("charts.js", "rollouts.js")
+    )
+    path = out or run_dir / (
+        "report.html" if reveal is None else "report_revealed.html"
+    )
     write_text(path, page)
     return path
 
@@ -91,9 +106,14 @@ def _admitted(run: Run) -> str:
     if run.admission is None:
         return ""
     factors = run.admission.factors.values()
-    masked, lowered = sum(one == 0 for one in factors), sum(one != 0 for one in factors)
-    told = f"criteria masked: {masked}" + (f", weighed down: {lowered}" if lowered else "")
-    withheld = [one for row in run.metrics if (one := row.withheld_weight_frac) is not None]
+    masked = sum(factor == 0 for factor in factors)
+    lowered = sum(factor != 0 for factor in factors)
+    told = f"criteria masked: {masked}" + (
+        f", weighed down: {lowered}" if lowered else ""
+    )
+    withheld = [
+        one for row in run.metrics if (one := row.withheld_weight_frac) is not None
+    ]
     return f"{written(1 - fmean(withheld), 'percent')} % ({told})" if withheld else told
 
 
@@ -106,13 +126,18 @@ def _steps_table(metrics: Sequence[MetricsRow]) -> TextTable:
 def _heldout_figures(run: Run) -> list[Figure]:
     if run.best is None:
         return []
-    first, last, best = run.heldout[0], run.heldout[-1], run.best
-    label, value = "Validation reward, %", written(best.reward_mean, "percent")
+    first = run.heldout[0]
+    last = run.heldout[-1]
+    best = run.best
+    label = "Validation reward, %"
+    value = written(best.reward_mean, "percent")
     questions = counted(first.n, "question")
     if len(run.heldout) == 1:
         return [Figure(label, value, note=questions)]
     chosen = f"; before, and the best pass, step {best.step}"
-    after = "" if last is best else f"; the last has {written(last.reward_mean, 'percent')}"
+    after = (
+        "" if last is best else f"; the last has {written(last.reward_mean, 'percent')}"
+    )
     before = written(first.reward_mean, "percent")
     return [Figure(label, value, before, questions + chosen + after)]
 
@@ -121,7 +146,8 @@ def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
     if not metrics:
         return []
     window_steps = max(1, min(_WINDOW, len(metrics) // 2))
-    head, tail = metrics[:window_steps], metrics[-window_steps:]
+    head = metrics[:window_steps]
+    tail = metrics[-window_steps:]
     alone = len(metrics) == 1
     window = "" if alone else f"first and last {counted(window_steps, 'step')}"
 
@@ -158,7 +184,9 @@ def write_runs_report(folders: Sequence[Path], out: Path | None = None) -> Path:
     """
     places = [folder.resolve() for folder in folders]
     if twice := [place for place, count in Counter(places).items() if count > 1]:
-        raise ConfigError(f"{twice[0]} is named twice: name each run once", location="folders")
+        raise ConfigError(
+            f"{twice[0]} is named twice: name each run once", location="folders"
+        )
     if len(places) > MOST_RUNS:
         problem = f"{len(places)} runs are named, and a chart can show {MOST_RUNS}: name fewer"
         raise ConfigError(problem, location="folders")
@@ -171,14 +199,18 @@ def write_runs_report(folders: Sequence[Path], out: Path | None = None) -> Path:
         "table": _runs_table(runs),
         "settings": differing_settings(runs),
         "charts": charts,
-        "notes": [f"{name}: {note}" for name, run in runs.items() for note in run.notes],
+        "notes": [
+            f"{name}: {note}" for name, run in runs.items() for note in run.notes
+        ],
         "pages": {
             name: os.path.relpath(place / "report.html", page.resolve().parent)
             for name, place in _named(places).items()
             if (place / "report.html").is_file()
         },
     }
-    text = render_page(__package__, "runs", content, style="report", scripts=("charts.js",))
+    text = render_page(
+        __package__, "runs", content, style="report", scripts=("charts.js",)
+    )
     write_text(page, text)
     return page
 
@@ -199,7 +231,9 @@ def result(runs: Mapping[str, Run]) -> str:
     parts: list[str] = []
     if best:
         name = max(best, key=best.__getitem__)
-        parts.append(f"Best validation reward: {name} with {written(best[name], 'percent')} %")
+        parts.append(
+            f"Best validation reward: {name} with {written(best[name], 'percent')} %"
+        )
     tested = {
         name: list(run.contrast.heldout.values())[-1].mean
         for name, run in runs.items()
@@ -208,7 +242,11 @@ def result(runs: Mapping[str, Run]) -> str:
     if tested:
         told = (f"{name} {written(mean, 'percent')} %" for name, mean in tested.items())
         parts.append(f"on the test questions: {', '.join(told)}")
-    return f"{'; '.join(parts)}." if parts else "No run has a validation pass or a test result."
+    return (
+        f"{'; '.join(parts)}."
+        if parts
+        else "No run has a validation pass or a test result."
+    )
 
 
 def run_charts(runs: Mapping[str, Run]) -> list[Chart]:
@@ -216,7 +254,8 @@ def run_charts(runs: Mapping[str, Run]) -> list[Chart]:
     charts: list[Chart] = []
     for told in _TOLD["charts"]:
         fields = dict(told)
-        rows, field = fields.pop("rows"), fields.pop("field")
+        rows = fields.pop("rows")
+        field = fields.pop("field")
         series = tuple(
             one
             for number, (name, run) in enumerate(runs.items(), start=1)
@@ -233,8 +272,11 @@ def _series(name: str, role: str, run: Run, rows: str, field: str) -> Series:
         for row in (run.heldout if rows == "validation" else run.metrics)
         if (value := getattr(row, field)) is not None
     ]
-    steps, values = tuple(step for step, _ in found), tuple(value for _, value in found)
-    return Series(name, role, steps, values, style="dots" if rows == "validation" else "line")
+    steps = tuple(step for step, _ in found)
+    values = tuple(value for _, value in found)
+    return Series(
+        name, role, steps, values, style="dots" if rows == "validation" else "line"
+    )
 
 
 def _runs_table(runs: Mapping[str, Run]) -> Table:

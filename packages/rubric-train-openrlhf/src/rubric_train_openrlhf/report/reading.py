@@ -70,9 +70,15 @@ def read_run(path: Path) -> Run:
         RubricFileError: no such folder, no run in it, or a broken row; names file, line and field.
     """
     if not path.is_dir():
-        raise RubricFileError(f"no such run folder; give the `out` of a run{near(path)}", path=path)
-    if not any((path / name).exists() for name in ("config.resolved.yaml", "metrics.jsonl")):
-        raise RubricFileError("this folder holds no run; give the `out` of one", path=path)
+        raise RubricFileError(
+            f"no such run folder; give the `out` of a run{near(path)}", path=path
+        )
+    if not any(
+        (path / name).exists() for name in ("config.resolved.yaml", "metrics.jsonl")
+    ):
+        raise RubricFileError(
+            "this folder holds no run; give the `out` of one", path=path
+        )
     summary = _document(path / "summary.json", Summary) or Summary()
     if summary.status == "running" and not is_locked(path):
         summary = summary.model_copy(update={"status": "killed"})
@@ -159,7 +165,11 @@ class Excerpt:
 
 
 def excerpt(
-    run: Path, *, best_step: int | None, notes: list[str], tasks: Mapping[str, Task] | None = None
+    run: Path,
+    *,
+    best_step: int | None,
+    notes: list[str],
+    tasks: Mapping[str, Task] | None = None,
 ) -> Excerpt:
     """Read the rollouts of the first, the best, the last and evenly spaced steps.
 
@@ -183,9 +193,12 @@ def excerpt(
     judge: dict[str, Any] = {}
     total = kept = 0
     for step in shown:
-        rows = [row for _, row in read_growing(files[step], records.RolloutRow, notes=notes)]
+        rows = [
+            row for _, row in read_growing(files[step], records.RolloutRow, notes=notes)
+        ]
         chosen = _whole_groups(rows, MAX_CHARS // len(shown))
-        total, kept = total + len(rows), kept + len(chosen)
+        total = total + len(rows)
+        kept = kept + len(chosen)
         entries = [_policy_entry(row, prompts) for row in chosen]
         steps.append({"step": step, "total": len(rows), "rows": entries})
         judged = run / "judgements" / files[step].name
@@ -246,7 +259,9 @@ def _policy_entry(row: records.RolloutRow, prompts: dict[str, int]) -> dict[str,
         "task": row.task_id,
         "prompt": prompts.setdefault(_shown(row.prompt, MAX_TEXT_CHARS), len(prompts)),
         "response": _shown(row.response, MAX_TEXT_CHARS),
-        **({} if row.answer is None else {"answer": _shown(row.answer, MAX_TEXT_CHARS)}),
+        **(
+            {} if row.answer is None else {"answer": _shown(row.answer, MAX_TEXT_CHARS)}
+        ),
     }
 
 
@@ -254,12 +269,21 @@ def _judge_entry(
     row: records.JudgementRow, response: str, tasks: Mapping[str, Task] | None
 ) -> dict[str, Any]:
     """What the judge gave; its own words and what the response lacks only where that is asked."""
-    result, task = row.result, (tasks or {}).get(row.task_id)
+    result = row.result
+    task = (tasks or {}).get(row.task_id)
     names = dict.fromkeys((*row.shares, *row.z, *row.attribution))
-    missing = {one.id: missing_terms(one, response) for one in task.rubric} if task else {}
+    missing = (
+        {criterion.id: missing_terms(criterion, response) for criterion in task.rubric}
+        if task
+        else {}
+    )
     return {
-        **result.model_dump(mode="json", include={"judge", "outcome", "reason", "detail"}),
-        "reasoning": "" if tasks is None else _shown(result.reasoning, MAX_REASONING_CHARS),
+        **result.model_dump(
+            mode="json", include={"judge", "outcome", "reason", "detail"}
+        ),
+        "reasoning": ""
+        if tasks is None
+        else _shown(result.reasoning, MAX_REASONING_CHARS),
         "criteria": [
             [name, row.z.get(name), row.shares.get(name), row.attribution.get(name)]
             + ([missing[name]] if missing.get(name) else [])
@@ -274,9 +298,19 @@ _shown = partial(shortened, where="the run folder")
 def _caption(shown: Sequence[int], files: int, kept: int, total: int) -> str:
     if not shown:
         return "No rollouts yet."
-    steps = f"{len(shown)} of {files} steps" if len(shown) < files else counted(files, "step")
-    rows = f"{kept:,} of {total:,} responses" if kept < total else counted(total, "response")
+    steps = (
+        f"{len(shown)} of {files} steps"
+        if len(shown) < files
+        else counted(files, "step")
+    )
+    rows = (
+        f"{kept:,} of {total:,} responses"
+        if kept < total
+        else counted(total, "response")
+    )
     whole = len(shown) == files and kept == total
     return f"{steps}, {rows}" + (
-        "." if whole else "; a sample that keeps groups whole. The run folder holds all of them."
+        "."
+        if whole
+        else "; a sample that keeps groups whole. The run folder holds all of them."
     )

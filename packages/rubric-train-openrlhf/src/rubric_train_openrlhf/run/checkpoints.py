@@ -20,7 +20,12 @@ from rubric_core.data.model_files import model_files
 from rubric_core.files import open_file
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run.folder import first_changed
-from rubric_train_openrlhf.run.writing import disk_errors, point_link, save_tensors, whole_folder
+from rubric_train_openrlhf.run.writing import (
+    disk_errors,
+    point_link,
+    save_tensors,
+    whole_folder,
+)
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.policy import Policy
@@ -62,7 +67,9 @@ def save_checkpoint(checkpoints: Path, policy: Policy, state: TrainerState) -> P
         policy.write(temporary)
         files = model_files(temporary)
         weights = policy.model.state_dict() if policy.is_cast and state.step else {}
-        save_tensors(temporary / _STATE_FILE, {**vars(state), "files": files, "weights": weights})
+        save_tensors(
+            temporary / _STATE_FILE, {**vars(state), "files": files, "weights": weights}
+        )
     return path
 
 
@@ -78,10 +85,14 @@ def load_state(path: Path) -> TrainerState:
 
     try:
         with open_file(path / _STATE_FILE) as file:
-            state = TrainerState(**torch.load(file, map_location="cpu", weights_only=True))
+            state = TrainerState(
+                **torch.load(file, map_location="cpu", weights_only=True)
+            )
     # The named boundary for a damaged archive: its bytes decide what reading them raises.
     except Exception as exc:
-        raise _lost(path, f"{str(path / _STATE_FILE)!r} holds no trainer state") from exc
+        raise _lost(
+            path, f"{str(path / _STATE_FILE)!r} holds no trainer state"
+        ) from exc
     try:
         changed = first_changed(path, state.files)
     except ConfigError as exc:
@@ -141,4 +152,8 @@ def _delete(path: Path) -> None:
 
 def _all_checkpoints(checkpoints: Path) -> list[Path]:
     """Folders with a name that a checkpoint gets; other names are not ours."""
-    return [path for path in checkpoints.glob("step_*") if re.fullmatch(r"step_\d{6,}", path.name)]
+    return [
+        path
+        for path in checkpoints.glob("step_*")
+        if re.fullmatch(r"step_\d{6,}", path.name)
+    ]

@@ -61,8 +61,12 @@ class RunFolder:
         """
         ours: list[Path] = [path for path in vars(self).values() if path != self.path]
         taken = [path.name for path in ours if path.exists() or path.is_symlink()]
-        told = self.told if taken == [self.summary.name] else None
-        left_early = told and told.pid and (told.status, told.steps) == ("running", 0)
+        summary = self.told if taken == [self.summary.name] else None
+        left_early = (
+            summary
+            and summary.pid
+            and (summary.status, summary.steps) == ("running", 0)
+        )
         return [] if left_early else taken
 
     @property
@@ -71,14 +75,16 @@ class RunFolder:
         files = (self.metrics, self.heldout)
         folders = (self.rollouts, self.judgements)
         with _reading(self.path):
-            return any(path.is_dir() and any(path.iterdir()) for path in folders) or any(
-                path.exists() and path.stat().st_size for path in files
-            )
+            return any(
+                path.is_dir() and any(path.iterdir()) for path in folders
+            ) or any(path.exists() and path.stat().st_size for path in files)
 
     @property
     def steps_done(self) -> int:
         """Steps whose rows are whole, from the first on."""
-        return len(_leading_rows(self.metrics, records.MetricsRow, last_step=sys.maxsize)[0])
+        return len(
+            _leading_rows(self.metrics, records.MetricsRow, last_step=sys.maxsize)[0]
+        )
 
     def write_step(
         self,
@@ -123,7 +129,9 @@ class RunFolder:
         try:
             return records.RunSummary.model_validate_json(text)
         except ValidationError as exc:
-            raise ResumeError(f"{str(self.summary)!r} is damaged", path=self.path) from exc
+            raise ResumeError(
+                f"{str(self.summary)!r} is damaged", path=self.path
+            ) from exc
 
     def read_metrics(self) -> list[records.MetricsRow]:
         """All steps written so far."""
@@ -143,7 +151,9 @@ class RunFolder:
         Raises:
             ResumeError: a row up to this step is missing or damaged; nothing was deleted then.
         """
-        steps, metrics_size = _leading_rows(self.metrics, records.MetricsRow, last_step=step)
+        steps, metrics_size = _leading_rows(
+            self.metrics, records.MetricsRow, last_step=step
+        )
         if steps != list(range(1, step + 1)):
             raise ResumeError(
                 f"{str(self.metrics)!r} does not hold every step from 1 to {step}, to which the "
@@ -151,7 +161,9 @@ class RunFolder:
                 "back from a copy, or start again in another `out`",
                 path=self.path,
             )
-        passes, heldout_size = _leading_rows(self.heldout, records.HeldoutRow, last_step=step)
+        passes, heldout_size = _leading_rows(
+            self.heldout, records.HeldoutRow, last_step=step
+        )
         if missing := sorted(set(heldout).difference(passes)):
             raise ResumeError(
                 f"{str(self.heldout)!r} lacks the held-out pass of step {missing[0]}: line "
@@ -161,7 +173,10 @@ class RunFolder:
             )
         with writing.disk_errors(self.path):
             writing.remove_unfinished(self.path)
-            for file, size in ((self.metrics, metrics_size), (self.heldout, heldout_size)):
+            for file, size in (
+                (self.metrics, metrics_size),
+                (self.heldout, heldout_size),
+            ):
                 if file.exists():
                     os.truncate(file, size)
             for folder in (self.rollouts, self.judgements):
@@ -180,9 +195,13 @@ class RunFolder:
         if not self.admission.exists():
             return {}
         try:
-            return records.AdmissionFile.model_validate_json(read_file(self.admission)).factors
+            return records.AdmissionFile.model_validate_json(
+                read_file(self.admission)
+            ).factors
         except (OSError, ValidationError) as exc:
-            raise ResumeError(f"{str(self.admission)!r} is damaged", path=self.path) from exc
+            raise ResumeError(
+                f"{str(self.admission)!r} is damaged", path=self.path
+            ) from exc
 
     @property
     def told(self) -> records.RunSummary | None:
@@ -194,7 +213,9 @@ class RunFolder:
 
 
 def _write_rows(folder: Path, step: int, rows: Iterable[BaseModel]) -> None:
-    writing.write_lines(folder / f"step_{step:06d}.jsonl", (row.model_dump_json() for row in rows))
+    writing.write_lines(
+        folder / f"step_{step:06d}.jsonl", (row.model_dump_json() for row in rows)
+    )
 
 
 @contextlib.contextmanager
@@ -225,13 +246,18 @@ def _read_rows(path: Path, row_type: type[_Row]) -> list[_Row]:
     rows: list[_Row] = []
     for row, _ in _rows(path, row_type):
         if row is None:
-            raise ResumeError.lost(f"line {len(rows) + 1} of {str(path)!r} is damaged", path=path)
+            raise ResumeError.lost(
+                f"line {len(rows) + 1} of {str(path)!r} is damaged", path=path
+            )
         rows.append(row)
     return rows
 
 
 def _leading_rows(
-    path: Path, row_type: type[records.MetricsRow | records.HeldoutRow], *, last_step: int
+    path: Path,
+    row_type: type[records.MetricsRow | records.HeldoutRow],
+    *,
+    last_step: int,
 ) -> tuple[list[int], int]:
     """Steps and bytes of the whole rows up to a step; a kill can leave half a line at the end."""
     steps: list[int] = []
@@ -255,12 +281,21 @@ def first_changed(folder: Path, before: Mapping[str, object]) -> str | None:
         ConfigError: there is no such folder, no weights in it, or a file that cannot be read.
     """
     now = model_files(folder)
-    return next((name for name, digest in sorted(before.items()) if now.get(name) != digest), None)
+    return next(
+        (name for name, digest in sorted(before.items()) if now.get(name) != digest),
+        None,
+    )
 
 
 _DISTRIBUTIONS: Final = (
-    *("rubric-core", "rubric-judge", "rubric-train-openrlhf"),
-    *("torch", "transformers", "tokenizers", "numpy", "pydantic"),
+    "rubric-core",
+    "rubric-judge",
+    "rubric-train-openrlhf",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "numpy",
+    "pydantic",
 )
 
 

@@ -52,7 +52,9 @@ class LiveSummary:
         self._left: bytes | None = None
         with contextlib.suppress(OSError):
             self._left = read_file(folder.summary)
-        self._figures: dict[str, Any] = before.model_dump(include=set(_FIGURES)) if before else {}
+        self._figures: dict[str, Any] = (
+            before.model_dump(include=set(_FIGURES)) if before else {}
+        )
         self._place: dict[str, Any] = {}
         self._may_write = False
         self._has_begun = False
@@ -65,7 +67,11 @@ class LiveSummary:
     def wall_s(self) -> float:
         """Seconds that the run has taken since everything was loaded, over its restarts."""
         before_s: float = self._figures.get("wall_s", 0.0)
-        return before_s if self._loaded_s is None else before_s + time.monotonic() - self._loaded_s
+        return (
+            before_s
+            if self._loaded_s is None
+            else before_s + time.monotonic() - self._loaded_s
+        )
 
     def open(self, *, resume: bool) -> None:
         """Say that the run is being started, unless the folder is one that will be refused.
@@ -144,12 +150,14 @@ class LiveSummary:
                     else:
                         write_text(self._folder.summary, self._left.decode())
             return None
-        place, wall_s = {name: self._place.get(name) for name in _PLACE}, self.wall_s
+        place = {name: self._place.get(name) for name in _PLACE}
+        wall_s = self.wall_s
         written = self._folder.told
         if written is not None and not _is_ours(written):
             if status == "finished":
                 return written
-            place, wall_s = written.model_dump(include=set(_PLACE)), written.wall_s
+            place = written.model_dump(include=set(_PLACE))
+            wall_s = written.wall_s
         if status == "finished":
             told = {"warning": _warning(self._folder.read_metrics())}
         else:
@@ -171,7 +179,8 @@ class LiveSummary:
             values |= {"status": "running", "wall_s": self.wall_s}
             summary = RunSummary.model_validate(values)
             self._folder.write_summary(summary)
-            self._written_s, self._written_steps = time.monotonic(), summary.steps
+            self._written_s = time.monotonic()
+            self._written_steps = summary.steps
 
     def _signed(self) -> dict[str, Any]:
         return {
@@ -223,7 +232,11 @@ def live_summary(
 def was_killed(folder: RunFolder) -> bool:
     """Whether a run was killed: it says that it is running, and no process works in its folder."""
     summary = folder.told
-    return summary is not None and summary.status == "running" and not is_locked(folder.path)
+    return (
+        summary is not None
+        and summary.status == "running"
+        and not is_locked(folder.path)
+    )
 
 
 def _is_ours(summary: RunSummary) -> bool:
@@ -286,13 +299,17 @@ def summed_up(folder: RunFolder) -> RunSummary:
         unclosed_thought_frac=steps[-1].unclosed_thought_frac if steps else None,
         empty_answer_frac=steps[-1].empty_answer_frac if steps else None,
         admission=folder.read_admission(),
-        by_fallback=dict(sum((Counter(row.by_fallback) for row in steps), Counter[str]())),
+        by_fallback=dict(
+            sum((Counter(row.by_fallback) for row in steps), Counter[str]())
+        ),
     )
 
 
 def best_step(folder: RunFolder, *, up_to: int) -> int:
     """Step of the best held-out pass up to a step, the first at a tie; that step without any."""
-    steps = [row.step for row in folder.read_heldout() if row.best and row.step <= up_to]
+    steps = [
+        row.step for row in folder.read_heldout() if row.best and row.step <= up_to
+    ]
     return steps[-1] if steps else up_to
 
 

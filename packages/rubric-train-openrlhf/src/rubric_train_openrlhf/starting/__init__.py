@@ -19,5 +19,7 @@ def start(folder: Path, *, name: str) -> Path:
     """
     text = preset("rubric_train_openrlhf", name, flag="--preset")
     file = folder / "train.yaml"
-    write_new(folder, {file.name: text.replace(_IN_THE_CHECKOUT.format(name=name), str(file))})
+    write_new(
+        folder, {file.name: text.replace(_IN_THE_CHECKOUT.format(name=name), str(file))}
+    )
     return file

@@ -23,7 +23,11 @@ from rubric_core import (
 from rubric_core.arrays import FloatArray
 from rubric_core.files import read_file
 from rubric_core.schema.pools import own_pool
-from rubric_judge.calibration.record import Calibration, CriterionCalibration, read_calibration
+from rubric_judge.calibration.record import (
+    Calibration,
+    CriterionCalibration,
+    read_calibration,
+)
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.load import load_replicas
 from rubric_judge.page.tables import counted
@@ -55,15 +59,21 @@ class Admission:
 
     def rubric(self, rubric: Rubric) -> Rubric:
         """The rubric that rewards are computed by."""
-        return core.admitted_rubric(rubric, self._of(rubric)) if self.factors else rubric
+        return (
+            core.admitted_rubric(rubric, self._of(rubric)) if self.factors else rubric
+        )
 
     def result(self, result: JudgeResult, rubric: Rubric) -> JudgeResult:
         """A judgement under a rubric, as it counts."""
-        return core.admitted_result(result, self._of(rubric)) if self.factors else result
+        return (
+            core.admitted_result(result, self._of(rubric)) if self.factors else result
+        )
 
     def _of(self, rubric: Rubric) -> dict[str, float]:
         """The factors of a rubric's criteria, by id."""
-        pools = ((one.id, known_pool(one, self.factors)) for one in rubric)
+        pools = (
+            (criterion.id, known_pool(criterion, self.factors)) for criterion in rubric
+        )
         return {name: self.factors[pool] for name, pool in pools if pool is not None}
 
     def corrected_z(self, z_M: FloatArray, rubric: Rubric) -> FloatArray:
@@ -71,20 +81,26 @@ class Admission:
         if not self.rates:
             return z_M
         # Of the pool that admits it, and of no other that may have rates.
-        pools_M = [known_pool(one, self.factors) for one in rubric]
+        pools_M = [known_pool(criterion, self.factors) for criterion in rubric]
         known_M = [self.rates.get(pool) if pool else None for pool in pools_M]
-        rates_M2 = np.array([(np.nan, np.nan) if one is None else one for one in known_M])
+        rates_M2 = np.array(
+            [(np.nan, np.nan) if one is None else one for one in known_M]
+        )
         return core.unbiased_z(z_M, rates_M2[:, 0], rates_M2[:, 1])
 
     def withheld_frac(self, rubrics: Sequence[Rubric]) -> float:
         """Mean share of the rubrics' weight that is kept from the reward."""
-        kept = [self.rubric(one).total_weight / one.total_weight for one in rubrics]
+        kept = [
+            self.rubric(rubric).total_weight / rubric.total_weight for rubric in rubrics
+        ]
         return 1.0 - math.fsum(kept) / len(kept)
 
     @property
     def changed(self) -> dict[str, float]:
         """Factors other than 1 by the names of their pools, the masked first."""
-        named = [(factor, pool.name) for pool, factor in self.factors.items() if factor != 1]
+        named = [
+            (factor, pool.name) for pool, factor in self.factors.items() if factor != 1
+        ]
         return {name: factor for factor, name in sorted(named)}
 
     def keep(self, folder: RunFolder) -> None:
@@ -133,12 +149,13 @@ def read_admission(
     if judge_fingerprint is None:
         judge_fingerprint = calibration.judge_fingerprint
     calibration.require(judge_fingerprint, tasks, source=str(path))
-    known, pooling = calibration.by_pool, Pooling.of(tasks)
+    known = calibration.by_pool
+    pooling = Pooling.of(tasks)
     pools: dict[Pool, Pool | None] = {}
     for task in tasks:
-        for one in task.rubric:
-            if one.weight > 0 and (own := own_pool(one)) not in pools:
-                pools[own] = known_pool(one, known)
+        for criterion in task.rubric:
+            if criterion.weight > 0 and (own := own_pool(criterion)) not in pools:
+                pools[own] = known_pool(criterion, known)
     missing = [own for own, pool in pools.items() if pool is None]
     named = _named(list(dict.fromkeys(one.name for one in missing)))
     if missing and len(missing) == len(pools):
@@ -169,7 +186,8 @@ def admission_lines(config: TrainConfig) -> Iterator[str]:
         TrainConfigError, ConfigError: as `read_admission`; a calibration of another judge, too,
             where the judge can be made.
     """
-    judging, data = config.judge, config.data
+    judging = config.judge
+    data = config.data
     paths = [path for path in (data.train, data.validation) if path is not None]
     if judging.calibration is None:
         return
@@ -213,8 +231,10 @@ def described(admission: Admission, rubrics: Sequence[Rubric]) -> str:
     changed = admission.changed
     masked = [name for name, factor in changed.items() if factor == 0]
     lowered = [f"{name} × {factor:g}" for name, factor in changed.items() if factor]
-    before = float(np.mean([one.effective_criteria for one in rubrics]))
-    after = float(np.mean([admission.rubric(one).effective_criteria for one in rubrics]))
+    before = float(np.mean([rubric.effective_criteria for rubric in rubrics]))
+    after = float(
+        np.mean([admission.rubric(rubric).effective_criteria for rubric in rubrics])
+    )
     parts = [
         f"{len(masked)} of {len(admission.factors)} criteria masked{_named(masked)}",
         *_by_kind(admission, rubrics),
@@ -223,14 +243,24 @@ def described(admission: Admission, rubrics: Sequence[Rubric]) -> str:
         f"mean M_eff {before:.2f} → {after:.2f}",
     ]
     corrected = len(admission.rates)
-    parts += [f"{corrected} corrected for the judge's error rates{_BOUND}"] if corrected else []
+    parts += (
+        [f"{corrected} corrected for the judge's error rates{_BOUND}"]
+        if corrected
+        else []
+    )
     return f"admission: {'; '.join(parts)}"
 
 
 def _by_kind(admission: Admission, rubrics: Sequence[Rubric]) -> Iterator[str]:
     """Say how many ids are found by their kind."""
-    pools = [(one.id, known_pool(one, admission.factors)) for rubric in rubrics for one in rubric]
-    found = {(name, pool) for name, pool in pools if pool is not None and pool.id is None}
+    pools = [
+        (criterion.id, known_pool(criterion, admission.factors))
+        for rubric in rubrics
+        for criterion in rubric
+    ]
+    found = {
+        (name, pool) for name, pool in pools if pool is not None and pool.id is None
+    }
     kinds = len({pool for _, pool in found})
     if found:
         yield f"{counted(len(found), 'id')} by {counted(kinds, 'kind')}"
@@ -270,7 +300,8 @@ def _rates(
     for pool, factor in factors.items():
         if not factor or pool not in known:
             continue
-        tpr, fpr = known[pool].tpr.value, known[pool].fpr.value
+        tpr = known[pool].tpr.value
+        fpr = known[pool].fpr.value
         if tpr is None or fpr is None or tpr - fpr < _LEAST_J:
             told = f"TPR {_figure(tpr)}, FPR {_figure(fpr)}"
             raise TrainConfigError(
@@ -295,6 +326,9 @@ def _check_rubrics(admission: Admission, tasks: Iterable[Task]) -> None:
         try:
             admission.rubric(task.rubric)
         except RewardError as error:
-            lost, why = [*lost, task.task_id], why or str(error)
+            lost = [*lost, task.task_id]
+            why = why or str(error)
     if lost:
-        raise TrainConfigError(f"{len(lost)} tasks, first {lost[0]!r}: {why}", location=_KEY)
+        raise TrainConfigError(
+            f"{len(lost)} tasks, first {lost[0]!r}: {why}", location=_KEY
+        )

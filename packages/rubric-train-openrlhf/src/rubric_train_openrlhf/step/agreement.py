@@ -75,7 +75,9 @@ class _Row(NamedTuple):
 class Agreement:
     """Compares log-probabilities of the same tokens at the same weights."""
 
-    def __init__(self, architecture: str, *, step: int, on_mismatch: OnMismatch) -> None:
+    def __init__(
+        self, architecture: str, *, step: int, on_mismatch: OnMismatch
+    ) -> None:
         """Begin with nothing compared.
 
         Args:
@@ -115,7 +117,9 @@ class Agreement:
             rows: numbers of the rows.
             tolerance: what rounding may come to.
         """
-        theirs_BT, ours_BT = (one.detach().double().cpu() for one in (theirs_BT, ours_BT))
+        theirs_BT, ours_BT = (
+            one.detach().double().cpu() for one in (theirs_BT, ours_BT)
+        )
         mask_BT = mask_BT.cpu()
         gap_BT = (theirs_BT - ours_BT).abs().masked_fill(~mask_BT, 0.0)
         self._means[source] = tolerance.mean
@@ -128,7 +132,8 @@ class Agreement:
             at = int(gap_BT[place].argmax())
             position = int(mask_BT[place, : at + 1].sum())
             of_token = float(theirs_BT[place, at]), float(ours_BT[place, at])
-            gap, allowed = float(gap_BT[place].sum()) / tokens, tolerance.of_row(tokens)
+            gap = float(gap_BT[place].sum()) / tokens
+            allowed = tolerance.of_row(tokens)
             found = _Row(source, row, tokens, gap, allowed, position, *of_token)
             if source not in self._worst or found.excess > self._worst[source].excess:
                 self._worst[source] = found
@@ -164,7 +169,8 @@ class Agreement:
         """
         for source, worst in self._worst.items():
             total, count = self._sums[source]
-            mean, allowed = total / count, self._means[source]
+            mean = total / count
+            allowed = self._means[source]
             if worst.excess <= 1 and mean <= allowed:
                 continue
             if self._on_mismatch == "stop":

@@ -17,7 +17,12 @@ from rubric_core.arrays import BoolArray, FloatArray
 from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import JudgeAbortError
-from rubric_train_openrlhf.run.records import HeldoutReward, JudgementRow, JudgingFigures, row_id
+from rubric_train_openrlhf.run.records import (
+    HeldoutReward,
+    JudgementRow,
+    JudgingFigures,
+    row_id,
+)
 from rubric_train_openrlhf.step import rewards as earned
 from rubric_train_openrlhf.step.admission import Admission
 from rubric_train_openrlhf.step.rewards import ALL, Credit, Rewards, Sizes
@@ -57,7 +62,9 @@ class Crediting:
     pooling: Pooling = field(default_factory=Pooling)
     """Whose figures are one: of an id that repeats in the run's tasks, else of a kind."""
 
-    def informative(self, results_PG: Results, tasks_P: Tasks, sizes: Sizes) -> list[bool]:
+    def informative(
+        self, results_PG: Results, tasks_P: Tasks, sizes: Sizes
+    ) -> list[bool]:
         """Tell which groups have a spread of rewards, penalties included.
 
         Raises:
@@ -67,7 +74,12 @@ class Crediting:
         return earned.informative_groups(shaped_PG, rewards.valid_PG).tolist()
 
     def of_step(
-        self, step: int, results_PG: Results, tasks_P: Tasks, sizes: Sizes, dropped_PG: Results = ()
+        self,
+        step: int,
+        results_PG: Results,
+        tasks_P: Tasks,
+        sizes: Sizes,
+        dropped_PG: Results = (),
     ) -> tuple[StepCredit, list[JudgementRow]]:
         """Work out the credit of a step.
 
@@ -86,22 +98,36 @@ class Crediting:
         """
         rubrics_P = [self.admission.rubric(task.rubric) for task in tasks_P]
         rewards, shaped_PG = self._shaped(results_PG, tasks_P, sizes)
-        credit = earned.assign_credit(rewards, shaped_PG, estimator=self.config.advantage)
+        credit = earned.assign_credit(
+            rewards, shaped_PG, estimator=self.config.advantage
+        )
         for_policy = StepCredit(
             rewards_PG=rewards.rewards_PG,
             shaped_PG=shaped_PG,
             advantages_PG=credit.advantages_PG,
             valid_PG=rewards.valid_PG,
-            outcomes_PG=tuple(tuple(one.outcome.value for one in group) for group in results_PG),
+            outcomes_PG=tuple(
+                tuple(result.outcome.value for result in group) for group in results_PG
+            ),
             figures=self._figures(results_PG, tasks_P, rewards, shaped_PG, dropped_PG),
             attribution_abs=criterion_means(
-                np.abs(credit.attribution_PGM), rewards.valid_PG, rubrics_P, pooling=self.pooling
+                np.abs(credit.attribution_PGM),
+                rewards.valid_PG,
+                rubrics_P,
+                pooling=self.pooling,
             ),
         )
-        named_P = [(task.task_id, rubric) for task, rubric in zip(tasks_P, rubrics_P, strict=True)]
-        return for_policy, list(_judgement_rows(step, results_PG, named_P, rewards, credit))
+        named_P = [
+            (task.task_id, rubric)
+            for task, rubric in zip(tasks_P, rubrics_P, strict=True)
+        ]
+        return for_policy, list(
+            _judgement_rows(step, results_PG, named_P, rewards, credit)
+        )
 
-    def of_heldout(self, step: int, results_NS: Results, tasks_N: Tasks) -> HeldoutReward:
+    def of_heldout(
+        self, step: int, results_NS: Results, tasks_N: Tasks
+    ) -> HeldoutReward:
         """Average the judge's rewards over questions, without penalties.
 
         Args:
@@ -142,7 +168,9 @@ class Crediting:
     ) -> tuple[Rewards, FloatArray]:
         """The judge's rewards, and those with the penalties that are on."""
         rewards = self._rewards(results_PG, tasks_P)
-        return rewards, earned.shaped_rewards(rewards.rewards_PG, sizes, config=self.config)
+        return rewards, earned.shaped_rewards(
+            rewards.rewards_PG, sizes, config=self.config
+        )
 
     def _figures(
         self,
@@ -152,21 +180,28 @@ class Crediting:
         shaped_PG: FloatArray,
         dropped_PG: Results,
     ) -> JudgingFigures:
-        rubrics_P, admission = [task.rubric for task in tasks_P], self.admission
+        rubrics_P = [task.rubric for task in tasks_P]
+        admission = self.admission
         admitted_P = [admission.rubric(rubric) for rubric in rubrics_P]
         informative = int(earned.informative_groups(shaped_PG, rewards.valid_PG).sum())
         judged = [*chain.from_iterable(results_PG), *chain.from_iterable(dropped_PG)]
         return JudgingFigures(
-            zero_reward_by_reason=zero_reasons(judged[: rewards.valid_PG.size], rewards),
+            zero_reward_by_reason=zero_reasons(
+                judged[: rewards.valid_PG.size], rewards
+            ),
             criteria=criterion_means(
                 rewards.z_PGM, rewards.valid_PG, admitted_P, pooling=self.pooling
             ),
-            m_eff_mean=float(np.mean([rubric.effective_criteria for rubric in admitted_P])),
+            m_eff_mean=float(
+                np.mean([rubric.effective_criteria for rubric in admitted_P])
+            ),
             invalid_frac=outcome_frac(judged, Outcome.INVALID),
             unavailable_frac=outcome_frac(judged, Outcome.UNAVAILABLE),
             degenerate_group_frac=1.0 - informative / (len(tasks_P) + len(dropped_PG)),
             by_fallback=by_fallback(judged),
-            withheld_weight_frac=admission.withheld_frac(rubrics_P) if admission.factors else None,
+            withheld_weight_frac=admission.withheld_frac(rubrics_P)
+            if admission.factors
+            else None,
         )
 
 
@@ -178,7 +213,9 @@ def _judgement_rows(
     credit: Credit,
 ) -> Iterator[JudgementRow]:
     """What the judge said, and what every criterion gave to the advantage."""
-    for p, ((task_id, rubric), group) in enumerate(zip(named_P, results_PG, strict=True)):
+    for p, ((task_id, rubric), group) in enumerate(
+        zip(named_P, results_PG, strict=True)
+    ):
         for g, result in enumerate(group):
             attribution = _by_id(rubric, credit.attribution_PGM[p, g])
             if shaping := float(credit.shaping_PG[p, g]):
@@ -208,7 +245,10 @@ def check_judge(
         JudgeAbortError: a rate is above its threshold; says which, and the reasons' counts.
     """
     results = list(chain.from_iterable(groups))
-    limits = {"invalid": config.max_invalid_frac, "unavailable": config.max_unavailable_frac}
+    limits = {
+        "invalid": config.max_invalid_frac,
+        "unavailable": config.max_unavailable_frac,
+    }
     fracs = {name: outcome_frac(results, Outcome(name)) for name in limits}
     broken = [
         f"{name} judgements {fracs[name]:.1%} > judge.max_{name}_frac={limit}"
@@ -217,7 +257,9 @@ def check_judge(
     ]
     if not broken:
         return
-    reasons = Counter(result.reason.value for result in results if result.reason is not None)
+    reasons = Counter(
+        result.reason.value for result in results if result.reason is not None
+    )
     counts = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
     raise JudgeAbortError(
         f"step {step}: {' and '.join(broken)} of {len(results)} responses; reasons: {counts}; "
@@ -256,7 +298,11 @@ def zero_reasons(results: Sequence[JudgeResult], rewards: Rewards) -> dict[str, 
 
 
 def criterion_means(
-    values_PGM: FloatArray, valid_PG: BoolArray, rubrics_P: Sequence[Rubric], *, pooling: Pooling
+    values_PGM: FloatArray,
+    valid_PG: BoolArray,
+    rubrics_P: Sequence[Rubric],
+    *,
+    pooling: Pooling,
 ) -> dict[str, float]:
     """Mean over the criteria of each pool and the valid responses to the questions that have them.
 

@@ -14,7 +14,12 @@ from rubric_train_openrlhf.config.train import PolicySettings
 from rubric_train_openrlhf.errors import NoInformativePromptError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import WARNINGS
-from rubric_train_openrlhf.run.records import AnswerShares, HeldoutReward, HeldoutRow, Timing
+from rubric_train_openrlhf.run.records import (
+    AnswerShares,
+    HeldoutReward,
+    HeldoutRow,
+    Timing,
+)
 from rubric_train_openrlhf.step.rows import answer_shares
 
 _Round = TypeVar("_Round")
@@ -23,7 +28,10 @@ _Round = TypeVar("_Round")
 def total_timing(parts: Sequence[Timing]) -> Timing:
     """Add up the times of several passes."""
     return Timing(
-        **{name: sum(getattr(one, name) for one in parts) for name in Timing.model_fields}
+        **{
+            name: sum(getattr(part, name) for part in parts)
+            for name in Timing.model_fields
+        }
     )
 
 
@@ -51,7 +59,8 @@ def draw_rounds(
     Raises:
         NoInformativePromptError: still too few after the last round.
     """
-    wanted, dynamic = config.rollout.prompts, config.dynamic_sampling
+    wanted = config.rollout.prompts
+    dynamic = config.dynamic_sampling
     if dynamic is None:
         return [(draw(0, 0, wanted), list(range(wanted)))]
     rounds: list[tuple[_Round, list[int]]] = []
@@ -95,7 +104,10 @@ class UnclosedThoughts:
         self.is_told = True
         todo = WARNINGS["end_thoughts"]
         _log.warning(
-            "train.thoughts.unclosed", share=share, reward="0 without an answer", todo=todo
+            "train.thoughts.unclosed",
+            share=share,
+            reward="0 without an answer",
+            todo=todo,
         )
 
 
@@ -125,7 +137,9 @@ class HeldoutPasses:
         if not due or any(row.step == step for row in rows):
             return None
         started = time.perf_counter()
-        name = "validation questions" if step else "validation questions before training"
+        name = (
+            "validation questions" if step else "validation questions before training"
+        )
         with self.progress.phase(name):
             reward, lengths, answers = self.ask(step)
         best_so_far = max((row.reward_mean for row in rows), default=None)

@@ -51,7 +51,9 @@ def probe_judge(config: TrainConfig) -> None:
         _log.info("train.judge.there", judge=spec.type)
 
     if config.backend == "local" or config.cluster.ray.is_own:
-        with start_blocking_portal() as portal:  # the caller, as a notebook, may have a loop
+        with (
+            start_blocking_portal() as portal
+        ):  # the caller, as a notebook, may have a loop
             portal.call(probe, config.judge.spec)
 
 

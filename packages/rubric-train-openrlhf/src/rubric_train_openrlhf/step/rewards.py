@@ -33,7 +33,9 @@ class Sizes:
     @classmethod
     def of(cls, lengths_PG: npt.ArrayLike, ended_PG: npt.ArrayLike) -> Self:
         """Build them from lists."""
-        return cls(np.asarray(lengths_PG, dtype=np.int64), np.asarray(ended_PG, dtype=np.bool_))
+        return cls(
+            np.asarray(lengths_PG, dtype=np.int64), np.asarray(ended_PG, dtype=np.bool_)
+        )
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,17 @@ def judge_rewards(
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
     results_PG = [
-        [admission.result(one, rubric) for one in group]
+        [admission.result(judge_result, rubric) for judge_result in group]
         for group, rubric in zip(results_PG, rubrics_P, strict=True)
     ]
     rubrics_P = [admission.rubric(rubric) for rubric in rubrics_P]
-    rewards_PG, valid_PG = core.group_rewards(results_PG, rubrics_P, on_unavailable=on_unavailable)
+    rewards_PG, valid_PG = core.group_rewards(
+        results_PG, rubrics_P, on_unavailable=on_unavailable
+    )
     # Whatever an absent judge counts as: what an engine left unfinished is not the policy's answer.
-    absent_PG = [[one.reason is Reason.NO_RESPONSE for one in group] for group in results_PG]
+    absent_PG = [
+        [one.reason is Reason.NO_RESPONSE for one in group] for group in results_PG
+    ]
     rewards_PG[absent_PG] = np.nan
     valid_PG = valid_PG & ~np.array(absent_PG)
     longest = max(map(len, rubrics_P))
@@ -86,7 +92,9 @@ def judge_rewards(
     for p, (group, rubric) in enumerate(zip(results_PG, rubrics_P, strict=True)):
         weights_PM[p, : len(rubric)] = rubric.weights_M
         for g, result in enumerate(group):
-            if valid_PG[p, g] and result.outcome is Outcome.UNAVAILABLE:  # counts as 0 by config
+            if (
+                valid_PG[p, g] and result.outcome is Outcome.UNAVAILABLE
+            ):  # counts as 0 by config
                 z_PGM[p, g, : len(rubric)] = np.where(rubric.weights_M > 0, 0.0, np.nan)
             elif valid_PG[p, g]:
                 z_M = core.criterion_scores_z(result, rubric)
@@ -97,7 +105,9 @@ def judge_rewards(
     return Rewards(rewards_PG, valid_PG, z_PGM, weights_PM)
 
 
-def shaped_rewards(rewards_PG: FloatArray, sizes: Sizes, *, config: TrainConfig) -> FloatArray:
+def shaped_rewards(
+    rewards_PG: FloatArray, sizes: Sizes, *, config: TrainConfig
+) -> FloatArray:
     """Apply the penalties that are switched on.
 
         R' = R · α_stop (without the stop token) + length penalty ∈ [−1, 0]
@@ -112,7 +122,8 @@ def shaped_rewards(rewards_PG: FloatArray, sizes: Sizes, *, config: TrainConfig)
 
     Source: paper, §C, reward shaping.
     """
-    shaping, shaped_PG = config.shaping, rewards_PG
+    shaping = config.shaping
+    shaped_PG = rewards_PG
     if shaping.alpha_stop is not None:
         shaped_PG = core.truncation_penalty(
             shaped_PG, sizes.ended_PG, alpha_stop=shaping.alpha_stop

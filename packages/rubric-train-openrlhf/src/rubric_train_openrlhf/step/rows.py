@@ -87,7 +87,12 @@ def metrics_row(record: StepRecord) -> records.MetricsRow:
         response_tokens_mean=float(np.mean(lengths)),
         response_tokens_max=max(lengths),
         truncated_frac=float(
-            np.mean([not is_whole(one.completion.answer, ended=one.ended) for one in finished])
+            np.mean(
+                [
+                    not is_whole(one.completion.answer, ended=one.ended)
+                    for one in finished
+                ]
+            )
         ),
         **answer_shares([one.completion.answer for one in finished]).model_dump(),
         generated_tokens=record.generated_tokens,

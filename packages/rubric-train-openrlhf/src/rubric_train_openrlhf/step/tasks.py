@@ -54,7 +54,9 @@ class TaskSet(dict[str, Task]):
         An id follows from question, rubric and the document's hash, which the file may give: it
         does not tell whether the passage is the same.
         """
-        contexts = [task.context and context_sha256(task.context) for task in self.values()]
+        contexts = [
+            task.context and context_sha256(task.context) for task in self.values()
+        ]
         parts: dict[str, list[Any]] = {
             "tasks": sorted(self),
             "ids": list(self),
@@ -77,7 +79,7 @@ class TaskSet(dict[str, Task]):
     def reference_answers(self) -> list[SftExample]:
         """Questions with a reference answer, for the warm start."""
         examples = (task.sft_example() for task in self.values())
-        return [one for one in examples if one is not None]
+        return [example for example in examples if example is not None]
 
 
 def read_task_sets(config: TrainConfig, *, warn: bool = False) -> dict[str, TaskSet]:
@@ -91,9 +93,13 @@ def read_task_sets(config: TrainConfig, *, warn: bool = False) -> dict[str, Task
         TrainConfigError, RubricFileError, LeakError: as `read_task_set`.
     """
     data = config.data
-    sets = {"train": read_task_set(data.train, leak_ngram=data.leak_ngram, key="data.train")}
+    sets = {
+        "train": read_task_set(data.train, leak_ngram=data.leak_ngram, key="data.train")
+    }
     if data.validation is not None:
-        heldout = read_task_set(data.validation, leak_ngram=data.leak_ngram, key="data.validation")
+        heldout = read_task_set(
+            data.validation, leak_ngram=data.leak_ngram, key="data.validation"
+        )
         sets["validation"] = heldout.first(config.validation.questions)
         if warn and (why := _shared(sets["train"], sets["validation"])):
             _log.warning("train.validation.shared", why=why, todo=_OTHER_TASKS)
@@ -107,7 +113,8 @@ def heldout_questions(config: TrainConfig) -> int | None:
         RubricFileError: a line of the file is no task.
         TrainConfigError: there is no task in it.
     """
-    path, wanted = config.data.validation, config.validation.questions
+    path = config.data.validation
+    wanted = config.validation.questions
     if path is None:
         return 0
     if not path.is_file():
@@ -123,7 +130,8 @@ def shared_lines(config: TrainConfig) -> Iterator[str]:
     Raises:
         RubricFileError: a line of a file is no task.
     """
-    train, heldout = config.data.train, config.data.validation
+    train = config.data.train
+    heldout = config.data.validation
     if heldout is None or not (train.is_file() and heldout.is_file()):
         return
     wanted = TaskSet(read_tasks(heldout)).first(config.validation.questions)
@@ -146,7 +154,11 @@ def missing_lines(config: TrainConfig) -> Iterator[str]:
 
 def _shared(train: TaskSet, heldout: TaskSet) -> str:
     shared = len(heldout.keys() & train.keys())
-    return f"{shared} of {len(heldout)} validation tasks are training tasks" if shared else ""
+    return (
+        f"{shared} of {len(heldout)} validation tasks are training tasks"
+        if shared
+        else ""
+    )
 
 
 def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:

@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.cluster.command.flags import NOT_PASSED_ON, command_words, grpo_flags
-from rubric_train_openrlhf.cluster.command.refusals import check_command, openrlhf_installed
+from rubric_train_openrlhf.cluster.command.flags import (
+    NOT_PASSED_ON,
+    command_words,
+    grpo_flags,
+)
+from rubric_train_openrlhf.cluster.command.refusals import (
+    check_command,
+    openrlhf_installed,
+)
 from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:
@@ -34,10 +41,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "shaping": {"length_penalty": {"buffer_tokens": 64}, "alpha_stop": 0.5},
         "dynamic_sampling": {},
     },
-    "engines apart": {"cluster": {"colocation": "models", "deepspeed": {"packing": True}}},
+    "engines apart": {
+        "cluster": {"colocation": "models", "deepspeed": {"packing": True}}
+    },
     "cpu": {"cluster": {"device": "cpu"}, "precision": "float32"},
     "no validation": {"data": {"train": "t.jsonl"}},
-    "further flags": {"cluster": {"extra_flags": {"ds.overlap_comm": True, "ds.zpg": 8}}},
+    "further flags": {
+        "cluster": {"extra_flags": {"ds.overlap_comm": True, "ds.zpg": 8}}
+    },
 }
 
 
@@ -73,13 +84,19 @@ def test_what_is_not_passed_on_exists(make_config: Callable[..., TrainConfig]) -
     flags = grpo_flags(make_config())
     names = set(_names(check_command(command_words(flags)).args))
     for name in NOT_PASSED_ON:
-        assert any(known == name or known.startswith(f"{name}.") for known in names), name
+        assert any(known == name or known.startswith(f"{name}.") for known in names), (
+            name
+        )
     assert {flag.name for flag in flags} <= names
 
 
-def test_a_flag_that_openrlhf_does_not_have(make_config: Callable[..., TrainConfig]) -> None:
+def test_a_flag_that_openrlhf_does_not_have(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     config = make_config(cluster={"extra_flags": {"ds.zero_stages": "a secret"}})
-    with pytest.raises(TrainConfigError, match=r"has no flag --ds\.zero_stages") as caught:
+    with pytest.raises(
+        TrainConfigError, match=r"has no flag --ds\.zero_stages"
+    ) as caught:
         check_command(command_words(grpo_flags(config)))
     assert caught.value.location == "cluster.extra_flags.ds.zero_stages"
     assert "secret" not in str(caught.value)
@@ -93,4 +110,6 @@ def test_a_flag_that_runs_nothing(make_config: Callable[..., TrainConfig]) -> No
 
 def test_flags_that_do_not_go_together() -> None:
     with pytest.raises(TrainConfigError, match="requires n_samples_per_prompt > 1"):
-        check_command(["--algo.advantage.estimator", "rloo", "--reward.remote_url", "r.py"])
+        check_command(
+            ["--algo.advantage.estimator", "rloo", "--reward.remote_url", "r.py"]
+        )

@@ -63,7 +63,9 @@ LOCAL_ONLY = {
 def _values(
     config: TrainConfig, *, model: Path | None = None, resume: bool = False
 ) -> dict[str, object]:
-    return {flag.name: flag.value for flag in grpo_flags(config, model=model, resume=resume)}
+    return {
+        flag.name: flag.value for flag in grpo_flags(config, model=model, resume=resume)
+    }
 
 
 def _leaves(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -94,21 +96,29 @@ def test_no_key_is_dropped_in_silence(make_config: Callable[..., TrainConfig]) -
     mapped = {key for flag in grpo_flags(make_config()) for key in flag.keys.split()}
     said = mapped | set(OURS) | set(LOCAL_ONLY)
     paths = set(_leaves(TrainConfig))
-    sections = {path for path in paths if any(other.startswith(f"{path}.") for other in paths)}
+    sections = {
+        path for path in paths if any(other.startswith(f"{path}.") for other in paths)
+    }
 
     assert [path for path in sorted(paths - sections) if not _is_said(path, said)] == []
     # No name here is of a key that is no more.
     assert said - paths == set()
 
 
-def test_every_flag_of_the_table_has_a_value(make_config: Callable[..., TrainConfig]) -> None:
+def test_every_flag_of_the_table_has_a_value(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     """One that no key gives is None on purpose: it is not on the command line."""
     lora = {"warm_start": {"lora": {"targets": ["q_proj"]}}}
-    config = make_config(sft={"steps": 10, "batch_size": 64, "learning_rate": 1e-5}, cluster=lora)
+    config = make_config(
+        sft={"steps": 10, "batch_size": 64, "learning_rate": 1e-5}, cluster=lora
+    )
     assert [flag.name for flag in grpo_flags(config)] == list(NOTES["grpo"])
     supervised = warm_start_flags(config, model=Path("model"))
     assert [flag.name for flag in supervised] == list(NOTES["sft"])
-    absent = [flag.name for flag in (*grpo_flags(config), *supervised) if flag.value is None]
+    absent = [
+        flag.name for flag in (*grpo_flags(config), *supervised) if flag.value is None
+    ]
     assert absent == ["actor.dual_clip"]
 
 
@@ -140,7 +150,9 @@ def test_the_main_run_is_the_papers(make_config: Callable[..., TrainConfig]) -> 
     ],
 )
 def test_corrections(
-    make_config: Callable[..., TrainConfig], importance: dict[str, Any], expected: tuple[object]
+    make_config: Callable[..., TrainConfig],
+    importance: dict[str, Any],
+    expected: tuple[object],
 ) -> None:
     values = _values(make_config(objective={"importance": importance}))
     names = ("is_correction_level", "is_correction_mode", "is_correction_threshold")
@@ -175,7 +187,14 @@ def test_words_of_a_command() -> None:
         Flag("a.pair", (0.9, 0.999), "", ""),
         Flag("a.rate", 3e-7, "", ""),
     ]
-    assert command_words(flags) == ["--a.on", "--a.pair", "0.9", "0.999", "--a.rate", "3e-07"]
+    assert command_words(flags) == [
+        "--a.on",
+        "--a.pair",
+        "0.9",
+        "0.999",
+        "--a.rate",
+        "3e-07",
+    ]
 
 
 def test_layout_of_two_nodes_with_engines_of_their_own(
@@ -212,27 +231,40 @@ def test_warm_start_and_resume_change_the_command(
     assert values["ckpt.load_enable"] is True
 
 
-def test_no_held_out_tasks_no_held_out_pass(make_config: Callable[..., TrainConfig]) -> None:
+def test_no_held_out_tasks_no_held_out_pass(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     values = _values(make_config(data={"train": "t.jsonl"}))
     assert (values["eval.dataset"], values["eval.steps"]) == (None, -1)
 
 
 def test_a_norm_that_never_clips(make_config: Callable[..., TrainConfig]) -> None:
     """DeepSpeed takes 0 for it, and infinity for a number to divide by."""
-    assert _values(make_config(optim={"max_grad_norm": math.inf}))["actor.max_norm"] == 0.0
+    assert (
+        _values(make_config(optim={"max_grad_norm": math.inf}))["actor.max_norm"] == 0.0
+    )
 
 
-def test_further_flags_go_behind_the_table(make_config: Callable[..., TrainConfig]) -> None:
+def test_further_flags_go_behind_the_table(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     extra = {"ds.overlap_comm": True, "ds.zpg": 8}
     config = make_config(cluster={"extra_flags": extra})
-    assert command_words(grpo_flags(config))[-3:] == ["--ds.overlap_comm", "--ds.zpg", "8"]
+    assert command_words(grpo_flags(config))[-3:] == [
+        "--ds.overlap_comm",
+        "--ds.zpg",
+        "8",
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
         ("ds.zero_stage", "follows from other keys"),
-        ("ds.zero", "follows from other keys"),  # their parser would take it for the whole
+        (
+            "ds.zero",
+            "follows from other keys",
+        ),  # their parser would take it for the whole
         ("critic.adam", "no critic"),
         ("train.async_enable", "another class"),
         ("reward.overlong_buffer_len", "shaping"),
@@ -253,7 +285,9 @@ def test_flags_that_are_not_passed_on(
     make_config: Callable[..., TrainConfig], name: str, reason: str
 ) -> None:
     config = make_config(cluster={"extra_flags": {name: 1}})
-    with pytest.raises(TrainConfigError, match=rf"extra_flags\.{name}.*{reason}") as caught:
+    with pytest.raises(
+        TrainConfigError, match=rf"extra_flags\.{name}.*{reason}"
+    ) as caught:
         grpo_flags(config)
     assert caught.value.location == f"cluster.extra_flags.{name}"
 

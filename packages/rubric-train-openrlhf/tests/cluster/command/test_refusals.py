@@ -30,7 +30,10 @@ GSPO = {"ratio": "sequence", "aggregation": "sequence"}
             {"objective": {"importance": {"type": "icepop", "level": "sequence"}}},
             "objective.importance.level",
         ),
-        ({"objective": GSPO | {"importance": {"type": "tis"}}}, "objective.importance.type"),
+        (
+            {"objective": GSPO | {"importance": {"type": "tis"}}},
+            "objective.importance.type",
+        ),
         ({"objective": GSPO | {"aggregation": "token"}}, "objective.aggregation"),
         ({"cluster": {"deepspeed": {"zero_stage": 1}}}, "cluster.deepspeed.zero_stage"),
     ],
@@ -58,7 +61,9 @@ def test_all_of_them_at_once(make_config: Callable[..., TrainConfig]) -> None:
         {"importance": {"type": "seq_mask_tis"}, "aggregation": "sequence"},
     ],
 )
-def test_allowed(make_config: Callable[..., TrainConfig], objective: dict[str, Any]) -> None:
+def test_allowed(
+    make_config: Callable[..., TrainConfig], objective: dict[str, Any]
+) -> None:
     check_expressible(make_config(objective=objective))
 
 

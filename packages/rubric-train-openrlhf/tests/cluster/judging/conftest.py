@@ -19,11 +19,15 @@ def make_task(number: int) -> Task:
     """A question whose answer the lexical judge can score in steps of 1/6."""
     return Task(
         question=f"Explain `fn_{number}` from maths with left and right: what it does.",
-        grounding=Grounding(text=f"Sum number {number} of two arrays, secret word quokka{number}."),
+        grounding=Grounding(
+            text=f"Sum number {number} of two arrays, secret word quokka{number}."
+        ),
         rubric=Rubric(
             criteria=(
                 Criterion(id="named", weight=2, required_elements=(f"fn_{number}",)),
-                Criterion(id="parameters", weight=3, required_elements=(f"left_{number}",)),
+                Criterion(
+                    id="parameters", weight=3, required_elements=(f"left_{number}",)
+                ),
                 Criterion(id="returns", weight=1, required_elements=("returns",)),
             )
         ),
@@ -56,7 +60,10 @@ def write_run(folder: Path, tasks: Sequence[Task]) -> Callable[..., TrainConfig]
         values: dict[str, Any] = {
             "backend": "openrlhf",
             "model": {"type": "path", "path": folder / "model"},
-            "data": {"train": folder / "train.jsonl", "validation": folder / "validation.jsonl"},
+            "data": {
+                "train": folder / "train.jsonl",
+                "validation": folder / "validation.jsonl",
+            },
             "rollout": {"prompts": 2, "group_size": 4, "max_new_tokens": 16},
             "optim": {"updates_per_rollout": 2, "micro_batch": 2},
             "cluster": {
@@ -69,7 +76,9 @@ def write_run(folder: Path, tasks: Sequence[Task]) -> Callable[..., TrainConfig]
         }
         for name, change in changes.items():
             values[name] = (
-                {**values.get(name, {}), **change} if isinstance(change, dict) else change
+                {**values.get(name, {}), **change}
+                if isinstance(change, dict)
+                else change
             )
         return parse_config(values)
 
@@ -98,6 +107,8 @@ def planted(tasks: Sequence[Task], canaries: Any) -> tuple[Task, ...]:
 
 
 @pytest.fixture(scope="module")
-def make_planted_config(run_folder: Path, planted: Sequence[Task]) -> Callable[..., TrainConfig]:
+def make_planted_config(
+    run_folder: Path, planted: Sequence[Task]
+) -> Callable[..., TrainConfig]:
     """Configurations of a run in `run_folder` whose tasks hold canaries."""
     return write_run(run_folder, planted)

@@ -60,7 +60,10 @@ async def judged(
     coordinator: JudgeCoordinator, tasks: Sequence[Task], numbers: Sequence[int]
 ) -> list[list[str]]:
     verdicts = [
-        [await coordinator.judge(tasks[number].task_id, response) for response in answers(number)]
+        [
+            await coordinator.judge(tasks[number].task_id, response)
+            for response in answers(number)
+        ]
         for number in numbers
     ]
     return [[verdict.judgement for verdict in group] for group in verdicts]
@@ -77,12 +80,18 @@ async def test_credit_is_what_rubric_core_says_and_its_rows_are_on_disk(
 
     rewards = np.array([[1, 1 / 3, 5 / 6, 0]] * 2)
     np.testing.assert_allclose(credit.rewards_PG, rewards, rtol=1e-12)
-    np.testing.assert_array_equal(credit.advantages_PG, group_advantages(credit.rewards_PG))
+    np.testing.assert_array_equal(
+        credit.advantages_PG, group_advantages(credit.rewards_PG)
+    )
     assert credit.advantages_PG.dtype == np.float64
     assert credit.valid_PG.all()
     assert credit.shaped_PG is not None
     assert credit.outcomes_PG == (("scored",) * 4,) * 2
-    assert credit.figures.criteria == {"named": 0.75, "parameters": 0.5, "returns": 0.25}
+    assert credit.figures.criteria == {
+        "named": 0.75,
+        "parameters": 0.5,
+        "returns": 0.25,
+    }
     assert credit.figures.zero_reward_by_reason == {"scored": 0.25}
     assert credit.figures.m_eff_mean == pytest.approx(36 / 14)
     shares = {"invalid_frac", "unavailable_frac", "degenerate_group_frac"}
@@ -98,14 +107,18 @@ async def test_credit_is_what_rubric_core_says_and_its_rows_are_on_disk(
     await coordinator.aclose()
 
 
-async def test_penalties_are_the_desks(make_config: MakeConfig, tasks: Sequence[Task]) -> None:
+async def test_penalties_are_the_desks(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
     coordinator = JudgeCoordinator(make_config(shaping={"alpha_stop": 0.5}))
     judgements = await judged(coordinator, tasks, [0, 1])
 
     credit = await coordinator.credit(1, judgements, SIZES)
 
     assert credit.shaped_PG[0].tolist() == pytest.approx([1, 1 / 6, 5 / 6, 0])
-    np.testing.assert_array_equal(credit.advantages_PG, group_advantages(credit.shaped_PG))
+    np.testing.assert_array_equal(
+        credit.advantages_PG, group_advantages(credit.shaped_PG)
+    )
     await coordinator.aclose()
 
 
@@ -131,7 +144,9 @@ async def test_a_response_without_an_answer_earns_nothing_and_keeps_its_reason(
     unanswered = [Answer("", Thought.UNCLOSED), Answer(" ", Thought.CLOSED, "</think>")]
     coordinator = JudgeCoordinator(make_config())
     verdicts = [await coordinator.judge(tasks[2].task_id, one) for one in unanswered]
-    named_too = [await coordinator.judge(tasks[2].task_id, one) for one in answers(2)[:2]]
+    named_too = [
+        await coordinator.judge(tasks[2].task_id, one) for one in answers(2)[:2]
+    ]
     names = [verdict.judgement for verdict in (*verdicts, *named_too)]
     await coordinator.aclose()
     again = JudgeCoordinator(make_config())
@@ -141,7 +156,10 @@ async def test_a_response_without_an_answer_earns_nothing_and_keeps_its_reason(
     assert [verdict.reward for verdict in verdicts] == [0, 0]
     assert credit.rewards_PG.tolist() == [[0, 0, 1, 1 / 3]]
     assert credit.valid_PG.all()
-    assert credit.figures.zero_reward_by_reason == {"empty_answer": 0.25, "unclosed_thought": 0.25}
+    assert credit.figures.zero_reward_by_reason == {
+        "empty_answer": 0.25,
+        "unclosed_thought": 0.25,
+    }
     assert (credit.figures.invalid_frac, credit.figures.unavailable_frac) == (0, 0)
     await again.aclose()
 
@@ -200,7 +218,9 @@ async def test_rates_are_of_all_that_was_judged_for_a_step_however_often_they_ar
     coordinator = JudgeCoordinator(config)
     [kept] = await judged(coordinator, tasks, [0])
     failed = [JudgementId.failed(tasks[5].task_id, Reason.TIMEOUT).text] * 2
-    dropped = [(await coordinator.judge(tasks[5].task_id, named(5))).judgement] * 2 + failed
+    dropped = [
+        (await coordinator.judge(tasks[5].task_id, named(5))).judgement
+    ] * 2 + failed
     asked = (1, [kept], SIZES_OF_ONE, [dropped])
 
     first = await coordinator.credit(*asked)
@@ -211,7 +231,10 @@ async def test_rates_are_of_all_that_was_judged_for_a_step_however_often_they_ar
     await restarted.aclose()
 
     for credit in (first, again, after_its_death):
-        assert (credit.figures.unavailable_frac, credit.figures.degenerate_group_frac) == (
+        assert (
+            credit.figures.unavailable_frac,
+            credit.figures.degenerate_group_frac,
+        ) == (
             2 / 8,
             0.5,
         )
@@ -280,14 +303,18 @@ async def test_a_judge_that_does_not_answer_is_found_before_the_run(
         await coordinator.open()
 
 
-@pytest.mark.parametrize(("policy", "reward"), [("mask", None), ("zero", 0.0), ("raise", None)])
+@pytest.mark.parametrize(
+    ("policy", "reward"), [("mask", None), ("zero", 0.0), ("raise", None)]
+)
 async def test_what_an_unreachable_judge_means_is_configured(
     make_config: MakeConfig, tasks: Sequence[Task], policy: str, reward: float | None
 ) -> None:
     config = make_config(judge={"on_unavailable": policy, "max_unavailable_frac": 0.9})
     coordinator = JudgeCoordinator(config)
     side = opened(coordinator, config, FailingPool(Reason.SERVER_ERROR))
-    verdicts = [await coordinator.judge(tasks[0].task_id, text) for text in ("a", "b", "c")]
+    verdicts = [
+        await coordinator.judge(tasks[0].task_id, text) for text in ("a", "b", "c")
+    ]
     side.pool = FailingPool(None)
     verdicts.append(await coordinator.judge(tasks[0].task_id, "d"))
     assert [one.reward for one in verdicts] == [*[reward] * 3, 1.0]
@@ -333,7 +360,9 @@ async def test_the_same_response_is_judged_once_and_a_group_waits_for_its_first_
             group.start_soon(ask, tasks[0], response)
         group.start_soon(ask, tasks[1], "one")
         await anyio.wait_all_tasks_blocked()
-        assert sorted(pool.asked) == sorted([(tasks[0].task_id, "one"), (tasks[1].task_id, "one")])
+        assert sorted(pool.asked) == sorted(
+            [(tasks[0].task_id, "one"), (tasks[1].task_id, "one")]
+        )
         pool.gate.set()
     assert len(pool.asked) == 4
     assert len({verdict.judgement for verdict in verdicts}) == 4
@@ -357,7 +386,9 @@ async def test_the_coordinator_remembers_little(
     assert side is not None
     for step in range(1, 4):
         judgements = await judged(coordinator, tasks, [0])
-        await coordinator.judge(tasks[1].task_id, f"fn_1 of an engine that died in step {step}")
+        await coordinator.judge(
+            tasks[1].task_id, f"fn_1 of an engine that died in step {step}"
+        )
         await coordinator.credit(step, judgements, SIZES_OF_ONE)
     assert len(side._recent) + len(side._previous) <= 2
     statistics = side.pool.statistics()
@@ -405,7 +436,9 @@ class FailingPool:
         return
 
 
-def opened(coordinator: JudgeCoordinator, config: TrainConfig, pool: FailingPool) -> JudgeSide:
+def opened(
+    coordinator: JudgeCoordinator, config: TrainConfig, pool: FailingPool
+) -> JudgeSide:
     """Give a coordinator a judge that can be told to fail."""
     coordinator._opened = side = JudgeSide(config)
     side.pool = pool

@@ -50,9 +50,13 @@ class MortalCoordinator:
 
 
 @pytest.fixture
-def mortal(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> MortalCoordinator:
+def mortal(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> MortalCoordinator:
     coordinator = MortalCoordinator(**request.param)
-    clock = SimpleNamespace(monotonic=lambda: coordinator.now_s, sleep=coordinator.sleep)
+    clock = SimpleNamespace(
+        monotonic=lambda: coordinator.now_s, sleep=coordinator.sleep
+    )
     monkeypatch.setattr(judge_calls, "time", clock)
     monkeypatch.setattr(judge_calls, "_TRY_AGAIN_S", 0.0)
     return coordinator

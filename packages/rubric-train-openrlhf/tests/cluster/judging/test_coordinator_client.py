@@ -9,7 +9,12 @@ from anyio.from_thread import start_blocking_portal
 
 from rubric_core import Answer, Reason
 from rubric_train_openrlhf.cluster.judging import JudgeCoordinator
-from rubric_train_openrlhf.cluster.sampling.samples import Group, JudgementId, Prompt, Sample
+from rubric_train_openrlhf.cluster.sampling.samples import (
+    Group,
+    JudgementId,
+    Prompt,
+    Sample,
+)
 from rubric_train_openrlhf.policy.completion import Completion
 
 pytest.importorskip("ray")
@@ -33,14 +38,22 @@ def portal(monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockingPortal]:
 
 def group(task: Task, judgements: Sequence[str]) -> Group:
     samples = tuple(
-        Sample(None, JudgementId.read(name), Completion("", Answer("")), tokens=8, ended=True)
+        Sample(
+            None,
+            JudgementId.read(name),
+            Completion("", Answer("")),
+            tokens=8,
+            ended=True,
+        )
         for name in judgements
     )
     return Group(Prompt(task.question, task.task_id, task.question), samples)
 
 
 def test_the_rounds_of_a_step_are_counted_together_also_by_a_coordinator_that_started_again(
-    make_config: Callable[..., TrainConfig], tasks: Sequence[Task], portal: BlockingPortal
+    make_config: Callable[..., TrainConfig],
+    tasks: Sequence[Task],
+    portal: BlockingPortal,
 ) -> None:
     config = make_config(judge={"max_unavailable_frac": 0.3})
     first, second = JudgeCoordinator(config), JudgeCoordinator(config)
@@ -52,7 +65,9 @@ def test_the_rounds_of_a_step_are_counted_together_also_by_a_coordinator_that_st
     kept = group(tasks[0], judged(0, "The function fn_0 adds.", *["Nobody knows."] * 3))
     flat = group(tasks[1], judged(1, *["Nobody knows."] * 4))
     lost = [JudgementId.failed(tasks[2].task_id, Reason.TIMEOUT).text] * 2
-    late = group(tasks[2], [*judged(2, "The function fn_2 adds.", "Nobody knows."), *lost])
+    late = group(
+        tasks[2], [*judged(2, "The function fn_2 adds.", "Nobody knows."), *lost]
+    )
 
     coordinator = judge_calls.CoordinatorClient(first)
     assert coordinator.spread(1, [kept, flat]) == [True, False]

@@ -37,7 +37,11 @@ from rubric_train_openrlhf.cluster.launching.ray_session import (
     start_coordinator,
     stop_coordinator,
 )
-from rubric_train_openrlhf.cluster.sampling.judge_calls import ask, find_coordinator, verdict_of
+from rubric_train_openrlhf.cluster.sampling.judge_calls import (
+    ask,
+    find_coordinator,
+    verdict_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -88,7 +92,9 @@ class Step:
     @property
     def outcomes_PG(self) -> npt.NDArray[np.str_]:
         reasons = [JudgementId.read(sample["label"]).reason for sample in self.samples]
-        outcomes = ["scored" if reason is None else reason.outcome.value for reason in reasons]
+        outcomes = [
+            "scored" if reason is None else reason.outcome.value for reason in reasons
+        ]
         return np.array(outcomes).reshape(PROMPTS, GROUP)
 
     @property
@@ -103,13 +109,17 @@ class Engine:
         self._tokenizer = tokenizer
         self._texts = enumerate(texts)
 
-    async def generate(self, prompt_token_ids: list[int], sampling_params: object, /) -> Any:
+    async def generate(
+        self, prompt_token_ids: list[int], sampling_params: object, /
+    ) -> Any:
         del prompt_token_ids, sampling_params
         number, text = next(self._texts)
         await asyncio.sleep(0.02 * number)
         tokens = self._tokenizer.encode(text, add_special_tokens=False)
         logprobs = [{token: SimpleNamespace(logprob=-1.0)} for token in tokens]
-        completion = SimpleNamespace(token_ids=tokens, logprobs=logprobs, finish_reason="stop")
+        completion = SimpleNamespace(
+            token_ids=tokens, logprobs=logprobs, finish_reason="stop"
+        )
         return SimpleNamespace(outputs=[completion])
 
 
@@ -118,7 +128,13 @@ def ray_folder() -> Iterator[Path]:
     """A cluster's own folder; the path of a socket has room for about a hundred characters."""
     ray = pytest.importorskip("ray")
     folder = Path(tempfile.mkdtemp(prefix="ray"))
-    start_ray(ray, num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=str(folder))
+    start_ray(
+        ray,
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        _temp_dir=str(folder),
+    )
     yield folder
     ray.shutdown()
     shutil.rmtree(folder, ignore_errors=True)
@@ -157,7 +173,9 @@ def step(
             patch.setenv(RUN_FILE, str(run_file))
             first, samples = asyncio.run(_sample(coordinator, planted, tokenizer))
         names = [sample["label"] for sample in samples]
-        names_PG = [names[start : start + GROUP] for start in range(0, len(names), GROUP)]
+        names_PG = [
+            names[start : start + GROUP] for start in range(0, len(names), GROUP)
+        ]
         credit = ask(coordinator.credit, 1, names_PG, Sizes.of(LENGTHS, ENDED))
         second = ask(coordinator.__ray_call__, _life)
         leaks = canaries.in_reach(run_folder / "run", ray_folder)
@@ -171,10 +189,14 @@ async def _sample(
     tokenizer: Tokenizer,
 ) -> tuple[Life, list[dict[str, Any]]]:
     """Generate and judge, and kill a judge and then the coordinator in the middle of it."""
-    from rubric_train_openrlhf.cluster.sampling.agent import AgentExecutor  # imports OpenRLHF
+    from rubric_train_openrlhf.cluster.sampling.agent import (
+        AgentExecutor,
+    )  # imports OpenRLHF
 
     executor = AgentExecutor()
-    texts = [marked("It adds.", view=row, share=share) for row, share in enumerate(SHARES)]
+    texts = [
+        marked("It adds.", view=row, share=share) for row, share in enumerate(SHARES)
+    ]
     engine = Engine(tokenizer, texts)
 
     def respond(row: int) -> Coroutine[Any, Any, dict[str, Any]]:
@@ -198,9 +220,13 @@ async def _sample(
 
 def test_no_reward_is_wrong(step: Step) -> None:
     wanted_PG = np.array(SHARES).reshape(PROMPTS, GROUP)
-    rewards_PG = np.array([one["reward"] for one in step.samples]).reshape(PROMPTS, GROUP)
+    rewards_PG = np.array([one["reward"] for one in step.samples]).reshape(
+        PROMPTS, GROUP
+    )
 
-    np.testing.assert_allclose(rewards_PG[step.scored_PG], wanted_PG[step.scored_PG], atol=1e-9)
+    np.testing.assert_allclose(
+        rewards_PG[step.scored_PG], wanted_PG[step.scored_PG], atol=1e-9
+    )
     assert (rewards_PG[~step.scored_PG] == 0).all()
     np.testing.assert_allclose(
         step.credit.rewards_PG[step.scored_PG], wanted_PG[step.scored_PG], atol=1e-9
@@ -224,7 +250,9 @@ def test_the_rows_are_those_of_the_step_though_its_coordinator_died(step: Step) 
     rows = [JudgementRow.model_validate_json(line) for line in text.splitlines()]
 
     assert [row.result.outcome for row in rows] == list(step.outcomes_PG.reshape(-1))
-    assert [row.result.scores["named"] / 2 for row in rows if row.result.scores] == pytest.approx(
+    assert [
+        row.result.scores["named"] / 2 for row in rows if row.result.scores
+    ] == pytest.approx(
         [
             share
             for share, is_scored in zip(SHARES, step.scored_PG.reshape(-1), strict=True)
@@ -248,11 +276,15 @@ def test_no_text_of_the_judges_is_where_the_policy_could_read_it(
 ) -> None:
     assert step.leaks == []
     assert {"files", "cmdline", "environ"} <= canaries.looked_at.keys()
-    assert canaries.in_files(step.folder.parent), "the search does not find the task files"
+    assert canaries.in_files(step.folder.parent), (
+        "the search does not find the task files"
+    )
     import ray
 
     kept = ray.put("zqcanary " * 20_000)
-    assert canaries.in_object_store(), "the search does not find what is in Ray's object store"
+    assert canaries.in_object_store(), (
+        "the search does not find what is in Ray's object store"
+    )
     del kept
 
 
@@ -268,7 +300,9 @@ async def test_what_the_coordinator_raises_reaches_its_caller_as_it_is(
     with pytest.raises(JudgeSetupError, match="NO_SUCH_KEY"):
         ask(keyless.open)
     stop_coordinator(keyless)
-    with pytest.raises(ClusterError, match="no judge coordinator in Ray's namespace 'nowhere'"):
+    with pytest.raises(
+        ClusterError, match="no judge coordinator in Ray's namespace 'nowhere'"
+    ):
         find_coordinator("nowhere")
 
     coordinator = start_coordinator(make_config(), namespace="lexical")
@@ -277,7 +311,9 @@ async def test_what_the_coordinator_raises_reaches_its_caller_as_it_is(
     assert (
         await verdict_of(find_coordinator("lexical"), name, "The function fn_0 adds.")
     ).reward == 1 / 3
-    lost = JudgementId.read((await verdict_of(coordinator, "feedfeedfeedfeed", "x")).judgement)
+    lost = JudgementId.read(
+        (await verdict_of(coordinator, "feedfeedfeedfeed", "x")).judgement
+    )
     assert lost.reason == "judge_error"
     with pytest.raises(JudgeAbortError, match="step 4") as caught:
         ask(coordinator.credit, 4, [[lost.text] * 4], Sizes.of([[8] * 4], [[True] * 4]))

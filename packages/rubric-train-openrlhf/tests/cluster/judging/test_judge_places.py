@@ -52,9 +52,13 @@ class CountingCoordinator:
 class Engine:
     """Has every response at once."""
 
-    async def generate(self, prompt_token_ids: list[int], sampling_params: object, /) -> Any:
+    async def generate(
+        self, prompt_token_ids: list[int], sampling_params: object, /
+    ) -> Any:
         del prompt_token_ids, sampling_params
-        completion = SimpleNamespace(token_ids=[5], logprobs=[{5: SimpleNamespace(logprob=-1.0)}])
+        completion = SimpleNamespace(
+            token_ids=[5], logprobs=[{5: SimpleNamespace(logprob=-1.0)}]
+        )
         completion.finish_reason = "stop"
         return SimpleNamespace(outputs=[completion])
 

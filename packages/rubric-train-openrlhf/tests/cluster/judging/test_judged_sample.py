@@ -28,7 +28,11 @@ class Engine:
     """Answers with given tokens, in the shape of vLLM's output."""
 
     def __init__(
-        self, tokens: list[int], *, finish_reason: str | None = "stop", unfinished: int = 0
+        self,
+        tokens: list[int],
+        *,
+        finish_reason: str | None = "stop",
+        unfinished: int = 0,
     ) -> None:
         self._completion = SimpleNamespace(
             token_ids=tuple(tokens),
@@ -38,7 +42,9 @@ class Engine:
         self._unfinished = unfinished
         self.asked: list[tuple[list[int], Any]] = []
 
-    async def generate(self, prompt_token_ids: list[int], sampling_params: Any, /) -> Any:
+    async def generate(
+        self, prompt_token_ids: list[int], sampling_params: Any, /
+    ) -> Any:
         self.asked.append((prompt_token_ids, sampling_params))
         if len(self.asked) <= self._unfinished:
             cut = SimpleNamespace(token_ids=(), logprobs=[], finish_reason="error")
@@ -61,14 +67,19 @@ async def sample(
     sampling = SimpleNamespace(max_tokens=max_tokens, seed=3)
     request = SampleRequest(PROMPT, "task", sampling, max_length=40)
     run: Any = SimpleNamespace(thoughts="cut", end_token_ids=(tokenizer.eos_token_id,))
-    return await judged_sample(request, tokenizer=tokenizer, engine=engine, judge=judge, run=run)
+    return await judged_sample(
+        request, tokenizer=tokenizer, engine=engine, judge=judge, run=run
+    )
 
 
 async def test_a_response_is_laid_out_as_openrlhf_reads_it(
     tokenizer: Tokenizer, codec: ChatCodec
 ) -> None:
     prompt = tokenizer.encode(PROMPT, add_special_tokens=False)
-    answer = [*tokenizer.encode(" because", add_special_tokens=False), codec.eos_token_id]
+    answer = [
+        *tokenizer.encode(" because", add_special_tokens=False),
+        codec.eos_token_id,
+    ]
     engine = Engine(answer)
 
     made = await sample(tokenizer, engine)
@@ -88,7 +99,9 @@ async def test_a_response_is_laid_out_as_openrlhf_reads_it(
 async def test_a_response_has_the_room_that_the_prompt_leaves(
     tokenizer: Tokenizer, max_tokens: int | None
 ) -> None:
-    engine = Engine(tokenizer.encode(" because", add_special_tokens=False), finish_reason="length")
+    engine = Engine(
+        tokenizer.encode(" because", add_special_tokens=False), finish_reason="length"
+    )
 
     made = await sample(tokenizer, engine, max_tokens=max_tokens)
 
@@ -97,7 +110,9 @@ async def test_a_response_has_the_room_that_the_prompt_leaves(
     assert made["truncated"]
 
 
-@pytest.mark.parametrize("verdict", [Verdict("t:k", 0.0), Verdict.unreachable("t", Reason.TIMEOUT)])
+@pytest.mark.parametrize(
+    "verdict", [Verdict("t:k", 0.0), Verdict.unreachable("t", Reason.TIMEOUT)]
+)
 async def test_a_failed_judgement_is_a_number_for_openrlhf_and_keeps_its_name(
     tokenizer: Tokenizer, verdict: Verdict
 ) -> None:
@@ -131,13 +146,21 @@ async def test_a_response_that_the_engine_does_not_finish_is_masked_and_not_judg
     assert made["rollout_log_probs"] == [0.0] * prompt
 
 
-async def test_a_response_that_the_engine_dropped_is_generated_again(tokenizer: Tokenizer) -> None:
+async def test_a_response_that_the_engine_dropped_is_generated_again(
+    tokenizer: Tokenizer,
+) -> None:
     tokens = tokenizer.encode(" because", add_special_tokens=False)
     made = await sample(tokenizer, Engine(tokens, unfinished=2))
-    assert (made["reward"], made["completion"].text, made["truncated"]) == (0.25, "because", False)
+    assert (made["reward"], made["completion"].text, made["truncated"]) == (
+        0.25,
+        "because",
+        False,
+    )
 
 
-async def test_a_response_that_repeats_itself_is_cut_off_and_judged(tokenizer: Tokenizer) -> None:
+async def test_a_response_that_repeats_itself_is_cut_off_and_judged(
+    tokenizer: Tokenizer,
+) -> None:
     tokens = tokenizer.encode(" because", add_special_tokens=False)
     made = await sample(tokenizer, Engine(tokens, finish_reason="repetition"))
     assert (made["reward"], made["truncated"]) == (0.25, True)

@@ -19,7 +19,9 @@ def test_a_judgement_is_named_by_a_text(judgement: JudgementId) -> None:
 
 
 def test_two_judgements_that_did_not_happen_have_two_names() -> None:
-    assert JudgementId.failed("t", Reason.TIMEOUT) != JudgementId.failed("t", Reason.TIMEOUT)
+    assert JudgementId.failed("t", Reason.TIMEOUT) != JudgementId.failed(
+        "t", Reason.TIMEOUT
+    )
 
 
 @pytest.mark.parametrize("text", ["", "task", "task!timeout", "task!sulking!1"])

@@ -77,7 +77,9 @@ def nodes_of_actors() -> dict[str, list[str]]:
         except (OSError, psutil.Error):  # it has ended
             continue
         if title is not None:
-            found.setdefault(title[1], []).append("first" if network == here else "second")
+            found.setdefault(title[1], []).append(
+                "first" if network == here else "second"
+            )
     return found
 
 

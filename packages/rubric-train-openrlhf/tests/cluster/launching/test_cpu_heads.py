@@ -49,20 +49,28 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def on_cpu(model: Path) -> dict[str, object]:
     return {
         "model": {"type": "path", "path": str(model)},
-        "cluster": {"device": "cpu", "gpus_per_node": 1, "deepspeed": {"attention": "eager"}},
+        "cluster": {
+            "device": "cpu",
+            "gpus_per_node": 1,
+            "deepspeed": {"attention": "eager"},
+        },
     }
 
 
 def test_heads_that_are_too_narrow_for_a_cpu(
     make_config: Callable[..., TrainConfig], narrow: Path
 ) -> None:
-    with pytest.raises(TrainConfigError, match=r"heads are 16 wide.* none but 32, 48") as caught:
+    with pytest.raises(
+        TrainConfigError, match=r"heads are 16 wide.* none but 32, 48"
+    ) as caught:
         check_cpu_heads(make_config(**on_cpu(narrow)))
 
     assert caught.value.location == "model.path"
 
 
-def test_gpus_take_the_same_heads(make_config: Callable[..., TrainConfig], narrow: Path) -> None:
+def test_gpus_take_the_same_heads(
+    make_config: Callable[..., TrainConfig], narrow: Path
+) -> None:
     check_cpu_heads(make_config(model={"type": "path", "path": str(narrow)}))
 
 

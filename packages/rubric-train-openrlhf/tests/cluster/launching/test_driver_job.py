@@ -12,7 +12,11 @@ pytest.importorskip("ray.job_submission", reason="a job is handed in by Ray's cl
 
 from ray.job_submission import JobStatus
 
-from rubric_train_openrlhf.cluster.launching.launch import DriverJob, driver_words, entrypoint
+from rubric_train_openrlhf.cluster.launching.launch import (
+    DriverJob,
+    driver_words,
+    entrypoint,
+)
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -24,23 +28,33 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def words(
-    make_config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_config: Callable[..., TrainConfig],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> list[str]:
     """The job's command, run from a folder whose name a shell would take apart."""
     folder = tmp_path / "a;folder'with$signs"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    config = make_config(cluster={"ray": {"dashboard": "http://head:8265"}}, out="runs/x")
-    line = entrypoint(config, driver_words(folder / "c", failure=folder / "f", resume=True))
+    config = make_config(
+        cluster={"ray": {"dashboard": "http://head:8265"}}, out="runs/x"
+    )
+    line = entrypoint(
+        config, driver_words(folder / "c", failure=folder / "f", resume=True)
+    )
     shows = "import os, sys; print(os.getcwd(), os.environ['RUBRIC_TRAIN_RUN'], *sys.argv[1:])"
     shown = line.replace(
         "-m rubric_train_openrlhf.cluster.launching.driver", f"-c {shlex.quote(shows)}"
     )
-    done = subprocess.run(shown, shell=True, cwd="/", stdout=subprocess.PIPE, check=True)  # noqa: S602
+    done = subprocess.run(  # noqa: S602
+        shown, shell=True, cwd="/", stdout=subprocess.PIPE, check=True
+    )
     return done.stdout.decode().split(" ")
 
 
-def test_a_job_runs_the_driver_where_its_command_stands(words: list[str], tmp_path: Path) -> None:
+def test_a_job_runs_the_driver_where_its_command_stands(
+    words: list[str], tmp_path: Path
+) -> None:
     folder = f"{tmp_path}/a;folder'with$signs"
     assert words == [
         folder,
@@ -50,7 +64,9 @@ def test_a_job_runs_the_driver_where_its_command_stands(words: list[str], tmp_pa
 
 
 def test_a_job_takes_the_python_of_its_machine_where_the_command_s_is_not_there(
-    make_config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_config: Callable[..., TrainConfig],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\necho "the other: $3"\n')
@@ -59,7 +75,9 @@ def test_a_job_takes_the_python_of_its_machine_where_the_command_s_is_not_there(
     words = driver_words(tmp_path / "c", failure=tmp_path / "f", resume=False)
     line = entrypoint(make_config(), words)
     path = {"PATH": f"{tmp_path}:{os.defpath}"}
-    done = subprocess.run(line, shell=True, env=path, stdout=subprocess.PIPE, check=True)  # noqa: S602
+    done = subprocess.run(  # noqa: S602
+        line, shell=True, env=path, stdout=subprocess.PIPE, check=True
+    )
     assert done.stdout.decode().strip() == f"the other: {tmp_path / 'c'}"
 
 
@@ -91,10 +109,21 @@ def last_status(job: DriverJob) -> int | None:
     ("end", "status"),
     [(JobStatus.SUCCEEDED, 0), (JobStatus.FAILED, 1), (JobStatus.STOPPED, 1)],
 )
-def test_a_job_is_followed_through_a_network_that_fails(end: JobStatus, status: int) -> None:
+def test_a_job_is_followed_through_a_network_that_fails(
+    end: JobStatus, status: int
+) -> None:
     unanswered = (ConnectionError("no route"), RuntimeError("status 502"))
-    job = DriverJob(Client(JobStatus.PENDING, *unanswered, JobStatus.RUNNING, end), "rubric-1")
-    assert [last_status(job) for _ in range(6)] == [None, None, None, None, status, status]
+    job = DriverJob(
+        Client(JobStatus.PENDING, *unanswered, JobStatus.RUNNING, end), "rubric-1"
+    )
+    assert [last_status(job) for _ in range(6)] == [
+        None,
+        None,
+        None,
+        None,
+        status,
+        status,
+    ]
 
 
 def test_a_cluster_that_stays_silent_is_given_up_with_the_job_s_name() -> None:

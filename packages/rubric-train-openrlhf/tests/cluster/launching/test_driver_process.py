@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_train_openrlhf.cluster.orphans import end_session
-from rubric_train_openrlhf.cluster.settings import local_environment, process_environment
+from rubric_train_openrlhf.cluster.settings import (
+    local_environment,
+    process_environment,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,9 +63,13 @@ def test_a_process_ends_when_the_one_that_started_it_is_killed() -> None:
 
 
 def test_ending_a_driver_ends_what_it_left_behind() -> None:
-    leaves_a_child = "import subprocess; c = subprocess.Popen(['sleep', '60']); print(c.pid)"
+    leaves_a_child = (
+        "import subprocess; c = subprocess.Popen(['sleep', '60']); print(c.pid)"
+    )
     process = subprocess.Popen(
-        [sys.executable, "-c", leaves_a_child], stdout=subprocess.PIPE, start_new_session=True
+        [sys.executable, "-c", leaves_a_child],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
     assert process.stdout is not None
     child = int(process.stdout.readline())
@@ -84,14 +91,24 @@ def test_gpus_of_the_judge_are_kept_from_a_cluster_of_the_runs_own(
     assert "CUDA_VISIBLE_DEVICES" not in process_environment(config)
 
 
-def test_a_run_on_a_cpu_tells_its_processes_so(make_config: Callable[..., TrainConfig]) -> None:
-    pytest.importorskip("deepspeed", reason="its version names the cache of what it compiles")
-    on_cpu = process_environment(make_config(cluster={"device": "cpu", "gpus_per_node": 1}))
+def test_a_run_on_a_cpu_tells_its_processes_so(
+    make_config: Callable[..., TrainConfig],
+) -> None:
+    pytest.importorskip(
+        "deepspeed", reason="its version names the cache of what it compiles"
+    )
+    on_cpu = process_environment(
+        make_config(cluster={"device": "cpu", "gpus_per_node": 1})
+    )
     assert on_cpu["DS_ACCELERATOR"] == "cpu"
     assert on_cpu["OMP_NUM_THREADS"] == "1"
     assert "TORCH_COMPILE_DISABLE" not in on_cpu
     assert "DS_ACCELERATOR" not in process_environment(make_config())
     eager = make_config(
-        cluster={"device": "cpu", "gpus_per_node": 1, "engines": {"enforce_eager": True}}
+        cluster={
+            "device": "cpu",
+            "gpus_per_node": 1,
+            "engines": {"enforce_eager": True},
+        }
     )
     assert process_environment(eager) == on_cpu | {"TORCH_COMPILE_DISABLE": "1"}

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.openrlhf
 
 
 def test_what_vllms_process_dies_of_is_told_to_the_engine_and_kept_among_the_logs(
-    make_config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_config: Callable[..., TrainConfig],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from rubric_train_openrlhf.cluster.sampling import engine_process
 

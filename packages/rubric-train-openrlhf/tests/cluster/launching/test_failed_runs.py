@@ -38,8 +38,14 @@ def test_a_resumed_run_may_be_longer_and_on_another_cluster(
     config = make_config(**sections)
     folder = RunFolder(config.out)
     begin(folder, config=config, tasks_sha256={})
-    for ray in ({"address": "10.0.0.2:6379"}, {"dashboard": "http://10.0.0.3:8265"}, {"cpus": 64}):
-        elsewhere = make_config(**sections, steps=config.steps + 1, cluster={"ray": ray})
+    for ray in (
+        {"address": "10.0.0.2:6379"},
+        {"dashboard": "http://10.0.0.3:8265"},
+        {"cpus": 64},
+    ):
+        elsewhere = make_config(
+            **sections, steps=config.steps + 1, cluster={"ray": ray}
+        )
         assert holds_run_to_resume(folder, config=elsewhere, resume=True)
     with pytest.raises(ResumeError, match=r"cluster\.engines\.tensor_parallel"):
         holds_run_to_resume(
@@ -49,7 +55,11 @@ def test_a_resumed_run_may_be_longer_and_on_another_cluster(
         )
 
 
-LLM: dict[str, Any] = {"type": "llm", "model": "openai/m", "api_base": "http://127.0.0.1:1/v1"}
+LLM: dict[str, Any] = {
+    "type": "llm",
+    "model": "openai/m",
+    "api_base": "http://127.0.0.1:1/v1",
+}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +67,14 @@ LLM: dict[str, Any] = {"type": "llm", "model": "openai/m", "api_base": "http://1
     [
         ({}, {"judge": {"workers": 2, "micro_batch": 1, "deadline_s": 9.0}}),
         ({}, {"judge": {"hedge": {}, "max_unavailable_frac": 0.9}}),
-        ({}, {"cluster": {"engines": {"memory_frac": 0.4, "restarts": 9, "max_sequences": 8}}}),
+        (
+            {},
+            {
+                "cluster": {
+                    "engines": {"memory_frac": 0.4, "restarts": 9, "max_sequences": 8}
+                }
+            },
+        ),
         (
             {"judge": {"spec": LLM}},
             {
@@ -102,13 +119,18 @@ def test_a_resumed_run_may_be_worked_otherwise(
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_computed_stays_what_it_was(
-    make_config: Callable[..., TrainConfig], tmp_path: Path, now: dict[str, Any], key: str
+    make_config: Callable[..., TrainConfig],
+    tmp_path: Path,
+    now: dict[str, Any],
+    key: str,
 ) -> None:
     folder = RunFolder(tmp_path / "run")
     config = make_config(out=folder.path, judge={"spec": LLM})
     begin(folder, config=config, tasks_sha256={})
     with pytest.raises(ResumeError, match=rf"other values of .*{re.escape(key)}"):
-        holds_run_to_resume(folder, config=make_config(out=folder.path, **now), resume=True)
+        holds_run_to_resume(
+            folder, config=make_config(out=folder.path, **now), resume=True
+        )
 
 
 def test_a_run_is_not_made_shorter_than_it_is(
@@ -122,7 +144,9 @@ def test_a_run_is_not_made_shorter_than_it_is(
         file.write('{"step": 3, "rew')
 
     fewer = make_config(out=folder.path, steps=1)
-    with pytest.raises(ResumeError, match="has done 2 steps, and steps=1 asks for fewer"):
+    with pytest.raises(
+        ResumeError, match="has done 2 steps, and steps=1 asks for fewer"
+    ):
         holds_run_to_resume(folder, config=fewer, resume=True)
 
 
@@ -143,7 +167,9 @@ def test_a_run_has_finished_when_it_says_so_of_all_its_steps(
 
 
 @pytest.mark.openrlhf
-def test_a_run_that_has_finished_is_left_as_it_is(real_input: RealInput, tmp_path: Path) -> None:
+def test_a_run_that_has_finished_is_left_as_it_is(
+    real_input: RealInput, tmp_path: Path
+) -> None:
     config = real_input.config(tmp_path / "run", steps=2)
     assert real_input.prepare(config, resume=False) is not None
     folder = RunFolder(config.out)
@@ -158,7 +184,10 @@ def test_a_run_that_has_finished_is_left_as_it_is(real_input: RealInput, tmp_pat
     run(config, resume=True, output=Output())
 
     assert {path: path.stat().st_mtime_ns for path in config.out.rglob("*")} == before
-    assert real_input.prepare(config.model_copy(update={"steps": 3}), resume=True) is not None
+    assert (
+        real_input.prepare(config.model_copy(update={"steps": 3}), resume=True)
+        is not None
+    )
 
 
 @pytest.mark.openrlhf
@@ -169,8 +198,13 @@ def test_a_judge_that_cannot_be_had_is_told_by_its_own_name(
         raise JudgeSetupError("the key is refused")
 
     monkeypatch.setattr(driver, "_run_prepared", refused)
-    monkeypatch.setattr(Output, "turn_to", lambda *_: None)  # this process's output is pytest's
+    monkeypatch.setattr(
+        Output, "turn_to", lambda *_: None
+    )  # this process's output is pytest's
     config = real_input.config(tmp_path / "run")
     with pytest.raises(JudgeSetupError):
         run(config, resume=False, output=Output())
-    assert RunFolder(config.out).read_summary().error == "JudgeSetupError: the key is refused"
+    assert (
+        RunFolder(config.out).read_summary().error
+        == "JudgeSetupError: the key is refused"
+    )

@@ -35,7 +35,9 @@ def patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[list[s
         happened.append(f"after: {module.WORD}")
         module.WORD = "good day"
 
-    monkeypatch.setattr(sys, "meta_path", [PatchingFinder({"greeting": patch}), *sys.meta_path])
+    monkeypatch.setattr(
+        sys, "meta_path", [PatchingFinder({"greeting": patch}), *sys.meta_path]
+    )
     yield happened
     sys.modules.pop("greeting", None)
 
@@ -48,7 +50,9 @@ def test_a_patch_is_entered_before_the_code_of_its_module_and_left_after(
     assert module.WORD == "good day"
 
 
-def test_a_module_is_patched_where_it_is_first_imported_alone(patched: list[str]) -> None:
+def test_a_module_is_patched_where_it_is_first_imported_alone(
+    patched: list[str],
+) -> None:
     importlib.import_module("greeting")
     importlib.import_module("greeting")
     assert len(patched) == 2
@@ -70,11 +74,15 @@ def test_installing_twice_is_installing_once(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(isinstance(finder, PatchingFinder) for finder in sys.meta_path) == 1
 
 
-def test_stand_ins_for_flash_attention_refuse_to_be_called_and_are_gone_afterwards() -> None:
+def test_stand_ins_for_flash_attention_refuse_to_be_called_and_are_gone_afterwards() -> (
+    None
+):
     module = type(sys)("openrlhf.models.ring_attn_utils")
     with PATCHES["openrlhf.models.ring_attn_utils"](module):
         functions = importlib.import_module("flash_attn.bert_padding")
-        with pytest.raises(ClusterError, match=r"flash_attn\.bert_padding\.pad_input .*'cpu'"):
+        with pytest.raises(
+            ClusterError, match=r"flash_attn\.bert_padding\.pad_input .*'cpu'"
+        ):
             functions.pad_input()
     assert "flash_attn" not in sys.modules
 
@@ -110,7 +118,9 @@ def test_what_transformers_looks_up_is_what_it_would_read_everything_for() -> No
         found["no_such_package"]
     files = Path(import_utils.__file__).parents[1].glob("models/l*/*.py")
     texts = [file.read_text("utf-8") for file in files]
-    assert [module.fetch__all__(text) for text in texts] == [read(text) for text in texts]
+    assert [module.fetch__all__(text) for text in texts] == [
+        read(text) for text in texts
+    ]
     assert sum(bool(read(text)) for text in texts) > 50
 
 
@@ -122,5 +132,7 @@ def test_what_is_left_out_can_be_loaded_afterwards() -> None:
         "    except ImportError: print('left out')\n"
         "print('scipy.signal' in sys.modules, importlib.import_module('scipy.signal').__name__)"
     )
-    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, check=True
+    )
     assert done.stdout.decode().splitlines() == ["left out", "False scipy.signal"]

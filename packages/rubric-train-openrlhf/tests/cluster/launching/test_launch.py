@@ -42,9 +42,15 @@ output.say_first("to whoever started it")
 @pytest.mark.parametrize(
     ("cluster", "says"),
     [
-        ({}, r"needs ray, openrlhf, deepspeed, vllm: run `uv sync --extra openrlhf` in"),
+        (
+            {},
+            r"needs ray, openrlhf, deepspeed, vllm: run `uv sync --extra openrlhf` in",
+        ),
         ({"device": "cpu", "gpus_per_node": 1}, r"`uv sync --extra openrlhf-cpu`"),
-        ({"ray": {"dashboard": "http://head:8265"}}, r"needs ray: run `uv sync --extra openrlhf`"),
+        (
+            {"ray": {"dashboard": "http://head:8265"}},
+            r"needs ray: run `uv sync --extra openrlhf`",
+        ),
     ],
 )
 def test_what_is_not_installed_is_named_with_its_extra(
@@ -64,7 +70,10 @@ def test_a_driver_that_ended_without_a_word_is_told_by_how(
     config = make_config(out=tmp_path)
     error = launching._error(-9, failure=tmp_path / "f", config=config)
     assert isinstance(error, ClusterError)
-    assert "ended by signal 9, as the system ends a process where memory runs out" in str(error)
+    assert (
+        "ended by signal 9, as the system ends a process where memory runs out"
+        in str(error)
+    )
     assert "ended by status 3 and" in str(
         launching._error(3, failure=tmp_path / "f", config=config)
     )
@@ -75,14 +84,19 @@ def test_the_logs_are_named_for_what_they_may_explain(
 ) -> None:
     config = make_config(out=tmp_path)
     (tmp_path / "logs").mkdir()
-    for error, notes in ((ClusterError("no engine"), 1), (ResumeError("another run"), 0)):
+    for error, notes in (
+        (ClusterError("no engine"), 1),
+        (ResumeError("another run"), 0),
+    ):
         write_failure(tmp_path / "f", error)
         told = launching._error(1, failure=tmp_path / "f", config=config)
         assert type(told) is type(error)
         assert len(getattr(told, "__notes__", ())) == notes
 
 
-def test_the_command_shows_where_the_logs_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_shows_where_the_logs_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     error = ClusterError("no engine")
     error.add_note("logs: 'runs/x/logs'")
     with pytest.raises(SystemExit):
@@ -153,7 +167,9 @@ def launched(config: TrainConfig, lines: list[str]) -> None:
 
 
 def test_a_phase_in_which_the_driver_was_killed_is_not_called_done(
-    make_config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_config: Callable[..., TrainConfig],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(launching, "check_installed", all_installed)
     monkeypatch.setattr(launching, "driver_here", started_with(tmp_path, DRIVER))
@@ -165,14 +181,18 @@ def test_a_phase_in_which_the_driver_was_killed_is_not_called_done(
 
 
 def test_a_folder_that_another_run_holds_is_refused_before_anything_is_shown(
-    make_config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_config: Callable[..., TrainConfig],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(launching, "check_installed", all_installed)
     monkeypatch.setattr(launching, "driver_here", started_with(tmp_path, ""))
     lines: list[str] = []
     with (
         folder_lock(tmp_path),
-        pytest.raises(FolderLockError, match=f"in use by another process, pid {os.getpid()}:"),
+        pytest.raises(
+            FolderLockError, match=f"in use by another process, pid {os.getpid()}:"
+        ),
     ):
         launched(make_config(out=tmp_path), lines)
     assert lines == []

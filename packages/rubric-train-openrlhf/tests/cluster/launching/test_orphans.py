@@ -20,7 +20,9 @@ time.sleep(60)
 def test_a_process_ends_once_what_it_stands_for_is_over(tmp_path: Path) -> None:
     sign = tmp_path / "over"
     code = _WATCHED.format(sign=str(sign))
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as one:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+    ) as one:
         assert one.stdout is not None
         assert one.stdout.readline() == "up\n"
         assert one.poll() is None

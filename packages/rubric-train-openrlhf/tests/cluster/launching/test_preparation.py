@@ -11,7 +11,11 @@ import pytest
 from rubric_judge import JudgeSetupError
 from rubric_judge.console.progress import Progress
 from rubric_judge.testing import FakeEndpoint, Fault
-from rubric_train_openrlhf.cluster.launching.preparation import check_key, check_machine, prepare
+from rubric_train_openrlhf.cluster.launching.preparation import (
+    check_key,
+    check_machine,
+    prepare,
+)
 from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
@@ -45,7 +49,10 @@ MANY: dict[str, Any] = {"gpus_per_node": 64, "deepspeed": {"forward_micro_batch"
     ],
 )
 def test_a_machine_that_cannot_hold_the_run(
-    make_config: Callable[..., TrainConfig], cluster: dict[str, Any], location: str, words: str
+    make_config: Callable[..., TrainConfig],
+    cluster: dict[str, Any],
+    location: str,
+    words: str,
 ) -> None:
     config = make_config(cluster=cluster, optim={"micro_batch": 4})
     with pytest.raises(TrainConfigError, match=words) as caught:
@@ -69,12 +76,20 @@ def test_a_cluster_that_is_elsewhere_is_not_looked_for_here(
     assert config.cluster.run_gpus == 64
 
 
-LLM: dict[str, Any] = {"type": "llm", "model": "openai/m", "api_key_env": "RUBRIC_NO_SUCH_KEY"}
+LLM: dict[str, Any] = {
+    "type": "llm",
+    "model": "openai/m",
+    "api_key_env": "RUBRIC_NO_SUCH_KEY",
+}
 
 
-@pytest.mark.parametrize("spec", [LLM, {"type": "hybrid", "judge": LLM}], ids=["llm", "hybrid"])
+@pytest.mark.parametrize(
+    "spec", [LLM, {"type": "hybrid", "judge": LLM}], ids=["llm", "hybrid"]
+)
 def test_a_key_that_is_missing_here(
-    make_config: Callable[..., TrainConfig], monkeypatch: pytest.MonkeyPatch, spec: dict[str, Any]
+    make_config: Callable[..., TrainConfig],
+    monkeypatch: pytest.MonkeyPatch,
+    spec: dict[str, Any],
 ) -> None:
     monkeypatch.delenv("RUBRIC_NO_SUCH_KEY", raising=False)
     with pytest.raises(JudgeSetupError, match="'RUBRIC_NO_SUCH_KEY', which is not set"):
@@ -146,9 +161,12 @@ def test_what_is_wrong_is_found_before_the_folder_is_touched(
             real_input.config(out, model={"type": "path", "path": tmp_path / "absent"}),
             resume=False,
         )
-    with pytest.raises(TrainConfigError, match=r"no task file at .*absent' \(data\.validation\);"):
+    with pytest.raises(
+        TrainConfigError, match=r"no task file at .*absent' \(data\.validation\);"
+    ):
         real_input.prepare(
-            real_input.config(out, data={"validation": tmp_path / "absent"}), resume=False
+            real_input.config(out, data={"validation": tmp_path / "absent"}),
+            resume=False,
         )
     assert not out.exists()
 
@@ -171,7 +189,9 @@ def test_engines_and_policy_are_told_what_the_model_s_folder_says(
     for said, expected in ((None, "float32"), ({"dtype": "bfloat16"}, "bfloat16")):
         out = tmp_path / expected
         sections = {"checkpoint": said} if said else {}
-        config = real_input.config(out, model=model, cluster={"max_len": 128}, **sections)
+        config = real_input.config(
+            out, model=model, cluster={"max_len": 128}, **sections
+        )
         assert real_input.prepare(config, resume=False) is not None
         run = PolicyRun.model_validate_json(ClusterPaths(out).run.read_text())
         assert run.end_token_ids == (2, 1)
@@ -187,7 +207,10 @@ def test_a_warm_start_that_fails_is_told(real_input: RealInput, tmp_path: Path) 
     watched = live_summary(
         folder, total_steps=config.steps, resume=False, progress=Progress.silent()
     )
-    with pytest.raises(TrainConfigError, match="raise the limits of sft"), watched as summary_file:
+    with (
+        pytest.raises(TrainConfigError, match="raise the limits of sft"),
+        watched as summary_file,
+    ):
         prepare(config, resume=False, namespace="tests", summary_file=summary_file)
     summary = folder.read_summary()
     assert summary.status == "failed"
@@ -195,7 +218,9 @@ def test_a_warm_start_that_fails_is_told(real_input: RealInput, tmp_path: Path) 
 
 
 @pytest.mark.openrlhf
-def test_a_run_goes_on_from_its_last_whole_state(real_input: RealInput, tmp_path: Path) -> None:
+def test_a_run_goes_on_from_its_last_whole_state(
+    real_input: RealInput, tmp_path: Path
+) -> None:
     config = real_input.config(tmp_path / "run")
     assert real_input.prepare(config, resume=False) is not None
     states = DeepSpeedStates(ClusterPaths(config.out).trainer_state)
@@ -208,7 +233,9 @@ def test_a_run_goes_on_from_its_last_whole_state(real_input: RealInput, tmp_path
     # Killed while it wrote its first state: there is none to load.
     policy = RunFolder(config.out).checkpoints / "step_000004"
     policy.mkdir()
-    with pytest.raises(ResumeError, match=r"policy of step 4.*that of step 0.*checkpoints/trainer"):
+    with pytest.raises(
+        ResumeError, match=r"policy of step 4.*that of step 0.*checkpoints/trainer"
+    ):
         real_input.prepare(config, resume=True)
     assert states.path(4).exists(), "nothing is deleted where the run cannot go on"
     policy.rmdir()
@@ -224,7 +251,9 @@ def test_a_run_goes_on_from_its_last_whole_state(real_input: RealInput, tmp_path
 
 
 @pytest.mark.openrlhf
-def test_a_run_without_a_whole_state_loads_none(real_input: RealInput, tmp_path: Path) -> None:
+def test_a_run_without_a_whole_state_loads_none(
+    real_input: RealInput, tmp_path: Path
+) -> None:
     config = real_input.config(tmp_path / "run")
     assert real_input.prepare(config, resume=False) is not None
     half = DeepSpeedStates(ClusterPaths(config.out).trainer_state).path(2)
@@ -246,12 +275,16 @@ def test_a_run_does_not_go_on_with_another_model_as_its_reference(
     config = real_input.config(tmp_path / "run")
     model = tmp_path / "model"
     shutil.copytree(str(getattr(config.model, "path", "")), model)
-    config = real_input.config(tmp_path / "run", model={"type": "path", "path": str(model)})
+    config = real_input.config(
+        tmp_path / "run", model={"type": "path", "path": str(model)}
+    )
     assert real_input.prepare(config, resume=False) is not None
     content = (model / name).read_bytes()
     (model / name).write_bytes(content + b" ")
 
-    with pytest.raises(ResumeError, match=rf"model\.path .*: {name} is missing, or is another"):
+    with pytest.raises(
+        ResumeError, match=rf"model\.path .*: {name} is missing, or is another"
+    ):
         real_input.prepare(config, resume=True)
 
     (model / name).write_bytes(content)

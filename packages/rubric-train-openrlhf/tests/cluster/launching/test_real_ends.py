@@ -67,9 +67,19 @@ class Command:
 
     @classmethod
     def run(cls, config: TrainConfig, *words: str) -> Command:
-        file, log = config.out.with_suffix(".yaml"), config.out.with_suffix(f".{time.time_ns()}")
+        file, log = (
+            config.out.with_suffix(".yaml"),
+            config.out.with_suffix(f".{time.time_ns()}"),
+        )
         file.write_text(dump_config(config))
-        command = [sys.executable, "-m", "rubric_train_openrlhf.cli", "run", str(file), *words]
+        command = [
+            sys.executable,
+            "-m",
+            "rubric_train_openrlhf.cli",
+            "run",
+            str(file),
+            *words,
+        ]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command, stdout=output, stderr=output, start_new_session=True
@@ -170,7 +180,9 @@ def judge() -> Iterator[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def config(
-    real_input: RealInput, judge: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+    real_input: RealInput,
+    judge: dict[str, Any],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> TrainConfig:
     """Steps without end."""
     return real_input.config(
@@ -211,7 +223,9 @@ def kill_inside_a_save(command: Command, driver: psutil.Process) -> None:
         assert command.process.poll() is None, command.said
         everyone = [(one, titles([one])) for one in processes_of_run(out)]
         writers = [
-            one for one, title in everyone if "PolicyActor" in title or "PPOTrainer" in title
+            one
+            for one, title in everyone
+            if "PolicyActor" in title or "PPOTrainer" in title
         ]
     deadline = time.monotonic() + LIMIT_S
     # Without a pause: a state of the small model is written in some hundredths of a second.
@@ -257,14 +271,22 @@ def killed_driver(config: TrainConfig) -> KilledDriver:
 
 
 def test_nothing_outlives_a_driver_that_is_killed(killed_driver: KilledDriver) -> None:
-    for kind in ("raylet", "gcs_server", "ray::JudgeActor", "ray::JudgeCoordinator", "EngineCore"):
+    for kind in (
+        "raylet",
+        "gcs_server",
+        "ray::JudgeActor",
+        "ray::JudgeCoordinator",
+        "EngineCore",
+    ):
         assert kind in killed_driver.before
     assert killed_driver.left == ""
     assert len(killed_driver.folders) == 2
     assert not any(folder.exists() for folder in killed_driver.folders)
 
 
-def test_the_command_says_that_its_driver_was_killed(killed_driver: KilledDriver) -> None:
+def test_the_command_says_that_its_driver_was_killed(
+    killed_driver: KilledDriver,
+) -> None:
     assert killed_driver.status == 1
     assert "rubric-train: the driver of the run ended by signal 9" in killed_driver.said
     assert "Traceback" not in killed_driver.said
@@ -278,7 +300,9 @@ def test_a_second_run_in_the_folder_of_one_that_runs_is_refused(
     assert "Traceback" not in killed_driver.second
 
 
-def test_the_kill_fell_inside_the_writing_of_a_checkpoint(killed_driver: KilledDriver) -> None:
+def test_the_kill_fell_inside_the_writing_of_a_checkpoint(
+    killed_driver: KilledDriver,
+) -> None:
     assert killed_driver.whole >= 1
     assert killed_driver.begun == killed_driver.whole + 1
 
@@ -348,7 +372,12 @@ def free_ports(n: int) -> list[int]:
 def cluster() -> Iterator[Cluster]:
     # Sockets below it must have short names.
     place = Path(tempfile.mkdtemp(prefix="ends-", dir=PLACE))
-    names = ("port", "dashboard-port", "dashboard-agent-listen-port", "ray-client-server-port")
+    names = (
+        "port",
+        "dashboard-port",
+        "dashboard-agent-listen-port",
+        "ray-client-server-port",
+    )
     ports = dict(zip(names, free_ports(len(names)), strict=True))
     words = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block"]
     words += ["--node-ip-address", "127.0.0.1", "--dashboard-host", "127.0.0.1"]
@@ -357,14 +386,18 @@ def cluster() -> Iterator[Cluster]:
     words += [word for name, port in ports.items() for word in (f"--{name}", str(port))]
     with (place / "log").open("wb") as log:
         # In another directory than the runs: their paths must mean the same there.
-        process = subprocess.Popen(words, cwd=place, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(
+            words, cwd=place, stdout=log, stderr=log, start_new_session=True
+        )
     try:
         deadline = time.monotonic() + LIMIT_S
         while b"Ray runtime started" not in (place / "log").read_bytes():
             assert process.poll() is None, (place / "log").read_text()
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        yield Cluster(f"127.0.0.1:{ports['port']}", f"http://127.0.0.1:{ports['dashboard-port']}")
+        yield Cluster(
+            f"127.0.0.1:{ports['port']}", f"http://127.0.0.1:{ports['dashboard-port']}"
+        )
     finally:
         family = psutil.Process(process.pid).children(recursive=True)
         process.terminate()
@@ -378,7 +411,9 @@ def cluster() -> Iterator[Cluster]:
 
 
 def joined(config: TrainConfig, out: Path, ray: dict[str, Any]) -> TrainConfig:
-    cluster = config.cluster.model_copy(update={"ray": config.cluster.ray.model_copy(update=ray)})
+    cluster = config.cluster.model_copy(
+        update={"ray": config.cluster.ray.model_copy(update=ray)}
+    )
     return config.model_copy(update={"out": out, "cluster": cluster})
 
 
@@ -455,7 +490,13 @@ def terminated(
     command.wait_until(lambda: command.steps > SAVED)
     before = titles(processes_of_run(out))
     command.process.send_signal(signal.SIGTERM)
-    end = End(command.status(), command.said, before, titles(left_of(out)), steps=command.steps)
+    end = End(
+        command.status(),
+        command.said,
+        before,
+        titles(left_of(out)),
+        steps=command.steps,
+    )
     fifth = rows(RunFolder(out).rollouts / f"step_{SAVED + 1:06d}.jsonl", RolloutRow)
     return Terminated(config, end, fifth)
 
@@ -496,7 +537,9 @@ def test_a_run_that_is_handed_in_is_followed_to_its_end(finished: Finished) -> N
 
 def test_every_step_has_its_rows_and_they_join(finished: Finished) -> None:
     last = finished.end.steps
-    assert [row.step for row in finished.folder.read_metrics()] == list(range(1, last + 1))
+    assert [row.step for row in finished.folder.read_metrics()] == list(
+        range(1, last + 1)
+    )
     for step, rollouts, judgements in finished.steps():
         assert len(rollouts) == PROMPTS * GROUP
         assert [row.id for row in rollouts] == [row.id for row in judgements]
@@ -504,11 +547,18 @@ def test_every_step_has_its_rows_and_they_join(finished: Finished) -> None:
         assert {row.step for row in rollouts} == {step}
 
 
-def test_prompts_come_in_the_order_of_the_seed_across_the_stop(finished: Finished) -> None:
+def test_prompts_come_in_the_order_of_the_seed_across_the_stop(
+    finished: Finished,
+) -> None:
     paths, drawn = ClusterPaths(finished.config.out), finished.end.steps * PROMPTS
-    tasks = [json.loads(line)["label"] for line in paths.train_prompts.read_text().splitlines()]
+    tasks = [
+        json.loads(line)["label"]
+        for line in paths.train_prompts.read_text().splitlines()
+    ]
     expected = [tasks[n] for n in PromptOrder(len(tasks), seed=0).take(drawn, start=0)]
-    asked = [row.task_id for _, rollouts, _ in finished.steps() for row in rollouts[::GROUP]]
+    asked = [
+        row.task_id for _, rollouts, _ in finished.steps() for row in rollouts[::GROUP]
+    ]
     assert asked == expected
 
 
@@ -518,12 +568,18 @@ def test_advantages_are_those_of_the_judge_s_rewards(finished: Finished) -> None
         expected_B = group_advantages(rewards_PG).reshape(-1)
         assert np.abs(expected_B - [row.advantage for row in rollouts]).max() <= 1e-6
         for rollout, judgement in zip(rollouts, judgements, strict=True):
-            scored = sum(judgement.z[name] * judgement.shares[name] for name in judgement.z)
+            scored = sum(
+                judgement.z[name] * judgement.shares[name] for name in judgement.z
+            )
             assert rollout.reward == pytest.approx(scored)
-            assert sum(judgement.attribution.values()) == pytest.approx(rollout.advantage, abs=1e-6)
+            assert sum(judgement.attribution.values()) == pytest.approx(
+                rollout.advantage, abs=1e-6
+            )
 
 
-def test_the_policy_is_trained_and_the_engines_get_its_weights(finished: Finished) -> None:
+def test_the_policy_is_trained_and_the_engines_get_its_weights(
+    finished: Finished,
+) -> None:
     metrics = finished.folder.read_metrics()
     assert any(row.advantage_abs_mean > 0 for row in metrics)
     assert metrics[0].kl < metrics[-1].kl
@@ -536,7 +592,9 @@ def test_the_policy_is_trained_and_the_engines_get_its_weights(finished: Finishe
         assert row.entropy is None
         assert row.generate_s > 0
         assert row.step_s > row.generate_s + row.update_s
-    assert metrics[0].lr == pytest.approx(1e-4)  # a tenth: the warm-up counts GRPO steps
+    assert metrics[0].lr == pytest.approx(
+        1e-4
+    )  # a tenth: the warm-up counts GRPO steps
     assert metrics[0].lr < metrics[-1].lr
 
 
@@ -549,7 +607,9 @@ def test_the_step_that_was_done_twice_came_out_the_same(finished: Finished) -> N
 
 def test_it_goes_on_from_the_last_whole_state_and_keeps_one(finished: Finished) -> None:
     trainer, last = finished.folder.checkpoints / "trainer", finished.end.steps
-    assert {path.name for path in (trainer / "_actor").glob("*step_*")} == {f"step_{last:06d}"}
+    assert {path.name for path in (trainer / "_actor").glob("*step_*")} == {
+        f"step_{last:06d}"
+    }
     assert (trainer / "_actor" / "latest").read_text() == f"step_{last:06d}"
     assert DeepSpeedStates(trainer).check() == last
 
@@ -566,7 +626,9 @@ def test_held_out_questions_are_asked_at_the_start_every_so_often_and_at_the_end
         best = max(best, row.reward_mean)
 
 
-def test_the_best_checkpoint_is_that_of_the_best_pass_and_can_be_loaded(finished: Finished) -> None:
+def test_the_best_checkpoint_is_that_of_the_best_pass_and_can_be_loaded(
+    finished: Finished,
+) -> None:
     checkpoints, last = finished.folder.checkpoints, f"step_{finished.end.steps:06d}"
     best = [row for row in finished.folder.read_heldout() if row.best][-1]
     assert (checkpoints / "best").resolve().name == f"step_{best.step:06d}"
@@ -589,7 +651,11 @@ def test_tensorboard_holds_rewards_and_attribution_once(finished: Finished) -> N
     for file in folder.rglob("events.out.tfevents.*"):
         assert file.parent == folder
         tags |= set(EventAccumulator(str(file)).Reload().Tags()["scalars"])
-    assert {"train/reward_mean", "train/cluster/attribution/named", "heldout/reward_mean"} <= tags
+    assert {
+        "train/reward_mean",
+        "train/cluster/attribution/named",
+        "heldout/reward_mean",
+    } <= tags
 
 
 def test_no_word_of_passage_or_rubric_is_on_the_policy_s_side(
@@ -601,7 +667,9 @@ def test_no_word_of_passage_or_rubric_is_on_the_policy_s_side(
 ) -> None:
     del interrupted  # whose cluster was its own: its logs are Ray's too
     planted = {found.word for found in canaries.in_files(real_input.folder)}
-    assert all(any(kind in word for word in planted) for kind in ("passage", "criterion"))
+    assert all(
+        any(kind in word for word in planted) for kind in ("passage", "criterion")
+    )
     for out in (finished.config.out, config.out):
         paths = ClusterPaths(out)
         for place in (paths.folder, RunFolder(out).rollouts, paths.logs):
@@ -630,5 +698,7 @@ def test_the_failure_of_a_job_has_the_status_and_words_of_its_type(
     data = config.data.model_copy(update={"train": tmp_path / "missing.jsonl"})
     command = Command.run(handed_in.model_copy(update={"data": data}))
     assert command.status() == 2
-    assert f"rubric-train: no task file at '{tmp_path / 'missing.jsonl'}'" in command.said
+    assert (
+        f"rubric-train: no task file at '{tmp_path / 'missing.jsonl'}'" in command.said
+    )
     assert "Traceback" not in command.said

@@ -103,7 +103,8 @@ def processes(*names: str) -> list[psutil.Process]:
 def planted(canaries: Any, tasks: Sequence[Task], folder: Path) -> dict[str, Path]:
     """Task files with planted words; the policy's warm start knew none of them."""
     tasks = [
-        canaries.plant(task, passage_chars=LONG * (number % 2)) for number, task in enumerate(tasks)
+        canaries.plant(task, passage_chars=LONG * (number % 2))
+        for number, task in enumerate(tasks)
     ]
     files = {name: folder / f"{name}.jsonl" for name in ("train", "validation")}
     write_tasks(files["train"], tasks[:12])
@@ -126,7 +127,9 @@ def leaks_of(canaries: Any, out: Path, *, searched: Counter[str]) -> list[Any]:
     return leaks
 
 
-def each_step(folder: RunFolder, tell: Callable[[MetricsRow], None], done: Event) -> None:
+def each_step(
+    folder: RunFolder, tell: Callable[[MetricsRow], None], done: Event
+) -> None:
     """Tell every row of metrics once, as soon as it stands there."""
     told = 0
     while not done.wait(0.1):
@@ -161,7 +164,9 @@ def faulty(
 
     # Before the judge's own processes, the driver asks whether the judge is there.
     faults = itertools.chain([None], itertools.cycle(FAULTS))
-    with FakeEndpoint(numbered_share, faults=faults, latency=0.05, keep="records") as endpoint:
+    with FakeEndpoint(
+        numbered_share, faults=faults, latency=0.05, keep="records"
+    ) as endpoint:
         spec = {
             "type": "llm",
             "model": "openai/fake",
@@ -200,7 +205,9 @@ def faulty(
                 done.set()
             killing.result()
         awarded = Counter(
-            round(record.awarded["named"] / 2, 9) for record in endpoint.records if record.awarded
+            round(record.awarded["named"] / 2, 9)
+            for record in endpoint.records
+            if record.awarded
         )
     return Faulty(RunFolder(config.out), killed, awarded, leaks, searched)
 
@@ -208,7 +215,9 @@ def faulty(
 def test_the_run_goes_on_to_its_last_step(faulty: Faulty) -> None:
     assert faulty.killed == {"engine": 1, "judge": 1}
     assert faulty.folder.read_summary().status == "finished"
-    assert [row.step for row in faulty.folder.read_metrics()] == list(range(1, STEPS + 1))
+    assert [row.step for row in faulty.folder.read_metrics()] == list(
+        range(1, STEPS + 1)
+    )
 
 
 def test_the_rates_are_in_the_metrics(faulty: Faulty) -> None:
@@ -254,7 +263,12 @@ def test_no_word_of_a_passage_or_a_criterion_is_where_the_policy_could_read_it(
     faulty: Faulty, canaries: Any
 ) -> None:
     assert faulty.leaks == []
-    assert faulty.searched == {"engine": 2, "engine's own process": 2, "trainer": 1, "policy": 2}
+    assert faulty.searched == {
+        "engine": 2,
+        "engine's own process": 2,
+        "trainer": 1,
+        "policy": 2,
+    }
     for place in ("files", "cmdline", "environ", "object store", "memory"):
         assert canaries.looked_at[place] > 0
 
@@ -262,8 +276,12 @@ def test_no_word_of_a_passage_or_a_criterion_is_where_the_policy_could_read_it(
 def test_advantages_leave_the_unavailable_out(faulty: Faulty) -> None:
     for step in range(1, STEPS + 1):
         rollouts, _ = faulty.rows(step)
-        rewards_PG = np.array([row.reward for row in rollouts], dtype=float).reshape(4, 4)
-        expected = group_advantages(np.nan_to_num(rewards_PG), valid_PG=~np.isnan(rewards_PG))
+        rewards_PG = np.array([row.reward for row in rollouts], dtype=float).reshape(
+            4, 4
+        )
+        expected = group_advantages(
+            np.nan_to_num(rewards_PG), valid_PG=~np.isnan(rewards_PG)
+        )
         got = np.array([row.advantage for row in rollouts]).reshape(4, 4)
         np.testing.assert_allclose(got, expected, atol=1e-6)
 

@@ -26,7 +26,15 @@ if TYPE_CHECKING:
     from conftest import RealInput
 
 HERE = Path(__file__).parent
-NAMESPACES = ("--user", "--map-root-user", "--net", "--uts", "--mount", "--pid", "--fork")
+NAMESPACES = (
+    "--user",
+    "--map-root-user",
+    "--net",
+    "--uts",
+    "--mount",
+    "--pid",
+    "--fork",
+)
 TOOLS = ("setpriv", "unshare", "ip", "mount", "hostname", "pgrep")
 
 
@@ -34,7 +42,16 @@ def missing() -> str | None:
     """Why there can be no such nodes here."""
     if lacking := [name for name in TOOLS if shutil.which(name) is None]:
         return f"not on this machine: {', '.join(lacking)}"
-    words = ["unshare", *NAMESPACES, "--mount-proc", "ip", "link", "add", "type", "veth"]
+    words = [
+        "unshare",
+        *NAMESPACES,
+        "--mount-proc",
+        "ip",
+        "link",
+        "add",
+        "type",
+        "veth",
+    ]
     tried = subprocess.run(words, capture_output=True, text=True, check=False)
     return tried.stderr.strip() if tried.returncode else None
 
@@ -56,7 +73,10 @@ PLACE = {"nodes": 2, "ray": {"address": ADDRESS}}
 LAYOUTS: dict[str, dict[str, Any]] = {
     "apart": {"cluster": {**PLACE, "colocation": "models"}},
     # No reference: two processes less at the start.
-    "together": {"cluster": {**PLACE, "colocation": "all"}, "objective": {"kl_coef": 0.0}},
+    "together": {
+        "cluster": {**PLACE, "colocation": "all"},
+        "objective": {"kl_coef": 0.0},
+    },
 }
 
 
@@ -72,12 +92,16 @@ class Ran:
         return sorted(node for name in classes for node in self.places.get(name, ()))
 
     def rollouts(self, step: int) -> list[RolloutRow]:
-        lines = (self.folder.rollouts / f"step_{step:06d}.jsonl").read_text().splitlines()
+        lines = (
+            (self.folder.rollouts / f"step_{step:06d}.jsonl").read_text().splitlines()
+        )
         return [RolloutRow.model_validate_json(line) for line in lines]
 
 
 @pytest.fixture(scope="module")
-def runs(real_input: RealInput, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
+def runs(
+    real_input: RealInput, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Ran]:
     """The engine on one node and the policy on the other; then both on both."""
     folder = tmp_path_factory.mktemp("nodes")
     configs = {
@@ -101,7 +125,10 @@ def runs(real_input: RealInput, tmp_path_factory: pytest.TempPathFactory) -> dic
     words += ["unshare", *NAMESPACES, "--mount-proc", "--kill-child"]
     words += [str(HERE / "two_nodes.sh"), sys.executable, paths]
     words += [sys.executable, str(HERE / "run_on_two_nodes.py"), ADDRESS]
-    words += [str(folder / "places.json"), *(str(folder / f"{name}.yaml") for name in configs)]
+    words += [
+        str(folder / "places.json"),
+        *(str(folder / f"{name}.yaml") for name in configs),
+    ]
     with (folder / "log").open("wb") as log:
         done = subprocess.run(words, stdout=log, stderr=log, check=False)
     assert done.returncode == 0, (folder / "log").read_text()[-8000:]
@@ -113,7 +140,10 @@ def runs(real_input: RealInput, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 def test_engine_and_policy_are_on_two_nodes(runs: dict[str, Ran]) -> None:
-    [engine], [policy] = runs["apart"].nodes_of(*ENGINES), runs["apart"].nodes_of(*POLICIES)
+    [engine], [policy] = (
+        runs["apart"].nodes_of(*ENGINES),
+        runs["apart"].nodes_of(*POLICIES),
+    )
     assert engine != policy
 
 
@@ -123,7 +153,9 @@ def test_both_nodes_train_and_sample(runs: dict[str, Ran]) -> None:
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_the_judge_coordinator_stays_beside_the_task_files(runs: dict[str, Ran], name: str) -> None:
+def test_the_judge_coordinator_stays_beside_the_task_files(
+    runs: dict[str, Ran], name: str
+) -> None:
     assert runs[name].nodes_of("JudgeCoordinator") == ["first"]
 
 
@@ -145,7 +177,9 @@ def test_runs_end_and_weights_cross(runs: dict[str, Ran], name: str) -> None:
 def test_advantages_are_those_of_the_formula(runs: dict[str, Ran], name: str) -> None:
     for step in range(1, STEPS + 1):
         rows = runs[name].rollouts(step)
-        rewards_PG = np.array([row.reward for row in rows], dtype=float).reshape(GROUPS, GROUP)
+        rewards_PG = np.array([row.reward for row in rows], dtype=float).reshape(
+            GROUPS, GROUP
+        )
         got_PG = np.array([row.advantage for row in rows]).reshape(GROUPS, GROUP)
         np.testing.assert_allclose(got_PG, group_advantages(rewards_PG), atol=1e-6)
         assert rewards_PG.std() > 0

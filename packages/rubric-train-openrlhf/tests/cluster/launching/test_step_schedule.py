@@ -21,7 +21,9 @@ def scheduled(config: OptimizerConfig, *, steps: int = 0) -> StepSchedule:
 
 @pytest.mark.parametrize("updates", [1, 4])
 @pytest.mark.parametrize("warmup_steps", [0, 3])
-def test_the_warm_up_counts_steps_whatever_their_updates(updates: int, warmup_steps: int) -> None:
+def test_the_warm_up_counts_steps_whatever_their_updates(
+    updates: int, warmup_steps: int
+) -> None:
     config = OptimizerConfig(learning_rate=1.0, warmup_steps=warmup_steps)
     theirs, ours = optimizer(), optimizer()
     schedule, local = StepSchedule(theirs, config=config), warmup(ours, config=config)
@@ -39,5 +41,9 @@ def test_a_resumed_schedule_goes_on_where_it_was() -> None:
     config = OptimizerConfig(learning_rate=1.0, warmup_steps=4)
     before, after = scheduled(config, steps=2), scheduled(config)
     after.load_state_dict(before.state_dict())
-    assert after.get_last_lr() == before.get_last_lr() == scheduled(config, steps=2).get_last_lr()
+    assert (
+        after.get_last_lr()
+        == before.get_last_lr()
+        == scheduled(config, steps=2).get_last_lr()
+    )
     assert after.get_last_lr() != scheduled(config, steps=1).get_last_lr()

@@ -16,7 +16,9 @@ from rubric_train_openrlhf.cluster.orphans import (
 )
 from rubric_train_openrlhf.cluster.settings import RUN_FILE, inherited
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds processes as Linux shows")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="finds processes as Linux shows"
+)
 
 KEEPS_OPEN = """
 import sys, time
@@ -38,11 +40,15 @@ with orphans.temporary_folder(sys.argv[2], logs=Path(sys.argv[3])) as folder:
 def started(
     code: str, *words: str | Path, of_a_run: bool = True
 ) -> tuple[subprocess.Popen[bytes], str]:
-    environment = {name: value for name, value in inherited().items() if name != RUN_FILE}
+    environment = {
+        name: value for name, value in inherited().items() if name != RUN_FILE
+    }
     if of_a_run:
         environment[RUN_FILE] = "/somewhere/run.json"
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, words)], stdout=subprocess.PIPE, env=environment
+        [sys.executable, "-c", code, *map(str, words)],
+        stdout=subprocess.PIPE,
+        env=environment,
     )
     assert process.stdout is not None
     said = process.stdout.readline().decode().strip()

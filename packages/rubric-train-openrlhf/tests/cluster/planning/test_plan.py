@@ -38,7 +38,10 @@ def test_resolved_configuration_comes_first(preset: str) -> None:
 
 
 def test_layout_and_step(preset: str) -> None:
-    assert "layout: 1 × 8 GPUs\n  train   4: policy, reference and engines in turns" in preset
+    assert (
+        "layout: 1 × 8 GPUs\n  train   4: policy, reference and engines in turns"
+        in preset
+    )
     assert "  judge   4 left alone, the last 4 of each machine" in preset
     assert "  sample  64 prompts × 32 responses = 2048" in preset
     assert "  update  1 × 2048 responses, in 256 passes of 2 on each of 4" in preset
@@ -68,7 +71,9 @@ def test_a_summary_is_part_of_the_whole_and_fits_a_screen(preset: str) -> None:
     assert _numbers("\n".join(summary), "  in all") == _numbers(preset, "  in all")
 
 
-def test_memory_that_does_not_fit_is_a_warning(make_config: Callable[..., TrainConfig]) -> None:
+def test_memory_that_does_not_fit_is_a_warning(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     config = make_config(model={"type": "path", "path": "models/Llama-3.1-70B"})
     plan = describe_plan(config)
     assert "warning: H100 80 GB: " in plan
@@ -83,7 +88,10 @@ def test_a_plan_names_what_is_not_there_and_the_supervised_steps(
     sft = {"steps": 300, "batch_size": 64, "learning_rate": 5e-6}
     plan = describe_plan(make_config(data={"train": lost}, sft=sft))
     assert f"not there yet: {lost} (data.train)" in plan
-    assert "warm start: 300 supervised steps of 64 reference answers, learning rate 5e-06" in plan
+    assert (
+        "warm start: 300 supervised steps of 64 reference answers, learning rate 5e-06"
+        in plan
+    )
     assert "warm start" not in describe_plan(make_config())
 
 
@@ -101,25 +109,37 @@ def test_validation_tasks_that_are_trained_on_are_a_warning(
     task = Task(question="Which?", grounding=Grounding("A passage."), rubric=rubric)
     write_tasks(file := tmp_path / "tasks.jsonl", [task])
     plan = describe_plan(make_config(data={"train": file, "validation": file}))
-    assert "warning: data.validation: 1 of 1 validation tasks are training tasks; name" in plan
+    assert (
+        "warning: data.validation: 1 of 1 validation tasks are training tasks; name"
+        in plan
+    )
 
 
-def test_a_warm_start_has_a_command_of_its_own(make_config: Callable[..., TrainConfig]) -> None:
+def test_a_warm_start_has_a_command_of_its_own(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     config = make_config(sft={"steps": 10, "batch_size": 64, "learning_rate": 1e-5})
     plan = describe_plan(config, full=True)
     assert "python -m openrlhf.cli.train_sft --data.dataset runs/x/cluster" in plan
 
 
-def test_a_warm_start_that_cannot_run_has_no_plan(make_config: Callable[..., TrainConfig]) -> None:
+def test_a_warm_start_that_cannot_run_has_no_plan(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     with pytest.raises(TrainConfigError, match=r"sft\.batch_size=9 is not divisible"):
-        describe_plan(make_config(sft={"steps": 10, "batch_size": 9, "learning_rate": 1e-5}))
+        describe_plan(
+            make_config(sft={"steps": 10, "batch_size": 9, "learning_rate": 1e-5})
+        )
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ("[]", "it holds list, not a JSON object"),
-        ('{"model_type": "llama", "num_attention_heads": 0, "hidden_size": 8}', "not 0"),
+        (
+            '{"model_type": "llama", "num_attention_heads": 0, "hidden_size": 8}',
+            "not 0",
+        ),
         ('{"model_type": "llama", "hidden_size": "big"}', "not 'big'"),
     ],
 )
@@ -128,15 +148,21 @@ def test_a_model_whose_sizes_are_none(
 ) -> None:
     (tmp_path / "config.json").write_text(content)
     config = make_config(model={"type": "path", "path": str(tmp_path)})
-    with pytest.raises(PolicyLoadError, match=f"config.json' could not be read: .*{words}"):
+    with pytest.raises(
+        PolicyLoadError, match=f"config.json' could not be read: .*{words}"
+    ):
         describe_plan(config)
 
 
-def test_an_unknown_model_is_said_to_be_one(make_config: Callable[..., TrainConfig]) -> None:
+def test_an_unknown_model_is_said_to_be_one(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     assert "memory and time: unknown" in describe_plan(make_config())
 
 
-def test_a_rehearsal_has_no_gpu_to_fill(make_config: Callable[..., TrainConfig]) -> None:
+def test_a_rehearsal_has_no_gpu_to_fill(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     config = make_config(
         model={"type": "path", "path": "models/Llama-3.1-8B"}, cluster={"device": "cpu"}
     )

@@ -118,30 +118,45 @@ def test_zero_stages(
 def test_what_is_moved_off_a_gpu_is_on_its_machine(
     make_config: Callable[..., TrainConfig],
 ) -> None:
-    cluster = {"deepspeed": {"zero_stage": 3, "offload_optimizer": True, "offload_reference": True}}
+    cluster = {
+        "deepspeed": {
+            "zero_stage": 3,
+            "offload_optimizer": True,
+            "offload_reference": True,
+        }
+    }
     config = make_config(cluster=cluster)
     state = policy_state(config, LLAMA)
     assert (state.optimiser, state.reference) == (0.0, 0.0)
     # 12 optimiser, 2 reference, 4 gradients while engines sample, 8 sleeping engines of 2.
-    assert host_memory(config, LLAMA) == pytest.approx((12 + 2 + 4 + 16) * LLAMA.parameters)
+    assert host_memory(config, LLAMA) == pytest.approx(
+        (12 + 2 + 4 + 16) * LLAMA.parameters
+    )
 
 
-def test_single_precision_needs_no_master_weights(make_config: Callable[..., TrainConfig]) -> None:
+def test_single_precision_needs_no_master_weights(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     config = make_config(
-        precision="float32", cluster={"gpus_per_node": 1, "deepspeed": {"attention": "sdpa"}}
+        precision="float32",
+        cluster={"gpus_per_node": 1, "deepspeed": {"attention": "sdpa"}},
     )
     state = policy_state(config, LLAMA)
     assert [size / LLAMA.parameters for size in state] == [4, 4, 8, 4]
 
 
-def test_logits_of_a_large_vocabulary_count(make_config: Callable[..., TrainConfig]) -> None:
+def test_logits_of_a_large_vocabulary_count(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     """16 × 4096 tokens × 128,256 × 10 bytes: the largest part by far, and the micro-batch's."""
     parts = memory(make_config(), LLAMA, GPUS[0])["training"]
     assert parts["logits"] == 16 * 4096 * 128_256 * 10
     assert parts["logits"] > 80 * GB
 
 
-def test_checkpointing_keeps_one_input_a_layer(make_config: Callable[..., TrainConfig]) -> None:
+def test_checkpointing_keeps_one_input_a_layer(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     optim = {"micro_batch": 1, "gradient_checkpointing": True}
     parts = memory(make_config(optim=optim), LLAMA, GPUS[0])["training"]
     layer = 2 * (8 * 4096 + 4 * 14336)
@@ -150,7 +165,9 @@ def test_checkpointing_keeps_one_input_a_layer(make_config: Callable[..., TrainC
     assert without["activations"] == 4096 * 32 * layer
 
 
-def test_the_cache_bounds_what_an_engine_samples(make_config: Callable[..., TrainConfig]) -> None:
+def test_the_cache_bounds_what_an_engine_samples(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     room = engine_room(make_config(), LLAMA, GPUS[0])
     held = 0.6 * 80 * GB - 2 * LLAMA.parameters - 3 * GB
     assert room.cache == pytest.approx(held)
@@ -183,11 +200,17 @@ def test_updates_take_six_operations_a_weight_and_token(
     config = make_config(rollout={"max_new_tokens": 1000})
     tokens = 2048 * (256 + 400) * 1.4
     time = step_time(config, LLAMA, GPUS[0])
-    assert time.updates == pytest.approx(6 * LLAMA.parameters * tokens / (8 * 989e12 * 0.35))
-    assert time.scoring == pytest.approx(4 * LLAMA.parameters * tokens / (8 * 989e12 * 0.4))
+    assert time.updates == pytest.approx(
+        6 * LLAMA.parameters * tokens / (8 * 989e12 * 0.35)
+    )
+    assert time.scoring == pytest.approx(
+        4 * LLAMA.parameters * tokens / (8 * 989e12 * 0.4)
+    )
 
 
-def test_a_judge_that_is_a_program_has_no_servers(make_config: Callable[..., TrainConfig]) -> None:
+def test_a_judge_that_is_a_program_has_no_servers(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     assert judge_load(make_config(), GPUS[0]) is None
     assert step_time(make_config(), LLAMA, GPUS[0]).judging is None
 
@@ -197,10 +220,15 @@ def _judged(
 ) -> dict[str, Any]:
     bases = [f"http://judge{number}:8000/v1" for number in range(servers)]
     spec = {"type": "llm", "model": "openai/gpt-oss-20b", "transport": "direct"}
-    return {"spec": spec | {"api_base": bases, "prompt": prompt}, "micro_batch": micro_batch}
+    return {
+        "spec": spec | {"api_base": bases, "prompt": prompt},
+        "micro_batch": micro_batch,
+    }
 
 
-def test_a_shared_prefix_is_read_once_a_group(make_config: Callable[..., TrainConfig]) -> None:
+def test_a_shared_prefix_is_read_once_a_group(
+    make_config: Callable[..., TrainConfig],
+) -> None:
     load = judge_load(make_config(judge=_judged()), GPUS[0])
     assert load is not None
     shared, own = 50_000 / 4 + 1500, 0.4 * 3072
@@ -217,7 +245,8 @@ def test_servers_and_calls_at_a_time_make_judging_shorter(
     seconds = {}
     for servers, micro_batch in ((1, 4), (4, 4), (4, 16)):
         load = judge_load(
-            make_config(judge=_judged(servers=servers, micro_batch=micro_batch)), GPUS[0]
+            make_config(judge=_judged(servers=servers, micro_batch=micro_batch)),
+            GPUS[0],
         )
         assert load is not None
         seconds[servers, micro_batch] = load.seconds
@@ -265,7 +294,11 @@ def test_one_gpu_of_24_gb_holds_a_model_of_1_5_billion_weights() -> None:
     assert sum(larger["training"].values()) > gpu.memory
 
 
-_OFFLOADED = ["--cluster.deepspeed.offload_optimizer", "true", "--cluster.engines.memory_frac"]
+_OFFLOADED = [
+    "--cluster.deepspeed.offload_optimizer",
+    "true",
+    "--cluster.engines.memory_frac",
+]
 _REFERENCE = ["--cluster.deepspeed.offload_reference", "true"]
 
 
@@ -289,12 +322,21 @@ def test_the_paper_preset_says_what_its_state_takes_in_one_process() -> None:
 def test_the_documented_gpus_hold_the_papers_run(
     gpu: Gpu, count: int, overrides: list[str]
 ) -> None:
-    layout = ["--cluster.judge_gpus_per_node", "0", "--cluster.gpus_per_node", str(count)]
+    layout = [
+        "--cluster.judge_gpus_per_node",
+        "0",
+        "--cluster.gpus_per_node",
+        str(count),
+    ]
     config = load_config(PRESET, overrides=[*layout, *overrides])
     phases, time = memory(config, LLAMA, gpu), step_time(config, LLAMA, gpu)
     totals = {phase: sum(parts.values()) for phase, parts in phases.items()}
     assert max(totals.values()) < 0.9 * gpu.memory
-    numbers = [totals["sampling"] / GB, totals["training"] / GB, host_memory(config, LLAMA) / GB]
+    numbers = [
+        totals["sampling"] / GB,
+        totals["training"] / GB,
+        host_memory(config, LLAMA) / GB,
+    ]
     numbers.append(time.sampling + time.scoring + time.updates)
     row = " | ".join(f"{number:.0f}" for number in numbers)
     page = PAGE.with_name("openrlhf_sizes.md").read_text(encoding="utf-8")

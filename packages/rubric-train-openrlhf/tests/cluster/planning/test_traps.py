@@ -58,7 +58,12 @@ def test_a_usual_run_has_none(make_config: Callable[..., TrainConfig]) -> None:
             "rollout.micro_batch has no effect",
         ),
         (
-            {"cluster": {"judge_gpus_per_node": 4, "deepspeed": {"forward_micro_batch": 4}}},
+            {
+                "cluster": {
+                    "judge_gpus_per_node": 4,
+                    "deepspeed": {"forward_micro_batch": 4},
+                }
+            },
             "cluster.judge_gpus_per_node=4 stay unused",
         ),
         (
@@ -109,4 +114,7 @@ def test_a_judge_on_this_machine_is_another_one_on_each(
         "cluster": {"nodes": 2, "deepspeed": {"forward_micro_batch": 4}},
     }
     found = traps(make_config(**(QUIET | sections)))
-    assert any(trap.startswith("judge.spec.api_base=http://127.0.0.1:8000/v1") for trap in found)
+    assert any(
+        trap.startswith("judge.spec.api_base=http://127.0.0.1:8000/v1")
+        for trap in found
+    )

@@ -25,7 +25,10 @@ class Production:
 
     def rows(self) -> list[dict[str, Any]]:
         """The training tasks as they stand in their file."""
-        return [json.loads(line) for line in (self.folder / "train.jsonl").read_text().splitlines()]
+        return [
+            json.loads(line)
+            for line in (self.folder / "train.jsonl").read_text().splitlines()
+        ]
 
     def with_train(self, rows: list[dict[str, Any]]) -> Production:
         """The same run with other training rows."""
@@ -45,7 +48,9 @@ class Production:
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "Llama-3-made"
-    stand_in_model(folder.name, folder, texts=[task.question for task in made_tasks()], seed=0)
+    stand_in_model(
+        folder.name, folder, texts=[task.question for task in made_tasks()], seed=0
+    )
     return folder
 
 

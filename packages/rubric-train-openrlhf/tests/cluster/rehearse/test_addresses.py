@@ -34,7 +34,9 @@ def test_servers_that_only_the_cluster_reaches(address: str | None, why: str) ->
     assert why_only_there(address, cluster) == why
 
 
-@pytest.mark.parametrize("address", ["http://localhost:8000/v1", "http://127.0.0.1:8000/v1"])
+@pytest.mark.parametrize(
+    "address", ["http://localhost:8000/v1", "http://127.0.0.1:8000/v1"]
+)
 def test_nothing_of_the_run_serves_its_own_machine_s_address(address: str) -> None:
     assert why_only_there(address, ClusterConfig(gpus_per_node=8)) == ""
 

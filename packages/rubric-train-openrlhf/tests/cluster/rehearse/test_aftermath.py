@@ -65,7 +65,9 @@ def metrics(step: int, **changes: object) -> MetricsRow:
     return MetricsRow.model_validate(row)
 
 
-def rollout_rows(step: int, rewards_PG: np.ndarray, advantages_PG: np.ndarray) -> list[RolloutRow]:
+def rollout_rows(
+    step: int, rewards_PG: np.ndarray, advantages_PG: np.ndarray
+) -> list[RolloutRow]:
     return [
         RolloutRow(
             id=row_id(step=step, prompt=p, response=g),
@@ -107,14 +109,18 @@ def test_right_advantages_pass(tmp_path: Path) -> None:
 def test_one_wrong_advantage_fails(tmp_path: Path) -> None:
     wrong = group_advantages(REWARDS)
     wrong[0, 2] += 1e-5
-    found = aftermath.check_advantages(config(tmp_path), write(tmp_path, REWARDS, wrong))
+    found = aftermath.check_advantages(
+        config(tmp_path), write(tmp_path, REWARDS, wrong)
+    )
     assert found.status is Status.FAILED
     assert "1.0e-05" in found.detail
 
 
 def test_another_divisor_fails(tmp_path: Path) -> None:
     run = write(tmp_path, REWARDS, group_advantages(REWARDS, std="population"))
-    assert statuses(aftermath.check_advantages(config(tmp_path), run)) == [Status.FAILED]
+    assert statuses(aftermath.check_advantages(config(tmp_path), run)) == [
+        Status.FAILED
+    ]
     right = config(tmp_path, advantage={"std": "population"})
     assert statuses(aftermath.check_advantages(right, run)) == [Status.PASSED]
 
@@ -124,7 +130,9 @@ def test_masked_members_are_left_out_and_reported(tmp_path: Path) -> None:
     masked[0, 1] = np.nan
     valid = ~np.isnan(masked)
     run = write(tmp_path, masked, group_advantages(masked, valid_PG=valid))
-    assert statuses(aftermath.check_advantages(config(tmp_path), run)) == [Status.PASSED]
+    assert statuses(aftermath.check_advantages(config(tmp_path), run)) == [
+        Status.PASSED
+    ]
     (found,) = aftermath.check_rewards(config(tmp_path), run)
     assert found.status is Status.FAILED
     assert "2 unavailable" in found.detail
@@ -144,7 +152,9 @@ def test_advantages_that_are_all_0_show_nothing_of_the_formula(tmp_path: Path) -
     assert "--judge fake" in found.remedy
 
 
-@pytest.mark.parametrize(("advantages", "status"), [(0.0, Status.WARNING), (0.7, Status.FAILED)])
+@pytest.mark.parametrize(
+    ("advantages", "status"), [(0.0, Status.WARNING), (0.7, Status.FAILED)]
+)
 def test_steps_without_a_gradient_do_not_pass(
     tmp_path: Path, advantages: float, status: Status
 ) -> None:
@@ -157,7 +167,9 @@ def test_steps_without_a_gradient_do_not_pass(
     assert "every gradient of 2 steps is 0" in found.detail
 
 
-def test_engines_are_not_seen_to_follow_a_policy_that_stands_still(tmp_path: Path) -> None:
+def test_engines_are_not_seen_to_follow_a_policy_that_stands_still(
+    tmp_path: Path,
+) -> None:
     """A gradient in the last step comes after the engines have sampled for it."""
     run = RunFolder(tmp_path)
     for step, grad_norm in ((1, 0.0), (2, 0.5)):
@@ -168,7 +180,9 @@ def test_engines_are_not_seen_to_follow_a_policy_that_stands_still(tmp_path: Pat
     assert "no weight had moved by then" in found.detail
 
 
-@pytest.mark.parametrize(("gap", "status"), [(0.01, Status.PASSED), (0.8, Status.FAILED)])
+@pytest.mark.parametrize(
+    ("gap", "status"), [(0.01, Status.PASSED), (0.8, Status.FAILED)]
+)
 def test_a_stale_engine_is_seen(tmp_path: Path, gap: float, status: Status) -> None:
     run = RunFolder(tmp_path)
     for step, one in ((1, 0.001), (2, gap)):

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_core import Criterion, DocumentAnalysis, Grounding, Rubric, Task, write_tasks
+from rubric_core import (
+    Criterion,
+    DocumentAnalysis,
+    Grounding,
+    Rubric,
+    Task,
+    write_tasks,
+)
 from rubric_train_openrlhf.cluster.rehearse.aftermath import check_asymmetry
 from rubric_train_openrlhf.cluster.rehearse.checking import Status
 from rubric_train_openrlhf.config.train import parse_config
@@ -59,7 +66,9 @@ HIDDEN = {
     "element": TRAIN.rubric.criteria[0].required_elements[0],
     "concept": TRAIN.rubric.criteria[0].expected_concepts[0],
     "rationale": TRAIN.question_rationale,
-    "contribution": TRAIN.document_analysis.contribution if TRAIN.document_analysis else "",
+    "contribution": TRAIN.document_analysis.contribution
+    if TRAIN.document_analysis
+    else "",
     "answer": str(TRAIN.reference_answer),
     "heldout passage": HELDOUT.grounding.reveal(),
     "heldout description": HELDOUT.rubric.criteria[0].description,
@@ -134,7 +143,9 @@ def test_nothing_is_found_where_nothing_leaks(rehearsed: Path) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_leak_is_seen_wherever_the_policy_could_read_it(rehearsed: Path, place: str) -> None:
+def test_a_leak_is_seen_wherever_the_policy_could_read_it(
+    rehearsed: Path, place: str
+) -> None:
     with (rehearsed / place).open("a") as file:
         file.write(json.dumps({"input": HIDDEN["passage"]}) + "\n")
     [found] = searched(rehearsed)
@@ -144,11 +155,19 @@ def test_a_leak_is_seen_wherever_the_policy_could_read_it(rehearsed: Path, place
 
 @pytest.mark.parametrize("name", HIDDEN)
 def test_every_text_of_the_judges_is_searched_for(rehearsed: Path, name: str) -> None:
-    (rehearsed / "run" / "logs" / "driver.log").write_text(f"asked about {HIDDEN[name]!r}\n")
+    (rehearsed / "run" / "logs" / "driver.log").write_text(
+        f"asked about {HIDDEN[name]!r}\n"
+    )
     [found] = searched(rehearsed)
     assert found.status is Status.FAILED
     kind = found.detail.partition(" holds text of ")[2]
-    expected = "a passage", "a rubric", "a rationale", "a document's analysis", "a reference answer"
+    expected = (
+        "a passage",
+        "a rubric",
+        "a rationale",
+        "a document's analysis",
+        "a reference answer",
+    )
     assert kind in expected
     assert HIDDEN[name].split()[0] not in found.detail
 
@@ -156,7 +175,9 @@ def test_every_text_of_the_judges_is_searched_for(rehearsed: Path, name: str) ->
 def test_a_leak_in_an_argument_is_seen(rehearsed: Path) -> None:
     [found] = searched(rehearsed, f"--passage={HIDDEN['heldout passage']}".encode())
     assert found.status is Status.FAILED
-    assert found.detail == "an argument or a variable of a process holds text of a passage"
+    assert (
+        found.detail == "an argument or a variable of a process holds text of a passage"
+    )
 
 
 def test_a_leak_in_the_command_is_seen(rehearsed: Path) -> None:
@@ -164,7 +185,9 @@ def test_a_leak_in_the_command_is_seen(rehearsed: Path) -> None:
     cluster["extra_flags"] = {"logger.comment": HIDDEN["description"]}
     [found] = searched(rehearsed, cluster=cluster)
     assert found.status is Status.FAILED
-    assert found.detail == "an argument or a variable of a process holds text of a rubric"
+    assert (
+        found.detail == "an argument or a variable of a process holds text of a rubric"
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,11 +217,15 @@ def test_seven_words_may_stand_together_by_chance(rehearsed: Path) -> None:
 
 def test_a_warm_start_may_read_the_answers_that_it_learns(rehearsed: Path) -> None:
     examples = rehearsed / "run" / "cluster" / "warm_start" / "examples.jsonl"
-    examples.write_text(json.dumps({"input": TRAIN.question, "output": HIDDEN["answer"]}))
+    examples.write_text(
+        json.dumps({"input": TRAIN.question, "output": HIDDEN["answer"]})
+    )
     sft = {"steps": 1, "batch_size": 1, "learning_rate": 1e-4}
     assert [found.status for found in searched(rehearsed, sft=sft)] == [Status.PASSED]
     assert [found.status for found in searched(rehearsed)] == [Status.FAILED]
-    examples.write_text(json.dumps({"input": TRAIN.question, "output": HIDDEN["heldout answer"]}))
+    examples.write_text(
+        json.dumps({"input": TRAIN.question, "output": HIDDEN["heldout answer"]})
+    )
     [found] = searched(rehearsed, sft=sft)
     assert found.detail.endswith("examples.jsonl holds text of a reference answer")
 

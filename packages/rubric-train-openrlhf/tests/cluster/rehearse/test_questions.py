@@ -49,7 +49,10 @@ def test_tasks_of_one_question_with_different_rubrics(
     [
         ("\0", "NUL character"),
         ("<|eot_id|>", "special tokens of the model.* '<\\|eot_id\\|>'"),
-        ("<|start_header_id|>", "special tokens of the model.* '<\\|start_header_id\\|>'"),
+        (
+            "<|start_header_id|>",
+            "special tokens of the model.* '<\\|start_header_id\\|>'",
+        ),
     ],
 )
 def test_a_question_with_more_than_text(

@@ -58,7 +58,9 @@ def test_what_stood_in_is_said(rehearsed: tuple[Report, Path]) -> None:
     said = " ".join(report.stand_ins)
     for words in ("the tokenizer of ", "an endpoint on this machine", "tasks: 8 made"):
         assert words in said
-    assert json.loads((folder / "rehearse.json").read_text())["stand_ins"] == list(report.stand_ins)
+    assert json.loads((folder / "rehearse.json").read_text())["stand_ins"] == list(
+        report.stand_ins
+    )
     assert any(one.check == "only on GPUs" for one in report.findings)
 
 

@@ -94,11 +94,15 @@ def test_every_finding_that_is_named_is_in_the_catalogue() -> None:
 
 
 def report(*findings: Finding) -> Report:
-    return report_of(*(replace(one, check=f"check {n}") for n, one in enumerate(findings)))
+    return report_of(
+        *(replace(one, check=f"check {n}") for n, one in enumerate(findings))
+    )
 
 
 def report_of(*findings: Finding) -> Report:
-    return Report(config="p.yaml", stand_ins=("model: small",), findings=findings, wall_s=12.0)
+    return Report(
+        config="p.yaml", stand_ins=("model: small",), findings=findings, wall_s=12.0
+    )
 
 
 def test_the_report_says_first_whether_it_passed() -> None:
@@ -106,7 +110,12 @@ def test_the_report_says_first_whether_it_passed() -> None:
     written = json.loads(found.to_json())
     assert list(written)[:2] == ["passed", "counts"]
     assert written["passed"] is False
-    assert written["counts"] == {"passed": 1, "failed": 1, "warning": 1, "not checkable here": 1}
+    assert written["counts"] == {
+        "passed": 1,
+        "failed": 1,
+        "warning": 1,
+        "not checkable here": 1,
+    }
     assert written["findings"][1]["where"] == "k"
     assert report(warning("c"), unchecked("d")).passed
 
@@ -132,8 +141,13 @@ def test_the_table_ends_with_what_to_do() -> None:
 
 
 def test_what_need_not_be_repaired_comes_with_its_remedy_too() -> None:
-    lines = printed(report(warning("slow", remedy="look"), unchecked("no model", remedy="copy it")))
-    assert [line.split("→")[1].strip() for line in lines if "→" in line] == ["look", "copy it"]
+    lines = printed(
+        report(warning("slow", remedy="look"), unchecked("no model", remedy="copy it"))
+    )
+    assert [line.split("→")[1].strip() for line in lines if "→" in line] == [
+        "look",
+        "copy it",
+    ]
     assert lines[-1].endswith(": 1 warning, 1 not checkable here")
 
 
@@ -156,7 +170,13 @@ def test_the_command_fails_with_its_configuration(
 ) -> None:
     file = tmp_path / "production.yaml"
     file.write_text(yaml.safe_dump(production.having(optim={"micro_batch": 6}).values))
-    words = ["rehearse", str(file), "--checks-only", "--out", str(tmp_path / "rehearsal")]
+    words = [
+        "rehearse",
+        str(file),
+        "--checks-only",
+        "--out",
+        str(tmp_path / "rehearsal"),
+    ]
     with pytest.raises(SystemExit) as exited:
         main(words)
     assert exited.value.code == 1
@@ -164,7 +184,10 @@ def test_the_command_fails_with_its_configuration(
     with pytest.raises(SystemExit) as exited:
         main([*words, "--optim.micro_batch", "4"])
     assert exited.value.code == 0
-    assert json.loads((tmp_path / "rehearsal" / "rehearse.json").read_text())["passed"] is True
+    assert (
+        json.loads((tmp_path / "rehearsal" / "rehearse.json").read_text())["passed"]
+        is True
+    )
 
 
 def test_a_folder_of_something_else_is_left_alone(
@@ -193,7 +216,9 @@ def any_config(tmp_path: Path) -> TrainConfig:
 
 
 @pytest.mark.slow
-def test_the_process_names_what_ended_it(any_config: TrainConfig, tmp_path: Path) -> None:
+def test_the_process_names_what_ended_it(
+    any_config: TrainConfig, tmp_path: Path
+) -> None:
     ended = run_process(any_config, folder=tmp_path, deadline_s=120)
     assert ended.status == 2
     assert ended.cause.startswith("rubric-train: no task file at")
@@ -203,7 +228,9 @@ def test_the_deadline_ends_the_process(
     any_config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sleeper = tmp_path / "python"
-    sleeper.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'import time; time.sleep(60)'\n")
+    sleeper.write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c 'import time; time.sleep(60)'\n"
+    )
     sleeper.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(sleeper))
     ended = run_process(any_config, folder=tmp_path, deadline_s=1.0)

@@ -16,18 +16,24 @@ if TYPE_CHECKING:
 
 
 def small_of(config: TrainConfig) -> TrainConfig:
-    return rehearsal_config(config, Path("rehearsal"), spec=LexicalConfig(), longest_prompt=70)
+    return rehearsal_config(
+        config, Path("rehearsal"), spec=LexicalConfig(), longest_prompt=70
+    )
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "main": {},
-    "gspo": {"objective": {"ratio": "sequence", "aggregation": "sequence", "clip_low": 3e-4}},
+    "gspo": {
+        "objective": {"ratio": "sequence", "aggregation": "sequence", "clip_low": 3e-4}
+    },
     "tis": {"objective": {"importance": {"type": "tis", "cap": 2.0}}},
     "icepop": {"objective": {"importance": {"type": "icepop"}}},
     "seq-mask-tis": {"objective": {"importance": {"type": "seq_mask_tis"}}},
     "dual clip": {"objective": {"dual_clip": 3.0}},
     "dynamic sampling": {"dynamic_sampling": {}},
-    "penalties": {"shaping": {"length_penalty": {"buffer_tokens": 500}, "alpha_stop": 0.5}},
+    "penalties": {
+        "shaping": {"length_penalty": {"buffer_tokens": 500}, "alpha_stop": 0.5}
+    },
     "no reference": {"objective": {"kl_coef": 0.0}},
     "decoupled": {"advantage": {"estimator": "decoupled"}},
     "own GPUs": {"cluster": {"colocation": "models", "gpus_per_node": 8}},
@@ -39,14 +45,18 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_a_variant_stays_itself(make_config: Callable[..., TrainConfig], name: str) -> None:
+def test_a_variant_stays_itself(
+    make_config: Callable[..., TrainConfig], name: str
+) -> None:
     config = make_config(**VARIANTS[name])
     small = small_of(config)
     assert small.objective == config.objective
     assert small.advantage == config.advantage
     assert small.dynamic_sampling == config.dynamic_sampling
     assert small.shaping.alpha_stop == config.shaping.alpha_stop
-    assert (small.shaping.length_penalty is None) == (config.shaping.length_penalty is None)
+    assert (small.shaping.length_penalty is None) == (
+        config.shaping.length_penalty is None
+    )
     assert small.optim.updates_per_rollout == config.optim.updates_per_rollout
     assert small.precision == config.precision
     assert small.cluster.colocation == config.cluster.colocation

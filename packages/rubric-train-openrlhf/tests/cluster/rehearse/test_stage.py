@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def checked(production: Any, tmp_path: Path, **options: Any) -> Subject:
     folder = tmp_path / "rehearsal"
     folder.mkdir()
-    request = Request(source=tmp_path / "p.yaml", values=production.values, folder=folder)
+    request = Request(
+        source=tmp_path / "p.yaml", values=production.values, folder=folder
+    )
     subject = Subject(Request(**{**vars(request), **options}))
     run_checks(BEFORE, subject)
     return subject

@@ -26,7 +26,9 @@ Production: TypeAlias = Any
 
 def failures(report: Report) -> dict[str, Finding]:
     """The first failure of each check; a check that crashed would say so."""
-    assert not any("the check itself ended" in found.detail for found in report.findings)
+    assert not any(
+        "the check itself ended" in found.detail for found in report.findings
+    )
     return {found.check: found for found in reversed(report.failures)}
 
 
@@ -75,7 +77,9 @@ def test_a_tokenizer_that_is_none(
     assert problem.remedy
 
 
-def test_weights_without_their_tokenizer(production: Production, check_only: CheckOnly) -> None:
+def test_weights_without_their_tokenizer(
+    production: Production, check_only: CheckOnly
+) -> None:
     """Weights that are here lack theirs on the cluster too; a folder elsewhere may have them."""
     folder = production.folder / "Llama-3-bare"
     folder.mkdir()
@@ -97,19 +101,27 @@ def test_a_chat_template_that_renders_nothing(
     assert "repair chat_template" in problem.detail
 
 
-def test_no_chat_template(with_model: Callable[..., Production], check_only: CheckOnly) -> None:
+def test_no_chat_template(
+    with_model: Callable[..., Production], check_only: CheckOnly
+) -> None:
     report = check_only(with_model("chat_template.jinja", None))
-    (said,) = (found for found in report.of("tokenizer") if found.status is Status.WARNING)
+    (said,) = (
+        found for found in report.of("tokenizer") if found.status is Status.WARNING
+    )
     assert "has no chat template" in said.detail
 
 
 def test_a_model_that_is_a_file(production: Production, check_only: CheckOnly) -> None:
     file = production.values["data"]["train"]
-    problem = failures(check_only(production.having(model={"type": "path", "path": file})))["model"]
+    problem = failures(
+        check_only(production.having(model={"type": "path", "path": file}))
+    )["model"]
     assert "is a file" in problem.detail
 
 
-def test_heads_that_an_engine_cannot_split(production: Production, check_only: CheckOnly) -> None:
+def test_heads_that_an_engine_cannot_split(
+    production: Production, check_only: CheckOnly
+) -> None:
     cluster = {"max_len": 1024, "engines": {"tensor_parallel": 8}}
     problem = failures(check_only(production.having(cluster=cluster)))["model"]
     assert problem.where == "cluster.engines.tensor_parallel"
@@ -122,7 +134,9 @@ def test_tasks_that_are_a_folder(production: Production, check_only: CheckOnly) 
     assert "is a folder" in found["training tasks"].detail
 
 
-def test_fewer_tasks_than_prompts(production: Production, check_only: CheckOnly) -> None:
+def test_fewer_tasks_than_prompts(
+    production: Production, check_only: CheckOnly
+) -> None:
     report = check_only(production)
     assert report.passed
     (said,) = report.of("tasks of a step")
@@ -134,7 +148,9 @@ def test_fewer_tasks_than_prompts(production: Production, check_only: CheckOnly)
 def test_a_row_that_stands_twice(production: Production, check_only: CheckOnly) -> None:
     twice = production.with_train([*production.rows(), production.rows()[0]])
     details = [found.detail for found in check_only(twice).of("training tasks")]
-    assert any("1 rows are tasks that stand there already" in detail for detail in details)
+    assert any(
+        "1 rows are tasks that stand there already" in detail for detail in details
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,7 +183,9 @@ def test_an_output_folder_that_cannot_be(
 def test_a_rehearsal_that_cannot_be(
     production: Production, changes: dict[str, Any], words: str
 ) -> None:
-    request = Request(production.folder / "p.yaml", production.values, production.folder / "r")
+    request = Request(
+        production.folder / "p.yaml", production.values, production.folder / "r"
+    )
     if "folder" in changes:
         changes = {"folder": production.folder / changes["folder"]}
     with pytest.raises(TrainConfigError, match=words):
@@ -193,20 +211,29 @@ def test_a_mistake_is_placed_by_its_key(
 
 
 @pytest.mark.openrlhf
-def test_an_indivisible_warm_start_is_placed(production: Production, check_only: CheckOnly) -> None:
+def test_an_indivisible_warm_start_is_placed(
+    production: Production, check_only: CheckOnly
+) -> None:
     sft = {"steps": 10, "batch_size": 9, "learning_rate": 1e-5}
-    assert failures(check_only(production.having(sft=sft)))["flags"].where == "sft.batch_size"
+    assert (
+        failures(check_only(production.having(sft=sft)))["flags"].where
+        == "sft.batch_size"
+    )
 
 
 def test_a_judge_without_its_key(production: Production, check_only: CheckOnly) -> None:
     spec = {"type": "llm", "model": "openai/x", "api_key_env": "RUBRIC_NO_SUCH_KEY"}
-    found = failures(check_only(production.having(judge={"spec": spec}), judge="config"))
+    found = failures(
+        check_only(production.having(judge={"spec": spec}), judge="config")
+    )
     for check in ("judge reachable", "judge's contract"):
         assert found[check].where == "judge.spec"
         assert "RUBRIC_NO_SUCH_KEY" in found[check].detail
 
 
-def test_no_row_of_a_report_quotes_a_task(production: Production, check_only: CheckOnly) -> None:
+def test_no_row_of_a_report_quotes_a_task(
+    production: Production, check_only: CheckOnly
+) -> None:
     rows = production.rows()
     rows[0]["criteria"][0]["weight"] = "heavy"
     rows[1]["question"] = rows[1]["passage"]

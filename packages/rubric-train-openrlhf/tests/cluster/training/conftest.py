@@ -10,7 +10,12 @@ import torch
 
 from rubric_core import Answer, Criterion, Grounding, JudgeResult, Reason, Rubric, Task
 from rubric_judge.pool.ray_start import start_ray
-from rubric_train_openrlhf.cluster.sampling.samples import Group, JudgementId, Prompt, Sample
+from rubric_train_openrlhf.cluster.sampling.samples import (
+    Group,
+    JudgementId,
+    Prompt,
+    Sample,
+)
 from rubric_train_openrlhf.policy import load_policy, sample_groups
 from rubric_train_openrlhf.policy.completion import Completion
 from rubric_train_openrlhf.step.credit import Crediting
@@ -55,7 +60,9 @@ def module_ray(request: pytest.FixtureRequest) -> Generator[Any]:
     # Ray's workers know no test module.
     ray.cloudpickle.register_pickle_by_value(request.module)
     # A short name: the paths of Ray's sockets are bounded.
-    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="ray-", ignore_cleanup_errors=True
+    ) as folder:
         start_ray(
             ray,
             num_cpus=4,
@@ -74,7 +81,10 @@ def rollouts(real_input: RealInput) -> Rollouts:
     policy = load_policy(real_input.folder / "model")
     return sample_groups(
         policy.model,
-        [policy.codec.encode_prompt(task.policy_view()) for task in real_input.tasks[:2]],
+        [
+            policy.codec.encode_prompt(task.policy_view())
+            for task in real_input.tasks[:2]
+        ],
         group_size=4,
         max_new_tokens=24,
         temperature=1.0,
@@ -110,7 +120,10 @@ def _as_groups(rollouts: Rollouts) -> list[Group]:
     to_experience: Any = SamplesGenerator._process_response_into_experience
     samples: list[Sample] = []
     for row in range(len(rollouts.tokens_BT)):
-        prompt, response = list(rollouts.prompt_of(row).token_ids), list(rollouts.response(row))
+        prompt, response = (
+            list(rollouts.prompt_of(row).token_ids),
+            list(rollouts.response(row)),
+        )
         logprobs = rollouts.logprobs_BT[row, : len(response)].tolist()
         answer = {
             "prompt": "p",
@@ -143,7 +156,10 @@ def make_batch(make_config: Callable[..., TrainConfig]) -> Callable[..., Batch]:
     """Responses of random lengths whose judgements have the rewards given."""
 
     def make(
-        rewards_PG: Sequence[Sequence[float | None]], *, seed: int = 0, **sections: object
+        rewards_PG: Sequence[Sequence[float | None]],
+        *,
+        seed: int = 0,
+        **sections: object,
     ) -> Batch:
         return _make_batch(rewards_PG, config=make_config(**sections), seed=seed)
 
@@ -172,7 +188,9 @@ class CoreCoordinator:
 
 
 def sizes(groups: Sequence[Group]) -> Sizes:
-    return Sizes.of([group.lengths for group in groups], [group.ended for group in groups])
+    return Sizes.of(
+        [group.lengths for group in groups], [group.ended for group in groups]
+    )
 
 
 def judged(reward: float | None) -> JudgeResult:
@@ -218,7 +236,8 @@ def _make_batch(
                 sequences=torch.from_numpy(rng.integers(5, 300, (1, total))),
                 attention_mask=torch.ones(1, total, dtype=torch.long),
                 action_mask=mask,
-                rollout_log_probs=-torch.from_numpy(rng.random((1, total - 1))).float() * mask,
+                rollout_log_probs=-torch.from_numpy(rng.random((1, total - 1))).float()
+                * mask,
                 prompts=[f"p{p}"],
                 labels=[judgement.text],
                 images=[None],

@@ -41,7 +41,9 @@ class OfThisRank:
     def async_run_method(self, method_name: str, **options: Any) -> list[Any]:
         return [getattr(self.actor, method_name)(**options)]
 
-    def async_run_method_batch(self, method_name: str, **lists: Sequence[Any]) -> list[list[Any]]:
+    def async_run_method_batch(
+        self, method_name: str, **lists: Sequence[Any]
+    ) -> list[list[Any]]:
         n = len(next(iter(lists.values())))
         first, last = 0, n
         if method_name == "append":
@@ -50,7 +52,9 @@ class OfThisRank:
         return [self.actor.execute_batch(method_name, lists, first, last)]
 
 
-def run_case(case: dict[str, Any], *, place: tuple[int, int, str, int]) -> dict[str, Any]:
+def run_case(
+    case: dict[str, Any], *, place: tuple[int, int, str, int]
+) -> dict[str, Any]:
     """Make the updates of one step; `place` is that of OpenRLHF's actors."""
     from openrlhf.utils import get_strategy
 
@@ -74,8 +78,12 @@ def run_case(case: dict[str, Any], *, place: tuple[int, int, str, int]) -> dict[
     states = DeepSpeedStates(config.out)
     return {
         "state": policy.save_state(str(states.path(1)), {"step": 1}),
-        "figures": {k.removeprefix("rubric/"): v for k, v in status.items() if "rubric/" in k},
-        "trained": [(one.digest.hex(), one.tokens, one.advantage) for one in policy.trained()],
+        "figures": {
+            k.removeprefix("rubric/"): v for k, v in status.items() if "rubric/" in k
+        },
+        "trained": [
+            (one.digest.hex(), one.tokens, one.advantage) for one in policy.trained()
+        ],
         "weights": _weights(policy),
     }
 
@@ -90,7 +98,9 @@ def _maker(
         valid_PG=case["valid_PG"],
         shaped_PG=np.zeros_like(case["advantages_PG"]),
     )
-    groups = [OfThisRank(actor, rank=place[1], ranks=place[0]) for actor in (policy, frozen)]
+    groups = [
+        OfThisRank(actor, rank=place[1], ranks=place[0]) for actor in (policy, frozen)
+    ]
     return RubricExperienceMaker(
         *(groups[0], None, None, groups[1], None, policy.strategy),
         SimpleNamespace(pad_token_id=0),
@@ -106,7 +116,9 @@ def _weights(policy: Any) -> dict[str, torch.Tensor]:
 
     weights: dict[str, torch.Tensor] = {}
     for name, parameter in policy.actor.model.module.named_parameters():
-        with deepspeed.zero.GatheredParameters([parameter], enabled=hasattr(parameter, "ds_id")):
+        with deepspeed.zero.GatheredParameters(
+            [parameter], enabled=hasattr(parameter, "ds_id")
+        ):
             weights[name] = parameter.detach().float().clone()
     return weights
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MODEL = "mp_rank_00_model_states.pt"
-RANKS = tuple(f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt" for rank in range(2))
+RANKS = tuple(
+    f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt" for rank in range(2)
+)
 
 
 class SmallRun:
@@ -86,7 +88,9 @@ def test_the_older_state_is_there_until_the_new_one_is_marked(run: SmallRun) -> 
 def test_as_many_states_as_asked_for_are_kept(run: SmallRun) -> None:
     for step in (2, 4, 6, 8):
         run.save(step, keep=3)
-    assert run.there == dict.fromkeys(("step_000004", "step_000006", "step_000008"), WHOLE)
+    assert run.there == dict.fromkeys(
+        ("step_000004", "step_000006", "step_000008"), WHOLE
+    )
 
 
 def test_a_run_without_a_state_begins_at_step_0(run: SmallRun) -> None:
@@ -105,7 +109,9 @@ def test_killed_before_the_first_state_was_whole(run: SmallRun) -> None:
 
 
 @pytest.mark.parametrize("written", [(MODEL,), (MODEL, RANKS[0]), (MODEL, *RANKS)])
-def test_killed_while_the_second_state_was_written(run: SmallRun, written: tuple[str, ...]) -> None:
+def test_killed_while_the_second_state_was_written(
+    run: SmallRun, written: tuple[str, ...]
+) -> None:
     run.save(2)
     run.write(4, *written)
     run.name_latest(4)
@@ -173,7 +179,9 @@ def test_the_state_that_the_mark_names_is_missing(run: SmallRun) -> None:
     run.save(4, keep=2)
     shutil.rmtree(run.states.path(4))
 
-    with pytest.raises(ResumeError, match=r"state of step 4 .*step_000004' is missing; bring it"):
+    with pytest.raises(
+        ResumeError, match=r"state of step 4 .*step_000004' is missing; bring it"
+    ):
         run.go_on()
 
     assert run.there == {"step_000002": WHOLE}
@@ -199,7 +207,9 @@ def test_a_damaged_mark_names_itself(run: SmallRun, text: str) -> None:
     run.save(2)
     run.write(4, MODEL)
     (run.folder / "complete.json").write_text(text, encoding="latin-1")
-    with pytest.raises(ResumeError, match=r"complete\.json' does not tell the last whole state"):
+    with pytest.raises(
+        ResumeError, match=r"complete\.json' does not tell the last whole state"
+    ):
         run.go_on()
     assert set(run.there) == {"step_000002", "step_000004"}
 
@@ -215,5 +225,7 @@ def test_a_state_that_was_not_the_one_to_load(run: SmallRun) -> None:
     run.states.check_loaded(0)
     run.save(2)
     run.states.check_loaded(2)
-    with pytest.raises(ResumeError, match=r"state of step 0 .*step 2; start with --resume again"):
+    with pytest.raises(
+        ResumeError, match=r"state of step 0 .*step 2; start with --resume again"
+    ):
         run.states.check_loaded(0)

@@ -34,7 +34,9 @@ REWARDS: list[list[float | None]] = [
 ]
 
 
-def expected_advantages(rewards_PG: Sequence[Sequence[float | None]]) -> np.ndarray[Any, Any]:
+def expected_advantages(
+    rewards_PG: Sequence[Sequence[float | None]],
+) -> np.ndarray[Any, Any]:
     valid_PG = [[reward is not None for reward in group] for group in rewards_PG]
     values_PG = [[max(reward or 0.0, 0.0) for reward in group] for group in rewards_PG]
     return group_advantages(values_PG, valid_PG=valid_PG).reshape(-1)
@@ -54,7 +56,9 @@ def made(
     class Maker(RubricExperienceMaker):
         def make_experience(self, samples_list: list[Any]) -> list[Any]:
             for samples in samples_list:
-                samples.action_log_probs = samples.rollout_log_probs - 0.25 * samples.action_mask
+                samples.action_log_probs = (
+                    samples.rollout_log_probs - 0.25 * samples.action_mask
+                )
                 samples.base_action_log_probs = samples.rollout_log_probs * 1.5
                 samples.kl = torch.zeros_like(samples.rollout_log_probs)
                 samples.info["kl"] = torch.zeros(len(samples.sequences))
@@ -109,7 +113,9 @@ def test_every_token_has_the_advantage_of_its_response_in_every_shape_of_batch(
     expected = dict(zip(batch.labels, expected_advantages(REWARDS), strict=True))
     valid = [reward is not None for group in REWARDS for reward in group]
     is_valid = dict(zip(batch.labels, valid, strict=True))
-    lengths = {s.judgement.text: s.tokens for group in batch.groups for s in group.samples}
+    lengths = {
+        s.judgement.text: s.tokens for group in batch.groups for s in group.samples
+    }
 
     rows = rows_of(made(batch, **shape).batches)
 
@@ -137,7 +143,10 @@ def test_the_loss_and_its_denominators_leave_masked_responses_out(
     batch = make_batch(REWARDS, objective=objective)
     rows = rows_of(made(batch, micro_batch=5, ratio_to_sampler=True).batches)
     rng = torch.Generator().manual_seed(0)
-    passes = [make_experience_batch(rows[first : first + 5]) for first in range(0, len(rows), 5)]
+    passes = [
+        make_experience_batch(rows[first : first + 5])
+        for first in range(0, len(rows), 5)
+    ]
     current = [
         (one.rollout_log_probs + 0.3 * torch.randn(one.advantages.shape, generator=rng))
         .detach()
@@ -163,7 +172,10 @@ def test_the_loss_and_its_denominators_leave_masked_responses_out(
     pad = [width - one.advantages.shape[1] for one in passes]
 
     def whole(tensors: Sequence[Any]) -> torch.Tensor:
-        padded = [torch.nn.functional.pad(t, (0, n)) for t, n in zip(tensors, pad, strict=True)]
+        padded = [
+            torch.nn.functional.pad(t, (0, n))
+            for t, n in zip(tensors, pad, strict=True)
+        ]
         return torch.cat(padded)
 
     ours_BT = whole([logprobs.detach() for logprobs in current]).requires_grad_()
@@ -178,7 +190,9 @@ def test_the_loss_and_its_denominators_leave_masked_responses_out(
         config=batch.coordinator.config.objective,
     )
     ours.loss.backward()
-    assert float(info["global_batch_size"]) == sum(r is not None for g in REWARDS for r in g)
+    assert float(info["global_batch_size"]) == sum(
+        r is not None for g in REWARDS for r in g
+    )
     assert float(loss.detach()) == pytest.approx(float(ours.loss.detach()), abs=1e-6)
     gradients = whole([logprobs.grad for logprobs in current])
     assert torch.allclose(gradients, ours_BT.grad, atol=1e-6)
@@ -193,7 +207,9 @@ def test_the_ratio_is_to_the_sampler_where_no_correction_asks_for_the_policy_its
         assert torch.equal(row.action_log_probs[mask], row.rollout_log_probs[mask])
     for row in rows_of(made(batch, ratio_to_sampler=False).batches):
         mask = row.action_mask.bool()
-        assert torch.allclose(row.action_log_probs[mask] + 0.25, row.rollout_log_probs[mask])
+        assert torch.allclose(
+            row.action_log_probs[mask] + 0.25, row.rollout_log_probs[mask]
+        )
 
 
 def test_the_gap_between_engine_and_policy_is_over_the_tokens_trained_on(
@@ -203,7 +219,9 @@ def test_the_gap_between_engine_and_policy_is_over_the_tokens_trained_on(
     assert made(batch).sampler_gap == pytest.approx(0.25, abs=1e-6)
 
 
-@pytest.mark.parametrize(("step", "sources"), [(1, ["engine", "reference"]), (2, ["engine"])])
+@pytest.mark.parametrize(
+    ("step", "sources"), [(1, ["engine", "reference"]), (2, ["engine"])]
+)
 def test_engines_and_reference_that_do_not_hold_the_policy_are_named(
     make_batch: Callable[..., Any], step: int, sources: list[str]
 ) -> None:
@@ -218,7 +236,9 @@ def test_engines_and_reference_that_do_not_hold_the_policy_are_named(
         made(make_batch(REWARDS), check=Agreement("Toy", step=step, on_mismatch="stop"))
 
 
-def test_penalties_of_ours_are_in_the_advantages(make_batch: Callable[..., Any]) -> None:
+def test_penalties_of_ours_are_in_the_advantages(
+    make_batch: Callable[..., Any],
+) -> None:
     batch = make_batch(
         REWARDS[:1],
         shaping={"length_penalty": {"buffer_tokens": 8}},

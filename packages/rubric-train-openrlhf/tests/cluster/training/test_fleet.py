@@ -37,13 +37,23 @@ class Engine:
         self._dies_on = dies_on
         self._mark = mark
 
-    async def generate_responses(self, *, label: str, **_asked: object) -> list[dict[str, Any]]:
-        if label == self._dies_on and self._mark is not None and not self._mark.exists():
+    async def generate_responses(
+        self, *, label: str, **_asked: object
+    ) -> list[dict[str, Any]]:
+        if (
+            label == self._dies_on
+            and self._mark is not None
+            and not self._mark.exists()
+        ):
             self._mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         await asyncio.sleep(0.2)
         return [
-            {"label": label, "version": self._version, "extra_logs": {"rubric/judge_s": 0.05}},
+            {
+                "label": label,
+                "version": self._version,
+                "extra_logs": {"rubric/judge_s": 0.05},
+            },
         ]
 
     async def take(self, version: int) -> None:
@@ -65,9 +75,13 @@ class Weights:
         dies_on: str | None = None,
         mark: Path | None = None,
     ) -> None:
-        kind = ray.remote(num_cpus=0, max_restarts=restarts, max_concurrency=100)(Engine)
+        kind = ray.remote(num_cpus=0, max_restarts=restarts, max_concurrency=100)(
+            Engine
+        )
         self.ray = ray
-        self.engines = [kind.remote(0, dies_on=dies_on, mark=mark) for _ in range(engines)]
+        self.engines = [
+            kind.remote(0, dies_on=dies_on, mark=mark) for _ in range(engines)
+        ]
         self.version = 0
         self.calls: list[str] = []
 
@@ -104,7 +118,9 @@ def requests(groups: int, size: int) -> list[Any]:
     ]
 
 
-def test_answers_come_in_order_and_the_judge_is_waited_for_apart(module_ray: Any) -> None:
+def test_answers_come_in_order_and_the_judge_is_waited_for_apart(
+    module_ray: Any,
+) -> None:
     weights = Weights(module_ray, engines=2, restarts=0)
     asked = requests(4, 3)
     counted: list[str] = []
@@ -124,7 +140,9 @@ def test_what_an_engine_took_with_it_is_asked_for_again_under_the_same_weights(
     module_ray: Any,
     tmp_path: Path,
 ) -> None:
-    weights = Weights(module_ray, engines=2, restarts=1, dies_on="t3.1", mark=tmp_path / "died")
+    weights = Weights(
+        module_ray, engines=2, restarts=1, dies_on="t3.1", mark=tmp_path / "died"
+    )
     fleet = weights.fleet()
     weights.version = 7
     fleet.synchronise(weights.broadcast)
@@ -138,7 +156,9 @@ def test_what_an_engine_took_with_it_is_asked_for_again_under_the_same_weights(
     assert weights.calls == ["broadcast", "rejoin"]
 
 
-def test_an_engine_that_came_back_between_two_steps_joins_again(module_ray: Any) -> None:
+def test_an_engine_that_came_back_between_two_steps_joins_again(
+    module_ray: Any,
+) -> None:
     weights = Weights(module_ray, engines=2, restarts=1)
     fleet = weights.fleet()
     weights.kill(0)

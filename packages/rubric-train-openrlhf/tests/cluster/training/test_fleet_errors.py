@@ -27,7 +27,9 @@ def died(message: str, *, as_it_started: bool) -> ActorDiedError:
 
 def test_an_engine_that_fails_as_it_starts_says_why() -> None:
     told = str(lost_engine(died(RAISED, as_it_started=True), number=2))
-    assert told.startswith("engine 2 cannot be started: ValueError: No available memory for the")
+    assert told.startswith(
+        "engine 2 cannot be started: ValueError: No available memory for the"
+    )
     assert "restarts" not in told
 
 

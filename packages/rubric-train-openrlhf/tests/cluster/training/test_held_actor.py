@@ -50,10 +50,14 @@ def test_to_train_it_drops_nothing(
     tmp_path: Path,
     is_recomputed: bool,  # noqa: FBT001
 ) -> None:
-    actor = _actor(_saved(tmp_path, "opt", word_embed_proj_dim=32, ffn_dim=64), longest=64)
+    actor = _actor(
+        _saved(tmp_path, "opt", word_embed_proj_dim=32, ffn_dim=64), longest=64
+    )
     before = _logprobs(actor).detach()
     if is_recomputed:
-        actor.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": True})
+        actor.gradient_checkpointing_enable(
+            gradient_checkpointing_kwargs={"use_reentrant": True}
+        )
     actor.train()
     found = _logprobs(actor)
     found.sum().backward()

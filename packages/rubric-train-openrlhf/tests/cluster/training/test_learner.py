@@ -17,7 +17,12 @@ from rubric_train_openrlhf.cluster.settings import RUN_FILE
 from rubric_train_openrlhf.cluster.training.trained import Shares, update_order
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch
 from rubric_train_openrlhf.objective import METRIC_NAMES, adamw, warmup
-from rubric_train_openrlhf.policy import EncodedPrompt, Rollouts, TinyConfig, build_tiny_llama
+from rubric_train_openrlhf.policy import (
+    EncodedPrompt,
+    Rollouts,
+    TinyConfig,
+    build_tiny_llama,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,7 +61,11 @@ class PlainStrategy:
         (loss / self.accumulated_gradient).backward()
 
     def optimizer_step(
-        self, optimizer: torch.optim.Optimizer, _model: object, _schedule: object, **_: object
+        self,
+        optimizer: torch.optim.Optimizer,
+        _model: object,
+        _schedule: object,
+        **_: object,
     ) -> None:
         self._passes_done += 1
         if self._passes_done % self.accumulated_gradient:
@@ -95,7 +104,9 @@ def make_rollouts(*, groups: int, size: int, model: Any, seed: int = 0) -> Rollo
             prompt = torch.tensor(prompts[row // size].token_ids)
             sequence = torch.cat([prompt, tokens_BT[row, : lengths_B[row]]])
             logits = model(sequence[None]).logits[0, len(prompt) - 1 : -1].float()
-            drawn = logits.log_softmax(-1).gather(1, sequence[len(prompt) :, None])[:, 0]
+            drawn = logits.log_softmax(-1).gather(1, sequence[len(prompt) :, None])[
+                :, 0
+            ]
             noise = torch.from_numpy(rng.normal(0, 0.15, len(drawn))).float()
             logprobs_BT[row, : lengths_B[row]] = drawn + noise
     return Rollouts(
@@ -174,7 +185,10 @@ def arguments(config: TrainConfig) -> SimpleNamespace:
     level, mode, band = CORRECTIONS[objective.importance.type]
     return space(
         train=space(
-            max_epochs=1, dynamic_batch_enable=False, colocate_all=True, async_enable=False
+            max_epochs=1,
+            dynamic_batch_enable=False,
+            colocate_all=True,
+            async_enable=False,
         ),
         actor=space(
             eps_clip_low_high=(objective.clip_low, objective.clip_high),
@@ -188,7 +202,10 @@ def arguments(config: TrainConfig) -> SimpleNamespace:
         ),
         algo=space(
             kl=space(
-                use_loss=True, init_coef=objective.kl_coef, estimator="k3", unbiased_gradient=False
+                use_loss=True,
+                init_coef=objective.kl_coef,
+                estimator="k3",
+                unbiased_gradient=False,
             ),
             advantage=space(
                 is_correction_level=level,
@@ -213,7 +230,9 @@ class BothSides:
         self._path = str(folder / "model")
         self.rollouts = make_rollouts(groups=4, size=4, model=self.start)
 
-    def local(self, advantages_B: Sequence[float], valid_B: Sequence[bool]) -> tuple[Any, Any]:
+    def local(
+        self, advantages_B: Sequence[float], valid_B: Sequence[bool]
+    ) -> tuple[Any, Any]:
         model = build_tiny_llama(SHAPE, seed=0)
         optimizer = adamw(model.parameters(), config=self.config.optim)
         learner = Learner(
@@ -241,15 +260,21 @@ class BothSides:
         from rubric_train_openrlhf.cluster.training.learner import RubricLearner
         from rubric_train_openrlhf.cluster.training.policy_actor import divergence
 
-        actor = Actor(self._path, attn_implementation="eager", param_dtype="bf16").float()
+        actor = Actor(
+            self._path, attn_implementation="eager", param_dtype="bf16"
+        ).float()
         actor.model.load_state_dict(self.start.state_dict())
         optimizer = adamw(actor.model.parameters(), config=self.config.optim)
         optim = self.config.optim
         updates = optim.updates_per_rollout
         passes = len(valid_B) // updates // optim.micro_batch
-        strategy = PlainStrategy(arguments(self.config), passes=passes, model=actor.model)
+        strategy = PlainStrategy(
+            arguments(self.config), passes=passes, model=actor.model
+        )
         before = ppo_actor.compute_approx_kl
-        ppo_actor.compute_approx_kl = partial(divergence, objective=self.config.objective)
+        ppo_actor.compute_approx_kl = partial(
+            divergence, objective=self.config.objective
+        )
         try:
             learner = RubricLearner(
                 strategy,
@@ -282,7 +307,9 @@ ALL = [True] * 16
 
 @pytest.fixture
 def both(
-    make_config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_config: Callable[..., TrainConfig],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., BothSides]:
     def make(**objective: Any) -> BothSides:
         config = make_config(
@@ -318,7 +345,9 @@ def compare(
     ours, local_model = sides.local(ADVANTAGES, valid_B)
     status, model, strategy = sides.openrlhf(ADVANTAGES, valid_B)
     for name in (*METRIC_NAMES, "loss", "grad_norm", "lr"):
-        assert status[f"rubric/{name}"] == pytest.approx(getattr(ours, name), rel=CLOSE, abs=1e-7)
+        assert status[f"rubric/{name}"] == pytest.approx(
+            getattr(ours, name), rel=CLOSE, abs=1e-7
+        )
     theirs = dict(model.named_parameters())
     moved = 0
     for name, parameter in local_model.named_parameters():
@@ -348,7 +377,8 @@ def test_both_backends_say_how_many_tokens_the_dual_clip_bounds(
 
 
 @pytest.mark.parametrize(
-    "importance", [{"type": "tis", "cap": 1.05}, {"type": "icepop", "low": 0.9, "high": 1.1}]
+    "importance",
+    [{"type": "tis", "cap": 1.05}, {"type": "icepop", "low": 0.9, "high": 1.1}],
 )
 def test_both_backends_say_what_the_correction_weighs_and_bounds(
     both: Callable[..., BothSides], importance: dict[str, object]
@@ -360,7 +390,9 @@ def test_both_backends_say_what_the_correction_weighs_and_bounds(
     assert 0.1 < status["rubric/is_weight_bounded_frac"] < 0.9
     assert 0.2 < status["rubric/is_weight_mean"] < 1.0
     assert status["rubric/dual_clip_frac"] == 0.0
-    assert status["rubric/dropped_frac"] == pytest.approx(status["rubric/is_weight_bounded_frac"])
+    assert status["rubric/dropped_frac"] == pytest.approx(
+        status["rubric/is_weight_bounded_frac"]
+    )
 
 
 def test_masked_responses_are_in_no_figure_even_where_a_whole_pass_is(
@@ -374,7 +406,9 @@ def test_masked_responses_are_in_no_figure_even_where_a_whole_pass_is(
     assert all(np.isfinite(value) for value in status.values())
 
 
-def test_an_update_without_a_valid_response_is_not_made(both: Callable[..., BothSides]) -> None:
+def test_an_update_without_a_valid_response_is_not_made(
+    both: Callable[..., BothSides],
+) -> None:
     valid_B = [False] * 8 + [True] * 8
     status, strategy, _ = compare(both(), valid_B)
     assert strategy.steps == 1

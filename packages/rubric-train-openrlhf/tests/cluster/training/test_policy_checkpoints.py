@@ -4,7 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_train_openrlhf.cluster.training.trainer_states import PolicyCheckpoints, check_policies
+from rubric_train_openrlhf.cluster.training.trainer_states import (
+    PolicyCheckpoints,
+    check_policies,
+)
 from rubric_train_openrlhf.config.sections import CheckpointConfig
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run.folder import RunFolder
@@ -32,7 +35,9 @@ class SmallRun:
             if step and step % EVERY == 0:
                 self.checkpoints.state_step = step
             if improved or step % EVERY == 0:
-                self.checkpoints.save(step, lambda path: path.mkdir(parents=True, exist_ok=True))
+                self.checkpoints.save(
+                    step, lambda path: path.mkdir(parents=True, exist_ok=True)
+                )
 
     def _evaluate(self, step: int, reward: float) -> bool:
         before = [row.reward_mean for row in self.folder.read_heldout()]
@@ -68,9 +73,13 @@ class SmallRun:
         return (self.folder.checkpoints / "best").resolve(strict=True).name
 
 
-def test_the_best_up_to_the_state_is_there_when_the_run_goes_back_to_it(tmp_path: Path) -> None:
+def test_the_best_up_to_the_state_is_there_when_the_run_goes_back_to_it(
+    tmp_path: Path,
+) -> None:
     run = SmallRun(tmp_path)
-    run.steps({0: 0.1, 2: 0.5, 4: 0.4, 6: 0.7})  # killed in step 7, with the state of step 4
+    run.steps(
+        {0: 0.1, 2: 0.5, 4: 0.4, 6: 0.7}
+    )  # killed in step 7, with the state of step 4
     assert run.saved == {"step_000000", "step_000002", "step_000006"}
     assert run.best == "step_000006"
 
@@ -80,7 +89,9 @@ def test_the_best_up_to_the_state_is_there_when_the_run_goes_back_to_it(tmp_path
     assert run.best == "step_000002"
 
 
-def test_of_the_best_ones_before_the_state_only_the_last_is_kept(tmp_path: Path) -> None:
+def test_of_the_best_ones_before_the_state_only_the_last_is_kept(
+    tmp_path: Path,
+) -> None:
     run = SmallRun(tmp_path)
     run.steps({0: 0.1, 2: 0.5, 4: 0.6, 6: 0.6, 8: 0.3})
     assert run.saved == {"step_000000", "step_000004", "step_000008"}

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def test_a_run_reads_back_as_it_was_written(
-    make_config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_config: Callable[..., TrainConfig],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Infinity has no word in the JSON of other languages, and is how a norm is left unclipped.
     config = make_config(optim={"max_grad_norm": float("inf")}, dynamic_sampling={})

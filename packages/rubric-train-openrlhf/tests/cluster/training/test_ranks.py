@@ -52,9 +52,18 @@ CASES: dict[str, dict[str, Any]] = {
     "two updates of two passes": {"updates": 2},
     "an update with nothing to learn from": {"updates": 4},
     "weights are split too": {"updates": 2, "zero_stage": 3},
-    "responses of equal weight": {"updates": 2, "objective": {"aggregation": "sequence"}},
-    "sequence ratio": {"updates": 2, "objective": {"ratio": "sequence", "aggregation": "sequence"}},
-    "truncated weights": {"updates": 2, "objective": {"importance": {"type": "tis", "cap": 1.05}}},
+    "responses of equal weight": {
+        "updates": 2,
+        "objective": {"aggregation": "sequence"},
+    },
+    "sequence ratio": {
+        "updates": 2,
+        "objective": {"ratio": "sequence", "aggregation": "sequence"},
+    },
+    "truncated weights": {
+        "updates": 2,
+        "objective": {"importance": {"type": "tis", "cap": 1.05}},
+    },
     "responses out of the band": {
         "updates": 2,
         "objective": {"importance": {"type": "seq_mask_tis", "low": 0.9, "high": 1.1}},
@@ -77,7 +86,10 @@ def config_of(real_input: RealInput, out: Path, case: dict[str, Any]) -> TrainCo
         objective={"kl_coef": 1e-3, **case.get("objective", {})},
         cluster={
             "gpus_per_node": RANKS,
-            "deepspeed": {"forward_micro_batch": 2, "zero_stage": case.get("zero_stage", 2)},
+            "deepspeed": {
+                "forward_micro_batch": 2,
+                "zero_stage": case.get("zero_stage", 2),
+            },
         },
     )
 
@@ -151,7 +163,9 @@ def done(
             own = environment | {RUN_FILE: str(folder / f"rank_{rank}.json")}
             processes.append(subprocess.Popen(words, env=own, stdout=log, stderr=log))
     for rank, process in enumerate(processes):
-        assert process.wait(timeout=800) == 0, (folder / f"rank_{rank}.log").read_text()[-5000:]
+        assert process.wait(timeout=800) == 0, (
+            folder / f"rank_{rank}.log"
+        ).read_text()[-5000:]
     return [torch.load(folder / f"rank_{rank}.pt") for rank in range(RANKS)]
 
 
@@ -171,7 +185,9 @@ def test_two_ranks_make_the_updates_of_one_process(
     assert first["figures"] == second["figures"]
     figures = first["figures"]
     for figure in ("loss", "kl", "ratio_mean", "clip_frac", "grad_norm", "lr"):
-        assert figures[figure] == pytest.approx(getattr(expected, figure), rel=1e-4), figure
+        assert figures[figure] == pytest.approx(getattr(expected, figure), rel=1e-4), (
+            figure
+        )
     assert figures["updates"] == min(CASES[name]["updates"], 3)
     before = load_policy(drifted).model.state_dict()
     for key, weight in weights.items():
@@ -190,7 +206,9 @@ def test_every_rank_comes_back_when_all_have_saved(
     assert seen[0] == seen[1]
 
     states = DeepSpeedStates(configs[name].out)
-    assert not (states.path(1).parent / "latest").exists(), "DeepSpeed names none by itself"
+    assert not (states.path(1).parent / "latest").exists(), (
+        "DeepSpeed names none by itself"
+    )
     assert states.check() == 0, "nothing counts without a mark"
     states.mark(1, seen, keep=1)
     assert states.check() == 1
@@ -204,7 +222,10 @@ def test_two_ranks_say_what_each_response_was_trained_on(
     as_groups: Callable[[Rollouts], list[Group]],
 ) -> None:
     reports = [
-        [TrainedSample(bytes.fromhex(digest), *rest) for digest, *rest in rank[name]["trained"]]
+        [
+            TrainedSample(bytes.fromhex(digest), *rest)
+            for digest, *rest in rank[name]["trained"]
+        ]
         for rank in done
     ]
     shares = Shares(updates=CASES[name]["updates"], ranks=RANKS)

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from rubric_core import Answer, Reason
-from rubric_train_openrlhf.cluster.sampling.samples import Draw, Group, JudgementId, Prompt, Sample
+from rubric_train_openrlhf.cluster.sampling.samples import (
+    Draw,
+    Group,
+    JudgementId,
+    Prompt,
+    Sample,
+)
 from rubric_train_openrlhf.cluster.training.trained import (
     TrainedSample,
     check_update,
@@ -86,7 +92,13 @@ def record(draw: Draw | None = None, **figures: float) -> StepRecord:
         credit(),
         [TrainedSample(b"", 1, a) for a in (-0.75, 0.75, 0.0, 0.0)],
         figures={**FIGURES, **figures},
-        ended_at={"start": 0.0, "draw": 2.375, "experience": 2.875, "update": 4.875, "sync": 5.0},
+        ended_at={
+            "start": 0.0,
+            "draw": 2.375,
+            "experience": 2.875,
+            "update": 4.875,
+            "sync": 5.0,
+        },
     )
 
 
@@ -100,7 +112,11 @@ def test_masked_responses_are_in_no_mean_of_rewards_and_zeroed_ones_are() -> Non
 def test_a_step_says_where_its_time_and_its_tokens_went() -> None:
     row = metrics_row(record())
     assert row.tokens_per_s == pytest.approx(6.0)
-    assert (row.response_tokens_mean, row.response_tokens_max, row.truncated_frac) == (5.0, 8, 0.25)
+    assert (row.response_tokens_mean, row.response_tokens_max, row.truncated_frac) == (
+        5.0,
+        8,
+        0.25,
+    )
     assert (row.generate_s, row.judge_s, row.judge_wait_s) == (1.0, 4.0, 0.25)
     assert row.resampled_prompts == 1
     assert row.cluster is not None
@@ -142,7 +158,12 @@ def test_rollouts_show_the_question_and_no_reward_where_there_is_none() -> None:
     ]
     assert [row.reward for row in rows] == [0.5, 1.0, 0.0, None]
     assert [row.prompt for row in rows] == ["Q0", "Q0", "Q1", "Q1"]
-    assert [row.outcome for row in rows] == ["scored", "scored", "invalid", "unavailable"]
+    assert [row.outcome for row in rows] == [
+        "scored",
+        "scored",
+        "invalid",
+        "unavailable",
+    ]
     assert rows[0].advantage == -0.75  # what the learner had, not what it was to have
     assert not rows[3].ended
 

@@ -76,10 +76,16 @@ def make_generator(make_batch: Callable[..., Any]) -> Callable[..., Any]:
             [[0.0, 0.2, 0.4, 1.0], [0.5, 0.5, 0.5, 0.5]],
             rollout={"prompts": 4, "group_size": 4, "max_new_tokens": 24},
             optim={"updates_per_rollout": 1, "micro_batch": 4},
-            cluster={"gpus_per_node": 1, "max_len": 64, "deepspeed": {"forward_micro_batch": 4}},
+            cluster={
+                "gpus_per_node": 1,
+                "max_len": 64,
+                "deepspeed": {"forward_micro_batch": 4},
+            },
             **sections,
         )
-        run = PolicyRun.of(batch.coordinator.config, namespace="n", end_token_ids=(2, 1))
+        run = PolicyRun.of(
+            batch.coordinator.config, namespace="n", end_token_ids=(2, 1)
+        )
         fleet = Answering(batch)
         generator = RubricSamplesGenerator(
             SimpleNamespace(args=None),
@@ -119,7 +125,9 @@ def test_a_step_asks_for_its_prompts_in_order_and_every_draw_has_a_seed(
 def test_a_sample_keeps_text_length_and_end(make_generator: Callable[..., Any]) -> None:
     generator, _, _ = make_generator()
     group = generator.draw_step(step=1, position=0).groups[0]
-    assert [sample.completion.text for sample in group.samples] == [f"answer {n}" for n in range(4)]
+    assert [sample.completion.text for sample in group.samples] == [
+        f"answer {n}" for n in range(4)
+    ]
     assert group.lengths == [2, 2, 2, 2]
     assert group.ended == [False, True, False, True]
     experience = group.samples[0].experience
@@ -135,7 +143,9 @@ def test_groups_without_a_spread_are_replaced_until_the_batch_is_full(
 
     assert len(drawn.groups) == 4
     assert all(int(group.prompt.task_id[1:]) % 2 for group in drawn.groups)
-    order = [PROMPTS[n].task_id for n in PromptOrder(10, seed=0).take(drawn.prompts, start=0)]
+    order = [
+        PROMPTS[n].task_id for n in PromptOrder(10, seed=0).take(drawn.prompts, start=0)
+    ]
     informative = [task for task in order if int(task[1:]) % 2]
     assert [group.prompt.task_id for group in drawn.groups] == informative
     names = [name for group in drawn.groups for name in group.judgements]
@@ -143,11 +153,15 @@ def test_groups_without_a_spread_are_replaced_until_the_batch_is_full(
     assert drawn.timing.generate_s > 1.0
 
 
-def test_a_run_whose_groups_all_tie_stops_with_a_reason(make_generator: Callable[..., Any]) -> None:
+def test_a_run_whose_groups_all_tie_stops_with_a_reason(
+    make_generator: Callable[..., Any],
+) -> None:
     generator, fleet, _ = make_generator(dynamic_sampling={"max_resample_rounds": 2})
     generator._prompts = [PROMPTS[0], PROMPTS[2]]
     generator._order = PromptOrder(2, seed=0)
-    with pytest.raises(NoInformativePromptError, match=r"only 0 of 4 .* 12 prompts") as caught:
+    with pytest.raises(
+        NoInformativePromptError, match=r"only 0 of 4 .* 12 prompts"
+    ) as caught:
         generator.draw_step(step=5, position=0)
     assert (caught.value.step, caught.value.wanted, caught.value.found) == (5, 4, 0)
     assert len(fleet.asked) == 3 * 4 * 4
@@ -161,7 +175,9 @@ def test_held_out_questions_are_answered_greedily_unless_a_temperature_is_set(
     assert {request.sampling.temperature for request in fleet.asked} == {0.0}
 
 
-def test_every_held_out_pass_has_the_same_draws(make_generator: Callable[..., Any]) -> None:
+def test_every_held_out_pass_has_the_same_draws(
+    make_generator: Callable[..., Any],
+) -> None:
     validation = {"samples": 3, "temperature": 0.5}
     generator, fleet, _ = make_generator(validation=validation)
     groups = generator.draw_heldout().groups
@@ -173,7 +189,9 @@ def test_every_held_out_pass_has_the_same_draws(make_generator: Callable[..., An
     assert fleet.asked[0].sampling.temperature == 0.5
 
 
-def test_sampling_without_seeds_is_left_to_the_engines(make_generator: Callable[..., Any]) -> None:
+def test_sampling_without_seeds_is_left_to_the_engines(
+    make_generator: Callable[..., Any],
+) -> None:
     generator, fleet, _ = make_generator()
     engines = generator._run.cluster.engines.model_copy(update={"seeded": False})
     cluster = generator._run.cluster.model_copy(update={"engines": engines})
@@ -185,14 +203,18 @@ def test_sampling_without_seeds_is_left_to_the_engines(make_generator: Callable[
 def test_a_prompt_dataset_reads_back(tmp_path: Path) -> None:
     from rubric_train_openrlhf.cluster.sampling.samples import read_prompts
 
-    rows = [{"input": p.text, "label": p.task_id, "question": p.question} for p in PROMPTS]
+    rows = [
+        {"input": p.text, "label": p.task_id, "question": p.question} for p in PROMPTS
+    ]
     path = tmp_path / "train.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert read_prompts(path) == PROMPTS
 
 
 @pytest.mark.parametrize("text", [None, "{\n", '{"input": "x"}\n'])
-def test_a_damaged_prompt_dataset_names_itself(tmp_path: Path, text: str | None) -> None:
+def test_a_damaged_prompt_dataset_names_itself(
+    tmp_path: Path, text: str | None
+) -> None:
     from rubric_train_openrlhf.cluster.sampling.samples import read_prompts
 
     path = tmp_path / "train.jsonl"

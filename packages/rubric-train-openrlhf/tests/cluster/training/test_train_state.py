@@ -9,4 +9,6 @@ def test_a_position_comes_back_from_what_deepspeed_keeps() -> None:
 
 def test_a_run_without_a_checkpoint_is_at_its_start() -> None:
     of_openrlhf = {"episode": 0, "global_step": 0, "data_loader_state_dict": {}}
-    assert TrainPosition.model_validate(of_openrlhf) == TrainPosition(step=0, prompts_drawn=0)
+    assert TrainPosition.model_validate(of_openrlhf) == TrainPosition(
+        step=0, prompts_drawn=0
+    )

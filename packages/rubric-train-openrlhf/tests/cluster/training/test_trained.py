@@ -6,7 +6,12 @@ import pytest
 import torch
 
 from rubric_core import Answer
-from rubric_train_openrlhf.cluster.sampling.samples import Group, JudgementId, Prompt, Sample
+from rubric_train_openrlhf.cluster.sampling.samples import (
+    Group,
+    JudgementId,
+    Prompt,
+    Sample,
+)
 from rubric_train_openrlhf.cluster.training.trained import (
     Shares,
     TrainedSample,
@@ -32,7 +37,9 @@ def experience(tokens: torch.Tensor, *, advantage: float, valid: bool, pad: int)
     mask[:, PROMPT_TOKENS - 1 : total - 1] = int(valid)
     return SimpleNamespace(
         sequences=torch.nn.functional.pad(tokens, (0, pad))[None],
-        attention_mask=torch.nn.functional.pad(torch.ones(total, dtype=torch.long), (0, pad))[None],
+        attention_mask=torch.nn.functional.pad(
+            torch.ones(total, dtype=torch.long), (0, pad)
+        )[None],
         action_mask=mask,
         advantages=torch.tensor(advantage, dtype=torch.float32) * mask,
     )
@@ -55,10 +62,16 @@ class Step:
                 length,
                 ended=True,
             )
-            for row, (tokens, length) in enumerate(zip(self.tokens, LENGTHS, strict=True))
+            for row, (tokens, length) in enumerate(
+                zip(self.tokens, LENGTHS, strict=True)
+            )
         ]
-        self.groups = [Group(Prompt("p", "t", "q"), tuple(samples[at : at + 4])) for at in (0, 4)]
-        self.credit: Any = SimpleNamespace(advantages_PG=ADVANTAGES_PG, valid_PG=VALID_PG)
+        self.groups = [
+            Group(Prompt("p", "t", "q"), tuple(samples[at : at + 4])) for at in (0, 4)
+        ]
+        self.credit: Any = SimpleNamespace(
+            advantages_PG=ADVANTAGES_PG, valid_PG=VALID_PG
+        )
         self.advantages = [float(advantage) for advantage in ADVANTAGES_PG.reshape(-1)]
         self.valid = [bool(valid) for valid in VALID_PG.reshape(-1)]
 
@@ -90,21 +103,27 @@ def test_what_was_trained_on_is_told_by_row_whatever_the_ranks_had() -> None:
 def test_an_advantage_of_another_response_stops_the_run() -> None:
     step = Step()
     step.advantages[1], step.advantages[2] = step.advantages[2], step.advantages[1]
-    with pytest.raises(ClusterError, match=r"step 3, response 1 of 8: .* 1\.5 instead of -1\.75"):
+    with pytest.raises(
+        ClusterError, match=r"step 3, response 1 of 8: .* 1\.5 instead of -1\.75"
+    ):
         step.check()
 
 
 def test_tokens_of_another_response_stop_the_run() -> None:
     step = Step()
     step.tokens[1], step.tokens[3] = step.tokens[3], step.tokens[1]
-    with pytest.raises(ClusterError, match="response 1 of 8: the policy was trained on another"):
+    with pytest.raises(
+        ClusterError, match="response 1 of 8: the policy was trained on another"
+    ):
         step.check()
 
 
 def test_a_masked_response_that_counts_stops_the_run() -> None:
     step = Step()
     step.valid[-1] = True
-    with pytest.raises(ClusterError, match=r"response 7 of 8: .* 2 tokens instead of 0"):
+    with pytest.raises(
+        ClusterError, match=r"response 7 of 8: .* 2 tokens instead of 0"
+    ):
         step.check()
 
 

@@ -66,11 +66,15 @@ class Variant:
         return self.folder.read_metrics()
 
     def rollouts(self, step: int) -> list[RolloutRow]:
-        lines = (self.folder.rollouts / f"step_{step:06d}.jsonl").read_text().splitlines()
+        lines = (
+            (self.folder.rollouts / f"step_{step:06d}.jsonl").read_text().splitlines()
+        )
         return [RolloutRow.model_validate_json(line) for line in lines]
 
     def judgements(self, step: int) -> list[JudgementRow]:
-        lines = (self.folder.judgements / f"step_{step:06d}.jsonl").read_text().splitlines()
+        lines = (
+            (self.folder.judgements / f"step_{step:06d}.jsonl").read_text().splitlines()
+        )
         return [JudgementRow.model_validate_json(line) for line in lines]
 
     @property
@@ -117,8 +121,16 @@ def run(real_input: RealInput, model: Path, out: Path, **changes: Any) -> Varian
             "steps": STEPS,
             "model": {"type": "path", "path": model},
             "precision": "bfloat16",
-            "rollout": {"prompts": PROMPTS, "group_size": GROUP, "max_new_tokens": MAX_NEW_TOKENS},
-            "optim": {"updates_per_rollout": UPDATES, "learning_rate": 5e-4, "warmup_steps": 0},
+            "rollout": {
+                "prompts": PROMPTS,
+                "group_size": GROUP,
+                "max_new_tokens": MAX_NEW_TOKENS,
+            },
+            "optim": {
+                "updates_per_rollout": UPDATES,
+                "learning_rate": 5e-4,
+                "warmup_steps": 0,
+            },
             "validation": {"every": STEPS},
             "checkpoint": {"every": STEPS},
             **changes,
@@ -134,7 +146,9 @@ def shaped(variant: Variant, rows: list[RolloutRow]) -> npt.NDArray[np.float64]:
     rewards_PG = np.array([row.reward for row in rows], dtype=float).reshape(-1, GROUP)
     if shaping.alpha_stop is not None:
         ended_PG = np.array([row.ended for row in rows]).reshape(-1, GROUP)
-        rewards_PG = truncation_penalty(rewards_PG, ended_PG, alpha_stop=shaping.alpha_stop)
+        rewards_PG = truncation_penalty(
+            rewards_PG, ended_PG, alpha_stop=shaping.alpha_stop
+        )
     if shaping.length_penalty is not None:
         lengths_PG = np.array([row.tokens for row in rows]).reshape(-1, GROUP)
         buffer = shaping.length_penalty.buffer_tokens
@@ -156,7 +170,9 @@ def check(variant: Variant) -> None:
     for row in metrics:
         assert row.cluster is not None
         assert row.cluster.updates == UPDATES
-        assert all(math.isfinite(x) for x in (row.loss, row.kl, row.grad_norm, row.ratio_mean))
+        assert all(
+            math.isfinite(x) for x in (row.loss, row.kl, row.grad_norm, row.ratio_mean)
+        )
         assert row.grad_norm > 0
         rollouts, judgements = variant.rollouts(row.step), variant.judgements(row.step)
         assert len(rollouts) == variant.config.rollout.prompts * GROUP
@@ -165,7 +181,9 @@ def check(variant: Variant) -> None:
         np.testing.assert_allclose(advantages(rollouts), expected_PG, rtol=0, atol=1e-6)
         for rollout, judgement in zip(rollouts, judgements, strict=True):
             assert judgement.id == rollout.id
-            assert sum(judgement.attribution.values()) == pytest.approx(rollout.advantage, abs=1e-6)
+            assert sum(judgement.attribution.values()) == pytest.approx(
+                rollout.advantage, abs=1e-6
+            )
     # The second update of a step is made by a policy that the first one has moved.
     assert any(row.clip_frac > 0 for row in metrics)
     assert any(row.ratio_mean != 1 for row in metrics)
@@ -176,7 +194,9 @@ def check(variant: Variant) -> None:
 
 def weights(variant: Variant, step: int) -> dict[str, torch.Tensor]:
     policy = load_policy(variant.folder.checkpoints / f"step_{step:06d}")
-    return {name: parameter.detach() for name, parameter in policy.model.named_parameters()}
+    return {
+        name: parameter.detach() for name, parameter in policy.model.named_parameters()
+    }
 
 
 def flat_task(number: int) -> Task:
@@ -185,7 +205,9 @@ def flat_task(number: int) -> Task:
         question=f"Explain `nothing_{number}`.",
         grounding=Grounding(text=f"Of number {number} nothing is known."),
         rubric=Rubric(
-            criteria=(Criterion(id="never", weight=1, required_elements=("Ωμέγα ἄλφα",)),)
+            criteria=(
+                Criterion(id="never", weight=1, required_elements=("Ωμέγα ἄλφα",)),
+            )
         ),
     )
 
@@ -255,7 +277,10 @@ def tis(real_input: RealInput, untied: Path, place: Path) -> Variant:
         untied,
         place / "tis",
         objective={"importance": {"type": "tis", "cap": 1.0}, "dual_clip": 3.0},
-        shaping={"length_penalty": {"buffer_tokens": BUFFER_TOKENS}, "alpha_stop": ALPHA_STOP},
+        shaping={
+            "length_penalty": {"buffer_tokens": BUFFER_TOKENS},
+            "alpha_stop": ALPHA_STOP,
+        },
     )
 
 
@@ -276,16 +301,24 @@ def test_penalties_are_in_the_advantages(tis: Variant) -> None:
     for step in range(1, STEPS + 1):
         rows = tis.rollouts(step)
         assert max(row.tokens for row in rows) > MAX_NEW_TOKENS - BUFFER_TOKENS
-        plain_PG = group_advantages(np.array([row.reward for row in rows]).reshape(-1, GROUP))
+        plain_PG = group_advantages(
+            np.array([row.reward for row in rows]).reshape(-1, GROUP)
+        )
         differences.append(float(np.abs(plain_PG - advantages(rows)).max()))
-        assert any(abs(row.attribution.get("shaping", 0.0)) > 1e-3 for row in tis.judgements(step))
+        assert any(
+            abs(row.attribution.get("shaping", 0.0)) > 1e-3
+            for row in tis.judgements(step)
+        )
     assert max(differences) > 1e-2
 
 
 def test_an_untied_head_is_trained_and_sent(tis: Variant) -> None:
     first, last = (weights(tis, step)["lm_head.weight"] for step in (0, STEPS))
     assert not torch.equal(first, last)
-    assert all(row.cluster is not None and row.cluster.sampler_gap < 0.05 for row in tis.metrics)
+    assert all(
+        row.cluster is not None and row.cluster.sampler_gap < 0.05
+        for row in tis.metrics
+    )
 
 
 @pytest.fixture(scope="module")

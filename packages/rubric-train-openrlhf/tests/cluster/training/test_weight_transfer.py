@@ -42,7 +42,9 @@ class Receiver:
 
         self._group = GlooGroup(host, port, rank=rank, world_size=world_size)
 
-    def update_weight(self, name: str, *, dtype: Any, shape: Any, empty_cache: bool) -> None:
+    def update_weight(
+        self, name: str, *, dtype: Any, shape: Any, empty_cache: bool
+    ) -> None:
         del empty_cache
         if (mark := self._marks / name).exists():
             mark.unlink()
@@ -67,9 +69,12 @@ class Policy:
         from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet
         from rubric_train_openrlhf.cluster.training.learner import RubricLearner
 
-        kind = ray.remote(num_cpus=0, max_restarts=restarts, max_concurrency=8)(Receiver)
+        kind = ray.remote(num_cpus=0, max_restarts=restarts, max_concurrency=8)(
+            Receiver
+        )
         self.engines = [
-            kind.remote(folder / str(engine), complains=complains) for engine in range(ENGINES)
+            kind.remote(folder / str(engine), complains=complains)
+            for engine in range(ENGINES)
         ]
         self._marks = folder / "1"
         self._marks.mkdir()
@@ -106,7 +111,9 @@ class Policy:
 
     def has_arrived(self) -> bool:
         own = {name: weight.tolist() for name, weight in self.net.named_parameters()}
-        return all(self._ray.get(engine.taken.remote()) == own for engine in self.engines)
+        return all(
+            self._ray.get(engine.taken.remote()) == own for engine in self.engines
+        )
 
 
 def test_an_engine_that_dies_over_the_weights_comes_back_and_gets_them(
@@ -128,7 +135,9 @@ def test_an_engine_that_dies_over_the_weights_comes_back_and_gets_them(
     assert policy.has_arrived()
 
 
-def test_an_engine_that_dies_for_good_ends_the_run(module_ray: Any, tmp_path: Path) -> None:
+def test_an_engine_that_dies_for_good_ends_the_run(
+    module_ray: Any, tmp_path: Path
+) -> None:
     from rubric_train_openrlhf.errors import ClusterError
 
     policy = Policy(module_ray, tmp_path, restarts=0)

@@ -48,10 +48,12 @@ def unled(one: str, other: str) -> tuple[str, str]:
 
     What stands before the sign is a name or a calculation without one; else it is an equation.
     """
-    one, other = tidy(one), tidy(other)
+    one = tidy(one)
+    other = tidy(other)
     names = one.rpartition("=")[0], other.rpartition("=")[0]
     if all(names) and alike(names[0]) == alike(names[1]):
-        one, other = _behind_names(one), _behind_names(other)
+        one = _behind_names(one)
+        other = _behind_names(other)
     elif "=" in one and not _PATTERNS["relation"].search(other):
         one = _behind_names(one)
     elif "=" in other and not _PATTERNS["relation"].search(one):
@@ -104,7 +106,11 @@ def _behind_names(text: str) -> str:
 
 
 def _is_name(text: str) -> bool:
-    if _PATTERNS["relation"].search(text) or len(text) > _LONGEST_NAME or not text.strip():
+    if (
+        _PATTERNS["relation"].search(text)
+        or len(text) > _LONGEST_NAME
+        or not text.strip()
+    ):
         return False
     has_letter = re.search(r"[A-Za-z]", _PATTERNS["command"].sub("", text)) is not None
     return not has_letter or not _PATTERNS["operator"].search(text)
@@ -122,8 +128,8 @@ def without_base(text: str) -> str:
 
 
 def _base(text: str) -> str | None:
-    found = _PATTERNS["base"].fullmatch(alike(text))
-    return found.group(1) if found else None
+    match = _PATTERNS["base"].fullmatch(alike(text))
+    return match.group(1) if match else None
 
 
 def _words(one: str, other: str) -> tuple[str, str] | None:
@@ -139,7 +145,9 @@ def _words(one: str, other: str) -> tuple[str, str] | None:
 def _brackets(text: str) -> str:
     """Return the brackets around a whole list, "," for a list without any, or nothing."""
     text = _bare(text).replace(r"\{", "⦃").replace(r"\}", "⦄").strip()
-    depth, commas, closes_at = 0, 0, -1
+    depth = 0
+    commas = 0
+    closes_at = -1
     for place, char in enumerate(text):
         if char in "([⦃{":
             depth += 1
@@ -189,7 +197,14 @@ def _is_same(math_verify: Any, one: str, other: str) -> bool:
             for target, answer in (parsed, reversed(parsed))
         )
         return is_same and not _differ(*(each[0] for each in parsed if each))
-    except (ArithmeticError, TypeError, ValueError, AttributeError, RecursionError, MemoryError):
+    except (
+        ArithmeticError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+        MemoryError,
+    ):
         return False
 
 
@@ -204,15 +219,15 @@ def _differ(*both: Any) -> bool:
     if all(parts) and len(parts[0]) == len(parts[1]):
         return any(_differ(*pair) for pair in zip(*parts, strict=True))
     numbers = [one for one in both if isinstance(one, sympy.Expr) and one.is_number]
-    if len(numbers) < 2 or not all(one.is_finite for one in numbers):  # noqa: PLR2004  # both
+    if len(numbers) < 2 or not all(number.is_finite for number in numbers):  # noqa: PLR2004  # both
         return False
-    is_exact = not any(one.has(sympy.Float) for one in numbers)
+    is_exact = not any(number.has(sympy.Float) for number in numbers)
     # Enough digits that what cancels out is told from what is left; 0 where nothing is.
     apart = abs((numbers[0] - numbers[1]).evalf(15, maxn=2000))
     if is_exact:
         # What is not known to the last digit stays math-verify's: it is the same by algebra.
         return bool(apart.is_comparable and apart._prec > 1 and apart != 0)  # noqa: SLF001
-    return bool(apart > _ROUNDED * max(abs(one.evalf(15)) for one in numbers))
+    return bool(apart > _ROUNDED * max(abs(number.evalf(15)) for number in numbers))
 
 
 def _parts(sympy: Any, one: Any) -> list[Any]:
@@ -236,7 +251,9 @@ def _limit_memory() -> None:
     except ImportError:  # Windows
         return
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = _MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(_MEMORY_BYTES, hard)
+    limit = (
+        _MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(_MEMORY_BYTES, hard)
+    )
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
@@ -288,7 +305,11 @@ class _Algebra:
     def is_same(self, one: str, other: str) -> bool:
         with self._lock:
             process = self._started()
-            reply = _ask(process, json.dumps([one, other]).encode() + b"\n", limit_s=_TIME_LIMIT_S)
+            reply = _ask(
+                process,
+                json.dumps([one, other]).encode() + b"\n",
+                limit_s=_TIME_LIMIT_S,
+            )
             if not reply:
                 self._end()
             return reply == b"1"
@@ -309,11 +330,14 @@ class _Algebra:
         if _ask(self._process, b"", limit_s=_START_LIMIT_S) != b"ready":
             self._end()
             remedy = install_command("rubric-eval", "lm-eval")
-            raise MissingExtraError(f"comparing mathematical answers needs math-verify: {remedy}")
+            raise MissingExtraError(
+                f"comparing mathematical answers needs math-verify: {remedy}"
+            )
         return self._process
 
     def _end(self) -> None:
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is not None and self._pid == os.getpid():
             with process:  # closes its pipes, and waits for it
                 process.kill()

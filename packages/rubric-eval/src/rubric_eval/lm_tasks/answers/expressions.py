@@ -11,7 +11,13 @@ from rubric_eval.lm_tasks.answers.reading import read_by
 from rubric_eval.lm_tasks.answers.statements import last_line, statements
 
 _PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["expressions"])
-_SCALES: Final = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_SCALES: Final = {
+    "hundred": 2,
+    "thousand": 3,
+    "million": 6,
+    "billion": 9,
+    "trillion": 12,
+}
 _MOST_WORDS: Final = 2
 """A stated answer in plain words, such as a name or a weekday, has no more."""
 
@@ -31,8 +37,12 @@ def stated_expression(response: str, *, is_cut: bool = False) -> str | None:
 def _read_expression(response: str, /, *, is_cut: bool) -> str | None:
     stated = statements(_PATTERNS["turn"].sub("Answer:", response), is_cut=is_cut)
     has_box = any(one.is_boxed for one in stated)
-    for one in reversed(stated):
-        found = one.text if one.is_boxed else _after_marker(one.text, allow_words=not has_box)
+    for statement in reversed(stated):
+        found = (
+            statement.text
+            if statement.is_boxed
+            else _after_marker(statement.text, allow_words=not has_box)
+        )
         if found:
             return found.strip()
     if is_cut:
@@ -46,7 +56,9 @@ def _read_expression(response: str, /, *, is_cut: bool) -> str | None:
         return bold[-1].strip().rstrip(".,")
     line = line.strip("*_# ")
     is_alone = re.search(r"\d", line) and "boxed" not in line and not has_box
-    return line if is_alone and not any(len(word) > 1 for word in _words(line)) else None
+    return (
+        line if is_alone and not any(len(word) > 1 for word in _words(line)) else None
+    )
 
 
 def is_expression(answer: str, target: str) -> bool:
@@ -92,7 +104,9 @@ def _after_marker(text: str, *, allow_words: bool) -> str | None:
         return _inside(formula)
     if len(long_words) > _MOST_WORDS or not sentence:
         return None
-    return sentence if allow_words or _PATTERNS["mathematical"].search(sentence) else None
+    return (
+        sentence if allow_words or _PATTERNS["mathematical"].search(sentence) else None
+    )
 
 
 def _listed(text: str) -> str:
@@ -113,7 +127,12 @@ def _words(text: str) -> list[str]:
 
 
 def _inside(formula: re.Match[str]) -> str:
-    return next(part for part in formula.groups() if part is not None).strip().rstrip(".,").strip()
+    return (
+        next(part for part in formula.groups() if part is not None)
+        .strip()
+        .rstrip(".,")
+        .strip()
+    )
 
 
 _plain: Final = rewriting(toml_beside(__file__, "rewrites.toml")["rewrites"]["number"])
@@ -131,9 +150,9 @@ def stated_number(response: str, *, is_cut: bool = False) -> str | None:
 
 def _read_number(response: str, /, *, is_cut: bool) -> str | None:
     stated = statements(_PATTERNS["turn"].sub("Answer:", response), is_cut=is_cut)
-    for one in reversed(stated):
-        text = _plain(one.text)
-        found = _in_box(text) if one.is_boxed else _at_head(text)
+    for statement in reversed(stated):
+        text = _plain(statement.text)
+        found = _in_box(text) if statement.is_boxed else _at_head(text)
         if found is not None:
             return found
     if is_cut or any(one.is_boxed for one in stated):
@@ -152,11 +171,12 @@ def is_number(answer: str, target: str) -> bool:
         zeros = _SCALES[scaled.group(2).lower()]
         number = Decimal(scaled.group(1))
         return _decimal(_plain(target)) in {number, number.scaleb(zeros)}
-    wanted, given = _decimal(_plain(target)), _decimal(answer)
+    wanted = _decimal(_plain(target))
+    decimal = _decimal(answer)
     if wanted is None:
         return is_equivalent(target, answer)
-    if given is not None:
-        return given == wanted
+    if decimal is not None:
+        return decimal == wanted
     return not _PATTERNS["listed"].search(answer) and is_equivalent(str(wanted), answer)
 
 
@@ -164,7 +184,9 @@ def _in_box(text: str) -> str | None:
     """Return the one number of a box; what cannot be one number stays an expression."""
     text = text.rsplit("=", 1)[-1].strip()
     numbers = list(_PATTERNS["number"].finditer(text))
-    if len(numbers) == 1 and not re.search(r"\\[a-zA-Z]+\s*\{|\^|\d\s*[/*]\s*[\d({\\]", text):
+    if len(numbers) == 1 and not re.search(
+        r"\\[a-zA-Z]+\s*\{|\^|\d\s*[/*]\s*[\d({\\]", text
+    ):
         return _with_scale(text, numbers[0])
     return text if text and (numbers or "\\" in text) else None
 
@@ -172,21 +194,23 @@ def _in_box(text: str) -> str | None:
 def _at_head(text: str) -> str | None:
     lead = _PATTERNS["number_lead"].match(text)
     begin = lead.end() if lead else 0
-    found = _PATTERNS["number"].match(text, begin)
-    if found is None:
+    match = _PATTERNS["number"].match(text, begin)
+    if match is None:
         fraction = _PATTERNS["fraction"].match(text, begin)
         return _ascii(fraction.group()) if fraction else None
-    is_listed = text[begin - 1 : begin] in {"(", "["} and text[found.end() :].startswith(",")
-    if is_listed or _PATTERNS["several"].match(text, found.end()):
+    is_listed = text[begin - 1 : begin] in {"(", "["} and text[
+        match.end() :
+    ].startswith(",")
+    if is_listed or _PATTERNS["several"].match(text, match.end()):
         return text[begin:].strip()
     chunk = _PATTERNS["calculation"].match(text, begin)
-    calculation = (chunk.group() if chunk else found.group()).rstrip(" +*/×÷·^(-–−")
+    calculation = (chunk.group() if chunk else match.group()).rstrip(" +*/×÷·^(-–−")
     if "=" in calculation:
         ends = _PATTERNS["number"].findall(calculation.rsplit("=", 1)[-1])
         return _digits(ends[0]) if ends else None
     if _PATTERNS["operation"].search(calculation):
         return calculation.strip().rstrip(".,").strip()
-    return _with_scale(text, found)
+    return _with_scale(text, match)
 
 
 def _with_scale(text: str, number: re.Match[str]) -> str:

@@ -31,10 +31,10 @@ def read_by(rule: Rule, response: str, *, is_cut: bool) -> str | None:
         is_cut: whether it is known to be cut.
     """
     text = answer_of(str(response)).text
-    for found in _PATTERNS["next_question"].finditer(text):
-        head = text[: found.start()].rstrip() + "\n"
+    for match in _PATTERNS["next_question"].finditer(text):
+        head = text[: match.start()].rstrip() + "\n"
         # Of a head that ends in no statement, the last line is read where a question is sure.
-        is_sure = _PATTERNS["sure"].search(found.group()) is not None
+        is_sure = _PATTERNS["sure"].search(match.group()) is not None
         answer = _read_tagged(rule, head, is_cut=not is_sure) if head.strip() else None
         if answer is not None:
             return answer
@@ -45,7 +45,9 @@ def _read_tagged(rule: Rule, text: str, *, is_cut: bool) -> str | None:
     tagged = list(_PATTERNS["tagged"].finditer(text))
     if tagged and not statements(text[tagged[-1].end() :]):
         inner = tagged[-1].group(1).strip()
-        answer = rule(f"The answer is: {inner}", is_cut=False) or rule(inner, is_cut=False)
+        answer = rule(f"The answer is: {inner}", is_cut=False) or rule(
+            inner, is_cut=False
+        )
         if answer is not None:
             return answer
     before, mark, rest = text.rpartition("<answer>")

@@ -13,7 +13,9 @@ from rubric_eval.lm_tasks.answers.statements import Statement, last_line, statem
 _PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["letters"])
 
 
-def stated_letter(response: str, choices: Sequence[str], *, is_cut: bool = False) -> str | None:
+def stated_letter(
+    response: str, choices: Sequence[str], *, is_cut: bool = False
+) -> str | None:
     r"""Return the letter A to D that a response ends on.
 
     The last statement that names a choice counts: `\boxed{B}`, "the answer is (B)", "Answer: B", "I
@@ -32,14 +34,16 @@ def stated_letter(response: str, choices: Sequence[str], *, is_cut: bool = False
     return read_by(partial(_read_letter, choices=choices), response, is_cut=is_cut)
 
 
-def _read_letter(response: str, /, *, choices: Sequence[str], is_cut: bool) -> str | None:
+def _read_letter(
+    response: str, /, *, choices: Sequence[str], is_cut: bool
+) -> str | None:
     stated = [*statements(response, is_cut=is_cut), *_chosen(response)]
-    for one in sorted(stated, key=lambda one: one.start, reverse=True):
-        text = _PATTERNS["lead"].sub("", _undress(one.text), count=1)
+    for statement in sorted(stated, key=lambda one: one.start, reverse=True):
+        text = _PATTERNS["lead"].sub("", _undress(statement.text), count=1)
         if _PATTERNS["several"].match(text):
             return None
-        found = _alone(text) if one.is_boxed else None
-        found = found or _letter(text) or _choice(one.text, choices)
+        found = _alone(text) if statement.is_boxed else None
+        found = found or _letter(text) or _choice(statement.text, choices)
         if found is not None:
             return found
     if is_cut:
@@ -49,7 +53,10 @@ def _read_letter(response: str, /, *, choices: Sequence[str], is_cut: bool) -> s
         found = found or loud.group(1).upper()
     if found or stated:
         return found
-    called = {first or second for first, second in _PATTERNS["correct"].findall(_undress(response))}
+    called = {
+        first or second
+        for first, second in _PATTERNS["correct"].findall(_undress(response))
+    }
     return _only(_named(response, choices)) or _only(called)
 
 
@@ -66,14 +73,16 @@ def _named(response: str, choices: Sequence[str]) -> set[str]:
 
 def _chosen(response: str) -> list[Statement]:
     return [
-        Statement(found.end(), response[found.end() :].split("\n", 1)[0], is_boxed=False)
-        for found in _PATTERNS["chosen"].finditer(response)
+        Statement(
+            match.end(), response[match.end() :].split("\n", 1)[0], is_boxed=False
+        )
+        for match in _PATTERNS["chosen"].finditer(response)
     ]
 
 
 def _letter(text: str) -> str | None:
-    found = _PATTERNS["letter"].match(text)
-    return next(part for part in found.groups() if part).upper() if found else None
+    match = _PATTERNS["letter"].match(text)
+    return next(part for part in match.groups() if part).upper() if match else None
 
 
 def _alone(text: str) -> str | None:

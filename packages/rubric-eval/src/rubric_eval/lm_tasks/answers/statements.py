@@ -44,9 +44,9 @@ def statements(response: str, *, is_cut: bool = False) -> list[Statement]:
     inside = [(box.start, box.start + len(box.text)) for box in boxes]
     last_box = max((start for start, _ in inside), default=len(response))
     ends = [
-        (found.end(), found)
-        for found in _PATTERNS["marker"].finditer(response)
-        if not (is_cut and _PATTERNS["doubted"].match(response, found.end()))
+        (match.end(), match)
+        for match in _PATTERNS["marker"].finditer(response)
+        if not (is_cut and _PATTERNS["doubted"].match(response, match.end()))
     ]
     marked = [
         Statement(end, _first_line(response, end), is_boxed=False)
@@ -55,15 +55,15 @@ def statements(response: str, *, is_cut: bool = False) -> list[Statement]:
         and (found.start() < last_box or _concludes(response, found))
     ]
     stated = [
-        one
-        for one in marked
-        if one.text
-        and not _PATTERNS["denied"].match(one.text)
-        and not _PATTERNS["boxed"].match(one.text)
+        statement
+        for statement in marked
+        if statement.text
+        and not _PATTERNS["denied"].match(statement.text)
+        and not _PATTERNS["boxed"].match(statement.text)
     ]
     called = [
-        Statement(found.start(1), found.group(1), is_boxed=False)
-        for found in _PATTERNS["called"].finditer(response)
+        Statement(match.start(1), match.group(1), is_boxed=False)
+        for match in _PATTERNS["called"].finditer(response)
     ]
     found = [one for one in (*stated, *called, *_listed(response, boxes)) if one.text]
     return sorted(found, key=lambda one: one.start)
@@ -71,13 +71,18 @@ def statements(response: str, *, is_cut: bool = False) -> list[Statement]:
 
 def _concludes(response: str, marker: re.Match[str]) -> bool:
     is_sentence = _PATTERNS["concluding"].search(marker.group()) is not None
-    return is_sentence or _PATTERNS["heading"].search(response[: marker.start()]) is not None
+    return (
+        is_sentence
+        or _PATTERNS["heading"].search(response[: marker.start()]) is not None
+    )
 
 
 def last_line(response: str) -> str:
     """Return the last line that is not empty, and says more than farewell."""
     lines = (line.strip() for line in reversed(response.splitlines()))
-    return next((one for one in lines if one and not _PATTERNS["farewell"].match(one)), "")
+    return next(
+        (line for line in lines if line and not _PATTERNS["farewell"].match(line)), ""
+    )
 
 
 def _listed(response: str, boxes: Sequence[Statement]) -> list[Statement]:
@@ -87,12 +92,18 @@ def _listed(response: str, boxes: Sequence[Statement]) -> list[Statement]:
     for box in boxes:
         text = unbox(box.text)
         between = response[end : response.rfind("\\", 0, box.start)] if found else ""
-        is_next = _PATTERNS["and"].fullmatch(between) and _PATTERNS["separator"].search(between)
+        is_next = _PATTERNS["and"].fullmatch(between) and _PATTERNS["separator"].search(
+            between
+        )
         end = box.start + len(box.text)
         end += response[end : end + 1] == "}"
         if is_next and text and found[-1].text:
             before = found.pop()
-            text = before.text if text in before.text.split(", ") else f"{before.text}, {text}"
+            text = (
+                before.text
+                if text in before.text.split(", ")
+                else f"{before.text}, {text}"
+            )
             found.append(Statement(before.start, text, is_boxed=True))
         else:
             found.append(Statement(box.start, text, is_boxed=True))
@@ -112,8 +123,8 @@ def unbox(text: str) -> str:
 def _boxes(text: str) -> list[Statement]:
     boxes: list[Statement] = []
     position = 0
-    while (found := _PATTERNS["box"].search(text, position)) is not None:
-        start = position = found.end()
+    while (match := _PATTERNS["box"].search(text, position)) is not None:
+        start = position = match.end()
         if text.startswith("{", start):
             end = closing_brace(text, start)
             position = start + 1 if end is None else end + 1
@@ -128,10 +139,10 @@ def _boxes(text: str) -> list[Statement]:
 def closing_brace(text: str, opening: int) -> int | None:
     r"""Return where the brace at `opening` closes; `\{` and `\}` are no braces."""
     depth = 0
-    for found in _PATTERNS["brace"].finditer(text, opening):
-        depth += {"{": 1, "}": -1}.get(found.group(), 0)
+    for match in _PATTERNS["brace"].finditer(text, opening):
+        depth += {"{": 1, "}": -1}.get(match.group(), 0)
         if depth == 0:
-            return found.start()
+            return match.start()
     return None
 
 

@@ -13,7 +13,11 @@ import sys
 from collections.abc import Iterable
 from typing import Literal
 
-from rubric_judge.verification.sandbox.seccomp import LIBC, PR_SET_NO_NEW_PRIVS, refuse_system_calls
+from rubric_judge.verification.sandbox.seccomp import (
+    LIBC,
+    PR_SET_NO_NEW_PRIVS,
+    refuse_system_calls,
+)
 
 Isolation = Literal["full", "files_readable", "none"]
 """`full`: no network, no process, no file but Python's own. `files_readable`: what this user may
@@ -59,7 +63,9 @@ def die_with_parent(parent: int) -> None:
 def hide_memory() -> None:
     """Keep every process without privilege from this one's memory, descriptors and environment."""
     if LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "the kernel does not hide this process's memory")
+        raise OSError(
+            ctypes.get_errno(), "the kernel does not hide this process's memory"
+        )
 
 
 def silence(*, keep: tuple[int, ...]) -> None:
@@ -69,7 +75,10 @@ def silence(*, keep: tuple[int, ...]) -> None:
         if stream not in keep:
             os.dup2(nothing, stream)
     first = 3
-    for last in (*sorted(one for one in keep if one >= first), os.sysconf("SC_OPEN_MAX")):
+    for last in (
+        *sorted(one for one in keep if one >= first),
+        os.sysconf("SC_OPEN_MAX"),
+    ):
         os.closerange(first, last)
         first = last + 1
 
@@ -88,7 +97,9 @@ def confine(isolation: Isolation) -> None:
     if LIBC.capset(struct.pack("=Ii", _CAPABILITY_VERSION, 0), bytes(24)) != 0:
         raise OSError(ctypes.get_errno(), "the kernel does not take privileges back")
     if isolation == "full":
-        python = {os.path.realpath(path) for path in (sys.base_prefix, sys.base_exec_prefix)}
+        python = {
+            os.path.realpath(path) for path in (sys.base_prefix, sys.base_exec_prefix)
+        }
         _allow_reading_only((*_READABLE, *python))
     elif isolation == "files_readable" and has_landlock():
         _allow_reading_only(("/",))  # of files: another process's memory is then none
@@ -125,7 +136,9 @@ def _allow_reading_only(paths: Iterable[str]) -> None:
         except OSError:
             continue
         rights = _EXECUTE | _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0)  # noqa: PTH112
-        _landlock(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, folder), 0)
+        _landlock(
+            _ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, folder), 0
+        )
         os.close(folder)
     _landlock(_RESTRICT_SELF, rules, 0)
     os.close(rules)
@@ -139,7 +152,10 @@ def _landlock_version() -> int:
 
 
 def _landlock(number: int, *arguments: bytes | int | None) -> int:
-    words = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    words = [
+        ctypes.c_long(argument) if isinstance(argument, int) else argument
+        for argument in arguments
+    ]
     answer = int(LIBC.syscall(ctypes.c_long(number), *words))
     if answer < 0:
         code = ctypes.get_errno()

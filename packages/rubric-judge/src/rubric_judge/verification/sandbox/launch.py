@@ -69,7 +69,9 @@ def run_tests(
     """
     nonce = secrets.token_hex(16)
     order = json.dumps({"code": code, "tests": tests, "nonce": nonce})
-    settings = config.model_dump(include={"isolation", "timeout_s", "cpu_s", "memory_mb"})
+    settings = config.model_dump(
+        include={"isolation", "timeout_s", "cpu_s", "memory_mb"}
+    )
     process = start(
         "rubric_judge.verification.sandbox.tester",
         settings,
@@ -82,7 +84,9 @@ def run_tests(
         report = converse(
             process,
             f"{order}\n".encode(),
-            is_over=lambda report: len(report) >= _LONGEST_REPORT or time.monotonic() >= deadline_s,
+            is_over=lambda report: (
+                len(report) >= _LONGEST_REPORT or time.monotonic() >= deadline_s
+            ),
             check=check,
         )
     finally:
@@ -90,14 +94,19 @@ def run_tests(
     return _read_report(report, nonce=nonce, status=status, config=config)
 
 
-def _read_report(report: bytes, *, nonce: str, status: int, config: SandboxConfig) -> Tally:
+def _read_report(
+    report: bytes, *, nonce: str, status: int, config: SandboxConfig
+) -> Tally:
     merged: dict[str, Any] = {}
     for line in report.splitlines():
         try:
             message = json.loads(line)
         except ValueError:
             continue
-        if isinstance(message, dict) and cast("dict[str, Any]", message).get("nonce") == nonce:
+        if (
+            isinstance(message, dict)
+            and cast("dict[str, Any]", message).get("nonce") == nonce
+        ):
             merged = cast("dict[str, Any]", message) | merged
     match merged:
         case {"refused": why}:
@@ -112,4 +121,6 @@ def _read_report(report: bytes, *, nonce: str, status: int, config: SandboxConfi
         case {"ready": _}:
             return Tally(0, f"its tests ended with status {status}")
         case _:
-            raise SandboxError(f"python_tests: the tester did not start (status {status})")
+            raise SandboxError(
+                f"python_tests: the tester did not start (status {status})"
+            )

@@ -62,8 +62,12 @@ class _Machine(NamedTuple):
 
 def _numbers(column: int) -> dict[str, int]:
     # Plain `open`: in the sandbox, pathlib is as long to load as all the rest.
-    with open(__file__.replace("seccomp.py", "system_calls.txt"), encoding="ascii") as file:  # noqa: PTH123
-        rows = [line.split() for line in file if line.strip() and not line.startswith("#")]
+    with open(  # noqa: PTH123
+        __file__.replace("seccomp.py", "system_calls.txt"), encoding="ascii"
+    ) as file:
+        rows = [
+            line.split() for line in file if line.strip() and not line.startswith("#")
+        ]
     return {row[0]: int(row[column]) for row in rows if row[column] != "-"}
 
 
@@ -98,7 +102,9 @@ def refuse_system_calls() -> None:
         *(_answer(number, _ABSENT) for number in _UNREADABLE.values()),
         _by_argument(machine.clone, 0, _CLONE_THREAD, any_bit=_ALLOW, no_bit=_REFUSE),
         *(
-            _by_argument(number, argument, _OPENS_FOR_WRITING, any_bit=_REFUSE, no_bit=_ALLOW)
+            _by_argument(
+                number, argument, _OPENS_FOR_WRITING, any_bit=_REFUSE, no_bit=_ALLOW
+            )
             for number, argument in machine.opening.items()
         ),
         *(_answer(number, _REFUSE) for number in sorted(machine.refused.values())),
@@ -117,7 +123,9 @@ def pass_births_on(tester: _socket.socket) -> None:
     """
     machine = _MACHINES[platform.machine()]
     births = [machine.clone, _UNREADABLE["clone3"]]
-    births += [machine.refused[name] for name in ("fork", "vfork") if name in machine.refused]
+    births += [
+        machine.refused[name] for name in ("fork", "vfork") if name in machine.refused
+    ]
     listeners: list[int] = []
     with contextlib.suppress(OSError):
         steps = [_answer(number, _ASK) for number in births]
@@ -146,7 +154,9 @@ def answer_births(listener: int) -> None:
             fcntl.ioctl(listener, _RECEIVE, question)
             (number,) = struct.unpack_from("=Q", question)
             count += 1
-            error, flags = (0, _CONTINUE) if count <= MOST_BIRTHS else (-errno.EAGAIN, 0)
+            error, flags = (
+                (0, _CONTINUE) if count <= MOST_BIRTHS else (-errno.EAGAIN, 0)
+            )
             fcntl.ioctl(listener, _SEND, struct.pack("=QqiI", number, 0, error, flags))
         except FileNotFoundError:  # whoever asked has ended meanwhile
             continue
@@ -183,7 +193,9 @@ def _answer(number: int, answer: int) -> bytes:
     return _step(_JUMP_EQUAL, number, miss=1) + _step(_RETURN, answer)
 
 
-def _by_argument(number: int, argument: int, bits: int, *, any_bit: int, no_bit: int) -> bytes:
+def _by_argument(
+    number: int, argument: int, bits: int, *, any_bit: int, no_bit: int
+) -> bytes:
     return b"".join((
         _step(_JUMP_EQUAL, number, miss=4),
         _step(_LOAD_WORD, 16 + 8 * argument),  # the lower half: both machines are little-endian

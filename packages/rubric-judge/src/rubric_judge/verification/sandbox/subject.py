@@ -13,12 +13,16 @@ from rubric_judge.verification.sandbox import wire
 from rubric_judge.verification.sandbox.wire import Wire
 
 _OPERATORS = "call delitem getitem index neg setitem"
-_BUILTINS = "abs bool float getattr hash int isinstance iter len next repr round setattr str"
+_BUILTINS = (
+    "abs bool float getattr hash int isinstance iter len next repr round setattr str"
+)
 _OPERATIONS: dict[str, Callable[..., object]] = {
     "enter": operator.methodcaller("__enter__"),
     "exit": operator.methodcaller("__exit__", None, None, None),
     **{name: getattr(builtins, name) for name in _BUILTINS.split()},
-    **{name: getattr(operator, name) for name in (*wire.OPERATORS, *_OPERATORS.split())},
+    **{
+        name: getattr(operator, name) for name in (*wire.OPERATORS, *_OPERATORS.split())
+    },
 }
 
 
@@ -35,7 +39,9 @@ class _Subject:
         module = types.ModuleType("solution")
         sys.modules["solution"] = module
         try:
-            exec(compile(code, "<response>", "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+            exec(  # noqa: S102
+                compile(code, "<response>", "exec", dont_inherit=True), module.__dict__
+            )
         # The named boundary of the response: whatever it raises is the tester's to count.
         except BaseException as error:  # noqa: BLE001
             return self._raised(error)
@@ -73,7 +79,9 @@ class _Subject:
 
     def _kinds(self, kind: type[BaseException]) -> Wire:
         return [
-            one.__name__ if getattr(builtins, one.__name__, None) is one else self._number(one)
+            one.__name__
+            if getattr(builtins, one.__name__, None) is one
+            else self._number(one)
             for one in kind.__mro__
             if issubclass(one, BaseException)
         ]
@@ -88,7 +96,8 @@ class _Subject:
     def _reference(self, value: object) -> Wire:
         if isinstance(value, _Callback):
             return ["yours", value.number]
-        number, kinds = self._number(value), cast("Wire", [])
+        number = self._number(value)
+        kinds = cast("Wire", [])
         if isinstance(value, type) and issubclass(value, BaseException):
             kinds = self._kinds(value)
         return ["mine", number, kinds]
@@ -104,7 +113,9 @@ class _Subject:
 
     def call_back(self, number: int, args: tuple[object, ...]) -> object:
         """Call a function of the tests."""
-        wire.write_frame(self._tester, ["call", number, wire.encode(args, self._reference)])
+        wire.write_frame(
+            self._tester, ["call", number, wire.encode(args, self._reference)]
+        )
         # Until the function returns, it may call the response's code again.
         while (message := wire.read_frame(self._tester))[0] != "returned":
             wire.write_frame(self._tester, self.answer(message))

@@ -30,8 +30,12 @@ def main(settings: dict[str, Any]) -> None:
     """Fork the subject, confine both, and only then read the tests; run them and report."""
     os.chdir("/")
     report = os.dup(1)
-    signal.setitimer(signal.ITIMER_REAL, settings["timeout_s"])  # no handler: it ends this process
-    confine.set_limits(cpu_s=settings["cpu_s"], memory_bytes=settings["memory_mb"] * 2**20)
+    signal.setitimer(
+        signal.ITIMER_REAL, settings["timeout_s"]
+    )  # no handler: it ends this process
+    confine.set_limits(
+        cpu_s=settings["cpu_s"], memory_bytes=settings["memory_mb"] * 2**20
+    )
     subject, of_subject = _socket.socketpair()
     refused = ""
     try:
@@ -46,7 +50,9 @@ def main(settings: dict[str, Any]) -> None:
     order = cast("dict[str, Any]", json.loads(sys.stdin.readline()))
 
     def say(message: dict[str, object]) -> None:
-        os.write(report, json.dumps({"nonce": order["nonce"], **message}).encode() + b"\n")
+        os.write(
+            report, json.dumps({"nonce": order["nonce"], **message}).encode() + b"\n"
+        )
 
     if refused:
         say({"refused": refused})
@@ -96,12 +102,15 @@ def _run(connection: wire.Connection, code: str, tests: str) -> tuple[int, str]:
     module = types.ModuleType("solution")
     vars(module).update(names)
     sys.modules["solution"] = module
-    passed, first_failure = 0, ""
+    passed = 0
+    first_failure = ""
     for test in _tests(tests, {**names, "__name__": "tests"}):
         try:
             passed += test() is not False
         except BaseException as error:  # noqa: BLE001
-            first_failure = first_failure or f"the first failed test raised {_name(error)}"
+            first_failure = (
+                first_failure or f"the first failed test raised {_name(error)}"
+            )
     try:
         connection.ask("str", "")
     except BaseException:  # noqa: BLE001
@@ -111,7 +120,11 @@ def _run(connection: wire.Connection, code: str, tests: str) -> tuple[int, str]:
 
 def _name(error: BaseException) -> str:
     # A class of the response's would carry its words into the account.
-    return type(error).__name__ if type(error).__module__ in {"builtins", __name__} else "an error"
+    return (
+        type(error).__name__
+        if type(error).__module__ in {"builtins", __name__}
+        else "an error"
+    )
 
 
 def names_to_give(defined: dict[str, object], tests: str) -> dict[str, object]:
@@ -163,7 +176,9 @@ def _tests(source: str, names: dict[str, object]) -> Iterator[Callable[[], objec
     """Yield the tests, each after what stands above it has run."""
     functions: list[str] = []
     for statement in ast.parse(source).body:
-        code = compile(ast.Module([statement], []), "<tests>", "exec", dont_inherit=True)
+        code = compile(
+            ast.Module([statement], []), "<tests>", "exec", dont_inherit=True
+        )
         run = partial(exec, code, names)  # the rubric's own tests
         if isinstance(statement, ast.Assert):
             yield run
@@ -199,6 +214,10 @@ def _methods(kind: type) -> Iterator[Callable[[], object]]:
             result = unittest.TestResult()
             case.run(result)
             # A skipped test is none that passed.
-            return result.wasSuccessful() and not result.skipped and not result.expectedFailures
+            return (
+                result.wasSuccessful()
+                and not result.skipped
+                and not result.expectedFailures
+            )
 
         yield passes

@@ -24,8 +24,21 @@ Wire = Any
 """A JSON value."""
 
 OPERATORS: Final = (
-    *("eq", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "floordiv", "mod", "matmul"),
-    *("and_", "or_", "xor"),
+    "eq",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "matmul",
+    "and_",
+    "or_",
+    "xor",
 )
 """Operators of two objects that the tests may use on those of the response."""
 
@@ -89,13 +102,22 @@ def encode(value: Any, reference: Callable[[object], Wire]) -> Wire:
     if isinstance(value, (int, float, complex, Fraction, Decimal)):
         return _encode_number(value)
     if isinstance(value, (bytes, bytearray)):
-        return ["bytes" if isinstance(value, bytes) else "bytearray", bytes(value).hex()]
+        return [
+            "bytes" if isinstance(value, bytes) else "bytearray",
+            bytes(value).hex(),
+        ]
     for kind in _COLLECTIONS.values():
         if isinstance(value, kind):
-            return [kind.__name__, [encode(one, reference) for one in kind.__iter__(value)]]
+            return [
+                kind.__name__,
+                [encode(one, reference) for one in kind.__iter__(value)],
+            ]
     if isinstance(value, dict):
         items = cast("Any", dict).items(value)  # not what a subclass makes of it
-        return ["dict", [[encode(key, reference), encode(one, reference)] for key, one in items]]
+        return [
+            "dict",
+            [[encode(key, reference), encode(one, reference)] for key, one in items],
+        ]
     return reference(value)
 
 
@@ -141,7 +163,12 @@ def decode(message: Wire, follow: Callable[[Wire], object]) -> Any:
         raise FrameError("a message holds no value") from None
 
 
-_COLLECTIONS: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_COLLECTIONS: dict[str, Any] = {
+    "list": list,
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+}
 _SCALARS: dict[str, Callable[[list[Any]], object]] = {
     "int": lambda parts: int(parts[0], 16),
     "float": lambda parts: float(parts[0]),
@@ -170,7 +197,10 @@ class Remote:
         object.__setattr__(self, "_number", number)
 
     def __instancecheck__(self, instance: object) -> bool:
-        return isinstance(instance, Remote) and self._link.ask("isinstance", instance, self) is True
+        return (
+            isinstance(instance, Remote)
+            and self._link.ask("isinstance", instance, self) is True
+        )
 
     def __exit__(self, *exc_info: object) -> None:
         self._link.ask("exit", self)
@@ -182,14 +212,18 @@ def _passing_on(name: str, kind: type | None) -> Callable[..., object]:
             return NotImplemented
         value = self._link.ask(name, self, *args, **kwargs)  # pyright: ignore[reportPrivateUsage]
         if kind is not None and type(value) is not kind:
-            raise TypeError(f"{name}() of an object of the response is no {kind.__name__}")
+            raise TypeError(
+                f"{name}() of an object of the response is no {kind.__name__}"
+            )
         return value
 
     return passed_on
 
 
 _PASSED_ON: dict[str, type | None] = {
-    **dict.fromkeys(("call", "getattr", "setattr", "getitem", "setitem", "delitem", "enter")),
+    **dict.fromkeys(
+        ("call", "getattr", "setattr", "getitem", "setitem", "delitem", "enter")
+    ),
     **dict.fromkeys(("next", "round", "abs", "neg", *OPERATORS)),
     **dict.fromkeys(("len", "index", "int", "hash"), int),
     **dict.fromkeys(("str", "repr"), str),
@@ -231,7 +265,11 @@ class Connection:
             BaseException: what the response's code raises.
             FrameError: the subject ended, or an argument cannot be passed on.
         """
-        request = [operation, encode(args, self._reference), encode(kwargs, self._reference)]
+        request = [
+            operation,
+            encode(args, self._reference),
+            encode(kwargs, self._reference),
+        ]
         write_frame(self._subject, request)
         value, changed = self._result()
         for place, after in changed:
@@ -242,7 +280,9 @@ class Connection:
         while True:
             match read_frame(self._subject):
                 case ["ok", value, changed]:
-                    after = [(place, decode(one, self._follow)) for place, one in changed]
+                    after = [
+                        (place, decode(one, self._follow)) for place, one in changed
+                    ]
                     return decode(value, self._follow), after
                 case ["raised", [_, *_] as kinds, arguments, number]:
                     self._raise(kinds, arguments, number)
@@ -278,7 +318,9 @@ class Connection:
             if first not in self._kinds:
                 # A class of its own, so that `except` knows it; attributes are the subject's.
                 base = self._error_class(others)
-                self._kinds[first] = type("ResponseError", (base,), {"__getattr__": _attribute})
+                self._kinds[first] = type(
+                    "ResponseError", (base,), {"__getattr__": _attribute}
+                )
             return self._kinds[first]
         raise FrameError("the subject raised what is no error")
 

@@ -42,9 +42,12 @@ _MOST_ERRORS: Final = 3
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
 _NOUNS: Final = frozenset({"NOUN", "PROPN"})
 _KINDS: Final = frozenset(read_table("facts")["soundness"]["kinds"].split())
-_UNUSED_MODULES: Final = frozenset(read_table("facts")["soundness"]["unused_modules"].split())
+_UNUSED_MODULES: Final = frozenset(
+    read_table("facts")["soundness"]["unused_modules"].split()
+)
 _NOUNS_OF: Final = {
-    name: frozenset(read_table("facts")["pages"][name].split()) for name in ("tools", "activities")
+    name: frozenset(read_table("facts")["pages"][name].split())
+    for name in ("tools", "activities")
 }
 
 
@@ -61,7 +64,7 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:
     frames = [frame for frame in _frames(entry) if frame is not None]
     texts = [text for frame in frames for text in (frame.probe, frame.bare) if text]
     docs = iter(parsing.parsed(texts))
-    found: list[Fact] = []
+    facts: list[Fact] = []
     for frame in frames:
         fact = _checked(frame, next(docs)) if frame.probe else frame.fact
         is_command = bool(frame.bare) and _commands(next(docs))
@@ -69,12 +72,14 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:
             continue
         fact = soundness.repaired(fact, entry)
         item = items.get(fact.topic.partition(" and ")[0].partition(",")[0])
-        if not _is_sound(fact, entry, item) or any(_repeats(fact, one, entry) for one in found):
+        if not _is_sound(fact, entry, item) or any(
+            _repeats(fact, one, entry) for one in facts
+        ):
             continue
         is_meaning = fact.kind == CriterionKind.DEFINITION and item is not None
         if not (is_meaning and terms is not None and _is_common(item, terms)):
-            found.append(fact)
-    return found
+            facts.append(fact)
+    return facts
 
 
 def _is_common(item: ApiItem | None, terms: CorpusTerms) -> bool:
@@ -111,9 +116,9 @@ def _repeats(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
     is_error = CriterionKind.RAISES in {fact.kind, other.kind}
     if is_error and (fact.kind != other.kind):
         condition = fact if other.kind == CriterionKind.RAISES else other
-        return _PATTERNS["error"].search(condition.sentence) is not None and says_the_same(
-            fact.sentence, other.sentence
-        )
+        return _PATTERNS["error"].search(
+            condition.sentence
+        ) is not None and says_the_same(fact.sentence, other.sentence)
     if fact.required or other.required:
         return fact.sentence == other.sentence
     plain, before = (re.sub("`[^`]*`", "", one.sentence) for one in (fact, other))
@@ -158,11 +163,13 @@ def _without_second_clause(fact: Fact, doc: Doc) -> Fact:
     """Return a fact without a clause that "and" joins to it with a subject of its own."""
     root = root_of(doc) if fact.kind != CriterionKind.LIMIT else None
     for second in root.children if root is not None else ():
-        is_clause = second.dep_ == "conj" and child(second, "nsubj", "nsubjpass") is not None
+        is_clause = (
+            second.dep_ == "conj" and child(second, "nsubj", "nsubjpass") is not None
+        )
         joins = child(root, "cc") if root is not None and is_clause else None
         if joins is None or joins.i > second.left_edge.i:
             continue
-        behind = sum(one.lower_ == joins.lower_ for one in doc[joins.i + 1 :])
+        behind = sum(token.lower_ == joins.lower_ for token in doc[joins.i + 1 :])
         parts = fact.sentence.rstrip(".").split(f" {joins.text} ")
         kept = f" {joins.text} ".join(parts[: len(parts) - 1 - behind])
         return fact._replace(sentence=f"{kept.rstrip(' ,')}.") if kept else fact
@@ -174,13 +181,20 @@ def _of_phrase(frame: Frame, root: Token) -> Fact | None:
     fact = frame.fact
     target = child(root, "attr", "dobj")
     to = child(target, "prep") if target is not None else None
-    if target is None or target.pos_ not in _NOUNS or (to is not None and to.lower_ == "to"):
+    if (
+        target is None
+        or target.pos_ not in _NOUNS
+        or (to is not None and to.lower_ == "to")
+    ):
         return None  # "the state space to transfer function"
     is_activity = target.lower_.endswith("ing") and root.lower_ == "gives"
-    is_split = any(one.dep_ in {"conj", "ccomp", "parataxis"} for one in root.children)
+    is_split = any(
+        token.dep_ in {"conj", "ccomp", "parataxis"} for token in root.children
+    )
     if root.i != 1 or is_activity or is_split:
         return None
-    lemma, is_one = target.lemma_.lower(), target.tag_ in {"NN", "NNP"}
+    lemma = target.lemma_.lower()
+    is_one = target.tag_ in {"NN", "NNP"}
     is_of_many = lemma in _KINDS or fact.question.startswith("what is ")
     takes_a = bool(frame.bare) and is_one and is_of_many
     if root.lower_ == "gives" and (lemma in _NOUNS_OF["tools"] or not takes_a):
@@ -201,14 +215,18 @@ def _of_activity(sentence: str, noun: str) -> str:
         noun: What it gives.
     """
     if noun in _NOUNS_OF["tools"]:
-        return sentence.replace(" gives the ", " is a ", 1).replace(" gives ", " is ", 1)
+        return sentence.replace(" gives the ", " is a ", 1).replace(
+            " gives ", " is ", 1
+        )
     if noun in _NOUNS_OF["activities"]:
         return sentence.replace(" gives ", " performs ", 1)
     return sentence
 
 
 def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
-    summary = next(iter(language.sentences("".join(entry.summary[:1]))), "").rstrip(". ")
+    summary = next(iter(language.sentences("".join(entry.summary[:1]))), "").rstrip(
+        ". "
+    )
     names = frozenset(item.name for item in entry.parameters)
     summary = wording.marked(_PATTERNS["this_object"].sub("", summary), names)
     if not wording.is_readable(summary) or conditions.is_pointing(summary):
@@ -225,7 +243,9 @@ def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
             Fact(CriterionKind.DEFINITION, told, question=question),
             conditions.probe(told),
         )
-    elif (" to " in summary and entry.form != "class") or not wording.is_whole_phrase(summary):
+    elif (" to " in summary and entry.form != "class") or not wording.is_whole_phrase(
+        summary
+    ):
         return None  # "State space to transfer function"
     else:
         is_title = re.match(r"(?!The\b)[A-Z][a-z]+ [A-Z]", summary) is not None
@@ -237,7 +257,9 @@ def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
             Fact(CriterionKind.DEFINITION, told, question=question),
             conditions.probe(told),
             is_phrase=True,
-            bare=conditions.probe(summary) if not lowered.startswith(("a ", "an ", "the ")) else "",
+            bare=conditions.probe(summary)
+            if not lowered.startswith(("a ", "an ", "the "))
+            else "",
         )
     return frame if wording.defines(told, own) else None
 
@@ -270,7 +292,9 @@ def note_facts(entry: ApiEntry) -> list[Fact]:
     usable = [raw for raw in raws if wording.is_readable(raw.rstrip("."))]
     marked = (wording.marked(raw, names) for raw in usable)
     found = prose.facts_in(dict.fromkeys(marked, known), " ".join(raws)).values()
-    return [fact for fact in found if soundness.is_note(fact) and soundness.is_clear(fact)]
+    return [
+        fact for fact in found if soundness.is_note(fact) and soundness.is_clear(fact)
+    ]
 
 
 def chosen(found: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
@@ -306,7 +330,9 @@ def chosen(found: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
             kept.append(fact)
     kept += types[: min(_MOST_TYPES, max(_FEWEST + 1 - len(kept), 0))]
     kept += none[: max(_FEWEST - len(kept), 0)]
-    order = {id(fact): place for place, fact in enumerate((*found, *types, *none, *notes))}
+    order = {
+        id(fact): place for place, fact in enumerate((*found, *types, *none, *notes))
+    }
     return sorted(kept, key=lambda fact: order[id(fact)])
 
 
@@ -314,7 +340,9 @@ def _is_bare_none(fact: Fact, found: Sequence[Fact]) -> bool:
     """Tell whether a fact is a default of None of which nothing says what it does."""
     if not _PATTERNS["no_default"].match(fact.sentence):
         return False
-    return not any(other.sentence.startswith(f"If {fact.topic} is None,") for other in found)
+    return not any(
+        other.sentence.startswith(f"If {fact.topic} is None,") for other in found
+    )
 
 
 def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
@@ -331,7 +359,9 @@ def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
     asks: list[str] = []
     starts = {f"what does `{entry.name}` do", f"what is `{entry.name}`"}
     purposes = [fact for fact in facts if fact.question in starts]
-    opening = purposes[0].question.replace(f"`{entry.name}`", described) if purposes else ""
+    opening = (
+        purposes[0].question.replace(f"`{entry.name}`", described) if purposes else ""
+    )
     if meant := topics[CriterionKind.DEFINITION]:
         named = language.listed(meant)
         asks.append(f"what {'do' if len(meant) > 1 else 'does'} {named} mean")
@@ -341,7 +371,9 @@ def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
             f"what {'are' if len(defaults) > 1 else 'is'} the {noun} of {language.listed(defaults)}"
         )
     if types := topics[CriterionKind.SHAPE]:
-        asks.append(f"of which type {'are' if len(types) > 1 else 'is'} {language.listed(types)}")
+        asks.append(
+            f"of which type {'are' if len(types) > 1 else 'is'} {language.listed(types)}"
+        )
     if choices := topics[CriterionKind.CHOICES]:
         asks.append(f"which values may {language.listed(choices)} take")
     plain = {
@@ -352,7 +384,9 @@ def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
     }
     for fact in facts:
         asked = _asked_of(fact, facts)
-        asked = asked.replace(f" does `{entry.name}` ", " does it ") if opening else asked
+        asked = (
+            asked.replace(f" does `{entry.name}` ", " does it ") if opening else asked
+        )
         is_further = not (fact in purposes or (fact.topic and fact.kind in plain))
         if is_further and asked not in asks:
             asks.append(asked)
@@ -378,4 +412,6 @@ def _asked_of(fact: Fact, facts: Sequence[Fact]) -> str:
 def _topics(facts: Sequence[Fact], kind: CriterionKind) -> list[str]:
     """Return the names of parameters that facts of a kind are about, in code marks."""
     topics = (fact.topic for fact in facts if fact.topic and fact.kind == kind)
-    return list(dict.fromkeys(name for topic in topics for name in re.findall("`[^`]*`", topic)))
+    return list(
+        dict.fromkeys(name for topic in topics for name in re.findall("`[^`]*`", topic))
+    )

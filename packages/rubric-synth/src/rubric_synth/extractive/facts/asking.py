@@ -13,7 +13,14 @@ from spacy.tokens import Doc, Token
 
 from rubric_core import CriterionKind
 from rubric_synth.extractive.facts import defining, relations, sound
-from rubric_synth.extractive.facts.clauses import ASIDE, NOUNS, Asked, Clause, clause_of, lowered
+from rubric_synth.extractive.facts.clauses import (
+    ASIDE,
+    NOUNS,
+    Asked,
+    Clause,
+    clause_of,
+    lowered,
+)
 from rubric_synth.extractive.facts.gate import subject_of
 from rubric_synth.extractive.facts.parsing import child, subtree, text_of
 from rubric_synth.extractive.facts.sound import FORMS, WORDS
@@ -49,14 +56,18 @@ def asked(doc: Doc, names: frozenset[str]) -> Asked | None:
         return None
     is_defined = one.kind == CriterionKind.DEFINITION
     is_known = is_defined or sound.is_specific(clause)
-    return one if is_known and (is_defined or not sound.compares_openly(clause)) else None
+    return (
+        one if is_known and (is_defined or not sound.compares_openly(clause)) else None
+    )
 
 
 def _is_askable(clause: Clause) -> bool:
     """Tell whether the subject of a clause is whole, and begins as a question can have it."""
     first = clause.subject_words[0]
     asides = [one for one in clause.subject.children if one.dep_ in ASIDE]
-    is_list = any(one.dep_ in {"conj", "cc"} for aside in asides for one in aside.subtree)
+    is_list = any(
+        token.dep_ in {"conj", "cc"} for aside in asides for token in aside.subtree
+    )
     is_denied = bool(sound.negations(clause.subject_words))
     if "," in clause.subject_text or " called " in clause.subject_text:
         return False
@@ -78,16 +89,23 @@ def _reads_well(question: str) -> bool:
 def _cause(clause: Clause) -> Asked | None:
     """Why … ?"""
     reason: list[Token] = []
-    for one in clause.doc:
-        is_clause = one.dep_ == "mark" and one.lower_ in {"because", "since"}
-        is_whole = one.head.pos_ in {"VERB", "AUX"} and subject_of(one.head) is not None
-        if is_clause and is_whole and one.head.dep_ == "advcl" and one.head.head == clause.root:
-            reason = list(one.head.subtree)
-        pair = one.nbor().lower_ if one.i + 1 < len(clause.doc) else ""
-        if (one.lower_, pair) in _REASONS:
-            is_predicate = one.dep_ == "acomp" or one.head != clause.root
+    for token in clause.doc:
+        is_clause = token.dep_ == "mark" and token.lower_ in {"because", "since"}
+        is_whole = (
+            token.head.pos_ in {"VERB", "AUX"} and subject_of(token.head) is not None
+        )
+        if (
+            is_clause
+            and is_whole
+            and token.head.dep_ == "advcl"
+            and token.head.head == clause.root
+        ):
+            reason = list(token.head.subtree)
+        pair = token.nbor().lower_ if token.i + 1 < len(clause.doc) else ""
+        if (token.lower_, pair) in _REASONS:
+            is_predicate = token.dep_ == "acomp" or token.head != clause.root
             if not is_predicate and child(clause.root, "attr") is None:
-                reason = list(one.subtree)
+                reason = list(token.subtree)
         if reason:
             break
     if len(reason) < _FEWEST_OF_A_REASON:
@@ -108,14 +126,15 @@ def _asked_with_rest(
     """
     if not _is_whole_part(clause.doc, asked_for):
         return None
-    lead, rest = clause.lead_without(asked_for), clause.inverted(asked_for)
+    lead = clause.lead_without(asked_for)
+    rest = clause.inverted(asked_for)
     opening = lead.partition(" ")[0]
     is_said = opening in WORDS["fronted"] and WORDS["bad_lead"].isdisjoint(lead.split())
     if (lead and not is_said) or "," in rest or "," in lead:
         return None
     question = f"{lead}, {word} {rest}" if lead else f"{word} {rest}"
     gone = {one.i for one in asked_for}
-    kept = [one for one in clause.doc if one.i not in gone]
+    kept = [token for token in clause.doc if token.i not in gone]
     if not sound.negations(kept) <= set(question.lower().split()):
         return None
     if any(one.tag_ in {"JJS", "RBS"} for one in kept):
@@ -129,32 +148,47 @@ def _asked_with_rest(
 def _is_whole_part(doc: Doc, part: list[Token]) -> bool:
     """Tell whether words are all of a sentence from its start, or all of it up to its end."""
     places = [one.i for one in part if not one.is_punct]
-    outside = [one.i for one in doc if not one.is_punct and one.i not in set(places)]
+    outside = [
+        token.i for token in doc if not token.is_punct and token.i not in set(places)
+    ]
     return not outside or max(places) < min(outside) or min(places) > max(outside)
 
 
 def _means(clause: Clause) -> Asked | None:
     """How does … do it, by doing what?"""
-    for one in clause.root.children:
-        done = child(one, "pcomp")
-        is_by = one.dep_ in {"prep", "agent"} and one.lower_ == "by" and one.i > clause.root.i
-        if is_by and done is not None and done.tag_ == "VBG" and not sound.is_modal(clause):
+    for token in clause.root.children:
+        done = child(token, "pcomp")
+        is_by = (
+            token.dep_ in {"prep", "agent"}
+            and token.lower_ == "by"
+            and token.i > clause.root.i
+        )
+        if (
+            is_by
+            and done is not None
+            and done.tag_ == "VBG"
+            and not sound.is_modal(clause)
+        ):
             is_denied = child(clause.root, "neg") is not None
             is_named = clause.root.lemma_.lower() in WORDS["no_deed"]
             if is_denied or is_named or child(done, "dobj", "prep") is None:
                 return None
-            return _asked_with_rest(clause, CriterionKind.RELATION, "how", list(one.subtree))
+            return _asked_with_rest(
+                clause, CriterionKind.RELATION, "how", list(token.subtree)
+            )
     return None
 
 
 def _condition(clause: Clause) -> Asked | None:
     """What happens to … when …, or when … ?"""
-    conditions = {"advcl"} if clause.root.lemma_.lower() in _ASKING else {"advcl", "ccomp"}
+    conditions = (
+        {"advcl"} if clause.root.lemma_.lower() in _ASKING else {"advcl", "ccomp"}
+    )
     clauses = [
-        one
-        for one in clause.root.children
-        if one.dep_ in conditions
-        and (mark := next(iter(one.subtree), None)) is not None
+        token
+        for token in clause.root.children
+        if token.dep_ in conditions
+        and (mark := next(iter(token.subtree), None)) is not None
         and mark.lower_ in _CONDITIONS
     ]
     if len(clauses) != 1 or subject_of(clauses[0]) is None:
@@ -166,8 +200,14 @@ def _condition(clause: Clause) -> Asked | None:
     is_named = own is not None and own.pos_ in NOUNS
     condition = text_of(words)
     if clause.root.lemma_ in _CHANGES and is_named and clause.helper is None:
-        question = f"what happens to {clause.subject_text} {lowered(condition, clause.names)}"
-        return Asked(CriterionKind.CONDITION, question) if not clause.lead_without(words) else None
+        question = (
+            f"what happens to {clause.subject_text} {lowered(condition, clause.names)}"
+        )
+        return (
+            Asked(CriterionKind.CONDITION, question)
+            if not clause.lead_without(words)
+            else None
+        )
     if words[0].lower_ == "unless" or not is_named:
         return None
     verb = clause.root.lemma_.lower()
@@ -180,21 +220,29 @@ def _condition(clause: Clause) -> Asked | None:
 
 def _comparison(clause: Clause) -> Asked | None:
     """Which is …, this or that; or how do they differ?"""
-    for one in clause.doc:
-        other = child(one, "pobj")
+    for token in clause.doc:
+        other = child(token, "pobj")
         is_named = other is not None and other.pos_ in NOUNS
-        if other is not None and is_named and one.lower_ == "than":
-            return _which(clause, one, other)
-        is_main = one.head == clause.root and clause.root.lemma_ == "differ"
-        if other is not None and is_named and one.lower_ == "from" and is_main:
-            return _differ(clause, other, one)
-        if one.lower_ == "unlike" and other is not None and one.head == clause.root:
+        if other is not None and is_named and token.lower_ == "than":
+            return _which(clause, token, other)
+        is_main = token.head == clause.root and clause.root.lemma_ == "differ"
+        if other is not None and is_named and token.lower_ == "from" and is_main:
+            return _differ(clause, other, token)
+        if token.lower_ == "unlike" and other is not None and token.head == clause.root:
             is_pair = other.lemma_ == clause.subject.lemma_
-            return _differ(clause, other, one) if is_pair else None
-        is_contrast = one.dep_ == "mark" and one.lower_ in _CONTRASTS
-        own = subject_of(one.head) if is_contrast and one.head.head == clause.root else None
-        if own is not None and own.pos_ in NOUNS and _are_counterparts(clause, own, one.head):
-            return _differ(clause, own, one)
+            return _differ(clause, other, token) if is_pair else None
+        is_contrast = token.dep_ == "mark" and token.lower_ in _CONTRASTS
+        own = (
+            subject_of(token.head)
+            if is_contrast and token.head.head == clause.root
+            else None
+        )
+        if (
+            own is not None
+            and own.pos_ in NOUNS
+            and _are_counterparts(clause, own, token.head)
+        ):
+            return _differ(clause, own, token)
     return None
 
 
@@ -203,7 +251,11 @@ def _are_counterparts(clause: Clause, other: Token, verb: Token) -> bool:
     if other.lemma_ == clause.subject.lemma_:
         return True
     own, named = (
-        [one.lemma_.lower() for one in subtree(noun, ASIDE) if one.pos_ in {*NOUNS, "ADJ"}]
+        [
+            token.lemma_.lower()
+            for token in subtree(noun, ASIDE)
+            if token.pos_ in {*NOUNS, "ADJ"}
+        ]
         for noun in (clause.subject, other)
     )
     if own[:1] == named[:1]:
@@ -223,8 +275,12 @@ def _differ(clause: Clause, other: Token, mark: Token) -> Asked | None:
     named = lowered(text_of(subtree(other, ASIDE)), clause.names)
     own = clause.subject_text
     pair = f"{own} {named}".lower().split()
-    is_vague = any(any(map(str.isdigit, one)) or one in WORDS["no_pair"] for one in pair)
-    is_between = any(one.dep_ == "prep" and one != mark for one in clause.root.children)
+    is_vague = any(
+        any(map(str.isdigit, one)) or one in WORDS["no_pair"] for one in pair
+    )
+    is_between = any(
+        token.dep_ == "prep" and token != mark for token in clause.root.children
+    )
     lead = clause.lead if clause.subject.i < mark.i else ""
     if is_vague or "," in own + named or (lead and not clause.may_lead):
         return None
@@ -248,14 +304,20 @@ def _aspect(clause: Clause, other: Token, mark: Token) -> str | None:
     if mark.lower_ not in _CONTRASTS:
         is_explained = any(word.dep_ == "relcl" for word in other.children)
         return None if is_explained else ""  # "unlike X, which …" tells by the way
-    own, theirs = clause.root, other.head
-    first, second = child(own, "dobj"), child(theirs, "dobj")
+    own = clause.root
+    theirs = other.head
+    first = child(own, "dobj")
+    second = child(theirs, "dobj")
     is_same_verb = own.lemma_ == theirs.lemma_
     if first is not None and second is not None:
         is_same = second.lower_ in _UNBOUND or first.lemma_ == second.lemma_
         if is_same:
             return f" in {_shared(own, first, is_same_verb=is_same_verb)}"
-        return f" in what they {own.lemma_}" if is_same_verb and own.lemma_ != "have" else None
+        return (
+            f" in what they {own.lemma_}"
+            if is_same_verb and own.lemma_ != "have"
+            else None
+        )
     if own.lemma_ == "be":
         return "" if is_same_verb and _are_said_alike(own, theirs) else None
     return f" in how they {own.lemma_}" if is_same_verb else None
@@ -276,18 +338,19 @@ def _are_said_alike(own: Token, theirs: Token) -> bool:
     """Tell whether two clauses with "is" say adjectives, or one noun, of their subjects."""
     if child(own, "acomp") is not None and child(theirs, "acomp") is not None:
         return True
-    first, second = child(own, "attr"), child(theirs, "attr")
+    first = child(own, "attr")
+    second = child(theirs, "attr")
     return first is not None and second is not None and first.lemma_ == second.lemma_
 
 
 def _which(clause: Clause, than: Token, other: Token) -> Asked | None:
     degree = than.head
-    compared = [one for one in clause.doc if one.tag_ in {"JJR", "RBR"}]
+    compared = [token for token in clause.doc if token.tag_ in {"JJR", "RBR"}]
     is_main = clause.root in {degree, degree.head, degree.head.head}
     is_helped = clause.helper is not None or child(clause.root, "neg") is not None
     if len(compared) != 1 or not is_main or is_helped or than.i < clause.root.i:
         return None
-    gone = {one.i for one in than.subtree}
+    gone = {token.i for token in than.subtree}
     end = max(compared[0].i, degree.i) + 1
     middle = clause.doc[clause.root.i + 1 : max(end, min(gone))]
     rest = text_of([one for one in middle if one.i not in gone and one.dep_ != "neg"])
@@ -309,7 +372,9 @@ def _is_of_degree(clause: Clause, compared: Token) -> bool:
         return False
     is_said = degree.head == clause.root and degree.dep_ in {"acomp", "advmod"}
     target = degree.head if degree.dep_ == "amod" else None
-    has_degree = target is not None and target.head == clause.root and target.dep_ == "dobj"
+    has_degree = (
+        target is not None and target.head == clause.root and target.dep_ == "dobj"
+    )
     return (is_said or has_degree) and degree.pos_ in {"ADJ", "ADV"}
 
 
@@ -320,7 +385,11 @@ def _limit(clause: Clause) -> Asked | None:
     if helper is None or helper.lower_ != "can" or not is_denied or not clause.may_lead:
         return None
     target = child(clause.root, "dobj")
-    if target is None or not sound.says_something(target) or not relations.is_named(clause):
+    if (
+        target is None
+        or not sound.says_something(target)
+        or not relations.is_named(clause)
+    ):
         return None
     asked_for = relations.object_of(clause, CriterionKind.LIMIT)
     return asked_for._replace(is_open=True) if asked_for is not None else None

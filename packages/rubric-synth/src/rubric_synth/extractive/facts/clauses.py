@@ -50,9 +50,14 @@ class Clause(NamedTuple):
     @property
     def subject_words(self) -> list[Token]:
         """The words of the subject, without asides, and of phrases between it and the verb."""
-        phrases = (one for one in self.root.children if one.dep_ == "prep")
-        between = [one for one in phrases if self.subject.i < one.i < self.first.i]
-        return [*subtree(self.subject, ASIDE), *(t for one in between for t in one.subtree)]
+        phrases = (token for token in self.root.children if token.dep_ == "prep")
+        between = [
+            phrase for phrase in phrases if self.subject.i < phrase.i < self.first.i
+        ]
+        return [
+            *subtree(self.subject, ASIDE),
+            *(t for one in between for t in one.subtree),
+        ]
 
     @property
     def first(self) -> Token:
@@ -64,14 +69,19 @@ class Clause(NamedTuple):
         """Whether the subject takes "do" and "are"."""
         tag = self.helper.tag_ if self.helper is not None else self.root.tag_
         if tag == "MD":
-            return self.subject.tag_ in {"NNS", "NNPS"} or child(self.subject, "conj") is not None
+            return (
+                self.subject.tag_ in {"NNS", "NNPS"}
+                or child(self.subject, "conj") is not None
+            )
         return tag == "VBP"
 
     @property
     def helper(self) -> Token | None:
         """The first auxiliary; None where the verb stands alone."""
-        found = (one for one in self.root.children if one.dep_ in {"aux", "auxpass"})
-        return next((one for one in found if one.i < self.root.i), None)
+        tokens = (
+            token for token in self.root.children if token.dep_ in {"aux", "auxpass"}
+        )
+        return next((one for one in tokens if one.i < self.root.i), None)
 
     @property
     def is_copula(self) -> bool:
@@ -86,23 +96,31 @@ class Clause(NamedTuple):
             return self.root.text, denied
         if self.helper is not None:
             others = [
-                one
-                for one in self.root.children
-                if (one.dep_ in {"aux", "auxpass"} and one != self.helper and one.i < self.root.i)
-                or one.dep_ == "neg"
-                or (one.dep_ == "advmod" and self.helper.i < one.i < self.root.i)
+                token
+                for token in self.root.children
+                if (
+                    token.dep_ in {"aux", "auxpass"}
+                    and token != self.helper
+                    and token.i < self.root.i
+                )
+                or token.dep_ == "neg"
+                or (token.dep_ == "advmod" and self.helper.i < token.i < self.root.i)
             ]
-            kept = (one for one in others if _DROPPED.isdisjoint(t.lower_ for t in one.subtree))
+            kept = (
+                one
+                for one in others
+                if _DROPPED.isdisjoint(t.lower_ for t in one.subtree)
+            )
             others = [t for one in kept for t in one.subtree]
             words = sorted([*others, self.root], key=lambda one: one.i)
-            return self.helper.text, " ".join(one.text for one in words)
+            return self.helper.text, " ".join(word.text for word in words)
         verb = f"{denied} {self.root.lemma_}".lstrip()
         return ("do" if self.root.tag_ == "VBP" else "does"), verb
 
     @property
     def lead(self) -> str:
         """What stands before the subject, such as "at low pressure"."""
-        before = [one for one in self.doc if one.i < self.subject.left_edge.i]
+        before = [token for token in self.doc if token.i < self.subject.left_edge.i]
         kept = [one for one in before if one.lower_ not in _DROPPED]
         return lowered(text_of(kept), self.names)
 
@@ -133,14 +151,16 @@ class Clause(NamedTuple):
             without: Words that are asked for, or left out.
         """
         first, verb = self.fronted()
-        gone = {one.i for one in without} | {one.i for one in subtree(self.subject)}
-        gone |= {one.i for one in self.subject_words}
+        gone = {one.i for one in without} | {token.i for token in subtree(self.subject)}
+        gone |= {word.i for word in self.subject_words}
         for one in self.root.children:
             marks = {word.lower_ for word in one.children if word.dep_ == "mark"}
             is_adverb = one.dep_ == "advmod" and self.subject.i < one.i < self.root.i
             if one.dep_ in _APART or marks & _CONTRASTS or is_adverb:
                 gone |= {t.i for t in one.subtree}
-        kept = [one for one in self.doc if one.i not in gone and one != self.root]
+        kept = [
+            token for token in self.doc if token.i not in gone and token != self.root
+        ]
         kept = [one for one in kept if one.lower_ not in _DROPPED]
         rest = [one for one in kept if one.i > self.subject.i and one.text != "."]
         parts = (first, self.subject_text, verb, text_of(rest))
@@ -149,8 +169,10 @@ class Clause(NamedTuple):
     def lead_without(self, gone: Sequence[Token]) -> str:
         """Return what stands before the subject, without what is asked for."""
         places = {one.i for one in gone}
-        before = [one for one in self.doc if one.i < self.subject.left_edge.i]
-        kept = [one for one in before if one.i not in places and one.lower_ not in _DROPPED]
+        before = [token for token in self.doc if token.i < self.subject.left_edge.i]
+        kept = [
+            one for one in before if one.i not in places and one.lower_ not in _DROPPED
+        ]
         return lowered(text_of(kept), self.names)
 
 
@@ -181,7 +203,7 @@ def clause_of(doc: Doc, names: frozenset[str]) -> Clause | None:
     if root is None or subject is None:
         return None
     clause = Clause(doc, root, subject, names)
-    asides = [one for one in subject.children if one.dep_ in ASIDE]
-    is_cut = any(one.left_edge.nbor(-1).text not in {",", "("} for one in asides)
+    asides = [token for token in subject.children if token.dep_ in ASIDE]
+    is_cut = any(aside.left_edge.nbor(-1).text not in {",", "("} for aside in asides)
     fits = 0 < len(clause.subject_words) <= _LONGEST_SUBJECT
     return clause if fits and not is_cut else None

@@ -72,9 +72,15 @@ def condition_frame(
     first = rest.partition(" ")[0].lower()
     if is_described:
         rest = f"it {rest}"  # "If an integer, represents the number of …"
-    elif predicate and first not in {"a", "an", "the"} and _PATTERNS["helper"].match(rest) is None:
+    elif (
+        predicate
+        and first not in {"a", "an", "the"}
+        and _PATTERNS["helper"].match(rest) is None
+    ):
         rest = f"`{function}` {predicate}"
-    rest = re.sub(rf"^{re.escape(about)}(?= (?:is|has|must|will|should)\b)", f"`{about}`", rest)
+    rest = re.sub(
+        rf"^{re.escape(about)}(?= (?:is|has|must|will|should)\b)", f"`{about}`", rest
+    )
     known = names | wording.code_name(function)
     told = wording.marked(f"{condition}, {rest}.", known)
     if not wording.is_readable(told) or _PATTERNS["pointing"].search(told):
@@ -86,8 +92,12 @@ def condition_frame(
     if is_described or re.match(rf"`{re.escape(about)}` is (?:an?|the) ", rest):
         question = f"what does `{about}` mean {condition[0].lower()}{condition[1:]}"
         question = question.replace(f"if `{about}` is ", "if it is ")
-    fact = Fact(CriterionKind.CONDITION, told, f"`{name}`" if name else "", question=question)
-    return Frame(fact, probe(told.replace(", it ", f", `{about}` ") if is_described else told))
+    fact = Fact(
+        CriterionKind.CONDITION, told, f"`{name}`" if name else "", question=question
+    )
+    return Frame(
+        fact, probe(told.replace(", it ", f", `{about}` ") if is_described else told)
+    )
 
 
 def _with_marks(condition: str, names: frozenset[str]) -> str:
@@ -99,7 +109,9 @@ def _with_marks(condition: str, names: frozenset[str]) -> str:
         marked = re.sub(r"(?!or\b|and\b)\b(\w+)", r"`\1`", listed[1])
         return condition.replace(listed[1], marked, 1)
     about = conditioned(condition, names)
-    return re.sub(rf"(?<= )`?{re.escape(about)}`?(?= )", f"`{about}`", condition, count=1)
+    return re.sub(
+        rf"(?<= )`?{re.escape(about)}`?(?= )", f"`{about}`", condition, count=1
+    )
 
 
 def _with_type(condition: str, kind: str) -> str:
@@ -109,38 +121,47 @@ def _with_type(condition: str, kind: str) -> str:
         condition: "If `w` is bool".
         kind: "{bool, 'periodic', None}".
     """
-    found = _PATTERNS["type_case"].match(condition)
-    if found is None:
+    match = _PATTERNS["type_case"].match(condition)
+    if match is None:
         return condition
-    name = found["type"]
+    name = match["type"]
     if kind and not any(
         short in kind.lower() for short in (name[:3], _OTHER_TYPES.get(name, name))
     ):
         return ""
-    if found["article"]:
+    if match["article"]:
         return condition
-    at = found.start("type")
+    at = match.start("type")
     return f"{condition[:at]}{article(name)} {condition[at:]}"
 
 
-_OTHER_TYPES: Final = {"function": "callable", "callable": "function", "sequence": "list"}
+_OTHER_TYPES: Final = {
+    "function": "callable",
+    "callable": "function",
+    "sequence": "list",
+}
 
 
-def _condition_and_rest(one: str, name: str, names: frozenset[str]) -> tuple[str, str] | None:
+def _condition_and_rest(
+    one: str, name: str, names: frozenset[str]
+) -> tuple[str, str] | None:
     """Cut a sentence behind its condition, "it" in the rest replaced by what it stands for.
 
     None where that is not known, or the condition is not about the parameter.
     """
     pattern = _PATTERNS["head"].pattern.replace("NAME", re.escape(name or "NAME"))
     if name and (head := re.match(pattern, one)) is not None:
-        condition, rest, subject = f"If `{name}` is {head['what']}", head["rest"], name
+        condition = f"If `{name}` is {head['what']}"
+        rest = head["rest"]
+        subject = name
     else:
         parts = re.match(r"^((?:If|When)\s[^,]+),\s+(?:then )?(.+)$", one)
         if parts is None:
             return None
         own = rf"(?<=^If )`?{re.escape(name)}`?(?= (?:is|are|has)\b)"
         condition = re.sub(own, f"`{name}`", parts[1]) if name else parts[1]
-        rest, subject = parts[2], conditioned(condition, names)
+        rest = parts[2]
+        subject = conditioned(condition, names)
     if name and ("`" not in condition or (not subject and rest.startswith("it "))):
         return None
     if re.match(r"it is \w+ that\b", rest):

@@ -15,7 +15,9 @@ from rubric_synth.extractive.facts.sound import WORDS, turn_of_phrase
 
 _CONTRAST: Final = turn_of_phrase("contrast")
 _OTHER_USE: Final = "other_use"
-_BEHIND: Final = frozenset({"prep", "relcl", "acl", "appos", "amod", "compound", "nmod", "poss"})
+_BEHIND: Final = frozenset(
+    {"prep", "relcl", "acl", "appos", "amod", "compound", "nmod", "poss"}
+)
 _ROOT: Final = 6
 """Letters that words of one family share."""
 _NEAR: Final = 2
@@ -35,7 +37,9 @@ class Scene(NamedTuple):
     """What a question names anyway: the document's title and its program."""
 
 
-def rests_on_others(doc: Doc, kind: CriterionKind, scene: Scene, heads: frozenset[str]) -> bool:
+def rests_on_others(
+    doc: Doc, kind: CriterionKind, scene: Scene, heads: frozenset[str]
+) -> bool:
     """Tell whether a sentence says with others what it does not say alone.
 
     Args:
@@ -64,9 +68,15 @@ def _points_back(noun: Token, scene: Scene, own: set[str]) -> bool:
     if article.lower_ != "the" or noun.pos_ != "NOUN" or _is_known(noun, own):
         return False
     is_marked_off = any(token.dep_ in _BEHIND for token in noun.children)
-    if is_marked_off or noun.dep_ == "compound" or noun.lemma_.lower() in WORDS["only_one"]:
+    if (
+        is_marked_off
+        or noun.dep_ == "compound"
+        or noun.lemma_.lower() in WORDS["only_one"]
+    ):
         return False
-    words = (word for sentence in scene.before[-_NEAR:] for word in language.words(sentence))
+    words = (
+        word for sentence in scene.before[-_NEAR:] for word in language.words(sentence)
+    )
     return stem(noun.lower_) in {stem(word.lower()) for word in words}
 
 
@@ -90,13 +100,21 @@ def _is_one_of_several(subject: Token, scene: Scene) -> bool:
 
 def _is_named_elsewhere(subject: Token, scene: Scene) -> bool:
     """Tell whether an earlier sentence gives a name to what this one says another thing of."""
-    words = [token.text for token in subtree(subject) if token.lower_ not in {"the", "a", "an"}]
+    words = [
+        token.text
+        for token in subtree(subject)
+        if token.lower_ not in {"the", "a", "an"}
+    ]
     name = re.escape(" ".join(words))
     earlier = scene.text.partition(scene.raw)[0]
-    calls = r"\b(?:is|are|we|was) (?:\w+ )?(?:call(?:ed)?|termed|known as|referred to as)\b"
+    calls = (
+        r"\b(?:is|are|we|was) (?:\w+ )?(?:call(?:ed)?|termed|known as|referred to as)\b"
+    )
     return (
         re.search(
-            rf"{calls}(?:[^.;:,]|, or\b){{0,110}}\b{name}\b(?! \w+ing\b)", earlier, re.IGNORECASE
+            rf"{calls}(?:[^.;:,]|, or\b){{0,110}}\b{name}\b(?! \w+ing\b)",
+            earlier,
+            re.IGNORECASE,
         )
         is not None
     )
@@ -104,7 +122,11 @@ def _is_named_elsewhere(subject: Token, scene: Scene) -> bool:
 
 def _has_other_use(subject: Token, scene: Scene) -> bool:
     """Tell whether another sentence says what else the subject is used for."""
-    words = [token.text for token in subtree(subject) if token.lower_ not in {"the", "a", "an"}]
+    words = [
+        token.text
+        for token in subtree(subject)
+        if token.lower_ not in {"the", "a", "an"}
+    ]
     name = re.escape(" ".join(words))
     rest = scene.text.replace(scene.raw, "")
     uses = turn_of_phrase(_OTHER_USE).pattern

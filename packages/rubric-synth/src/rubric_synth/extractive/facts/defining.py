@@ -25,10 +25,15 @@ _FEWEST_OF_A_SUBJECT: Final = 2
 
 def named(clause: Clause) -> Asked | None:
     """What is …, of what has a name; or how is … defined?"""
-    kind, root = CriterionKind.DEFINITION, clause.root
+    kind = CriterionKind.DEFINITION
+    root = clause.root
     if child(root, "auxpass") is None:
         return None
-    preps = (one for one in root.children if one.dep_ == "prep" and one.lower_ == "as")
+    preps = (
+        token
+        for token in root.children
+        if token.dep_ == "prep" and token.lower_ == "as"
+    )
     prep = next(preps, None)
     if root.lemma_ == "define" and prep is not None:
         verb = "are" if clause.is_plural else "is"
@@ -42,15 +47,21 @@ def named(clause: Clause) -> Asked | None:
     if not _describes(clause):
         return None
     verb = "are" if named.tag_ == "NNS" and clause.is_plural else "is"
-    return Asked(kind, f"what {verb} {text_of(words)}") if len(words) <= _MOST_OF_A_TERM else None
+    return (
+        Asked(kind, f"what {verb} {text_of(words)}")
+        if len(words) <= _MOST_OF_A_TERM
+        else None
+    )
 
 
 def _describes(clause: Clause) -> bool:
     """Tell whether a subject says enough of what has a name: "the bending of light at a wall"."""
-    behind = [one for one in clause.subject.children if one.i > clause.subject.i]
+    behind = [token for token in clause.subject.children if token.i > clause.subject.i]
     is_limited = any(one.dep_ in {"prep", "acl", "relcl", "amod"} for one in behind)
-    is_compared = any(one.tag_ in {"JJR", "RBR"} for one in clause.subject_words)
-    words = [one for one in clause.subject_words if one.pos_ in {*NOUNS, "ADJ", "VERB"}]
+    is_compared = any(word.tag_ in {"JJR", "RBR"} for word in clause.subject_words)
+    words = [
+        word for word in clause.subject_words if word.pos_ in {*NOUNS, "ADJ", "VERB"}
+    ]
     return is_limited and len(words) >= _FEWEST_OF_A_SUBJECT and not is_compared
 
 
@@ -60,34 +71,66 @@ def definition(clause: Clause) -> Asked | None:
     attribute = child(root, "attr")
     if not clause.is_copula or attribute is None or attribute.pos_ != "NOUN":
         return None
-    if _is_apart(root, attribute) or clause.subject_text in text_of(list(attribute.subtree)):
+    if _is_apart(root, attribute) or clause.subject_text in text_of(
+        list(attribute.subtree)
+    ):
         return None
     is_joint = child(clause.subject, "conj") is not None
-    if not clause.may_lead or is_joint or _is_part(clause) or _says_little(clause, attribute):
+    if (
+        not clause.may_lead
+        or is_joint
+        or _is_part(clause)
+        or _says_little(clause, attribute)
+    ):
         return None
     is_measured = child(attribute, "nummod", "quantmod") is not None
     is_of_each = clause.subject_words[0].lower_ in {"each", "every", "all"}
-    before = [one for one in attribute.subtree if one.i < attribute.i]
-    is_denied = any(one.lower_ in {"no", "not"} for one in before) or child(root, "neg") is not None
+    before = [token for token in attribute.subtree if token.i < attribute.i]
+    is_denied = (
+        any(one.lower_ in {"no", "not"} for one in before)
+        or child(root, "neg") is not None
+    )
     described = (*attribute.children, *clause.subject.children)
     adjectives = {one.lemma_.lower() for one in described if one.dep_ == "amod"}
     praise = adjectives & (_PRAISE | WORDS["light_praise"])
-    hedges = {one.lower_ for one in root.children if one.dep_ == "advmod"} & WORDS["hedges"]
-    is_weak = bool(hedges) or any(one.lower_ in _WEAKENING for one in clause.doc)
+    hedges = {one.lower_ for one in root.children if one.dep_ == "advmod"} & WORDS[
+        "hedges"
+    ]
+    is_weak = bool(hedges) or any(token.lower_ in _WEAKENING for token in clause.doc)
     is_singled_out = any(
-        one.tag_ in {"JJS", "RBS", "JJR", "RBR"} or one.lower_ in _ORDINALS or one.lower_ == "only"
+        one.tag_ in {"JJS", "RBS", "JJR", "RBR"}
+        or one.lower_ in _ORDINALS
+        or one.lower_ == "only"
         for one in before
     )
     is_same = attribute.lemma_ == clause.subject.lemma_
     is_circular = is_same and not _is_marked_off(clause, attribute)
-    is_numbered = any(one.like_num for one in clause.subject_words)
-    is_vague = attribute.lemma_.lower() in _PARTS | WORDS["no_genus"] or _is_of_else(attribute)
-    if not _has_differentia(attribute) or is_measured or is_of_each or is_denied or praise:
+    is_numbered = any(word.like_num for word in clause.subject_words)
+    is_vague = attribute.lemma_.lower() in _PARTS | WORDS["no_genus"] or _is_of_else(
+        attribute
+    )
+    if (
+        not _has_differentia(attribute)
+        or is_measured
+        or is_of_each
+        or is_denied
+        or praise
+    ):
         return None
-    if is_circular or is_numbered or is_singled_out or is_vague or is_weak or _is_joined(attribute):
+    if (
+        is_circular
+        or is_numbered
+        or is_singled_out
+        or is_vague
+        or is_weak
+        or _is_joined(attribute)
+    ):
         return None  # a property of it, and not what it is
     question = clause.behind(f"what {root.text} {clause.subject_text}")
-    if clause.subject.lemma_.lower() in _MEMBERS and child(clause.subject, "prep") is not None:
+    if (
+        clause.subject.lemma_.lower() in _MEMBERS
+        and child(clause.subject, "prep") is not None
+    ):
         question = clause.behind(f"what characterizes {clause.subject_text}")
     return Asked(CriterionKind.DEFINITION, question)
 
@@ -95,7 +138,9 @@ def definition(clause: Clause) -> Asked | None:
 def _says_little(clause: Clause, attribute: Token) -> bool:
     """Tell whether a predicate weighs or measures a thing, or says of what it is a part alone."""
     adjectives = [
-        word for word in attribute.children if word.dep_ == "amod" and word.i < attribute.i
+        word
+        for word in attribute.children
+        if word.dep_ == "amod" and word.i < attribute.i
     ]
     is_weighed = bool(adjectives) and adjectives[0].lower_ in WORDS["weighing"]
     own = (word.lower_ for word in clause.subject.children if word.dep_ == "amod")
@@ -108,7 +153,9 @@ def _says_little(clause: Clause, attribute: Token) -> bool:
 
 def _is_bare(attribute: Token, *, has_more: bool) -> bool:
     """Tell whether only "of a lobe", "formed as …" or "related to …" stands behind a noun."""
-    limits = [word for word in attribute.children if word.dep_ in {"relcl", "acl", "prep"}]
+    limits = [
+        word for word in attribute.children if word.dep_ in {"relcl", "acl", "prep"}
+    ]
     behind = [word for word in limits if word.i > attribute.i]
     if behind and all(word.lemma_ == "relate" for word in behind):
         return True
@@ -122,24 +169,30 @@ def _is_bare_limit(limit: Token) -> bool:
     if limit.dep_ == "prep" and target is not None:
         is_link = limit.lower_ in {"of", "to"}
         return is_link and all(word.dep_ == "det" for word in target.children)
-    return limit.lemma_ == "form" and any(word.lower_ in {"as", "when"} for word in limit.subtree)
+    return limit.lemma_ == "form" and any(
+        word.lower_ in {"as", "when"} for word in limit.subtree
+    )
 
 
 def _is_apart(root: Token, attribute: Token) -> bool:
     """Tell whether something stands between "is" and the noun behind it: it was read wrongly."""
     between = root.doc[root.i + 1 : attribute.left_edge.i]
-    return any(one.pos_ in {"VERB", "ADJ", *NOUNS} or one.text == "," for one in between)
+    return any(
+        token.pos_ in {"VERB", "ADJ", *NOUNS} or token.text == "," for token in between
+    )
 
 
 def _is_of_else(attribute: Token) -> bool:
     """Tell whether a predicate says what a thing is to another: "the site of digestion"."""
-    links = {one.lower_ for one in attribute.children if one.dep_ == "prep"}
-    return attribute.lemma_.lower() in WORDS["no_genus_of"] and not links.isdisjoint({"of", "for"})
+    links = {token.lower_ for token in attribute.children if token.dep_ == "prep"}
+    return attribute.lemma_.lower() in WORDS["no_genus_of"] and not links.isdisjoint(
+        {"of", "for"}
+    )
 
 
 def _is_marked_off(clause: Clause, attribute: Token) -> bool:
     """Tell whether a predicate with its subject's own noun says which one: "a wall that …"."""
-    behind = any(one.dep_ in {"relcl", "acl"} for one in attribute.children)
+    behind = any(token.dep_ in {"relcl", "acl"} for token in attribute.children)
     both = (clause.subject_words[0].lower_, next(iter(attribute.subtree)).lower_)
     is_known = any(one.pos_ == "PROPN" for one in clause.subject.children)
     return behind and (is_known or both != ("the", "the"))
@@ -148,16 +201,24 @@ def _is_marked_off(clause: Clause, attribute: Token) -> bool:
 def _is_joined(attribute: Token) -> bool:
     """Tell whether a second noun stands beside a predicate before anything limits it."""
     second = child(attribute, "conj")
-    limits = [one.i for one in attribute.children if one.dep_ in {"relcl", "acl", "prep"}]
+    limits = [
+        token.i
+        for token in attribute.children
+        if token.dep_ in {"relcl", "acl", "prep"}
+    ]
     return second is not None and not any(attribute.i < at < second.i for at in limits)
 
 
 def _is_part(clause: Clause) -> bool:
     """Tell whether a subject is what something causes, does or is best at, and no term."""
     words = clause.subject_words
-    is_best = any(one.tag_ in {"JJS", "RBS", "JJR", "RBR"} for one in words)
-    is_pair = not {"and", "or"}.isdisjoint(one.lower_ for one in words)
-    links = {one.lower_ for one in clause.subject.children if one.dep_ in {"prep", "det"}}
+    is_best = any(word.tag_ in {"JJS", "RBS", "JJR", "RBR"} for word in words)
+    is_pair = not {"and", "or"}.isdisjoint(word.lower_ for word in words)
+    links = {
+        token.lower_
+        for token in clause.subject.children
+        if token.dep_ in {"prep", "det"}
+    }
     is_role = clause.subject.lemma_.lower() in WORDS["role"] and not links.isdisjoint(
         {"of", "for", "to", "in", "the", "a", "an"}
     )
@@ -167,7 +228,7 @@ def _is_part(clause: Clause) -> bool:
 def _has_differentia(attribute: Token) -> bool:
     """Tell whether a predicate says which of its kind a thing is: "a wall that holds water"."""
     if attribute.lemma_.lower() in WORDS["group"]:
-        behind = (one for one in attribute.subtree if one.i > attribute.i)
+        behind = (token for token in attribute.subtree if token.i > attribute.i)
         return any(one.dep_ in {"relcl", "acl"} for one in behind)
     for one in attribute.children:
         if one.i < attribute.i or one.dep_ not in {"relcl", "acl", "prep"}:

@@ -16,7 +16,9 @@ _FEWEST: Final = 5
 """Facts that a question about a page asks for, at the least."""
 
 
-def api_fact_drafts(document: Document, terms: CorpusTerms, most: int) -> list[stages.Draft]:
+def api_fact_drafts(
+    document: Document, terms: CorpusTerms, most: int
+) -> list[stages.Draft]:
     """Write the drafts of an API entry, each of facts of its own.
 
     Args:
@@ -31,9 +33,12 @@ def api_fact_drafts(document: Document, terms: CorpusTerms, most: int) -> list[s
     entry = parse_entry(document.text)
     if entry is None:
         raise stages.StageRefusal(RejectionReason.NOT_AN_API_ENTRY)
-    detail = "by its page or its module nobody calls it directly, or nobody should any more"
+    detail = (
+        "by its page or its module nobody calls it directly, or nobody should any more"
+    )
     stages.refuse(RejectionReason.NOT_FOR_USE, detail, when=api.is_unused(entry))
-    left, notes = api.api_facts(entry, terms), api.note_facts(entry)
+    left = api.api_facts(entry, terms)
+    notes = api.note_facts(entry)
     known = len(left) + len(notes)
     drafts: list[stages.Draft] = []
     while len(drafts) < most and len(facts := api.chosen(left, notes)) >= _FEWEST:
@@ -48,9 +53,15 @@ def api_fact_drafts(document: Document, terms: CorpusTerms, most: int) -> list[s
         )
         used = {id(fact) for fact in facts}
         topics = {fact.topic for fact in facts if fact.topic}
-        left = [fact for fact in left if id(fact) not in used and fact.topic not in topics]
+        left = [
+            fact for fact in left if id(fact) not in used and fact.topic not in topics
+        ]
         notes = [fact for fact in notes if id(fact) not in used]
-    reason = RejectionReason.TOO_FEW_FACTS if entry.parameters else RejectionReason.NO_PARAMETERS
+    reason = (
+        RejectionReason.TOO_FEW_FACTS
+        if entry.parameters
+        else RejectionReason.NO_PARAMETERS
+    )
     detail = f"{known} facts, no {_FEWEST} for one question"
     stages.refuse(reason, detail, when=not drafts)
     return drafts

@@ -33,7 +33,9 @@ class Fact(NamedTuple):
 
 def says_the_same(one: str, other: str) -> bool:
     """Tell whether two sentences share more than half of the content words of the shorter."""
-    a, b = (language.stems(" ".join(language.content_words(text))) for text in (one, other))
+    a, b = (
+        language.stems(" ".join(language.content_words(text))) for text in (one, other)
+    )
     return 2 * len(a & b) > min(len(a), len(b))
 
 
@@ -84,5 +86,9 @@ def _criteria(facts: Iterable[Fact]) -> Iterator[CriterionDraft]:
 
 def _lower(claim: str) -> str:
     first = claim.split(maxsplit=1)[0] if claim else ""
-    ordinary = first[:1].isupper() and (first[1:].islower() or first == "A") and "`" not in first
+    ordinary = (
+        first[:1].isupper()
+        and (first[1:].islower() or first == "A")
+        and "`" not in first
+    )
     return claim[0].lower() + claim[1:] if ordinary else claim

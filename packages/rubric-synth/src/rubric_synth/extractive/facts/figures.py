@@ -17,7 +17,9 @@ _NUMBER: Final = re.compile(r"^[-−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$|^[-−]?\d+(
 _YEAR: Final = re.compile(r"^(?:1[5-9]|20)\d\d$")
 _WORDS: Final = {
     word: str(number)
-    for number, word in enumerate(read_table("facts")["numbers"]["words"].split(), start=2)
+    for number, word in enumerate(
+        read_table("facts")["numbers"]["words"].split(), start=2
+    )
 }
 
 
@@ -37,8 +39,8 @@ class Figure(NamedTuple):
 
 def figure_in(doc: Doc) -> Figure | None:
     """Return the one figure of a sentence; None where it has none, or several."""
-    found = list(_figures(doc))
-    return found[0] if len(found) == 1 else None
+    figures = list(_figures(doc))
+    return figures[0] if len(figures) == 1 else None
 
 
 def _figures(doc: Doc) -> Iterator[Figure]:
@@ -54,7 +56,9 @@ def _figures(doc: Doc) -> Iterator[Figure]:
             if unit in _UNITS:
                 shown = (f"{token.text} {unit}", f"{token.text}{unit}", token.text)
                 yield Figure(
-                    token, _UNITS[unit], (shown[0] if unit != "%" else "|".join(shown[1:]),)
+                    token,
+                    _UNITS[unit],
+                    (shown[0] if unit != "%" else "|".join(shown[1:]),),
                 )
             else:
                 yield Figure(token, "", (token.text,))

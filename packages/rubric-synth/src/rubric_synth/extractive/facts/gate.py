@@ -15,7 +15,8 @@ from rubric_synth.extractive.facts.parsing import child, root_of, subtree
 from rubric_synth.tables import phrase, read_table
 
 _TABLE: Final = {
-    name: frozenset(words.split()) for name, words in read_table("facts")["gate"].items()
+    name: frozenset(words.split())
+    for name, words in read_table("facts")["gate"].items()
 }
 _VAGUE: Final = _TABLE["vague_head"]
 _SUBJECTS: Final = ("nsubj", "nsubjpass")
@@ -33,13 +34,17 @@ _LONGEST: Final = 45
 
 def subject_of(root: Token) -> Token | None:
     """Return the grammatical subject of a main word; None where there is none or several."""
-    found = [one for one in root.children if one.dep_ in _SUBJECTS]
-    return found[0] if len(found) == 1 and found[0].i < root.i else None
+    tokens = [token for token in root.children if token.dep_ in _SUBJECTS]
+    return tokens[0] if len(tokens) == 1 and tokens[0].i < root.i else None
 
 
 def is_finite(root: Token) -> bool:
     """Tell whether a main word, or its first auxiliary, stands in the present tense."""
-    helpers = [one for one in root.children if one.dep_ in {"aux", "auxpass"} and one.i < root.i]
+    helpers = [
+        token
+        for token in root.children
+        if token.dep_ in {"aux", "auxpass"} and token.i < root.i
+    ]
     first = helpers[0] if helpers else root
     return first.tag_ in _FINITE and not (not helpers and root.tag_ == "MD")
 
@@ -63,7 +68,7 @@ def stands_alone(doc: Doc, known: AbstractSet[str] = frozenset()) -> bool:
         and root.pos_ in {"VERB", "AUX"}
         and is_finite(root)
         and not any(map(_is_variable, doc))
-        and all(one.dep_ in _BEFORE for one in root.children if one.i < subject.i)
+        and all(token.dep_ in _BEFORE for token in root.children if token.i < subject.i)
         and _names(subject, known)
         and points_nowhere(doc)
         and not _is_empty(root, subject)
@@ -73,15 +78,17 @@ def stands_alone(doc: Doc, known: AbstractSet[str] = frozenset()) -> bool:
 def _opens_aside(doc: Doc) -> bool:
     """Tell whether a text opens with an adverb that ties it to others: "Rather, …"."""
     first = doc[0]
-    is_set_off = len(doc) > 1 and doc[1].text == "," and first.pos_ in {"ADV", "SCONJ", "CCONJ"}
+    is_set_off = (
+        len(doc) > 1 and doc[1].text == "," and first.pos_ in {"ADV", "SCONJ", "CCONJ"}
+    )
     return is_set_off and first.lower_ not in _TABLE["frequency"]
 
 
 def _is_half(doc: Doc) -> bool:
     """Tell whether a text says "not only" without what else there is."""
-    pairs = {(one.lower_, one.nbor().lower_) for one in doc[:-1]}
+    pairs = {(token.lower_, token.nbor().lower_) for token in doc[:-1]}
     announced = {("not", "only"), ("not", "just"), ("not", "merely")} & pairs
-    return bool(announced) and "but" not in {one.lower_ for one in doc}
+    return bool(announced) and "but" not in {token.lower_ for token in doc}
 
 
 def says_of_it(doc: Doc) -> bool:
@@ -98,7 +105,10 @@ def says_of_it(doc: Doc) -> bool:
         and subject.i == 0
         and is_finite(root)
         and not any(_is_variable(token) or _points(token) for token in doc[1:])
-        and not any(one.dep_ in {"ccomp", "parataxis"} and one.i < root.i for one in root.children)
+        and not any(
+            one.dep_ in {"ccomp", "parataxis"} and one.i < root.i
+            for one in root.children
+        )
     )
 
 
@@ -128,14 +138,16 @@ def _is_clause(verb: Token) -> bool:
 
 def _names(subject: Token, known: AbstractSet[str]) -> bool:
     """Tell whether a subject names something: a noun, and not just "the tool"."""
-    words = [one for one in subject.children if one.i < subject.i]
+    words = [token for token in subject.children if token.i < subject.i]
     clauses = (one for one in subject.children if one.dep_ == "relcl")
-    is_part = any(one.left_edge.nbor(-1).text != "," for one in clauses)  # of all of them
+    is_part = any(
+        clause.left_edge.nbor(-1).text != "," for clause in clauses
+    )  # of all of them
     is_vague = not _VAGUE.isdisjoint({subject.lower_, subject.lemma_.lower()})
-    lemmas = {one.lemma_.lower() for one in words}
-    lowered = {one.lower_ for one in words}
+    lemmas = {word.lemma_.lower() for word in words}
+    lowered = {word.lower_ for word in words}
     is_weak = bool(lemmas & _TABLE["vague_before"] or lowered & _WEAK_DETERMINER)
-    is_counted = any(one.tag_ in {"PRP$", "JJS", "CD"} for one in words)
+    is_counted = any(word.tag_ in {"PRP$", "JJS", "CD"} for word in words)
     is_noun = subject.pos_ in _NOUNS and len(subject.text) > 1
     is_found = not (lemmas | lowered).isdisjoint(_TABLE["found_before"])
     if not is_noun or is_part or is_vague or is_weak or is_counted or is_found:
@@ -160,7 +172,11 @@ def _is_explained(subject: Token) -> bool:
     if attribute is None or subject.lemma_.lower() in _TABLE["agent"]:
         return False
     article = child(attribute, "det")
-    behind = [one for one in attribute.children if one.i > attribute.i and one.dep_ in _LIMITS]
+    behind = [
+        token
+        for token in attribute.children
+        if token.i > attribute.i and token.dep_ in _LIMITS
+    ]
     return article is not None and article.lower_ in {"a", "an"} and bool(behind)
 
 
@@ -182,13 +198,21 @@ def _is_of_a_name(noun: Token) -> bool:
     if compound is not None and compound.pos_ == "PROPN":
         return True
     for part in noun.children:
-        target = child(part, "pobj") if part.dep_ == "prep" and part.i > noun.i else None
+        target = (
+            child(part, "pobj") if part.dep_ == "prep" and part.i > noun.i else None
+        )
         if target is None or target.pos_ not in _NOUNS or len(target.text) == 1:
             continue
-        words = {one.lower_ for one in target.children if one.i < target.i}
+        words = {token.lower_ for token in target.children if token.i < target.i}
         lemma = target.lemma_.lower()
-        is_weak = bool(words & (_WEAK_DETERMINER | _TABLE["picking"]) or lemma in _VAGUE)
-        is_bare = target.pos_ != "PROPN" and "the" in words and child(target, "compound") is None
+        is_weak = bool(
+            words & (_WEAK_DETERMINER | _TABLE["picking"]) or lemma in _VAGUE
+        )
+        is_bare = (
+            target.pos_ != "PROPN"
+            and "the" in words
+            and child(target, "compound") is None
+        )
         needs_more = is_bare or lemma in _TABLE["abstract_head"]
         if not is_weak and (not needs_more or any(map(_completes, target.children))):
             return True
@@ -230,7 +254,9 @@ def _picks(token: Token, word: str) -> bool:
     if word in {"first", "second", "third", "last"}:
         return token.dep_ in _NOMINAL
     if word in {"other", "others", "same"}:
-        is_known = _next(token) == "than" or "as" in {one.lower_ for one in token.doc[token.i :]}
+        is_known = _next(token) == "than" or "as" in {
+            one.lower_ for one in token.doc[token.i :]
+        }
         return not is_known and (token.tag_ == "NNS" or _has_the(token))
     return False
 
@@ -246,7 +272,9 @@ def _is_variable(token: Token) -> bool:
         return False  # "°C", "vitamin C"
     if following is not None and following.text == "-":
         return False
-    return alone and (following is None or following.pos_ not in _NOUNS or token.text.islower())
+    return alone and (
+        following is None or following.pos_ not in _NOUNS or token.text.islower()
+    )
 
 
 def _next(token: Token) -> str:
@@ -260,10 +288,16 @@ def _has_the(token: Token) -> bool:
 def _is_bound(token: Token) -> bool:
     """Tell whether a pronoun has a noun of its number before it in the sentence."""
     plural = token.lower_.startswith("the")
-    nouns = [one for one in token.doc[: token.i] if one.pos_ in _NOUNS and one.dep_ != "compound"]
+    nouns = [
+        one
+        for one in token.doc[: token.i]
+        if one.pos_ in _NOUNS and one.dep_ != "compound"
+    ]
     if plural:
-        return any(one.tag_ in {"NNS", "NNPS"} or child(one, "conj") for one in nouns)
-    return any(one.tag_ in {"NN", "NNP"} for one in nouns)
+        return any(
+            noun.tag_ in {"NNS", "NNPS"} or child(noun, "conj") for noun in nouns
+        )
+    return any(noun.tag_ in {"NN", "NNP"} for noun in nouns)
 
 
 def _is_empty(root: Token, subject: Token) -> bool:
@@ -276,13 +310,15 @@ def _is_empty(root: Token, subject: Token) -> bool:
         (child(root, "attr"), "vague_head"),
         (child(root, "attr"), "person_noun"),
     )
-    if any(one is not None and one.lemma_.lower() in _TABLE[name] for one, name in idle):
+    if any(
+        one is not None and one.lemma_.lower() in _TABLE[name] for one, name in idle
+    ):
         return True
-    own = {one.i for one in subtree(subject)}
+    own = {token.i for token in subtree(subject)}
     for second in (one for one in root.children if one.dep_ == "conj"):
-        own |= {one.i for one in second.subtree}
-    told = [one for one in root.doc if one.i not in own and _counts(one)]
-    count = len(told) + (complement is not None and complement.pos_ == "ADJ")
+        own |= {token.i for token in second.subtree}
+    tokens = [token for token in root.doc if token.i not in own and _counts(token)]
+    count = len(tokens) + (complement is not None and complement.pos_ == "ADJ")
     is_passive = child(root, "auxpass") is not None and child(root, "oprd") is None
     return count < (2 if is_passive and child(root, "agent", "prep") is None else 1)
 
@@ -295,7 +331,9 @@ def _counts(token: Token) -> bool:
     before = {one.lower_ for one in token.children if one.i < token.i}
     if lemma in _VAGUE or lemma in _TABLE["agent"] or before & _TABLE["unsaid"]:
         return False
-    has_name = any(one.pos_ in {"PROPN", "NUM"} or one.text == "`" for one in token.children)
+    has_name = any(
+        one.pos_ in {"PROPN", "NUM"} or one.text == "`" for one in token.children
+    )
     return lemma not in _TABLE["says_little"] or has_name
 
 
@@ -310,11 +348,13 @@ def may_stand_alone(sentence: str) -> bool:
 
 def is_plain(sentence: str) -> bool:
     """Tell whether a sentence is without formulas, marks of a layout and lost references."""
-    return _SIGNS["sign"].search(_SIGNS["code"].sub("X", sentence)) is None and sentence.count(
-        "("
-    ) == sentence.count(")")
+    return _SIGNS["sign"].search(
+        _SIGNS["code"].sub("X", sentence)
+    ) is None and sentence.count("(") == sentence.count(")")
 
 
 _SIGNS: Final = patterns(read_table("patterns")["prose_signs"])
 _LINKED: Final = phrase("linked")
-_PRONOUN: Final = re.compile(r"(?:It|They|Its|Their|There|Some|Many|Several|That|Those|Such)\b")
+_PRONOUN: Final = re.compile(
+    r"(?:It|They|Its|Their|There|Some|Many|Several|That|Those|Such)\b"
+)

@@ -47,22 +47,39 @@ def product_of(document: Document) -> str:
         return ""  # the title is the name
     names = names_of(document.text)
     counts = Counter(word for word in _NAME.findall(document.text) if word in names)
-    title, path = document.title.lower(), document.source.lower().rpartition("/")[2]
-    parts = [f"{one.heading} {' '.join(one.paragraphs)}" for one in sections(document.text)]
-    shows_code = document.text.count("`") >= _FEWEST_MARKS and len(parts) >= _FEWEST_SECTIONS
+    title = document.title.lower()
+    path = document.source.lower().rpartition("/")[2]
+    parts = [
+        f"{section.heading} {' '.join(section.paragraphs)}"
+        for section in sections(document.text)
+    ]
+    shows_code = (
+        document.text.count("`") >= _FEWEST_MARKS and len(parts) >= _FEWEST_SECTIONS
+    )
     for place, (name, count) in enumerate(counts.most_common(_MOST_NAMES)):
         low = name.lower()
-        is_titled = count >= _FEWEST_NAMED and len(low) >= _SHORTEST_NAME and low in path + title
+        is_titled = (
+            count >= _FEWEST_NAMED
+            and len(low) >= _SHORTEST_NAME
+            and low in path + title
+        )
         is_product = any(letter.isupper() for letter in name[1:]) or shows_code
         spread = sum(name in part for part in parts)
-        is_there = not place and shows_code and count >= _FEWEST_NAMED and 2 * spread >= len(parts)
+        is_there = (
+            not place
+            and shows_code
+            and count >= _FEWEST_NAMED
+            and 2 * spread >= len(parts)
+        )
         is_whole = 2 * len(re.findall(_BESIDE.format(name), document.text)) < count
         if is_whole and ((is_titled and is_product) or is_there):
             return name
     return ""
 
 
-def in_setting(facts: Mapping[str, Fact], product: str, document: Document) -> dict[str, Fact]:
+def in_setting(
+    facts: Mapping[str, Fact], product: str, document: Document
+) -> dict[str, Fact]:
     """Return the facts that a question can ask for as the document is named in it.
 
     Of a manual whose program has no name there, those that name what they are about are left.
@@ -81,7 +98,10 @@ def in_setting(facts: Mapping[str, Fact], product: str, document: Document) -> d
 
 def _has_name(question: str, names: frozenset[str]) -> bool:
     words = question.split()
-    signs = (any(map(str.isupper, w[1:])) or any(map(str.isdigit, w)) or "`" in w for w in words)
+    signs = (
+        any(map(str.isupper, w[1:])) or any(map(str.isdigit, w)) or "`" in w
+        for w in words
+    )
     return any(signs) or any(word in names for word in words)
 
 
@@ -104,7 +124,12 @@ def opening_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
         before = " ".join(about)
         is_told = language.stems(name) <= asked_for | language.stems(before)
         initials = "".join(word[0] for word in language.words(before)).lower()
-        if name and not is_told and not _is_in(name, before) and name.lower() not in initials:
+        if (
+            name
+            and not is_told
+            and not _is_in(name, before)
+            and name.lower() not in initials
+        ):
             about.append(name)
     return language.capital_first(" in ".join(about))
 

@@ -9,7 +9,12 @@ from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.extractive.facts import wording
-from rubric_synth.extractive.facts.conditions import Frame, article, condition_frame, probe
+from rubric_synth.extractive.facts.conditions import (
+    Frame,
+    article,
+    condition_frame,
+    probe,
+)
 from rubric_synth.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
 
@@ -62,7 +67,9 @@ def default_of(item: ApiItem) -> str:
         others += [other["v"] for other in _PATTERNS["other_default"].finditer(text)]
     bare = found[0].strip("'\"") if found else ""
     is_of_name = bare.replace("_", "").isalpha() and item.name.endswith(f"_{bare}")
-    is_disputed = len({_as_number(value.strip("'\"")) for value in (*found, *others)}) > 1
+    is_disputed = (
+        len({_as_number(value.strip("'\"")) for value in (*found, *others)}) > 1
+    )
     return "" if not found or is_disputed or is_of_name else found[0]
 
 
@@ -74,7 +81,10 @@ def _as_number(value: str) -> float | str:
 
 
 def frames_of(
-    items: Sequence[ApiItem], entry: ApiEntry, names: frozenset[str], proper: frozenset[str]
+    items: Sequence[ApiItem],
+    entry: ApiEntry,
+    names: frozenset[str],
+    proper: frozenset[str],
 ) -> Iterator[Frame]:
     """Yield what is said of parameters that share one description, each as a sentence.
 
@@ -84,12 +94,18 @@ def frames_of(
         names: Of all its parameters.
         proper: Words that keep their capital.
     """
-    item, function = items[0], entry.name
-    topic = language.listed([f"`{one.name}`" for one in items])
+    item = items[0]
+    function = entry.name
+    topic = language.listed([f"`{api_item.name}`" for api_item in items])
     known = names | wording.code_name(function)
-    told = [_PATTERNS["aside"].sub("", one) for one in _sentences(item.description, names)]
+    told = [
+        _PATTERNS["aside"].sub("", sentence)
+        for sentence in _sentences(item.description, names)
+    ]
     told = [one.rstrip(". ") for one in told if one.strip(". ")]
-    words = known - {one.name for one in items if one.name.isalpha() and len(one.name) > 1}
+    words = known - {
+        one.name for one in items if one.name.isalpha() and len(one.name) > 1
+    }
     told = [wording.marked(one, known if at else words) for at, one in enumerate(told)]
     own = wording.own_stems(*(one.name for one in items), function)
     meaning = _PATTERNS["default_clause"].sub("", told[0]).strip(" ,;:") if told else ""
@@ -146,9 +162,9 @@ def _default(item: ApiItem, topic: str, first: str) -> Iterator[Frame]:
     """Yield the default of a parameter."""
     question = f"the default of {topic}"
     if not (default := default_of(item)):
-        found = _PATTERNS["default_phrase"].search(first)
-        if found is not None:
-            said = f"By default {topic} is {found['what'] or found['other']}."
+        match = _PATTERNS["default_phrase"].search(first)
+        if match is not None:
+            said = f"By default {topic} is {match['what'] or match['other']}."
             yield Frame(
                 Fact(CriterionKind.DEFAULT, said, topic, question=question),
                 probe(said.removeprefix("By default ")),
@@ -174,15 +190,21 @@ def _choices(item: ApiItem) -> list[str]:
     """
     if _PATTERNS["quoted"].search(item.kind):
         listed = _PATTERNS["quoted"].sub(r" '\1' ", item.kind.partition("default=")[0])
-        is_all = _PATTERNS["beside_choices"].search(re.sub(r"'[^']*'", "", listed)) is None
+        is_all = (
+            _PATTERNS["beside_choices"].search(re.sub(r"'[^']*'", "", listed)) is None
+        )
         named = re.findall(rf"'([^']+)'|\b({'|'.join(_LITERALS)})\b", listed)
         choices = list(dict.fromkeys(a or b for a, b in named))
-        is_all = is_all and all(re.fullmatch(r"[\w+-]*\w[\w +-]*", one) for one in choices)
-        return choices if is_all else []  # no sign alone, such as '.', can be found in an answer
-    found = _PATTERNS["must_be"].search(item.description)
-    if found is None or "default" in found[0].lower():
+        is_all = is_all and all(
+            re.fullmatch(r"[\w+-]*\w[\w +-]*", choice) for choice in choices
+        )
+        return (
+            choices if is_all else []
+        )  # no sign alone, such as '.', can be found in an answer
+    match = _PATTERNS["must_be"].search(item.description)
+    if match is None or "default" in match[0].lower():
         return []
-    listed = re.findall(r"['\"`]([\w+-]+)['\"`]", found[1])
+    listed = re.findall(r"['\"`]([\w+-]+)['\"`]", match[1])
     return list(dict.fromkeys(listed))
 
 
@@ -215,12 +237,17 @@ _ARRAY_OF: Final = re.compile(r"^(int|float|bool)s? array_like$")
 
 def _listed_types(types: str) -> str:
     """Return types as a sentence has them: "None or a tuple of ints" of "None or tuple of ints"."""
-    parts = [part.removeprefix("an ").removeprefix("a ") for part in re.split(r",? or |, ", types)]
+    parts = [
+        part.removeprefix("an ").removeprefix("a ")
+        for part in re.split(r",? or |, ", types)
+    ]
     parts = [_ARRAY_OF.sub(r"array_like of \1s", part) for part in parts]
     parts = ["complex number" if part == "complex" else part for part in parts]
     named = [part.replace("array_like", "array-like object") for part in parts]
     named = [_OF_ONE.sub(r"of \1s", part) for part in named]
-    bare = [part == "None" or (part.endswith("s") and " " not in part) for part in named]
+    bare = [
+        part == "None" or (part.endswith("s") and " " not in part) for part in named
+    ]
     shown = [p if b else f"{article(p)} {p}" for p, b in zip(named, bare, strict=True)]
     *most, last = shown
     return f"{', '.join(most)} or {last}" if most else last
@@ -228,17 +255,23 @@ def _listed_types(types: str) -> str:
 
 def _sentences(text: str, names: frozenset[str]) -> Iterator[str]:
     """Yield sentences; one also begins with the name of a parameter in lower case."""
-    for one in language.sentences(text):
+    for sentence in language.sentences(text):
         parts = re.split(
-            r"(?<=[a-z)])\.\s+(?=([A-Za-z_]\w*)\s+(?:is|are|must|can|cannot|should|has)\b)", one
+            r"(?<=[a-z)])\.\s+(?=([A-Za-z_]\w*)\s+(?:is|are|must|can|cannot|should|has)\b)",
+            sentence,
         )
         if len(parts) > 1 and all(name in names for name in parts[1::2]):
             yield from parts[::2]
         else:
-            yield one
+            yield sentence
 
 
-def _meaning(topic: str, meaning: str, is_several: bool, proper: frozenset[str]) -> Frame | None:  # noqa: FBT001 - private
+def _meaning(
+    topic: str,
+    meaning: str,
+    is_several: bool,  # noqa: FBT001 - private
+    proper: frozenset[str],
+) -> Frame | None:
     if (
         not wording.is_readable(meaning)
         or _PATTERNS["condition"].match(meaning)
@@ -252,7 +285,9 @@ def _meaning(topic: str, meaning: str, is_several: bool, proper: frozenset[str])
     is_verb = wording.describes(meaning) or _PATTERNS["participle"].match(meaning)
     is_asking = _PATTERNS["asking"].match(meaning) is not None
     is_phrase = is_verb or is_asking or wording.is_whole_phrase(meaning)
-    is_of_the_object = wording.is_parameters_verb(meaning) and not wording.describes(meaning)
+    is_of_the_object = wording.is_parameters_verb(meaning) and not wording.describes(
+        meaning
+    )
     if wording.is_command(meaning) or is_of_the_object or not is_phrase:
         return None  # "Inserts a line": what the object does
     lowered = language.lower_first(meaning, proper)
@@ -264,17 +299,25 @@ def _meaning(topic: str, meaning: str, is_several: bool, proper: frozenset[str])
     if wording.describes(meaning):
         told = f"{topic} {wording.as_predicate(meaning)}."
         return (
-            None if is_several else Frame(Fact(kind, told, topic, question=question), probe(told))
+            None
+            if is_several
+            else Frame(Fact(kind, told, topic, question=question), probe(told))
         )
     verb = "are" if is_several else "is"
-    phrase = lowered if _PATTERNS["participle"].match(meaning) else wording.with_article(lowered)
+    phrase = (
+        lowered
+        if _PATTERNS["participle"].match(meaning)
+        else wording.with_article(lowered)
+    )
     order = ", in this order" if is_several and " and " in lowered else ""
     told = f"{topic} {verb} {phrase}{order}."
     return Frame(
         Fact(kind, told, topic, question=question),
         probe(told.replace(order, "") if order else told),
         is_phrase=not _PATTERNS["participle"].match(meaning),
-        bare=probe(meaning) if phrase.startswith("the ") and not lowered.startswith("the ") else "",
+        bare=probe(meaning)
+        if phrase.startswith("the ") and not lowered.startswith("the ")
+        else "",
     )
 
 
@@ -289,7 +332,9 @@ def _said(
     if _PATTERNS["limit"].match(one):
         told = f"{topic} {one[0].lower()}{one[1:]}."
         is_sound = wording.is_readable(told) and not _PATTERNS["pointing"].search(told)
-        fact = Fact(CriterionKind.LIMIT, told, topic, question=f"what must hold for {topic}")
+        fact = Fact(
+            CriterionKind.LIMIT, told, topic, question=f"what must hold for {topic}"
+        )
         return Frame(fact, probe(told)) if is_sound else None
     if not _PATTERNS["condition"].match(one):
         return None

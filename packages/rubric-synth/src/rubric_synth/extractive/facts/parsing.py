@@ -83,7 +83,10 @@ def subtree(token: Token, without: Sequence[str] = ()) -> list[Token]:
         without: Kinds of dependents that are left out with all of theirs.
     """
     dropped = {
-        id_ for one in token.children if one.dep_ in without for id_ in (t.i for t in one.subtree)
+        id_
+        for one in token.children
+        if one.dep_ in without
+        for id_ in (t.i for t in one.subtree)
     }
     return [one for one in token.subtree if one.i not in dropped]
 

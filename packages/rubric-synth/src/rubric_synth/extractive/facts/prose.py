@@ -15,7 +15,15 @@ from rubric_synth.cleaning.markup import sections
 from rubric_synth.document import Document
 from rubric_synth.extractive import phrases
 from rubric_synth.extractive.claims import Passage
-from rubric_synth.extractive.facts import asking, context, gate, parsing, shortened, sound, tails
+from rubric_synth.extractive.facts import (
+    asking,
+    context,
+    gate,
+    parsing,
+    shortened,
+    sound,
+    tails,
+)
 from rubric_synth.extractive.facts.clauses import lowered
 from rubric_synth.extractive.facts.context import Scene
 from rubric_synth.extractive.facts.fact import Fact, says_the_same
@@ -48,7 +56,9 @@ _BOLD_TITLE: Final = re.compile(
 )
 _TITLE_ALONE: Final = re.compile(r"^\W*(?:\w+\W{1,3}){1,6}$")
 _SUPPOSED: Final = phrase("supposed")
-_LINKS: Final = re.compile(r"[:,;(]|\b(?:of|for|in|to|with|and|or|from|by|on|at|the|an?)\b")
+_LINKS: Final = re.compile(
+    r"[:,;(]|\b(?:of|for|in|to|with|and|or|from|by|on|at|the|an?)\b"
+)
 _EMPHASIS: Final = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*]+)(?<=\S)\1(?![\w*])")
 """Marks about the term that a textbook's sentence introduces: "A **solute** is …"."""
 
@@ -104,11 +114,15 @@ def _in_examples(text: str) -> frozenset[str]:
 def _heads(phrases_: Iterable[str]) -> frozenset[str]:
     """Return the stems of the nouns that carry phrases: "rate" and "flow" of "rate of a flow"."""
     parts = (part for one in phrases_ for part in _LINKS.split(one.lower()))
-    return frozenset(stem(part.split()[-1].strip("'\"`")) for part in parts if part.strip())
+    return frozenset(
+        stem(part.split()[-1].strip("'\"`")) for part in parts if part.strip()
+    )
 
 
 def facts_in(
-    known: Mapping[str, frozenset[str]], text: str, scenes: Mapping[str, Scene] | None = None
+    known: Mapping[str, frozenset[str]],
+    text: str,
+    scenes: Mapping[str, Scene] | None = None,
 ) -> dict[str, Fact]:
     """Return the facts among sentences, by sentence.
 
@@ -178,7 +192,9 @@ def _fact(
     if not gate.stands_alone(doc, known):
         return None
     found = asking.asked(doc, names)
-    if found is None or (scene and context.rests_on_others(doc, found.kind, scene, known)):
+    if found is None or (
+        scene and context.rests_on_others(doc, found.kind, scene, known)
+    ):
         return None
     sentence = tails.main_sentence(doc, found.kind)
     is_broken = any(code not in doc.text for code in _CODE.findall(found.question))
@@ -192,7 +208,9 @@ def _fact(
         return None  # a leak of the rubric
     capitals = frozenset(word for word in question.split() if word[:1].isupper())
     required = tuple(one for one in found.required if one)
-    fewest = {CriterionKind.DEFINITION: _FEWEST_NEW, CriterionKind.COMPARISON: 0}.get(found.kind, 1)
+    fewest = {CriterionKind.DEFINITION: _FEWEST_NEW, CriterionKind.COMPARISON: 0}.get(
+        found.kind, 1
+    )
     told = language.stems(" ".join(language.content_words(sentence)))
     if not required and len(told - language.stems(question)) < fewest:
         return None  # the question holds the answer
@@ -208,7 +226,9 @@ def _fact(
 
 def _shares_a_run(question: str, sentence: str) -> bool:
     """Tell whether a question holds a run of words of a sentence that is long enough to leak."""
-    asked, told = (f" {' '.join(_TOKEN.findall(text.lower()))} " for text in (question, sentence))
+    asked, told = (
+        f" {' '.join(_TOKEN.findall(text.lower()))} " for text in (question, sentence)
+    )
     words = asked.split()
     runs = (words[at : at + _LEAK] for at in range(len(words) - _LEAK + 1))
     return any(f" {' '.join(run)} " in told for run in runs)
@@ -290,7 +310,9 @@ def _sentences(passage: Passage) -> list[str]:
     return [raw for paragraph in passage.paragraphs for raw in sentences_of(paragraph)]
 
 
-def at_home(found: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage) -> Passage:
+def at_home(
+    found: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage
+) -> Passage:
     """Return a passage with the subject of the section that most of its facts stand in.
 
     Where no section holds three of them, the subject is the document's title.
@@ -319,7 +341,9 @@ def at_home(found: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage) 
     return passage._replace(subject=title, context="")
 
 
-def of_home(asked_for: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage) -> list[Fact]:
+def of_home(
+    asked_for: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage
+) -> list[Fact]:
     """Return facts without those of other sections than the one that their question opens with.
 
     Args:

@@ -25,7 +25,9 @@ from rubric_synth.extractive.facts.sound import (
 from rubric_synth.tables import read_table
 
 _TABLE: Final = read_table("facts")
-_KINDS: Final = {name: frozenset(words.split()) for name, words in _TABLE["kinds"].items()}
+_KINDS: Final = {
+    name: frozenset(words.split()) for name, words in _TABLE["kinds"].items()
+}
 _PREPOSITIONS: Final = {
     row["lemma"]: (frozenset(row["words"].split()), CriterionKind(row["kind"]))
     for row in _TABLE["preposition"]
@@ -39,7 +41,9 @@ _FEWEST_OF_A_LIST: Final = 3
 _PREPARED: Final = turn_of_phrase("prepared")
 _TERMS: Final = frozenset({"term", "word", "name", "phrase", "expression"})
 _SAYING: Final = frozenset({"describe", "denote", "indicate", "mean"})
-_DIRECTION: Final = re.compile(r"^(?:in|out|up|down|for|back|side|east|west|north|south)wards?$")
+_DIRECTION: Final = re.compile(
+    r"^(?:in|out|up|down|for|back|side|east|west|north|south)wards?$"
+)
 
 
 def quantity(clause: Clause) -> Asked | None:
@@ -52,7 +56,7 @@ def quantity(clause: Clause) -> Asked | None:
 
 def _of_figure(clause: Clause, figure: Figure) -> Iterator[Asked | None]:
     yield _of_object(clause, figure)
-    for prep in (one for one in clause.root.children if one.dep_ == "prep"):
+    for prep in (token for token in clause.root.children if token.dep_ == "prep"):
         pobj = child(prep, "pobj")
         if prep.lower_ not in _AT or pobj is None or clause.is_copula:
             continue
@@ -60,7 +64,11 @@ def _of_figure(clause: Clause, figure: Figure) -> Iterator[Asked | None]:
             rest = clause.inverted(list(prep.subtree))
             question = clause.behind(f"{prep.lower_} which {figure.quantity} {rest}")
             is_rate = child(pobj, "prep") is not None  # "0.3 mm per day" is no length
-            yield None if is_rate else Asked(CriterionKind.QUANTITY, question, figure.required)
+            yield (
+                None
+                if is_rate
+                else Asked(CriterionKind.QUANTITY, question, figure.required)
+            )
 
 
 def _of_object(clause: Clause, figure: Figure) -> Asked | None:
@@ -75,25 +83,41 @@ def _of_object(clause: Clause, figure: Figure) -> Asked | None:
         how = "how long" if figure.quantity == "time" else "how large"
         asked = f"{how} {clause.root.text} {clause.subject_text}"
     is_count = figure.number.head == target and figure.number.dep_ == "nummod"
-    if is_count and not figure.quantity and target.tag_ == "NNS" and not clause.is_copula:
+    if (
+        is_count
+        and not figure.quantity
+        and target.tag_ == "NNS"
+        and not clause.is_copula
+    ):
         asked = _count(clause, figure, target)
-    return Asked(CriterionKind.QUANTITY, clause.behind(asked), figure.required) if asked else None
+    return (
+        Asked(CriterionKind.QUANTITY, clause.behind(asked), figure.required)
+        if asked
+        else None
+    )
 
 
 def _count(clause: Clause, figure: Figure, target: Token) -> str:
     """Ask how many; where a list of them follows, ask which they are; "" where neither tells."""
     words = subtree(target, ("relcl", "appos", "acl"))
-    counted = text_of([one for one in words if one.i > figure.number.i])
-    is_list = any(one.text == ":" for one in clause.doc[target.i :])
+    counted = text_of([word for word in words if word.i > figure.number.i])
+    is_list = any(token.text == ":" for token in clause.doc[target.i :])
     before = {one.lower_ for one in target.children if one.i < figure.number.i}
-    heads = {one.lemma_.lower() for one in words}
-    is_incidental = not heads.isdisjoint(WORDS["no_count"]) or bool(before & {"the", "first"})
+    heads = {word.lemma_.lower() for word in words}
+    is_incidental = not heads.isdisjoint(WORDS["no_count"]) or bool(
+        before & {"the", "first"}
+    )
     first, verb = clause.fronted()
     if set(counted) & set(",:(") or " and " in counted or " or " in counted:
         return ""
     if is_list and figure.number.lower_ in _SPELLED and not before:
         return f"which {figure.number.lower_} {counted} {first} {clause.subject_text} {verb}"
-    if is_incidental or figure.number.lower_ in _FEW or is_focused(clause) or len(before) > 1:
+    if (
+        is_incidental
+        or figure.number.lower_ in _FEW
+        or is_focused(clause)
+        or len(before) > 1
+    ):
         return ""
     return f"how many {counted} {first} {clause.subject_text} {verb}"
 
@@ -130,16 +154,22 @@ def _of(clause: Clause, kind: CriterionKind, verb: str, asked: Token) -> Asked |
     """
     if clause.root.lemma_.lower() not in _KINDS["program"] or not _is_program(clause):
         return Asked(kind, clause.what(verb))
-    gone = {one.i for one in asked.subtree}
+    gone = {token.i for token in asked.subtree}
     parts = [
         one
         for one in clause.root.children
-        if one.i > clause.root.i and one.i not in gone and one.dep_ in {"prep", "advcl", "xcomp"}
+        if one.i > clause.root.i
+        and one.i not in gone
+        and one.dep_ in {"prep", "advcl", "xcomp"}
     ]
-    parts = [one for one in parts if not any(t.i in gone for t in one.subtree)]
-    purposes = (one.head for one in asked.subtree if one.dep_ == "aux" and one.lower_ == "to")
+    parts = [part for part in parts if not any(t.i in gone for t in part.subtree)]
+    purposes = (
+        token.head
+        for token in asked.subtree
+        if token.dep_ == "aux" and token.lower_ == "to"
+    )
     parts = parts or list(purposes)[:1]
-    rest = text_of([t for one in parts for t in one.subtree])
+    rest = text_of([t for part in parts for t in part.subtree])
     if len(rest.split()) < _FEWEST_OF_A_REST and not clause.lead:
         return None  # which of a hundred things is meant, nobody can know
     return Asked(kind, clause.what(f"{verb} {rest}".rstrip()))
@@ -148,9 +178,13 @@ def _of(clause: Clause, kind: CriterionKind, verb: str, asked: Token) -> Asked |
 def _is_program(clause: Clause) -> bool:
     """Tell whether the subject is a name: of a program, a class, a project."""
     word = clause.subject.text
-    is_sign = any(letter.isupper() for letter in word[1:]) or any(map(str.isdigit, word))
+    is_sign = any(letter.isupper() for letter in word[1:]) or any(
+        map(str.isdigit, word)
+    )
     is_code = "`" in clause.subject_text
-    return is_sign or is_code or (word in clause.names and clause.subject.pos_ == "PROPN")
+    return (
+        is_sign or is_code or (word in clause.names and clause.subject.pos_ == "PROPN")
+    )
 
 
 def by_preposition(clause: Clause) -> Asked | None:
@@ -168,8 +202,15 @@ def by_preposition(clause: Clause) -> Asked | None:
             return None
         if lemma == "range":
             return _range(clause, prep)
-        is_way = lemma == "result" and _PREPARED.search(text_of(list(prep.subtree))) is not None
-        if lemma in WORDS["open_verbs"] or (lemma, prep.lower_) == ("result", "in") or is_way:
+        is_way = (
+            lemma == "result"
+            and _PREPARED.search(text_of(list(prep.subtree))) is not None
+        )
+        if (
+            lemma in WORDS["open_verbs"]
+            or (lemma, prep.lower_) == ("result", "in")
+            or is_way
+        ):
             return None  # one of many things
         return _of(clause, kind, f"{clause.fronted()[1]} {prep.lower_}", prep)
     return None
@@ -177,7 +218,7 @@ def by_preposition(clause: Clause) -> Asked | None:
 
 def _range(clause: Clause, prep: Token) -> Asked | None:
     """In which range does … lie?"""
-    has_figure = any(one.like_num for one in prep.subtree)
+    has_figure = any(token.like_num for token in prep.subtree)
     first, _ = clause.fronted()
     question = clause.behind(f"in which range {first} {clause.subject_text} lie")
     return Asked(CriterionKind.QUANTITY, question) if has_figure else None
@@ -185,18 +226,21 @@ def _range(clause: Clause, prep: Token) -> Asked | None:
 
 def in_passive(clause: Clause) -> Asked | None:
     """What is … caused by, made from, divided into?"""
-    root, lemma = clause.root, clause.root.lemma_.lower()
+    root = clause.root
+    lemma = clause.root.lemma_.lower()
     if child(root, "auxpass") is None or lemma not in FORMS["passive"]:
         return None
     if not _asks_once(clause) or not has_one_complement(clause) or is_focused(clause):
         return None
     is_cause = lemma in _KINDS["cause"]
-    for prep in (one for one in root.children if one.i > root.i):
+    for prep in (token for token in root.children if token.i > root.i):
         if prep.dep_ == "agent" or lemma in BEHIND.get(prep.lower_, ()):
             target = child(prep, "pobj")
             if target is None or not says_something(target):
                 continue
-            is_of_members = target.lemma_.lower() in WORDS["organisms"] and prep.lower_ == "of"
+            is_of_members = (
+                target.lemma_.lower() in WORDS["organisms"] and prep.lower_ == "of"
+            )
             if is_of_members or names_itself(clause):
                 return None
             by_cause = is_cause and prep.dep_ == "agent"
@@ -210,10 +254,15 @@ def in_passive(clause: Clause) -> Asked | None:
 def in_place(clause: Clause) -> Asked | None:
     """Where is … located?"""
     root = clause.root
-    is_placed = root.lemma_.lower() in FORMS["placed"] and child(root, "auxpass") is not None
+    is_placed = (
+        root.lemma_.lower() in FORMS["placed"] and child(root, "auxpass") is not None
+    )
     if not is_placed or not _asks_once(clause) or not has_one_complement(clause):
         return None
-    prep = next((one for one in root.children if one.dep_ == "prep" and one.i > root.i), None)
+    prep = next(
+        (token for token in root.children if token.dep_ == "prep" and token.i > root.i),
+        None,
+    )
     target = child(prep, "pobj") if prep is not None else None
     if prep is None or target is None or prep.lower_ not in WORDS["places"]:
         return None
@@ -234,16 +283,20 @@ def for_purpose(clause: Clause) -> Asked | None:
     target = child(purpose, "dobj")
     if _items(target) >= _FEWEST_OF_A_LIST or _is_counted(purpose):
         return None  # some of many ends
-    opening = {one.lower_ for one in clause.subject_words[:2]}
+    opening = {word.lower_ for word in clause.subject_words[:2]}
     if not opening.isdisjoint(_TERMS) and purpose.lemma_ in _SAYING:
-        return Asked(CriterionKind.RELATION, f"what does {clause.subject_text} {purpose.lemma_}")
+        return Asked(
+            CriterionKind.RELATION, f"what does {clause.subject_text} {purpose.lemma_}"
+        )
     return Asked(CriterionKind.RELATION, clause.what(f"{clause.fronted()[1]} for"))
 
 
 def _is_counted(verb: Token) -> bool:
     """Tell whether a figure says how much of a thing a verb makes."""
     target = child(verb, "dobj")
-    return target is not None and any(t.text[:1].isdigit() for t in target.subtree if t.like_num)
+    return target is not None and any(
+        t.text[:1].isdigit() for t in target.subtree if t.like_num
+    )
 
 
 def _items(noun: Token | None) -> int:
@@ -262,13 +315,17 @@ def of_adjective(clause: Clause) -> Asked | None:
     target = child(prep, "pobj", "pcomp") if prep is not None else None
     if complement.lemma_ not in FORMS["of_adjective"] or prep is None or target is None:
         return None
-    if not says_something(target) or any(one.dep_ == "conj" for one in complement.children):
+    if not says_something(target) or any(
+        one.dep_ == "conj" for one in complement.children
+    ):
         return None
     is_inverse = any(one.lower_ == "inversely" for one in complement.children)
     if not list(target.children) or ("inversely" in clause.doc.text and not is_inverse):
         return None
-    degrees = (one for one in complement.children if one.dep_ == "advmod")
-    how = text_of([one for one in degrees if one.lower_ not in WORDS["dropped"]])
+    degrees = (token for token in complement.children if token.dep_ == "advmod")
+    how = text_of(
+        [degree for degree in degrees if degree.lower_ not in WORDS["dropped"]]
+    )
     shown = " ".join(part for part in (how, complement.text, prep.text) if part)
     return Asked(CriterionKind.RELATION, clause.what(shown))
 
@@ -293,12 +350,14 @@ def of_verb(clause: Clause) -> Asked | None:
 def _says_how(clause: Clause) -> bool:
     """Tell whether a sentence says by doing what, which is its point."""
     pairs = pairwise(clause.doc)
-    return any(one.lower_ == "by" and after.tag_ == "VBG" for one, after in pairs)
+    return any(token.lower_ == "by" and after.tag_ == "VBG" for token, after in pairs)
 
 
 def is_named(clause: Clause) -> bool:
     """Tell whether the subject is a short name: a word, an acronym, a species."""
-    words = [one for one in clause.subject_words if one.lower_ not in {"the", "a", "an"}]
+    words = [
+        word for word in clause.subject_words if word.lower_ not in {"the", "a", "an"}
+    ]
     is_plural = clause.subject.tag_ == "NNS"
     return len(words) <= _SHORTEST_OF_A_NAME and not (len(words) == 1 and is_plural)
 

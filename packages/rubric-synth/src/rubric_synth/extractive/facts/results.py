@@ -41,7 +41,11 @@ def results_of(
         first = _result(told[0]) if told else ""
         if not first:
             return  # the place of a second result needs the first
-        behind = f", as the {_PLACES[place]} of {_COUNTS[len(sure)]} results" if is_counted else ""
+        behind = (
+            f", as the {_PLACES[place]} of {_COUNTS[len(sure)]} results"
+            if is_counted
+            else ""
+        )
         yield from _said(entry, "returns", first, behind, proper)
         for sentence in told[1:]:
             yield conditions.condition_frame(sentence, "", entry.name, names)
@@ -52,17 +56,22 @@ def results_of(
 
 
 def _is_optional(item: ApiItem) -> bool:
-    return any(_PATTERNS["optional_result"].search(text) for text in (item.kind, item.description))
+    return any(
+        _PATTERNS["optional_result"].search(text)
+        for text in (item.kind, item.description)
+    )
 
 
 def _told_of(item: ApiItem, entry: ApiEntry, names: frozenset[str]) -> list[str]:
-    told = [one.rstrip(". ") for one in language.sentences(item.description)]
+    told = [sentence.rstrip(". ") for sentence in language.sentences(item.description)]
     return [wording.marked(one, names | wording.code_name(entry.name)) for one in told]
 
 
 def _result(sentence: str) -> str:
     """Return the phrase that says what a result is; "" where the sentence does not say it."""
-    first = re.sub(r"^(?:returns?|returned|yields?)\s+", "", sentence, flags=re.IGNORECASE)
+    first = re.sub(
+        r"^(?:returns?|returned|yields?)\s+", "", sentence, flags=re.IGNORECASE
+    )
     label, colon, rest = first.partition(": ")
     first = re.split(r";\s", rest if colon and _is_label(label, rest) else first)[0]
     is_sound = (
@@ -94,10 +103,16 @@ def _said(
 def _is_label(label: str, rest: str) -> bool:
     """Tell whether what stands before a colon names a way, and the result stands behind it."""
     words = rest.split()
-    return len(label.split()) <= _LONGEST_LABEL and len(words) > _LONGEST_LABEL and "," not in rest
+    return (
+        len(label.split()) <= _LONGEST_LABEL
+        and len(words) > _LONGEST_LABEL
+        and "," not in rest
+    )
 
 
-def errors_of(items: Sequence[ApiItem], entry: ApiEntry, names: frozenset[str]) -> list[Frame]:
+def errors_of(
+    items: Sequence[ApiItem], entry: ApiEntry, names: frozenset[str]
+) -> list[Frame]:
     """Return which errors an object raises and which warnings it gives, each with its condition.
 
     Args:
@@ -127,4 +142,6 @@ def _raised(entry: ApiEntry, item: ApiItem, names: frozenset[str]) -> Frame | No
         else f"which error does `{entry.name}` raise, and when"
     )
     fact = Fact(CriterionKind.RAISES, told, required=(item.name,), question=question)
-    return Frame(fact, conditions.probe(language.capital_first(f"{said}, errors are raised.")))
+    return Frame(
+        fact, conditions.probe(language.capital_first(f"{said}, errors are raised."))
+    )

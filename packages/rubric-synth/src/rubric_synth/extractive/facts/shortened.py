@@ -12,7 +12,9 @@ from rubric_synth.extractive.facts.sound import WORDS
 _SHORT: Final = re.compile(r"(?<![\w`(-])[A-Z][A-Z0-9]*[A-Z][A-Z0-9]*s?(?![\w`-])")
 _FEWEST: Final = 3
 """Capitals of a short form that nobody can be expected to know."""
-_FORMULA: Final = re.compile(r"^(?:(?:[HCNOSPFIKBVWUY]|Cl|Na|Mg|Ca|Fe|Zn|Cu|Li|Si)\d*)+$")
+_FORMULA: Final = re.compile(
+    r"^(?:(?:[HCNOSPFIKBVWUY]|Cl|Na|Mg|Ca|Fe|Zn|Cu|Li|Si)\d*)+$"
+)
 _EXPLAINED: Final = re.compile(r"\bstands? for\b")
 _ROMAN: Final = re.compile(r"^[IVX]+$")
 _KNOWN: Final = frozenset(map(str.upper, WORDS["known_short"]))
@@ -56,7 +58,11 @@ def _stands_for(short: str, words: list[str]) -> bool:
     text = " ".join(words).lower()
     letters = short.lower()
     is_plain = re.fullmatch(r"[\w' -]+", text) is not None
-    if not is_plain or text[:1] != letters[:1] or words[0].lower() in {"the", "a", "an", "of"}:
+    if (
+        not is_plain
+        or text[:1] != letters[:1]
+        or words[0].lower() in {"the", "a", "an", "of"}
+    ):
         return False
     starts = "".join(part[:1] for part in re.split(r"[ -]", text))
     if starts == letters:
@@ -118,7 +124,9 @@ def written_out(said: str, scene: Scene, names: frozenset[str]) -> str | None:
 def _in_number(full: str, short: str, text: str, names: frozenset[str]) -> str:
     """Return a long form in the number of its short one, and small where it is no name."""
     first = full.partition(" ")[0].lower()
-    is_word = is_english(first) or re.search(rf"\b{re.escape(first)}\b", text) is not None
+    is_word = (
+        is_english(first) or re.search(rf"\b{re.escape(first)}\b", text) is not None
+    )
     kept = lowered(full, names) if is_word else full
     return f"{kept}s" if short.endswith("s") and not kept.endswith("s") else kept
 
@@ -126,6 +134,12 @@ def _in_number(full: str, short: str, text: str, names: frozenset[str]) -> str:
 def _replaced(said: str, short: str, full: str) -> str:
     article = "an" if full[:1].lower() in _VOWELS else "a"
     name = re.escape(short)
-    said = re.sub(rf"\b(a|A)n? {name}\b", lambda at: f"{at[1]}{article[1:]} {full}", said)
-    said = re.sub(rf"^{name}\b", full[:1].upper() + full[1:], said) if said[:1].isupper() else said
+    said = re.sub(
+        rf"\b(a|A)n? {name}\b", lambda at: f"{at[1]}{article[1:]} {full}", said
+    )
+    said = (
+        re.sub(rf"^{name}\b", full[:1].upper() + full[1:], said)
+        if said[:1].isupper()
+        else said
+    )
     return re.sub(rf"(?<![\w(]){name}\b", full, said)

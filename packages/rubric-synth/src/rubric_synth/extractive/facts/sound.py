@@ -14,18 +14,26 @@ from rubric_synth.extractive.facts.clauses import NOUNS, Clause
 from rubric_synth.tables import phrase, read_table
 
 _TABLE: Final = read_table("sound")
-WORDS: Final = {name: frozenset(words.split()) for name, words in _TABLE["words"].items()}
+WORDS: Final = {
+    name: frozenset(words.split()) for name, words in _TABLE["words"].items()
+}
 """Lists of words, by lemma."""
-FORMS: Final = {name: frozenset(words.split()) for name, words in _TABLE["forms"].items()}
+FORMS: Final = {
+    name: frozenset(words.split()) for name, words in _TABLE["forms"].items()
+}
 """Verbs and nouns that one of the rules of asking takes."""
-BEHIND: Final = {name: frozenset(words.split()) for name, words in _TABLE["behind"].items()}
+BEHIND: Final = {
+    name: frozenset(words.split()) for name, words in _TABLE["behind"].items()
+}
 """Verbs of a passive by the preposition that their answer stands behind."""
 
 
 def turn_of_phrase(name: str) -> re.Pattern[str]:
     """Return a pattern for one of the turns of phrase of the table."""
     row = _TABLE[name]
-    return re.compile(f"{row['before']}(?:{'|'.join(row['any'])}){row['after']}", re.IGNORECASE)
+    return re.compile(
+        f"{row['before']}(?:{'|'.join(row['any'])}){row['after']}", re.IGNORECASE
+    )
 
 
 _UNSOUND: Final = turn_of_phrase("unsound")
@@ -82,10 +90,10 @@ def is_cut(question: str) -> bool:
 
 def compares_openly(clause: Clause) -> bool:
     """Tell whether a sentence compares with nothing that it names: "a more practical set"."""
-    words = {one.lower_ for one in clause.doc}
+    words = {token.lower_ for token in clause.doc}
     if not words.isdisjoint({"than", "compared", "relative", "whereas"}):
         return False
-    return any(_is_open_comparative(one) for one in clause.doc)
+    return any(_is_open_comparative(token) for token in clause.doc)
 
 
 def _is_open_comparative(token: Token) -> bool:
@@ -93,7 +101,10 @@ def _is_open_comparative(token: Token) -> bool:
         return False
     before = token.nbor(-1).lower_ if token.i else ""
     if token.lower_ in WORDS["no_comparison"]:
-        is_degree = token.lower_ in {"more", "less"} and token.head.pos_ in {"ADJ", "ADV"}
+        is_degree = token.lower_ in {"more", "less"} and token.head.pos_ in {
+            "ADJ",
+            "ADV",
+        }
         return is_degree and before not in {"or", "one", "no"}
     return before not in {"no", "or", "the"}
 
@@ -102,26 +113,34 @@ def is_specific(clause: Clause) -> bool:
     """Tell whether the subject of a clause names what its question is about without the page."""
     subject = clause.subject
     lemma = subject.lemma_.lower()
-    parts = [one for one in subject.children if one.dep_ not in {"det", "punct"}]
-    names = (one for one in parts if one.pos_ in NOUNS and one.dep_ in _NAMING)
-    behind = [one for one in parts if one.i > subject.i and one.dep_ in {"prep", "acl", "relcl"}]
+    parts = [child for child in subject.children if child.dep_ not in {"det", "punct"}]
+    names = (part for part in parts if part.pos_ in NOUNS and part.dep_ in _NAMING)
+    behind = [
+        part
+        for part in parts
+        if part.i > subject.i and part.dep_ in {"prep", "acl", "relcl"}
+    ]
     if behind or subject.pos_ == "PROPN":
         return True
-    if any(one.lower_ not in WORDS["sizes"] for one in names):
+    if any(name.lower_ not in WORDS["sizes"] for name in names):
         return True
-    is_bare = all(one.dep_ in {"conj", "cc"} for one in parts)
+    is_bare = all(part.dep_ in {"conj", "cc"} for part in parts)
     is_one_of_many = clause.subject_words[0].lower_ == "the" and subject.tag_ == "NNS"
     if is_bare and (is_one_of_many or lemma in WORDS["generic"]):
         return False
-    sizes = [one for one in parts if one.lower_ in WORDS["sizes"]]
+    sizes = [part for part in parts if part.lower_ in WORDS["sizes"]]
     is_vague = lemma in WORDS["relational"] | WORDS["generic"]
     return not (is_vague and len(sizes) == len(parts))
 
 
 def has_one_complement(clause: Clause) -> bool:
     """Tell whether one phrase alone follows the verb, so that its question has one slot."""
-    behind = [one for one in clause.root.children if one.i > clause.root.i]
-    slots = [one for one in behind if one.dep_ in {"prep", "agent", "dobj", "xcomp", "advcl"}]
+    behind = [child for child in clause.root.children if child.i > clause.root.i]
+    slots = [
+        token
+        for token in behind
+        if token.dep_ in {"prep", "agent", "dobj", "xcomp", "advcl"}
+    ]
     return len(slots) == 1
 
 
@@ -133,34 +152,65 @@ def is_modal(clause: Clause) -> bool:
 def is_focused(clause: Clause) -> bool:
     """Tell whether a predicate turns on a word that its question leaves out: "only", "even"."""
     behind = clause.doc[clause.root.i :]
-    words = {one.lower_ for one in behind}
+    words = {token.lower_ for token in behind}
     is_limit = any(one.lower_ == "as" and _follows_degree(one) for one in behind)
     return is_limit or not words.isdisjoint(WORDS["focused"])
 
 
 def _follows_degree(token: Token) -> bool:
-    return token.i > 0 and token.nbor(-1).lower_ in {"many", "much", "long", "few", "far", "soon"}
+    return token.i > 0 and token.nbor(-1).lower_ in {
+        "many",
+        "much",
+        "long",
+        "few",
+        "far",
+        "soon",
+    }
 
 
 def says_something(target: Token) -> bool:
     """Tell whether a noun that answers a question names something: not "other forms"."""
     words = target.doc[target.i :]
     lemma = target.lemma_.lower()
-    is_crowd = lemma in WORDS["crowd"] or target.lower_ in {"other", "another"}  # "each other"
-    if is_crowd or any(one.lower_ in WORDS["crowd"] for one in target.children):
+    is_crowd = lemma in WORDS["crowd"] or target.lower_ in {
+        "other",
+        "another",
+    }  # "each other"
+    if is_crowd or any(child.lower_ in WORDS["crowd"] for child in target.children):
         return False
     if lemma not in WORDS["empty_answer"]:
         return True
-    lists = {"including", "such", "like", "namely", ":", "called", "that", "which", "whose"}
-    seconds = (one for one in target.children if one.dep_ == "conj")
-    is_list = any(one.lower_ in lists for one in words)
-    if is_list or any(one.lemma_.lower() not in WORDS["empty_answer"] for one in seconds):
+    lists = {
+        "including",
+        "such",
+        "like",
+        "namely",
+        ":",
+        "called",
+        "that",
+        "which",
+        "whose",
+    }
+    seconds = (child for child in target.children if child.dep_ == "conj")
+    is_list = any(word.lower_ in lists for word in words)
+    if is_list or any(
+        second.lemma_.lower() not in WORDS["empty_answer"] for second in seconds
+    ):
         return True
-    before = [one for one in target.children if one.i < target.i and one.dep_ != "det"]
-    is_said = any(one.lower_ not in WORDS["empty_before"] and not one.like_num for one in before)
+    before = [
+        child for child in target.children if child.i < target.i and child.dep_ != "det"
+    ]
+    is_said = any(
+        token.lower_ not in WORDS["empty_before"] and not token.like_num
+        for token in before
+    )
     if before and not is_said:
         return False
-    behind = [one for one in target.children if one.i > target.i and one.dep_ in {"prep", "acl"}]
+    behind = [
+        child
+        for child in target.children
+        if child.i > target.i and child.dep_ in {"prep", "acl"}
+    ]
     return is_said or bool(behind)
 
 
@@ -177,4 +227,4 @@ def names_itself(clause: Clause) -> bool:
 
 def negations(tokens: list[Token]) -> set[str]:
     """Return the words of denial among words."""
-    return {one.lower_ for one in tokens} & WORDS["negations"]
+    return {token.lower_ for token in tokens} & WORDS["negations"]

@@ -15,7 +15,8 @@ from rubric_synth.tables import read_table
 
 _PATTERNS: Final = patterns(read_table("patterns")["soundness"])
 _TABLE: Final = {
-    name: frozenset(words.split()) for name, words in read_table("facts")["soundness"].items()
+    name: frozenset(words.split())
+    for name, words in read_table("facts")["soundness"].items()
 }
 _BARE: Final = language.stems(" ".join(_TABLE["bare"]))
 _TYPE_BARE: Final = language.stems(" ".join(_TABLE["types"]))
@@ -55,7 +56,9 @@ def _counts(part: str, whole: str, own: frozenset[str]) -> bool:
     if any(len(one) >= _SHORTEST_PART and one in whole for one in shown):
         return False
     is_literal = part in {"true", "false", "none"} or part[:1].isdigit()
-    return (is_literal or bool(language.content_words(part))) and stem(part) not in own | _BARE
+    return (is_literal or bool(language.content_words(part))) and stem(
+        part
+    ) not in own | _BARE
 
 
 def says_something(fact: Fact, entry: ApiEntry, item: ApiItem | None) -> bool:
@@ -67,7 +70,7 @@ def says_something(fact: Fact, entry: ApiEntry, item: ApiItem | None) -> bool:
         item: The parameter that it is about; None for the object.
     """
     names = [entry.name, *re.findall(r"`([^`]*)`", fact.topic)]
-    others = language.stems(" ".join(one.name for one in entry.parameters))
+    others = language.stems(" ".join(parameter.name for parameter in entry.parameters))
     if fact.kind == CriterionKind.DEFINITION:
         left = news(fact.sentence, names) - others
         if fact.topic and item is not None:
@@ -140,9 +143,12 @@ def repaired(fact: Fact, entry: ApiEntry) -> Fact:
     told = _PATTERNS["tail"].sub("", fact.sentence.rstrip("."))
     names = {item.name for item in entry.parameters}
     if entry.form == "function":
-        for pattern, put in (("the_object", "`{}`"), ("the_result", "the result of `{}`")):
-            found = _PATTERNS[pattern].search(told)
-            if found is not None and names.isdisjoint(found[0].split()):
+        for pattern, put in (
+            ("the_object", "`{}`"),
+            ("the_result", "the result of `{}`"),
+        ):
+            match = _PATTERNS[pattern].search(told)
+            if match is not None and names.isdisjoint(match[0].split()):
                 told = _PATTERNS[pattern].sub(put.format(entry.name), told, count=1)
     told = language.capital_first(told) if told[:1] != "`" else told
     return fact._replace(sentence=f"{_PATTERNS['stops'].sub('', told)}.")
@@ -163,7 +169,8 @@ def overlaps(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
         return False
     own = wording.own_stems(entry.name) | _TYPE_BARE
     mine, theirs = (
-        language.stems(" ".join(language.content_words(_CODE.sub(" ", one.sentence)))) - own
+        language.stems(" ".join(language.content_words(_CODE.sub(" ", one.sentence))))
+        - own
         for one in (fact, other)
     )
     fewest = min(len(mine), len(theirs))
@@ -174,4 +181,6 @@ def overlaps(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
     return fewest >= _FEWEST_SHARED and shared >= share * fewest
 
 
-_SHARING: Final = frozenset({CriterionKind.RETURNS, CriterionKind.SHAPE, CriterionKind.LIMIT})
+_SHARING: Final = frozenset(
+    {CriterionKind.RETURNS, CriterionKind.SHAPE, CriterionKind.LIMIT}
+)

@@ -10,7 +10,9 @@ from rubric_synth.extractive.facts.parsing import child, root_of, text_of
 from rubric_synth.extractive.facts.sound import WORDS, turn_of_phrase
 
 _CONCESSIONS: Final = frozenset({"although", "though", "while", "whereas"})
-_ANSWERS: Final = frozenset({"attr", "dobj", "prep", "agent", "xcomp", "acomp", "advcl", "oprd"})
+_ANSWERS: Final = frozenset(
+    {"attr", "dobj", "prep", "agent", "xcomp", "acomp", "advcl", "oprd"}
+)
 """What a question asks for."""
 _UNASKED: Final = turn_of_phrase("unasked")
 _TIMES: Final = turn_of_phrase("unasked_time")
@@ -45,7 +47,10 @@ def main_sentence(doc: Doc, kind: CriterionKind) -> str:
     kept = [word for word in doc[:end] if word.i not in gone]
     is_whole = end == len(doc) and not gone
     kept_text = doc.text if is_whole else f"{text_of(_without_marks(kept))}."
-    if kind not in {CriterionKind.CONDITION, CriterionKind.CAUSE} and root.lemma_ in _SERVING:
+    if (
+        kind not in {CriterionKind.CONDITION, CriterionKind.CAUSE}
+        and root.lemma_ in _SERVING
+    ):
         kept_text = _TIMES.sub(".", kept_text)
     return _UNASKED.sub("", kept_text)
 
@@ -74,7 +79,9 @@ def _end(doc: Doc, root: Token) -> int | None:
     start = second.left_edge.i - 1
     if second.head == root:
         return len(doc) if doc[start].lower_ != "and" else None
-    is_apart = start > root.i and doc[start].lower_ == "and" and doc[start - 1].text == ","
+    is_apart = (
+        start > root.i and doc[start].lower_ == "and" and doc[start - 1].text == ","
+    )
     return start if is_apart else None
 
 
@@ -83,7 +90,9 @@ def _is_misread(root: Token) -> bool:
     parts = [part for part in root.children if part.i > root.i]
     is_passive = child(root, "auxpass") is not None
     is_clause = is_passive and any(part.dep_ == "ccomp" for part in parts)
-    return is_clause or any(part.dep_ == "conj" and part.pos_ == "NOUN" for part in parts)
+    return is_clause or any(
+        part.dep_ == "conj" and part.pos_ == "NOUN" for part in parts
+    )
 
 
 def _contrast(doc: Doc, root: Token) -> int | None:
@@ -92,7 +101,9 @@ def _contrast(doc: Doc, root: Token) -> int | None:
         if word.lower_ != "but" or doc[word.i - 1].text != ",":
             continue
         subjects = (t for t in doc[word.i :] if t.dep_ in {"nsubj", "nsubjpass"})
-        owned = (t for t in subjects if t.tag_ not in {"WDT", "WP"} and t.head.i > word.i)
+        owned = (
+            t for t in subjects if t.tag_ not in {"WDT", "WP"} and t.head.i > word.i
+        )
         if any(gate.is_finite(t.head) for t in owned):
             return word.i - 1
     return None
@@ -103,7 +114,8 @@ def _asides(doc: Doc, root: Token, kind: CriterionKind) -> list[list[Token]]:
     asides: list[list[Token]] = []
     for word in doc:
         words = list(word.subtree)
-        first, last = words[0].i, words[-1].i
+        first = words[0].i
+        last = words[-1].i
         if not first or doc[first - 1].text != "," or last - first >= len(words):
             continue
         if _is_aside(word, words, kind) and not (first <= root.i <= last):
@@ -135,7 +147,9 @@ def _is_aside(token: Token, words: list[Token], kind: CriterionKind) -> bool:
         is_of_subject = token.head.dep_ in {"nsubj", "nsubjpass"}
         is_plain = kind != CriterionKind.DEFINITION
         return is_long and ((is_last and is_explaining) or (is_of_subject and is_plain))
-    is_result = token.dep_ == "advcl" and token.tag_ == "VBG" and token.head.pos_ == "VERB"
+    is_result = (
+        token.dep_ == "advcl" and token.tag_ == "VBG" and token.head.pos_ == "VERB"
+    )
     is_asked = kind in {CriterionKind.DEFINITION, CriterionKind.CONDITION}
     return is_result and token.lower_ in WORDS["results"] and not is_asked
 
@@ -143,7 +157,11 @@ def _is_aside(token: Token, words: list[Token], kind: CriterionKind) -> bool:
 def _is_second(token: Token) -> bool:
     """Tell whether a verb of its own subject is joined to another one."""
     subject = child(token, "nsubj", "nsubjpass")
-    return token.dep_ == "conj" and subject is not None and subject.pos_ in {"NOUN", "PROPN"}
+    return (
+        token.dep_ == "conj"
+        and subject is not None
+        and subject.pos_ in {"NOUN", "PROPN"}
+    )
 
 
 def _tail(root: Token, part: Token) -> int | None:
@@ -165,7 +183,9 @@ def _tail(root: Token, part: Token) -> int | None:
     if joint is None or not is_joint or not gate.is_finite(part):
         return None
     between = part.doc[root.i : joint.i]
-    is_open = any(word.dep_ in {"relcl", "acl", "ccomp"} for word in between)  # whose verb it is
+    is_open = any(
+        word.dep_ in {"relcl", "acl", "ccomp"} for word in between
+    )  # whose verb it is
     subject = child(part, "nsubj", "nsubjpass")
     is_pointing = subject is not None and subject.lower_ in {"they", "it"}
     has_comma = part.doc[joint.i - 1].text == ","
@@ -184,6 +204,16 @@ def _goes_on(root: Token, part: Token) -> bool:
 
 def _says_enough(doc: Doc, root: Token, end: int) -> bool:
     """Tell whether what is left of a sentence holds what follows its verb, and is whole."""
-    is_followed = any(root.i < word.i < end and word.dep_ in _ANSWERS for word in root.children)
-    rest = [word for word in doc[end:] if word.head.i < end and word.i > end and not word.is_punct]
-    return is_followed and doc[end - 1].text != ")" and all(word.head == root for word in rest)
+    is_followed = any(
+        root.i < word.i < end and word.dep_ in _ANSWERS for word in root.children
+    )
+    rest = [
+        word
+        for word in doc[end:]
+        if word.head.i < end and word.i > end and not word.is_punct
+    ]
+    return (
+        is_followed
+        and doc[end - 1].text != ")"
+        and all(word.head == root for word in rest)
+    )

@@ -56,7 +56,11 @@ def lowered_names(entry: ApiEntry) -> frozenset[str]:
     """
     text = ". ".join(entry.texts())
     small = {word for word in language.words(text) if word.islower()}
-    usual = (word for word in language.proper_names(text) if word.lower() not in small | _COMMON)
+    usual = (
+        word
+        for word in language.proper_names(text)
+        if word.lower() not in small | _COMMON
+    )
     return frozenset(usual) | _NAMES
 
 
@@ -71,7 +75,9 @@ class Spelling:
         """Read the words of an entry, and those of its collection where that is known."""
         texts = list(entry.texts())
         found = Counter(word for text in texts for word in _WORD.findall(text))
-        seen = found + Counter(word.lower() for text in texts for word in _CAPITAL.findall(text))
+        seen = found + Counter(
+            word.lower() for text in texts for word in _CAPITAL.findall(text)
+        )
         names = {item.name.lower() for item in entry.parameters} | {entry.name.lower()}
         self._known = {
             word
@@ -82,7 +88,8 @@ class Spelling:
             word
             for word, count in found.items()
             if len(word) >= _SHORTEST and word not in names and not _is_known(word)
-            if (count == 1 and self._is_slip(word)) or (terms is not None and terms.is_slip(word))
+            if (count == 1 and self._is_slip(word))
+            or (terms is not None and terms.is_slip(word))
         }
 
     def _is_slip(self, word: str) -> bool:
@@ -90,7 +97,9 @@ class Spelling:
 
     def has_slip(self, sentence: str) -> bool:
         """Tell whether a sentence holds a word that looks misspelt: "cublic", "SQuares"."""
-        is_odd = any(parsing.is_english(word.lower()) for word in _HALF_CAPITAL.findall(sentence))
+        is_odd = any(
+            parsing.is_english(word.lower()) for word in _HALF_CAPITAL.findall(sentence)
+        )
         return is_odd or any(word in self._odd for word in _WORD.findall(sentence))
 
 
@@ -100,7 +109,9 @@ def _is_known(word: str) -> bool:
         return True
     for ending in ("s", "es", "d", "ed", "ing", "ly", "al", "able", "r", "er", "ness"):
         bare = word.removesuffix(ending)
-        if bare != word and (parsing.is_english(bare) or parsing.is_english(f"{bare}e")):
+        if bare != word and (
+            parsing.is_english(bare) or parsing.is_english(f"{bare}e")
+        ):
             return True
     starts = ("non", "re", "un", "pre", "sub", "multi", "de", "in", "super", "semi")
     return any(
@@ -115,10 +126,14 @@ def _one_edit(word: str, other: str) -> bool:
     if abs(len(word) - len(other)) > 1 or word[0] != other[0]:
         return False
     if len(word) == len(other):
-        different = [at for at, (a, b) in enumerate(zip(word, other, strict=True)) if a != b]
+        different = [
+            at for at, (a, b) in enumerate(zip(word, other, strict=True)) if a != b
+        ]
         if len(different) == 1:
             return True
         is_pair = len(different) == 2 and different[1] == different[0] + 1  # noqa: PLR2004 - a swap
         return is_pair and word[different[0]] == other[different[1]]
     longer, shorter = sorted((word, other), key=len, reverse=True)
-    return any(longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer) - 1))
+    return any(
+        longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer) - 1)
+    )

@@ -48,7 +48,10 @@ def as_predicate(text: str) -> str:
     verb = phrases.base_form(first, verbs)
     if not verb or len(words) < place + 2 or _is_adverb(verb):
         return ""
-    told = [*map(str.lower, words[:place]), third_person(verb) + "," * words[place].endswith(",")]
+    told = [
+        *map(str.lower, words[:place]),
+        third_person(verb) + "," * words[place].endswith(","),
+    ]
     rest = words[place + 1 :]
     for at, word in enumerate(rest):
         is_verb = word.lower().rstrip(",") in verbs
@@ -74,7 +77,10 @@ def _is_joined(before: Sequence[str], first: str, takes: str) -> bool:
     if last == "and" and takes in {"it", "them", "the", "a", "an", "its"}:
         return True
     shown = " ".join(before).lower()
-    return re.search(r", (?:and|or|but|(?:and |or |but )?(?:\w+ly|then))$", shown) is not None
+    return (
+        re.search(r", (?:and|or|but|(?:and |or |but )?(?:\w+ly|then))$", shown)
+        is not None
+    )
 
 
 def _is_adverb(word: str) -> bool:
@@ -101,10 +107,16 @@ def is_command(text: str) -> bool:
     if "/" in word:  # "enable/disable the grid"
         return word.split("/")[0] in phrases.VERBS | _MORE_VERBS | _PARAMETER_VERBS
     is_verb = word in phrases.VERBS | _MORE_VERBS and word not in _ENGLISH_NOUNS
-    return is_verb and not is_parameters_verb(text) and rest.partition(" ")[0] not in _LINKS
+    return (
+        is_verb
+        and not is_parameters_verb(text)
+        and rest.partition(" ")[0] not in _LINKS
+    )
 
 
-_LINKS: Final = frozenset({"of", "for", "in", "to", "from", "at", "with", "along", "between"})
+_LINKS: Final = frozenset(
+    {"of", "for", "in", "to", "from", "at", "with", "along", "between"}
+)
 _ENGLISH_NOUNS: Final = frozenset(_TABLE["english"].split())
 _PARAMETER_VERBS: Final = frozenset(_TABLE["param_verbs"].split())
 _MORE_VERBS: Final = frozenset(_TABLE["verbs"].split())
@@ -124,14 +136,21 @@ def own_stems(*names: str) -> frozenset[str]:
     """
     parts = [part.lower() for name in names for part in _PARTS.findall(name)]
     whole = [name.lower().replace("_", "") for name in names]
-    more = [long for part in (*parts, *whole) for long in _SHORT.get(part, "").split("+") if long]
+    more = [
+        long
+        for part in (*parts, *whole)
+        for long in _SHORT.get(part, "").split("+")
+        if long
+    ]
     return language.stems(" ".join((*parts, *whole, *more)))
 
 
 def with_a(phrase: str) -> str:
     """Return a noun phrase with "a" or "an" before it."""
     first = phrase.strip("`")[:1].lower()
-    is_vowel = first in _VOWELS and not phrase.lower().startswith(("uni", "use", "one", "eu"))
+    is_vowel = first in _VOWELS and not phrase.lower().startswith(
+        ("uni", "use", "one", "eu")
+    )
     return f"{'an' if is_vowel else 'a'} {phrase}"
 
 
@@ -181,7 +200,9 @@ def defines(sentence: str, own: frozenset[str]) -> bool:
 def _news(sentence: str, own: frozenset[str]) -> frozenset[str]:
     plain = _CODE.sub(" ", sentence)
     said = {w for w in language.content_words(plain) if w.lower() not in _PLAIN}
-    return frozenset(one for one in language.stems(" ".join(said)) if not _is_own(one, own))
+    return frozenset(
+        stem for stem in language.stems(" ".join(said)) if not _is_own(stem, own)
+    )
 
 
 def _is_own(word: str, own: frozenset[str]) -> bool:
@@ -208,7 +229,10 @@ def is_whole_phrase(text: str) -> bool:
     Args:
         text: As the documentation has it, before an article is added.
     """
-    return _PATTERNS["no_phrase"].match(text) is None and _PATTERNS["cut"].search(text) is None
+    return (
+        _PATTERNS["no_phrase"].match(text) is None
+        and _PATTERNS["cut"].search(text) is None
+    )
 
 
 _PLAIN: Final = frozenset(_TABLE["plain"].split())
@@ -246,7 +270,9 @@ def marked(text: str, names: frozenset[str]) -> str:
         return f"`{word}`" if word in names and not is_word else word
 
     parts = re.split(r"(`[^`]*`)", text)
-    told = "".join(p if p.startswith("`") else _PATTERNS["identifier"].sub(mark, p) for p in parts)
+    told = "".join(
+        p if p.startswith("`") else _PATTERNS["identifier"].sub(mark, p) for p in parts
+    )
     told = _PATTERNS["lone_a"].sub("`a`", told) if "a" in names else told
     return _NAMES_LISTED.sub(lambda found: _marked_list(found[0], names), told)
 
@@ -256,7 +282,8 @@ _BEFORE_LETTERS: Final = ("Student ", "student ", "Student's ", "student's ")
 
 def _is_used_as_word(found: re.Match[str]) -> bool:
     """Tell whether what stands beside a name makes it a word: "to extrapolate", "symmetric/…"."""
-    before, behind = found.string[: found.start()], found.string[found.end() :]
+    before = found.string[: found.start()]
+    behind = found.string[found.end() :]
     is_verb = re.search(r"\bto $", before) is not None
     is_before_noun = re.match(r" [a-z]{3,}(?<!s)s\b(?! )?", behind) is not None
     is_said_of = re.match(
@@ -274,7 +301,11 @@ def _marked_list(listed: str, names: frozenset[str]) -> str:
     return re.sub(r"`?\b(?!and\b|or\b)(\w+)\b`?", r"`\1`", listed)
 
 
-_NAMES_LISTED: Final = re.compile(r"(?<![\w`])`?\w+`?(?:, `?\w+`?)*,? (?:and|or) `?\w+`?(?![\w`-])")
+_NAMES_LISTED: Final = re.compile(
+    r"(?<![\w`])`?\w+`?(?:, `?\w+`?)*,? (?:and|or) `?\w+`?(?![\w`-])"
+)
 
 
-_ENGLISH: Final = frozenset(_TABLE["english"].split()) | phrases.VERBS | language.STOP_WORDS
+_ENGLISH: Final = (
+    frozenset(_TABLE["english"].split()) | phrases.VERBS | language.STOP_WORDS
+)

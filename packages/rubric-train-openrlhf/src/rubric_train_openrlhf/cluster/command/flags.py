@@ -59,7 +59,11 @@ def grpo_flags(
     """
     refusals.check_expressible(config)
     start = model or refusals.model_path(config)
-    computed = {**_machines(config, start), **_updates(config), **_files(config, resume=resume)}
+    computed = {
+        **_machines(config, start),
+        **_updates(config),
+        **_files(config, resume=resume),
+    }
     flags = _flags("grpo", config, computed)
     return (*flags, *_extra(config, owned=[flag.name for flag in flags]))
 
@@ -78,7 +82,8 @@ def warm_start_flags(
         TrainConfigError: there is no `sft:`, or its batch is not divisible.
     """
     paths = WarmStartPaths(folder or ClusterPaths(config.out).warm_start)
-    sft, micro_batch = sft_section(config), config.cluster.warm_start.micro_batch
+    sft = sft_section(config)
+    micro_batch = config.cluster.warm_start.micro_batch
     processes = warm_start_processes(config)
     if sft.batch_size % (micro_batch * processes):
         raise TrainConfigError(
@@ -90,7 +95,9 @@ def warm_start_flags(
     return _flags("sft", config, _supervised(config, model, paths))
 
 
-def commands(config: TrainConfig, *, model: Path | None = None) -> dict[str, tuple[Flag, ...]]:
+def commands(
+    config: TrainConfig, *, model: Path | None = None
+) -> dict[str, tuple[Flag, ...]]:
     """All flags of a run and of its warm start, if it has one, by OpenRLHF's program.
 
     Args:
@@ -114,7 +121,9 @@ def printed_by_openrlhf(commands: Mapping[str, Iterable[Flag]]) -> tuple[str, ..
         TrainConfigError, MissingExtraError, ImportError: as `check_command`.
     """
     words = {program: command_words(flags) for program, flags in commands.items()}
-    checked = [refusals.check_command(words[program], program=program) for program in words]
+    checked = [
+        refusals.check_command(words[program], program=program) for program in words
+    ]
     return tuple(chain(*(command.warnings for command in checked)))
 
 
@@ -125,14 +134,20 @@ def sft_section(config: TrainConfig) -> SftConfig:
         TrainConfigError: it has none.
     """
     if config.sft is None:
-        raise TrainConfigError("there is no warm start without the section sft", location="sft")
+        raise TrainConfigError(
+            "there is no warm start without the section sft", location="sft"
+        )
     return config.sft
 
 
 def warm_start_processes(config: TrainConfig) -> int:
     """GPUs that take part: those of one machine that the run has; on a CPU one process."""
     cluster = config.cluster
-    return 1 if cluster.device == "cpu" else cluster.gpus_per_node - cluster.judge_gpus_per_node
+    return (
+        1
+        if cluster.device == "cpu"
+        else cluster.gpus_per_node - cluster.judge_gpus_per_node
+    )
 
 
 def command_words(flags: Iterable[Flag]) -> list[str]:
@@ -153,12 +168,16 @@ def _flags(command: str, config: TrainConfig, computed: Values) -> tuple[Flag, .
     if unknown := computed.keys() - table.keys():
         raise KeyError(f"not in flags.toml: {sorted(unknown)}")
     return tuple(
-        Flag(name, computed[name] if name in computed else _plain(config, *row), *row[:2])
+        Flag(
+            name, computed[name] if name in computed else _plain(config, *row), *row[:2]
+        )
         for name, row in table.items()
     )
 
 
-def _plain(config: TrainConfig, key: str, _why: str, constant: Any = None) -> FlagValue | None:
+def _plain(
+    config: TrainConfig, key: str, _why: str, constant: Any = None
+) -> FlagValue | None:
     """Value of a flag that is always the same, or that of its key."""
     value = attrgetter(key)(config) if constant is None else constant
     return tuple(value) if isinstance(value, list) else value
@@ -166,11 +185,14 @@ def _plain(config: TrainConfig, key: str, _why: str, constant: Any = None) -> Fl
 
 def _machines(config: TrainConfig, model: Path) -> Values:
     cluster = config.cluster
-    gpus, shares = cluster.policy_gpus, cluster.colocation == "all"
+    gpus = cluster.policy_gpus
+    shares = cluster.colocation == "all"
     # Only the product counts for Ray, which places one GPU at a time.
-    nodes, per_node = cluster.nodes, gpus // cluster.nodes
+    nodes = cluster.nodes
+    per_node = gpus // cluster.nodes
     if nodes * per_node != gpus:
-        nodes, per_node = 1, gpus
+        nodes = 1
+        per_node = gpus
     single = "float32" in {config.precision, cluster.deepspeed.grad_accumulation}
     return {
         "actor.num_nodes": nodes,
@@ -180,7 +202,9 @@ def _machines(config: TrainConfig, model: Path) -> Values:
         "train.colocate_all": shares,
         "train.colocate_actor_ref": not shares,
         "actor.model_name_or_path": str(model),
-        "train.agent_func_path": str(Path(__file__).parent.parent / "sampling" / "agent.py"),
+        "train.agent_func_path": str(
+            Path(__file__).parent.parent / "sampling" / "agent.py"
+        ),
         "vllm.num_engines": cluster.engine_count,
         "vllm.enable_sleep": cluster.engines_sleep,
         "vllm.sync_backend": cluster.sync_backend,
@@ -191,7 +215,8 @@ def _machines(config: TrainConfig, model: Path) -> Values:
 
 
 def _updates(config: TrainConfig) -> Values:
-    objective, optim = config.objective, config.optim
+    objective = config.objective
+    optim = config.optim
     level, mode, band = _correction(objective.importance)
     by_token = objective.aggregation == "token"
     return {
@@ -206,7 +231,9 @@ def _updates(config: TrainConfig) -> Values:
     }
 
 
-def _correction(importance: losses.ImportanceCorrection) -> tuple[str, str, tuple[float, float]]:
+def _correction(
+    importance: losses.ImportanceCorrection,
+) -> tuple[str, str, tuple[float, float]]:
     """Level, mode and band that make their correction equal to ours."""
     match importance:
         case losses.NoImportance():
@@ -223,7 +250,8 @@ def _correction(importance: losses.ImportanceCorrection) -> tuple[str, str, tupl
 
 
 def _files(config: TrainConfig, *, resume: bool) -> Values:
-    paths, has_heldout = ClusterPaths(config.out), config.data.validation is not None
+    paths = ClusterPaths(config.out)
+    has_heldout = config.data.validation is not None
     return {
         "ckpt.output_dir": str(paths.last_model),
         "data.prompt_dataset": str(paths.train_prompts),
@@ -251,13 +279,17 @@ def _extra(config: TrainConfig, *, owned: Iterable[str]) -> Iterator[Flag]:
 
 def _reason_against(name: str) -> str | None:
     groups = [
-        group for group in NOT_PASSED_ON if name.startswith(f"{group}.") or group.startswith(name)
+        group
+        for group in NOT_PASSED_ON
+        if name.startswith(f"{group}.") or group.startswith(name)
     ]
     return NOT_PASSED_ON[max(groups, key=len)] if groups else None
 
 
 def _supervised(config: TrainConfig, model: Path, paths: WarmStartPaths) -> Values:
-    sft, cluster, lora = sft_section(config), config.cluster, config.cluster.warm_start.lora
+    sft = sft_section(config)
+    cluster = config.cluster
+    lora = config.cluster.warm_start.lora
     targets = tuple(lora.targets) if lora else ()
     return {
         "data.dataset": str(paths.examples),

@@ -24,7 +24,12 @@ _SEEDS = 2**32
 """numpy and vLLM take seeds below it."""
 
 
-_THEIRS = (losses.NoImportance, losses.Truncated, losses.IcePop, losses.SeqMaskTruncated)
+_THEIRS = (
+    losses.NoImportance,
+    losses.Truncated,
+    losses.IcePop,
+    losses.SeqMaskTruncated,
+)
 """Corrections that OpenRLHF's loss has too."""
 
 
@@ -42,7 +47,8 @@ def check_expressible(config: TrainConfig) -> None:
     """
     problems = list(_problems(config))
     if problems:
-        text, location = "; ".join(problems), problems[0].partition("=")[0]
+        text = "; ".join(problems)
+        location = problems[0].partition("=")[0]
         raise TrainConfigError(f"backend 'openrlhf': {text}", location=location)
 
 
@@ -131,7 +137,9 @@ def openrlhf_installed() -> bool:
     return find_spec("openrlhf") is not None
 
 
-def check_command(words: Sequence[str], *, program: str = GRPO_PROGRAM) -> CheckedCommand:
+def check_command(
+    words: Sequence[str], *, program: str = GRPO_PROGRAM
+) -> CheckedCommand:
     """Parse a command as OpenRLHF would, with all of its checks.
 
     Args:
@@ -145,7 +153,8 @@ def check_command(words: Sequence[str], *, program: str = GRPO_PROGRAM) -> Check
     """
     block = compile(_command_block(program), program, "exec")
     names = {"argparse": argparse, "os": os, "datetime": datetime, "words": list(words)}
-    refused, printed = io.StringIO(), io.StringIO()
+    refused = io.StringIO()
+    printed = io.StringIO()
     try:
         with contextlib.redirect_stderr(refused), contextlib.redirect_stdout(printed):
             exec(block, names)  # noqa: S102  # an installed package's own code
@@ -155,7 +164,9 @@ def check_command(words: Sequence[str], *, program: str = GRPO_PROGRAM) -> Check
         raise TrainConfigError(f"OpenRLHF refuses its command: {error}") from error
     args = names["args"]
     if not isinstance(args, SimpleNamespace):
-        raise TypeError(f"OpenRLHF's parser gave {type(args).__name__}, not a namespace")
+        raise TypeError(
+            f"OpenRLHF's parser gave {type(args).__name__}, not a namespace"
+        )
     lines = (line.strip() for line in printed.getvalue().splitlines())
     return CheckedCommand(args, tuple(line for line in lines if line))
 
@@ -163,13 +174,17 @@ def check_command(words: Sequence[str], *, program: str = GRPO_PROGRAM) -> Check
 def _refused(printed: str, *, status: object) -> TrainConfigError:
     if not status:
         key = "cluster.extra_flags"
-        return TrainConfigError(f"{key}: OpenRLHF prints its help and does nothing", location=key)
+        return TrainConfigError(
+            f"{key}: OpenRLHF prints its help and does nothing", location=key
+        )
     reason = printed.strip().rpartition("error: ")[2]
     unknown = reason.removeprefix(_UNKNOWN)
     if unknown == reason:
         return TrainConfigError(f"OpenRLHF refuses its command: {reason}")
     # Their values stay unsaid: a flag that should carry a key may be a misspelt one.
-    names = [word.removeprefix("--") for word in unknown.split() if word.startswith("--")]
+    names = [
+        word.removeprefix("--") for word in unknown.split() if word.startswith("--")
+    ]
     named = ", ".join(f"--{name}" for name in names)
     key = ".".join(["cluster.extra_flags", *names[:1]])
     return TrainConfigError(
@@ -189,7 +204,9 @@ def _command_block(program: str) -> ast.Module:
     block = next(node for node in reversed(module.body) if isinstance(node, ast.If))
     body = [node for node in block.body if ast.unparse(node) != "train(args)"]
     if len(body) != len(block.body) - 1:
-        raise ImportError(f"{program} does not end in one train(args) as in OpenRLHF 0.11.2")
+        raise ImportError(
+            f"{program} does not end in one train(args) as in OpenRLHF 0.11.2"
+        )
     for node in ast.walk(block):
         if isinstance(node, ast.Call) and ast.unparse(node) == "parser.parse_args()":
             node.args.append(ast.Name("words", ast.Load()))

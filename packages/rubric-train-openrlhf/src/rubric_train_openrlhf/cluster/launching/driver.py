@@ -68,10 +68,14 @@ _log = structlog.get_logger()
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run a training run to its end; exit with status 1 where it fails."""
-    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name if __spec__ else __name__}")
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {__spec__.name if __spec__ else __name__}"
+    )
     parser.add_argument("config", type=Path)
     parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--failure", type=Path, help="where to leave the error that ends the run")
+    parser.add_argument(
+        "--failure", type=Path, help="where to leave the error that ends the run"
+    )
     parser.add_argument("--parent", type=int, help="end when this process does")
     arguments = parser.parse_args(words)
     output = Output()
@@ -127,7 +131,9 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
             from rubric_train_openrlhf.cluster.launching.preparation import prepare
 
         namespace = f"rubric-{uuid4().hex}"
-        words = prepare(config, resume=resume, namespace=namespace, summary_file=summary_file)
+        words = prepare(
+            config, resume=resume, namespace=namespace, summary_file=summary_file
+        )
         if words is not None:
             output.turn_to(ClusterPaths(config.out).logs / "driver.log")
             _run_prepared(config, words, namespace, progress)
@@ -173,7 +179,9 @@ def install(config: TrainConfig) -> None:
     # Warm-up per GRPO step, decay of all weights, our divergence, Hugging Face checkpoints.
     ppo_actor.PolicyModelActor = ray.remote(num_gpus=1)(policy_actor.RubricPolicyActor)
     # The number format of the policy, where that is float32.
-    launcher.ReferenceModelActor = ray.remote(num_gpus=1)(policy_actor.RubricReferenceActor)
+    launcher.ReferenceModelActor = ray.remote(num_gpus=1)(
+        policy_actor.RubricReferenceActor
+    )
     # Restarts of a dead engine, arguments of vLLM that have no flag, every response at once.
     engines = ray.remote(
         max_restarts=config.cluster.engines.restarts,  # pyright: ignore[reportCallIssue]

@@ -47,16 +47,24 @@ class FollowedPhases(Steps):
     def poll(self) -> None:
         """Show what is being done now."""
         summary = self._folder.told
-        if summary is None or summary.phase is None or self._signed(summary) == self._left:
+        if (
+            summary is None
+            or summary.phase is None
+            or self._signed(summary) == self._left
+        ):
             return
-        total, done = summary.phase_total, summary.phase_done
+        total = summary.phase_total
+        done = summary.phase_done
         unit = "" if total is None else "steps"
         phase = self.to(summary.phase, total=total, unit=unit, done=done)
-        phase.done, phase.note = done, summary.note or ""
+        phase.done = done
+        phase.note = summary.note or ""
 
     @staticmethod
     def _signed(summary: RunSummary | None) -> tuple[object, ...] | None:
-        return None if summary is None else (summary.updated_at, summary.pid, summary.host)
+        return (
+            None if summary is None else (summary.updated_at, summary.pid, summary.host)
+        )
 
 
 _DRIVER = "rubric_train_openrlhf.cluster.launching.driver"
@@ -68,11 +76,20 @@ GRACE_S = 60.0
 
 def driver_words(file: Path, *, failure: Path, resume: bool) -> list[str]:
     """Arguments for Python that run the driver."""
-    return ["-m", _DRIVER, str(file), "--failure", str(failure), *(["--resume"] if resume else [])]
+    return [
+        "-m",
+        _DRIVER,
+        str(file),
+        "--failure",
+        str(failure),
+        *(["--resume"] if resume else []),
+    ]
 
 
 @contextlib.contextmanager
-def driver_here(config: TrainConfig, words: Sequence[str]) -> Generator[Callable[[], int | None]]:
+def driver_here(
+    config: TrainConfig, words: Sequence[str]
+) -> Generator[Callable[[], int | None]]:
     """Start a child process, which starts a cluster on this machine or joins the one it is part of.
 
     On leaving, it is ended with all that it left running.
@@ -145,7 +162,9 @@ class DriverJob:
         try:
             client = JobSubmissionClient(address)
             client.submit_job(
-                entrypoint=command, submission_id=name, runtime_env={"env_vars": variables}
+                entrypoint=command,
+                submission_id=name,
+                runtime_env={"env_vars": variables},
             )
         except _UNANSWERED as error:
             message = f"no job can be handed in at {address!r}: {_shown(error)}"
@@ -158,7 +177,9 @@ class DriverJob:
             job.end()
             # What the driver printed before it had a file for that.
             with contextlib.suppress(*_UNANSWERED, DiskWriteError):
-                write_text(ClusterPaths(config.out).logs / "job.log", client.get_job_logs(name))
+                write_text(
+                    ClusterPaths(config.out).logs / "job.log", client.get_job_logs(name)
+                )
 
     def status(self) -> int | None:
         """Exit status of the job, None while it runs or may run.
@@ -206,7 +227,9 @@ def entrypoint(config: TrainConfig, words: Sequence[str]) -> str:
     before the command: in Ray's environment of the job they would stand in the way of those that
     the driver gives its workers.
     """
-    variables = [f"{key}={value}" for key, value in settings.process_environment(config).items()]
+    variables = [
+        f"{key}={value}" for key, value in settings.process_environment(config).items()
+    ]
     python = f'"$(command -v {shlex.quote(sys.executable)} || command -v python)"'
     return (
         f"cd {shlex.quote(str(Path.cwd()))} 2>/dev/null; "
@@ -312,7 +335,9 @@ def _error(status: int, *, failure: Path, config: TrainConfig) -> RubricError:
     logs = ClusterPaths(config.out).logs
     if (cause := read_failure(failure)) is not None:
         # What is wrong with the input is not in the logs, which an earlier start left.
-        if logs.exists() and not isinstance(cause, ResumeError | FolderLockError | ConfigError):
+        if logs.exists() and not isinstance(
+            cause, ResumeError | FolderLockError | ConfigError
+        ):
             cause.add_note(f"logs: {logs}")
         return cause
     how = f"signal {-status}" if status < 0 else f"status {status}"

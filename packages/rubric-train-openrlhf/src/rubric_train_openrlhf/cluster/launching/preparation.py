@@ -17,7 +17,10 @@ from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.launching.warm_start import warm_start
 from rubric_train_openrlhf.cluster.sampling import policy_run, samples
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
-from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates, check_policies
+from rubric_train_openrlhf.cluster.training.trainer_states import (
+    DeepSpeedStates,
+    check_policies,
+)
 from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec, load_codec
@@ -47,7 +50,11 @@ def refused_head_width(architecture: Any) -> str | None:
     text: Any = architecture.get_text_config()
     names = ("head_dim", "num_attention_heads", "hidden_size")
     width, heads, hidden = (getattr(text, name, None) for name in names)
-    if not isinstance(width, int) and isinstance(hidden, int) and isinstance(heads, int):
+    if (
+        not isinstance(width, int)
+        and isinstance(hidden, int)
+        and isinstance(heads, int)
+    ):
         width = hidden // heads
     # Latent attention has widths of its own instead.
     is_latent = getattr(text, "kv_lora_rank", None)
@@ -73,7 +80,9 @@ def check_cpu_heads(config: TrainConfig) -> None:
         return
     path = refusals.model_path(config)
     try:
-        architecture = cast("Any", AutoConfig.from_pretrained(path, local_files_only=True))
+        architecture = cast(
+            "Any", AutoConfig.from_pretrained(path, local_files_only=True)
+        )
     # Who loads the weights says what is wrong with the folder.
     except Exception:  # noqa: BLE001
         return
@@ -109,7 +118,8 @@ def prepare(
             state to go on from is lost.
         ClusterError, DiskWriteError: the warm start failed; the run folder cannot be written.
     """
-    folder, progress = RunFolder(config.out), current()
+    folder = RunFolder(config.out)
+    progress = current()
     with progress.phase("reading model and tasks"):
         refusals.check_command(flags.command_words(flags.grpo_flags(config)))
         model, codec = _model(config)
@@ -119,7 +129,11 @@ def prepare(
         check_key(config)
         resumed = resuming.holds_run_to_resume(folder, config=config, resume=resume)
         sha256 = {name: book.sha256 for name, book in books.items()}
-        found = _last_state(folder, config=config, model=model, sha256=sha256) if resumed else 0
+        found = (
+            _last_state(folder, config=config, model=model, sha256=sha256)
+            if resumed
+            else 0
+        )
         if found is None:
             return None
         if resumed:
@@ -144,7 +158,8 @@ def prepare(
 
 
 def _warm_started(config: TrainConfig, tasks: TaskSet, *, model: Path) -> Path:
-    folder, examples = ClusterPaths(config.out).warm_start, tasks.reference_answers()
+    folder = ClusterPaths(config.out).warm_start
+    examples = tasks.reference_answers()
     with current().phase("warm start"):
         return warm_start(config, examples=examples, model=model, folder=folder)
 
@@ -165,7 +180,11 @@ def _write_run(config: TrainConfig, *, namespace: str, codec: ChatCodec) -> None
 
 
 def _last_state(
-    folder: RunFolder, *, config: TrainConfig, model: Path, sha256: Mapping[str, Mapping[str, str]]
+    folder: RunFolder,
+    *,
+    config: TrainConfig,
+    model: Path,
+    sha256: Mapping[str, Mapping[str, str]],
 ) -> int | None:
     """The step to go on from; None where nothing is left to do."""
     resuming.check_tasks(folder, config=config, tasks_sha256=sha256)
@@ -177,12 +196,17 @@ def _last_state(
     return last
 
 
-def _write_prompts(books: dict[str, TaskSet], *, config: TrainConfig, codec: ChatCodec) -> None:
-    paths, room = ClusterPaths(config.out), config.cluster.max_len - config.rollout.max_new_tokens
+def _write_prompts(
+    books: dict[str, TaskSet], *, config: TrainConfig, codec: ChatCodec
+) -> None:
+    paths = ClusterPaths(config.out)
+    room = config.cluster.max_len - config.rollout.max_new_tokens
     for name, book in books.items():
         path = paths.train_prompts if name == "train" else paths.heldout_prompts
         source = "train" if name == "train" else "heldout"
-        samples.write_prompts(path, book.views, codec=codec, source=source, max_prompt_tokens=room)
+        samples.write_prompts(
+            path, book.views, codec=codec, source=source, max_prompt_tokens=room
+        )
 
 
 def check_key(config: TrainConfig) -> None:
@@ -226,7 +250,9 @@ def _model(config: TrainConfig) -> tuple[Path, ChatCodec]:
     path = refusals.model_path(config)
     try:
         model = config.model
-        codec = load_chat_codec(path, prompt=model.chat_prompt, thoughts=model.told_thoughts)
+        codec = load_chat_codec(
+            path, prompt=model.chat_prompt, thoughts=model.told_thoughts
+        )
     except PolicyLoadError as error:
         raise PolicyLoadError(f"model.path: {error}", path=error.path) from error
     check_arguments(path, prompt=model.chat_prompt)

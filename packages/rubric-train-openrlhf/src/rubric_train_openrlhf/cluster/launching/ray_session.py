@@ -56,7 +56,9 @@ def ray_session(config: TrainConfig, *, namespace: str) -> Generator[None]:
     with contextlib.ExitStack() as held:
         if address is None:
             logs = settings.ClusterPaths(config.out).logs / "ray"
-            folder = held.enter_context(orphans.temporary_folder(orphans.RAY, logs=logs))
+            folder = held.enter_context(
+                orphans.temporary_folder(orphans.RAY, logs=logs)
+            )
             options |= {"include_dashboard": False, "_temp_dir": str(folder)}
             options |= _own_cluster(config)
         held.callback(ray.shutdown)
@@ -78,7 +80,9 @@ def _start(**options: Any) -> None:
         # processes for a fixed time, which a busy machine may need more than once.
         except Exception as error:
             ray.shutdown()
-            for child in psutil.Process().children(recursive=True):  # what the start left behind
+            for child in psutil.Process().children(
+                recursive=True
+            ):  # what the start left behind
                 with contextlib.suppress(psutil.NoSuchProcess):
                     child.kill()
             if not left:
@@ -130,7 +134,12 @@ def start_coordinator(config: TrainConfig, *, namespace: str) -> Any:
         "max_concurrency": _AT_ONCE,
         "scheduling_strategy": NodeAffinitySchedulingStrategy(here, soft=False),
     }
-    return cast("Any", ray).remote(judging.JudgeCoordinator).options(**options).remote(config)
+    return (
+        cast("Any", ray)
+        .remote(judging.JudgeCoordinator)
+        .options(**options)
+        .remote(config)
+    )
 
 
 def stop_coordinator(coordinator: Any) -> None:

@@ -71,9 +71,12 @@ def warm_start(
         _check_same(paths, made_of)
         _log.info("train.sft.found", path=str(paths.model))
         return paths.model
-    words = command.command_words(command.warm_start_flags(config, model=model, folder=folder))
+    words = command.command_words(
+        command.warm_start_flags(config, model=model, folder=folder)
+    )
     tokenizer: Any = AutoTokenizer.from_pretrained(model, local_files_only=True)
-    prompt, thoughts = config.model.chat_prompt, config.model.told_thoughts
+    prompt = config.model.chat_prompt
+    thoughts = config.model.told_thoughts
     codec = ChatCodec(tokenizer, prompt=prompt, thoughts=thoughts)
     rows = sft_rows(examples, sft, codec=codec, seed=config.seed)
     with disk_errors(folder):
@@ -108,8 +111,11 @@ def sft_rows(
         TrainConfigError: no example is within the configured lengths.
     """
     pairs = [
-        (codec.prompt_text(one.view), f"{codec.answer_text(one.view, one.text)}{codec.eos_text}")
-        for one in supervised.fitting(examples, config, codec)
+        (
+            codec.prompt_text(example.view),
+            f"{codec.answer_text(example.view, example.text)}{codec.eos_text}",
+        )
+        for example in supervised.fitting(examples, config, codec)
     ]
     if not pairs:
         raise TrainConfigError(
@@ -118,8 +124,12 @@ def sft_rows(
             f"{config.max_answer_tokens}; raise the limits of sft, or add answers",
             location="sft",
         )
-    _log.info("train.sft.examples", used=len(pairs), left_out=len(examples) - len(pairs))
-    order = supervised.in_rounds(len(pairs), seed=derived_seed(seed, step=0, purpose="sft"))
+    _log.info(
+        "train.sft.examples", used=len(pairs), left_out=len(examples) - len(pairs)
+    )
+    order = supervised.in_rounds(
+        len(pairs), seed=derived_seed(seed, step=0, purpose="sft")
+    )
     rows = [
         json.dumps({"input": prompt, "output": answer}, ensure_ascii=False)
         for prompt, answer in pairs
@@ -149,15 +159,27 @@ def _run(
 ) -> None:
     """Run a module in so many processes that sum with each other, or in one of its own."""
     device = config.cluster.device
-    launcher = ("torch.distributed.run", "--standalone", "--nproc-per-node", str(processes))
+    launcher = (
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        str(processes),
+    )
     command = [
         "env",
         # Other users' caches of other files by the same name stay out of it.
         f"HF_DATASETS_CACHE={paths.folder / 'cache'}",
-        *("HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1", "TOKENIZERS_PARALLELISM=false"),
+        "HF_HUB_OFFLINE=1",
+        "HF_DATASETS_OFFLINE=1",
+        "TOKENIZERS_PARALLELISM=false",
         *(("DS_ACCELERATOR=cpu",) if device == "cpu" else ()),
-        *(sys.executable, "-m", *((*launcher, "--module") if processes else ())),
-        *(_PROCESS, device, module, *words),
+        sys.executable,
+        "-m",
+        *((*launcher, "--module") if processes else ()),
+        _PROCESS,
+        device,
+        module,
+        *words,
     ]
     with disk_errors(paths.log), open_to_append(paths.log) as log:
         status = _watched(command, log)
@@ -165,7 +187,8 @@ def _run(
     if status:
         end = read_file(paths.log).decode(errors="replace").splitlines()[-_LOG_LINES:]
         raise ClusterError(
-            f"{module} ended with status {status}; {str(paths.log)!r} ends:\n" + "\n".join(end)
+            f"{module} ended with status {status}; {str(paths.log)!r} ends:\n"
+            + "\n".join(end)
         )
 
 
@@ -198,9 +221,9 @@ def _made_of(
     config: TrainConfig, *, examples: Sequence[SftExample], model: Path
 ) -> dict[str, object]:
     content = [
-        [one.task_id, one.question, one.answer]
-        + ([context_sha256(one.context)] if one.context else [])
-        for one in examples
+        [example.task_id, example.question, example.answer]
+        + ([context_sha256(example.context)] if example.context else [])
+        for example in examples
     ]
     return {
         "model": str(model),

@@ -39,7 +39,9 @@ def repaired(load: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(load)
     def load_repaired(*args: Any, **options: Any) -> Any:
         tokenizer = load(*args, **options)
-        tokenizer.eos_token = tokenizer.convert_ids_to_tokens(end_tokens(tokenizer).ids[0])
+        tokenizer.eos_token = tokenizer.convert_ids_to_tokens(
+            end_tokens(tokenizer).ids[0]
+        )
         return tokenizer
 
     return load_repaired

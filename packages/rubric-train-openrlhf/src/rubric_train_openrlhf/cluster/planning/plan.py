@@ -18,7 +18,11 @@ from rubric_train_openrlhf.config.sections import RolloutConfig
 from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.policy.shape import ModelShape, model_shape
 from rubric_train_openrlhf.step.admission import admission_lines
-from rubric_train_openrlhf.step.tasks import heldout_questions, missing_lines, shared_lines
+from rubric_train_openrlhf.step.tasks import (
+    heldout_questions,
+    missing_lines,
+    shared_lines,
+)
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _TRAPS: Final[dict[str, str]] = toml_beside(__file__, "traps.toml")
@@ -42,7 +46,8 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
             it is installed, its own parser refuses the command.
         PolicyLoadError: the model's config.json cannot be read.
     """
-    commands, heldout = flags.commands(config), heldout_questions(config)
+    commands = flags.commands(config)
+    heldout = heldout_questions(config)
     shape = model_shape(refusals.model_path(config))
     content: dict[str, Any] = {
         "config": config,
@@ -70,13 +75,18 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
     return template.render(content).rstrip("\n")
 
 
-def _filters(config: TrainConfig, shape: ModelShape | None) -> dict[str, Callable[[Any], object]]:
+def _filters(
+    config: TrainConfig, shape: ModelShape | None
+) -> dict[str, Callable[[Any], object]]:
     """How sizes are written, and, by their names in `sizing`, what a GPU of a kind holds and does.
 
     Without a shape there are none of those to ask about.
     """
     of_gpu: tuple[Callable[..., object], ...] = (
-        *(sizing.memory, sizing.engine_room, sizing.step_time, sizing.sampling_s),
+        sizing.memory,
+        sizing.engine_room,
+        sizing.step_time,
+        sizing.sampling_s,
         sizing.decode_tokens_per_s,
     )
     return {
@@ -85,7 +95,9 @@ def _filters(config: TrainConfig, shape: ModelShape | None) -> dict[str, Callabl
         "total": lambda parts: sum(parts.values()),
         "gb": lambda size: f"{size / sizing.GB:.1f}",
         "million": lambda count: f"{count / 1e6:.1f}",
-        "seconds": lambda seconds: f"{seconds:.0f}" if seconds >= 1 else f"{seconds:.1f}",
+        "seconds": lambda seconds: (
+            f"{seconds:.0f}" if seconds >= 1 else f"{seconds:.1f}"
+        ),
         "whole": lambda number: f"{number:,.0f}",
         "number": lambda value: f"{value:.6g}" if value < _LONG else f"{value:.2e}",
         "calls_per_s": lambda load: f"{config.batch_size / load.seconds:.1f}",
@@ -95,7 +107,8 @@ def _filters(config: TrainConfig, shape: ModelShape | None) -> dict[str, Callabl
 
 def traps(config: TrainConfig) -> tuple[str, ...]:
     """Warnings about a configuration that is otherwise in order; each begins with its key."""
-    judge, cluster = config.judge.language_model, config.cluster
+    judge = config.judge.language_model
+    cluster = config.cluster
     addresses = [address for address in judge.addresses if address] if judge else []
     here = [address for address in addresses if any(name in address for name in _HERE)]
     model = config.model.path if config.model.type == "path" else None
@@ -103,9 +116,11 @@ def traps(config: TrainConfig) -> tuple[str, ...]:
     relative = sorted(str(path) for path in paths if path and not path.is_absolute())
     share = config.batch_size // config.optim.updates_per_rollout
     passes = share // (config.optim.micro_batch * cluster.policy_gpus)
-    here_gpus, judge_gpus = cluster.run_gpus // cluster.nodes, cluster.judge_gpus_per_node
+    here_gpus = cluster.run_gpus // cluster.nodes
+    judge_gpus = cluster.judge_gpus_per_node
     elsewhere = cluster.nodes > 1 or cluster.ray.dashboard is not None
-    tensor_parallel, servers = cluster.engines.tensor_parallel, len(addresses)
+    tensor_parallel = cluster.engines.tensor_parallel
+    servers = len(addresses)
     judged_on = judge_gpus * cluster.nodes
     holds = _algorithm_traps(config, passes) | {
         "no_validation": config.data.validation is None,
@@ -118,7 +133,12 @@ def traps(config: TrainConfig) -> tuple[str, ...]:
         "unused_judge_gpus": bool(judge_gpus) and not servers,
         "few_judge_servers": 0 < servers < judged_on,
     }
-    counts = {"passes": passes, "here_gpus": here_gpus, "servers": servers, "judged_on": judged_on}
+    counts = {
+        "passes": passes,
+        "here_gpus": here_gpus,
+        "servers": servers,
+        "judged_on": judged_on,
+    }
     lists = {"relative": ", ".join(relative), "address": "".join(here[:1])}
     said = said_where(holds, _TRAPS, run=config, cluster=cluster, **counts, **lists)
     return config.traps() + said
@@ -126,7 +146,9 @@ def traps(config: TrainConfig) -> tuple[str, ...]:
 
 def _algorithm_traps(config: TrainConfig, passes: int) -> dict[str, bool]:
     """Of each trap of objective, updates and numbers, whether it is set."""
-    objective, optim, cluster = config.objective, config.optim, config.cluster
+    objective = config.objective
+    optim = config.optim
+    cluster = config.cluster
     usual = type(objective)()
     sets_clips = any(
         getattr(objective, name) != getattr(usual, name)
@@ -137,7 +159,8 @@ def _algorithm_traps(config: TrainConfig, passes: int) -> dict[str, bool]:
     return {
         "one_update": optim.updates_per_rollout == 1 and sets_clips,
         "wide_clip": objective.ratio == "sequence" and widest > _WIDE_FOR_SEQUENCES,
-        "rollout_micro_batch": config.rollout.micro_batch != RolloutConfig().micro_batch,
+        "rollout_micro_batch": config.rollout.micro_batch
+        != RolloutConfig().micro_batch,
         "float32_on_gpus": config.precision == "float32" and cluster.device == "cuda",
         "coarse_sums": in_bfloat16 and passes > _MANY_PASSES,
     }

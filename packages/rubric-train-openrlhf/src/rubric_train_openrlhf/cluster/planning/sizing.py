@@ -22,7 +22,10 @@ class Gpu(NamedTuple):
 
 
 # NVIDIA's data sheets of the SXM modules.
-GPUS = (Gpu("H100 80 GB", 80 * GB, 3.35e12, 989e12), Gpu("H200 141 GB", 141 * GB, 4.8e12, 989e12))
+GPUS = (
+    Gpu("H100 80 GB", 80 * GB, 3.35e12, 989e12),
+    Gpu("H200 141 GB", 141 * GB, 4.8e12, 989e12),
+)
 # NVIDIA's white paper on the Ada architecture, appendix A; 16-bit products summed in 32 bits.
 SMALL_GPU = Gpu("RTX 4090 24 GB", 24 * GB, 1.008e12, 165.2e12)
 
@@ -32,7 +35,9 @@ def planned_gpus(run_gpus: int) -> tuple[Gpu, ...]:
     return (SMALL_GPU, *GPUS) if run_gpus == 1 else GPUS
 
 
-ASSUMPTIONS: Final[dict[str, dict[str, Any]]] = toml_beside(__file__, "assumptions.toml")
+ASSUMPTIONS: Final[dict[str, dict[str, Any]]] = toml_beside(
+    __file__, "assumptions.toml"
+)
 """Every guess by its name: its value, what it means, and its source."""
 
 
@@ -41,7 +46,9 @@ def assumed(name: str) -> float:
     return ASSUMPTIONS[name]["value"]
 
 
-_OPTIMISER_SPLIT, _GRADIENTS_SPLIT, _WEIGHTS_SPLIT = 1, 2, 3
+_OPTIMISER_SPLIT = 1
+_GRADIENTS_SPLIT = 2
+_WEIGHTS_SPLIT = 3
 """The stage of ZeRO from which each is split."""
 
 
@@ -82,8 +89,10 @@ def policy_state(config: TrainConfig, shape: ModelShape) -> State:
 
     See arXiv 1910.02054 (ZeRO), §3.
     """
-    deepspeed, gpus = config.cluster.deepspeed, config.cluster.policy_gpus
-    count, number = shape.parameters, _number_bytes(config)
+    deepspeed = config.cluster.deepspeed
+    gpus = config.cluster.policy_gpus
+    count = shape.parameters
+    number = _number_bytes(config)
     single = config.precision == "float32"
 
     def share(size: float, *, stage: int) -> float:
@@ -105,7 +114,8 @@ def policy_state(config: TrainConfig, shape: ModelShape) -> State:
 
 def engine_room(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> EngineRoom:
     """What an engine's share of a GPU holds: weights, and keys and values with the rest."""
-    engines, number = config.cluster.engines, _number_bytes(config)
+    engines = config.cluster.engines
+    number = _number_bytes(config)
     weights = number * shape.parameters / engines.tensor_parallel
     cache = engines.memory_frac * gpu.memory - weights - assumed("engine_bytes")
     per_token = shape.kv_bytes_per_token(number_bytes=number) / engines.tensor_parallel
@@ -114,27 +124,37 @@ def engine_room(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> EngineRoom:
     return EngineRoom(weights, cache, min(held, engines.max_sequences))
 
 
-def memory(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> dict[str, dict[str, float]]:
+def memory(
+    config: TrainConfig, shape: ModelShape, gpu: Gpu
+) -> dict[str, dict[str, float]]:
     """Bytes on a GPU that trains in each phase of a step, by what they are for.
 
     `sampling` is empty where engines have their own GPUs. `scoring` takes log-probabilities without
     gradients. `training` is the largest pass with gradients, all responses at their longest.
     """
-    cluster, state = config.cluster, policy_state(config, shape)
-    shares_gpus, engine = cluster.colocation == "all", cluster.engines.memory_frac * gpu.memory
+    cluster = config.cluster
+    state = policy_state(config, shape)
+    shares_gpus = cluster.colocation == "all"
+    engine = cluster.engines.memory_frac * gpu.memory
     beside = assumed("asleep_bytes") if cluster.engines_sleep else engine
     overhead = {"overhead": assumed("overhead_bytes")}
     others = {"engine": beside if shares_gpus else 0.0, **overhead}
     resting = {
         "weights": state.weights,
         "reference": state.reference,
-        "rest of the policy": 0.0 if cluster.policy_sleeps else state.gradients + state.optimiser,
+        "rest of the policy": 0.0
+        if cluster.policy_sleeps
+        else state.gradients + state.optimiser,
     }
     trained = config.optim.micro_batch * cluster.max_len
     scored = cluster.deepspeed.forward_micro_batch * cluster.max_len * shape.vocabulary
     return {
         "sampling": {"engine": engine, **resting, **overhead} if shares_gpus else {},
-        "scoring": {**resting, "logits": scored * assumed("forward_logit_bytes"), **others},
+        "scoring": {
+            **resting,
+            "logits": scored * assumed("forward_logit_bytes"),
+            **others,
+        },
         "training": {
             **state._asdict(),
             "activations": trained * _activation_bytes_per_token(config, shape),
@@ -146,20 +166,27 @@ def memory(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> dict[str, dict[s
 
 def host_memory(config: TrainConfig, shape: ModelShape) -> float:
     """Bytes of each machine's own memory for what is moved off its GPUs."""
-    cluster, state = config.cluster, policy_state(config, shape)
+    cluster = config.cluster
+    state = policy_state(config, shape)
     number = _number_bytes(config)
     per_gpu = state.gradients + state.optimiser if cluster.policy_sleeps else 0.0
     if cluster.deepspeed.offload_optimizer:
         per_gpu += 12 * shape.parameters / cluster.policy_gpus
     if cluster.deepspeed.offload_reference:
         per_gpu += number * shape.parameters / cluster.policy_gpus
-    asleep = number * shape.parameters * cluster.engine_count if cluster.engines_sleep else 0.0
+    asleep = (
+        number * shape.parameters * cluster.engine_count
+        if cluster.engines_sleep
+        else 0.0
+    )
     return (per_gpu * cluster.policy_gpus + asleep) / cluster.nodes
 
 
 def checkpoint_bytes(config: TrainConfig, shape: ModelShape) -> int:
     """Bytes on disk of one checkpoint in Hugging Face format, 16-bit numbers unless it is said."""
-    dtype = shape.dtype if config.checkpoint.dtype == "auto" else config.checkpoint.dtype
+    dtype = (
+        shape.dtype if config.checkpoint.dtype == "auto" else config.checkpoint.dtype
+    )
     return (4 if dtype == "float32" else 2) * shape.parameters
 
 
@@ -174,7 +201,9 @@ def _number_bytes(config: TrainConfig) -> int:
 
 def _activation_bytes_per_token(config: TrainConfig, shape: ModelShape) -> float:
     number = _number_bytes(config) // 2
-    layer = number * assumed("layer_bytes") * (8 * shape.hidden + 4 * shape.intermediate)
+    layer = (
+        number * assumed("layer_bytes") * (8 * shape.hidden + 4 * shape.intermediate)
+    )
     if not config.optim.gradient_checkpointing:
         return shape.layers * layer
     # One input is kept per layer, and one layer at a time is computed again.
@@ -216,8 +245,11 @@ class StepTime(NamedTuple):
 
 def step_time(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> StepTime:
     """Estimate a step without a held-out pass and without a checkpoint."""
-    gpus, count = config.cluster.policy_gpus, shape.parameters
-    tokens = config.batch_size * (assumed("prompt_tokens") + mean_response_tokens(config))
+    gpus = config.cluster.policy_gpus
+    count = shape.parameters
+    tokens = config.batch_size * (
+        assumed("prompt_tokens") + mean_response_tokens(config)
+    )
     tokens *= 1.0 if config.cluster.deepspeed.packing else assumed("padding")
     # Forward 2·N a token and backward twice that; checkpointing goes forward a second time.
     per_token = 8 if config.optim.gradient_checkpointing else 6
@@ -226,13 +258,19 @@ def step_time(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> StepTime:
     return StepTime(
         sampling=sampling_s(config, shape, gpu, responses=config.batch_size),
         judging=None if load is None else load.seconds,
-        scoring=2 * models * count * tokens / (gpus * gpu.flops * assumed("forward_mfu")),
+        scoring=2
+        * models
+        * count
+        * tokens
+        / (gpus * gpu.flops * assumed("forward_mfu")),
         updates=per_token * count * tokens / (gpus * gpu.flops * assumed("train_mfu")),
         sync=2 * count / assumed("sync_bytes_per_s"),
     )
 
 
-def sampling_s(config: TrainConfig, shape: ModelShape, gpu: Gpu, *, responses: int) -> float:
+def sampling_s(
+    config: TrainConfig, shape: ModelShape, gpu: Gpu, *, responses: int
+) -> float:
     """Seconds in which all engines sample so many responses, such as those of a held-out pass."""
     rate = decode_tokens_per_s(config, shape, gpu, responses=responses)
     if not rate:
@@ -254,7 +292,8 @@ def decode_tokens_per_s(
         gpu: that the engines are on.
         responses: asked of all engines at once; by default those of a step.
     """
-    room, degree = engine_room(config, shape, gpu), config.cluster.engines.tensor_parallel
+    room = engine_room(config, shape, gpu)
+    degree = config.cluster.engines.tensor_parallel
     asked = config.batch_size if responses is None else responses
     sequences = min(room.sequences, asked / config.cluster.engine_count)
     if sequences == 0:
@@ -262,7 +301,9 @@ def decode_tokens_per_s(
     context = assumed("prompt_tokens") + mean_response_tokens(config) / 2
     cached = sequences * context * shape.kv_bytes_per_token() / degree
     reading = (room.weights + cached) / (gpu.bandwidth * assumed("decode_bandwidth"))
-    computing = 2 * shape.parameters * sequences / (degree * gpu.flops * assumed("prefill_mfu"))
+    computing = (
+        2 * shape.parameters * sequences / (degree * gpu.flops * assumed("prefill_mfu"))
+    )
     return sequences / max(reading, computing)
 
 
@@ -275,22 +316,37 @@ def judge_load(config: TrainConfig, gpu: Gpu) -> JudgeLoad | None:
     judge = config.judge.language_model
     if judge is None or judge.api_base is None:
         return None
-    servers, group = len(judge.addresses), config.rollout.group_size
+    servers = len(judge.addresses)
+    group = config.rollout.group_size
     passage = judge.passage_chars / assumed("chars_per_token")
-    shared, own = passage + assumed("judge_shared_tokens"), mean_response_tokens(config)
+    shared = passage + assumed("judge_shared_tokens")
+    own = mean_response_tokens(config)
     sent = config.batch_size * (shared + own)
     if judge.prompt == "paper":  # the response stands before the criteria
-        shared, own = passage, own + assumed("judge_shared_tokens")
+        shared = passage
+        own = own + assumed("judge_shared_tokens")
     read = config.rollout.prompts * (shared + group * own)
     written = assumed("judge_output_tokens")
     if judge.max_tokens is not None:
         written = min(written, judge.max_tokens)
-    at_once = min(config.judge.workers * config.judge.micro_batch, config.batch_size) / servers
+    at_once = (
+        min(config.judge.workers * config.judge.micro_batch, config.batch_size)
+        / servers
+    )
     cached = at_once * (shared + own + written / 2) * assumed("judge_kv_bytes")
-    reading = (assumed("judge_bytes") + cached) / (gpu.bandwidth * assumed("decode_bandwidth"))
-    computing = 2 * assumed("judge_active") * at_once / (gpu.flops * assumed("judge_mfu"))
+    reading = (assumed("judge_bytes") + cached) / (
+        gpu.bandwidth * assumed("decode_bandwidth")
+    )
+    computing = (
+        2 * assumed("judge_active") * at_once / (gpu.flops * assumed("judge_mfu"))
+    )
     decode = config.batch_size * written / servers * max(reading, computing) / at_once
-    prefill = 2 * assumed("judge_active") * read / (servers * gpu.flops * assumed("judge_mfu"))
+    prefill = (
+        2
+        * assumed("judge_active")
+        * read
+        / (servers * gpu.flops * assumed("judge_mfu"))
+    )
     return JudgeLoad(
         calls_per_server=at_once,
         read_tokens=read,

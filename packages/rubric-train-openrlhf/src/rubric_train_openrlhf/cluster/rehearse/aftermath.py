@@ -42,7 +42,11 @@ def check_steps(config: TrainConfig, folder: RunFolder) -> check.Finding:
     if steps != list(range(1, config.steps + 1)):
         return check.failed(f"metrics.jsonl has the steps {steps}")
     names = ("loss", "kl", "grad_norm", "reward_mean")
-    figures = {f"{name} of step {row.step}": getattr(row, name) for row in rows for name in names}
+    figures = {
+        f"{name} of step {row.step}": getattr(row, name)
+        for row in rows
+        for name in names
+    }
     if odd := [name for name, value in figures.items() if not isfinite(value)]:
         return check.failed(f"not a finite number: {', '.join(odd)}")
     if any(row.grad_norm for row in rows):
@@ -54,12 +58,16 @@ def check_steps(config: TrainConfig, folder: RunFolder) -> check.Finding:
 
 def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[check.Finding]:
     """Rewards are in [0, 1], and tell the responses of a group apart."""
-    rows = [row for step in _rollouts(config, folder) for group in step for row in group]
+    rows = [
+        row for step in _rollouts(config, folder) for group in step for row in group
+    ]
     rewards = [row.reward for row in rows if row.reward is not None]
     if outside := [reward for reward in rewards if not 0 <= reward <= 1]:
         yield check.failed("rewards_outside", n=len(outside), first=outside[0])
     if failures := Counter(row.outcome for row in rows if row.outcome != "scored"):
-        counts = ", ".join(f"{number} {outcome}" for outcome, number in sorted(failures.items()))
+        counts = ", ".join(
+            f"{number} {outcome}" for outcome, number in sorted(failures.items())
+        )
         yield check.failed("judgements_failed", n=len(rows), counts=counts)
     if not rewards or min(rewards) == max(rewards):
         yield check.warning("rewards_equal")
@@ -74,9 +82,14 @@ def check_advantages(config: TrainConfig, folder: RunFolder) -> check.Finding:
     if type(estimator) is not GroupAdvantages:
         return check.unchecked("advantages_of_criteria", estimator=estimator.estimator)
     steps = list(_rollouts(config, folder))
-    expected = np.concatenate([_recomputed(config, groups, estimator).ravel() for groups in steps])
-    written = np.array([row.advantage for groups in steps for group in groups for row in group])
-    worst, nonzero = float(np.abs(expected - written).max()), int(np.count_nonzero(written))
+    expected = np.concatenate(
+        [_recomputed(config, groups, estimator).ravel() for groups in steps]
+    )
+    written = np.array(
+        [row.advantage for groups in steps for group in groups for row in group]
+    )
+    worst = float(np.abs(expected - written).max())
+    nonzero = int(np.count_nonzero(written))
     count = len(written)
     if worst <= _LARGEST_DIFFERENCE and nonzero == 0:
         return check.unchecked("advantages_zero", n=count)
@@ -86,28 +99,38 @@ def check_advantages(config: TrainConfig, folder: RunFolder) -> check.Finding:
     return check.passed("advantages_differ", **said)
 
 
-def _rollouts(config: TrainConfig, folder: RunFolder) -> Iterator[list[list[RolloutRow]]]:
+def _rollouts(
+    config: TrainConfig, folder: RunFolder
+) -> Iterator[list[list[RolloutRow]]]:
     """The groups of each step, in the order of their prompts."""
     for step in range(1, config.steps + 1):
         lines = read_file(folder.rollouts / f"step_{step:06d}.jsonl").splitlines()
         rows = sorted(map(RolloutRow.model_validate_json, lines), key=attrgetter("id"))
-        yield [list(group) for _, group in groupby(rows, key=lambda row: row.id.rpartition("-")[0])]
+        yield [
+            list(group)
+            for _, group in groupby(rows, key=lambda row: row.id.rpartition("-")[0])
+        ]
 
 
 def _recomputed(
     config: TrainConfig, groups: list[list[RolloutRow]], estimator: GroupAdvantages
 ) -> npt.NDArray[np.float64]:
     def table(name: str, dtype: Any) -> npt.NDArray[Any]:
-        return np.array([[getattr(row, name) for row in group] for group in groups], dtype=dtype)
+        return np.array(
+            [[getattr(row, name) for row in group] for group in groups], dtype=dtype
+        )
 
     rewards_PG = table("reward", np.float64)
     whole_PG = [
-        [row.ended and row.thought is not Thought.UNCLOSED for row in group] for group in groups
+        [row.ended and row.thought is not Thought.UNCLOSED for row in group]
+        for group in groups
     ]
     sizes = Sizes(table("tokens", np.int64), np.array(whole_PG))
     shaped_PG = shaped_rewards(rewards_PG, sizes, config=config)
     valid_PG = ~np.isnan(rewards_PG)
-    return group_advantages(shaped_PG, std=estimator.std, delta=estimator.delta, valid_PG=valid_PG)
+    return group_advantages(
+        shaped_PG, std=estimator.std, delta=estimator.delta, valid_PG=valid_PG
+    )
 
 
 def check_sync(config: TrainConfig, folder: RunFolder) -> check.Finding:
@@ -130,30 +153,41 @@ def check_heldout(config: TrainConfig, folder: RunFolder) -> check.Finding:
     if config.data.validation is None:
         return check.passed("none is asked for")
     rows = folder.read_heldout()
-    steps, due = [row.step for row in rows], list(range(config.steps + 1))
+    steps = [row.step for row in rows]
+    due = list(range(config.steps + 1))
     if steps != due:
         return check.failed(f"held-out passes at steps {steps}, not {due}")
     means = ", ".join(f"{100 * row.reward_mean:.1f} %" for row in rows)
     return check.passed(f"{len(rows)} passes over {rows[-1].n} questions: {means}")
 
 
-def check_checkpoints(config: TrainConfig, folder: RunFolder) -> Iterator[check.Finding]:
+def check_checkpoints(
+    config: TrainConfig, folder: RunFolder
+) -> Iterator[check.Finding]:
     """The last checkpoint loads, and holds other weights than the start."""
     last = checkpoint_path(folder.checkpoints, step=config.steps)
     paths = last, refusals.model_path(config)
     policy, start = (dict(load_policy(path).model.named_parameters()) for path in paths)
-    moved = max((policy[name] - start[name]).detach().abs().max().item() for name in policy)
+    moved = max(
+        (policy[name] - start[name]).detach().abs().max().item() for name in policy
+    )
     if moved == 0:
         trained = any(row.advantage_abs_mean for row in folder.read_metrics())
-        finding = check.failed if trained else check.warning  # equal rewards move nothing
+        finding = (
+            check.failed if trained else check.warning
+        )  # equal rewards move nothing
         yield finding(f"{last.name} holds the weights of the start")
-    is_resumable = DeepSpeedStates(ClusterPaths(config.out).trainer_state).check() == config.steps
+    is_resumable = (
+        DeepSpeedStates(ClusterPaths(config.out).trainer_state).check() == config.steps
+    )
     if not is_resumable:
         yield check.failed("there is no state of DeepSpeed to resume from")
     if config.data.validation and not (folder.checkpoints / "best").exists():
         yield check.failed("no checkpoint is marked as the best")
     if moved and is_resumable:
-        yield check.passed(f"{last.name} loads; a weight moved by up to {moved:.2g} from the start")
+        yield check.passed(
+            f"{last.name} loads; a weight moved by up to {moved:.2g} from the start"
+        )
 
 
 Run = tuple[str, ...]
@@ -200,9 +234,14 @@ class HiddenTexts:
 
     def kinds_in(self, content: bytes) -> list[str]:
         """Name what stands in a file or an argument, in any case, escaped or among other bytes."""
-        pieces = (piece.decode("utf-8", errors="replace") for piece in _PRINTED.findall(content))
+        pieces = (
+            piece.decode("utf-8", errors="replace")
+            for piece in _PRINTED.findall(content)
+        )
         texts = (_ESCAPED.sub(_unescaped, piece) for piece in pieces)
-        return sorted({self.kinds[run] for text in texts for run in self._runs_in(_words(text))})
+        return sorted(
+            {self.kinds[run] for text in texts for run in self._runs_in(_words(text))}
+        )
 
     def _runs_in(self, words: list[str]) -> set[Run]:
         return {
@@ -231,7 +270,8 @@ def _hidden_texts(
         heldout: questions that it is evaluated on.
         learns_answers: whether a warm start shows it the answers to those of `train`.
     """
-    tasks, hidden = (*train, *heldout), HiddenTexts()
+    tasks = (*train, *heldout)
+    hidden = HiddenTexts()
     for task in tasks:
         for source, texts in hidden_texts(task):
             hidden.hide(texts, kind="a passage" if source == "passage" else "a rubric")
@@ -264,20 +304,26 @@ def check_asymmetry(
         folder: of the run.
         arguments: arguments and variables of the run's processes.
     """
-    train, validation = list(read_tasks(config.data.train)), config.data.validation
+    train = list(read_tasks(config.data.train))
+    validation = config.data.validation
     heldout = [] if validation is None else list(read_tasks(validation))
     hidden = _hidden_texts(train, heldout, learns_answers=config.sft is not None)
     files = sorted(path for path in _policy_files(config, folder) if path.is_file())
     command = flags.command_words(flags.grpo_flags(config))
     arguments = [" ".join(command).encode(), *arguments]
-    root, process = folder.path.parent, "an argument or a variable of a process"
+    root = folder.path.parent
+    process = "an argument or a variable of a process"
     read = ((path.relative_to(root).as_posix(), read_file(path)) for path in files)
     places = chain(read, ((process, argument) for argument in arguments))
-    leaks = dict.fromkeys((at, kind) for at, text in places for kind in hidden.kinds_in(text))
+    leaks = dict.fromkeys(
+        (at, kind) for at, text in places for kind in hidden.kinds_in(text)
+    )
     for at, kind in leaks:
         yield check.failed("holds_hidden_text", at=at, kind=kind)
     if not hidden.kinds:
-        yield check.warning("what is hidden from the policy is too short to be searched for")
+        yield check.warning(
+            "what is hidden from the policy is too short to be searched for"
+        )
     elif not leaks:
         searched = {"files": len(files), "arguments": len(arguments)}
         tasks = len(train) + len(heldout)
@@ -285,8 +331,14 @@ def check_asymmetry(
 
 
 def _policy_files(config: TrainConfig, folder: RunFolder) -> Iterator[Path]:
-    judges = {path.absolute() for path in (config.data.train, config.data.validation) if path}
+    judges = {
+        path.absolute() for path in (config.data.train, config.data.validation) if path
+    }
     for path in folder.path.parent.rglob("*"):
-        name = path.relative_to(folder.path).parts[0] if folder.path in path.parents else ""
+        name = (
+            path.relative_to(folder.path).parts[0]
+            if folder.path in path.parents
+            else ""
+        )
         if path.absolute() not in judges and not name.startswith(_JUDGES_OWN):
             yield path

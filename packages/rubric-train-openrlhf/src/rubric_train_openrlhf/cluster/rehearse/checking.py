@@ -66,11 +66,18 @@ def _found(status: Status, said: str, /, **values: Any) -> Finding:
         said: name of a finding of findings.toml, or what is so itself.
         values: for the slots of its texts; `where` and `remedy` where they are not there.
     """
-    shown = {key: str(one) if isinstance(one, Path) else one for key, one in values.items()}
-    parts = {part: values[part] for part in ("where", "remedy", "check") if part in values}
+    shown = {
+        key: str(path) if isinstance(path, Path) else path
+        for key, path in values.items()
+    }
+    parts = {
+        part: values[part] for part in ("where", "remedy", "check") if part in values
+    }
     if said not in _TEXTS:
         return Finding(status, said, **parts)
-    texts: dict[str, Any] = {one: text.format(**shown) for one, text in _TEXTS[said].items()}
+    texts: dict[str, Any] = {
+        one: text.format(**shown) for one, text in _TEXTS[said].items()
+    }
     return Finding(status, **texts | parts)
 
 
@@ -95,7 +102,9 @@ class Report(BaseModel):
     @property
     def failures(self) -> tuple[Finding, ...]:
         """What has to be repaired before the run."""
-        return tuple(one for one in self.findings if one.status is Status.FAILED)
+        return tuple(
+            finding for finding in self.findings if finding.status is Status.FAILED
+        )
 
     @property
     def passed(self) -> bool:
@@ -105,22 +114,28 @@ class Report(BaseModel):
     @property
     def has_run(self) -> bool:
         """Whether the two steps were tried."""
-        return any(one.status is not Status.UNCHECKED for one in self.of(TWO_STEPS))
+        return any(
+            finding.status is not Status.UNCHECKED for finding in self.of(TWO_STEPS)
+        )
 
     @property
     def counts(self) -> dict[str, int]:
         """Findings by status, those that occur."""
-        counted = Counter(one.status for one in self.findings)
+        counted = Counter(finding.status for finding in self.findings)
         return {status.value: counted[status] for status in Status if status in counted}
 
     def to_json(self) -> str:
         """Write the report as one JSON object, with the verdict and the counts first."""
-        whole = {"passed": self.passed, "counts": self.counts, **self.model_dump(mode="json")}
+        whole = {
+            "passed": self.passed,
+            "counts": self.counts,
+            **self.model_dump(mode="json"),
+        }
         return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
     def of(self, check: str) -> Iterator[Finding]:
         """Findings of one check."""
-        return (one for one in self.findings if one.check == check)
+        return (finding for finding in self.findings if finding.check == check)
 
 
 Part: TypeAlias = str | tuple[str, str]
@@ -137,7 +152,8 @@ def print_report(report: Report, *, folder: Path) -> None:
         report: what was found.
         folder: of the rehearsal, to be named.
     """
-    stdout, names = console(), ("check", "result", "found")
+    stdout = console()
+    names = ("check", "result", "found")
     if not stdout.is_terminal:
         stdout.width = _LOG_COLUMNS
     for stand_in in report.stand_ins:
@@ -146,11 +162,15 @@ def print_report(report: Report, *, folder: Path) -> None:
     for short in table.columns[:2]:
         short.no_wrap = True
     for name, findings in groupby(report.findings, key=attrgetter("check")):
-        for number, one in enumerate(findings):
+        for number, finding in enumerate(findings):
             # Failures are told below with their remedies.
-            found = [_said(one)] if one.status is Status.FAILED else _advised(one)
-            first = ("", "") if number else (name, f"{one.seconds:.1f}")
-            status = styled((one.status.value, _STYLE[one.status]))
+            found = (
+                [_said(finding)]
+                if finding.status is Status.FAILED
+                else _advised(finding)
+            )
+            first = ("", "") if number else (name, f"{finding.seconds:.1f}")
+            status = styled((finding.status.value, _STYLE[finding.status]))
             table.add_row(first[0], status, styled(*found), first[1])
     stdout.print(table)
     for failure in report.failures:
@@ -160,7 +180,9 @@ def print_report(report: Report, *, folder: Path) -> None:
         f"{n} {key}s" if key == Status.WARNING and n > 1 else f"{n} {key}"
         for key, n in report.counts.items()
     ]
-    verdict, style = ("passed", "bold green") if report.passed else ("FAILED", "bold red")
+    verdict, style = (
+        ("passed", "bold green") if report.passed else ("FAILED", "bold red")
+    )
     what = "" if report.has_run else ", without the two steps"
     said = f"rehearsal {verdict} in {report.wall_s:.0f} s{what}: "
     stdout.print(styled((said, style), ", ".join(counts)))
@@ -231,7 +253,9 @@ class Subject:
     request: Request
     config: TrainConfig | None = None
     """Once its sections are read; what they require of each other may still be wrong."""
-    tasks: dict[str, tuple[Task, ...]] = field(default_factory=dict[str, "tuple[Task, ...]"])
+    tasks: dict[str, tuple[Task, ...]] = field(
+        default_factory=dict[str, "tuple[Task, ...]"]
+    )
     """Usable tasks by the key of their file: `data.train`, `data.validation`."""
     places: dict[str, str] = field(default_factory=dict[str, str])
     """File and line of each task that was read, by its id."""
@@ -348,7 +372,7 @@ def run_checks(
     Returns:
         The findings in the order of the checks, at least one for each.
     """
-    missing = {one.check for one in earlier if one.status is Status.FAILED}
+    missing = {finding.check for finding in earlier if finding.status is Status.FAILED}
     findings: list[Finding] = []
     for check in checks:
         on_check(check.name)
@@ -359,7 +383,9 @@ def run_checks(
         if lacking or any(one.status is Status.FAILED for one in said):
             missing.add(check.name)
         findings += [
-            replace(one, check=check.name, where=one.where or check.where, seconds=seconds)
+            replace(
+                one, check=check.name, where=one.where or check.where, seconds=seconds
+            )
             for one in said
         ]
         _log.info("rehearse.check.finished", check=check.name, seconds=seconds)

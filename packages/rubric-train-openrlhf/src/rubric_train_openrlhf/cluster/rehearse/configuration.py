@@ -44,7 +44,9 @@ def sections_alone(values: Mapping[str, object]) -> PartialConfig:
             sections[name] = adapter.validate_python(values[name])
     read = PartialConfig.model_construct(**sections)
     missing = {
-        name for name in fields.keys() - sections if name in values or fields[name].is_required()
+        name
+        for name in fields.keys() - sections
+        if name in values or fields[name].is_required()
     }
     for name in missing:
         # `model_construct` puts the default there.
@@ -57,7 +59,7 @@ _KEY: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+|^(?:unknown key ')?([a-z_]+)(?=
 
 def _key_in(problem: str) -> str:
     """The first dotted key that a problem names, or the section that it begins with."""
-    return (found[1] or found[0]) if (found := _KEY.search(problem)) else ""
+    return (match[1] or match[0]) if (match := _KEY.search(problem)) else ""
 
 
 def check_configuration(subject: check.Subject) -> Iterable[check.Finding]:
@@ -70,7 +72,9 @@ def check_configuration(subject: check.Subject) -> Iterable[check.Finding]:
         # What is wrong between sections keeps nobody from looking at each of them.
         subject.config = sections_alone(request.values)
         lines = str(error).splitlines()
-        return [check.failed(one, where=_key_in(one.partition(": ")[2])) for one in lines]
+        return [
+            check.failed(line, where=_key_in(line.partition(": ")[2])) for line in lines
+        ]
     if config.backend != "openrlhf":
         return [check.failed("no_cluster_backend", backend=config.backend)]
     return [check.passed("configured", run=config)]
@@ -92,11 +96,17 @@ def check_flags(subject: check.Subject) -> Iterable[check.Finding]:
     except ImportError as error:
         return [check.unchecked("no_parser", error=error)]
     except TrainConfigError as error:
-        where = error.location or ("cluster.extra_flags" if config.cluster.extra_flags else "")
+        where = error.location or (
+            "cluster.extra_flags" if config.cluster.extra_flags else ""
+        )
         return [check.failed("flag_is_wrong", error=error, where=where)]
-    said = [check.warning(f"OpenRLHF says: {line}", where=_key_in(line)) for line in printed]
-    count = sum(len(flags.command_words(one)) for one in commands.values())
-    return said or [check.passed(f"OpenRLHF's parser takes all {count} words of the command")]
+    said = [
+        check.warning(f"OpenRLHF says: {line}", where=_key_in(line)) for line in printed
+    ]
+    count = sum(len(flags.command_words(command)) for command in commands.values())
+    return said or [
+        check.passed(f"OpenRLHF's parser takes all {count} words of the command")
+    ]
 
 
 def check_traps(subject: check.Subject) -> Iterable[check.Finding]:
@@ -126,7 +136,10 @@ def check_output_folder(subject: check.Subject) -> Iterable[check.Finding]:
         with TemporaryDirectory(prefix=".rehearsal-", dir=parent) as made:
             Path(made, "probe").write_text("probe\n", encoding="utf-8")
     except OSError as error:
-        return [*run, check.failed("cannot_be_written", path=parent, why=error.strerror)]
+        return [
+            *run,
+            check.failed("cannot_be_written", path=parent, why=error.strerror),
+        ]
     return [*run, check.passed(f"{str(parent)!r} is writable")]
 
 
@@ -147,10 +160,14 @@ _LARGE: Final = ("torch", "transformers", "ray", "deepspeed", "vllm", "openrlhf"
 def check_bytecode(_: check.Subject) -> check.Finding:
     """Whether what every process imports is compiled once, or by each of them."""
     specs = {name: spec for name in _LARGE if (spec := find_spec(name)) and spec.origin}
-    compiled = {name: cache_from_source(str(spec.origin)) for name, spec in specs.items()}
+    compiled = {
+        name: cache_from_source(str(spec.origin)) for name, spec in specs.items()
+    }
     plain = [name for name, file in compiled.items() if not Path(file).exists()]
     if not plain or not sys.dont_write_bytecode:
-        return check.passed("what the processes import is compiled once for all of them")
+        return check.passed(
+            "what the processes import is compiled once for all of them"
+        )
     return check.warning("compiled_at_every_start", packages=", ".join(plain))
 
 
@@ -167,7 +184,9 @@ def _shape(subject: check.Subject) -> ModelShape:
     except PolicyLoadError:
         raise check.EndedError(check.needs("model")) from None
     if shape is None:
-        raise check.EndedError(check.unchecked("sizes_unknown", model=subject.model_name))
+        raise check.EndedError(
+            check.unchecked("sizes_unknown", model=subject.model_name)
+        )
     return shape
 
 
@@ -175,22 +194,36 @@ def _gpus(subject: check.Subject) -> tuple[sizing.Gpu, ...]:
     """The GPU of this machine if it is one of the cluster's, or else the usual ones."""
     if subject.request.on_cluster and torch.cuda.is_available():
         found = cast("Any", torch.cuda.get_device_properties(0))
-        return (sizing.GPUS[0]._replace(name=found.name, memory=float(found.total_memory)),)
+        return (
+            sizing.GPUS[0]._replace(name=found.name, memory=float(found.total_memory)),
+        )
     return sizing.GPUS
 
 
 def check_memory(subject: check.Subject) -> Iterator[check.Finding]:
     """Work out whether each phase of a step fits on a GPU."""
-    config, shape, gpus = subject.known, _shape(subject), _gpus(subject)
+    config = subject.known
+    shape = _shape(subject)
+    gpus = _gpus(subject)
     for gpu in gpus:
         phases = sizing.memory(config, shape, gpu)
         phase, parts = max(phases.items(), key=lambda one: sum(one[1].values()))
-        largest, needed = max(parts, key=parts.__getitem__), sum(parts.values())
+        largest = max(parts, key=parts.__getitem__)
+        needed = sum(parts.values())
         cache = sizing.engine_room(config, shape, gpu).cache
         name = (
-            "no_cache" if cache <= 0 else "no_memory" if needed > gpu.memory else "memory_suffices"
+            "no_cache"
+            if cache <= 0
+            else "no_memory"
+            if needed > gpu.memory
+            else "memory_suffices"
         )
-        sizes = {"needed": needed, "memory": gpu.memory, "of_it": parts[largest], "cache": cache}
+        sizes = {
+            "needed": needed,
+            "memory": gpu.memory,
+            "of_it": parts[largest],
+            "cache": cache,
+        }
         in_gb = {size: value / sizing.GB for size, value in sizes.items()}
         # A larger GPU may do.
         problem = check.failed if gpu is gpus[-1] else check.warning
@@ -204,7 +237,8 @@ _BEING_WRITTEN: Final = 1
 
 def check_disk(subject: check.Subject) -> check.Finding:
     """Compare what checkpoints take at most, one being written, with what the disk of `out` has."""
-    config, shape = subject.known, _shape(subject)
+    config = subject.known
+    shape = _shape(subject)
     models = config.checkpoint.keep + _FIRST_AND_BEST + _BEING_WRITTEN
     states = config.checkpoint.keep + _BEING_WRITTEN
     taken = models * sizing.checkpoint_bytes(config, shape)
@@ -213,7 +247,12 @@ def check_disk(subject: check.Subject) -> check.Finding:
         free = shutil.disk_usage(_existing(config.out)).free
     except OSError as error:
         return check.unchecked(f"there is no disk to look at: {error.strerror}")
-    sizes = {"models": models, "states": states, "needed": taken / _GIB, "free": free / _GIB}
+    sizes = {
+        "models": models,
+        "states": states,
+        "needed": taken / _GIB,
+        "free": free / _GIB,
+    }
     if taken <= free:
         return check.passed("disk_suffices", **sizes)
     if subject.request.on_cluster:
@@ -230,7 +269,9 @@ def check_capacity(subject: check.Subject) -> check.Finding:
     gpu = _gpus(subject)[0]
     times = sizing.step_time(subject.known, _shape(subject), gpu)
     if times.judging is None:
-        return check.unchecked("the judge is no server of yours, whose speed could be worked out")
+        return check.unchecked(
+            "the judge is no server of yours, whose speed could be worked out"
+        )
     is_slow = isfinite(times.total) and times.judging > _LARGEST_SHARE * times.total
     if is_slow:
         return check.warning("judging_is_slow", times=times, gpu=gpu)

@@ -30,7 +30,15 @@ from rubric_train_openrlhf.config.cluster import ClusterConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.step.admission import described, read_admission
 
-_INSIDE: Final = (".cluster", ".corp", ".internal", ".intranet", ".lan", ".local", ".svc")
+_INSIDE: Final = (
+    ".cluster",
+    ".corp",
+    ".internal",
+    ".intranet",
+    ".lan",
+    ".local",
+    ".svc",
+)
 """Ends of names that only the name servers of a network of one's own know."""
 
 
@@ -50,12 +58,17 @@ def why_only_there(address: str | None, cluster: ClusterConfig) -> str:
         return ""
     try:
         ip = ipaddress.ip_address(host)
-        is_here, is_inside = ip.is_loopback or ip.is_unspecified, not ip.is_global
+        is_here = ip.is_loopback or ip.is_unspecified
+        is_inside = not ip.is_global
     except ValueError:
         is_here = host == "localhost" or host.endswith(".localhost")
         is_inside = "." not in host or host.endswith(_INSIDE)
     if is_here:
-        return "on the GPUs that the run leaves to it" if cluster.judge_gpus_per_node else ""
+        return (
+            "on the GPUs that the run leaves to it"
+            if cluster.judge_gpus_per_node
+            else ""
+        )
     return "in the cluster's own network" if is_inside else ""
 
 
@@ -73,9 +86,12 @@ def chosen(subject: check.Subject) -> Literal["config", "claims", "lexical", "fa
         TrainConfigError: the endpoint is asked for, and the configuration has no language model
             for it to stand in for.
     """
-    request, judge = subject.request, subject.known.judge
+    request = subject.request
+    judge = subject.known.judge
     if request.judge == "auto":
-        return "config" if judge.language_model is None or request.on_cluster else "fake"
+        return (
+            "config" if judge.language_model is None or request.on_cluster else "fake"
+        )
     if request.judge == "fake" and judge.language_model is None:
         raise TrainConfigError(
             "--judge fake speaks a language model's protocol, and "
@@ -89,7 +105,8 @@ def chosen(subject: check.Subject) -> Literal["config", "claims", "lexical", "fa
 @contextmanager
 def judging_with(subject: check.Subject) -> Generator[JudgeSpec]:
     """Keep the chosen judge's endpoint up, and say what its specification is."""
-    spec, model = subject.known.judge.spec, subject.known.judge.language_model
+    spec = subject.known.judge.spec
+    model = subject.known.judge.language_model
     judge = chosen(subject)
     if judge in _PROGRAMS:
         if not isinstance(spec, type(program := _PROGRAMS[judge])):
@@ -116,7 +133,9 @@ def _aimed_at(url: str, model: JudgeConfig) -> JudgeConfig:
     """The same judge at another address: prompt, parameters, transport and attempts stay."""
     is_known = model.model.startswith(_OPENAI_COMPATIBLE)
     update = {
-        "model": model.model if is_known else f"openai/{model.model.rpartition('/')[2]}",
+        "model": model.model
+        if is_known
+        else f"openai/{model.model.rpartition('/')[2]}",
         "api_base": url,
         "api_key_env": None,
         "litellm_config": None,
@@ -138,8 +157,10 @@ def check_reachable(subject: check.Subject) -> check.Finding:
 
     What does not answer is a failure, unless only the cluster can be expected to reach it.
     """
-    config, request = subject.known, subject.request
-    spec, model = config.judge.spec, config.judge.language_model
+    config = subject.known
+    request = subject.request
+    spec = config.judge.spec
+    model = config.judge.language_model
     addresses = model.addresses if model else (None,)
     try:
         silent = anyio.run(_silent, spec, addresses)
@@ -174,20 +195,28 @@ def check_contract(subject: check.Subject) -> check.Finding:
     who = "" if judge == "config" else f" (the {judge} judge)"
     if result.outcome is not Outcome.SCORED:
         why = ", ".join(filter(None, (result.reason or "no reason", result.detail)))
-        failed = {"task": task.task_id, "outcome": result.outcome.value, "why": f"{why}{who}"}
+        failed = {
+            "task": task.task_id,
+            "outcome": result.outcome.value,
+            "why": f"{why}{who}",
+        }
         return check.failed("not_scored", **failed)
     seconds = f" in {result.latency_s:.2f} s" if result.latency_s is not None else ""
-    reward, criteria = core.normalized_reward(result, task.rubric), len(task.rubric)
+    reward = core.normalized_reward(result, task.rubric)
+    criteria = len(task.rubric)
     earned = {"criteria": criteria, "seconds": seconds, "reward": reward, "who": who}
     return check.passed("scored", task=task.task_id, **earned)
 
 
 def check_admission(subject: check.Subject) -> check.Finding:
     """Say what the calibration masks of the tasks' criteria, and whether it is of this judge."""
-    config, path = subject.known, subject.known.judge.calibration
+    config = subject.known
+    path = subject.known.judge.calibration
     tasks = [task for of_file in subject.tasks.values() for task in of_file]
     if path is None:
-        return check.passed("no judge.calibration: every criterion counts as its weight says")
+        return check.passed(
+            "no judge.calibration: every criterion counts as its weight says"
+        )
     if not path.is_file():
         missing = f"no file at {str(path)!r} on this machine"
         remedy = "copy it here, or write it with `rubric-judge calibrate`"
@@ -204,16 +233,21 @@ def check_admission(subject: check.Subject) -> check.Finding:
     return check.passed(described(admission, [task.rubric for task in tasks]))
 
 
-async def _silent(spec: JudgeSpec, addresses: Sequence[str | None]) -> dict[str | None, str]:
+async def _silent(
+    spec: JudgeSpec, addresses: Sequence[str | None]
+) -> dict[str | None, str]:
     """Ask all replicas at once; those that do not answer, with what they say instead."""
-    judges, said = load_replicas(spec), dict[str | None, str]()
+    judges = load_replicas(spec)
+    said = dict[str | None, str]()
 
     async def ask(judge: Judge, address: str | None) -> None:
         try:
             with anyio.fail_after(_CHECK_WITHIN_S):
                 await check_there(judge)
         except TimeoutError:
-            said[address] = f"no answer of {address or judge.name} within {_CHECK_WITHIN_S:.0f} s"
+            said[address] = (
+                f"no answer of {address or judge.name} within {_CHECK_WITHIN_S:.0f} s"
+            )
         except RubricError as error:
             said[address] = str(error)
 

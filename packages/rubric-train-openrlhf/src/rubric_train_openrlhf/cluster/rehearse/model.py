@@ -31,7 +31,9 @@ def check_model(subject: check.Subject) -> Sequence[check.Finding]:
     if folder is None or not (folder / "config.json").is_file():
         return [subject.absent("no_model", path=folder)]
     try:
-        architecture = cast("Any", AutoConfig.from_pretrained(folder, local_files_only=True))
+        architecture = cast(
+            "Any", AutoConfig.from_pretrained(folder, local_files_only=True)
+        )
     # What a broken or an unknown config.json makes transformers raise is not known beforehand.
     except Exception as error:  # noqa: BLE001
         return [_unusable(folder / "config.json", error)]
@@ -51,7 +53,11 @@ def _misfits(subject: check.Subject, architecture: Any) -> Iterator[check.Findin
     parallel = cluster.engines.tensor_parallel
     if isinstance(heads, int) and heads % parallel:
         yield check.failed("heads_do_not_split", parallel=parallel, heads=heads)
-    why = preparation.refused_head_width(architecture) if cluster.device == "cpu" else None
+    why = (
+        preparation.refused_head_width(architecture)
+        if cluster.device == "cpu"
+        else None
+    )
     if why is not None:
         yield check.failed(why, remedy=preparation.REMEDY)
 
@@ -63,7 +69,9 @@ def _weights(subject: check.Subject, folder: Path, kind: str) -> check.Finding:
             files = set(json.loads(read_file(index))["weight_map"].values())
             missing = sorted(name for name in files if not (folder / name).is_file())
         else:
-            is_there = any(any(folder.glob(f"*.{end}")) for end in ("safetensors", "bin"))
+            is_there = any(
+                any(folder.glob(f"*.{end}")) for end in ("safetensors", "bin")
+            )
             missing = [] if is_there else ["model.safetensors"]
     except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
         return _unusable(index, error)
@@ -106,7 +114,9 @@ def check_tokenizer(subject: check.Subject) -> Sequence[check.Finding]:
 def _unusable(file: Path, error: Exception) -> check.Finding:
     why = str(error).strip().partition("\n")[0]
     by = transformers.__version__
-    return check.failed("unusable", path=file, version=by, kind=type(error).__name__, why=why)
+    return check.failed(
+        "unusable", path=file, version=by, kind=type(error).__name__, why=why
+    )
 
 
 def _check_end(folder: Path, codec: ChatCodec, shown: str) -> Iterator[check.Finding]:
@@ -117,6 +127,10 @@ def _check_end(folder: Path, codec: ChatCodec, shown: str) -> Iterator[check.Fin
         return
     ends = end_tokens(tokenizer, settings_end(folder))
     if ends.differ:
-        named = "; ".join(f"{part} {text}" for part, text in ends.named(tokenizer).items())
+        named = "; ".join(
+            f"{part} {text}" for part, text in ends.named(tokenizer).items()
+        )
         yield check.warning("ends_differ", named=named, trained=codec.eos_text)
-    yield check.passed(f"end token {codec.eos_token_id}; a prompt is rendered as {shown!r}")
+    yield check.passed(
+        f"end token {codec.eos_token_id}; a prompt is rendered as {shown!r}"
+    )

@@ -9,7 +9,13 @@ from typing import Final
 
 from rubric_judge.console.progress import Progress, Steps
 from rubric_train_openrlhf.cluster.launching.launch import FollowedPhases
-from rubric_train_openrlhf.cluster.rehearse import aftermath, configuration, judge, model, tasks
+from rubric_train_openrlhf.cluster.rehearse import (
+    aftermath,
+    configuration,
+    judge,
+    model,
+    tasks,
+)
 from rubric_train_openrlhf.cluster.rehearse import checking as check
 from rubric_train_openrlhf.cluster.rehearse.stage import Ended, run_process, staged
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -43,7 +49,9 @@ BEFORE: Final = (
     check.Check("output folder", configuration.check_output_folder, where="out"),
     check.Check("disk", configuration.check_disk, needs=_READ, where="out"),
     check.Check("memory", configuration.check_memory, needs=_READ, where="cluster"),
-    check.Check("judge's capacity", configuration.check_capacity, needs=_READ, where=_API_BASE),
+    check.Check(
+        "judge's capacity", configuration.check_capacity, needs=_READ, where=_API_BASE
+    ),
     check.Check("starting time", configuration.check_bytecode),
 )
 """Before anything is started."""
@@ -74,16 +82,19 @@ def rehearse(
     """
     _clear(request)
     started_s = time.perf_counter()
-    subject, shown = check.Subject(request), progress or Progress.silent()
+    subject = check.Subject(request)
+    shown = progress or Progress.silent()
     findings: list[check.Finding] = []
 
     def tell_failures() -> None:
-        for one in findings:
-            if one.status is check.Status.FAILED:
-                on_failure(one)
+        for finding in findings:
+            if finding.status is check.Status.FAILED:
+                on_failure(finding)
 
     with Steps(shown) as steps:
-        ask = partial(check.run_checks, subject=subject, on_check=steps.to, earlier=findings)
+        ask = partial(
+            check.run_checks, subject=subject, on_check=steps.to, earlier=findings
+        )
         findings += ask(BEFORE)
         if request.run:
             run = partial(_run_two_steps, on_start=tell_failures, progress=shown)
@@ -111,11 +122,16 @@ def _run_two_steps(
         subject.rehearsed = small
         with FollowedPhases(small.out, progress) as phases:
             ended = run_process(
-                small, folder=request.folder, deadline_s=request.deadline_s, on_poll=phases.poll
+                small,
+                folder=request.folder,
+                deadline_s=request.deadline_s,
+                on_poll=phases.poll,
             )
     subject.arguments = ended.arguments
     if ended.status == 0:
-        return check.passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
+        return check.passed(
+            f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine"
+        )
     return check.failed(ending_of(ended), ended=ended, where=str(ended.log))
 
 
@@ -141,7 +157,9 @@ def _after(small: TrainConfig, arguments: frozenset[bytes]) -> tuple[check.Check
     search = partial(aftermath.check_asymmetry, small, folder, arguments=arguments)
     return (
         *(
-            check.Check(name, lambda _, ask=ask: ask(small, folder), needs=(check.TWO_STEPS,))
+            check.Check(
+                name, lambda _, ask=ask: ask(small, folder), needs=(check.TWO_STEPS,)
+            )
             for name, ask in _AFTER.items()
         ),
         # Also of a run that failed, whose logs and errors may say more than those of another.
@@ -159,10 +177,13 @@ def _clear(request: check.Request) -> None:
             "of seconds",
             location="--deadline-s",
         )
-    folder, problem = request.folder, ""
+    folder = request.folder
+    problem = ""
     try:
         if folder.exists() and not folder.is_dir():
-            problem = "is a file; --out names a folder, which is made where it is missing"
+            problem = (
+                "is a file; --out names a folder, which is made where it is missing"
+            )
         elif (folder / REPORT).is_file():
             shutil.rmtree(folder)
         elif folder.exists() and any(folder.iterdir()):

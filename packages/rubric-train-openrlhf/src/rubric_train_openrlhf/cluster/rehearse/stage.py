@@ -33,7 +33,11 @@ _SMALL: Final[dict[str, dict[str, Any]]] = yaml.safe_load(
 _FEWEST_PROMPTS: Final = 4
 _OF_PROMPTS: Final = ("prompt_date", "chat_template_kwargs", "thoughts")
 """Settings of a model that the small one keeps."""
-_GPU_ONLY: Final = ("ds.deepcompile", "ds.experts_implementation", "ds.use_liger_kernel")
+_GPU_ONLY: Final = (
+    "ds.deepcompile",
+    "ds.experts_implementation",
+    "ds.use_liger_kernel",
+)
 
 
 def rehearsal_config(
@@ -55,13 +59,16 @@ def rehearsal_config(
     _put(values, _SMALL["at_most"], min)
     _put(values, _SMALL["instead"], lambda _, new: new)
     model = {"type": "path", "path": str(folder / "model")}
-    model |= {name: values["model"][name] for name in _OF_PROMPTS if name in values["model"]}
+    model |= {
+        name: values["model"][name] for name in _OF_PROMPTS if name in values["model"]
+    }
     values |= {"model": model, "out": str(folder / "run")}
     values["data"]["train"] = str(folder / "train.jsonl")
     if config.data.validation is not None:
         values["data"]["validation"] = str(folder / "validation.jsonl")
     values["judge"]["spec"] = spec.model_dump(mode="json")
-    tokens, flags = values["rollout"]["max_new_tokens"], config.cluster.extra_flags
+    tokens = values["rollout"]["max_new_tokens"]
+    flags = config.cluster.extra_flags
     values["cluster"] |= {
         "max_len": longest_prompt + tokens,
         # One process that trains and one engine, laid out as the production run's are.
@@ -88,7 +95,8 @@ def _put(
 
 def _shrink_batch(rollout: dict[str, Any], optim: dict[str, Any]) -> None:
     """Few responses, in as many updates as the production run makes of its own."""
-    updates, size = optim["updates_per_rollout"], rollout["group_size"]
+    updates = optim["updates_per_rollout"]
+    size = rollout["group_size"]
     step = updates // gcd(updates, size)
     rollout["prompts"] = -(-_FEWEST_PROMPTS // step) * step
     share = rollout["prompts"] * size // updates
@@ -115,22 +123,29 @@ def staged(subject: checking.Subject) -> Generator[TrainConfig]:
     Raises:
         RubricError: tasks, model or judge cannot be had.
     """
-    config, folder = subject.known, subject.request.folder
+    config = subject.known
+    folder = subject.request.folder
     train, heldout = _rehearsal_tasks(subject)
     write_tasks(folder / "train.jsonl", train)
     if config.data.validation is not None:
         write_tasks(folder / "validation.jsonl", heldout)
     tasks = (*train, *heldout)
-    _write_model(subject, folder / "model", texts=[task.policy_view().message for task in tasks])
+    _write_model(
+        subject, folder / "model", texts=[task.policy_view().message for task in tasks]
+    )
     if subject.model_folder is None:
         config = _without_names(config)
     codec = load_codec(folder / "model", prompt=config.model.chat_prompt)
-    longest = max(len(codec.encode_prompt(task.policy_view()).token_ids) for task in tasks)
+    longest = max(
+        len(codec.encode_prompt(task.policy_view()).token_ids) for task in tasks
+    )
     with judge.judging_with(subject) as spec:
         small = rehearsal_config(config, folder, spec=spec, longest_prompt=longest)
         if small.dynamic_sampling is not None and small.judge.language_model is None:
             # A model with random weights earns nothing from a program: no group has a spread.
-            subject.stand_in("dynamic sampling: off, since a random model earns nothing here")
+            subject.stand_in(
+                "dynamic sampling: off, since a random model earns nothing here"
+            )
             small = small.model_copy(update={"dynamic_sampling": None})
         small = _with_admission(subject, small)
         subject.stand_in(checking.passed("size", run=config, small=small).detail)
@@ -139,12 +154,15 @@ def staged(subject: checking.Subject) -> Generator[TrainConfig]:
 
 def _with_admission(subject: checking.Subject, config: TrainConfig) -> TrainConfig:
     """Mask what the run will mask, whoever judges here; not of tasks that are none of the run's."""
-    judging, out = config.judge, subject.request.folder / "calibration.json"
+    judging = config.judge
+    out = subject.request.folder / "calibration.json"
     if judging.calibration is None:
         return config
     off = {"calibration": None, "correction": "none"}
     if not (subject.tasks.get("data.train") and judging.calibration.is_file()):
-        subject.stand_in("admission: off, since tasks or calibration are not on this machine")
+        subject.stand_in(
+            "admission: off, since tasks or calibration are not on this machine"
+        )
         return config.model_copy(update={"judge": judging.model_copy(update=off)})
     of_judge = fingerprint(load_replicas(judging.spec)[0])
     calibration = read_calibration(judging.calibration)
@@ -153,20 +171,28 @@ def _with_admission(subject: checking.Subject, config: TrainConfig) -> TrainConf
     here = calibration.model_copy(update={"judge_fingerprint": of_judge})
     write_text(out, here.model_dump_json())
     subject.stand_in("admission: as calibrated, of the judge of this rehearsal")
-    return config.model_copy(update={"judge": judging.model_copy(update={"calibration": out})})
+    return config.model_copy(
+        update={"judge": judging.model_copy(update={"calibration": out})}
+    )
 
 
-def _rehearsal_tasks(subject: checking.Subject) -> tuple[Sequence[Task], Sequence[Task]]:
+def _rehearsal_tasks(
+    subject: checking.Subject,
+) -> tuple[Sequence[Task], Sequence[Task]]:
     """A few tasks to train on and a few held-out ones: the run's own with the shortest questions.
 
     Where the run's are not on this machine, tasks of ours.
     """
-    config, ours = subject.known, stand_ins.made_tasks()
+    config = subject.known
+    ours = stand_ins.made_tasks()
     tasks = subject.tasks.get("data.train", ())
     usable = [task for task in tasks if task.reference_answer or config.sft is None]
-    train, heldout = _shortest(usable, _TRAIN), _shortest(subject.heldout_tasks, _HELDOUT)
+    train = _shortest(usable, _TRAIN)
+    heldout = _shortest(subject.heldout_tasks, _HELDOUT)
     if not train:
-        subject.stand_in(f"tasks: {_TRAIN} made for rehearsals; data.train is not on this machine")
+        subject.stand_in(
+            f"tasks: {_TRAIN} made for rehearsals; data.train is not on this machine"
+        )
         train = ours[:_TRAIN]
     if not heldout and config.data.validation is not None:
         made = f"held-out tasks: {_HELDOUT} made for rehearsals"
@@ -181,7 +207,9 @@ def _shortest(tasks: Sequence[Task], n: int) -> Sequence[Task]:
 
 
 def _write_model(subject: checking.Subject, out: Path, *, texts: Sequence[str]) -> None:
-    folder, name, seed = subject.model_folder, subject.model_name, subject.known.seed
+    folder = subject.model_folder
+    name = subject.model_name
+    seed = subject.known.seed
     if folder and (folder / "config.json").is_file() and subject.codec is not None:
         what = stand_ins.shrink_model(folder, out, seed=seed)
         with_it = f"the tokenizer of {name!r}"
@@ -196,7 +224,9 @@ _POLL_S: Final = 0.2
 _LOOK_EVERY: Final = 5
 """Polls between two looks at the arguments of the run's processes."""
 _CLEAN_UP_S: Final = 60.0
-_CAUSE: Final = re.compile(r"^(?:.*?: )?([A-Za-z_.]+(?:Error|Exception|Interrupt|Exit)): (.*)$")
+_CAUSE: Final = re.compile(
+    r"^(?:.*?: )?([A-Za-z_.]+(?:Error|Exception|Interrupt|Exit)): (.*)$"
+)
 _SAID: Final = "rubric-train: "
 _TAIL_LINES: Final = 400
 _WAITED: Final = re.compile(
@@ -222,8 +252,12 @@ class Ended:
     def cause(self) -> str:
         """The last line of the log that the command or an error wrote, or its last line."""
         text = read_file(self.log).decode(errors="replace")
-        lines = [line.strip() for line in text.splitlines()[-_TAIL_LINES:] if line.strip()]
-        causes = [line for line in lines if line.startswith(_SAID) or _CAUSE.match(line)]
+        lines = [
+            line.strip() for line in text.splitlines()[-_TAIL_LINES:] if line.strip()
+        ]
+        causes = [
+            line for line in lines if line.startswith(_SAID) or _CAUSE.match(line)
+        ]
         return (causes or lines or ["it said nothing"])[-1][:_LONGEST_CAUSE]
 
     @property
@@ -251,10 +285,20 @@ def run_process(
         How it ended. All of its processes have ended too: it is asked to stop as Ctrl-C would ask,
         and killed with its group if it has not cleaned up a minute later.
     """
-    path, log = folder / "rehearsal.yaml", folder / "run.log"
+    path = folder / "rehearsal.yaml"
+    log = folder / "run.log"
     write_text(path, dump_config(config))
-    command = [sys.executable, "-m", "rubric_train_openrlhf.cli", "run", str(path), "--verbose"]
-    started_s, arguments, polls = time.monotonic(), set[bytes](), 0
+    command = [
+        sys.executable,
+        "-m",
+        "rubric_train_openrlhf.cli",
+        "run",
+        str(path),
+        "--verbose",
+    ]
+    started_s = time.monotonic()
+    arguments = set[bytes]()
+    polls = 0
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603  # our own command
             command,
@@ -284,8 +328,8 @@ def _arguments_below(pid: int) -> set[bytes]:
         below = [root := psutil.Process(pid), *root.children(recursive=True)]
         return {
             word
-            for one in below
+            for process in below
             for name in ("cmdline", "environ")
-            for word in words_of(one.pid, name)
+            for word in words_of(process.pid, name)
         }
     return set()

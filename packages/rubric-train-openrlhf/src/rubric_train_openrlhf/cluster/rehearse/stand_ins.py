@@ -22,7 +22,8 @@ _TABLES: Final = toml_beside(__file__, "stand_ins.toml")
 
 def made_tasks() -> tuple[Task, ...]:
     """Tasks whose rubrics both a program and a language model can score, one document each."""
-    names, facts = _TABLES["names"], _TABLES["facts"]
+    names = _TABLES["names"]
+    facts = _TABLES["facts"]
     return tuple(_task(dict(zip(names, fact, strict=True))) for fact in facts)
 
 
@@ -81,10 +82,15 @@ def stand_in_model(name: str, out: Path, *, texts: Iterable[str], seed: int) -> 
     """
     # Llama 3 where the name says nothing.
     family: dict[str, Any] = next(
-        one for one in _TABLES["families"] if any(word in name.lower() for word in one["named"])
+        one
+        for one in _TABLES["families"]
+        if any(word in name.lower() for word in one["named"])
     )
-    control, special = (family["pad"], family["bos"], family["eos"]), family["special"]
-    tokenizer: Any = build_tokenizer(texts, _VOCABULARY, control=control, special=special)
+    control = (family["pad"], family["bos"], family["eos"])
+    special = family["special"]
+    tokenizer: Any = build_tokenizer(
+        texts, _VOCABULARY, control=control, special=special
+    )
     tokenizer.chat_template = family["template"]
     tokenizer.save_pretrained(out)
     config: Any = AutoConfig.for_model(
@@ -127,8 +133,12 @@ def _shrink_config(config: Any) -> None:
     config.dtype = "bfloat16"
     if getattr(config, "layer_types", None):
         # Two layers, of two kinds where the model has two.
-        config.layer_types = (list(dict.fromkeys(config.layer_types)) * _LAYERS)[:_LAYERS]
+        config.layer_types = (list(dict.fromkeys(config.layer_types)) * _LAYERS)[
+            :_LAYERS
+        ]
     if getattr(config, "num_experts_per_tok", None):
-        config.num_experts_per_tok = min(config.num_experts_per_tok, _SIZES["num_experts"])
+        config.num_experts_per_tok = min(
+            config.num_experts_per_tok, _SIZES["num_experts"]
+        )
     if hasattr(config, "quantization_config"):
         del config.quantization_config

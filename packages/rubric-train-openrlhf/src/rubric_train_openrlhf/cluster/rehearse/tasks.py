@@ -19,13 +19,14 @@ HELDOUT: Final = "data.validation"
 
 def check_training_tasks(subject: check.Subject) -> Iterable[check.Finding]:
     """Read every row of the training file; with `--data`, of that file instead."""
-    configured, given = subject.known.data.train, subject.request.data
-    if given is None:
+    configured = subject.known.data.train
+    path = subject.request.data
+    if path is None:
         return _read(subject, configured, key=TRAIN)
-    subject.stand_in(f"tasks: {str(given)!r} instead of {str(configured)!r}")
-    if not given.exists():
-        return [check.failed("no_given_tasks", path=given)]
-    return _read(subject, given, key=TRAIN)
+    subject.stand_in(f"tasks: {str(path)!r} instead of {str(configured)!r}")
+    if not path.exists():
+        return [check.failed("no_given_tasks", path=path)]
+    return _read(subject, path, key=TRAIN)
 
 
 def check_heldout_tasks(subject: check.Subject) -> Iterable[check.Finding]:
@@ -55,13 +56,16 @@ def _read(subject: check.Subject, path: Path, *, key: str) -> Iterable[check.Fin
     subject.tasks[key] = tuple({task.task_id: task for task in tasks}.values())
     if wrong:
         name = "row_is_wrong" if wrong[0].line else "no_file_of_tasks"
-        return _first([check.failed(name, error=one) for one in wrong], f"rows of {path}")
+        return _first(
+            [check.failed(name, error=file_error) for file_error in wrong],
+            f"rows of {path}",
+        )
     if not tasks:
         return [check.failed("no_task", path=path)]
-    found = [check.passed(f"{len(tasks)} tasks in {str(path)!r}")]
+    findings = [check.passed(f"{len(tasks)} tasks in {str(path)!r}")]
     if repeated := len(tasks) - len(subject.tasks[key]):
-        found.append(check.warning("rows_repeat", n=repeated))
-    return found
+        findings.append(check.warning("rows_repeat", n=repeated))
+    return findings
 
 
 def _first(problems: Sequence[check.Finding], others: str) -> Iterator[check.Finding]:
@@ -73,7 +77,8 @@ def _first(problems: Sequence[check.Finding], others: str) -> Iterator[check.Fin
 
 def check_enough_tasks(subject: check.Subject) -> check.Finding:
     """A step should not ask the same question twice."""
-    prompts, tasks = subject.known.rollout.prompts, len(subject.train_tasks)
+    prompts = subject.known.rollout.prompts
+    tasks = len(subject.train_tasks)
     if tasks >= prompts:
         return check.passed(f"{tasks} tasks for steps of {prompts}")
     return check.warning("few_tasks", prompts=prompts, tasks=tasks)
@@ -81,8 +86,11 @@ def check_enough_tasks(subject: check.Subject) -> check.Finding:
 
 def check_splits(subject: check.Subject) -> check.Finding:
     """No document may be on both sides of the split."""
-    train, heldout = subject.train_tasks, subject.heldout_tasks
-    if shared := {task.doc_hash for task in train} & {task.doc_hash for task in heldout}:
+    train = subject.train_tasks
+    heldout = subject.heldout_tasks
+    if shared := {task.doc_hash for task in train} & {
+        task.doc_hash for task in heldout
+    }:
         return check.failed("split_leaks", n=len(shared), first=min(shared))
     if not heldout:
         return check.unchecked("there are no held-out tasks to compare with")
@@ -95,10 +103,15 @@ _LEAKS: Final = {"question": "question_leaks", "context": "context_leaks"}
 def check_leaks(subject: check.Subject) -> Iterable[check.Finding]:
     """No prompt may hold a run of words of its passage, its rubric or its reference answer."""
     n = subject.known.data.leak_ngram
-    tasks = {task.task_id: task for task in (*subject.heldout_tasks, *subject.train_tasks)}
+    tasks = {
+        task.task_id: task for task in (*subject.heldout_tasks, *subject.train_tasks)
+    }
     leaks = [
         check.failed(
-            _LEAKS[held_by], task=key, n=n, sources=", ".join(one.source for one in overlaps)
+            _LEAKS[held_by],
+            task=key,
+            n=n,
+            sources=", ".join(overlap.source for overlap in overlaps),
         )
         for key, task in tasks.items()
         for held_by, overlaps in by_holder(leaked_ngrams(task, n=n))
@@ -137,22 +150,30 @@ def check_questions(subject: check.Subject) -> Iterator[check.Finding]:
         yield check.warning("nul_characters", n=len(odd), named=_named(subject, odd))
     # One of these ends or begins a turn, as if the template had written it.
     special = _special_tokens(subject)
-    marked = [task for task in tasks if any(one in prompts[task.task_id] for one in special)]
+    marked = [
+        task for task in tasks if any(one in prompts[task.task_id] for one in special)
+    ]
     if marked:
         token = min(token for token in special if token in prompts[marked[0].task_id])
         first = {"token": token, "named": _named(subject, marked)}
         yield check.warning("special_tokens", n=len(marked), **first)
     if not (repeated or odd or marked):
-        yield check.passed(f"{len(tasks)} questions, each asked once, and nothing in them but text")
+        yield check.passed(
+            f"{len(tasks)} questions, each asked once, and nothing in them but text"
+        )
 
 
 def _special_tokens(subject: check.Subject) -> set[str]:
     folder = subject.model_folder
     if subject.codec is None or folder is None:
         return set()
-    tokenizer: Any = cast("Any", AutoTokenizer).from_pretrained(folder, local_files_only=True)
+    tokenizer: Any = cast("Any", AutoTokenizer).from_pretrained(
+        folder, local_files_only=True
+    )
     added: Iterable[Any] = tokenizer.added_tokens_decoder.values()
-    return {str(token) for token in added if token.special} | set(tokenizer.all_special_tokens)
+    return {str(token) for token in added if token.special} | set(
+        tokenizer.all_special_tokens
+    )
 
 
 def _named(subject: check.Subject, tasks: Sequence[Task]) -> str:
@@ -167,8 +188,10 @@ _TEMPLATE_BYTES: Final = 256
 
 def check_prompt_lengths(subject: check.Subject) -> Iterable[check.Finding]:
     """Count each prompt's tokens against what `cluster.max_len` leaves beside a response."""
-    config, codec = subject.known, subject.codec
-    most, new = config.cluster.max_len, config.rollout.max_new_tokens
+    config = subject.known
+    codec = subject.codec
+    most = config.cluster.max_len
+    new = config.rollout.max_new_tokens
     limit = most - new
     room = f"cluster.max_len={most} − rollout.max_new_tokens={new} = {limit} tokens"
     tasks = (*subject.train_tasks, *subject.heldout_tasks)
@@ -176,22 +199,34 @@ def check_prompt_lengths(subject: check.Subject) -> Iterable[check.Finding]:
     def length(task: Task) -> int:
         # No tokenizer joins two words in one token.
         words = task.policy_view().message.split()
-        return len(codec.encode_prompt(task.policy_view()).token_ids if codec else words)
+        return len(
+            codec.encode_prompt(task.policy_view()).token_ids if codec else words
+        )
 
     unit = "tokens" if codec else "words, each a token or more"
     lengths = {task.task_id: length(task) for task in tasks}
-    over = sorted((key for key in lengths if lengths[key] > limit), key=lambda key: -lengths[key])
+    over = sorted(
+        (key for key in lengths if lengths[key] > limit), key=lambda key: -lengths[key]
+    )
     if over:
         sizes = [(subject.place(key), f"{lengths[key]} {unit}") for key in over]
         said = [
-            check.failed("prompt_too_long", task=task, size=size, room=room) for task, size in sizes
+            check.failed("prompt_too_long", task=task, size=size, room=room)
+            for task, size in sizes
         ]
         return _first(said, f"of {len(lengths)} prompts are too long")
     if codec is not None:
         longest = max(lengths.values())
         return [check.passed("prompts_fit", n=len(tasks), longest=longest, room=room)]
     # A tokenizer that knows every byte makes no more tokens than there are bytes.
-    most = max(len(task.policy_view().message.encode()) for task in tasks) + _TEMPLATE_BYTES
+    most = (
+        max(len(task.policy_view().message.encode()) for task in tasks)
+        + _TEMPLATE_BYTES
+    )
     if most <= limit:
         return [check.passed("prompts_surely_fit", most=most, room=room)]
-    return [subject.absent("prompts_uncounted", model=subject.model_name, most=most, room=room)]
+    return [
+        subject.absent(
+            "prompts_uncounted", model=subject.model_name, most=most, room=room
+        )
+    ]

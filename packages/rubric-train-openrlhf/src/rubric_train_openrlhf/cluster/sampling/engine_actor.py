@@ -10,7 +10,9 @@ from rubric_train_openrlhf.cluster import cpu, failure, orphans
 from rubric_train_openrlhf.cluster.sampling import engine_process, policy_run
 from rubric_train_openrlhf.errors import ClusterError
 
-_EngineActor: Any = cast("Any", vllm_engine.RolloutRayActor).__ray_metadata__.modified_class
+_EngineActor: Any = cast(
+    "Any", vllm_engine.RolloutRayActor
+).__ray_metadata__.modified_class
 
 _BATCHED_TOKENS = 8192
 """Prompt tokens that an engine reads in one pass."""
@@ -38,7 +40,9 @@ class RubricRolloutActor(_EngineActor):
             raise ClusterError(f"vLLM does not start: {why}") from error
         # Calls beside `generate`, as those with new weights, wait for ever on a process that died.
         orphans.end_once(self._has_lost_its_process)
-        self._tokenizer = AutoTokenizer.from_pretrained(options["model"], local_files_only=True)
+        self._tokenizer = AutoTokenizer.from_pretrained(
+            options["model"], local_files_only=True
+        )
 
     def _has_lost_its_process(self) -> bool:
         return bool(self.llm.errored)
@@ -50,7 +54,9 @@ class RubricRolloutActor(_EngineActor):
             request: OpenRLHF's. Its tokenizer is this actor's own: one that comes with every call
                 takes longer to unpickle than a response to be sampled.
         """
-        return await super().generate_responses(**request | {"hf_tokenizer": self._tokenizer})
+        return await super().generate_responses(
+            **request | {"hf_tokenizer": self._tokenizer}
+        )
 
     async def generate(
         self, prompt_token_ids: Any, sampling_params: Any, multi_modal_data: Any = None
@@ -59,7 +65,9 @@ class RubricRolloutActor(_EngineActor):
         from vllm.v1.engine.exceptions import EngineDeadError  # loaded by then
 
         try:
-            return await super().generate(prompt_token_ids, sampling_params, multi_modal_data)
+            return await super().generate(
+                prompt_token_ids, sampling_params, multi_modal_data
+            )
         except EngineDeadError:
             os._exit(1)
 
@@ -79,6 +87,11 @@ def engine_options(run: policy_run.PolicyRun) -> dict[str, Any]:
         ),
     }
     if run.cluster.device == "cpu":
-        extension = f"{cpu.CpuWorkerExtension.__module__}.{cpu.CpuWorkerExtension.__qualname__}"
-        options |= {"worker_extension_cls": extension, "kv_cache_memory_bytes": _CPU_CACHE_BYTES}
+        extension = (
+            f"{cpu.CpuWorkerExtension.__module__}.{cpu.CpuWorkerExtension.__qualname__}"
+        )
+        options |= {
+            "worker_extension_cls": extension,
+            "kv_cache_memory_bytes": _CPU_CACHE_BYTES,
+        }
     return options

@@ -75,7 +75,9 @@ class Answers:
 class EngineFleet:
     """All engines of a run."""
 
-    def __init__(self, engines: Sequence[Engine], *, rejoin: Callable[[], bool]) -> None:
+    def __init__(
+        self, engines: Sequence[Engine], *, rejoin: Callable[[], bool]
+    ) -> None:
         """Take engines that are up, or coming up.
 
         Args:
@@ -95,7 +97,8 @@ class EngineFleet:
         Raises:
             ClusterError: an engine died for good.
         """
-        answers, missing = Answers(), list(range(len(requests)))
+        answers = Answers()
+        missing = list(range(len(requests)))
         with current().phase("responses", total=len(requests)) as phase:
             while missing:
                 self.check()
@@ -109,7 +112,9 @@ class EngineFleet:
     def on_all(self, method: str, **arguments: object) -> None:
         """Call a method of every engine, and of all again if one died: it must be idempotent."""
         while True:
-            refs = [getattr(engine, method).remote(**arguments) for engine in self._engines]
+            refs = [
+                getattr(engine, method).remote(**arguments) for engine in self._engines
+            ]
             lost = [_is_lost(ref) for ref in refs]
             if not any(lost):
                 return
@@ -138,10 +143,13 @@ class EngineFleet:
             ClusterError: an engine died, and the ranks still wait for it.
             Exception: what a rank raised.
         """
-        went_well, pending = True, list(sending)
+        went_well = True
+        pending = list(sending)
         gives_up_s: float | None = None
         while pending:
-            done, pending = ray.wait(pending, num_returns=len(pending), timeout=_LOOK_EVERY_S)
+            done, pending = ray.wait(
+                pending, num_returns=len(pending), timeout=_LOOK_EVERY_S
+            )
             went_well &= all(ray.get(done))
             if not pending or not self._has_lost_one():
                 continue
@@ -156,7 +164,8 @@ class EngineFleet:
 
     def take_restarts(self) -> int:
         """How many engines came back since this was asked last."""
-        restarts, self._restarts = self._restarts, 0
+        restarts = self._restarts
+        self._restarts = 0
         return restarts
 
     def check(self) -> None:
@@ -165,10 +174,14 @@ class EngineFleet:
         Raises:
             ClusterError: one died for good, or does not come back.
         """
-        identities = [_identity(engine, number=i) for i, engine in enumerate(self._engines)]
+        identities = [
+            _identity(engine, number=i) for i, engine in enumerate(self._engines)
+        ]
         known = zip(self._identities or identities, identities, strict=True)
         self._identities = identities
-        if fresh := [number for number, (before, now) in enumerate(known) if before != now]:
+        if fresh := [
+            number for number, (before, now) in enumerate(known) if before != now
+        ]:
             self._restarts += len(fresh)
             self._are_stale = True
             _log.warning("train.engine.restarted", engines=fresh)
@@ -195,7 +208,12 @@ class EngineFleet:
         return any(_is_lost(ref) or ray.get(ref) != known[ref] for ref in answered)
 
     def _collect(
-        self, requests: Sequence[SampleRequest], rows: Sequence[int], to: Answers, *, phase: Phase
+        self,
+        requests: Sequence[SampleRequest],
+        rows: Sequence[int],
+        to: Answers,
+        *,
+        phase: Phase,
     ) -> None:
         """Ask for some responses and wait for all that come."""
         pending: dict[Any, int] = {}
@@ -215,7 +233,9 @@ class EngineFleet:
             pending[ref] = row
         while pending:
             first, rest = ray.wait(list(pending), num_returns=1)
-            more, _ = ray.wait(rest, num_returns=len(rest), timeout=0) if rest else ([], [])
+            more, _ = (
+                ray.wait(rest, num_returns=len(rest), timeout=0) if rest else ([], [])
+            )
             for ref in (*first, *more):
                 row = pending.pop(ref)
                 if not _is_lost(ref):
@@ -224,7 +244,8 @@ class EngineFleet:
 
     def _assigned(self, groups: Sequence[int]) -> list[Engine]:
         """The engine of each request: groups in order, each to the one with the least to do."""
-        loads, chosen = [0] * len(self._engines), dict[int, int]()
+        loads = [0] * len(self._engines)
+        chosen = dict[int, int]()
         for group, size in Counter(groups).items():
             chosen[group] = loads.index(min(loads))
             loads[chosen[group]] += size

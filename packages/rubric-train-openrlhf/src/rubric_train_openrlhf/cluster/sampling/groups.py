@@ -12,7 +12,12 @@ from typing import Any
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from vllm import SamplingParams
 
-from rubric_train_openrlhf.cluster.sampling import fleet, judge_calls, policy_run, samples
+from rubric_train_openrlhf.cluster.sampling import (
+    fleet,
+    judge_calls,
+    policy_run,
+    samples,
+)
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
 from rubric_train_openrlhf.step.passes import draw_rounds, total_timing
 
@@ -68,7 +73,9 @@ class RubricSamplesGenerator(SamplesGenerator):
         )
         draws = [drawn for drawn, _ in rounds]
         return samples.Draw(
-            groups=[drawn.groups[place] for drawn, places in rounds for place in places],
+            groups=[
+                drawn.groups[place] for drawn, places in rounds for place in places
+            ],
             generated_tokens=sum(drawn.generated_tokens for drawn in draws),
             timing=total_timing([drawn.timing for drawn in draws]),
             resent=sum(drawn.resent for drawn in draws),
@@ -77,12 +84,16 @@ class RubricSamplesGenerator(SamplesGenerator):
 
     def draw_heldout(self) -> samples.Draw:
         """Sample and judge the held-out questions, with the same draws in every pass."""
-        size, temperature = self._run.validation.samples, self._run.validation.temperature
+        size = self._run.validation.samples
+        temperature = self._run.validation.temperature
         seed_of = partial(derived_seed, self._run.seed, step=0, purpose="validation")
-        return self._answered(self._heldout, size, temperature=temperature, seed_of=seed_of)
+        return self._answered(
+            self._heldout, size, temperature=temperature, seed_of=seed_of
+        )
 
     def _draw(self, n: int, *, step: int, position: int) -> samples.Draw:
-        run, size = self._run, self._run.rollout.group_size
+        run = self._run
+        size = self._run.rollout.group_size
         seed_of = partial(derived_seed, run.seed, step=step, purpose="rollout")
         return self._answered(
             [self._prompts[index] for index in self._order.take(n, start=position)],

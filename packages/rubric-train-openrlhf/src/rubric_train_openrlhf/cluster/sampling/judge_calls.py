@@ -133,7 +133,8 @@ class CoordinatorClient:
             JudgeAbortError: too many judgements of the step failed so far.
         """
         if step != self._step:
-            self._step, self._drawn = step, []
+            self._step = step
+            self._drawn = []
         differs = ask(self.coordinator.spread, step, *_columns(groups), self._drawn)
         self._drawn += [group.judgements for group in groups]
         return differs
@@ -155,9 +156,13 @@ class CoordinatorClient:
         Raises:
             JudgeAbortError: too many judgements failed.
         """
-        return ask(self.coordinator.heldout, step, [group.judgements for group in groups])
+        return ask(
+            self.coordinator.heldout, step, [group.judgements for group in groups]
+        )
 
 
 def _columns(groups: Sequence[Group]) -> tuple[list[list[str]], Sizes]:
-    sizes = Sizes.of([group.lengths for group in groups], [group.ended for group in groups])
+    sizes = Sizes.of(
+        [group.lengths for group in groups], [group.ended for group in groups]
+    )
     return [group.judgements for group in groups], sizes

@@ -207,7 +207,11 @@ def write_prompts(
             location="cluster.max_len",
         )
     rows = (
-        {"input": codec.prompt_text(view), "label": view.task_id, "question": view.question}
+        {
+            "input": codec.prompt_text(view),
+            "label": view.task_id,
+            "question": view.question,
+        }
         for view in views
     )
     write_lines(path, map(json.dumps, rows))
@@ -230,7 +234,9 @@ def read_prompts(path: Path) -> list[Prompt]:
         ) from error
 
 
-_OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
+    WeakKeyDictionary()
+)
 """An engine's process has one event loop, and a semaphore belongs to one."""
 
 
@@ -297,7 +303,9 @@ async def judged_sample(
     Raises:
         Exception: whatever the engine raises. No reward is made up for an engine that died.
     """
-    prompt_ids = list(tokenizer(text=request.prompt, add_special_tokens=False)["input_ids"])
+    prompt_ids = list(
+        tokenizer(text=request.prompt, add_special_tokens=False)["input_ids"]
+    )
     completion = await _completion(request, engine, prompt_ids)
     generated_s = time.perf_counter()
     tokens = list(completion.token_ids) if completion else []
@@ -329,13 +337,20 @@ def _written(
     """Turn tokens into text as the policy's codec does: the judge reads no special token."""
 
     def decode(token_ids: Sequence[int], /, *, skip_special: bool) -> str:
-        return cast("str", tokenizer.decode(list(token_ids), skip_special_tokens=skip_special))
+        return cast(
+            "str", tokenizer.decode(list(token_ids), skip_special_tokens=skip_special)
+        )
 
-    thoughts, opened = run.thoughts, opens_thought(request.prompt, run.thoughts)
-    return completion_of(tokens, decode, ends=run.end_token_ids, thoughts=thoughts, opened=opened)
+    thoughts = run.thoughts
+    opened = opens_thought(request.prompt, run.thoughts)
+    return completion_of(
+        tokens, decode, ends=run.end_token_ids, thoughts=thoughts, opened=opened
+    )
 
 
-async def _completion(request: SampleRequest, engine: Any, prompt_ids: list[int]) -> Any:
+async def _completion(
+    request: SampleRequest, engine: Any, prompt_ids: list[int]
+) -> Any:
     """Generate a response, and again where the engine leaves it unfinished.
 
     Returns:
@@ -343,7 +358,9 @@ async def _completion(request: SampleRequest, engine: Any, prompt_ids: list[int]
     """
     sampling = deepcopy(request.sampling)
     room = max(1, request.max_length - len(prompt_ids))
-    sampling.max_tokens = room if sampling.max_tokens is None else min(sampling.max_tokens, room)
+    sampling.max_tokens = (
+        room if sampling.max_tokens is None else min(sampling.max_tokens, room)
+    )
     for left in reversed(range(_TRIES)):
         completion = (await engine.generate(prompt_ids, sampling)).outputs[0]
         if completion.finish_reason in _ANSWERED:

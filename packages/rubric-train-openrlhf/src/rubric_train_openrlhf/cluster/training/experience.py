@@ -67,7 +67,11 @@ class RubricExperienceMaker(RemoteExperienceMaker):
         self._precision = precision
 
     def make_step(
-        self, step: int, groups: Sequence[samples.Group], *, check: Agreement | None = None
+        self,
+        step: int,
+        groups: Sequence[samples.Group],
+        *,
+        check: Agreement | None = None,
     ) -> Experiences:
         """Compute log-probabilities and advantages of P groups of G responses.
 
@@ -81,7 +85,10 @@ class RubricExperienceMaker(RemoteExperienceMaker):
             JudgeAbortError: too many judgements failed.
             PolicyMismatchError: engines or reference do not hold the policy.
         """
-        self._step, self._groups, self._gaps, self._check = step, groups, [], check
+        self._step = step
+        self._groups = groups
+        self._gaps = []
+        self._check = check
         rows = [sample.experience for group in groups for sample in group.samples]
         batches = self.make_experience_batch(rows)
         if check is not None:
@@ -89,15 +96,19 @@ class RubricExperienceMaker(RemoteExperienceMaker):
         gap = torch.cat(self._gaps).double()
         return Experiences(batches, self._credit, float(gap.sum()) / max(len(gap), 1))
 
-    def split_rollout_samples(self, rollout_samples: list[Experience]) -> list[Experience]:
+    def split_rollout_samples(
+        self, rollout_samples: list[Experience]
+    ) -> list[Experience]:
         """Cut the responses into passes; `index` keeps which row of the step each one is."""
         order = update_order(len(rollout_samples), self._shares)
         passes = super().split_rollout_samples([rollout_samples[row] for row in order])
-        for one in passes:
-            one.index = [order[place] for place in one.index]
+        for pass_ in passes:
+            pass_.index = [order[place] for place in pass_.index]
         return passes
 
-    def compute_advantages_and_returns(self, experiences: list[Experience]) -> list[Experience]:
+    def compute_advantages_and_returns(
+        self, experiences: list[Experience]
+    ) -> list[Experience]:
         """Give each response its advantage, and masked ones no token that counts."""
         rows = [row for experience in experiences for row in experience.index]
         size = sum(len(group.samples) for group in self._groups)
@@ -108,7 +119,11 @@ class RubricExperienceMaker(RemoteExperienceMaker):
             )
         credit = self._coordinator.credit(self._step, self._groups)
         self._credit = credit
-        of_step = (credit.advantages_PG, credit.valid_PG, np.nan_to_num(credit.shaped_PG))
+        of_step = (
+            credit.advantages_PG,
+            credit.valid_PG,
+            np.nan_to_num(credit.shaped_PG),
+        )
         advantages_N, valid_N, rewards_N = (
             torch.tensor(values_PG.reshape(-1)) for values_PG in of_step
         )
@@ -132,9 +147,12 @@ class RubricExperienceMaker(RemoteExperienceMaker):
 
     def _look(self, check: Agreement, one: Any, mask_BT: torch.Tensor) -> None:
         """Compare engines and policy; the reference too, while it is the policy."""
-        ours_BT, theirs = one.action_log_probs, {"the engine": one.rollout_log_probs}
+        ours_BT = one.action_log_probs
+        theirs = {"the engine": one.rollout_log_probs}
         if check.is_start and one.base_action_log_probs is not None:
             theirs["the reference"] = one.base_action_log_probs
         for source, theirs_BT in theirs.items():
             tolerance = Tolerance.of(self._precision, by_engine=source == "the engine")
-            check.look(source, theirs_BT, ours_BT, mask_BT, rows=one.index, tolerance=tolerance)
+            check.look(
+                source, theirs_BT, ours_BT, mask_BT, rows=one.index, tolerance=tolerance
+            )

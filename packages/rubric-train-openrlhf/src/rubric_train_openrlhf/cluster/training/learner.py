@@ -17,7 +17,12 @@ from rubric_train_openrlhf.cluster.sampling.policy_run import read_policy_run
 from rubric_train_openrlhf.cluster.training import trained, weight_transfer
 from rubric_train_openrlhf.objective import ObjectiveBatch, ObjectiveConfig, policy_loss
 
-_MEASURED: Final = ("ratio_mean", "dual_clip_frac", "is_weight_mean", "is_weight_bounded_frac")
+_MEASURED: Final = (
+    "ratio_mean",
+    "dual_clip_frac",
+    "is_weight_mean",
+    "is_weight_bounded_frac",
+)
 """What OpenRLHF's loss does not say, by our formulas: keys of `PolicyLoss.metrics`."""
 _OF_TOKENS: Final = ("kl", "clip_frac", *_MEASURED)
 _SUMMED: Final = ("tokens", "responses", *_OF_TOKENS, "dropped", "loss", "gap")
@@ -44,27 +49,36 @@ class MeasuredLoss(torch.nn.Module):
         """Sum of |log π − log π_old| over the tokens."""
 
     def forward(
-        self, log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor, **others: Any
+        self,
+        log_probs: Tensor,
+        old_log_probs: Tensor,
+        advantages: Tensor,
+        **others: Any,
     ) -> tuple[Tensor | None, ...]:
         """Compute the loss as OpenRLHF does, and look at its ratios and weights."""
         mask_BT = others["action_mask"].bool()
         tokens = int(mask_BT.sum())
-        self.sums, self.gap = dict.fromkeys(_MEASURED, 0.0), 0.0
+        self.sums = dict.fromkeys(_MEASURED, 0.0)
+        self.gap = 0.0
         if tokens:
             gap_BT = log_probs.detach().double() - old_log_probs.double()
             self.gap = float(gap_BT[mask_BT].abs().sum())
             old_BT = old_log_probs.double()
             is_corrected = self._objective.importance.type != "none"
             batch = ObjectiveBatch(
-                gen_logprobs_BT=others["rollout_log_probs"].double() if is_corrected else old_BT,
+                gen_logprobs_BT=others["rollout_log_probs"].double()
+                if is_corrected
+                else old_BT,
                 # The same for all tokens of a response.
                 advantages_B=(advantages * mask_BT).double().sum(dim=-1)
                 / mask_BT.sum(dim=-1).clamp(min=1),
                 mask_BT=mask_BT,
                 old_logprobs_BT=old_BT if is_corrected else None,
             )
-            found = policy_loss(log_probs.detach().double(), batch, config=self._objective)
-            self.sums = {name: float(found.metrics[name]) * tokens for name in _MEASURED}
+            loss = policy_loss(
+                log_probs.detach().double(), batch, config=self._objective
+            )
+            self.sums = {name: float(loss.metrics[name]) * tokens for name in _MEASURED}
         return self._loss(log_probs, old_log_probs, advantages, **others)
 
 
@@ -89,19 +103,25 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
             OpenRLHF's status, and ours under names that begin with `FIGURES`: means over the
             updates, each of them a mean over its tokens.
         """
-        self._windows, self.trained = [], []
+        self._windows = []
+        self.trained = []
         lr = float(self.actor_scheduler.get_last_lr()[0])
         with _replaced(
             DataLoader=partial(_in_order, ppo_actor.DataLoader),
             iter_grad_accum_global_norm=partial(
                 self._with_tokens, ppo_actor.iter_grad_accum_global_norm
             ),
-            aggregate_loss=partial(ppo_actor.aggregate_loss, token_level_loss=self._by_token),
+            aggregate_loss=partial(
+                ppo_actor.aggregate_loss, token_level_loss=self._by_token
+            ),
             compute_approx_kl=partial(self._keep_kl, ppo_actor.compute_approx_kl),
         ):
             status = super().ppo_train(kl_ctl)
         figures = {**self._figures(), "lr": lr}
-        return {**status, **{f"{FIGURES}{name}": value for name, value in figures.items()}}
+        return {
+            **status,
+            **{f"{FIGURES}{name}": value for name, value in figures.items()},
+        }
 
     def training_step(
         self,
@@ -113,7 +133,9 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         """Make one pass, and an update if it is the last of one."""
         self._kl_BT = None
         self.trained += trained.trained_samples(experience)
-        result: dict[str, Any] = super().training_step(experience, kl_ctl, step, loss_batch_info)
+        result: dict[str, Any] = super().training_step(
+            experience, kl_ctl, step, loss_batch_info
+        )
         passes = max(int(self.strategy.accumulated_gradient), 1)
         self._record(experience, result, kl_ctl=kl_ctl, passes=passes)
         if (step + 1) % passes == 0:
@@ -131,7 +153,8 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         Returns:
             Whether every engine has them; False where one died over it.
         """
-        engines, transfer = self.vllm_engines, weight_transfer.WeightTransfer(self.vllm_engines)
+        engines = self.vllm_engines
+        transfer = weight_transfer.WeightTransfer(self.vllm_engines)
         # OpenRLHF's loop calls engines that may die.
         self.vllm_engines = transfer.engines
         with _replaced(ray=transfer), contextlib.ExitStack() as after:
@@ -152,7 +175,8 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
     ) -> None:
         if not self._windows or "grad_norm" in self._windows[-1]:
             self._windows.append(dict.fromkeys(_SUMMED, 0.0))
-        window, metrics = self._windows[-1], result["metrics"]
+        window = self._windows[-1]
+        metrics = result["metrics"]
         mask_BT = experience.action_mask.bool()
         tokens = float(mask_BT.sum())
         kl_loss = float(metrics["kl"]) * kl_ctl if self.args.algo.kl.use_loss else 0.0
@@ -208,7 +232,9 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
             else:
                 self.trained += trained.trained_samples(one_pass)
 
-    def _keep_kl(self, divergence: Callable[..., Tensor], *tensors: Any, **options: Any) -> Tensor:
+    def _keep_kl(
+        self, divergence: Callable[..., Tensor], *tensors: Any, **options: Any
+    ) -> Tensor:
         kl_BT = divergence(*tensors, **options)
         self._kl_BT = kl_BT.detach()
         return kl_BT
@@ -240,4 +266,8 @@ def _countable(result: dict[str, Any]) -> dict[str, Any]:
         for name, value in result["metrics"].items()
         if isinstance(value, Tensor) and result["weights"][name] == "token"
     }
-    return {**result, "metrics": result["metrics"] | zeros, "num_action_tokens": _NO_TOKEN}
+    return {
+        **result,
+        "metrics": result["metrics"] | zeros,
+        "num_action_tokens": _NO_TOKEN,
+    }

@@ -32,8 +32,12 @@ from rubric_train_openrlhf.policy.load import DTYPES, cast_folder
 from rubric_train_openrlhf.run.writing import disk_errors, sync_files, whole_folder
 
 _Actor: Any = ppo_actor.Actor
-_PolicyActor: Any = cast("Any", ppo_actor.PolicyModelActor).__ray_metadata__.modified_class
-_ReferenceActor: Any = cast("Any", launcher.ReferenceModelActor).__ray_metadata__.modified_class
+_PolicyActor: Any = cast(
+    "Any", ppo_actor.PolicyModelActor
+).__ray_metadata__.modified_class
+_ReferenceActor: Any = cast(
+    "Any", launcher.ReferenceModelActor
+).__ray_metadata__.modified_class
 
 _SINGLE = "fp32"
 """How DeepSpeed's flags would call float32, which OpenRLHF's do not know."""
@@ -43,7 +47,11 @@ class RubricPolicyActor(_PolicyActor):
     """One process of the policy in training."""
 
     def init_model_from_pretrained(
-        self, strategy: Any, pretrain: str, max_steps: int | None = None, vllm_engines: Any = None
+        self,
+        strategy: Any,
+        pretrain: str,
+        max_steps: int | None = None,
+        vllm_engines: Any = None,
     ) -> None:
         """Load the policy and build its optimiser.
 
@@ -92,7 +100,10 @@ class RubricPolicyActor(_PolicyActor):
         folder = Path(path)
         with disk_errors(folder):
             self.actor.model.save_checkpoint(
-                str(folder.parent), tag=folder.name, client_state=client_state, save_latest=False
+                str(folder.parent),
+                tag=folder.name,
+                client_state=client_state,
+                save_latest=False,
             )
             return sync_files(folder)
 
@@ -102,9 +113,14 @@ class RubricPolicyActor(_PolicyActor):
         Raises:
             DiskWriteError: the folder could not be written.
         """
-        strategy, target = self.strategy, Path(path)
+        strategy = self.strategy
+        target = Path(path)
         # Rank 0 writes; the others take part in gathering the weights.
-        filled = whole_folder(target) if strategy.is_rank_0() else contextlib.nullcontext(target)
+        filled = (
+            whole_folder(target)
+            if strategy.is_rank_0()
+            else contextlib.nullcontext(target)
+        )
         config = strategy._unwrap_model(self.actor).config
         with filled as folder:
             config.use_cache = True  # for readers; training switched it off
@@ -193,7 +209,9 @@ def _norm_of_update(norm_of: Callable[[Any], float], model: Any) -> float:
     return math.nan if passed_over else norm_of(model)
 
 
-def _schedule(_name: str, optimizer: Any, *, run: PolicyRun, **_counts: object) -> StepSchedule:
+def _schedule(
+    _name: str, optimizer: Any, *, run: PolicyRun, **_counts: object
+) -> StepSchedule:
     return StepSchedule(optimizer, config=run.optim)
 
 

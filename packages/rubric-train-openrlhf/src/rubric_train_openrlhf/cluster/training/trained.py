@@ -84,7 +84,9 @@ def _digests(experience: Any) -> list[bytes]:
     attended_BT = experience.attention_mask.bool().cpu()
     tokens_BT = experience.sequences.cpu()
     return [
-        hashlib.blake2b(tokens_T[attended_T].numpy(), digest_size=_DIGEST_BYTES).digest()
+        hashlib.blake2b(
+            tokens_T[attended_T].numpy(), digest_size=_DIGEST_BYTES
+        ).digest()
         for tokens_T, attended_T in zip(tokens_BT, attended_BT, strict=True)
     ]
 
@@ -114,7 +116,11 @@ def in_row_order(
 
 
 def check_trained(
-    trained: Sequence[TrainedSample], groups: Sequence[Group], credit: StepCredit, *, step: int
+    trained: Sequence[TrainedSample],
+    groups: Sequence[Group],
+    credit: StepCredit,
+    *,
+    step: int,
 ) -> None:
     """Stop a run in which a response was trained on with another response's data.
 
@@ -133,17 +139,22 @@ def check_trained(
             f"step {step}: the policy was trained on {len(trained)} of {len(samples)} "
             "responses; report this, with the versions in environment.json"
         )
-    advantages_B, valid_B = credit.advantages_PG.reshape(-1), credit.valid_PG.reshape(-1)
-    for row, (found, sample) in enumerate(zip(trained, samples, strict=True)):
+    advantages_B = credit.advantages_PG.reshape(-1)
+    valid_B = credit.valid_PG.reshape(-1)
+    for row, (trained_sample, sample) in enumerate(zip(trained, samples, strict=True)):
         tokens = sample.tokens if valid_B[row] else 0
         advantage = float(advantages_B[row]) if tokens else 0.0
         problem = ""
-        if [found.digest] != _digests(sample.experience):
+        if [trained_sample.digest] != _digests(sample.experience):
             problem = "another response"
-        elif found.tokens != tokens:
-            problem = f"{found.tokens} tokens instead of {tokens}"
-        elif not abs(found.advantage - advantage) <= _CLOSE * max(1.0, abs(advantage)):
-            problem = f"an advantage of {found.advantage!r} instead of {advantage!r}"
+        elif trained_sample.tokens != tokens:
+            problem = f"{trained_sample.tokens} tokens instead of {tokens}"
+        elif not abs(trained_sample.advantage - advantage) <= _CLOSE * max(
+            1.0, abs(advantage)
+        ):
+            problem = (
+                f"an advantage of {trained_sample.advantage!r} instead of {advantage!r}"
+            )
         if problem:
             raise ClusterError(
                 f"step {step}, response {row} of {len(samples)}: the policy was trained on "
@@ -157,7 +168,9 @@ def check_update(figures: Mapping[str, float], *, step: int) -> None:
     Raises:
         NonFiniteUpdateError: loss or gradient norm is nan or infinite.
     """
-    broken = [name for name in ("loss", "grad_norm") if not math.isfinite(figures[name])]
+    broken = [
+        name for name in ("loss", "grad_norm") if not math.isfinite(figures[name])
+    ]
     if broken:
         named = " and ".join(broken)
         raise NonFiniteUpdateError(
@@ -187,7 +200,9 @@ def step_record(
         figures: of the updates, as `RubricLearner` names them; `sampler_gap`, `engine_restarts`.
         ended_at: when each part ended, in seconds of one clock; `start` is when the step began.
     """
-    samples = [(group.prompt, sample) for group in drawn.groups for sample in group.samples]
+    samples = [
+        (group.prompt, sample) for group in drawn.groups for sample in group.samples
+    ]
     return StepRecord(
         step=step,
         credit=credit,
@@ -198,10 +213,10 @@ def step_record(
                 completion=sample.completion,
                 tokens=sample.tokens,
                 ended=sample.ended,
-                advantage=found.advantage,
+                advantage=trained_sample.advantage,
                 is_finished=sample.judgement.is_answer,
             )
-            for (prompt, sample), found in zip(samples, trained, strict=True)
+            for (prompt, sample), trained_sample in zip(samples, trained, strict=True)
         ],
         prompts_drawn=drawn.prompts,
         generated_tokens=drawn.generated_tokens,

@@ -18,9 +18,20 @@ from openrlhf.trainer import ppo_trainer
 from rubric_core import Answer
 from rubric_core.data.model_files import read_settings
 from rubric_judge.console.progress import Progress
-from rubric_train_openrlhf.cluster.sampling import fleet, groups, judge_calls, policy_run, samples
+from rubric_train_openrlhf.cluster.sampling import (
+    fleet,
+    groups,
+    judge_calls,
+    policy_run,
+    samples,
+)
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
-from rubric_train_openrlhf.cluster.training import experience, learner, trained, trainer_states
+from rubric_train_openrlhf.cluster.training import (
+    experience,
+    learner,
+    trained,
+    trainer_states,
+)
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary, step_note
 from rubric_train_openrlhf.run.records import HeldoutReward, MetricsRow
@@ -43,13 +54,17 @@ class RubricPPOTrainer(_Trainer):
         super().__init__(*parts, **generation)
         self._run = run = policy_run.read_policy_run()
         self._folder = RunFolder(run.out)
-        self._checkpoints = trainer_states.PolicyCheckpoints(self._folder, config=run.checkpoint)
+        self._checkpoints = trainer_states.PolicyCheckpoints(
+            self._folder, config=run.checkpoint
+        )
         coordinator = judge_calls.find_coordinator(run.namespace)
         self._coordinator = judge_calls.CoordinatorClient(coordinator)
         rejoin = partial(self._send_weights, rejoin=True)
         self._fleet = fleet.EngineFleet(self.vllm_engines, rejoin=rejoin)
         # Every rank has responses of its own: rings and tensor-parallel groups are refused.
-        self._shares = trained.Shares(run.optim.updates_per_rollout, ranks=run.cluster.policy_gpus)
+        self._shares = trained.Shares(
+            run.optim.updates_per_rollout, ranks=run.cluster.policy_gpus
+        )
         paths = ClusterPaths(run.out)
         self._states = trainer_states.DeepSpeedStates(paths.trainer_state)
         heldout = samples.read_prompts(paths.heldout_prompts) if run.heldout else []
@@ -63,8 +78,13 @@ class RubricPPOTrainer(_Trainer):
         )
         theirs = self.experience_maker
         self.experience_maker = experience.RubricExperienceMaker(
-            *(theirs.actor_model_group, theirs.critic_model_group, theirs.reward_model_group),
-            *(theirs.initial_model_group, theirs.kl_ctl, theirs.strategy, theirs.tokenizer),
+            theirs.actor_model_group,
+            theirs.critic_model_group,
+            theirs.reward_model_group,
+            theirs.initial_model_group,
+            theirs.kl_ctl,
+            theirs.strategy,
+            theirs.tokenizer,
             coordinator=self._coordinator,
             shares=self._shares,
             ratio_to_sampler=run.objective.importance.type == "none",
@@ -90,29 +110,42 @@ class RubricPPOTrainer(_Trainer):
             DiskWriteError: the run folder could not be written.
         """
         del global_step
-        position = trainer_states.TrainPosition.model_validate(self.init_checkpoint_states())
+        position = trainer_states.TrainPosition.model_validate(
+            self.init_checkpoint_states()
+        )
         summary_kept = partial(live_summary, total_steps=self._run.steps, resume=True)
         with (
             Progress.silent() as self._progress,
             summary_kept(self._folder, progress=self._progress) as self._summary_file,
         ):
             self._passes = HeldoutPasses(
-                self._folder, self._run, self._progress, self._ask_heldout, UnclosedThoughts()
+                self._folder,
+                self._run,
+                self._progress,
+                self._ask_heldout,
+                UnclosedThoughts(),
             )
             with self._progress.phase("giving the engines their weights"):
                 self._go_back(position)
             self._summary_file.begin(wall_s=position.wall_s)
             self._summary_file.start_clock()
-            with EventWriter(self._folder.tensorboard, first_step=position.step + 1) as events:
+            with EventWriter(
+                self._folder.tensorboard, first_step=position.step + 1
+            ) as events:
                 self._train(position, events=events)
 
-    def _train(self, position: trainer_states.TrainPosition, *, events: EventWriter) -> None:
+    def _train(
+        self, position: trainer_states.TrainPosition, *, events: EventWriter
+    ) -> None:
         self._evaluate_if_due(position.step, events=events)
         if not self._checkpoints.path(position.step).exists():
             with self._progress.phase("writing the first checkpoint"):
                 self._checkpoints.save(position.step, self._write_policy)
-        prompts_drawn, self._first_step = position.prompts_drawn, position.step + 1
-        with self._progress.phase("training", total=self._run.steps, unit="steps") as phase:
+        prompts_drawn = position.prompts_drawn
+        self._first_step = position.step + 1
+        with self._progress.phase(
+            "training", total=self._run.steps, unit="steps"
+        ) as phase:
             phase.start_at(position.step)
             for step in range(position.step + 1, self._run.steps + 1):
                 row, drawn = self._one_step(step, position=prompts_drawn, events=events)
@@ -128,9 +161,12 @@ class RubricPPOTrainer(_Trainer):
         with self._progress.phase("writing a checkpoint"):
             if due:
                 position = trainer_states.TrainPosition(
-                    step=step, prompts_drawn=prompts_drawn, wall_s=self._summary_file.wall_s
+                    step=step,
+                    prompts_drawn=prompts_drawn,
+                    wall_s=self._summary_file.wall_s,
                 )
-                path, kept = str(self._states.path(step)), position.model_dump()
+                path = str(self._states.path(step))
+                kept = position.model_dump()
                 seen = self._ask_all("save_state", path=path, client_state=kept)
                 # All ranks have come back, so that the state is whole.
                 self._states.mark(step, seen, keep=self._run.checkpoint.keep)
@@ -150,32 +186,50 @@ class RubricPPOTrainer(_Trainer):
         if position.step:
             self._fleet.synchronise(self._send_weights)
 
-    def _one_step(self, step: int, *, position: int, events: EventWriter) -> tuple[MetricsRow, int]:
+    def _one_step(
+        self, step: int, *, position: int, events: EventWriter
+    ) -> tuple[MetricsRow, int]:
         """Sample, judge, update and hand the new weights over.
 
         Returns:
             The step's figures, and how many prompts were drawn.
         """
-        phase, at = self._progress.phase, {"start": time.perf_counter()}
+        phase = self._progress.phase
+        at = {"start": time.perf_counter()}
         with phase("sampling and judging"):
-            drawn: samples.Draw = self.samples_generator.draw_step(step=step, position=position)
+            drawn: samples.Draw = self.samples_generator.draw_step(
+                step=step, position=position
+            )
         at["draw"] = time.perf_counter()
         with phase("log-probabilities of policy and reference"):
             check = self._agreement(step)
-            made = self.experience_maker.make_step(step, drawn.groups, check=check)
+            experiences = self.experience_maker.make_step(
+                step, drawn.groups, check=check
+            )
         at["experience"] = time.perf_counter()
         with phase("updating"):
-            figures = self._update(made.batches, step=step)
+            figures = self._update(experiences.batches, step=step)
             # What the learner was trained on must be what it was to be trained on.
-            found = trained.in_row_order(self._ask_all("trained"), shares=self._shares, step=step)
-            trained.check_trained(found, drawn.groups, made.credit, step=step)
+            trained_samples = trained.in_row_order(
+                self._ask_all("trained"), shares=self._shares, step=step
+            )
+            trained.check_trained(
+                trained_samples, drawn.groups, experiences.credit, step=step
+            )
         at["update"] = time.perf_counter()
         with phase("giving the engines the new weights"):
             self._fleet.synchronise(self._send_weights)
         at["sync"] = time.perf_counter()
-        figures["sampler_gap"] = made.sampler_gap
+        figures["sampler_gap"] = experiences.sampler_gap
         figures["engine_restarts"] = self._fleet.take_restarts()
-        record = trained.step_record(step, drawn, made.credit, found, figures=figures, ended_at=at)
+        record = trained.step_record(
+            step,
+            drawn,
+            experiences.credit,
+            trained_samples,
+            figures=figures,
+            ended_at=at,
+        )
         return self._write_step(record, events=events), drawn.prompts
 
     def _update(self, batches: Sequence[Any], *, step: int) -> dict[str, float]:
@@ -197,7 +251,9 @@ class RubricPPOTrainer(_Trainer):
         """What compares log-probabilities in the first step of this process."""
         if step != self._first_step:
             return None
-        settings = read_settings(Path(self.strategy.args.actor.model_name_or_path) / "config.json")
+        settings = read_settings(
+            Path(self.strategy.args.actor.model_name_or_path) / "config.json"
+        )
         named: Any = settings.get("architectures") or ["the model"]
         return Agreement(named[0], step=step, on_mismatch=self._run.on_mismatch)
 
@@ -222,7 +278,11 @@ class RubricPPOTrainer(_Trainer):
         groups = self.samples_generator.draw_heldout().groups
         lengths = [length for group in groups for length in group.lengths]
         samples_N = (sample for group in groups for sample in group.samples)
-        written = [one.completion.answer for one in samples_N if one.judgement.is_answer]
+        written = [
+            sample.completion.answer
+            for sample in samples_N
+            if sample.judgement.is_answer
+        ]
         return self._coordinator.heldout(step, groups), lengths, written
 
     def _write_policy(self, path: Path) -> None:
@@ -230,10 +290,15 @@ class RubricPPOTrainer(_Trainer):
 
     def _ask_all(self, method: str, **arguments: object) -> list[Any]:
         """Call a method of every process that trains, and wait for all of them."""
-        return ray.get(self.actor_model_group.async_run_method(method_name=method, **arguments))
+        return ray.get(
+            self.actor_model_group.async_run_method(method_name=method, **arguments)
+        )
 
     def _send_weights(self, *, rejoin: bool = False) -> bool:
         if self._run.cluster.engines_sleep:
             self._fleet.on_all("wake_up", tags=["weights"])
-        actors, name = self.actor_model_group, "broadcast_to_vllm"
-        return self._fleet.take_part(actors.async_run_method(method_name=name, rejoin=rejoin))
+        actors = self.actor_model_group
+        name = "broadcast_to_vllm"
+        return self._fleet.take_part(
+            actors.async_run_method(method_name=name, rejoin=rejoin)
+        )

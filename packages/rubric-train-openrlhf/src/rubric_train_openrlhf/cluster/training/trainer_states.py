@@ -73,8 +73,13 @@ class DeepSpeedStates:
         files: dict[str, int] = {}
         for rank in seen:
             # On a shared file system, another machine's files can appear late.
-            files |= {name: max(size, files.get(name, 0)) for name, size in rank.items()}
-        write_text(self._mark, StateMark(step=step, files=files).model_dump_json(indent=2) + "\n")
+            files |= {
+                name: max(size, files.get(name, 0)) for name, size in rank.items()
+            }
+        write_text(
+            self._mark,
+            StateMark(step=step, files=files).model_dump_json(indent=2) + "\n",
+        )
         write_text(self._latest, self.path(step).name)
         folders.prune(self._folder, keep=keep, best=())
 
@@ -219,7 +224,9 @@ class PolicyCheckpoints:
         best = best_step(self.folder, up_to=step)
         folders.mark_best(self.folder.checkpoints, step=best)
         resumed_best = best_step(self.folder, up_to=self.state_step)
-        folders.prune(self.folder.checkpoints, keep=self.config.keep, best={best, resumed_best})
+        folders.prune(
+            self.folder.checkpoints, keep=self.config.keep, best={best, resumed_best}
+        )
 
     def path(self, step: int) -> Path:
         """Folder of a step's policy."""

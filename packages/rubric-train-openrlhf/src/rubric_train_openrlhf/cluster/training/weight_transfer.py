@@ -28,7 +28,9 @@ class WeightTransfer:
 
     def __init__(self, engines: Sequence[Any]) -> None:
         """Take the engines, Ray's handles."""
-        self.engines = [_EngineProxy(self, engine, number) for number, engine in enumerate(engines)]
+        self.engines = [
+            _EngineProxy(self, engine, number) for number, engine in enumerate(engines)
+        ]
         self.group: Any = None
         """Of the policy's rank 0 and the engines, called as vLLM's communicator; None once it is
         broken, on other ranks, and where engines read the GPU's memory."""
@@ -101,18 +103,23 @@ class WeightTransfer:
             self._break(error)
         except RayError as error:
             # Of many that complain, one has a reason and the others miss its part.
-            _log.warning("train.weights.refused", engine=number, error=failure.last_line(error))
+            _log.warning(
+                "train.weights.refused", engine=number, error=failure.last_line(error)
+            )
             self._break(error)
 
     def _break(self, error: Exception) -> None:
         if self._error is None:
             self._error = error
-        group, self.group = self.group, None
+        group = self.group
+        self.group = None
         if isinstance(group, cpu.GlooGroup):
             # Engines that wait for their part learn of it by the end of the connection.
             group.close()
         elif group is not None:
-            engines = f"engine {min(self._lost)} died" if self._lost else "a call failed"
+            engines = (
+                f"engine {min(self._lost)} died" if self._lost else "a call failed"
+            )
             raise ClusterError(
                 f"{engines} while the policy sent its weights, and NCCL waits on the GPUs for "
                 "what will not come; continue with --resume"

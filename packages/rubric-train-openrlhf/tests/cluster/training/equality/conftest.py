@@ -68,7 +68,10 @@ class Update:
         """The largest ‖a − b‖ / ‖a‖ of any tensor, of gradients and of weights."""
         return max(
             _relative({name: a[name]}, {name: b[name]})
-            for a, b in ((self.gradients, other.gradients), (self.weights, other.weights))
+            for a, b in (
+                (self.gradients, other.gradients),
+                (self.weights, other.weights),
+            )
             for name in a
         )
 
@@ -95,7 +98,9 @@ class BothBackends:
 
     def cluster(self, config: TrainConfig) -> Update:
         """Update through OpenRLHF and DeepSpeed."""
-        return cluster_update(config, self.groups, **self.models, monkeypatch=self.monkeypatch)
+        return cluster_update(
+            config, self.groups, **self.models, monkeypatch=self.monkeypatch
+        )
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +151,8 @@ def main_update(
 def with_untied_heads(both: BothBackends, tmp_path: Path) -> BothBackends:
     """The same, of models whose output layer has weights of its own."""
     models = {
-        name: changed_copy(path, tmp_path / name, untie) for name, path in both.models.items()
+        name: changed_copy(path, tmp_path / name, untie)
+        for name, path in both.models.items()
     }
     return replace(both, models=models)
 
@@ -201,7 +207,10 @@ def sampled(real_input: RealInput, model: Path) -> Rollouts:
     policy = load_policy(model)
     return sample_groups(
         policy.model,
-        [policy.codec.encode_prompt(task.policy_view()) for task in real_input.tasks[:2]],
+        [
+            policy.codec.encode_prompt(task.policy_view())
+            for task in real_input.tasks[:2]
+        ],
         group_size=4,
         max_new_tokens=MAX_NEW_TOKENS,
         temperature=1.0,
@@ -258,7 +267,9 @@ class InThisProcess:
     def async_run_method(self, method_name: str, **options: Any) -> list[Any]:
         return [getattr(self.actor, method_name)(**options)]
 
-    def async_run_method_batch(self, method_name: str, **lists: Sequence[Any]) -> list[list[Any]]:
+    def async_run_method_batch(
+        self, method_name: str, **lists: Sequence[Any]
+    ) -> list[list[Any]]:
         n = len(next(iter(lists.values())))
         return [self.actor.execute_batch(method_name, lists, 0, n)]
 
@@ -283,7 +294,9 @@ def cluster_update(
         RubricReferenceActor,
     )
 
-    monkeypatch.setattr(experience_maker, "ray", SimpleNamespace(get=lambda x: x, put=lambda x: x))
+    monkeypatch.setattr(
+        experience_maker, "ray", SimpleNamespace(get=lambda x: x, put=lambda x: x)
+    )
     place = (1, 0, "127.0.0.1", free_port())
     frozen, policy = None, RubricPolicyActor(*place)
     if config.objective.kl_coef:
@@ -292,7 +305,9 @@ def cluster_update(
     strategy = get_strategy(args)
     policy.init_model_from_pretrained(strategy, str(model), max_steps=1)
     gradients = gradients_of(policy, strategy)
-    made = maker(config, policy=policy, reference=frozen, strategy=strategy).make_step(1, groups)
+    made = maker(config, policy=policy, reference=frozen, strategy=strategy).make_step(
+        1, groups
+    )
     InThisProcess(policy).async_run_method_batch("append", experience=made.batches)
     status = policy.fit(kl_ctl=config.objective.kl_coef)
     weights = {name: p.detach().float().clone() for name, p in named_parameters(policy)}
@@ -325,7 +340,9 @@ def named_parameters(policy: Any) -> list[tuple[str, torch.nn.Parameter]]:
 def maker(config: TrainConfig, *, policy: Any, reference: Any, strategy: Any) -> Any:
     from rubric_train_openrlhf.cluster.training.experience import RubricExperienceMaker
 
-    credit = SimpleNamespace(advantages_PG=advantages_PG(), valid_PG=VALID_PG, shaped_PG=REWARDS_PG)
+    credit = SimpleNamespace(
+        advantages_PG=advantages_PG(), valid_PG=VALID_PG, shaped_PG=REWARDS_PG
+    )
     return RubricExperienceMaker(
         *(InThisProcess(policy), None, None),
         *(None if reference is None else InThisProcess(reference), None, strategy),
@@ -346,6 +363,8 @@ def free_port() -> int:
 def _relative(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> float:
     """‖a − b‖ / ‖a‖ over all tensors."""
     assert ours.keys() == theirs.keys()
-    difference = sum(float((ours[k].double() - theirs[k].double()).square().sum()) for k in ours)
+    difference = sum(
+        float((ours[k].double() - theirs[k].double()).square().sum()) for k in ours
+    )
     size = sum(float(ours[k].double().square().sum()) for k in ours)
     return (difference / size) ** 0.5

@@ -34,7 +34,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "sequence mean": {"objective": {"aggregation": "sequence"}},
     "truncated weights": {"objective": {"importance": {"type": "tis", "cap": 1.0}}},
-    "weights in a band": {"objective": {"importance": {"type": "icepop", "low": 0.9, "high": 1.1}}},
+    "weights in a band": {
+        "objective": {"importance": {"type": "icepop", "low": 0.9, "high": 1.1}}
+    },
     "responses in a band": {
         "objective": {"importance": {"type": "seq_mask_tis", "low": 0.95, "high": 1.01}}
     },
@@ -43,7 +45,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "two updates": {
         # So far that the second update meets the clip.
         "optim": {"updates_per_rollout": 2, "learning_rate": 0.3},
-        "objective": {"importance": {"type": "tis", "cap": 1.0}, "aggregation": "sequence"},
+        "objective": {
+            "importance": {"type": "tis", "cap": 1.0},
+            "aggregation": "sequence",
+        },
     },
 }
 
@@ -80,5 +85,7 @@ def test_one_update_of_an_untied_head_is_that_of_the_local_backend(
 def assert_same(ours: Update, theirs: Update) -> None:
     assert abs(ours.loss) > 1e-3
     for name in FIGURES:
-        assert getattr(theirs, name) == pytest.approx(getattr(ours, name), rel=1e-4), name
+        assert getattr(theirs, name) == pytest.approx(getattr(ours, name), rel=1e-4), (
+            name
+        )
     assert ours.worst_error(theirs) <= 1e-4
