@@ -128,6 +128,18 @@ def own_stems(*names: str) -> frozenset[str]:
     return language.stems(" ".join((*parts, *whole, *more)))
 
 
+def cut_short(text: str, name: str) -> frozenset[str]:
+    """Return the stems of a text that a name holds cut short: "maximum" of `tmax`.
+
+    Args:
+        text: A summary.
+        name: Of the object.
+    """
+    whole = name.lower().replace("_", "")
+    words = (word for word in language.content_words(text) if len(word) >= _SHORTEST_WORD)
+    return language.stems(" ".join(word for word in words if word[:3].lower() in whole))
+
+
 def with_a(phrase: str) -> str:
     """Return a noun phrase with "a" or "an" before it."""
     first = phrase.strip("`")[:1].lower()
