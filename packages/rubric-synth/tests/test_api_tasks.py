@@ -286,7 +286,8 @@ def test_a_page_for_nobody_makes_no_task() -> None:
         ("", "{'linear' (default), 'cubic'}", "'linear'"),
         ("", "float, default: 1e-3", "1e-3"),
         ("", "str, default='full'", "'full'"),
-        ("Defaults to axis=-1.", "", "-1"),
+        ("Defaults to w=-1.", "", "-1"),
+        ("Defaults to axis=-1.", "", ""),  # of another parameter
         ("Default is 100*eps.", "", ""),  # no value cut out of an expression
         ("Default is the last axis.", "", ""),
         ("Options of the solver. tol : float (default: 1e-8)", "dict", ""),  # of a key

@@ -89,6 +89,10 @@ def test_a_type_is_whole_and_a_type(kind: str, types: str) -> None:
         ("Width. It defaults to 1 for short records. Otherwise, it must be given.", ""),
         ("When `span` is None, this defaults to 3.", ""),
         ("If None, defaults to 3.", "3"),
+        ("Shift of the coast. If part == 'r' (default), it is real.", ""),
+        ("Shift of the coast. If part is 'r' (default), it is real.", ""),
+        ("Shift of the coast. If w == 'r' (default), it is real.", "'r'"),
+        ("If this is 'r' (default), it is real.", "'r'"),
         ("If not given, this defaults to 3.", "3"),
         ("If `w` is None, it defaults to 3.", "3"),
         ("If omitted, default is 3.", "3"),
@@ -185,7 +189,7 @@ def test_a_parameter_is_named_where_a_sentence_says_it() -> None:
 
 
 def test_none_and_not_given_are_one_case() -> None:
-    told = _of("mesh", "If None, all gauges are read. If not given, the first gauge is read.")
+    told = _of("mesh", "If None, all gauges are read. If not given, a coastal chart is printed.")
     assert told == ["If `mesh` is None, all gauges are read."]
 
 
@@ -239,8 +243,8 @@ def test_what_two_parameters_share_is_no_meaning_of_either() -> None:
 @pytest.mark.parametrize(
     "description",
     [
-        "Bit mask that selects messages of the coast in the MSGS dict.",
-        "The square chart of the coast will be turned into rows.",
+        "The bit mask of the gauges in the MSGS dict.",
+        "The square matrix A will be converted into CSC or CSR form.",
     ],
 )
 def test_a_name_from_the_source_or_a_second_verb_makes_no_meaning(description: str) -> None:
@@ -272,4 +276,4 @@ def test_an_error_comes_with_all_of_its_conditions() -> None:
 
 
 def test_a_condition_about_nothing_is_refused() -> None:
-    assert _of("mesh", "If None and coarse is not True, the coast will be drawn.") == []
+    assert _of("mesh", "If None and `coarse` is not True, the coast will be drawn.") == []

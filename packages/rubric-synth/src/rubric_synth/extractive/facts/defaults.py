@@ -14,6 +14,7 @@ from rubric_synth.tables import read_table
 
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
 _VALUE: Final = _PATTERNS["value"].pattern
+_NO_NAMES: Final = ("this", "it", "set", "default", "defaults", "Default", "Defaults", "value")
 _DEFAULT: Final = tuple(
     re.compile(source + _PATTERNS["end"].pattern)
     for source in (
@@ -68,13 +69,17 @@ def default_of(item: ApiItem) -> str:
 def _is_of_a_case(text: str, default: re.Match[str], name: str) -> bool:
     """Tell whether a default holds only where something else does: "If …, this defaults to 1".
 
-    A parameter that is None, or not given, has its default.
+    A parameter that is None, or not given, has its default; "if part == 'r' (default)" is about
+    another parameter.
 
     Args:
         text: Of the page.
         default: Where it states the default.
         name: Of the parameter.
     """
+    named = _PATTERNS["value_of_name"].search(text[: default.start("v")])
+    if named is not None and (named["name"] or named["equal"]) not in {name, *_NO_NAMES}:
+        return True
     if not default[0].lower().startswith("defaults to"):
         return False
     if _PATTERNS["then_otherwise"].match(text[default.end("v") :]):
