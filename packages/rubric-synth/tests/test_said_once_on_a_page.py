@@ -266,6 +266,30 @@ def test_defaults_alone_make_no_question() -> None:
         api_fact_drafts(document, CorpusTerms([document]), 1)
 
 
+@pytest.mark.parametrize(
+    "description",
+    [
+        "If True, the levels of not in both records are read.",
+        "If True, digits of the levels are trimmed, as follows.",
+        "Memory condition of gauges: if False, only new levels are read.",
+    ],
+)
+def test_lost_words_and_labels_make_no_fact(description: str) -> None:
+    assert _of("mesh", description) == []
+
+
+def test_a_class_is_not_read_as_the_verb_of_its_summary() -> None:
+    told = _told(form="class", qualified_name="sea.Bounds", summary=("Bounds the coastal record.",))
+    assert told == []
+    told = _told(form="class", qualified_name="sea.Gate", summary=("Bounds the coastal record.",))
+    assert told == ["`Gate` bounds the coastal record."]
+
+
+def test_a_name_with_its_own_case_takes_no_article() -> None:
+    told = _told(summary=("Newlyn's test of coastal records.",))
+    assert told == ["`tidal_range` performs Newlyn's test of coastal records."]
+
+
 def test_an_error_comes_with_all_of_its_conditions() -> None:
     item = ApiItem(
         name="ValueError", description="If the record is short. If a gauge has no level."

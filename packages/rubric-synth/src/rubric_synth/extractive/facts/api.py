@@ -233,8 +233,9 @@ def _purpose(sentence: str, entry: ApiEntry, proper: frozenset[str]) -> Frame | 
     own = wording.own_stems(entry.name) | wording.cut_short(summary, entry.name)
     question = f"what does {name} do"
     predicate = wording.as_predicate(summary)
-    if _PATTERNS["no_verb"].match(summary):
-        return None
+    is_itself = entry.form == "class" and summary.lower().startswith(f"{entry.name.lower()} ")
+    if is_itself or _PATTERNS["no_verb"].match(summary):
+        return None  # "Bounds constraint on the variables" of `Bounds`
     if predicate:
         told = f"{name} {predicate}."
         frame = Frame(

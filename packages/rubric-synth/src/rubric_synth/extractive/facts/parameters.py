@@ -38,7 +38,8 @@ def frames_of(
     told = [wording.marked(one, known if at else words) for at, one in enumerate(told)]
     own = wording.own_stems(*(one.name for one in items), function)
     meaning = _PATTERNS["default_clause"].sub("", told[0]).strip(" ,;:") if told else ""
-    meaning = re.split(r";\s|\s[-–—]+\s|:\s", meaning)[0]
+    is_label = re.search(r":\s+(?:if|when)\b", meaning, re.IGNORECASE) is not None
+    meaning = "" if is_label else re.split(r";\s|\s[-–—]+\s|:\s", meaning)[0]
     meaning = _PATTERNS["leading"].sub("", _PATTERNS["long_aside"].sub("", meaning))
     meaning = _PATTERNS["pointer_behind"].sub("", meaning)
     limit = _PATTERNS["limit_of"].pattern.replace("NAME", re.escape(item.name))

@@ -113,7 +113,8 @@ _MORE_VERBS: Final = frozenset(_TABLE["verbs"].split())
 def with_article(phrase: str) -> str:
     """Return a noun phrase with "the" where it has no article or other determiner."""
     first = phrase.partition(" ")[0].lower()
-    return phrase if first in _ARTICLES else f"the {phrase}"
+    is_owner = phrase[:1].isupper() and first.endswith(("'s", "’s"))  # "Newton's method"
+    return phrase if is_owner or first in _ARTICLES else f"the {phrase}"
 
 
 def own_stems(*names: str) -> frozenset[str]:
