@@ -5,7 +5,7 @@ import pytest
 from rubric_core import CriterionKind
 from rubric_synth import Document, StageRefusal
 from rubric_synth.document import ApiEntry, ApiItem
-from rubric_synth.extractive.facts import api, defaults, questions, typed
+from rubric_synth.extractive.facts import api, defaults, questions, soundness, typed
 from rubric_synth.extractive.facts.drafts import api_fact_drafts
 from rubric_synth.extractive.facts.fact import Fact
 from rubric_synth.extractive.phrases import CorpusTerms
@@ -269,13 +269,28 @@ def test_defaults_alone_make_no_question() -> None:
 @pytest.mark.parametrize(
     "description",
     [
-        "If True, the levels of not in both records are read.",
         "If True, digits of the levels are trimmed, as follows.",
         "Memory condition of gauges: if False, only new levels are read.",
     ],
 )
 def test_lost_words_and_labels_make_no_fact(description: str) -> None:
     assert _of("mesh", description) == []
+
+
+def test_a_sentence_that_lost_a_word_is_refused() -> None:
+    told = "If `mesh` is True, the levels of one record and those of not in a second are read."
+    fact = Fact(CriterionKind.CONDITION, told)
+    assert not soundness.is_clear(fact)
+    assert soundness.is_clear(fact._replace(sentence=told.replace("of not", "not")))
+
+
+def test_a_command_with_an_adverb_is_no_meaning() -> None:
+    assert _of("w", "Terminate successfully if the gradient of the coast is small.") == []
+
+
+def test_a_limit_that_lists_the_values_again_is_refused() -> None:
+    told = _of("mesh", "Must be 'coarse', 'fine' or 'none'.", "{'coarse', 'fine', 'none'}")
+    assert told == ["`mesh` is one of 'coarse', 'fine' or 'none'."]
 
 
 def test_a_class_is_not_read_as_the_verb_of_its_summary() -> None:

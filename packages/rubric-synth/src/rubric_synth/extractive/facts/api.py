@@ -109,7 +109,8 @@ def is_unused(entry: ApiEntry) -> bool:
 
 def _repeats(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
     """Tell whether a fact says what another says, their names left out."""
-    if soundness.overlaps(fact, other, entry) or soundness.is_same_case(fact, other):
+    rules = (soundness.is_same_case, soundness.lists_again)
+    if soundness.overlaps(fact, other, entry) or any(rule(fact, other) for rule in rules):
         return True
     if not fact.topic and fact.kind == other.kind == CriterionKind.DEFINITION:
         return not other.topic  # one purpose is enough

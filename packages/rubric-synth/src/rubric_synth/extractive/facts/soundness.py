@@ -22,6 +22,7 @@ _TABLE: Final = {
 _BARE: Final = language.stems(" ".join(_TABLE["bare"]))
 _TYPE_BARE: Final = language.stems(" ".join(_TABLE["types"]))
 _CODE: Final = re.compile(r"`[^`]*`")
+_NO_MEANINGS: Final = ("vague_gloss", "second_verb", "adverb", "says_input")
 _TOKEN: Final = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*|(?<![\w.])-?\d[\d.]*")
 _AS_TYPE: Final = re.compile(r"(?<=returns), as [^`]*?,(?= (?:the|a|an|any)\b)")
 _SHORTEST_PART: Final = 4
@@ -120,7 +121,7 @@ def is_clear(fact: Fact) -> bool:
     if _PATTERNS["dangling"].search(told) or _PATTERNS["outside_name"].search(told):
         return False
     if fact.kind == CriterionKind.DEFINITION and any(
-        _PATTERNS[name].search(told) for name in ("vague_gloss", "second_verb", "says_input")
+        _PATTERNS[name].search(told) for name in _NO_MEANINGS
     ):
         return False
     rest = told.partition(", ")[2]
@@ -222,6 +223,22 @@ def _case_of(fact: Fact) -> str:
     is_condition = fact.kind == CriterionKind.CONDITION
     case = _PATTERNS["no_value"].match(fact.sentence.partition(", ")[0]) if is_condition else None
     return case["topic"] if case is not None else ""
+
+
+def lists_again(fact: Fact, other: Fact) -> bool:
+    """Tell whether a limit lists values that another fact lists already.
+
+    Args:
+        fact: "`mode` must be 'wrap' or 'clip'".
+        other: "`mode` is one of 'wrap' or 'clip'".
+    """
+    is_pair = (fact.kind, other.kind) == (CriterionKind.LIMIT, CriterionKind.CHOICES)
+    values = _QUOTED.findall(fact.sentence)
+    is_same = set(values) <= set(_QUOTED.findall(other.sentence))
+    return is_pair and fact.topic == other.topic and bool(values) and is_same
+
+
+_QUOTED: Final = re.compile(r"'([^']*)'")
 
 
 def without_shared_meanings(facts: Sequence[Fact]) -> list[Fact]:
