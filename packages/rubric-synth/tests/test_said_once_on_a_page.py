@@ -17,13 +17,13 @@ def _facts(**change: object) -> list[Fact]:
     return api.api_facts(ApiEntry(qualified_name=_NAME).model_copy(update=change))
 
 
-def _told(**change: object) -> list[str]:
+def _sentences(**change: object) -> list[str]:
     return [fact.sentence for fact in _facts(**change)]
 
 
 def _of(name: str, description: str, kind: str = "") -> list[str]:
     first = ApiItem(name="levels", description=".")
-    return _told(parameters=(first, ApiItem(name=name, kind=kind, description=description)))
+    return _sentences(parameters=(first, ApiItem(name=name, kind=kind, description=description)))
 
 
 @pytest.mark.parametrize(
@@ -119,18 +119,18 @@ def test_what_the_code_must_do_is_no_requirement_of_its_caller() -> None:
 
 
 def test_a_summary_that_says_the_name_again_is_followed_by_the_next_sentence() -> None:
-    told = _told(
+    sentences = _sentences(
         qualified_name="sea.tmax",
         summary=(
             "Compute the trimmed maximum.",
             "This function computes the highest level of a record under a limit. It is fast.",
         ),
     )
-    assert told == ["`tmax` computes the highest level of a record under a limit."]
+    assert sentences == ["`tmax` computes the highest level of a record under a limit."]
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "behind"),
     [
         ("float", "returns, as a float, the height of the spring tide."),
         ("(n, n) ndarray", "returns, as an ndarray, the height of the spring tide."),
@@ -143,20 +143,20 @@ def test_a_summary_that_says_the_name_again_is_followed_by_the_next_sentence() -
         ("", "returns the height of the spring tide."),
     ],
 )
-def test_a_result_comes_with_its_type(kind: str, told: str) -> None:
+def test_a_result_comes_with_its_type(kind: str, behind: str) -> None:
     item = ApiItem(name="a", kind=kind, description="Height of the spring tide.")
-    (sentence,) = _told(returns=(item,))
-    assert sentence.startswith(f"`tidal_range` {told}")
+    (sentence,) = _sentences(returns=(item,))
+    assert sentence.startswith(f"`tidal_range` {behind}")
 
 
 def test_the_type_of_a_result_is_nothing_new_about_it() -> None:
     item = ApiItem(name="out", kind="ndarray or scalar", description="The tidal range.")
-    assert _told(returns=(item,)) == []
+    assert _sentences(returns=(item,)) == []
 
 
 def test_a_result_that_is_another_container_than_its_type_is_refused() -> None:
     item = ApiItem(name="out", kind="tuple of floats", description="Array of spring tides.")
-    assert _told(returns=(item,)) == []
+    assert _sentences(returns=(item,)) == []
 
 
 def test_results_that_share_a_line_are_not_counted() -> None:
@@ -164,7 +164,7 @@ def test_results_that_share_a_line_are_not_counted() -> None:
         ApiItem(name="xa, xb", description="The ends of the tidal record."),
         ApiItem(name="calls", description="The sum of all gauge visits."),
     )
-    assert all("of two results" not in told for told in _told(returns=results))
+    assert all("of two results" not in sentences for sentences in _sentences(returns=results))
 
 
 def test_it_stands_for_the_object_only_behind_a_part_about_it() -> None:
@@ -184,27 +184,29 @@ def test_it_stands_for_the_object_only_behind_a_part_about_it() -> None:
 
 
 def test_a_parameter_is_named_where_a_sentence_says_it() -> None:
-    told = _of("pad", "If bool, determines whether to extend the coast.", "{bool, 'a'}")
-    assert told == ["If `pad` is a bool, `pad` determines whether to extend the coast."]
+    sentences = _of("pad", "If bool, determines whether to extend the coast.", "{bool, 'a'}")
+    assert sentences == ["If `pad` is a bool, `pad` determines whether to extend the coast."]
 
 
 def test_none_and_not_given_are_one_case() -> None:
-    told = _of("mesh", "If None, all gauges are read. If not given, a coastal chart is printed.")
-    assert told == ["If `mesh` is None, all gauges are read."]
+    sentences = _of(
+        "mesh", "If None, all gauges are read. If not given, a coastal chart is printed."
+    )
+    assert sentences == ["If `mesh` is None, all gauges are read."]
 
 
 def test_what_is_not_given_has_its_default() -> None:
-    told = _of("mesh", "If not specified, all gauges are read. Default is 'coarse'.")
-    assert told == ["By default `mesh` is 'coarse'."]
-    told = _of("mesh", "If None, all gauges are read. Default is 'coarse'.")
-    assert len(told) == 2
+    sentences = _of("mesh", "If not specified, all gauges are read. Default is 'coarse'.")
+    assert sentences == ["By default `mesh` is 'coarse'."]
+    sentences = _of("mesh", "If None, all gauges are read. Default is 'coarse'.")
+    assert len(sentences) == 2
 
 
 def test_a_condition_behind_an_assumption_is_none_of_the_object() -> None:
     items = (ApiItem(name="n_gauges", description="."),)
     note = "If n_gauges is odd, the middle level is taken."
-    assert len(_told(parameters=items, notes=(note,))) == 1
-    assert _told(parameters=items, notes=("Given a record of levels, sort it.", note)) == []
+    assert len(_sentences(parameters=items, notes=(note,))) == 1
+    assert _sentences(parameters=items, notes=("Given a record of levels, sort it.", note)) == []
 
 
 @pytest.mark.parametrize(
@@ -252,7 +254,9 @@ def test_a_name_from_the_source_or_a_second_verb_makes_no_meaning(description: s
 
 
 def test_a_summary_of_the_words_of_its_name_is_refused() -> None:
-    assert _told(qualified_name="sea.vontide_mann", summary=("A von Tide-Mann variable.",)) == []
+    assert (
+        _sentences(qualified_name="sea.vontide_mann", summary=("A von Tide-Mann variable.",)) == []
+    )
 
 
 def test_defaults_alone_make_no_question() -> None:
@@ -278,10 +282,10 @@ def test_lost_words_and_labels_make_no_fact(description: str) -> None:
 
 
 def test_a_sentence_that_lost_a_word_is_refused() -> None:
-    told = "If `mesh` is True, the levels of one record and those of not in a second are read."
-    fact = Fact(CriterionKind.CONDITION, told)
+    sentences = "If `mesh` is True, the levels of one record and those of not in a second are read."
+    fact = Fact(CriterionKind.CONDITION, sentences)
     assert not soundness.is_clear(fact)
-    assert soundness.is_clear(fact._replace(sentence=told.replace("of not", "not")))
+    assert soundness.is_clear(fact._replace(sentence=sentences.replace("of not", "not")))
 
 
 def test_a_command_with_an_adverb_is_no_meaning() -> None:
@@ -289,27 +293,31 @@ def test_a_command_with_an_adverb_is_no_meaning() -> None:
 
 
 def test_a_limit_that_lists_the_values_again_is_refused() -> None:
-    told = _of("mesh", "Must be 'coarse', 'fine' or 'none'.", "{'coarse', 'fine', 'none'}")
-    assert told == ["`mesh` is one of 'coarse', 'fine' or 'none'."]
+    sentences = _of("mesh", "Must be 'coarse', 'fine' or 'none'.", "{'coarse', 'fine', 'none'}")
+    assert sentences == ["`mesh` is one of 'coarse', 'fine' or 'none'."]
 
 
 def test_a_class_is_not_read_as_the_verb_of_its_summary() -> None:
-    told = _told(form="class", qualified_name="sea.Bounds", summary=("Bounds the coastal record.",))
-    assert told == []
-    told = _told(form="class", qualified_name="sea.Gate", summary=("Bounds the coastal record.",))
-    assert told == ["`Gate` bounds the coastal record."]
+    sentences = _sentences(
+        form="class", qualified_name="sea.Bounds", summary=("Bounds the coastal record.",)
+    )
+    assert sentences == []
+    sentences = _sentences(
+        form="class", qualified_name="sea.Gate", summary=("Bounds the coastal record.",)
+    )
+    assert sentences == ["`Gate` bounds the coastal record."]
 
 
 def test_a_name_with_its_own_case_takes_no_article() -> None:
-    told = _told(summary=("Newlyn's test of coastal records.",))
-    assert told == ["`tidal_range` performs Newlyn's test of coastal records."]
+    sentences = _sentences(summary=("Newlyn's test of coastal records.",))
+    assert sentences == ["`tidal_range` performs Newlyn's test of coastal records."]
 
 
 def test_an_error_comes_with_all_of_its_conditions() -> None:
     item = ApiItem(
         name="ValueError", description="If the record is short. If a gauge has no level."
     )
-    assert _told(raises=(item,)) == [
+    assert _sentences(raises=(item,)) == [
         "`tidal_range` raises ValueError if the record is short, or if a gauge has no level."
     ]
 

@@ -123,7 +123,7 @@ def _repeats(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
     if fact.required or other.required:
         return fact.sentence == other.sentence
     plain, before = (
-        re.sub("`[^`]*`", "", soundness.without_type(one.sentence)) for one in (fact, other)
+        re.sub("`[^`]*`", "", soundness.without_type(each.sentence)) for each in (fact, other)
     )
     return says_the_same(plain, before)
 
@@ -131,7 +131,7 @@ def _repeats(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
 def _frames(entry: ApiEntry) -> Iterator[Frame | None]:
     names = frozenset(item.name for item in entry.parameters)
     proper = tidying.lowered_names(entry)
-    yield from (_purpose(one, entry, proper) for one in _purposes(entry))
+    yield from (_purpose(sentence, entry, proper) for sentence in _purposes(entry))
     items = [item for item in entry.parameters if item.name and item.name != "self"]
     for _, group in groupby(items, key=lambda item: item.description or item.name):
         yield from parameters.frames_of(list(group), entry, names, proper)

@@ -44,7 +44,7 @@ def default_of(item: ApiItem) -> str:
     Nothing where the documentation names two, or one that holds in some cases only.
     """
     has_keys = "dict" in item.kind or item.name.endswith(("kwargs", "kwds", "options"))
-    found: list[str] = []
+    values: list[str] = []
     others: list[str] = []
     for text in (item.kind,) if has_keys else (item.kind, item.description):
         for pattern in _DEFAULT:
@@ -56,14 +56,14 @@ def default_of(item: ApiItem) -> str:
                     continue
                 if _PATTERNS["default_if"].match(text[match.end("v") :]):
                     return ""
-                found.append(value)
+                values.append(value)
         others += [other["v"] for other in _PATTERNS["other_default"].finditer(text)]
         computed = _PATTERNS["computed_default"].finditer(text)
         others += [other[0] for other in computed if not _is_for_none(text, other, item.name)]
-    bare = found[0].strip("'\"") if found else ""
+    bare = values[0].strip("'\"") if values else ""
     is_of_name = bare.replace("_", "").isalpha() and item.name.endswith(f"_{bare}")
-    is_disputed = len({_as_number(value.strip("'\"")) for value in (*found, *others)}) > 1
-    return "" if not found or is_disputed or is_of_name else found[0]
+    is_disputed = len({_as_number(value.strip("'\"")) for value in (*values, *others)}) > 1
+    return "" if not values or is_disputed or is_of_name else values[0]
 
 
 def _is_of_a_case(text: str, default: re.Match[str], name: str) -> bool:
@@ -123,9 +123,9 @@ def default_frames(item: ApiItem, topic: str, first: str) -> Iterator[Frame]:
     """
     question = f"the default of {topic}"
     if not (default := default_of(item)):
-        found = _PATTERNS["default_phrase"].search(first)
-        if found is not None:
-            said = f"By default {topic} is {found['what'] or found['other']}."
+        phrase = _PATTERNS["default_phrase"].search(first)
+        if phrase is not None:
+            said = f"By default {topic} is {phrase['what'] or phrase['other']}."
             yield Frame(
                 Fact(CriterionKind.DEFAULT, said, topic, question=question),
                 probe(said.removeprefix("By default ")),
