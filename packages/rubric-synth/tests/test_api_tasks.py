@@ -12,7 +12,7 @@ from rubric_synth import (
     extractive_stages,
 )
 from rubric_synth.document import ApiEntry, ApiItem, parse_entry
-from rubric_synth.extractive.facts import api, parameters, wording
+from rubric_synth.extractive.facts import api, defaults, wording
 from rubric_synth.quality.draft import to_task
 from rubric_synth.sources.package import read_docstring
 
@@ -92,7 +92,7 @@ def test_the_question_asks_by_name_for_what_the_criteria_want() -> None:
     assert draft.question == (
         "What does `tidal_range` from sea.gauges do? What do `levels` and `datum` mean? What is "
         "the default of `datum`? Which values may `datum` take? What happens if `datum` is "
-        "'mean'? What does it return? Which error does it raise, and when?"
+        "'mean'? What does `tidal_range` return? Which error does it raise, and when?"
     )
     assert "`axis`" not in draft.question  # nothing is said of it
 
@@ -106,7 +106,7 @@ def test_every_criterion_states_a_claim() -> None:
         "Says that by default `datum` is 'chart'.",
         "Says that `datum` is one of 'chart' or 'mean'.",
         "Says that if `datum` is 'mean', the mean of a year is used.",
-        "Says that `tidal_range` returns the vertical excursion in metres.",
+        "Says that `tidal_range` returns, as a float, the vertical excursion in metres.",
         "Says that `tidal_range` raises ValueError if the record is shorter than a day.",
     ]
     kinds = {criterion.kind for criterion in draft.criteria}
@@ -189,7 +189,7 @@ def test_descriptions_become_sentences(description: str, told: str) -> None:
         ("If True, return the phase.", "If `w` is True, `tidal_range` returns the phase."),
         ("If this is set to False, no mean is removed.", "If `w` is False, no mean is removed."),
         ("If an integer, represents the number of years.",
-         "If `w` is an integer, it represents the number of years."),
+         "If `w` is an integer, `w` represents the number of years."),
     ],
 )  # fmt: skip
 def test_conditions_get_their_subjects(description: str, told: str) -> None:
@@ -332,7 +332,8 @@ def test_a_page_for_nobody_makes_no_task() -> None:
         ("", "{'linear' (default), 'cubic'}", "'linear'"),
         ("", "float, default: 1e-3", "1e-3"),
         ("", "str, default='full'", "'full'"),
-        ("Defaults to axis=-1.", "", "-1"),
+        ("Defaults to w=-1.", "", "-1"),
+        ("Defaults to axis=-1.", "", ""),  # of another parameter
         ("Default is 100*eps.", "", ""),  # no value cut out of an expression
         ("Default is the last axis.", "", ""),
         ("Options of the solver. tol : float (default: 1e-8)", "dict", ""),  # of a key
@@ -340,7 +341,7 @@ def test_a_page_for_nobody_makes_no_task() -> None:
 )
 def test_a_default_is_a_whole_value(description: str, kind: str, default: str) -> None:
     assert (
-        parameters.default_of(ApiItem(name="w", kind=kind, description=description))
+        defaults.default_of(ApiItem(name="w", kind=kind, description=description))
         == default
     )
 

@@ -5,7 +5,14 @@ import pytest
 from rubric_core import CriterionKind
 from rubric_synth import Document, StageRefusal
 from rubric_synth.document import ApiEntry, ApiItem
-from rubric_synth.extractive.facts import api, parameters, soundness, tidying, wording
+from rubric_synth.extractive.facts import (
+    api,
+    defaults,
+    questions,
+    soundness,
+    tidying,
+    wording,
+)
 from rubric_synth.extractive.facts.drafts import api_fact_drafts
 from rubric_synth.extractive.facts.fact import Fact
 from rubric_synth.extractive.phrases import CorpusTerms
@@ -293,11 +300,11 @@ def test_two_errors_are_asked_for_in_the_plural_and_a_warning_apart() -> None:
     assert facts[2].sentence == (
         "`tidal_range` gives a ComplexWarning if the heights have imaginary parts."
     )
-    assert api.question_of(_entry(), facts) == (
+    assert questions.question_of(_entry(), facts) == (
         "In a call to `tidal_range` from sea.gauges, which errors does `tidal_range` raise, and "
         "when? Which warning does `tidal_range` give, and when?"
     )
-    assert "which error does" in api.question_of(_entry(), facts[:1])
+    assert "which error does" in questions.question_of(_entry(), facts[:1])
 
 
 @pytest.mark.parametrize(
@@ -407,7 +414,7 @@ def test_a_default_that_the_page_disputes_is_refused(
     name: str, kind: str, description: str, default: str
 ) -> None:
     item = ApiItem(name=name, kind=kind, description=description)
-    assert parameters.default_of(item) == default
+    assert defaults.default_of(item) == default
 
 
 def test_a_case_of_a_type_is_asked_for_what_it_means() -> None:
@@ -419,7 +426,7 @@ def test_a_case_of_a_type_is_asked_for_what_it_means() -> None:
     (fact,) = _facts(parameters=(item,))
     assert (
         fact.sentence
-        == "If `pad` is a bool, it determines whether to pad records of the coast."
+        == "If `pad` is a bool, `pad` determines whether to pad records of the coast."
     )
     assert fact.question == "what does `pad` mean if it is a bool"
 
@@ -437,7 +444,7 @@ def test_a_class_is_asked_for_what_it_is() -> None:
         "`tidal_range` is a piecewise curve of coastal heights."
     ]
     assert (
-        api.question_of(entry, facts)
+        questions.question_of(entry, facts)
         == "What is the class `tidal_range` from sea.gauges?"
     )
 
@@ -458,9 +465,12 @@ def test_what_there_are_many_of_has_the_indefinite_article(
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        ("int, optional", ["`w` is an int."]),
-        ("float array_like", ["`w` is an array-like object of floats."]),
-        ("complex", ["`w` is a complex number."]),
+        ("tuple of int, optional", ["`w` is a tuple of ints."]),
+        (
+            "float array_like or None",
+            ["`w` is an array-like object of floats or None."],
+        ),
+        ("complex or None", ["`w` is a complex number or None."]),
         (
             "sequence of array_like or int",
             ["`w` is a sequence of array-like objects or an int."],

@@ -30,7 +30,7 @@ from rubric_synth.extractive.facts.parsing import child, root_of
 from rubric_synth.extractive.phrases import CorpusTerms
 from rubric_synth.tables import read_table
 
-_FEWEST: Final = 5
+_FEWEST: Final = 4
 _MOST_TYPES: Final = 2
 """Facts that say no more than a type, where others are too few."""
 _MOST: Final = 8
@@ -64,7 +64,7 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:
     frames = [frame for frame in _frames(entry) if frame is not None]
     texts = [text for frame in frames for text in (frame.probe, frame.bare) if text]
     docs = iter(parsing.parsed(texts))
-    facts: list[Fact] = []
+    sound: list[Fact] = []
     for frame in frames:
         fact = _checked(frame, next(docs)) if frame.probe else frame.fact
         is_command = bool(frame.bare) and _commands(next(docs))
@@ -72,14 +72,15 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:
             continue
         fact = soundness.repaired(fact, entry)
         item = items.get(fact.topic.partition(" and ")[0].partition(",")[0])
-        if not _is_sound(fact, entry, item) or any(
-            _repeats(fact, one, entry) for one in facts
-        ):
-            continue
         is_meaning = fact.kind == CriterionKind.DEFINITION and item is not None
-        if not (is_meaning and terms is not None and _is_common(item, terms)):
-            facts.append(fact)
-    return facts
+        is_common = is_meaning and terms is not None and _is_common(item, terms)
+        if _is_sound(fact, entry, item) and not is_common:
+            sound.append(fact)
+    kept: list[Fact] = []
+    for fact in soundness.without_shared_meanings(sound):
+        if not any(_repeats(fact, other, entry) for other in kept):
+            kept.append(fact)
+    return kept
 
 
 def _is_common(item: ApiItem | None, terms: CorpusTerms) -> bool:
@@ -111,8 +112,13 @@ def is_unused(entry: ApiEntry) -> bool:
 
 def _repeats(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
     """Tell whether a fact says what another says, their names left out."""
-    if soundness.overlaps(fact, other, entry):
+    rules = (soundness.is_same_case, soundness.lists_again)
+    if soundness.overlaps(fact, other, entry) or any(
+        rule(fact, other) for rule in rules
+    ):
         return True
+    if not fact.topic and fact.kind == other.kind == CriterionKind.DEFINITION:
+        return not other.topic  # one purpose is enough
     is_error = CriterionKind.RAISES in {fact.kind, other.kind}
     if is_error and (fact.kind != other.kind):
         condition = fact if other.kind == CriterionKind.RAISES else other
@@ -121,14 +127,17 @@ def _repeats(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
         ) is not None and says_the_same(fact.sentence, other.sentence)
     if fact.required or other.required:
         return fact.sentence == other.sentence
-    plain, before = (re.sub("`[^`]*`", "", one.sentence) for one in (fact, other))
+    plain, before = (
+        re.sub("`[^`]*`", "", soundness.without_type(each.sentence))
+        for each in (fact, other)
+    )
     return says_the_same(plain, before)
 
 
 def _frames(entry: ApiEntry) -> Iterator[Frame | None]:
     names = frozenset(item.name for item in entry.parameters)
     proper = tidying.lowered_names(entry)
-    yield _purpose(entry, proper)
+    yield from (_purpose(sentence, entry, proper) for sentence in _purposes(entry))
     items = [item for item in entry.parameters if item.name and item.name != "self"]
     for _, group in groupby(items, key=lambda item: item.description or item.name):
         yield from parameters.frames_of(list(group), entry, names, proper)
@@ -188,9 +197,7 @@ def _of_phrase(frame: Frame, root: Token) -> Fact | None:
     ):
         return None  # "the state space to transfer function"
     is_activity = target.lower_.endswith("ing") and root.lower_ == "gives"
-    is_split = any(
-        token.dep_ in {"conj", "ccomp", "parataxis"} for token in root.children
-    )
+    is_split = any(one.dep_ in {"conj", "ccomp", "parataxis"} for one in root.children)
     if root.i != 1 or is_activity or is_split:
         return None
     lemma = target.lemma_.lower()
@@ -223,20 +230,30 @@ def _of_activity(sentence: str, noun: str) -> str:
     return sentence
 
 
-def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
-    summary = next(iter(language.sentences("".join(entry.summary[:1]))), "").rstrip(
-        ". "
-    )
+def _purposes(entry: ApiEntry) -> Iterator[str]:
+    """Yield the sentences that may say what an object does: the first, and more about it."""
+    for number, paragraph in enumerate(entry.summary[:2]):
+        for place, sentence in enumerate(language.sentences(paragraph)):
+            is_title = not number and not place
+            if is_title or _PATTERNS["this_object"].match(sentence):
+                yield sentence
+
+
+def _purpose(sentence: str, entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
+    summary = sentence.rstrip(". ")
     names = frozenset(item.name for item in entry.parameters)
     summary = wording.marked(_PATTERNS["this_object"].sub("", summary), names)
     if not wording.is_readable(summary) or conditions.is_pointing(summary):
         return None
     name = f"`{entry.name}`"
-    own = wording.own_stems(entry.name)
+    own = wording.own_stems(entry.name) | wording.cut_short(summary, entry.name)
     question = f"what does {name} do"
     predicate = wording.as_predicate(summary)
-    if _PATTERNS["no_verb"].match(summary):
-        return None
+    is_itself = entry.form == "class" and summary.lower().startswith(
+        f"{entry.name.lower()} "
+    )
+    if is_itself or _PATTERNS["no_verb"].match(summary):
+        return None  # "Bounds constraint on the variables" of `Bounds`
     if predicate:
         told = f"{name} {predicate}."
         frame = Frame(
@@ -266,12 +283,14 @@ def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
 
 def _notes(entry: ApiEntry, names: frozenset[str]) -> Iterator[Frame | None]:
     """Yield the conditions in the running text that are about a parameter."""
+    is_assumed = False
     for paragraph in (*entry.summary[1:], *entry.notes):
         before = ""
         for raw in language.sentences(paragraph):
             one = phrases.LEAD_IN.sub("", raw).rstrip(". ")
             about = conditions.conditioned(one, names)
-            is_general = _PATTERNS["one_way"].search(before) is None
+            is_assumed = is_assumed or soundness.assumes(raw)
+            is_general = not is_assumed and _PATTERNS["one_way"].search(before) is None
             if about and is_general and re.match(r"(?:If|When)\s", one):
                 items = (item for item in entry.parameters if item.name == about)
                 kind = next(items).kind
@@ -328,7 +347,7 @@ def chosen(found: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
     for fact in notes[: min(_MOST_NOTES, _MOST - len(kept))]:
         if not any(says_the_same(fact.sentence, other.sentence) for other in kept):
             kept.append(fact)
-    kept += types[: min(_MOST_TYPES, max(_FEWEST + 1 - len(kept), 0))]
+    kept += types[: min(_MOST_TYPES, max(_FEWEST - len(kept), 0))]
     kept += none[: max(_FEWEST - len(kept), 0)]
     order = {
         id(fact): place for place, fact in enumerate((*found, *types, *none, *notes))
@@ -342,76 +361,4 @@ def _is_bare_none(fact: Fact, found: Sequence[Fact]) -> bool:
         return False
     return not any(
         other.sentence.startswith(f"If {fact.topic} is None,") for other in found
-    )
-
-
-def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
-    """Ask for the facts as an expert would, for each kind by the names it is asked of.
-
-    Args:
-        entry: The entry.
-        facts: Those that criteria are made of.
-    """
-    form = "" if entry.form == "function" else f"the {entry.form} "
-    link = "of" if entry.form == "method" else "from"
-    described = f"{form}`{entry.name}` {link} {entry.owner}"
-    topics = {kind: _topics(facts, kind) for kind in CriterionKind}
-    asks: list[str] = []
-    starts = {f"what does `{entry.name}` do", f"what is `{entry.name}`"}
-    purposes = [fact for fact in facts if fact.question in starts]
-    opening = (
-        purposes[0].question.replace(f"`{entry.name}`", described) if purposes else ""
-    )
-    if meant := topics[CriterionKind.DEFINITION]:
-        named = language.listed(meant)
-        asks.append(f"what {'do' if len(meant) > 1 else 'does'} {named} mean")
-    if defaults := topics[CriterionKind.DEFAULT]:
-        noun = "defaults" if len(defaults) > 1 else "default"
-        asks.append(
-            f"what {'are' if len(defaults) > 1 else 'is'} the {noun} of {language.listed(defaults)}"
-        )
-    if types := topics[CriterionKind.SHAPE]:
-        asks.append(
-            f"of which type {'are' if len(types) > 1 else 'is'} {language.listed(types)}"
-        )
-    if choices := topics[CriterionKind.CHOICES]:
-        asks.append(f"which values may {language.listed(choices)} take")
-    plain = {
-        CriterionKind.DEFINITION,
-        CriterionKind.DEFAULT,
-        CriterionKind.CHOICES,
-        CriterionKind.SHAPE,
-    }
-    for fact in facts:
-        asked = _asked_of(fact, facts)
-        asked = (
-            asked.replace(f" does `{entry.name}` ", " does it ") if opening else asked
-        )
-        is_further = not (fact in purposes or (fact.topic and fact.kind in plain))
-        if is_further and asked not in asks:
-            asks.append(asked)
-    if opening:
-        return " ".join(f"{language.capital_first(ask)}?" for ask in (opening, *asks))
-    first, *others = asks
-    lead = (
-        f"In a call to {described}, {first}?"
-        if entry.form != "class"
-        else f"For {described}, {first}?"
-    )
-    return " ".join((lead, *(f"{language.capital_first(ask)}?" for ask in others)))
-
-
-def _asked_of(fact: Fact, facts: Sequence[Fact]) -> str:
-    """Return the question of a fact, of errors in the plural where there are several."""
-    same = sum(other.question == fact.question for other in facts)
-    if fact.kind != CriterionKind.RAISES or same == 1:
-        return fact.question
-    return re.sub("^which (error|warning) ", r"which \1s ", fact.question)
-
-
-def _topics(facts: Sequence[Fact], kind: CriterionKind) -> list[str]:
-    """Return the names of parameters that facts of a kind are about, in code marks."""
-    topics = (fact.topic for fact in facts if fact.topic and fact.kind == kind)
-    return list(
-        dict.fromkeys(name for topic in topics for name in re.findall("`[^`]*`", topic))
     )

@@ -10,7 +10,7 @@ from rubric_synth.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
 
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
-_TAIL: Final = patterns(read_table("patterns")["soundness"])["tail"]
+_SOUND: Final = patterns(read_table("patterns")["soundness"])
 _SET: Final = re.compile(
     r"it (?:is|will be) (?:set|taken|assumed|computed|calculated|estimated|chosen|found|ignored)"
 )
@@ -61,7 +61,7 @@ def condition_frame(
     if parts is None:
         return None
     condition, rest = parts
-    rest = _TAIL.sub("", rest)
+    rest = _SOUND["tail"].sub("", rest)
     condition = _with_marks(re.sub(r"\s\((?:the )?default\)$", "", condition), names)
     if (condition := _with_type(condition, kind)) == "":
         return None
@@ -71,7 +71,7 @@ def condition_frame(
     predicate = wording.as_predicate(rest)
     first = rest.partition(" ")[0].lower()
     if is_described:
-        rest = f"it {rest}"  # "If an integer, represents the number of …"
+        rest = f"`{about}` {rest}"  # "If an integer, represents the number of …"
     elif (
         predicate
         and first not in {"a", "an", "the"}
@@ -88,16 +88,18 @@ def condition_frame(
     condition = wording.marked(condition, known)
     if len(condition.split()) > _LONGEST_CONDITION:
         return None
-    question = f"what happens {condition[0].lower()}{condition[1:]}"
+    is_required = _SOUND["requirement"].search(rest) is not None
+    if _SOUND["own_requirement"].search(rest):
+        return None
+    asked = "what must hold" if is_required else "what happens"
+    question = f"{asked} {condition[0].lower()}{condition[1:]}"
     if is_described or re.match(rf"`{re.escape(about)}` is (?:an?|the) ", rest):
         question = f"what does `{about}` mean {condition[0].lower()}{condition[1:]}"
         question = question.replace(f"if `{about}` is ", "if it is ")
     fact = Fact(
         CriterionKind.CONDITION, told, f"`{name}`" if name else "", question=question
     )
-    return Frame(
-        fact, probe(told.replace(", it ", f", `{about}` ") if is_described else told)
-    )
+    return Frame(fact, probe(told))
 
 
 def _with_marks(condition: str, names: frozenset[str]) -> str:

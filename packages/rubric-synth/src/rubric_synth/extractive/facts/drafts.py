@@ -1,18 +1,19 @@
 """Drafts made of facts: question, criteria and reference answer of the same facts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from rubric_core import CriterionKind
 from rubric_synth import language, stages
 from rubric_synth.config import FEWEST_BY_RULES
 from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.extractive.claims import Passage
-from rubric_synth.extractive.facts import api, opening, prose
+from rubric_synth.extractive.facts import api, opening, prose, questions
 from rubric_synth.extractive.facts.fact import Fact, criteria_of
 from rubric_synth.extractive.phrases import CorpusTerms
 from rubric_synth.stages import CriterionDraft
 
-_FEWEST: Final = 5
+_FEWEST: Final = 4
 """Facts that a question about a page asks for, at the least."""
 
 
@@ -27,7 +28,7 @@ def api_fact_drafts(
         most: Drafts, at most.
 
     Raises:
-        StageRefusal: It has no entry's layout, or states fewer than five facts; of one without
+        StageRefusal: It has no entry's layout, or states fewer than four facts; of one without
             parameters that is said.
     """
     entry = parse_entry(document.text)
@@ -41,10 +42,10 @@ def api_fact_drafts(
     notes = api.note_facts(entry)
     known = len(left) + len(notes)
     drafts: list[stages.Draft] = []
-    while len(drafts) < most and len(facts := api.chosen(left, notes)) >= _FEWEST:
+    while len(drafts) < most and _are_enough(facts := api.chosen(left, notes)):
         drafts.append(
             stages.Draft(
-                question=api.question_of(entry, facts),
+                question=questions.question_of(entry, facts),
                 passage=document.text,
                 criteria=_with_keywords(facts, terms),
                 question_rationale="Parameters, defaults and limits decide how it can be used.",
@@ -65,6 +66,12 @@ def api_fact_drafts(
     detail = f"{known} facts, no {_FEWEST} for one question"
     stages.refuse(reason, detail, when=not drafts)
     return drafts
+
+
+def _are_enough(facts: Sequence[Fact]) -> bool:
+    """Tell whether facts make a question, which asks for more than defaults."""
+    kinds = {fact.kind for fact in facts}
+    return len(facts) >= _FEWEST and kinds != {CriterionKind.DEFAULT}
 
 
 def prose_fact_draft(

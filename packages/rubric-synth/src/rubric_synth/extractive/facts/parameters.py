@@ -8,76 +8,14 @@ from rubric_core import CriterionKind
 from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
-from rubric_synth.extractive.facts import wording
-from rubric_synth.extractive.facts.conditions import (
-    Frame,
-    article,
-    condition_frame,
-    probe,
-)
+from rubric_synth.extractive.facts import defaults, typed, wording
+from rubric_synth.extractive.facts.conditions import Frame, condition_frame, probe
 from rubric_synth.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
 
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
-_VALUE: Final = _PATTERNS["value"].pattern
-_DEFAULT: Final = tuple(
-    re.compile(source + _PATTERNS["end"].pattern)
-    for source in (
-        rf"\b[Dd]efaults? (?:value )?(?:is|are|of|to|=|is set to)\s*:?\s*(?:\w+=)?{_VALUE}",
-        rf"\b[Dd]efault\s*[:=]\s*{_VALUE}",
-        rf"\b[Dd]efault {_VALUE}",
-        rf"\b[Dd]efault \({_VALUE}\)",
-        rf"(?:^|[\s{{]){_VALUE},? \((?:the )?(?:by )?[Dd]efault\)",
-        rf"\({_VALUE},? (?:is the|by) default\)",
-    )
-)
 _CHOICES: Final = range(2, 6)
 _LITERALS: Final = ("None", "True", "False")
-
-
-def value_of(shown: str) -> str:
-    """Return how an answer may say a value, alternatives apart by "|"."""
-    same = {
-        "None": "None|not given|left out|omitted|not set|unset|not specified|not provided",
-        "False": "False|turned off|switched off|disabled|not enabled",
-        "True": "True|turned on|switched on|enabled",
-    }
-    return same.get(shown, shown.strip("'\""))
-
-
-def default_of(item: ApiItem) -> str:
-    """Return the default of a parameter as documented, where it is a plain value; "" elsewhere.
-
-    Nothing where the documentation names two, or one that holds in some cases only.
-    """
-    has_keys = "dict" in item.kind or item.name.endswith(("kwargs", "kwds", "options"))
-    found: list[str] = []
-    others: list[str] = []
-    for text in (item.kind,) if has_keys else (item.kind, item.description):
-        for pattern in _DEFAULT:
-            for match in pattern.finditer(text):
-                if " : " in text[: match.start()]:
-                    continue  # of a key of a dictionary
-                value = match["v"].strip("`").rstrip(".,;")
-                if not _PATTERNS["literal"].match(value):
-                    continue
-                if _PATTERNS["default_if"].match(text[match.end("v") :]):
-                    return ""
-                found.append(value)
-        others += [other["v"] for other in _PATTERNS["other_default"].finditer(text)]
-    bare = found[0].strip("'\"") if found else ""
-    is_of_name = bare.replace("_", "").isalpha() and item.name.endswith(f"_{bare}")
-    is_disputed = (
-        len({_as_number(value.strip("'\"")) for value in (*found, *others)}) > 1
-    )
-    return "" if not found or is_disputed or is_of_name else found[0]
-
-
-def _as_number(value: str) -> float | str:
-    try:
-        return float(value)
-    except ValueError:
-        return value
 
 
 def frames_of(
@@ -96,7 +34,7 @@ def frames_of(
     """
     item = items[0]
     function = entry.name
-    topic = language.listed([f"`{api_item.name}`" for api_item in items])
+    topic = language.listed([f"`{one.name}`" for one in items])
     known = names | wording.code_name(function)
     told = [
         _PATTERNS["aside"].sub("", sentence)
@@ -109,7 +47,8 @@ def frames_of(
     told = [wording.marked(one, known if at else words) for at, one in enumerate(told)]
     own = wording.own_stems(*(one.name for one in items), function)
     meaning = _PATTERNS["default_clause"].sub("", told[0]).strip(" ,;:") if told else ""
-    meaning = re.split(r";\s|\s[-–—]+\s|:\s", meaning)[0]
+    is_label = re.search(r":\s+(?:if|when)\b", meaning, re.IGNORECASE) is not None
+    meaning = "" if is_label else re.split(r";\s|\s[-–—]+\s|:\s", meaning)[0]
     meaning = _PATTERNS["leading"].sub("", _PATTERNS["long_aside"].sub("", meaning))
     meaning = _PATTERNS["pointer_behind"].sub("", meaning)
     limit = _PATTERNS["limit_of"].pattern.replace("NAME", re.escape(item.name))
@@ -131,12 +70,12 @@ def frames_of(
     limits = sum(said.fact.kind == CriterionKind.LIMIT for said in further)
     if limits < sum(_PATTERNS["must"].search(one) is not None for one in told):
         further = [said for said in further if said.fact.kind != CriterionKind.LIMIT]
-    yield from _default(item, topic, told[0] if told else "")
-    yield from _values(item, topic)
+    yield from defaults.default_frames(item, topic, told[0] if told else "")
+    yield from _values(item, topic, is_first=item == entry.parameters[0])
     yield from further
 
 
-def _values(item: ApiItem, topic: str) -> Iterator[Frame]:
+def _values(item: ApiItem, topic: str, *, is_first: bool) -> Iterator[Frame]:
     """Yield the values and the types that a parameter may have."""
     choices = _choices(item)
     if len(choices) in _CHOICES:
@@ -147,40 +86,15 @@ def _values(item: ApiItem, topic: str) -> Iterator[Frame]:
                 CriterionKind.CHOICES,
                 f"{topic} is one of {listed}.",
                 topic,
-                tuple(map(value_of, choices)),
+                tuple(map(defaults.value_of, choices)),
                 question=f"which values may {topic} take",
             ),
             "",
         )
-    if types := _types(item):
-        said = f"{topic} is {_listed_types(types)}."
+    if types := typed.types_of(item, is_first=is_first):
+        said = f"{topic} is {typed.listed_types(types)}."
         question = f"of which type is {topic}"
         yield Frame(Fact(CriterionKind.SHAPE, said, topic, question=question), "")
-
-
-def _default(item: ApiItem, topic: str, first: str) -> Iterator[Frame]:
-    """Yield the default of a parameter."""
-    question = f"the default of {topic}"
-    if not (default := default_of(item)):
-        match = _PATTERNS["default_phrase"].search(first)
-        if match is not None:
-            said = f"By default {topic} is {match['what'] or match['other']}."
-            yield Frame(
-                Fact(CriterionKind.DEFAULT, said, topic, question=question),
-                probe(said.removeprefix("By default ")),
-                is_phrase=True,
-            )
-        return
-    bare = default.strip("'\"")
-    shown = f"'{bare}'" if default[0] in "'\"" else bare
-    fact = Fact(
-        CriterionKind.DEFAULT,
-        f"By default {topic} is {shown}.",
-        topic,
-        (value_of(shown),),
-        question=question,
-    )
-    yield Frame(fact, "")
 
 
 def _choices(item: ApiItem) -> list[str]:
@@ -208,51 +122,6 @@ def _choices(item: ApiItem) -> list[str]:
     return list(dict.fromkeys(listed))
 
 
-def _types(item: ApiItem) -> str:
-    """Return the types that a parameter may have, as documented; "" where they say little."""
-    types = re.split(r",? (?:optional|default)|\s\(", item.kind)[0].strip(" ,")
-    bare = types.removeprefix("an ").removeprefix("a ")
-    is_lone = " or " not in types
-    is_plural = bare.endswith("s") and " " not in bare
-    is_vague = bare.endswith(" of") or re.search(r"\b(\w+) of \1\b", bare) is not None
-    is_vague = is_vague or bare in {
-        "bool",
-        "array",
-        "sequence",
-        "list",
-        "dict",
-        "tuple",
-        "None",
-        "number",
-    }
-    is_unclear = is_vague or (is_lone and ("," in types or is_plural))
-    return "" if is_unclear or not _PATTERNS["types"].match(types) else types
-
-
-_OF_ONE: Final = re.compile(
-    r"\bof (int|integer|float|str|string|bool|array|array-like object|callable|ndarray)$"
-)
-_ARRAY_OF: Final = re.compile(r"^(int|float|bool)s? array_like$")
-
-
-def _listed_types(types: str) -> str:
-    """Return types as a sentence has them: "None or a tuple of ints" of "None or tuple of ints"."""
-    parts = [
-        part.removeprefix("an ").removeprefix("a ")
-        for part in re.split(r",? or |, ", types)
-    ]
-    parts = [_ARRAY_OF.sub(r"array_like of \1s", part) for part in parts]
-    parts = ["complex number" if part == "complex" else part for part in parts]
-    named = [part.replace("array_like", "array-like object") for part in parts]
-    named = [_OF_ONE.sub(r"of \1s", part) for part in named]
-    bare = [
-        part == "None" or (part.endswith("s") and " " not in part) for part in named
-    ]
-    shown = [p if b else f"{article(p)} {p}" for p, b in zip(named, bare, strict=True)]
-    *most, last = shown
-    return f"{', '.join(most)} or {last}" if most else last
-
-
 def _sentences(text: str, names: frozenset[str]) -> Iterator[str]:
     """Yield sentences; one also begins with the name of a parameter in lower case."""
     for sentence in language.sentences(text):
@@ -267,11 +136,8 @@ def _sentences(text: str, names: frozenset[str]) -> Iterator[str]:
 
 
 def _meaning(
-    topic: str,
-    meaning: str,
-    is_several: bool,  # noqa: FBT001 - private
-    proper: frozenset[str],
-) -> Frame | None:
+    topic: str, meaning: str, is_several: bool, proper: frozenset[str]
+) -> Frame | None:  # noqa: FBT001 - private
     if (
         not wording.is_readable(meaning)
         or _PATTERNS["condition"].match(meaning)

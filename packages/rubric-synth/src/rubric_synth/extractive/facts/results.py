@@ -9,7 +9,7 @@ from rubric_core import CriterionKind
 from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
-from rubric_synth.extractive.facts import conditions, wording
+from rubric_synth.extractive.facts import conditions, typed, wording
 from rubric_synth.extractive.facts.conditions import Frame
 from rubric_synth.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
@@ -18,6 +18,7 @@ _PLACES: Final = ("first", "second", "third", "fourth")
 _COUNTS: Final = ("", "one", "two", "three", "four")
 _LONGEST_LABEL: Final = 4
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
+_TYPES: Final = patterns(read_table("patterns")["types_said"])
 
 
 def results_of(
@@ -35,24 +36,25 @@ def results_of(
     sure = list(takewhile(lambda item: not _is_optional(item), entry.returns))
     if len(sure) > len(_PLACES):
         return
-    is_counted = 1 < len(sure) == len(entry.returns)
+    is_each_one = not any("," in item.name for item in sure)
+    is_counted = is_each_one and 1 < len(sure) == len(entry.returns)
     for place, item in enumerate(sure):
         told = _told_of(item, entry, names)
         first = _result(told[0]) if told else ""
-        if not first:
+        if not first or _disagrees(item, first):
             return  # the place of a second result needs the first
         behind = (
             f", as the {_PLACES[place]} of {_COUNTS[len(sure)]} results"
             if is_counted
             else ""
         )
-        yield from _said(entry, "returns", first, behind, proper)
+        yield from _said(entry, "returns", first, behind, proper, _type_of(item, first))
         for sentence in told[1:]:
             yield conditions.condition_frame(sentence, "", entry.name, names)
     if not entry.returns and len(entry.yields) == 1:
         told = _told_of(entry.yields[0], entry, names)
         if first := _result(told[0]) if told else "":
-            yield from _said(entry, "yields", first, "", proper)
+            yield from _said(entry, "yields", first, "", proper, "")
 
 
 def _is_optional(item: ApiItem) -> bool:
@@ -84,11 +86,43 @@ def _result(sentence: str) -> str:
     return first if is_sound else ""
 
 
+def _type_of(item: ApiItem, first: str) -> str:
+    """Return the type of a result as a sentence has it; "" where its phrase says it, or none is.
+
+    Args:
+        item: The result.
+        first: What the page says that it is.
+    """
+    kind = typed.plain_type(item.kind or item.name)
+    return (
+        ""
+        if not kind or _TYPES["named_type"].search(first)
+        else typed.listed_types(kind)
+    )
+
+
+def _disagrees(item: ApiItem, first: str) -> bool:
+    """Tell whether a page calls a result by another container than its type names."""
+    named = _TYPES["container"].match(first)
+    containers = _TYPES["any_container"].findall(item.kind)
+    return (
+        named is not None
+        and bool(containers)
+        and named["what"].lower() not in containers
+    )
+
+
 def _said(
-    entry: ApiEntry, verb: str, first: str, behind: str, proper: frozenset[str]
+    entry: ApiEntry,
+    verb: str,
+    first: str,
+    behind: str,
+    proper: frozenset[str],
+    kind: str,
 ) -> Iterator[Frame]:
     lowered = wording.with_article(language.lower_first(first, proper))
-    sentence = f"`{entry.name}` {verb} {lowered}{behind}."
+    as_type = f", as {kind}," if kind else ""
+    sentence = f"`{entry.name}` {verb}{as_type} {lowered}{behind}."
     question = f"what does `{entry.name}` {verb.removesuffix('s')}"
     if wording.defines(sentence, wording.own_stems(entry.name)):
         is_bare = not first.lower().startswith(("a ", "an ", "the "))
@@ -125,7 +159,13 @@ def errors_of(
 
 
 def _raised(entry: ApiEntry, item: ApiItem, names: frozenset[str]) -> Frame | None:
-    condition = item.description.split(". ")[0].rstrip(". ")
+    cases = [case.rstrip(". ") for case in item.description.split(". ")]
+    is_each_one = all(case.lower().startswith(("if ", "when ")) for case in cases)
+    several = [
+        cases[0],
+        *(language.lower_first(case, frozenset()) for case in cases[1:]),
+    ]
+    condition = ", or ".join(several) if is_each_one else cases[0]
     if not condition or not item.name.isidentifier():
         return None
     is_bare = not condition.lower().startswith(("if ", "when "))

@@ -1,7 +1,8 @@
 """What a fact of a page must be, once it is written: new, whole, and about what it names."""
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rubric_core import CriterionKind
@@ -14,6 +15,7 @@ from rubric_synth.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
 
 _PATTERNS: Final = patterns(read_table("patterns")["soundness"])
+_PARAMETERS: Final = patterns(read_table("patterns")["parameters"])
 _TABLE: Final = {
     name: frozenset(words.split())
     for name, words in read_table("facts")["soundness"].items()
@@ -21,7 +23,9 @@ _TABLE: Final = {
 _BARE: Final = language.stems(" ".join(_TABLE["bare"]))
 _TYPE_BARE: Final = language.stems(" ".join(_TABLE["types"]))
 _CODE: Final = re.compile(r"`[^`]*`")
+_NO_MEANINGS: Final = ("vague_gloss", "second_verb", "adverb", "says_input")
 _TOKEN: Final = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*|(?<![\w.])-?\d[\d.]*")
+_AS_TYPE: Final = re.compile(r"(?<=returns), as [^`]*?,(?= (?:the|a|an|any)\b)")
 _SHORTEST_PART: Final = 4
 _FEWEST_OF_A_MEANING: Final = 2
 _FEWEST_SHARED: Final = 2
@@ -77,12 +81,17 @@ def says_something(fact: Fact, entry: ApiEntry, item: ApiItem | None) -> bool:
             left -= _TYPE_BARE | language.stems(item.kind)
         return len(left) >= _FEWEST_OF_A_MEANING
     if fact.kind == CriterionKind.RETURNS:
-        return bool(news(fact.sentence, names) - others - {"object"})
+        return bool(news(without_type(fact.sentence), names) - others - {"object"})
     if fact.kind != CriterionKind.CONDITION:
         return True
     condition, _, rest = fact.sentence.partition(", ")
     shown = re.sub(r"[`'\"]", " ", condition).split()
     return bool(news(rest, [*names, *shown]))
+
+
+def without_type(sentence: str) -> str:
+    """Return what is said of a result without its type: "returns, as a float, the mean"."""
+    return _AS_TYPE.sub(" ", sentence, count=1)
 
 
 def is_whole(fact: Fact, item: ApiItem | None) -> bool:
@@ -106,15 +115,30 @@ def is_whole(fact: Fact, item: ApiItem | None) -> bool:
 def is_clear(fact: Fact) -> bool:
     """Tell whether no part of a fact points at what its sentence does not name, or only may be."""
     told = fact.sentence
-    if _PATTERNS["opener"].match(told) or told.rstrip(".").endswith("?"):
+    if (
+        _PATTERNS["no_topic"].match(told)
+        or _PATTERNS["opener"].match(told)
+        or told.rstrip(".").endswith("?")
+    ):
         return False
-    if _PATTERNS["dangling"].search(told):
+    if _PATTERNS["dangling"].search(told) or _PATTERNS["outside_name"].search(told):
         return False
-    if fact.kind == CriterionKind.DEFINITION and _PATTERNS["vague_gloss"].search(told):
+    if fact.kind == CriterionKind.DEFINITION and any(
+        _PATTERNS[name].search(told) for name in _NO_MEANINGS
+    ):
         return False
     rest = told.partition(", ")[2]
     is_condition = fact.kind == CriterionKind.CONDITION
     return not (is_condition and _PATTERNS["weakened"].search(rest))
+
+
+def assumes(sentence: str) -> bool:
+    """Tell whether a sentence assumes something, on which those behind it rest.
+
+    Args:
+        sentence: "Given a record of a year, …".
+    """
+    return _PATTERNS["assumption"].match(sentence) is not None
 
 
 def is_note(fact: Fact) -> bool:
@@ -169,7 +193,9 @@ def overlaps(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
         return False
     own = wording.own_stems(entry.name) | _TYPE_BARE
     mine, theirs = (
-        language.stems(" ".join(language.content_words(_CODE.sub(" ", one.sentence))))
+        language.stems(
+            " ".join(language.content_words(_CODE.sub(" ", without_type(one.sentence))))
+        )
         - own
         for one in (fact, other)
     )
@@ -179,6 +205,69 @@ def overlaps(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
     is_whole = is_purpose and ", as the " not in f"{fact.sentence}{other.sentence}"
     share = _SHARE_OF_A_PURPOSE if is_whole else _SHARE
     return fewest >= _FEWEST_SHARED and shared >= share * fewest
+
+
+def is_same_case(fact: Fact, other: Fact) -> bool:
+    """Tell whether two facts say what a parameter left out does: as None, or as not given.
+
+    A default that is a value says it as well.
+
+    Args:
+        fact: One.
+        other: Another of the same object.
+    """
+    case = _case_of(fact)
+    if not case:
+        return False
+    if other.kind == CriterionKind.DEFAULT:
+        is_value = _PARAMETERS["no_default"].match(other.sentence) is None
+        is_named = _PATTERNS["not_given"].match(fact.sentence) is not None
+        return other.topic == case and is_value and is_named
+    return _case_of(other) == case
+
+
+def _case_of(fact: Fact) -> str:
+    """Return the parameter of which a condition says that it has no value; "" for any other."""
+    is_condition = fact.kind == CriterionKind.CONDITION
+    case = (
+        _PATTERNS["no_value"].match(fact.sentence.partition(", ")[0])
+        if is_condition
+        else None
+    )
+    return case["topic"] if case is not None else ""
+
+
+def lists_again(fact: Fact, other: Fact) -> bool:
+    """Tell whether a limit lists values that another fact lists already.
+
+    Args:
+        fact: "`mode` must be 'wrap' or 'clip'".
+        other: "`mode` is one of 'wrap' or 'clip'".
+    """
+    is_pair = (fact.kind, other.kind) == (CriterionKind.LIMIT, CriterionKind.CHOICES)
+    values = _QUOTED.findall(fact.sentence)
+    is_same = set(values) <= set(_QUOTED.findall(other.sentence))
+    return is_pair and fact.topic == other.topic and bool(values) and is_same
+
+
+_QUOTED: Final = re.compile(r"'([^']*)'")
+
+
+def without_shared_meanings(facts: Sequence[Fact]) -> list[Fact]:
+    """Return facts without meanings that two parameters share, which tell neither from the other.
+
+    Args:
+        facts: Of one object.
+    """
+    meant = Counter(_meaning_of(fact) for fact in facts)
+    return [
+        fact for fact in facts if not _meaning_of(fact) or meant[_meaning_of(fact)] == 1
+    ]
+
+
+def _meaning_of(fact: Fact) -> str:
+    is_meaning = fact.kind == CriterionKind.DEFINITION and bool(fact.topic)
+    return fact.sentence.removeprefix(fact.topic) if is_meaning else ""
 
 
 _SHARING: Final = frozenset(

@@ -125,7 +125,10 @@ _MORE_VERBS: Final = frozenset(_TABLE["verbs"].split())
 def with_article(phrase: str) -> str:
     """Return a noun phrase with "the" where it has no article or other determiner."""
     first = phrase.partition(" ")[0].lower()
-    return phrase if first in _ARTICLES else f"the {phrase}"
+    is_owner = phrase[:1].isupper() and first.endswith(
+        ("'s", "’s")
+    )  # "Newton's method"
+    return phrase if is_owner or first in _ARTICLES else f"the {phrase}"
 
 
 def own_stems(*names: str) -> frozenset[str]:
@@ -143,6 +146,20 @@ def own_stems(*names: str) -> frozenset[str]:
         if long
     ]
     return language.stems(" ".join((*parts, *whole, *more)))
+
+
+def cut_short(text: str, name: str) -> frozenset[str]:
+    """Return the stems of a text that a name holds cut short: "maximum" of `tmax`.
+
+    Args:
+        text: A summary.
+        name: Of the object.
+    """
+    whole = name.lower().replace("_", "")
+    words = (
+        word for word in language.content_words(text) if len(word) >= _SHORTEST_WORD
+    )
+    return language.stems(" ".join(word for word in words if word[:3].lower() in whole))
 
 
 def with_a(phrase: str) -> str:
