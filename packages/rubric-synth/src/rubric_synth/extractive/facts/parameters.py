@@ -136,8 +136,11 @@ def _sentences(text: str, names: frozenset[str]) -> Iterator[str]:
 
 
 def _meaning(
-    topic: str, meaning: str, is_several: bool, proper: frozenset[str]
-) -> Frame | None:  # noqa: FBT001 - private
+    topic: str,
+    meaning: str,
+    is_several: bool,  # noqa: FBT001 - private
+    proper: frozenset[str],
+) -> Frame | None:
     if (
         not wording.is_readable(meaning)
         or _PATTERNS["condition"].match(meaning)
