@@ -1,1 +1,1 @@
-"""What a criterion, a rubric, a task and the two views of it are."""
+"""Criteria, rubrics, tasks, and the two views of a task."""

@@ -1,7 +1,8 @@
-"""What counts as the answer of a completion: what stands behind the last close of a thought.
+"""The answer of a completion: the text behind the mark that closes its last thought.
 
 A reasoning model writes a thought before its answer. Only the answer is judged, shown, compared and
-measured; a thought that does not end is no answer. Every adapter, backend and evaluation asks here.
+measured; a thought that does not end is no answer. Every adapter, backend and evaluation uses this
+module for the split.
 
 Source: docs/answer.md.
 """
@@ -20,23 +21,23 @@ _Tag = Annotated[str, StringConstraints(strict=True, min_length=1)]
 
 
 class Thought(StrEnum):
-    """What a completion holds beside its answer."""
+    """Whether a completion holds a thought beside its answer."""
 
     NONE = "none"
-    """No thought: all of it is the answer."""
+    """No thought: the whole completion is the answer."""
 
     CLOSED = "closed"
-    """A thought that ends: what stands behind it is the answer."""
+    """A thought that ends: the text behind it is the answer."""
 
     UNCLOSED = "unclosed"
     """A thought that does not end: there is no answer, and the completion counts as cut."""
 
 
 class Unanswered(StrEnum):
-    """Why there is nothing to judge. Such a completion earns 0, and no judge is asked."""
+    """Reasons why there is nothing to judge. The completion earns 0, and no judge is asked."""
 
     EMPTY = "empty_answer"
-    """The answer has no text but white space."""
+    """The answer is empty or white space alone."""
 
     UNCLOSED_THOUGHT = "unclosed_thought"
     """The thought does not end."""
@@ -49,10 +50,10 @@ class ThoughtTags(Sealed):
     """
 
     open: _Tag
-    """Begins a thought."""
+    """The mark that begins a thought."""
 
     close: _Tag
-    """Ends it."""
+    """The mark that ends a thought."""
 
     opened: bool = False
     """Whether the prompt ends with `open`, so that each completion begins in a thought."""
@@ -66,6 +67,8 @@ class ThoughtTags(Sealed):
     as "pair", but where a capital letter follows `open` directly, as in no word, it is a thought.
     """
 
+
+_GRANITE_LEADS: Final = ("Here is", "Here's")
 
 KNOWN_TAGS: Final = (
     # Qwen 3, DeepSeek R1, GLM, Kimi K2, MiniMax M2, Nemotron, SmolLM3, Olmo 3, ERNIE, Step and more
@@ -94,28 +97,28 @@ KNOWN_TAGS: Final = (
     # gpt-oss, decoded without its special tokens
     ThoughtTags(open="analysis", close="assistantfinal json", counts="glued"),
     ThoughtTags(open="analysis", close="assistantfinal", counts="glued"),
-    *(  # Granite 3.2, and what it shortens the words to
+    *(  # Granite 3.2, with the short forms that it also writes
         ThoughtTags(
-            open=f"{one} my thought process:",
-            close=f"{two} my response:",
+            open=f"{thought_lead} my thought process:",
+            close=f"{response_lead} my response:",
             counts="pair",
         )
-        for one in ("Here is", "Here's")
-        for two in ("Here is", "Here's")
+        for thought_lead in _GRANITE_LEADS
+        for response_lead in _GRANITE_LEADS
     ),
-    # Formats that policies are trained to by recipes
+    # Formats that training recipes teach to policies
     ThoughtTags(open="<thinking>", close="</thinking>", counts="first"),
     ThoughtTags(open="<thought>", close="</thought>", counts="first"),
     ThoughtTags(open="<reasoning>", close="</reasoning>", counts="first"),
 )
-"""The families that are told without a setting."""
+"""The families that are recognised without a setting."""
 
 Thoughts: TypeAlias = Literal["cut", "opened", "kept"] | ThoughtTags
-"""How a policy's thoughts are told from its answers.
+"""How a policy's thoughts are separated from its answers.
 
 "cut", the default: by `KNOWN_TAGS`. "opened": the same, and every completion begins in a thought,
 as the chat template opens it in the prompt. "kept": the whole completion is judged. Or the tags of
-a family that is not known.
+a family that `KNOWN_TAGS` does not hold.
 """
 
 
@@ -123,13 +126,13 @@ class Answer(NamedTuple):
     """The answer of a completion."""
 
     text: str
-    """What is judged; empty for a thought that does not end."""
+    """The text to judge; empty for a thought that does not end."""
 
     thought: Thought = Thought.NONE
-    """What stood before it."""
+    """Whether a thought stood before the text."""
 
     close: str = ""
-    """The mark that it stands behind; empty without one."""
+    """The closing mark in front of the text; empty without one."""
 
     @property
     def unanswered(self) -> Unanswered | None:
@@ -141,9 +144,9 @@ def unanswered(text: str, thought: Thought) -> Unanswered | None:
     """Return why an answer's text is nothing to judge, or None."""
     if text and not text.isspace():
         return None
-    return (
-        Unanswered.UNCLOSED_THOUGHT if thought is Thought.UNCLOSED else Unanswered.EMPTY
-    )
+    if thought is Thought.UNCLOSED:
+        return Unanswered.UNCLOSED_THOUGHT
+    return Unanswered.EMPTY
 
 
 def answer_of(
@@ -153,28 +156,26 @@ def answer_of(
 
     Args:
         completion: all that the policy wrote after its prompt, marks included.
-        thoughts: how thoughts are told from answers.
+        thoughts: how thoughts are separated from answers.
         opened: whether the prompt opened a thought: see `opens_thought`.
 
     Returns:
         The text behind the last close, without white space around it; without a thought the
         completion as it is; and an empty text for a thought that does not end.
     """
-    begins, close = _begins(completion, thoughts, opened=opened)
-    if begins is None:
+    start, close = _answer_start(completion, thoughts, opened=opened)
+    if start is None:
         return Answer("", Thought.UNCLOSED, close)
-    return (
-        Answer(completion[begins:].strip(), Thought.CLOSED, close)
-        if close
-        else Answer(completion)
-    )
+    if not close:
+        return Answer(completion)
+    return Answer(completion[start:].strip(), Thought.CLOSED, close)
 
 
 class Decode(Protocol):
-    """Turns tokens into text, as a tokenizer does."""
+    """A function that turns tokens into text, as a tokenizer does."""
 
     def __call__(self, token_ids: Sequence[int], /, *, skip_special: bool) -> str:
-        """Return the text of some tokens, special ones left out where that is asked for."""
+        """Return the text of the tokens, without special ones if `skip_special`."""
         ...
 
 
@@ -185,10 +186,10 @@ def answer_of_tokens(
     *,
     opened: bool = False,
 ) -> Answer:
-    """Return the answer of a completion that is there as tokens.
+    """Return the answer of a completion that is given as tokens.
 
-    The marks of many models are special tokens, which vanish where tokens become a text to show:
-    the cut is made before they do.
+    The marks of many models are special tokens, which decoding for display drops: the cut is made
+    before that.
 
     Args:
         token_ids: all that the policy wrote after its prompt.
@@ -200,13 +201,13 @@ def answer_of_tokens(
         As `answer_of`, with special tokens left out of the text.
     """
     whole = decode(token_ids, skip_special=False)
-    begins, close = _begins(whole, thoughts, opened=opened)
-    if begins is None:
+    start, close = _answer_start(whole, thoughts, opened=opened)
+    if start is None:
         return Answer("", Thought.UNCLOSED, close)
     if not close:
         return Answer(decode(token_ids, skip_special=True))
-    # The fewest tokens that hold the close that the answer stands behind.
-    closes = whole.count(close, 0, begins)
+    # Search for the fewest tokens that hold the close in front of the answer.
+    closes = whole.count(close, 0, start)
     low = 1
     high = len(token_ids)
     while low < high:
@@ -215,14 +216,14 @@ def answer_of_tokens(
             high = middle
         else:
             low = middle + 1
-    # The token that ends the mark may go on with the answer's first letters.
-    begun = decode(token_ids[:low], skip_special=False).rpartition(close)[2]
-    text = begun + decode(token_ids[low:], skip_special=True)
+    # The last token of the mark may also hold the first letters of the answer.
+    first_letters = decode(token_ids[:low], skip_special=False).rpartition(close)[2]
+    text = first_letters + decode(token_ids[low:], skip_special=True)
     return Answer(text.strip(), Thought.CLOSED, close)
 
 
 def opens_thought(prompt: str, thoughts: Thoughts = "cut") -> bool:
-    """Return whether what a policy is asked ends with the opening of a thought.
+    """Return whether a policy's prompt ends with the opening of a thought.
 
     Args:
         prompt: as the model reads it, with the chat template's marks.
@@ -233,31 +234,33 @@ def opens_thought(prompt: str, thoughts: Thoughts = "cut") -> bool:
 
 def opened_tags(prompt: str, thoughts: Thoughts = "cut") -> ThoughtTags | None:
     """Return the family whose thought a prompt opens at its end, or None."""
-    end = prompt.rstrip()
-    return next((tags for tags in families(thoughts) if end.endswith(tags.open)), None)
+    prompt = prompt.rstrip()
+    for tags in families(thoughts):
+        if prompt.endswith(tags.open):
+            return tags
+    return None
 
 
 def closes_thought(prompt: str, thoughts: Thoughts = "cut") -> bool:
-    """Return whether what a policy is asked ends with a thought that has ended: an empty one.
+    """Return whether a policy's prompt ends with a closed, empty thought.
 
-    So chat templates switch thinking off.
+    Chat templates switch thinking off in this way.
 
     Args:
         prompt: as the model reads it, with the chat template's marks.
         thoughts: as for `answer_of`.
     """
-    end = prompt.rstrip()
-    return any(
-        end.endswith(tags.close)
-        for tags in families(thoughts)
-        if tags.counts == "anywhere"
-    )
+    prompt = prompt.rstrip()
+    for tags in families(thoughts):
+        if tags.counts == "anywhere" and prompt.endswith(tags.close):
+            return True
+    return False
 
 
-def _begins(
+def _answer_start(
     completion: str, thoughts: Thoughts, *, opened: bool
 ) -> tuple[int | None, str]:
-    """Return where the answer begins, None for a thought that does not end, and its close."""
+    """Return where the answer begins (None if a thought does not end), and the close before it."""
     if thoughts == "kept":
         return 0, ""
     known = families(thoughts)
@@ -275,46 +278,54 @@ def _begins(
 
 
 def unopened(thoughts: Thoughts) -> Thoughts:
-    """Return how thoughts are told in a text that no prompt has begun."""
+    """Return how thoughts are separated in a text that no prompt has begun."""
     if isinstance(thoughts, ThoughtTags):
         return thoughts.model_copy(update={"opened": False})
-    return "cut" if thoughts == "opened" else thoughts
+    if thoughts == "opened":
+        return "cut"
+    return thoughts
 
 
 def families(thoughts: Thoughts) -> tuple[ThoughtTags, ...]:
     """Return the families of marks that a setting looks for."""
-    return (thoughts,) if isinstance(thoughts, ThoughtTags) else KNOWN_TAGS
+    if isinstance(thoughts, ThoughtTags):
+        return (thoughts,)
+    return KNOWN_TAGS
 
 
 def _begins_in_thought(thoughts: Thoughts, *, opened: bool) -> bool:
-    is_set = (
-        thoughts.opened if isinstance(thoughts, ThoughtTags) else thoughts == "opened"
-    )
-    return opened or is_set
+    if isinstance(thoughts, ThoughtTags):
+        return opened or thoughts.opened
+    return opened or thoughts == "opened"
 
 
 @cache
 def _mark_or_code(tag: str) -> re.Pattern[str]:
-    # A code span is passed over as a whole. Fences, of three backticks, are none: a thought that
-    # ends within one, or an answer that begins with one, has its mark beside them.
+    # A code span is passed over as a whole. A fence of three backticks is not a code span: a
+    # thought may end within a fence, or an answer begin with one, with the mark next to it.
     return re.compile(f"(?<!`)`(?!`)[^`\\n]*(?<!`)`(?!`)|({re.escape(tag)})")
 
 
 def _ends_of(tag: str, text: str) -> list[int]:
-    """Return where a mark ends, each time that it is not only mentioned."""
-    if tag not in text:  # of nearly all families, and far faster found
+    """Return the end of each occurrence of a mark, mentions in code spans left out."""
+    if tag not in text:  # the usual case, and this check is far faster than the search
         return []
     return [match.end() for match in _mark_or_code(tag).finditer(text) if match[1]]
 
 
 def _behind_last_close(text: str, tags: ThoughtTags, *, opened: bool) -> str | None:
-    """Return what stands behind the last close, or None where no thought ends."""
+    """Return the text behind the last close, or None where no thought ends."""
     counts = tags.counts == "anywhere" or opened or text.lstrip().startswith(tags.open)
-    ends = _ends_of(tags.close, text) if counts else []
-    return text[ends[-1] :] if ends else None
+    if not counts:
+        return None
+    ends = _ends_of(tags.close, text)
+    if not ends:
+        return None
+    return text[ends[-1] :]
 
 
 def _opens(text: str, tags: ThoughtTags) -> bool:
+    """Return whether a text opens a thought with one family's mark."""
     match tags.counts:
         case "anywhere":
             return bool(_ends_of(tags.open, text))
@@ -323,5 +334,6 @@ def _opens(text: str, tags: ThoughtTags) -> bool:
         case "pair":
             return False
         case "glued":
-            begun = text.lstrip()
-            return begun.startswith(tags.open) and begun[len(tags.open) :][:1].isupper()
+            stripped = text.lstrip()
+            next_letter = stripped[len(tags.open) :][:1]
+            return stripped.startswith(tags.open) and next_letter.isupper()

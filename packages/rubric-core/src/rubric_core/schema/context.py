@@ -1,4 +1,4 @@
-"""What a policy may look up beside the question, and how that becomes a prompt: the one place."""
+"""The sections that a policy may look up beside the question, and the prompts made of them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Section(Sealed):
     """A part of a document that the policy may read: it has no field for anything hidden."""
 
     doc_hash: Identifier
-    """Of the document that it is from; equal to the task's own where it is the same one."""
+    """Hash of the section's document; equal to the task's own for the same document."""
 
     heading: Text = ""
-    """What the document and this part of it are called."""
+    """Titles of the document and of this part of it."""
 
     text: Prose
     """The part, as the policy reads it."""
 
 
-def _some(sections: Sequence[Section]) -> Sequence[Section]:
+def _non_empty(sections: Sequence[Section]) -> Sequence[Section]:
     if not sections:
         raise ValueError(
             "there must be a section at least; a task without a context leaves it out"
@@ -37,17 +37,17 @@ def _some(sections: Sequence[Section]) -> Sequence[Section]:
     return sections
 
 
-Context = Annotated[Many[Section], AfterValidator(_some)]
+Context = Annotated[Many[Section], AfterValidator(_non_empty)]
 """Sections in the order in which the policy reads them, the best first; never empty."""
 
 
 def without_context(context: object) -> bool:
-    """Whether there is nothing to look up: such a task is written as it was before there was."""
+    """Return whether there is nothing to look up; the field is then left out of what is written."""
     return context is None
 
 
 OptionalContext = Annotated[Context | None, Field(exclude_if=without_context)]
-"""A context, or None of a task that is closed-book."""
+"""A context, or None for a closed-book task."""
 
 
 def as_message(question: str, context: Sequence[Section] | None) -> str:
@@ -59,17 +59,18 @@ def as_message(question: str, context: Sequence[Section] | None) -> str:
     """
     if context is None:
         return question
-    found = (
-        f"[{number}] {section.heading}\n{section.text}"
-        if section.heading
-        else f"[{number}]\n{section.text}"
-        for number, section in enumerate(context, start=1)
-    )
-    return "\n\n".join((_LEAD, *found, f"Question: {question}"))
+    parts = [_LEAD]
+    for number, section in enumerate(context, start=1):
+        title = f"[{number}]"
+        if section.heading:
+            title += f" {section.heading}"
+        parts.append(f"{title}\n{section.text}")
+    parts.append(f"Question: {question}")
+    return "\n\n".join(parts)
 
 
 def as_plain_text(question: str, context: Sequence[Section] | None) -> str:
-    """Write a question for a model without a chat template, to be gone on with."""
+    """Write a question for a model without a chat template, for the model to continue."""
     lead = "Question: " if context is None else ""
     return f"{lead}{as_message(question, context)}\nAnswer:"
 

@@ -1,47 +1,47 @@
-"""The kinds of claims that criteria state: one closed list, for rules and models alike."""
+"""The kinds of claims that criteria state: one closed list, for rules and for models."""
 
 from enum import StrEnum
 from typing import Final
 
 TO_AVOID: Final = "To avoid: "
-"""What the description of a criterion that is met by avoiding a fault begins with."""
+"""Prefix of the description of a criterion that is met by avoiding a fault."""
 
 
 class CriterionKind(StrEnum):
-    """What sort of claim a criterion states; statistics pool by it, as ids are free.
+    """The kind of claim that a criterion states; statistics pool by it, as ids are free.
 
-    A criterion of another data set may have none.
+    A criterion from another data set may have none.
     """
 
     DEFINITION = "definition"
-    """What something is, means or is for."""
+    """The meaning, nature or purpose of something."""
     CAUSE = "cause"
     """Why something is so, or what follows from it."""
     CONDITION = "condition"
-    """What happens or holds in which case."""
+    """The case in which something happens or holds."""
     LIMIT = "limit"
-    """What must, cannot or need not be; where something stops to hold."""
+    """A bound: something that must, cannot or need not be, or the point where it stops holding."""
     QUANTITY = "quantity"
     """A figure, with its unit where it has one."""
     COMPARISON = "comparison"
     """How two things differ, or which is more."""
     STEP = "step"
-    """What is done, and in which order."""
+    """Actions and their order."""
     RELATION = "relation"
     """How one thing depends on, consists of or acts on another."""
     DEFAULT = "default"
-    """What holds where nothing is said."""
+    """The value or behaviour that applies where nothing is set."""
     CHOICES = "choices"
-    """Which values are allowed, and what each does."""
+    """The allowed values, and the effect of each."""
     SHAPE = "shape"
     """Shape, size or type of an object."""
     UNIT = "unit"
-    """In which unit something is given."""
+    """The unit in which something is given."""
     RETURNS = "returns"
-    """What comes back."""
+    """The value that comes back."""
     RAISES = "raises"
-    """Which error is raised, and when."""
+    """The error that is raised, and when."""
     COST = "cost"
-    """Time or memory that something takes."""
+    """The time or memory that something takes."""
     VERSION = "version"
-    """Since when something is so."""
+    """The version since which something is so."""

@@ -1,7 +1,7 @@
-"""Under which name what is measured of criteria is put together: ids are free, kinds are few.
+"""Pools: groups of criteria whose measurements are put together, by id or by kind.
 
-An id that a model or an importer writes may never come again. Figures by id are then figures of
-single criteria, too few to say anything and too many to look at.
+An id that a model or an importer writes may never occur again. Figures by id are then figures of
+single criteria, too few to say anything and too many to look at. Kinds are few.
 """
 
 import math
@@ -18,36 +18,36 @@ from rubric_core.schema.rubric import Criterion, Rubric
 from rubric_core.schema.sealed import Identifier, Sealed
 
 FEWEST_TASKS: Final = 8
-"""That an id stands in to be measured by itself: an interval needs as many documents. Of fewer
-tasks every id is: there are few."""
+"""Number of tasks that an id must occur in to be measured by itself: an interval needs as many
+documents. With fewer tasks in all, every id is measured by itself, as there are few."""
 _LEAST_FRAC: Final = 0.05
-"""Share of the tasks likewise: of M criteria a task, at most 20 M ids are then kept."""
+"""Share of the tasks that an id must occur in: with M criteria a task, at most 20 M ids do."""
 _KINDS: Final = "kind."
-"""What the names of pools of a kind begin with, and no id's pool."""
+"""Prefix of the names of pools of a kind; no pool of an id has it."""
 
 
 class Pool(Sealed):
     """Criteria whose measurements are put together: those of one id, or of one kind.
 
-    Criteria of one id and of different kinds are not one criterion; nor are one that is met by
-    saying something and one that is met by avoiding it.
+    Criteria of one id but of different kinds are in different pools, and so are a criterion that
+    is met by saying something and one that is met by avoiding it.
     """
 
     id: Identifier | None = None
-    """Of an id that repeats; None for all criteria of a kind."""
+    """The id, where it repeats; None for all criteria of a kind."""
     kind: CriterionKind | None = None
-    """None: criteria of which nobody has said it."""
+    """The kind; None for criteria without a stated kind."""
     avoids: bool = False
-    """Whether it is met by avoiding a fault."""
+    """Whether the criteria are met by avoiding a fault."""
     is_any: bool = False
-    """All criteria of the id, whatever they ask for: what a file of an older version says."""
+    """Whether the pool holds all criteria of the id, of any kind, as files of older versions do."""
 
     if TYPE_CHECKING:  # pydantic makes it of all fields
 
         def __hash__(self) -> int: ...
 
     @model_validator(mode="after")
-    def _is_one(self) -> Self:
+    def _check_any(self) -> Self:
         if self.is_any and (self.id is None or self.kind is not None or self.avoids):
             raise ValueError("is_any is of an id alone: it has another kind, or no id")
         return self
@@ -61,7 +61,7 @@ class Pool(Sealed):
         return f"{_KINDS}{self.kind.value if self.kind else 'none'}{avoided}"
 
 
-# Made once each: they are asked for with every score.
+# Cached, as pools are asked for with every score.
 @lru_cache(maxsize=4096)
 def _pool(
     name: str | None,
@@ -88,9 +88,12 @@ def pool_of_any(name: str) -> Pool:
 
 
 def known_pool(criterion: Criterion, pools: Container[Pool]) -> Pool | None:
-    """Return the pool that something is known of: that of the id, else of the kind, else None."""
+    """Return the first of a criterion's pools that `pools` holds: of the id, else of the kind."""
     candidates = own_pool(criterion), pool_of_any(criterion.id), kind_pool(criterion)
-    return next((candidate for candidate in candidates if candidate in pools), None)
+    for candidate in candidates:
+        if candidate in pools:
+            return candidate
+    return None
 
 
 def _avoids(criterion: Criterion) -> bool:
@@ -102,29 +105,29 @@ class HasRubric(Protocol):
 
     @property
     def task_id(self) -> str:
-        """Which task."""
+        """The task's id."""
         ...
 
     @property
     def rubric(self) -> Rubric:
-        """Its criteria."""
+        """The task's criteria."""
         ...
 
 
 @dataclass(frozen=True)
 class Pooling:
-    """Which pool each criterion belongs to: its id's where that repeats, else its kind's."""
+    """A choice of one pool for each criterion: its id's if the id repeats, else its kind's."""
 
     own: frozenset[Pool] = frozenset()
     """Pools of the ids that repeat."""
 
     @classmethod
     def of(cls, tasks: Iterable[HasRubric]) -> Self:
-        """Decide it on the tasks that are measured.
+        """Choose the pools from the tasks that are measured.
 
-        An id repeats where it stands in at least 8 tasks and in 5 % of them, and asks for the same
-        everywhere: one kind, or none, and said or avoided. One that only numbers its kind
-        (`cause_2`) says no more than the kind. Of fewer than 8 tasks each id may be its own.
+        An id repeats if it occurs in at least 8 tasks and in 5 % of them, and asks for the same
+        everywhere: one kind, or none, and said or avoided. An id that only numbers its kind
+        (`cause_2`) says no more than the kind. With fewer than 8 tasks each id may have its own.
 
         Args:
             tasks: each counts once; criteria without weight do not count.
@@ -140,25 +143,29 @@ class Pooling:
         least = max(FEWEST_TASKS, math.ceil(_LEAST_FRAC * len(rubrics)))
         if len(rubrics) < FEWEST_TASKS:
             least = 1
-        return cls(
-            frozenset(
-                pool
-                for name, pools in meanings.items()
-                if len(pools) == 1 and not name.startswith(_KINDS)
-                for pool in pools
-                if counts[pool] >= least and not _only_numbers(name, pool.kind)
-            )
-        )
+        own: set[Pool] = set()
+        for name, pools in meanings.items():
+            if len(pools) > 1 or name.startswith(_KINDS):
+                continue
+            pool = pools.pop()
+            if counts[pool] >= least and not _only_numbers(name, pool.kind):
+                own.add(pool)
+        return cls(frozenset(own))
 
     def pool(self, criterion: Criterion) -> Pool:
         """Return the pool of a criterion."""
         own = own_pool(criterion)
-        return own if own in self.own else kind_pool(criterion)
+        if own in self.own:
+            return own
+        return kind_pool(criterion)
 
     def pool_of(self, own: Pool) -> Pool:
         """Return the pool of criteria of one id that ask for the same."""
-        return own if own in self.own else _pool(None, own.kind, own.avoids, False)  # noqa: FBT003
+        if own in self.own:
+            return own
+        return _pool(None, own.kind, own.avoids, False)  # noqa: FBT003
 
 
 def _only_numbers(name: str, kind: CriterionKind | None) -> bool:
+    """Return whether an id is its kind with a number, such as `cause_2`."""
     return kind is not None and name.removeprefix(f"{kind.value}_").isdecimal()

@@ -70,15 +70,15 @@ class Criterion(Sealed):
     """Ideas that a good answer conveys."""
 
     kind: CriterionKind | None = Field(default=None, repr=False, exclude=True)
-    """What sort of claim the description states; None where nobody has said."""
+    """The kind of claim that the description states; None where that is not stated."""
 
     def reveal(self) -> dict[str, object]:
         """Return every field under the paper's names, texts included: for judges and datasets."""
-        told = {name: v for name, v in self if name != "kind"}
-        row: dict[str, object] = {
-            name: v if isinstance(v, str | float) else list(v)
-            for name, v in told.items()
-        }
+        row: dict[str, object] = {}
+        for name, value in self:
+            if name == "kind":
+                continue
+            row[name] = value if isinstance(value, str | float) else list(value)
         if self.kind is not None:  # a row of the paper has no such key
             row["kind"] = self.kind.value
         return row
@@ -87,9 +87,8 @@ class Criterion(Sealed):
 def _well_formed(criteria: Many[Criterion]) -> Many[Criterion]:
     if not criteria:
         raise ValueError("a rubric needs at least one criterion")
-    repeated = [
-        key for key, count in Counter(c.id for c in criteria).items() if count > 1
-    ]
+    counts = Counter(criterion.id for criterion in criteria)
+    repeated = [name for name, count in counts.items() if count > 1]
     if repeated:
         raise ValueError(
             f"criterion ids must be unique, {repeated[0]!r} occurs more than once: rename one"
@@ -170,7 +169,8 @@ class Rubric(Sealed):
                 f"{counts}; only one of the two has {different!r}", field="scores"
             )
         for criterion in self:
-            if not 0 <= (score := scores[criterion.id]) <= criterion.weight:
+            score = scores[criterion.id]
+            if not 0 <= score <= criterion.weight:
                 problem = f"is {score!r}, not in [0, {criterion.weight!r}]"
                 raise SchemaError(
                     f"the score of {criterion.id!r} {problem}",
@@ -235,21 +235,19 @@ class Grounding:
         return len(self._text)
 
     def __repr__(self) -> str:
-        """Show what identifies the text, not the text."""
+        """Show the hash and length of the text, not the text."""
         return f"Grounding(sha256={self.sha256[:16]!r}, chars={len(self)})"
 
     def __eq__(self, other: object) -> bool:
-        return (
-            self._text == other._text
-            if isinstance(other, Grounding)
-            else NotImplemented
-        )
+        if not isinstance(other, Grounding):
+            return NotImplemented
+        return self._text == other._text
 
     def __hash__(self) -> int:
         return hash(self._text)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        """Refuse: a passage does not change."""
+        """Refuse the change: a passage is constant."""
         raise AttributeError(f"Grounding is frozen, {name!r} cannot be set")
 
     def __reduce__(self) -> tuple[type[Grounding], tuple[str]]:

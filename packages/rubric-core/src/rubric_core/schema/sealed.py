@@ -1,4 +1,4 @@
-"""What schemas are made of: frozen, closed models, silent about their values, and their fields."""
+"""The base of all schemas: frozen, closed models that hide their values, and their field types."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn, Self, TypeVar
@@ -11,15 +11,15 @@ from rubric_core.errors import SchemaError
 _T = TypeVar("_T")
 _LONGEST_KEY = 60
 _SAY_THEMSELVES = frozenset({"extra_forbidden", "value_error"})
-"""Errors that say what value it is, or that it does not matter."""
+"""Types of errors whose message names the value, or does not need it."""
 
 
 class Sealed(BaseModel):
-    """Refuses unknown fields and changes, and shows no value in its errors.
+    """A model that refuses unknown fields and changes, and shows no value in its errors.
 
     Construction and `model_validate*` raise `SchemaError`: pydantic's own error keeps the whole
-    input, and gives it away in `errors()`, in `json()` and in a pickle. Inside of a model that is
-    not sealed, pydantic raises its own; keep texts out of such models.
+    input, and gives it away in `errors()`, in `json()` and in a pickle. Inside a model that is
+    not sealed, pydantic raises its own error; keep texts out of such models.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
@@ -27,7 +27,7 @@ class Sealed(BaseModel):
     )
 
     def __init__(self, **data: object) -> None:
-        """Check and keep the fields.
+        """Check the fields and keep them.
 
         Raises:
             SchemaError: a missing, unknown or ill-typed field, named with its path.
@@ -64,22 +64,22 @@ def _validated(validate: Callable[..., _T], /, *args: object, **options: object)
         return validate(*args, **options)
     except ValidationError as error:
         refusal = _schema_error(error)
-    # Raised out here, for `from None` would still carry pydantic's error along as its context.
+    # Raised outside the handler: `from None` would still keep pydantic's error as its context.
     raise refusal
 
 
 def _schema_error(error: ValidationError) -> SchemaError:
-    from rubric_core.configuration import needed  # only where something is wrong
+    from rubric_core.configuration import needed  # imported only for an error
 
     problems = error.errors(include_url=False)
-    # A mistyped name is a missing field too; that it is no field says what to mend.
+    # A mistyped name is also a missing field; the unknown name says what to mend.
     unknown = [
         problem
         for problem in problems
         if problem["type"] == "extra_forbidden" and problem["input"]
     ]
     first = (unknown or problems)[0]
-    # An unknown key may be anything, and as long.
+    # An unknown key may be any text, of any length.
     field = ".".join(str(part)[:_LONGEST_KEY] for part in first["loc"])
     # A number may be shown; any other input may be the text of a passage or a criterion.
     is_shown = (
@@ -95,7 +95,7 @@ def not_blank(text: str) -> str:
     """Return the text; refuse one that holds nothing but white space.
 
     Raises:
-        ValueError: nothing to read, as pydantic wants it of a validator.
+        ValueError: nothing to read; pydantic expects this class from a validator.
     """
     if not text.strip():
         raise ValueError(

@@ -21,13 +21,13 @@ class PolicyView(Sealed):
     """x: all that the policy sees of a task."""
 
     task_id: Identifier
-    """Joins rollouts with their task."""
+    """The key that joins rollouts with their task."""
 
     question: Text
-    """What is asked."""
+    """The question to answer."""
 
     context: OptionalContext = Field(default=None, repr=False)
-    """What may be looked up; None where the question is all."""
+    """Sections that may be looked up; None for the question alone."""
 
     @property
     def message(self) -> str:
@@ -36,7 +36,7 @@ class PolicyView(Sealed):
 
     @property
     def plain_text(self) -> str:
-        """The prompt for a model without a chat template, which goes on with it."""
+        """The prompt for a model without a chat template, which continues it."""
         return as_plain_text(self.question, self.context)
 
 
@@ -51,7 +51,7 @@ class JudgeView(Sealed):
     """The task that the response answers."""
 
     question: Text
-    """x: what the policy was asked."""
+    """x: the question that the policy was asked."""
 
     grounding: Grounding = Field(repr=False, exclude=True)
     """g: the passage to check against."""
@@ -60,10 +60,10 @@ class JudgeView(Sealed):
     """y: the policy's answer, untrusted text; its thought is no part of it."""
 
     rubric: Rubric
-    """R: what to score."""
+    """R: the criteria to score."""
 
     thought: Thought = Thought.NONE
-    """What the policy wrote before its answer."""
+    """Whether the policy wrote a thought before its answer."""
 
     @property
     def unanswered(self) -> Unanswered | None:
@@ -78,16 +78,16 @@ class SftExample(Sealed):
     """The task that the answer belongs to."""
 
     question: Text
-    """What is asked."""
+    """The question to answer."""
 
     answer: Text = Field(repr=False)
-    """What the policy learns to write."""
+    """The answer that the policy learns to write."""
 
     context: OptionalContext = Field(default=None, repr=False)
-    """What may be looked up."""
+    """Sections that may be looked up."""
 
     def policy_view(self) -> PolicyView:
-        """Return what the policy sees before it answers."""
+        """Return the view of the policy, before it answers."""
         return PolicyView(
             task_id=self.task_id, question=self.question, context=self.context
         )
@@ -105,14 +105,15 @@ def paper_row(row: Mapping[str, object]) -> dict[str, object]:
     """
     if row.get("rubric") is None or row.get("criteria") is not None:
         return dict(row)
-    rest = {
-        name: value for name, value in row.items() if name not in {"rubric", "criteria"}
-    }
-    return {**rest, "criteria": criteria_of(row["rubric"], column="rubric")}
+    paper = dict(row)
+    rubric = paper.pop("rubric")
+    paper.pop("criteria", None)
+    paper["criteria"] = criteria_of(rubric, column="rubric")
+    return paper
 
 
 def criteria_of(rubric: object, *, column: str) -> object:
-    """Return the criteria of a column, whatever a file format has made of them.
+    """Return the criteria in a column, in any form that a file format gives them.
 
     Raises:
         SchemaError: a text that is not JSON.
@@ -130,7 +131,7 @@ def criteria_of(rubric: object, *, column: str) -> object:
 
 
 def without_nulls(value: object) -> object:
-    """Drop the keys without a value, which Arrow gives to every row that lacks a field."""
+    """Drop the keys whose value is null: Arrow adds them to every row that lacks a field."""
     match value:
         case Mapping():
             fields = cast("Mapping[str, object]", value)
@@ -144,15 +145,18 @@ def without_nulls(value: object) -> object:
         case Sequence():
             return [without_nulls(item) for item in cast("Sequence[object]", value)]
         case _:
-            # A list column read through pandas is an array, and a number in it a scalar.
+            # pandas reads a list column as arrays, and the numbers in it as scalars.
             to_list = getattr(value, "tolist", None)
-            return value if to_list is None else without_nulls(to_list())
+            if to_list is None:
+                return value
+            return without_nulls(to_list())
 
 
 class DocumentAnalysis(Sealed):
-    """s(d): what stage 1 of synthesis found in the document.
+    """s(d): the analysis of a document by stage 1 of synthesis.
 
-    `repr` leaves out what may quote it; a task's `repr` and `model_dump` leave it out whole.
+    Its `repr` leaves out fields that may quote the document; a task's `repr` and `model_dump` leave
+    out the whole analysis.
 
     Source: paper, §3.4, Stage 1.
     """
@@ -161,7 +165,7 @@ class DocumentAnalysis(Sealed):
     """Kind of document, such as "textbook section"."""
 
     contribution: Text = Field(default="", repr=False)
-    """What the document is there to say."""
+    """The main point of the document."""
 
     concepts: Many[Text] = Field(default=(), repr=False)
     """Central concepts."""
@@ -174,13 +178,13 @@ class DocumentAnalysis(Sealed):
 
 
 def task_id_of(doc_hash: str, question: str, rubric: Rubric) -> str:
-    """Return the id of the task that these make: 16 hex digits."""
+    """Return the id of the task with these parts: 16 hex digits."""
     content = [doc_hash, question, rubric.reveal()]
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-def _with_text(grounding: Grounding) -> Grounding:
+def _not_blank_grounding(grounding: Grounding) -> Grounding:
     not_blank(grounding.reveal())
     return grounding
 
@@ -199,30 +203,32 @@ class Task(Sealed):
     """
 
     question: Prose
-    """x: all that the policy will see."""
+    """x: the question, all that a policy sees in a closed-book task."""
 
-    grounding: Annotated[Grounding, AfterValidator(_with_text)] = Field(exclude=True)
+    grounding: Annotated[Grounding, AfterValidator(_not_blank_grounding)] = Field(
+        exclude=True
+    )
     """g: the passage, for the judge."""
 
     rubric: Rubric
-    """R: what the judge scores."""
+    """R: the criteria that the judge scores."""
 
     question_rationale: Text = Field(default="", repr=False, exclude=True)
-    """Why the question is worth asking."""
+    """Reason why the question is worth asking."""
 
     document_analysis: DocumentAnalysis | None = Field(
         default=None, repr=False, exclude=True
     )
-    """What is known of the document, if it was analysed."""
+    """The analysis of the document, if there is one."""
 
     doc_hash: Identifier = Field(default_factory=_passage_hash)
-    """Identifies the document, and so the split; by default the passage's SHA-256."""
+    """Identifier of the document, and so of the split; by default the passage's SHA-256."""
 
     reference_answer: Text | None = Field(default=None, repr=False, exclude=True)
     """An answer written from the passage, for the warm start and as a ceiling."""
 
     context: OptionalContext = Field(default=None, repr=False)
-    """What the policy may look up beside the question; None for a closed-book task."""
+    """Sections that the policy may look up beside the question; None for a closed-book task."""
 
     @property
     def task_id(self) -> str:
@@ -233,7 +239,7 @@ class Task(Sealed):
         return task_id_of(self.doc_hash, self.question, self.rubric)
 
     def policy_view(self) -> PolicyView:
-        """Return what the policy may see."""
+        """Return the view of the policy."""
         return PolicyView(
             task_id=self.task_id, question=self.question, context=self.context
         )
@@ -250,11 +256,11 @@ class Task(Sealed):
         )
 
     def judge_view(self, response: str | Answer) -> JudgeView:
-        """Return what the judge needs to score this response.
+        """Return the view of the judge for one response.
 
         Args:
-            response: a completion, of which the answer is taken as `answer_of` does by default; or
-                the answer of one.
+            response: a completion, whose answer is found as `answer_of` does by default; or
+                the answer itself.
         """
         answer = answer_of(response) if isinstance(response, str) else response
         return JudgeView(
@@ -268,7 +274,7 @@ class Task(Sealed):
 
     @classmethod
     def from_json(cls, row: Mapping[str, object]) -> Task:
-        """Read the paper's JSON: `question`, `passage`, `criteria` and the optional rest.
+        """Read the paper's JSON: `question`, `passage`, `criteria` and the optional fields.
 
         The criteria may be in `rubric` instead, as rows of other stacks have them.
 
@@ -296,59 +302,68 @@ class Task(Sealed):
 
         Source: paper, §app:data_pipeline, Data schema.
         """
-        found = self.model_dump(mode="json", include={"context"})
+        context = self.model_dump(mode="json", include={"context"})
         if not reveal_grounding:
-            shown = {
+            public: dict[str, object] = {
                 "task_id": self.task_id,
                 "question": self.question,
                 "doc_hash": self.doc_hash,
+                "criteria": [criterion.model_dump() for criterion in self.rubric],
             }
-            return {**shown, "criteria": [c.model_dump() for c in self.rubric], **found}
-        analysis = self.document_analysis
+            return public | context
+        analysis = None
+        if self.document_analysis is not None:
+            analysis = self.document_analysis.model_dump(mode="json")
         row: dict[str, object] = {
             "question": self.question,
             "passage": self.grounding.reveal(),
             "criteria": self.rubric.reveal(),
             "question_rationale": self.question_rationale,
-            "document_analysis": analysis.model_dump(mode="json") if analysis else None,
+            "document_analysis": analysis,
             "doc_hash": self.doc_hash,
         }
         if self.reference_answer is not None:
             row["reference_answer"] = self.reference_answer
-        return row | found
+        return row | context
 
 
 class TaskRow(Sealed):
     """The paper's JSON as it is written, so that an error's path is the path in the file."""
 
     question: Prose
-    """x."""
+    """x: the question."""
 
     passage: Prose = Field(repr=False)
-    """g, as plain text: of a row that arrives, never of a task that is kept."""
+    """g, as plain text: only a row holds it so, never a task."""
 
     criteria: Criteria
-    """R."""
+    """R: the criteria."""
 
     question_rationale: Text = Field(default="", repr=False)
-    """Why the question is worth asking."""
+    """Reason why the question is worth asking."""
 
     document_analysis: DocumentAnalysis | None = Field(default=None, repr=False)
-    """What is known of the document, if it was analysed."""
+    """The analysis of the document, if there is one."""
 
     doc_hash: Identifier | None = None
-    """Identifies the document; left out, the passage's SHA-256."""
+    """Identifier of the document; by default the passage's SHA-256."""
 
     reference_answer: Text | None = Field(default=None, repr=False)
     """An answer written from the passage."""
 
     context: OptionalContext = Field(default=None, repr=False)
-    """What the policy may look up."""
+    """Sections that the policy may look up."""
 
     def task(self) -> Task:
-        """Return the task, with its passage out of sight."""
-        named_alike = dict(self)
-        grounding = Grounding(named_alike.pop("passage"))
-        rubric = Rubric(criteria=named_alike.pop("criteria"))
-        named_alike["doc_hash"] = self.doc_hash or grounding.sha256
-        return Task(grounding=grounding, rubric=rubric, **named_alike)
+        """Return the task, with its passage hidden."""
+        grounding = Grounding(self.passage)
+        return Task(
+            question=self.question,
+            grounding=grounding,
+            rubric=Rubric(criteria=self.criteria),
+            question_rationale=self.question_rationale,
+            document_analysis=self.document_analysis,
+            doc_hash=self.doc_hash or grounding.sha256,
+            reference_answer=self.reference_answer,
+            context=self.context,
+        )
