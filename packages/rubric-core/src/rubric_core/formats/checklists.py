@@ -41,7 +41,7 @@ _WORD_WEIGHTS: Final = {"critical": 4.0, "major": 3.0, "minor": 2.0, "additional
 
 @dataclass(frozen=True, slots=True)
 class Checklist:
-    """Where one format keeps its parts, by dotted paths of which the first that is there counts."""
+    """The places where one format keeps its parts: dotted paths, the first that is there counts."""
 
     question: list[str]
     criteria: list[str]
@@ -51,13 +51,13 @@ class Checklist:
     source_id: list[str]
     system: list[str]
     more: list[str]
-    """What is asked besides: goes behind the question."""
+    """Further text of the request: goes behind the question."""
     shown: list[str]
-    """Documents that the question comes with: go before it, and are what a judge checks against."""
+    """Documents that come with the question: go before it, and a judge checks against them."""
     passage: list[str]
     """Documents for the judge alone."""
     ask_pitfalls: bool = False
-    """Negative weights stand beside texts of either polarity, so that the reader must say which."""
+    """Whether negative weights stand beside texts of either polarity: `pitfalls` must say which."""
 
     def read(self, row: Row, pitfalls: Pitfalls | None) -> Draft:
         """Read one row.
@@ -72,12 +72,11 @@ class Checklist:
         turns, passage = self.asked(row)
         source_id = row.identifier(*self.source_id)
         reference = row.maybe_text(*self.reference)
-        return Draft(
-            tuple(node.points for node in nodes), turns, source_id, reference, passage
-        )
+        criteria = tuple(node.points for node in nodes)
+        return Draft(criteria, turns, source_id, reference, passage)
 
     def asked(self, row: Row) -> tuple[tuple[Turn, ...], str]:
-        """Return the turns of the question, and what a judge is to check against."""
+        """Return the turns of the question, and the text that a judge is to check against."""
         turns = row.turns(*self.question)
         shown = row.joined(*self.shown)
         passage = row.joined(*self.passage)
@@ -89,7 +88,7 @@ class Checklist:
         return tuple(turns), "\n\n".join(filter(None, (shown, passage)))
 
     def _take_copies(self, row: Row, chosen: str) -> None:
-        """Take down another list that holds the same criteria."""
+        """Mark other lists that hold the same criteria as read."""
         for name in self.criteria:
             if name != chosen and row.get(name) == row.get(chosen):
                 row.take(name)
@@ -98,50 +97,50 @@ class Checklist:
         """Read one criterion, without those below it."""
         points = weight_of(criterion, self.weight)
         has_weight = points is not None
-        points = 1.0 if points is None else points
+        if points is None:
+            points = 1.0
         if str(criterion.get("pass_criteria") or "").upper() == "NO":
             points = -points  # a question whose right answer is no: met by the fault
         criterion.take("pass_criteria")
-        # A list under the name of a text is of the criteria below it.
-        texts = [
-            name for name in self.text if not isinstance(criterion.get(name), list)
-        ]
-        title = ", ".join(
-            criterion.joined(*_TITLES).split("\n\n")
-        )  # ProfBench has several types
-        needs_text = not children_of(criterion)
-        text = ""
-        if needs_text or texts:
-            text = (criterion.text if needs_text else criterion.maybe_text)(
-                *texts or self.text
-            )
-        avoidance = (
-            self.ask_pitfalls and points < 0 and self._avoids(criterion, text, pitfalls)
-        )
+        titles = criterion.joined(*_TITLES).split("\n\n")  # ProfBench has several types
+        text = self._text_of(criterion)
+        avoidance = False
+        if self.ask_pitfalls and points < 0:
+            avoidance = self._avoids(criterion, text, pitfalls)
         evidence = criterion.texts("evidence")
-        lost = points < 0 and not avoidance
-        guide = scale_of(criterion, lost=lost) or criterion.maybe_text(
-            "scoring_guide", "guide"
-        )
+        guide = scale_of(criterion, lost=points < 0 and not avoidance)
+        if not guide:
+            guide = criterion.maybe_text("scoring_guide", "guide")
         for setting in ("scale_type", "aggregation"):
             criterion.leave_out(setting, "setting")
-        name = criterion.identifier("id", "criterion_id", "rubric_item_id")
-        found = Points(
-            text,
-            points,
-            name,
-            title,
-            guide,
-            (),
-            evidence,
-            _kind_of(criterion),
-            avoidance,
+        node_points = Points(
+            text=text,
+            points=points,
+            id=criterion.identifier("id", "criterion_id", "rubric_item_id"),
+            title=", ".join(titles),
+            guide=guide,
+            evidence=evidence,
+            kind=_kind_of(criterion),
+            avoidance=avoidance,
         )
-        return Node(found, has_weight=has_weight)
+        return Node(node_points, has_weight=has_weight)
+
+    def _text_of(self, criterion: Row) -> str:
+        """Return the text of a criterion; one with children may lack it."""
+        # A list under the name of a text holds the criteria below it.
+        names = [
+            name for name in self.text if not isinstance(criterion.get(name), list)
+        ]
+        if not children_of(criterion):
+            return criterion.text(*names or self.text)
+        if not names:
+            return ""
+        return criterion.maybe_text(*names)
 
     def _avoids(self, criterion: Row, text: str, pitfalls: Pitfalls | None) -> bool:
-        if (told := is_avoidance(text, pitfalls)) is not None:
-            return told
+        avoidance = is_avoidance(text, pitfalls)
+        if avoidance is not None:
+            return avoidance
         name = criterion.name_of(*self.weight)
         raise criterion.error(_POLARITY[pitfalls].format(criterion.number(name)), name)
 
@@ -150,7 +149,7 @@ _KINDS: Final = {kind.value: kind for kind in CriterionKind}
 
 
 def _kind_of(criterion: Row) -> CriterionKind | None:
-    """Return a kind of ours that a row names; whatever else it calls so is not read."""
+    """Return the kind that a row names if it is one of ours; another value is not read."""
     value = criterion.get("kind")
     if not isinstance(value, str) or value not in _KINDS:
         return None
@@ -160,9 +159,9 @@ def _kind_of(criterion: Row) -> CriterionKind | None:
 
 _TABLE: Final = toml_beside(__file__, "checklists.toml")
 ANY: Final = Checklist(**_TABLE["any"])
-"""What public data sets call the same thing."""
+"""All the names that public data sets use for each part."""
 QUESTIONS: Final = Checklist(**_TABLE["any"] | _TABLE["questions"])
-"""Of a file of questions alone."""
+"""The names in a file of questions alone."""
 CHECKLISTS: Final[dict[str, Checklist]] = {
     name: Checklist(**_TABLE["any"] | paths)
     for name, paths in _TABLE["formats"].items()
@@ -181,14 +180,18 @@ _TAG: Final = re.compile(r"\s*\[(hard rule|principle)\]\s*", re.IGNORECASE)
 def read_openrubrics(row: Row) -> Draft:
     """Read an OpenRubrics row, whose rubric is one text of numbered lines."""
     criteria: list[Points] = []
-    for item in filter(None, map(str.strip, _ITEM.split(row.text("rubric")))):
-        title = tag[1].capitalize() if (tag := _TAG.search(item)) else ""
+    for part in _ITEM.split(row.text("rubric")):
+        item = part.strip()
+        if not item:
+            continue
+        tag = _TAG.search(item)
+        title = "" if tag is None else tag[1].capitalize()
         criteria.append(Points(_TAG.sub(" ", item).strip(), title=title))
     return Draft(tuple(criteria), tuple(row.turns("instruction")))
 
 
 def weight_of(criterion: Row, names: Sequence[str]) -> float | None:
-    """Return what a criterion weighs, None where its source does not say.
+    """Return the weight of a criterion, None where its source does not say.
 
     Raises:
         RubricFileError: neither a number nor a known word.
@@ -198,17 +201,12 @@ def weight_of(criterion: Row, names: Sequence[str]) -> float | None:
         return None
     if isinstance(value, str):
         name = criterion.name_of(*names)
-        if known := _WORD_WEIGHTS.get(value.strip().lower()):
+        weight = _WORD_WEIGHTS.get(value.strip().lower())
+        if weight is not None:
             criterion.take(name)
-            return known
-        if (
-            not value.strip()
-            .rstrip("%")
-            .replace(".", "", 1)
-            .lstrip("+-")
-            .strip()
-            .isdecimal()
-        ):
+            return weight
+        digits = value.strip().rstrip("%").replace(".", "", 1).lstrip("+-").strip()
+        if not digits.isdecimal():
             words = ", ".join(_WORD_WEIGHTS)
             raise criterion.error(f"must be a number or one of {words}", name)
     return criterion.number(*names)
@@ -217,11 +215,12 @@ def weight_of(criterion: Row, names: Sequence[str]) -> float | None:
 def read_hellobench(row: Row) -> Iterator[Draft]:
     """Read a HelloBench file: yes/no questions by category, or a row of its tasks.
 
-    Whatever a task requires beyond its instruction goes behind it.
+    The requirements of a task that its instruction does not hold go behind the instruction.
     """
     if row.get("instruction") is None:
         for category in row.fields:
-            if questions := row.texts(category):
+            questions = row.texts(category)
+            if questions:
                 yield Draft(tuple(map(Points, questions)), source_id=category)
         return
     draft = ANY.read(row, None)
@@ -267,7 +266,8 @@ def read_checkeval(path: Path) -> Iterator[Draft]:
 
 def lines_of(draft: Draft) -> int:
     """Return how many values a CheckEval file gave a draft: questions, aspects, definition."""
-    aspects = {criterion.title for criterion in draft.criteria} | {
-        criterion.guide for criterion in draft.criteria
-    }
-    return len(draft.criteria) + len(aspects - {""})
+    headings: set[str] = set()
+    for criterion in draft.criteria:
+        headings |= {criterion.title, criterion.guide}
+    headings.discard("")
+    return len(draft.criteria) + len(headings)

@@ -1,4 +1,4 @@
-"""What a foreign record says, before it becomes a task; signed weights are made non-negative."""
+"""Drafts of tasks from foreign records, and tasks made of them, with non-negative weights."""
 
 import hashlib
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ PENALTY_GUIDE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SourceScale:
-    """source score = slope · r + offset."""
+    """The map from a reward to the source's score: slope · r + offset."""
 
     slope: float
     offset: float
@@ -36,7 +36,7 @@ class SourceScale:
 
 
 def fault_of(criterion: Criterion) -> str:
-    """Return what a penalty takes points for, as the source says it."""
+    """Return the fault that a penalty takes points for, in the source's words."""
     return criterion.description.removeprefix(TO_AVOID)
 
 
@@ -72,21 +72,21 @@ class Points:
     """One criterion of a source, with its sign."""
 
     text: str
-    """What is looked for."""
+    """The quality or fault to look for."""
     points: float = 1.0
-    """Awarded where it is found; negative for a fault."""
+    """Points awarded where it is found; negative for a fault."""
     id: str = ""
     title: str = ""
     guide: str = ""
-    """How it is scored; of a penalty, by what is kept."""
+    """How it is scored; for a penalty, in shares of the weight that is kept."""
     above: tuple[str, ...] = ()
     """The criteria that it is part of, from the top."""
     evidence: tuple[str, ...] = ()
     """Passages that a judge may check against."""
     kind: CriterionKind | None = None
-    """Where the source says one of ours; a label of its own is no kind."""
+    """The kind, where the source names one of ours; the source's own labels are not kinds."""
     avoidance: bool = False
-    """The points are negative, but the text already says what a good response does."""
+    """Whether the points are negative although the text says what a good response does."""
 
     @property
     def takes_away(self) -> bool:
@@ -100,33 +100,33 @@ class Draft:
 
     criteria: tuple[Points, ...]
     turns: tuple[Turn, ...] = ()
-    """Role and content of each message of the question; none until a rubric is given one."""
+    """Role and content of each message of the question; none until a rubric gets its question."""
     source_id: str = ""
     reference: str = ""
-    """A reference answer, also what the judge checks against where there is no passage."""
+    """A reference answer; the judge also checks against it where there is no passage."""
     passage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A task and what the source calls it."""
+    """A task and its id in the source."""
 
     source_id: str
     """Empty where the source has no ids."""
     task: Task
     fields: Fields | None = None
-    """What became of every value of the row; None for the paper's own schema, which has no others.
-    Of a rubric that meets several questions, the first task has those of the rubric."""
+    """Account of every value of the row; None for the paper's own schema, which has no others.
+    Where a rubric meets several questions, the first task has the rubric's account."""
     reference_thought: Thought = Thought.NONE
-    """What was cut from the reference answer; one that is a thought alone is none."""
+    """Whether a thought was cut from the reference answer; a thought alone is no answer."""
 
 
 def imported(draft: Draft, fields: Fields | None = None) -> Imported:
     """Make a task of a draft.
 
     Args:
-        draft: what was read.
-        fields: what became of every value of the row.
+        draft: the question and criteria that were read.
+        fields: the account of every value of the row.
 
     Returns:
         The task. Its passage is the source's, else the evidence of its criteria, else the reference
@@ -136,52 +136,66 @@ def imported(draft: Draft, fields: Fields | None = None) -> Imported:
     Raises:
         SchemaError: no criteria, no weight, or a text that no file can hold.
     """
-    evidence = tuple(
-        dict.fromkeys(e for criterion in draft.criteria for e in criterion.evidence)
-    )
+    evidence: dict[str, None] = {}
+    for criterion in draft.criteria:
+        evidence |= dict.fromkeys(criterion.evidence)
     reference = answer_of(draft.reference)
     passage = draft.passage or "\n\n".join(evidence) or reference.text or NO_PASSAGE
     question = as_question(draft.turns)
-    question_hash = hashlib.sha256(
-        question.encode("utf-8", "surrogatepass")
-    ).hexdigest()
+    grounding = Grounding(passage)
+    if draft.passage:
+        doc_hash = grounding.sha256
+    else:
+        content = question.encode("utf-8", "surrogatepass")
+        doc_hash = hashlib.sha256(content).hexdigest()
     task = Task(
         question=question,
-        grounding=Grounding(passage),
+        grounding=grounding,
         rubric=Rubric(criteria=_criteria(draft.criteria)),
-        doc_hash=Grounding(passage).sha256 if draft.passage else question_hash,
+        doc_hash=doc_hash,
         reference_answer=reference.text or None,
     )
     return Imported(draft.source_id, task, fields, reference.thought)
 
 
-def _criteria(points: tuple[Points, ...]) -> tuple[Criterion, ...]:
-    ids = _unique([one.id or f"c{number}" for number, one in enumerate(points, 1)])
-    return tuple(
-        Criterion(
-            id=name,
-            weight=abs(one.points),
-            name=one.title,
-            description=TO_AVOID + one.text if one.takes_away else one.text,
-            scoring_guide=_guide(one),
-            kind=one.kind,
-        )
-        for name, one in zip(ids, points, strict=True)
+def _criteria(drafts: tuple[Points, ...]) -> tuple[Criterion, ...]:
+    names = [draft.id or f"c{number}" for number, draft in enumerate(drafts, 1)]
+    return tuple(map(_criterion, _unique(names), drafts))
+
+
+def _criterion(name: str, draft: Points) -> Criterion:
+    description = draft.text
+    if draft.takes_away:
+        description = TO_AVOID + description
+    return Criterion(
+        id=name,
+        weight=abs(draft.points),
+        name=draft.title,
+        description=description,
+        scoring_guide=_guide(draft),
+        kind=draft.kind,
     )
 
 
-def _guide(one: Points) -> str:
-    part = "Part of: " + " > ".join(one.above) if one.above else ""
-    guide = one.guide or (PENALTY_GUIDE if one.takes_away else "")
-    return "\n".join(filter(None, (part, guide)))
+def _guide(draft: Points) -> str:
+    lines: list[str] = []
+    if draft.above:
+        lines.append("Part of: " + " > ".join(draft.above))
+    if draft.guide:
+        lines.append(draft.guide)
+    elif draft.takes_away:
+        lines.append(PENALTY_GUIDE)
+    return "\n".join(lines)
 
 
 def _unique(ids: list[str]) -> list[str]:
-    numbered = [f"{number}_{name}" for number, name in enumerate(ids, 1)]
-    return ids if len(set(ids)) == len(ids) else numbered
+    """Return the ids, numbered where they are not unique."""
+    if len(set(ids)) == len(ids):
+        return ids
+    return [f"{number}_{name}" for number, name in enumerate(ids, 1)]
 
 
 def unknown_format(name: str, known: Sequence[str]) -> ConfigError:
-    """Say that there is no such format, and which one may be meant."""
+    """Return the error that there is no such format, with the one that may be meant."""
     problem = f"no format is called {name!r}; {kind_remedy(name, known)}"
     return ConfigError(problem, location="format")

@@ -1,7 +1,7 @@
-"""Which fields of a foreign record were read, which are left out on purpose, and that none is lost.
+"""An account of the fields of a foreign record: read, left out on purpose, and none lost.
 
-A reader takes what it knows; what it did not take is counted here, field by field. A field that is
-neither read nor named in `left_out.toml`, or by the user, is an error and never silence.
+A reader takes the fields that it knows; the others are counted here, one by one. A field that is
+neither read nor named in `left_out.toml` or by the user is an error, never silence.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ class LeftOut(NamedTuple):
     """Fields that a format leaves out on purpose."""
 
     field: str
-    """Dotted, `*` for any part of a name or index, `**` first for any depth; with what is below."""
+    """Dotted name, with all fields below it: `*` for any part of a name or index, `**` at the
+    beginning for any depth."""
     reason: str
 
 
 @dataclass(frozen=True)
 class Fields:
-    """What became of the values of a record."""
+    """Counts of the values of a record that were read or left out."""
 
     read: int = 0
     left_out: Counter[LeftOut] = field(default_factory=Counter[LeftOut])
-    """How many values each entry covered."""
+    """Number of values that each entry covered."""
 
 
-class Unread(Exception):  # noqa: N818  # no error of the user's: the reader words it with its place
+class Unread(Exception):  # noqa: N818  # internal: the reader turns it into an error with its place
     """Values that nobody reads.
 
     Attributes:
@@ -52,11 +53,14 @@ class Unread(Exception):  # noqa: N818  # no error of the user's: the reader wor
 
     def __str__(self) -> str:
         others = self.fields[1:]
-        shown = ", ".join(others[:_SHOWN])
-        more = f" and {rest} more" if (rest := len(others) - _SHOWN) > 0 else ""
-        are = "is" if len(others) == 1 else "are"
-        neither = f", and neither {are} {shown}{more}" if others else ""
-        flags = " ".join(f"--leave-out '{one}'" for one in self.fields[: _SHOWN + 1])
+        neither = ""
+        if others:
+            verb = "is" if len(others) == 1 else "are"
+            neither = f", and neither {verb} {', '.join(others[:_SHOWN])}"
+        if len(others) > _SHOWN:
+            neither += f" and {len(others) - _SHOWN} more"
+        named = self.fields[: _SHOWN + 1]
+        flags = " ".join(f"--leave-out '{name}'" for name in named)
         return (
             f"is read by nothing here{neither}: rename it to a field that is read, or leave it "
             f"out on purpose, by {flags}"
@@ -64,72 +68,76 @@ class Unread(Exception):  # noqa: N818  # no error of the user's: the reader wor
 
 
 class Account:
-    """Which values of one record were read."""
+    """A record of which values of one row were read."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Begin with no value read."""
         self._read: set[FieldPath] = set()
         self._decoded: dict[FieldPath, object] = {}
         self._left_out: dict[FieldPath, str] = {}
 
     def add(self, path: FieldPath) -> None:
-        """Take down that a value was read, and all below it."""
+        """Note that a value was read, and all below it."""
         self._read.add(path)
 
     def leave_out(self, path: FieldPath, reason: str) -> None:
-        """Take down that a value, and all below it, is left out on purpose.
+        """Note that a value, and all below it, is left out on purpose.
 
         Args:
-            path: of the value.
+            path: the path of the value.
             reason: a key of `reasons` in `left_out.toml`.
         """
         self._read.discard(path)
         self._left_out[path] = _reasons()[reason]
 
     def add_decoded(self, path: FieldPath, value: object) -> None:
-        """Take down that a text has parts, as JSON has, which count in place of it."""
+        """Note that a text has parts, as JSON has, which count in place of the text."""
         self._read.discard(path)
         self._decoded[path] = value
 
     def has(self, path: FieldPath) -> bool:
-        """Whether a value, or one that it is part of, was read."""
+        """Return whether a value, or one that it is part of, was read."""
         return any(path[:length] in self._read for length in range(len(path) + 1))
 
     def close(
         self, record: Mapping[str, object], left_out: Sequence[LeftOut]
     ) -> Fields:
-        """Count what became of the values of the record.
+        """Count the values of the record that were read and left out.
 
         Raises:
             Unread: a value is neither read nor left out on purpose.
         """
-        fields = Fields()
+        left_out_counts = Counter[LeftOut]()
         lost = dict[str, None]()
-        read = 0
-        entries = [(tuple(out.field.split(".")), out) for out in left_out]
+        read_count = 0
+        entries = [(tuple(entry.field.split(".")), entry) for entry in left_out]
         for path in self._values(record):
             if self.has(path):
-                read += 1
-            elif (entry := self._mine(path) or _entry(path, entries)) is not None:
-                fields.left_out[entry] += 1
+                read_count += 1
+                continue
+            entry = self._own_entry(path) or _entry(path, entries)
+            if entry is None:
+                lost[_pattern_of(path)] = None
             else:
-                lost[_shown(path)] = None
+                left_out_counts[entry] += 1
         if lost:
             raise Unread(list(lost))
-        return Fields(read, fields.left_out)
+        return Fields(read_count, left_out_counts)
 
-    def _mine(self, path: FieldPath) -> LeftOut | None:
+    def _own_entry(self, path: FieldPath) -> LeftOut | None:
+        """Return the entry of `leave_out` that covers a path."""
         for length in range(1, len(path) + 1):
-            if (reason := self._left_out.get(path[:length])) is not None:
-                return LeftOut(_shown(path[:length]), reason)
+            reason = self._left_out.get(path[:length])
+            if reason is not None:
+                return LeftOut(_pattern_of(path[:length]), reason)
         return None
 
     def _values(self, record: Mapping[str, object]) -> Iterator[FieldPath]:
-        """Yield the path of every value that says something, in order."""
+        """Yield the path of every value that is not empty, in order."""
         rest: list[tuple[FieldPath, object]] = [((), record)]
         while rest:
-            path, value = rest.pop()
-            value = self._decoded.get(path, value)
+            path, raw_value = rest.pop()
+            value = self._decoded.get(path, raw_value)
             match value:
                 case None:
                     continue
@@ -138,14 +146,14 @@ class Account:
                         yield path
                 case Mapping():
                     inner = cast("Mapping[str, object]", value)
-                    rest += reversed(
-                        [((*path, str(k)), one) for k, one in inner.items()]
-                    )
+                    members = [((*path, str(key)), inner[key]) for key in inner]
+                    rest += reversed(members)
                 case list() | tuple():
                     items = cast("Sequence[object]", value)
-                    rest += reversed(
-                        [((*path, str(n)), one) for n, one in enumerate(items)]
-                    )
+                    numbered = [
+                        ((*path, str(index)), item) for index, item in enumerate(items)
+                    ]
+                    rest += reversed(numbered)
                 case _:
                     yield path
 
@@ -153,36 +161,40 @@ class Account:
 def _entry(
     path: FieldPath, entries: Sequence[tuple[FieldPath, LeftOut]]
 ) -> LeftOut | None:
-    return next((entry for parts, entry in entries if _covers(parts, path)), None)
+    """Return the first entry whose pattern covers a path."""
+    for parts, entry in entries:
+        if _covers(parts, path):
+            return entry
+    return None
 
 
 def _covers(parts: FieldPath, path: FieldPath) -> bool:
-    """Whether a path begins with the parts of a pattern, or after `**` goes on with them."""
+    """Return whether a path begins with the parts of a pattern, or holds the parts after `**`."""
     if parts[0] == _ANY_DEPTH:
         return any(_covers(parts[1:], path[start:]) for start in range(len(path)))
-    return len(parts) <= len(path) and all(
-        fnmatchcase(name, part) for part, name in zip(parts, path, strict=False)
-    )
+    if len(parts) > len(path):
+        return False
+    return all(fnmatchcase(name, part) for part, name in zip(parts, path, strict=False))
 
 
-def _shown(path: FieldPath) -> str:
+def _pattern_of(path: FieldPath) -> str:
+    """Return a path as a dotted pattern, with `*` for indexes."""
     return ".".join(_ANY_INDEX if part.isdecimal() else part for part in path)
 
 
 def left_out_of(name: str, named: Sequence[str] = ()) -> tuple[LeftOut, ...]:
-    """Return what a format leaves out on purpose, and what the user named besides.
+    """Return the fields that a format leaves out on purpose, and those that the user named.
 
     Args:
-        name: of the format.
+        name: the format's name.
         named: dotted fields; `*` is any index or name.
     """
-    mine = tuple(LeftOut(one, "as you asked") for one in named)
-    return mine + tuple(
-        LeftOut(one, _reasons()[reason])
-        for place in (name, "every")
-        for reason, listed in _table().get(place, {}).items()
-        for one in listed
-    )
+    entries = [LeftOut(pattern, "as you asked") for pattern in named]
+    for section in (name, "every"):
+        for reason, patterns in _table().get(section, {}).items():
+            text = _reasons()[reason]
+            entries += [LeftOut(pattern, text) for pattern in patterns]
+    return tuple(entries)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Rubric files of libraries: verifiers, `rubric`, autorubric, Reward Kit, rubric-spec."""
+"""Readers of libraries' rubric files: verifiers, `rubric`, autorubric, Reward Kit, rubric-spec."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rubric_core.formats.row import Row
 from rubric_core.formats.trees import Node, nodes_of
 
 _DEFAULTS: Final = {"requirement": 10.0, "text": 1.0}
-"""What a criterion weighs where its file does not say: autorubric's, by the name of its text, and
+"""Weights of criteria whose file does not say, by the name of their text: autorubric's and
 verifiers'."""
 _LISTS: Final = ("criteria", "rubrics", "rubric", "sections")
 
@@ -21,12 +21,17 @@ _LISTS: Final = ("criteria", "rubrics", "rubric", "sections")
 def read_criteria(row: Row) -> Iterator[Draft]:
     """Read a list of criteria: verifiers' `criteria`, autorubric's, `rubric`'s, oumi's.
 
-    A file may hold the question too, or as autorubric's data sets several items with a question,
-    rubric or reference answer of their own; the answers in it are left out.
+    A file may hold the question too. Like autorubric's data sets it may hold several items, each
+    with its own question, rubric or reference answer; answers in them are left out.
     """
     has_rubric = any(row.get(name) is not None for name in _LISTS)
-    criteria = _criteria(row) if has_rubric else ()
-    turns, passage = ANY.asked(row) if row.get(*ANY.question) is not None else ((), "")
+    criteria = ()
+    if has_rubric:
+        criteria = _criteria(row)
+    turns = ()
+    passage = ""
+    if row.get(*ANY.question) is not None:
+        turns, passage = ANY.asked(row)
     reference = row.maybe_text(*ANY.reference)
     whole = Draft(criteria, turns, row.maybe_text("name", "id"), reference, passage)
     if row.get("items") is None:
@@ -41,12 +46,14 @@ def read_criteria(row: Row) -> Iterator[Draft]:
 
 
 def _item(item: Row, whole: Draft) -> Draft:
-    criteria = _criteria(item) if item.get("rubric") is not None else whole.criteria
+    criteria = whole.criteria
+    if item.get("rubric") is not None:
+        criteria = _criteria(item)
     if not criteria:
         raise item.error("must be there, or a rubric of all items", "rubric")
-    turns = (
-        tuple(item.turns("prompt")) if item.get("prompt") is not None else whole.turns
-    )
+    turns = whole.turns
+    if item.get("prompt") is not None:
+        turns = tuple(item.turns("prompt"))
     reference = item.maybe_text("reference_submission") or whole.reference
     return replace(whole, criteria=criteria, turns=turns, reference=reference)
 
@@ -59,23 +66,21 @@ def _criteria(row: Row) -> tuple[Points, ...]:
         row = row.inner(name)
         name = row.name_of(*_LISTS)
         guidelines = guidelines or row.maybe_text("guidelines")
-    found = [node.points for node in nodes_of(row, name, _node)]
-    if not guidelines:
-        return tuple(found)
-    return tuple(
-        replace(points, guide="\n".join(filter(None, (guidelines, points.guide))))
-        for points in found
-    )
+    criteria: list[Points] = []
+    for node in nodes_of(row, name, _node):
+        guide = "\n".join(filter(None, (guidelines, node.points.guide)))
+        criteria.append(replace(node.points, guide=guide))
+    return tuple(criteria)
 
 
 def _node(criterion: Row) -> Node:
     node = ANY.node(criterion)
-    default = next(
-        (w for name, w in _DEFAULTS.items() if criterion.get(name) is not None), None
-    )
-    if node.has_weight or default is None:
+    if node.has_weight:
         return node
-    return Node(replace(node.points, points=default), has_weight=True)
+    for name, weight in _DEFAULTS.items():
+        if criterion.get(name) is not None:
+            return Node(replace(node.points, points=weight), has_weight=True)
+    return node
 
 
 _LINEAR: Final = ("weighted-mean", "weighted_mean", "weighted-sum")
@@ -99,7 +104,7 @@ def read_rewardkit(row: Row) -> Iterator[Draft]:
 
 
 def _criterion(item: Row) -> Points:
-    weight = 1.0 if item.get("weight") is None else item.number("weight")
+    weight = _number_or(1.0, item, "weight")
     if weight < 0:
         raise item.error("must be 0 or more", "weight")
     negate = item.maybe_flag("negate")
@@ -114,17 +119,23 @@ def _criterion(item: Row) -> Points:
     return Points(text, weight, item.identifier("id") or name, name, guide)
 
 
+def _number_or(default: float, item: Row, name: str) -> float:
+    if item.get(name) is None:
+        return default
+    return item.number(name)
+
+
 def _rated(item: Row, *, lost: bool) -> str:
+    """Return the guide for the type of rating of a criterion."""
     kind = item.maybe_text("type") or "binary"
     match kind:
         case "binary":
             return ""
         case "likert":
-            most = 5.0 if item.get("points") is None else item.number("points")
-            return _between(1.0, most, lost=lost)
+            return _between(1.0, _number_or(5.0, item, "points"), lost=lost)
         case "numeric":
-            low = 0.0 if item.get("min") is None else item.number("min")
-            high = 1.0 if item.get("max") is None else item.number("max")
+            low = _number_or(0.0, item, "min")
+            high = _number_or(1.0, item, "max")
             return _between(low, high, lost=lost)
         case "rubric":
             return scale_of(item, lost=lost)
@@ -153,13 +164,18 @@ def _anchored(item: Row) -> Points:
     label = item.maybe_text("label")
     text = item.maybe_text("description") or item.text("label")
     kind = item.maybe_text("scale_type", "scale")
-    is_plain = kind == "binary" and item.get("anchors") is None
-    guide = "" if is_plain else scale_of(item)
-    listed = [] if not item.get("examples") else item.items("examples")
-    examples = [_example(number, one, item) for number, one in enumerate(listed)]
-    guide = "\n".join(filter(None, (guide, *examples)))
+    lines: list[str] = []
+    if kind != "binary" or item.get("anchors") is not None:
+        lines.append(scale_of(item))
+    if item.get("examples"):
+        for number, value in enumerate(item.items("examples")):
+            lines.append(_example(number, value, item))
     return Points(
-        text, item.number("weight"), item.identifier("criterion_id"), label, guide
+        text=text,
+        points=item.number("weight"),
+        id=item.identifier("criterion_id"),
+        title=label,
+        guide="\n".join(filter(None, lines)),
     )
 
 
@@ -168,5 +184,6 @@ def _example(number: int, value: object, item: Row) -> str:
     item.take(place)
     if isinstance(value, str):
         return f"Example: {value}"
-    parts = [f"{name}: {part}" for name, part in item.at(place, value).fields.items()]
+    fields = item.at(place, value).fields
+    parts = [f"{name}: {part}" for name, part in fields.items()]
     return "Example: " + "; ".join(parts)

@@ -1,14 +1,14 @@
-"""Which way a criterion with negative points is worded: at a fault, or at its avoidance.
+"""The wording of criteria with negative points: as a fault, or as its avoidance.
 
 RaR asks its writers for pitfalls such as "Does not mention …", an omission and so a fault, and
-"Recommends …", a fault too; its rows also hold "Does not recommend …", which a good answer meets.
+"Recommends …", also a fault; its rows also hold "Does not recommend …", which a good answer meets.
 """
 
 import re
 from typing import Final, Literal
 
 Pitfalls = Literal["avoidance", "failure", "worded"]
-"""How the negated texts are worded: all as what a good answer does, all as faults, or each as its
+"""How negated texts are worded: all describe a good answer, all describe faults, or each as its
 verb says."""
 
 _SUBJECT: Final = r"^\s*(?:[\w ]{0,30}:\s*)?(?:(?:the|an?) \w+\s+|it\s+)?"
@@ -44,7 +44,7 @@ _OMISSIONS: Final = (
     "highlight",
     "answer",
 )
-"""How the verbs begin without which an answer lacks something."""
+"""Beginnings of verbs that a good answer does: without them it lacks something."""
 _COMMISSIONS: Final = (
     "recommend",
     "suggest",
@@ -79,23 +79,23 @@ _COMMISSIONS: Final = (
     "incorrect",
     "wrong",
 )
-"""How the verbs begin that a good answer leaves undone."""
+"""Beginnings of verbs that a good answer does not do."""
 
 
 def is_negated(text: str) -> bool:
-    """Whether a text says what is not done."""
+    """Return whether a text says that something is not done."""
     return _NEGATED.match(text) is not None
 
 
 def is_avoidance(text: str, pitfalls: Pitfalls | None) -> bool | None:
-    """Return whether a text with negative points says what a good answer does.
+    """Return whether a text with negative points describes a good answer.
 
     Args:
-        text: of the criterion.
-        pitfalls: how negated texts are worded; None where nobody has said.
+        text: the criterion's text.
+        pitfalls: how negated texts are worded; None where that is not known.
 
     Returns:
-        False for a fault, which a text without a negation always is; None where it cannot be told.
+        False for a fault, which a text without a negation always is; None where it is not clear.
     """
     if pitfalls == "failure" or not is_negated(text):
         return False
@@ -109,4 +109,6 @@ def is_avoidance(text: str, pitfalls: Pitfalls | None) -> bool | None:
         case "avoidance":
             return None if denies_virtue else True
         case "worded":
-            return True if denies_fault else False if denies_virtue else None
+            if denies_fault:
+                return True
+            return False if denies_virtue else None

@@ -1,10 +1,11 @@
-"""Reads a file of a named format into tasks."""
+"""Reading of files of a named format into tasks."""
 
 import tomllib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Final, cast
 
@@ -20,7 +21,7 @@ from rubric_core.formats.row import Row
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """What some formats need to be told."""
+    """Options that some formats need."""
 
     pitfalls: Pitfalls | None = None
     """How negated criteria with negative weights are worded, in data sets that word them both
@@ -31,7 +32,7 @@ class ImportOptions:
     that hold rubrics without questions: each question is judged by each rubric."""
 
     leave_out: tuple[str, ...] = ()
-    """Fields to do without, dotted, `*` for any name or index: what nothing reads is refused."""
+    """Fields to leave out, dotted, `*` for any name or index; other unread fields are refused."""
 
 
 def import_formats() -> tuple[str, ...]:
@@ -51,7 +52,7 @@ def import_tasks(
     Args:
         name: one of `import_formats()`.
         path: a `.jsonl`, `.json`, `.parquet` or `.toml` file, as the format has it.
-        options: what some formats need to be told.
+        options: options that some formats need.
         on_reject: called with the error of each row that holds no usable task, which is then left
             out. Left out, the first such row ends the reading.
 
@@ -74,9 +75,9 @@ def import_tasks(
     if name == _CHECKEVAL or name in _RUBRICS:
         drafts = _crossed(name, path, options, left_out)
     elif name in _ROWS:
-        rows = _rows(path)
         drafts = (
-            partial(_of_row, name, row, key, options, left_out) for row, key in rows
+            partial(_read_row, name, row, key, options, left_out)
+            for row, key in _rows(path)
         )
     else:
         raise unknown_format(name, import_formats())
@@ -86,7 +87,7 @@ def import_tasks(
 _Read = Callable[[], tuple[Draft, Fields]]
 
 
-def _of_row(
+def _read_row(
     name: str,
     row: Row,
     key: str,
@@ -102,7 +103,12 @@ _RowReader = Callable[[Row, Pitfalls | None], Draft]
 
 
 def _plain(read: Callable[[Row], Draft]) -> _RowReader:
-    return lambda row, _: read(row)
+    """Return a reader for a format without pitfalls."""
+
+    def read_row(row: Row, _: Pitfalls | None) -> Draft:
+        return read(row)
+
+    return read_row
 
 
 _ROWS: Final[dict[str, _RowReader]] = {
@@ -151,55 +157,63 @@ def _crossed(
     name: str, path: Path, options: ImportOptions, left_out: Sequence[LeftOut]
 ) -> Iterator[_Read]:
     """Yield each rubric that has a question, and each other one with every question."""
-    found = list(_named_rubrics(name, path, left_out))
-    rubrics = [one for one in found if not isinstance(one, RubricFileError)]
-    if options.questions is None and not all(draft.turns for draft, _ in rubrics):
+    outcomes = list(_read_rubrics(name, path, left_out))
+    questions: list[Row] = []
+    if options.questions is not None:
+        questions = list(_lines(options.questions))
+    elif not all(_is_complete(outcome) for outcome in outcomes):
         raise ConfigError(
             f"{name!r} files hold rubrics without questions: name a JSON Lines file with "
             '{"question": "…"} lines in `questions`',
             location="questions",
         )
-    asked = list(_lines(options.questions)) if options.questions is not None else []
-    return (
-        read for place, one in enumerate(found) for read in _reads(one, asked, place)
+    return chain.from_iterable(
+        _reads(outcome, questions, place) for place, outcome in enumerate(outcomes)
     )
 
 
-_Found = tuple[Draft, Fields] | RubricFileError
-"""A rubric with what became of its values, or what is wrong with it."""
+_Outcome = tuple[Draft, Fields] | RubricFileError
+"""A rubric with the account of its values, or the error in it."""
 
 
-def _reads(found: _Found, asked: Sequence[Row], place: int) -> list[_Read]:
-    if isinstance(found, RubricFileError) or found[0].turns:
-        return [partial(_as_is, found)]
-    draft, fields = found
-    return [
-        partial(_joined, row, draft, Fields() if number else fields, is_first=not place)
-        for number, row in enumerate(asked)
-    ]
+def _is_complete(outcome: _Outcome) -> bool:
+    """Return whether an outcome needs no question: it has one, or is an error."""
+    return isinstance(outcome, RubricFileError) or bool(outcome[0].turns)
 
 
-def _as_is(found: _Found) -> tuple[Draft, Fields]:
-    if isinstance(found, RubricFileError):
-        raise found
-    return found
+def _reads(outcome: _Outcome, questions: Sequence[Row], place: int) -> Iterator[_Read]:
+    """Yield the reading of a rubric that is complete, or of it with each question."""
+    if isinstance(outcome, RubricFileError) or outcome[0].turns:
+        yield partial(_unwrap, outcome)
+        return
+    draft, fields = outcome
+    for question in questions:
+        yield partial(_join, question, draft, fields, is_first=place == 0)
+        fields = Fields()  # a rubric counts once, however many questions it meets
 
 
-def _joined(
+def _unwrap(outcome: _Outcome) -> tuple[Draft, Fields]:
+    if isinstance(outcome, RubricFileError):
+        raise outcome
+    return outcome
+
+
+def _join(
     row: Row, rubric: Draft, fields: Fields, *, is_first: bool
 ) -> tuple[Draft, Fields]:
+    """Give a rubric the question of a row."""
     turns, passage = checklists.QUESTIONS.asked(row)
     reference = row.maybe_text(*checklists.QUESTIONS.reference)
     row.identifier(*checklists.QUESTIONS.source_id)
-    asked = row.close(left_out_of("questions"))
+    added = row.close(left_out_of("questions"))
     if is_first:  # a question counts once, however many rubrics it meets
-        fields = Fields(fields.read + asked.read, fields.left_out + asked.left_out)
+        fields = Fields(fields.read + added.read, fields.left_out + added.left_out)
     return replace(rubric, turns=turns, reference=reference, passage=passage), fields
 
 
-def _named_rubrics(
+def _read_rubrics(
     name: str, path: Path, left_out: Sequence[LeftOut]
-) -> Iterator[_Found]:
+) -> Iterator[_Outcome]:
     if name == _CHECKEVAL:
         for draft in checklists.read_checkeval(path):
             yield draft, Fields(checklists.lines_of(draft))
@@ -217,7 +231,7 @@ def _named_rubrics(
 
 
 def _documents(path: Path) -> Iterator[Row]:
-    """Yield the objects of a file, a list of criteria being one."""
+    """Yield the objects of a file; a list of criteria counts as one object."""
     if path.suffix.lower() in READERS:
         yield from _lines(path)
         return
@@ -229,40 +243,41 @@ def _documents(path: Path) -> Iterator[Row]:
 
 def _lines(path: Path) -> Iterator[Row]:
     read = READERS.get(path.suffix.lower(), read_lines)
-    read = partial(read_lines, exact=True) if read is read_lines else read
-    yield from (Row(fields, path, line) for line, fields in read(path))
+    if read is read_lines:
+        read = partial(read_lines, exact=True)
+    for line, fields in read(path):
+        yield Row(fields, path, line)
 
 
 def _rows(path: Path) -> Iterator[tuple[Row, str]]:
-    """Yield the rows of a file, and what it calls each."""
+    """Yield the rows of a file, each with its key there, or ""."""
     if path.suffix.lower() in READERS:
-        yield from ((row, "") for row in _lines(path))
+        for row in _lines(path):
+            yield row, ""
         return
     items = _items(_document(path))
-    yield from (
-        (_object(item, path, place), key) for place, (key, item) in enumerate(items, 1)
-    )
+    for place, (key, item) in enumerate(items, 1):
+        yield _object(item, path, place), key
 
 
 def _items(document: object) -> list[tuple[str, object]]:
+    """Return the items of a document, each with its key, or ""."""
     if isinstance(document, list):
         return [("", item) for item in cast("list[object]", document)]
     if isinstance(document, dict):
         entries = cast("dict[str, object]", document)
+        # A document of objects alone holds instances by id, and is not one instance.
         if all(isinstance(entry, dict) for entry in entries.values()):
-            return list(
-                entries.items()
-            )  # a file of instances by id, and not one instance
+            return list(entries.items())
     return [("", document)]
 
 
 def _document(path: Path) -> object:
     content = read_file(path).removeprefix(BOM_UTF8)
-    is_toml = path.suffix.lower() == ".toml"
     try:
-        return (
-            tomllib.loads(content.decode()) if is_toml else decode(content, exact=True)
-        )
+        if path.suffix.lower() == ".toml":
+            return tomllib.loads(content.decode())
+        return decode(content, exact=True)
     except NotJsonError as error:
         raise RubricFileError(str(error), path=path) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

@@ -1,6 +1,6 @@
 """A record of a foreign file, read field by field with errors that name the place.
 
-What is read is taken down, so that `close` can tell of what is not.
+Every field that is read is noted, so that `close` can name the fields that are not.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _ROLES: Final = {
     "bot": "assistant",
     "model": "assistant",
 }
-"""What some data sets call the roles."""
+"""Names that some data sets use for the roles."""
 
 
 @dataclass(frozen=True)
 class Row:
     """One object of a file; fields are named by dotted paths, the first that is there counts.
 
-    Another of the names that holds the same value counts as read too; with another value, it does
+    If another of the names holds the same value, it counts as read too; with another value it does
     not, and `close` refuses it.
     """
 
@@ -42,12 +42,13 @@ class Row:
     place: str = ""
     """Dotted path of this object within its line."""
     account: Account = field(default_factory=Account, compare=False)
-    """Of the whole line."""
+    """The account of the whole line."""
 
     def text(self, *names: str) -> str:
-        """Return a text that must be there and say something."""
-        if found := self.maybe_text(*names):
-            return found
+        """Return a text that must be there and not be blank."""
+        text = self.maybe_text(*names)
+        if text:
+            return text
         raise self.error(f"there must be a text under {' or '.join(names)!r}", names[0])
 
     def maybe_text(self, *names: str) -> str:
@@ -60,10 +61,12 @@ class Row:
         return value if value.strip() else ""
 
     def number(self, *names: str) -> float:
-        """Return a finite number that must be there; a text that is one is read, with its %."""
+        """Return a finite number that must be there; it may be a text, with a percent sign."""
         name, value = self._read(names)
-        if isinstance(value, str) and (written := _NUMBER.fullmatch(value)):
-            value = float(written[1])
+        if isinstance(value, str):
+            match = _NUMBER.fullmatch(value)
+            if match is not None:
+                value = float(match[1])
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.error(f"must be a number, not {_kind(value)}", name)
         if not math.isfinite(value):
@@ -90,14 +93,16 @@ class Row:
             case int():
                 return str(value)
             case float():
-                return str(int(value)) if value.is_integer() else repr(value)
+                if value.is_integer():
+                    return str(int(value))
+                return repr(value)
             case _:
                 raise self.error(
                     f"must be a text or a number, not {_kind(value)}", name
                 )
 
     def items(self, *names: str) -> list[object]:
-        """Return a list that must be there, none of it read yet; a JSON text of one is decoded."""
+        """Return a list that must be there, its items not read yet; a JSON text is decoded."""
         name, value = self._first(names)
         if isinstance(value, str):
             value = self.decoded(value, name)
@@ -118,7 +123,7 @@ class Row:
             yield self.at(f"{name}.{number}", item)
 
     def texts(self, *names: str) -> tuple[str, ...]:
-        """Return the texts of a list, or none where there is no list."""
+        """Return the texts of a list, without blank ones; none where there is no list."""
         name, value = self._first(names)
         if value is None:
             return ()
@@ -147,15 +152,15 @@ class Row:
         return turns
 
     def get(self, *names: str) -> object:
-        """Return whatever is there, or None; it is not read yet."""
+        """Return the value that is there, or None; it does not count as read yet."""
         return self._first(names)[1]
 
     def inner(self, *names: str) -> Row:
-        """Return an object within this one that must be there; a JSON text of one is decoded."""
+        """Return an object within this one that must be there; a JSON text is decoded."""
         name, value = self._first(names)
-        return self.at(
-            name, self.decoded(value, name) if isinstance(value, str) else value
-        )
+        if isinstance(value, str):
+            value = self.decoded(value, name)
+        return self.at(name, value)
 
     def at(self, name: str, value: object) -> Row:
         """Return an object within this one."""
@@ -174,14 +179,14 @@ class Row:
         return value
 
     def take(self, name: str) -> None:
-        """Take down that a field was read, and all below it."""
+        """Note that a field was read, and all below it."""
         self.account.add(self._path(name))
 
     def leave_out(self, name: str, reason: str) -> None:
-        """Take down that a field, and all below it, is left out on purpose.
+        """Note that a field, and all below it, is left out on purpose.
 
         Args:
-            name: of the field.
+            name: the field's name.
             reason: a key of `reasons` in `left_out.toml`.
         """
         self.account.leave_out(self._path(name), reason)
@@ -189,12 +194,12 @@ class Row:
     def take_parts(
         self, name: str, parts: Mapping[str, str], *, left_out: Mapping[str, str]
     ) -> None:
-        """Take down that a text was read in parts.
+        """Note that a text was read in parts.
 
         Args:
-            name: of the field.
-            parts: of the text, by their titles.
-            left_out: the parts that are left out on purpose, with their reasons; see `leave_out`.
+            name: the field's name.
+            parts: the parts of the text, by their titles.
+            left_out: reasons of the parts that are left out on purpose, by title; see `leave_out`.
         """
         path = self._path(name)
         self.account.add_decoded(path, parts)
@@ -205,14 +210,14 @@ class Row:
                 self.account.add((*path, title))
 
     def has_read(self, name: str) -> bool:
-        """Whether a field was read."""
+        """Return whether a field was read."""
         return self.account.has(self._path(name))
 
     def close(self, left_out: Sequence[LeftOut]) -> Fields:
-        """Count what became of the values of this whole line.
+        """Count the values of the whole line that were read and left out.
 
         Raises:
-            RubricFileError: one was neither read nor left out on purpose.
+            RubricFileError: a value was neither read nor left out on purpose.
         """
         try:
             return self.account.close(self.fields, left_out)
@@ -220,7 +225,7 @@ class Row:
             raise self.error(str(unread), unread.fields[0]) from None
 
     def error(self, problem: str, name: str) -> RubricFileError:
-        """Say what is wrong with a field."""
+        """Return the error for a problem with a field."""
         field = self._within(name)
         return RubricFileError(
             f"{field} {problem}", path=self.path, line=self.line, field=field
@@ -240,7 +245,7 @@ class Row:
         return name, value
 
     def _equals(self, names: tuple[str, ...], chosen: str, value: object) -> None:
-        """Take down the other names that hold the same."""
+        """Mark the other names that hold the same value as read."""
         for name in names:
             if name != chosen and self._at(name) == value:
                 self.take(name)
@@ -275,11 +280,9 @@ def _turn(message: Row) -> Turn:
 
 
 def _member(value: object, name: str) -> object:
-    return (
-        cast("Mapping[str, object]", value).get(name)
-        if isinstance(value, Mapping)
-        else None
-    )
+    if not isinstance(value, Mapping):
+        return None
+    return cast("Mapping[str, object]", value).get(name)
 
 
 def _is_empty(value: object) -> bool:

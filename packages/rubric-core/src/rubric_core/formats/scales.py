@@ -1,4 +1,4 @@
-"""Criteria with a scale of their own: shares of shares, and levels such as 1 to 5."""
+"""Readers of criteria with a scale of their own: shares of shares, and levels such as 1 to 5."""
 
 import re
 from collections.abc import Mapping
@@ -53,16 +53,13 @@ def read_deep_research_bench(row: Row) -> Draft:
     """Read a DeepResearch Bench row: criteria within dimensions, both weighted."""
     dimensions = row.inner("dimension_weight")
     within = row.inner("criterions")
-    criteria = tuple(
-        Points(
-            f"{item.text('criterion')}: {item.text('explanation')}",
-            _WHOLE * dimensions.number(dimension) * item.number("weight"),
-            title=dimension,
-        )
-        for dimension in dimensions.fields
-        for item in within.rows(dimension)
-    )
-    return Draft(criteria, tuple(row.turns("prompt")), row.identifier("id"))
+    criteria: list[Points] = []
+    for dimension in dimensions.fields:
+        for item in within.rows(dimension):
+            text = f"{item.text('criterion')}: {item.text('explanation')}"
+            share = dimensions.number(dimension) * item.number("weight")
+            criteria.append(Points(text, _WHOLE * share, title=dimension))
+    return Draft(tuple(criteria), tuple(row.turns("prompt")), row.identifier("id"))
 
 
 def read_scholarqabench(row: Row) -> Draft:
@@ -81,8 +78,8 @@ def read_scholarqabench(row: Row) -> Draft:
         )
         for item in inner.rows("other_properties")
     )
-    asked = row.turns("metric_config.config.question", "initial_prompt")
-    return Draft(criteria, tuple(asked), row.identifier("case_id"))
+    turns = row.turns("metric_config.config.question", "initial_prompt")
+    return Draft(criteria, tuple(turns), row.identifier("case_id"))
 
 
 def read_prbench(row: Row) -> Draft:
@@ -94,14 +91,14 @@ def read_prbench(row: Row) -> Draft:
     criteria: list[Points] = []
     for item in row.rows("rubric"):
         notes = item.inner("annotations")
-        field = notes.text("weight_class").strip().lower().replace(" ", "_") + "_weight"
+        weight_class = notes.text("weight_class").strip().lower().replace(" ", "_")
         title = item.maybe_text("title")
         text = notes.maybe_text("criteria_description") or item.text("title")
-        criteria.append(Points(text, notes.number(field), item.identifier("id"), title))
+        weight = notes.number(f"{weight_class}_weight")
+        criteria.append(Points(text, weight, item.identifier("id"), title))
     turns, documents = _conversation(row)
-    return Draft(
-        tuple(criteria), turns, row.maybe_text("task"), passage="\n\n".join(documents)
-    )
+    passage = "\n\n".join(documents)
+    return Draft(tuple(criteria), turns, row.maybe_text("task"), passage=passage)
 
 
 def _conversation(row: Row) -> tuple[tuple[Turn, ...], list[str]]:
@@ -128,13 +125,15 @@ _LEVELS: Final = (1, 2, 3, 4, 5)
 
 
 def _guide(levels: Mapping[int, str], *, width: int = 1) -> str:
-    """The levels by their lowest score and text, each `width` scores wide."""
-    to = " to {}" if width > 1 else ""
+    """Return the scoring guide of levels, given by lowest score, each `width` scores wide."""
     lowest = min(levels)
-    return "\n".join(
-        f"{low - lowest}{to.format(low - lowest + width - 1)}: {text}"
-        for low, text in levels.items()
-    )
+    lines: list[str] = []
+    for low, text in levels.items():
+        scores = str(low - lowest)
+        if width > 1:
+            scores += f" to {low - lowest + width - 1}"
+        lines.append(f"{scores}: {text}")
+    return "\n".join(lines)
 
 
 def _levelled(criterion: str, levels: Mapping[int, str]) -> tuple[Points]:
@@ -143,7 +142,7 @@ def _levelled(criterion: str, levels: Mapping[int, str]) -> tuple[Points]:
 
 
 def _levels_of(rubric: Row, name: str) -> dict[int, str]:
-    return {n: rubric.text(name.format(n)) for n in _LEVELS}
+    return {level: rubric.text(name.format(level)) for level in _LEVELS}
 
 
 def read_biggen(row: Row) -> Draft:
@@ -170,7 +169,7 @@ def read_feedback_collection(row: Row) -> Draft:
 
 _SECTION: Final = re.compile(r"^###([^:\n]+):[ \t]*\n?", re.MULTILINE)
 _LEVEL: Final = re.compile(r"^Score (\d):\s*(.+)$", re.MULTILINE)
-_ASKED = "The instruction to evaluate"
+_INSTRUCTION = "The instruction to evaluate"
 _SCALE = "Score Rubric"
 _REFERENCE = "Reference Answer"
 _NOT_RUBRIC: Final = {
@@ -178,25 +177,25 @@ _NOT_RUBRIC: Final = {
     "Response": "answer",
     "Feedback": "answer",
 }
-"""How the sections of a prompt begin that are left out, and why: the judge's instructions, and an
-answer with its judgement."""
+"""Beginnings of the titles of sections that are left out, with the reason: the judge's
+instructions, and an answer with its judgement."""
 
 
 def read_prometheus(row: Row) -> Draft:
-    """Read what Prometheus and its library have: a whole prompt, or the parts of one."""
+    """Read a row of Prometheus or its library: a whole prompt, or the parts of one."""
     if row.get("orig_criteria") is not None:
         return read_feedback_collection(row)
     if isinstance(row.get("rubric", "score_rubric"), dict):
-        return _of_parts(row)
+        return _read_parts(row)
     name = row.name_of("instruction", "chosen_instruction")
-    draft = _of_prompt(row, name)
-    other = "rejected_instruction"
-    if row.get(other) is not None and _of_prompt(row, other) != draft:
-        raise row.error("asks something else than `chosen_instruction`", other)
+    draft = _read_prompt(row, name)
+    rejected = "rejected_instruction"
+    if row.get(rejected) is not None and _read_prompt(row, rejected) != draft:
+        raise row.error("asks something else than `chosen_instruction`", rejected)
     return replace(draft, source_id=row.identifier("idx", "id"))
 
 
-def _of_parts(row: Row) -> Draft:
+def _read_parts(row: Row) -> Draft:
     rubric = row.inner("rubric", "score_rubric")
     criteria = _levelled(
         rubric.text("criteria", "criteria_description"),
@@ -207,49 +206,49 @@ def _of_parts(row: Row) -> Draft:
     return Draft(criteria, turns, row.identifier("id", "idx"), reference)
 
 
-def _of_prompt(row: Row, name: str) -> Draft:
+def _read_prompt(row: Row, name: str) -> Draft:
     before, *parts = _SECTION.split(row.text(name))
-    sections = dict(
-        zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True)
-    )
-    asked = _starting(sections, _ASKED)
-    scale = _starting(sections, _SCALE)
-    levels = {int(n): text for n, text in _LEVEL.findall(scale)}
-    if not asked or len(levels) != len(_LEVELS):
+    contents = [content.strip() for content in parts[1::2]]
+    sections = dict(zip(parts[::2], contents, strict=True))
+    instruction = _section(sections, _INSTRUCTION)
+    scale = _section(sections, _SCALE)
+    levels = {int(score): text for score, text in _LEVEL.findall(scale)}
+    if not instruction or len(levels) != len(_LEVELS):
         raise row.error(
             "is no Prometheus prompt: an instruction and levels 1 to 5", name
         )
-    known = (_ASKED, _SCALE, _REFERENCE, *_NOT_RUBRIC)
+    known = (_INSTRUCTION, _SCALE, _REFERENCE, *_NOT_RUBRIC)
     unread = [title for title in sections if not title.startswith(known)]
     if unread or before.strip():
         raise row.error("has a part that is none of a Prometheus prompt", name)
-    left_out = {
-        title: reason
-        for title in sections
-        for start, reason in _NOT_RUBRIC.items()
-        if title.startswith(start)
-    }
+    left_out: dict[str, str] = {}
+    for title in sections:
+        for beginning, reason in _NOT_RUBRIC.items():
+            if title.startswith(beginning):
+                left_out[title] = reason
     row.take_parts(name, sections, left_out=left_out)
-    criterion = scale.partition("\n")[0].strip().removeprefix("[").removesuffix("]")
-    reference = _starting(sections, _REFERENCE)
-    return Draft(_levelled(criterion, levels), (("user", asked),), reference=reference)
+    first_line = scale.partition("\n")[0]
+    criterion = first_line.strip().removeprefix("[").removesuffix("]")
+    reference = _section(sections, _REFERENCE)
+    turns = (("user", instruction),)
+    return Draft(_levelled(criterion, levels), turns, reference=reference)
 
 
-def _starting(sections: dict[str, str], title: str) -> str:
-    return next((text for name, text in sections.items() if name.startswith(title)), "")
+def _section(sections: dict[str, str], beginning: str) -> str:
+    """Return the first section whose title has a beginning, or ""."""
+    for title, content in sections.items():
+        if title.startswith(beginning):
+            return content
+    return ""
 
 
 def read_writingbench(row: Row) -> Draft:
     """Read a WritingBench query, whose criteria have five bands of 1 to 10."""
-    criteria = tuple(
-        Points(
-            text=item.text("criteria_description"),
-            points=9.0,
-            title=item.text("name"),
-            guide=_guide(
-                {low: item.text(f"{low}-{low + 1}") for low in (1, 3, 5, 7, 9)}, width=2
-            ),
-        )
-        for item in row.rows("checklist")
-    )
-    return Draft(criteria, tuple(row.turns("query")), row.identifier("index"))
+    criteria: list[Points] = []
+    for item in row.rows("checklist"):
+        text = item.text("criteria_description")
+        title = item.text("name")
+        bands = {low: item.text(f"{low}-{low + 1}") for low in (1, 3, 5, 7, 9)}
+        guide = _guide(bands, width=2)
+        criteria.append(Points(text, points=9.0, title=title, guide=guide))
+    return Draft(tuple(criteria), tuple(row.turns("query")), row.identifier("index"))

@@ -21,17 +21,17 @@ _CHILDREN: Final = (
     "rubric",
     "items",
 )
-"""Where sources keep the criteria that one consists of."""
+"""Names under which sources keep the criteria that a criterion consists of."""
 _IDS: Final = ("id", "criterion_id", "rubric_item_id")
 _DEEPEST: Final = 50
 
 
 class Node(NamedTuple):
-    """A criterion as a source has it."""
+    """A criterion, as its source gives it."""
 
     points: Points
     has_weight: bool
-    """Whether the source says what it weighs."""
+    """Whether the source gives its weight."""
 
 
 ReadNode = Callable[[Row], Node]
@@ -56,7 +56,7 @@ def nodes_of(
 
     Args:
         row: holds the list.
-        name: of the list.
+        name: the list's name.
         read: reads one criterion, without those below it.
         above: texts of the criteria that these are part of.
 
@@ -72,7 +72,7 @@ def nodes_of(
         else:
             nodes += _leaves(row.at(place, item), read, above)
     if len({node.has_weight for node in nodes}) > 1:
-        first = next(number for number, node in enumerate(nodes) if not node.has_weight)
+        first = [node.has_weight for node in nodes].index(False)
         raise row.error(
             f"has no weight at {first}, and others here have one: give it one", name
         )
@@ -92,24 +92,23 @@ def _leaves(row: Row, read: ReadNode, above: tuple[str, ...]) -> Iterator[Node]:
     if node.points.guide:
         raise row.error("has criteria below it, and a scale or guide of its own", below)
     name = ": ".join(filter(None, (node.points.title, node.points.text)))
-    inner = nodes_of(row, below, read, above=(*above, name) if name else above)
-    evidence = node.points.evidence
-    avoidance = node.points.avoidance
-    inner = [
-        Node(replace(points, evidence=evidence + points.evidence), has_weight)
-        for points, has_weight in inner
-    ]
+    if name:
+        above = (*above, name)
+    children: list[Node] = []
+    for points, has_weight in nodes_of(row, below, read, above=above):
+        evidence = node.points.evidence + points.evidence
+        children.append(Node(replace(points, evidence=evidence), has_weight))
     if not node.has_weight:
-        yield from inner
+        yield from children
         return
-    weights = [one.points.points for one in inner]
+    weights = [child.points.points for child in children]
     if min(weights) < 0 or not sum(weights) > 0:
         raise row.error("must have weights ≥ 0 with a positive sum", below)
-    for one, weight in zip(inner, weights, strict=True):
+    avoidance = node.points.avoidance
+    for child, weight in zip(children, weights, strict=True):
         share = node.points.points * weight / sum(weights)
-        yield Node(
-            replace(one.points, points=share, avoidance=avoidance), has_weight=True
-        )
+        points = replace(child.points, points=share, avoidance=avoidance)
+        yield Node(points, has_weight=True)
 
 
 def _within(node: Node, above: tuple[str, ...]) -> Node:

@@ -25,14 +25,14 @@ def as_question(messages: Sequence[Turn]) -> str:
 
     Returns:
         The content of a single message of a user, or "role: content" of each with an empty line
-        between; numbered, where `as_messages` would make something else of it.
+        between; numbered, where `as_messages` would read something else from it.
     """
     turns = [(role or "user", content) for role, content in messages]
-    return next(text for text in _written(turns) if as_turns(text) == turns)
+    return next(text for text in _forms(turns) if as_turns(text) == turns)
 
 
-def _written(turns: list[Turn]) -> Iterator[str]:
-    """Yield ways to write turns; a way fails only on a text that holds its marks, so one holds."""
+def _forms(turns: list[Turn]) -> Iterator[str]:
+    """Yield ways to write turns; each fails only on texts that hold its marks, so one works."""
     if len(turns) == 1:
         yield turns[0][1]
     yield "\n\n".join(f"{role}: {content}" for role, content in turns)
@@ -48,7 +48,7 @@ def _written(turns: list[Turn]) -> Iterator[str]:
 def as_messages(question: str) -> list[dict[str, str]]:
     """Return a question as chat messages: several where it was written from several.
 
-    A text is taken apart that begins with a role and holds at least two turns, or whose turns are
+    A text is split if it begins with a role and holds at least two turns, or if its turns are
     numbered to the last.
     """
     return [{"role": role, "content": content} for role, content in as_turns(question)]
@@ -56,7 +56,8 @@ def as_messages(question: str) -> list[dict[str, str]]:
 
 def as_turns(question: str) -> list[Turn]:
     """Return role and content of each message that a question was written from."""
-    if turns := _numbered(question):
+    turns = _numbered(question)
+    if turns:
         return turns
     before, *parts = _TURN.split(question)
     if before or len(parts) < 4:  # noqa: PLR2004  # role and content twice
@@ -80,10 +81,10 @@ def _numbered(question: str) -> list[Turn]:
     turns: list[Turn] = []
     for number in range(2, count + 1):
         mark = re.escape(_mark(depth, number, count))
-        after = re.search(rf"\n\n{mark} ([^\s:]+): ", rest)
-        if after is None:
+        next_mark = re.search(rf"\n\n{mark} ([^\s:]+): ", rest)
+        if next_mark is None:
             return []
-        turns.append((role, rest[: after.start()]))
-        role = after[1]
-        rest = rest[after.end() :]
+        turns.append((role, rest[: next_mark.start()]))
+        role = next_mark[1]
+        rest = rest[next_mark.end() :]
     return [*turns, (role, rest)]

@@ -1,4 +1,4 @@
-"""Writes tasks into the formats that other stacks read."""
+"""Writing of tasks in the formats that other stacks read."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -16,11 +16,11 @@ def export_formats() -> tuple[str, ...]:
 
 
 def export_tasks(name: str, path: Path | str, tasks: Iterable[Task]) -> int:
-    """Write tasks in a foreign format; return how many.
+    """Write tasks in a foreign format; return their number.
 
-    All but `policy` hold the rubric, and belong on the judge's side. `policy` holds task id and
-    prompt alone, in the columns that verl and TRL read, for a reward that looks tasks up by id. A
-    prompt is the question, behind its context where it has one.
+    All formats but `policy` hold the rubric, and belong on the judge's side. `policy` holds task id
+    and prompt alone, in the columns that verl and TRL read, for a reward that looks tasks up by id.
+    A prompt is the question, behind its context if it has one.
 
     Args:
         name: one of `export_formats()`.
@@ -31,7 +31,8 @@ def export_tasks(name: str, path: Path | str, tasks: Iterable[Task]) -> int:
         ConfigError: no such format.
         OSError: the file cannot be written; an older one is still there.
     """
-    if (write := _WRITERS.get(name)) is None:
+    write = _WRITERS.get(name)
+    if write is None:
         raise unknown_format(name, export_formats())
     with replacing(Path(path)) as file:
         return write_lines(file, map(write, tasks))
@@ -39,20 +40,24 @@ def export_tasks(name: str, path: Path | str, tasks: Iterable[Task]) -> int:
 
 def _signed(task: Task) -> Iterator[tuple[str, str, str, float]]:
     """Yield (id, title, text, signed weight) of each criterion."""
-    for c in task.rubric:
-        text = fault_of(c) or c.name or "; ".join(c.required_elements) or c.id
-        yield c.id, c.name, text, -c.weight if is_penalty(c) else c.weight
+    for criterion in task.rubric:
+        elements = "; ".join(criterion.required_elements)
+        text = fault_of(criterion) or criterion.name or elements or criterion.id
+        weight = criterion.weight
+        if is_penalty(criterion):
+            weight = -weight
+        yield criterion.id, criterion.name, text, weight
 
 
 def _healthbench(task: Task) -> dict[str, object]:
-    reference = task.reference_answer
+    ideal = None
+    if task.reference_answer:
+        ideal = {"ideal_completion": task.reference_answer}
     return {
         "prompt_id": task.task_id,
         "prompt": as_messages(task.policy_view().message),
         "rubrics": _points(task),
-        "ideal_completions_data": {"ideal_completion": reference}
-        if reference
-        else None,
+        "ideal_completions_data": ideal,
     }
 
 
@@ -64,14 +69,10 @@ def _points(task: Task) -> list[dict[str, object]]:
 
 
 def _rar(task: Task) -> dict[str, object]:
-    rubric = [
-        {
-            "title": title or " ".join(text.split()[:4]),
-            "description": text,
-            "weight": weight,
-        }
-        for _, title, text, weight in _signed(task)
-    ]
+    rubric: list[dict[str, object]] = []
+    for _, name, text, weight in _signed(task):
+        title = name or " ".join(text.split()[:4])
+        rubric.append({"title": title, "description": text, "weight": weight})
     return {
         "question": task.policy_view().message,
         "reference_answer": task.reference_answer or "",
@@ -81,7 +82,7 @@ def _rar(task: Task) -> dict[str, object]:
 
 
 def _verl(task: Task, **reward: object) -> dict[str, object]:
-    """A row in verl's columns, with what its reward is made of."""
+    """Return a row in verl's columns, with the parts of its reward."""
     return {
         "data_source": "rubric",
         "prompt": as_messages(task.policy_view().message),
@@ -107,7 +108,9 @@ def _nemo_gym(task: Task) -> dict[str, object]:
 
 
 def _policy(task: Task) -> dict[str, object]:
-    return {**_verl(task, ground_truth=task.task_id), "task_id": task.task_id}
+    row = _verl(task, ground_truth=task.task_id)
+    row["task_id"] = task.task_id
+    return row
 
 
 _WRITERS: Final[dict[str, Callable[[Task], dict[str, object]]]] = {
