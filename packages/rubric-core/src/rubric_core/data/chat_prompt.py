@@ -1,7 +1,7 @@
-"""A question as a model's chat template writes it, on a date that is told and read from no clock.
+"""A question as a model's chat template writes it, with a fixed date in place of the clock.
 
 A template may write today's date (those of Llama 3.2, SmolLM3, Granite and gpt-oss do), so that the
-same question is another prompt after midnight. Here every template is told one date.
+same question is another prompt after midnight. Here every template gets one date.
 """
 
 import datetime as dt
@@ -20,11 +20,11 @@ from pydantic import JsonValue
 from rubric_core.data.model_files import template_texts
 
 PROMPT_DATE: Final = dt.date(2026, 1, 1)
-"""What a template takes for today, unless told otherwise."""
+"""The default for what a template takes as today."""
 _CLOCK: Final = "strftime_now"
 """The one clock that transformers lends to templates."""
 _FLAGS: Final = "-_0^#"
-"""What may stand between % and the letter of a directive."""
+"""Flags that may stand between % and the letter of a directive."""
 _MIDNIGHT: Final = """\
 {%- macro strftime_now(format) -%}
 {%- set told = TOLD -%}
@@ -49,33 +49,34 @@ _MIDNIGHT: Final = """\
 {{- now.text + now.directive -}}
 {%- endmacro -%}
 {{ "" }}"""
-"""Written before a template, it takes the place of the clock.
+"""A macro that takes the place of the clock when it is written before a template.
 
-A function in that place is a text since transformers 5.24, which hands templates plain data alone.
+A function cannot take that place: since transformers 5.24 templates get plain data alone, and a
+function becomes a text.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ChatPrompt:
-    """What a chat template is given beside the question."""
+    """The arguments of a chat template beside the question."""
 
     date: dt.date = PROMPT_DATE
-    """What it takes for today, at midnight."""
+    """The day that the template takes as today, at midnight."""
     arguments: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """Further names that the template knows."""
+    """Further arguments that the template knows, by name."""
 
     def render(self, tokenizer: Any, question: str) -> str:
         """Write the prompt that asks a question.
 
         Args:
-            tokenizer: of transformers, with a chat template.
+            tokenizer: a tokenizer of transformers, with a chat template.
             question: the one message, the user's.
 
         Returns:
             The text that an answer follows.
 
         Raises:
-            Exception: whatever the template raises, which is a program that came with the model.
+            Exception: any error that the template raises, a program that came with the model.
         """
         return cast(
             "str",
@@ -91,35 +92,32 @@ class ChatPrompt:
     def _dated(self, tokenizer: Any) -> dict[str, str]:
         """Return the template with the date in it, where it reads the clock."""
         if not tokenizer.chat_template:
-            return {}  # transformers says so in its own words
+            return {}  # transformers then raises its own error
         template = cast("str", tokenizer.get_chat_template())
-        return (
-            {"chat_template": _midnight(self.date) + template}
-            if _CLOCK in template
-            else {}
-        )
+        if _CLOCK not in template:
+            return {}
+        return {"chat_template": _midnight(self.date) + template}
 
 
 @lru_cache(maxsize=8)
 def _midnight(date: dt.date) -> str:
-    """Write the clock of templates that shows the start of a day."""
+    """Return the macro that takes the place of the clock and shows the start of a day."""
     start = dt.datetime.combine(date, dt.time())
     letters = string.ascii_letters + "%"
-    directives = [
-        f"%{flag}{letter}" for flag, letter in product(("", *_FLAGS), letters)
-    ]
-    told = json.dumps(
-        {directive: start.strftime(directive) for directive in directives}
-    )
-    return _MIDNIGHT.replace("TOLD", told).replace("FLAGS", json.dumps(_FLAGS))
+    texts: dict[str, str] = {}
+    for flag, letter in product(("", *_FLAGS), letters):
+        directive = f"%{flag}{letter}"
+        texts[directive] = start.strftime(directive)
+    macro = _MIDNIGHT.replace("TOLD", json.dumps(texts))
+    return macro.replace("FLAGS", json.dumps(_FLAGS))
 
 
 PLAIN: Final = ChatPrompt()
-"""The usual date, and nothing else."""
+"""The default date and no further arguments."""
 
 
 def reads_clock(folder: Path) -> bool:
-    """Whether a chat template of a tokenizer's folder may write the date.
+    """Return whether a chat template of a tokenizer's folder may write the date.
 
     Raises:
         OSError: a file cannot be read.
@@ -130,34 +128,37 @@ def reads_clock(folder: Path) -> bool:
 def unread_arguments(
     folder: Path, arguments: Mapping[str, JsonValue]
 ) -> tuple[str, ...]:
-    """Return those names that no chat template of a tokenizer's folder reads.
+    """Return the argument names that no chat template of a tokenizer's folder reads.
 
     Args:
-        folder: of the tokenizer.
+        folder: the tokenizer's folder.
         arguments: `chat_template_kwargs`.
 
     Raises:
         OSError: a file cannot be read.
     """
-    texts = list(template_texts(folder)) if arguments else []
-    names = {name for text in texts for name in re.findall(r"\w+", text)}
-    return tuple(name for name in arguments if name not in names)
+    if not arguments:
+        return ()
+    known: set[str] = set()
+    for text in template_texts(folder):
+        known.update(re.findall(r"\w+", text))
+    return tuple(name for name in arguments if name not in known)
 
 
 def prompt_identity(folder: Path, prompt: ChatPrompt) -> dict[str, JsonValue]:
-    """Say what makes two prompts of one question differ, beside the files of the tokenizer.
+    """Return what makes two prompts of one question differ, beside the files of the tokenizer.
 
     Args:
-        folder: of the tokenizer.
-        prompt: what its template is given.
+        folder: the tokenizer's folder.
+        prompt: the arguments of its template.
 
     Returns:
-        The date, where a template may write it, and further names, where there are any: answers
+        The date, where a template may write it, and further arguments, where there are any: answers
         that were stored before these could be set keep their identity.
     """
-    found: dict[str, JsonValue] = {}
+    identity: dict[str, JsonValue] = {}
     if reads_clock(folder):
-        found["prompt_date"] = prompt.date.isoformat()
+        identity["prompt_date"] = prompt.date.isoformat()
     if prompt.arguments:
-        found["chat_template_kwargs"] = dict(prompt.arguments)
-    return found
+        identity["chat_template_kwargs"] = dict(prompt.arguments)
+    return identity

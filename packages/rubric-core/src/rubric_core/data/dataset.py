@@ -30,27 +30,26 @@ def read_tasks(path: Path | str) -> Iterator[Task]:
         OSError: the file cannot be read.
     """
     path = Path(path)
-    _of_suffix(path, READERS)
+    _entry_for(path, READERS)
     return _tasks(path)
 
 
 def read_each_row(path: Path) -> Iterator[tuple[int, dict[str, object] | SchemaError]]:
-    """Yield (1-based line or row, its object) of a task file, or what keeps a line from being one.
+    """Yield (1-based line or row, its object) of a task file; the error for a line without one.
 
     Raises:
         RubricFileError, MissingExtraError, OSError: as `read_tasks`, but for the lines.
     """
     if path.suffix.lower() == ".jsonl":
         return read_each_line(path)
-    return _of_suffix(path, READERS)(path)
+    return _entry_for(path, READERS)(path)
 
 
 def write_tasks(path: Path | str, tasks: Iterable[Task]) -> int:
-    """Write tasks, passages and rubrics included; return how many.
+    """Write tasks, passages and rubrics included; return their number.
 
-    The file appears under its name only when it is complete and on disk. Whatever goes wrong
-    before (a full disk, an error in `tasks`, an interrupt) leaves an older file as it was, and
-    nothing else behind.
+    The file appears under its name only when it is complete and on disk. A failure before that (a
+    full disk, an error in `tasks`, an interrupt) leaves an older file as it was, and no other file.
 
     Raises:
         RubricFileError: a suffix other than `.jsonl` and `.parquet`.
@@ -58,7 +57,7 @@ def write_tasks(path: Path | str, tasks: Iterable[Task]) -> int:
         OSError: the file cannot be written.
     """
     path = Path(path)
-    write = _of_suffix(path, _WRITERS)
+    write = _entry_for(path, _WRITERS)
     with replacing(path) as file:
         return write(file, (task.to_json(reveal_grounding=True) for task in tasks))
 
@@ -67,19 +66,24 @@ READERS: Final[dict[str, Callable[[Path], Iterator[tuple[int, dict[str, object]]
     ".jsonl": read_lines,
     ".parquet": parquet.read_rows,
 }
-"""What yields the numbered rows of a file, by its suffix."""
+"""Functions that yield the numbered rows of a file, by its suffix."""
 _WRITERS: Final = {".jsonl": write_lines, ".parquet": parquet.write_rows}
 
 
-def _of_suffix(path: Path, table: Mapping[str, _Kind]) -> _Kind:
-    if (found := table.get(path.suffix.lower())) is None:
-        suffix = path.suffix.lower()
-        what = f"the suffix is {suffix!r}" if suffix else "the name has no suffix"
-        if path.is_dir():
-            what = "this is a folder"
-        problem = f"{what}: tasks are kept in .jsonl or .parquet files"
-        raise RubricFileError(problem, path=path)
-    return found
+def _entry_for(path: Path, table: Mapping[str, _Kind]) -> _Kind:
+    """Return the entry of a table for the suffix of a path."""
+    suffix = path.suffix.lower()
+    entry = table.get(suffix)
+    if entry is not None:
+        return entry
+    if path.is_dir():
+        fault = "this is a folder"
+    elif suffix:
+        fault = f"the suffix is {suffix!r}"
+    else:
+        fault = "the name has no suffix"
+    problem = f"{fault}: tasks are kept in .jsonl or .parquet files"
+    raise RubricFileError(problem, path=path)
 
 
 def _tasks(path: Path) -> Iterator[Task]:
@@ -90,10 +94,10 @@ def _tasks(path: Path) -> Iterator[Task]:
 
 
 def read_each_task(path: Path) -> Iterator[tuple[int, Task | RubricFileError]]:
-    """Yield (1-based line or row, its task), and for one that is no task what is wrong with it.
+    """Yield (1-based line or row, its task), or the error of a line that is no task.
 
     Raises:
-        RubricFileError: another suffix, or a Parquet file that is none.
+        RubricFileError: another suffix, or a file that is not Parquet.
         MissingExtraError, OSError: as `read_tasks`.
     """
     for line, row in read_each_row(path):
@@ -103,16 +107,16 @@ def read_each_task(path: Path) -> Iterator[tuple[int, Task | RubricFileError]]:
             yield line, Task.from_json(row)
         except SchemaError as error:
             problem = str(error)
-            if (
-                isinstance(row, dict)
-                and "task_id" in row
-                and {"response", "text"} & row.keys()
-            ):
+            if isinstance(row, dict) and _is_answer(row):
                 problem += "; this is a line of answers; tasks are wanted here"
-            yield (
-                line,
-                RubricFileError(problem, path=path, line=line, field=error.field),
+            file_error = RubricFileError(
+                problem, path=path, line=line, field=error.field
             )
+            yield line, file_error
+
+
+def _is_answer(row: dict[str, object]) -> bool:
+    return "task_id" in row and ("response" in row or "text" in row)
 
 
 Split: TypeAlias = Literal["train", "validation", "test"]
@@ -124,7 +128,7 @@ def split_of(doc_hash: str, *, train: float = 0.70, validation: float = 0.15) ->
     """Return the side of a document: the same for all its tasks, in every run and order.
 
     Args:
-        doc_hash: identifies the document.
+        doc_hash: the identifier of the document.
         train: share of documents for training.
         validation: share for validation; the rest is for the test.
 

@@ -1,7 +1,7 @@
-"""The tokens that end an answer, of which a model's parts may each name others.
+"""The tokens that end an answer, which the parts of a model may name differently.
 
-A GGUF file's tokenizer, say, names `<|im_start|>` where the chat template writes `<|im_end|>`; a
-model that learned the template then never ends by the tokenizer's.
+For example, a GGUF file's tokenizer names `<|im_start|>` where the chat template writes
+`<|im_end|>`; a model that learned the template then never ends with the tokenizer's token.
 """
 
 from collections.abc import Sequence
@@ -18,52 +18,57 @@ _TURNS: Final = (
 
 
 class EndTokens(NamedTuple):
-    """What each part of a model names."""
+    """The end tokens that each part of a model names."""
 
     tokenizer: int | None
-    """Its end-of-sequence token."""
+    """The end-of-sequence token of the tokenizer."""
     template: int | None
-    """What the chat template writes behind an answer; None without one, or for no special token."""
+    """The special token that the chat template writes behind an answer; None without one."""
     settings: tuple[int, ...]
-    """Of generation_config.json, or else of config.json."""
+    """The end tokens in generation_config.json, or else in config.json."""
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """All of them, each of which ends an answer; the first is the one to train on."""
+        """All tokens that end an answer; the first is the one to train on."""
         named = (self.template, self.tokenizer, *self.settings)
-        return tuple(dict.fromkeys(one for one in named if one is not None))
+        known = [token for token in named if token is not None]
+        return tuple(dict.fromkeys(known))
 
     @property
     def differ(self) -> bool:
-        """Whether the tokenizer, or the settings, lack the one to train on."""
-        trained = next(iter(self.ids), None)
-        return self.tokenizer != trained or trained not in (self.settings or (trained,))
+        """Whether the tokenizer or the settings lack the token to train on."""
+        ids = self.ids
+        trained = ids[0] if ids else None
+        if self.tokenizer != trained:
+            return True
+        return bool(self.settings) and trained not in self.settings
 
     def named(self, tokenizer: Any) -> dict[str, str]:
-        """Each part's tokens, as text and number, for a log."""
+        """Return each part's tokens, as text and number, for a log."""
         parts = {
             "tokenizer": (self.tokenizer,),
             "chat_template": (self.template,),
             "settings": self.settings,
         }
-        return {
-            part: ", ".join(
-                f"{tokenizer.convert_ids_to_tokens(one)} ({one})"
-                for one in ids
-                if one is not None
-            )
-            for part, ids in parts.items()
-        }
+        names: dict[str, str] = {}
+        for part, ids in parts.items():
+            tokens = [
+                f"{tokenizer.convert_ids_to_tokens(token)} ({token})"
+                for token in ids
+                if token is not None
+            ]
+            names[part] = ", ".join(tokens)
+        return names
 
 
 def end_tokens(tokenizer: Any, settings: Sequence[int] = ()) -> EndTokens:
-    """Find out what each part of a model names.
+    """Return the end tokens that each part of a model names.
 
     Args:
-        tokenizer: of transformers.
+        tokenizer: a tokenizer of transformers.
         settings: as `settings_end` reads them.
     """
-    return EndTokens(tokenizer.eos_token_id, _of_template(tokenizer), tuple(settings))
+    return EndTokens(tokenizer.eos_token_id, _template_end(tokenizer), tuple(settings))
 
 
 def settings_end(folder: Path) -> tuple[int, ...]:
@@ -73,25 +78,28 @@ def settings_end(folder: Path) -> tuple[int, ...]:
         OSError: a file cannot be read.
     """
     for name in ("generation_config.json", "config.json"):
-        if (path := folder / name).is_file():
-            ids = read_settings(path).get("eos_token_id")
-            listed = cast("list[object]", ids) if isinstance(ids, list) else [ids]
-            return tuple(one for one in listed if isinstance(one, int))
+        path = folder / name
+        if path.is_file():
+            value = read_settings(path).get("eos_token_id")
+            ids = cast("list[object]", value) if isinstance(value, list) else [value]
+            return tuple(token for token in ids if isinstance(token, int))
     return ()
 
 
-def _of_template(tokenizer: Any) -> int | None:
+def _template_end(tokenizer: Any) -> int | None:
     if not tokenizer.chat_template:
         return None
     try:
         text: str = tokenizer.apply_chat_template(list(_TURNS), tokenize=False)
-    # The named boundary of a template, which is a program that came with the model: who asks it a
-    # question says what is wrong with it.
+    # The named boundary of a template, which is a program that came with the model: the first real
+    # question to it raises the error again.
     except Exception:  # noqa: BLE001
         return None
     _, answer, behind = text.rpartition(_ANSWER)
-    ids: list[int] = (
-        tokenizer.encode(behind, add_special_tokens=False) if answer else []
-    )
-    known = tokenizer.added_tokens_decoder
-    return ids[0] if ids and ids[0] in known and known[ids[0]].special else None
+    if not answer:
+        return None
+    ids: list[int] = tokenizer.encode(behind, add_special_tokens=False)
+    added = tokenizer.added_tokens_decoder
+    if ids and ids[0] in added and added[ids[0]].special:
+        return ids[0]
+    return None

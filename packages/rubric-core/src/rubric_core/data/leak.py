@@ -1,13 +1,15 @@
-"""Does a prompt already hold its passage or its rubric? Counted in runs of shared words.
+"""Leaks of the passage or the rubric into a prompt, counted in runs of shared words.
 
-What stands in the context is no leak, for the policy is there to read it; what stands in the rubric
-or the reference answer is, and so is a context that holds it without the passage doing so.
+A run of the passage that the context holds is no leak, for the policy is there to read it. A run of
+the rubric or the reference answer is a leak in the question, and in the context unless the passage
+holds it too.
 """
 
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import Final, Literal
 
 from rubric_core.errors import LeakError, SchemaError
@@ -16,11 +18,11 @@ from rubric_core.schema.task import Task
 
 _WORD: Final = re.compile(r"\w+")
 _BETWEEN_TEXTS: Final = " | "
-"""No word, so that no run of words goes on from one text into the next."""
+"""A separator that holds no word, so that no run of words goes on from one text into the next."""
 PASSAGE: Final = "passage"
 """The name of the passage as a source."""
 _MOST_SOUGHT: Final = 200
-"""Words of a question that are sought one by one; to read the text once is quicker for more."""
+"""Most words of a question to seek one by one; for more, one pass over the text is quicker."""
 
 
 class LeakedNgrams(Sealed):
@@ -30,7 +32,7 @@ class LeakedNgrams(Sealed):
     """`passage`, `criterion <id>`, or `reference answer`."""
 
     count: int
-    """Distinct n-grams shared."""
+    """Number of distinct shared n-grams."""
 
     sha256: tuple[str, ...]
     """Hash of each shared n-gram, its words in lower case with single spaces; sorted."""
@@ -40,41 +42,41 @@ class LeakedNgrams(Sealed):
 
 
 def leaked_ngrams(task: Task, *, n: int = 8) -> tuple[LeakedNgrams, ...]:
-    """Return what the question shares with the passage and with each criterion, and the context.
+    """Return the n-grams that the question, or the context, shares with each hidden text.
 
     A run of at least `n` words in both is a leak; a shorter one is not, so that a question may use
-    the names and terms it asks about. Case and punctuation do not count. A run of the passage that
-    the context has too is none; nor is one of the rubric or the reference answer that the context
-    shares and the passage as well, for both quote it.
+    the names and terms it asks about. Case and punctuation do not count. A run of the passage is no
+    leak if the context has it too; nor is a run of the rubric or the reference answer that both the
+    context and the passage hold, for both quote the document.
 
     Raises:
         SchemaError: n < 1.
     """
     if n < 1:
         raise SchemaError(f"n must be at least 1, not {n}", field="n")
-    return (*_of_question(task, n), *_of_context(task, n))
+    return (*_question_leaks(task, n), *_context_leaks(task, n))
 
 
 def by_holder(
     overlaps: Iterable[LeakedNgrams],
 ) -> Iterator[tuple[str, tuple[LeakedNgrams, ...]]]:
     """Yield the overlaps of the question, then those of the context, where there are any."""
-    for held_by, found in groupby(overlaps, key=lambda one: one.held_by):
-        yield held_by, tuple(found)
+    for held_by, group in groupby(overlaps, key=attrgetter("held_by")):
+        yield held_by, tuple(group)
 
 
-def _of_question(task: Task, n: int) -> Iterator[LeakedNgrams]:
-    asked = _words(task.question)
-    if len(asked) < n:
+def _question_leaks(task: Task, n: int) -> Iterator[LeakedNgrams]:
+    question = _words(task.question)
+    if len(question) < n:
         return
     for source, texts in hidden_texts(task):
         # A text of fewer characters cannot hold n words; most keywords are that short.
         long_enough = [text for text in texts if len(text) >= 2 * n - 1]
-        if not _may_share(asked, n, long_enough):
+        if not _may_share(question, n, long_enough):
             continue
         runs = [_words(text) for text in long_enough]
-        known = {word for run in runs for word in run}
-        possible = set(_ngrams(asked, n, known=known))
+        known = set(chain.from_iterable(runs))
+        possible = set(_ngrams(question, n, known=known))
         if not possible:
             continue
         shared = _held(possible, _joined(runs))
@@ -84,20 +86,23 @@ def _of_question(task: Task, n: int) -> Iterator[LeakedNgrams]:
             yield _leaked(source, shared, held_by="question")
 
 
-def _of_context(task: Task, n: int) -> Iterator[LeakedNgrams]:
-    """Yield what the context holds of the rubric and the reference answer; the passage may too."""
+def _context_leaks(task: Task, n: int) -> Iterator[LeakedNgrams]:
+    """Yield the n-grams of the rubric and the reference answer that only the context holds."""
     if task.context is None:
         return
-    read = context_words(task)
+    context = context_words(task)
     passage = ""
     reference = ("reference answer", (task.reference_answer or "",))
     for source, texts in (*hidden_texts(task), reference):
         if source == PASSAGE:
             passage = _joined([_words(text) for text in texts])
             continue
-        runs = [_words(text) for text in texts if len(text) >= 2 * n - 1]
-        possible = {ngram for run in runs for ngram in _ngrams(run, n, known=set(run))}
-        shared = _held(possible, read)
+        possible: set[str] = set()
+        for text in texts:
+            if len(text) >= 2 * n - 1:
+                words = _words(text)
+                possible.update(_ngrams(words, n, known=set(words)))
+        shared = _held(possible, context)
         shared -= _held(shared, passage)
         if shared:
             yield _leaked(source, shared, held_by="context")
@@ -114,14 +119,10 @@ def _leaked(
 
 def context_words(task: Task) -> str:
     """Return the words of the context, in lower case with single spaces around; "" without one."""
-    sections = task.context or ()
-    return _joined(
-        [
-            _words(text)
-            for section in sections
-            for text in (section.heading, section.text)
-        ]
-    )
+    runs: list[list[str]] = []
+    for section in task.context or ():
+        runs += [_words(section.heading), _words(section.text)]
+    return _joined(runs)
 
 
 def _joined(runs: Iterable[list[str]]) -> str:
@@ -129,6 +130,7 @@ def _joined(runs: Iterable[list[str]]) -> str:
 
 
 def _held(ngrams: set[str], words: str) -> set[str]:
+    """Return the n-grams that a text of words holds."""
     return {ngram for ngram in ngrams if f" {ngram} " in words}
 
 
@@ -136,45 +138,47 @@ def check_no_leak(tasks: Iterable[Task], *, n: int = 8) -> None:
     """Read all tasks and refuse them if any question or context leaks.
 
     Raises:
-        LeakError: at least one does; names the tasks, and what the first few share with what.
+        LeakError: at least one does; names the tasks, and the overlaps of the first few.
     """
-    leaks = {
-        task.task_id: overlaps
-        for task in tasks
-        if (overlaps := leaked_ngrams(task, n=n))
-    }
-    if leaks:
-        shown = [
-            f"task {task_id}: {_NAMED[overlap.held_by]}{overlap.count} with {overlap.source}"
-            for task_id, overlaps in list(leaks.items())[:3]
-            for overlap in overlaps
-        ]
-        raise LeakError(
-            f"{len(leaks)} {_what(leaks.values())} share runs of {n} or more words with what only "
-            f"the judge may see; reword or drop them ({'; '.join(shown)})",
-            task_ids=tuple(leaks),
-        )
-
-
-_NAMED: Final = {"question": "", "context": "its context "}
-
-
-def _what(leaks: Iterable[tuple[LeakedNgrams, ...]]) -> str:
-    parts = {overlap.held_by for overlaps in leaks for overlap in overlaps}
-    return (
-        "questions"
-        if parts == {"question"}
-        else "contexts"
-        if parts == {"context"}
-        else "prompts"
+    leaks: dict[str, tuple[LeakedNgrams, ...]] = {}
+    for task in tasks:
+        overlaps = leaked_ngrams(task, n=n)
+        if overlaps:
+            leaks[task.task_id] = overlaps
+    if not leaks:
+        return
+    examples: list[str] = []
+    for task_id, overlaps in list(leaks.items())[:3]:
+        for overlap in overlaps:
+            holder = _HOLDERS[overlap.held_by]
+            examples.append(
+                f"task {task_id}: {holder}{overlap.count} with {overlap.source}"
+            )
+    raise LeakError(
+        f"{len(leaks)} {_leaking_parts(leaks.values())} share runs of {n} or more words with what "
+        f"only the judge may see; reword or drop them ({'; '.join(examples)})",
+        task_ids=tuple(leaks),
     )
 
 
-def _may_share(words: list[str], n: int, texts: list[str]) -> bool:
-    """Whether n words in a row all stand in the texts, be it within other words.
+_HOLDERS: Final = {"question": "", "context": "its context "}
 
-    Most questions are told apart by a few words, for one that is missing rules out every run over
-    it; to find the words of a text takes many times as long.
+
+def _leaking_parts(leaks: Iterable[tuple[LeakedNgrams, ...]]) -> str:
+    """Return the name of the parts of prompts that leak: "prompts" for both."""
+    parts = {overlap.held_by for overlap in chain.from_iterable(leaks)}
+    if parts == {"question"}:
+        return "questions"
+    if parts == {"context"}:
+        return "contexts"
+    return "prompts"
+
+
+def _may_share(words: list[str], n: int, texts: list[str]) -> bool:
+    """Return whether n words in a row all occur in the texts, perhaps within other words.
+
+    A few words settle most questions, for a missing word rules out every run over it; to find the
+    words of a text takes many times as long.
     """
     if len(words) > _MOST_SOUGHT:
         return True
@@ -191,7 +195,7 @@ def _may_share(words: list[str], n: int, texts: list[str]) -> bool:
 
 
 def _ngrams(words: list[str], n: int, *, known: set[str]) -> Iterator[str]:
-    """Yield the runs of n words of which each is known: of few questions there are any."""
+    """Yield the runs of n known words; few questions have any."""
     start = 0
     for end, word in enumerate(words, start=1):
         if word not in known:
@@ -207,7 +211,14 @@ def _words(text: str) -> list[str]:
 def hidden_texts(task: Task) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the texts of the passage and of each criterion, under their names as a source."""
     yield PASSAGE, (task.grounding.reveal(),)
-    for c in task.rubric:
-        lists = (*c.required_elements, *c.expected_keywords, *c.expected_concepts)
-        texts = (c.name, c.description, c.scoring_guide, c.verification_method, *lists)
-        yield f"criterion {c.id}", texts
+    for criterion in task.rubric:
+        texts = (
+            criterion.name,
+            criterion.description,
+            criterion.scoring_guide,
+            criterion.verification_method,
+            *criterion.required_elements,
+            *criterion.expected_keywords,
+            *criterion.expected_concepts,
+        )
+        yield f"criterion {criterion.id}", texts

@@ -1,4 +1,4 @@
-"""A model folder by content: two are one model only where every byte that counts is the same."""
+"""The identity of a model folder: folders are one model if every byte that counts is the same."""
 
 import json
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ _OF_TRAINING: Final = frozenset(
         "scheduler.bin",
         "scheduler.pt",
         "trainer_state.pt",
+        "training_args.bin",
     }
-    | {"training_args.bin"}
 )
-"""Beside the weights of a checkpoint, and of no weight in an answer."""
+"""Files that lie beside the weights of a checkpoint and do not change an answer."""
 _TEMPLATES: Final = "additional_chat_templates"
 
 
@@ -35,7 +35,7 @@ def model_files(folder: Path) -> dict[str, JsonValue]:
     it is a folder. A file is read once in a process, unless its size or time changes.
 
     Args:
-        folder: in the Hugging Face layout.
+        folder: a folder in the Hugging Face layout.
 
     Returns:
         Digests by file name, in hexadecimal; under "base", those of an adapter's base model.
@@ -83,20 +83,22 @@ def _counted(folder: Path) -> Iterator[Path]:
 def adapter_base(folder: Path) -> Path | None:
     """Return the folder of an adapter's base model.
 
-    None for a model that is no adapter, or an adapter's that names its base otherwise than by a
-    folder that is there.
+    None for a model that is no adapter, or for an adapter whose base is not an existing folder.
     """
     path = folder / "adapter_config.json"
-    base = (
-        read_settings(path).get("base_model_name_or_path") if path.is_file() else None
-    )
+    if not path.is_file():
+        return None
+    base = read_settings(path).get("base_model_name_or_path")
     if not isinstance(base, str) or not base:
         return None
-    return next((one for one in (Path(base), folder / base) if one.is_dir()), None)
+    for candidate in (Path(base), folder / base):
+        if candidate.is_dir():
+            return candidate
+    return None
 
 
 def read_settings(path: Path) -> dict[str, object]:
-    """Read the object of a model's JSON file; an empty one of a file that holds anything else.
+    """Read the object of a model's JSON file; empty if the file holds anything else.
 
     Raises:
         OSError: the file cannot be read.
@@ -105,12 +107,14 @@ def read_settings(path: Path) -> dict[str, object]:
         content = json.loads(read_file(path))
     except (ValueError, RecursionError):
         return {}
-    return cast("dict[str, object]", content) if isinstance(content, dict) else {}
+    if not isinstance(content, dict):
+        return {}
+    return cast("dict[str, object]", content)
 
 
 def _digest(path: Path) -> str:
     state = path.stat()
-    # The time of the last change of anything, which no program can set back, is in it.
+    # It includes the time of the last change of any kind, which no program can set back.
     stamp = (
         state.st_dev,
         state.st_ino,
@@ -134,14 +138,14 @@ def prompt_form(folder: Path) -> PromptForm:
     """Return how questions are put to the model of a tokenizer's folder.
 
     Args:
-        folder: that the tokenizer is read from; `model_files` has the hash of each of its files.
+        folder: the tokenizer's folder; `model_files` has the hash of each of its files.
     """
     names = ("chat_template.jinja", f"{_TEMPLATES}/default.jinja")
     if any((folder / name).is_file() for name in names):
         return "chat"
     try:
         settings = read_settings(folder / "tokenizer_config.json")
-    except OSError:  # what is wrong is said when the tokenizer loads
+    except OSError:  # the loading of the tokenizer reports it
         return "plain"
     return "chat" if settings.get("chat_template") else "plain"
 
@@ -152,13 +156,16 @@ def template_texts(folder: Path) -> Iterator[str]:
     Raises:
         OSError: a file cannot be read.
     """
-    for path in (
-        folder / "chat_template.jinja",
-        *sorted((folder / _TEMPLATES).glob("*.jinja")),
-    ):
+    further = sorted((folder / _TEMPLATES).glob("*.jinja"))
+    for path in (folder / "chat_template.jinja", *further):
         if path.is_file():
             yield read_file(path).decode(errors="replace")
     path = folder / "tokenizer_config.json"
-    kept = read_settings(path).get("chat_template") if path.is_file() else None
-    if kept:
-        yield kept if isinstance(kept, str) else json.dumps(kept)
+    if not path.is_file():
+        return
+    template = read_settings(path).get("chat_template")
+    if isinstance(template, str):
+        if template:
+            yield template
+    elif template:
+        yield json.dumps(template)

@@ -1,8 +1,8 @@
 """Rows of Parquet files, bounded before they are in memory; pyarrow is imported at the first use.
 
 A value that a column repeats is stored once, so that a file of two kilobytes can stand for
-gigabytes. What the file declares is checked first; then repeated values stay stored once until
-each row's size is known.
+gigabytes. The sizes that the file declares are checked first; then repeated values stay stored once
+until each row's size is known.
 """
 
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ from rubric_core.schema.task import TaskRow, without_nulls
 
 _BATCH_ROWS: Final = 256
 _BUFFER_BYTES: Final = 1 << 20  # read pages, not whole columns of a row group
-_MOST_ROW_BYTES: Final = 1 << 26  # of a task
-_MOST_BATCH_BYTES: Final = 1 << 26  # above it, row by row
-_VALUE_BYTES: Final = 8  # that a value takes in memory at least
+_MOST_ROW_BYTES: Final = 1 << 26  # largest task
+_MOST_BATCH_BYTES: Final = 1 << 26  # a larger batch is read row by row
+_VALUE_BYTES: Final = 8  # least memory of a value
 _TEXT_TYPES: Final = frozenset({"NONE", "STRING", "JSON", "ENUM"})
 
 
@@ -30,7 +30,7 @@ class LongRow(NamedTuple):
     """A row that was not read, since it is too large."""
 
     size_bytes: int
-    """Of its values in memory."""
+    """Size of its values in memory."""
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
@@ -66,8 +66,8 @@ def bounded_rows(
 
     Args:
         file: Opened for reading bytes.
-        columns: Names of those to read, as far as the file has them; all if None.
-        most_row_bytes: Of one row; a larger one is passed over.
+        columns: Names of the columns to read, as far as the file has them; all if None.
+        most_row_bytes: Largest size of a row; a larger row is skipped.
 
     Raises:
         TooLargeError: The file declares, or unpacks to, more than 200 times its size and more than
@@ -84,10 +84,12 @@ def bounded_rows(
         schema = pa.schema([field for field in schema if field.name in columns])
     leaves = [plain.schema.column(index) for index in range(len(plain.schema))]
     chosen = [leaf.path.partition(".")[0] in schema.names for leaf in leaves]
-    expansion = Expansion(size := file.seek(0, 2))
-    _check_declared(plain.metadata, chosen, size, most=expansion.most)
+    file_bytes = file.seek(0, 2)
+    expansion = Expansion(file_bytes)
+    _check_declared(plain.metadata, chosen, file_bytes, most=expansion.most)
     if not schema.names:  # pyarrow makes no rows without columns
-        yield from ({} for _ in range(plain.metadata.num_rows))
+        for _ in range(plain.metadata.num_rows):
+            yield {}
         return
     joined = {field.name for field in schema if _can_be_joined(pa, field.type)}
     stored_once: Any = pa.parquet.ParquetFile(
@@ -95,13 +97,7 @@ def bounded_rows(
         metadata=plain.metadata,
         buffer_size=_BUFFER_BYTES,
         pre_buffer=False,
-        read_dictionary=[
-            leaf.path
-            for leaf in leaves
-            if leaf.path.partition(".")[0] in joined
-            and leaf.physical_type == "BYTE_ARRAY"
-            and leaf.logical_type.type in _TEXT_TYPES
-        ],
+        read_dictionary=[leaf.path for leaf in leaves if _is_joined_text(leaf, joined)],
     )
     number = 0
     # Group by group: a nested column has one set of values in a batch.
@@ -115,10 +111,17 @@ def bounded_rows(
                 yield row
 
 
+def _is_joined_text(leaf: Any, joined: set[str]) -> bool:
+    """Return whether a leaf holds text, in a column whose repeated values can be joined."""
+    if leaf.path.partition(".")[0] not in joined:
+        return False
+    return leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in _TEXT_TYPES
+
+
 def _rows(
     pa: Any, batch: Any, schema: Any, most_row_bytes: int
 ) -> Iterator[tuple[dict[str, object] | LongRow, int]]:
-    """Yield the rows of a batch, each measured before its values are joined, and what they take."""
+    """Yield the rows of a batch with their sizes, measured before the values are joined."""
     size = _size(pa, batch.to_struct_array())
     if size <= min(_MOST_BATCH_BYTES, most_row_bytes):
         for row in cast("list[dict[str, object]]", batch.cast(schema).to_pylist()):
@@ -137,16 +140,16 @@ def _check_declared(
     metadata: Any, chosen: list[bool], file_bytes: int, *, most: int
 ) -> None:
     """Refuse a file whose footer declares far more than its size can hold."""
-    chunks = [
-        metadata.row_group(group).column(index)
-        for group in range(metadata.num_row_groups)
-        for index, is_chosen in enumerate(chosen)
-        if is_chosen
-    ]
-    values = max(metadata.num_rows, sum(chunk.num_values for chunk in chunks))
-    declared = _VALUE_BYTES * values + sum(
-        chunk.total_uncompressed_size for chunk in chunks
-    )
+    columns = [index for index, is_chosen in enumerate(chosen) if is_chosen]
+    values = 0
+    declared = 0
+    for group in range(metadata.num_row_groups):
+        for index in columns:
+            chunk = metadata.row_group(group).column(index)
+            values += chunk.num_values
+            declared += chunk.total_uncompressed_size
+    values = max(metadata.num_rows, values)
+    declared += _VALUE_BYTES * values
     if declared > most:
         raise TooLargeError(
             f"a Parquet file of {file_bytes} bytes that declares {values} values and {declared} "
@@ -155,25 +158,20 @@ def _check_declared(
 
 
 def _can_be_joined(pa: Any, kind: Any) -> bool:
-    """Say whether pyarrow can turn values stored once into ordinary ones, inside this type."""
-    if (
-        pa.types.is_map(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_binary_view(kind)
-    ):
+    """Return whether pyarrow can turn values stored once into ordinary ones, inside this type."""
+    types = pa.types
+    if types.is_map(kind) or types.is_string_view(kind) or types.is_binary_view(kind):
         return False
-    return all(
-        _can_be_joined(pa, kind.field(index).type) for index in range(kind.num_fields)
-    )
+    inner = [kind.field(index).type for index in range(kind.num_fields)]
+    return all(_can_be_joined(pa, inner_kind) for inner_kind in inner)
 
 
 def _size(pa: Any, array: Any) -> int:
     """Return the bytes of the values of an array, each counted as often as it is repeated."""
     kind = array.type
     if pa.types.is_dictionary(kind):
-        sizes = pa.compute.take(
-            pa.compute.binary_length(array.dictionary), array.indices
-        )
+        lengths = pa.compute.binary_length(array.dictionary)
+        sizes = pa.compute.take(lengths, array.indices)
         return int(pa.compute.sum(sizes).as_py() or 0) + array.indices.nbytes
     if pa.types.is_struct(kind):
         return sum(_size(pa, part) for part in array.flatten())
@@ -186,12 +184,12 @@ def _size(pa: Any, array: Any) -> int:
 
 
 def write_rows(file: BinaryIO, rows: Iterator[dict[str, object]]) -> int:
-    """Write rows under the paper's names, a batch in memory at a time; return how many.
+    """Write rows under the paper's names, a batch in memory at a time; return their number.
 
-    There is a column for contexts where one of the first rows has one.
+    There is a column for contexts if one of the first rows has a context.
 
     Raises:
-        SchemaError: only a later row has one, for which there is no column any more.
+        SchemaError: only a later row has a context, for which there is no column then.
         MissingExtraError: pyarrow is not installed.
     """
     pa = _pyarrow()
@@ -223,11 +221,11 @@ _CONTEXT: Final = "context"
 
 
 def task_schema(*, has_context: bool) -> Any:
-    """Return the columns of a file of tasks, the same whatever else the tasks hold.
+    """Return the columns of a file of tasks, which do not depend on the tasks' other fields.
 
     Args:
-        has_context: whether there is a column for what the policy may look up; a file of
-            closed-book tasks is what it was before there were others.
+        has_context: whether there is a column for contexts; a file of closed-book tasks has none,
+            as in older versions.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
@@ -239,18 +237,16 @@ def task_schema(*, has_context: bool) -> Any:
 
 
 def _columns(model: type[BaseModel]) -> dict[str, Any]:
-    return {
-        name: _column(field.annotation) for name, field in model.model_fields.items()
-    }
+    fields = model.model_fields.items()
+    return {name: _column(field.annotation) for name, field in fields}
 
 
 def _column(kind: Any) -> Any:
-    """Return Arrow's type for that of a field: a text, a number, a model, or a tuple of these."""
+    """Return Arrow's type for a field's: a text, a number, a model, or a tuple of these."""
     pa = _pyarrow()
-    if args := get_args(
-        kind
-    ):  # of a tuple, of a type or None, or of what a type must satisfy
-        inner = _column(args[0])
+    arguments = get_args(kind)
+    if arguments:  # a tuple, a type or None, or a type with constraints
+        inner = _column(arguments[0])
         return pa.list_(inner) if get_origin(kind) is tuple else inner
     if issubclass(kind, BaseModel):
         return pa.struct(_columns(kind))
