@@ -1,1 +1,1 @@
-"""What a judge says of a response, read strictly."""
+"""A judge's reply on a response, read strictly."""

@@ -10,20 +10,21 @@ from pydantic import Field
 from rubric_core.schema.sealed import Sealed, Text
 
 _MOST_MARKS: Final = 30
-"""On one letter; as in Unicode's stream-safe text. No writing needs more than a few."""
+"""Most marks on one letter, as in Unicode's stream-safe text; no script needs more than a few."""
 
 _PERHAPS_MANY: Final = re.compile(rf"[^\w\x00-\x7f][^\w\x00-\x7f]{{{_MOST_MARKS}}}")
-"""No mark is of a word or ASCII; for this one `re` needs a tenth of the time of all marks."""
+"""Matches any text with too many marks, as no mark is a word character or ASCII; `re` needs a tenth
+of the time that the pattern of all marks takes."""
 _FIRST: Final = 0x300
 _BEYOND: Final = 0x20000
-"""Past the last mark: behind it Unicode has ideographs and tags."""
+"""First code point past the last mark: from here on Unicode has ideographs and tags."""
 
 
 def composed(text: str) -> str:
-    """Return a text in NFC; of the marks on one letter, those beyond the 30th are left out.
+    """Return a text in NFC, without the marks beyond the 30th on one letter.
 
-    Python puts the marks of a letter in order by insertion: 80,000 of them on one letter take it
-    most of a minute, in which no other thread runs.
+    Python sorts the marks of a letter by insertion: 80,000 marks on one letter take most of a
+    minute, in which no other thread runs.
 
     Source: Unicode Standard Annex 15, Stream-Safe Text Format.
     """
@@ -36,26 +37,26 @@ def composed(text: str) -> str:
 
 @cache
 def _many_marks() -> re.Pattern[str]:
-    # Some marks only show as such once they are taken apart.
-    codes = [
-        code
-        for code in range(_FIRST, _BEYOND)
-        if unicodedata.combining(unicodedata.normalize("NFD", chr(code))[0])
-    ]
-    marks = f"[{''.join(map(chr, codes))}]"
+    combining: list[str] = []
+    for character in map(chr, range(_FIRST, _BEYOND)):
+        # Some characters are marks only in their decomposition.
+        decomposed = unicodedata.normalize("NFD", character)
+        if unicodedata.combining(decomposed[0]):
+            combining.append(character)
+    marks = f"[{''.join(combining)}]"
     return re.compile(f"({marks}{{{_MOST_MARKS}}}){marks}+")
 
 
 MIN_QUOTE_CHARS: Final = 8
-"""Letters and digits that a quote needs; a word like "the" stands in every text."""
+"""Least number of letters and digits in a quote; a word like "the" stands in every text."""
 MAX_QUOTE_CHARS: Final = 500
-"""Characters beyond which a quote is no quote any more but a copy."""
+"""Largest number of characters in a quote; a longer one is a copy."""
 
 _MOST_TRIES: Final = 1_000
-"""Places of a text where a quote may stand within longer words, before it is found nowhere."""
+"""Places within longer words that are tried before a quote counts as not found."""
 
 # Quotation marks, dashes and widths that models and keyboards exchange freely. Not all that Unicode
-# calls compatible: x² is not x2. (Ligatures are taken apart with the case.)
+# calls compatible: x² is not x2. (Case folding splits the ligatures.)
 _SAME: Final = str.maketrans(
     dict.fromkeys("‘’‚‛`´", "'")
     | dict.fromkeys("“”„‟«»", '"')
@@ -76,25 +77,25 @@ QuoteSource = Literal["response", "passage"]
 
 
 class Evidence(Sealed):
-    """What a judge quotes for one criterion, and where that was found."""
+    """A judge's quote for one criterion, and the place where it was found."""
 
     quote: Text = Field(repr=False)
     """The judge's words, which may be the passage's."""
 
     found_in: QuoteSource | None = None
-    """Where the quote stands word for word; None where it does not."""
+    """The text that holds the quote word for word; None if neither does."""
 
 
 def find_quote(quote: str, *, response: str, passage: str) -> QuoteSource | None:
     """Return where a quote stands word for word, the response first.
 
     It has to begin and end where words and numbers do. Case, white space, ligatures, widths,
-    invisible characters and the kind of quotation mark or dash are no difference. Something with
-    fewer than `MIN_QUOTE_CHARS` letters and digits is found only if it is all of a text, and more
-    than `MAX_QUOTE_CHARS` characters nowhere.
+    invisible characters and the kind of quotation mark or dash make no difference. A quote with
+    fewer than `MIN_QUOTE_CHARS` letters and digits is found only if it is the whole text; one with
+    more than `MAX_QUOTE_CHARS` characters is never found.
 
     Args:
-        quote: what the judge quotes.
+        quote: the judge's quote.
         response: y, the first place to look.
         passage: g, as far as the judge saw it.
 
@@ -103,55 +104,55 @@ def find_quote(quote: str, *, response: str, passage: str) -> QuoteSource | None
     """
     if len(quote) > MAX_QUOTE_CHARS:
         return None
-    wanted = _folded(quote)
-    long_enough = sum(map(str.isalnum, wanted)) >= MIN_QUOTE_CHARS
+    quote = _folded(quote)
+    if not quote:
+        return None
+    long_enough = sum(map(str.isalnum, quote)) >= MIN_QUOTE_CHARS
     sources: tuple[tuple[QuoteSource, str], ...] = (
         ("response", response),
         ("passage", passage),
     )
     for source, text in sources:
-        searched = _folded_source(text)
-        if (long_enough and _stands_in(wanted, searched)) or (
-            wanted and wanted == searched
-        ):
+        folded = _folded_source(text)
+        if quote == folded or (long_enough and _stands_in(quote, folded)):
             return source
     return None
 
 
 def _folded(text: str) -> str:
-    seen = "".join(c for c in text if unicodedata.category(c) != "Cf")
-    seen = composed(seen.translate(_SAME))
-    return " ".join(seen.casefold().split()).strip("\"' ")
+    visible = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    normal = composed(visible.translate(_SAME))
+    return " ".join(normal.casefold().split()).strip("\"' ")
 
 
 # A passage is searched once for every criterion of every response of its group.
 _folded_source = lru_cache(maxsize=64)(_folded)
 
 
-def _stands_in(wanted: str, text: str) -> bool:
-    """Whether it stands there and begins and ends where words and numbers do."""
+def _stands_in(quote: str, text: str) -> bool:
+    """Return whether a text holds a quote that begins and ends where words and numbers do."""
     start = -1
     for _ in range(_MOST_TRIES):
-        start = text.find(wanted, start + 1)
+        start = text.find(quote, start + 1)
         if start < 0:
             break
-        end = start + len(wanted)
+        end = start + len(quote)
         before = text[max(0, start - 2) : start][::-1]
         after = text[end : end + 2]
-        begun_earlier = _goes_on(wanted[0], before) or (
-            before[:1] == "." and wanted[0].isdecimal()
-        )
-        if not begun_earlier and not _goes_on(wanted[-1], after):
+        is_fraction = before[:1] == "." and quote[0].isdecimal()
+        if is_fraction or _goes_on(quote[0], before):
+            continue
+        if not _goes_on(quote[-1], after):
             return True
     return False
 
 
 def _goes_on(edge: str, beyond: str) -> bool:
-    """Whether a word or number goes on past its edge: "15", "1.5", "don't", "non-stable".
+    """Return whether a word or number goes on past its edge: "15", "1.5", "don't", "non-stable".
 
     Args:
-        edge: its last character on this side.
-        beyond: the two characters after that, read away from it.
+        edge: the last character on this side.
+        beyond: the next two characters, read away from the edge.
     """
     if not beyond or not _is_in_word(edge):
         return False

@@ -1,4 +1,4 @@
-"""A judge's reply, read by the contract: everything that departs from it has a named reason.
+"""Reading of a judge's reply by the contract: every departure from it has a named reason.
 
 Nothing is repaired or clipped: a reply is either wholly valid or it earns nothing.
 """
@@ -20,12 +20,12 @@ _KEYS: Final = _REQUIRED | {"reasoning", "evidence"}
 
 
 class ValidReply(NamedTuple):
-    """What is kept of a valid reply; its totals agree with the scores and the rubric."""
+    """A valid reply; its totals agree with the scores and the rubric."""
 
     scores: dict[str, float]
     reasoning: str
     quotes: dict[str, str]
-    """What the reply quotes for each criterion, unverified; empty unless asked for."""
+    """The reply's quote for each criterion, unverified; empty unless asked for."""
 
 
 def read_reply(rubric: Rubric, text: str, *, with_evidence: bool = False) -> ValidReply:
@@ -38,13 +38,14 @@ def read_reply(rubric: Rubric, text: str, *, with_evidence: bool = False) -> Val
 
     Raises:
         ReplyError: the first departure found, with its reason. The detail holds no reply text.
-        SchemaError: not given a text at all, which is no fault of the judge's.
+        SchemaError: the reply is not a text at all, which is no fault of the judge's.
 
     Source: paper, §3.1, Eq. judge_scores.
     """
-    reply = _object(
-        rubric, text, required=_REQUIRED | {"evidence"} if with_evidence else _REQUIRED
-    )
+    required = _REQUIRED
+    if with_evidence:
+        required |= {"evidence"}
+    reply = _object(rubric, text, required=required)
     scores = _scores(rubric, reply["scores"])
     total = _number(reply["total"], "total")
     max_total = _number(reply["max_total"], "max_total")
@@ -66,10 +67,10 @@ def read_reply(rubric: Rubric, text: str, *, with_evidence: bool = False) -> Val
 
 
 class ValidGroupReply(NamedTuple):
-    """What is kept of a valid reply on several responses."""
+    """A valid reply on several responses."""
 
     scores: dict[str, dict[str, float]]
-    """By response and criterion."""
+    """Scores by response and criterion."""
     reasoning: str
 
 
@@ -83,23 +84,24 @@ def read_group_reply(
     JSON object and nothing around it. No part of a reply that departs from it is kept.
 
     Args:
-        rubric: what each response was scored on.
-        responses: what each is called in the reply.
+        rubric: the criteria that each response was scored on.
+        responses: names of the responses in the reply.
         text: the reply.
 
     Raises:
-        ReplyError: the first departure found, with its reason: one of a response as a whole is that
-            of its criteria. The detail holds no reply text.
-        SchemaError: not given a text at all, which is no fault of the judge's.
+        ReplyError: the first departure found, with its reason; an unknown or missing response has
+            the reason of an unknown or missing criterion. The detail holds no reply text.
+        SchemaError: the reply is not a text at all, which is no fault of the judge's.
     """
     reply = _object(rubric, text, required=frozenset({"scores"}))
-    given = reply["scores"]
-    if not isinstance(given, dict):
+    value = reply["scores"]
+    if not isinstance(value, dict):
         raise ReplyError(
-            f"scores is {_kind(given)}, not an object", reason=Reason.WRONG_TYPE
+            f"scores is {_kind(value)}, not an object", reason=Reason.WRONG_TYPE
         )
-    by_response = cast("dict[str, object]", given)
-    if unknown := by_response.keys() - set(responses):
+    by_response = cast("dict[str, object]", value)
+    unknown = by_response.keys() - set(responses)
+    if unknown:
         detail = f"scores of {len(unknown)} responses that there are not"
         raise ReplyError(detail, reason=Reason.UNKNOWN_CRITERION)
     scores: dict[str, dict[str, float]] = {}
@@ -130,9 +132,11 @@ def _object(
             f"the reply is {_kind(reply)}, not an object", reason=Reason.WRONG_TYPE
         )
     fields = cast("dict[str, object]", reply)
-    if missing := required - fields.keys():
+    missing = required - fields.keys()
+    if missing:
         raise ReplyError(f"the reply has no {min(missing)!r}", reason=Reason.WRONG_TYPE)
-    if extra := fields.keys() - required - {"reasoning"}:
+    extra = fields.keys() - required - {"reasoning"}
+    if extra:
         raise ReplyError(
             f"the reply has {len(extra)} keys beyond the contract",
             reason=Reason.WRONG_TYPE,
@@ -165,31 +169,32 @@ def _by_criterion(
         raise ReplyError(
             f"{key} is {_kind(value)}, not an object", reason=Reason.WRONG_TYPE
         )
-    given = cast("dict[str, object]", value)
-    known = set(rubric.ids)
-    if unknown := given.keys() - known:
+    values = cast("dict[str, object]", value)
+    unknown = values.keys() - set(rubric.ids)
+    if unknown:
         raise ReplyError(
             f"{len(unknown)} ids are not in the rubric", reason=Reason.UNKNOWN_CRITERION
         )
-    if missing := known - given.keys():
-        first = next(name for name in rubric.ids if name in missing)
-        raise ReplyError(f"no {each} for {first!r}", reason=Reason.MISSING_CRITERION)
-    return given
+    for name in rubric.ids:
+        if name not in values:
+            raise ReplyError(f"no {each} for {name!r}", reason=Reason.MISSING_CRITERION)
+    return values
 
 
 def _quotes(rubric: Rubric, value: object) -> dict[str, str]:
-    given = _by_criterion(rubric, value, key="evidence", each="quote")
-    return {
-        name: _writable(_string(given[name], f"the quote of {name!r}"))
-        for name in rubric.ids
-    }
+    values = _by_criterion(rubric, value, key="evidence", each="quote")
+    quotes: dict[str, str] = {}
+    for name in rubric.ids:
+        quote = _string(values[name], f"the quote of {name!r}")
+        quotes[name] = _writable(quote)
+    return quotes
 
 
 def _scores(rubric: Rubric, value: object) -> dict[str, float]:
-    given = _by_criterion(rubric, value, key="scores", each="score")
+    values = _by_criterion(rubric, value, key="scores", each="score")
     scores: dict[str, float] = {}
     for criterion in rubric:
-        score = _number(given[criterion.id], f"the score of {criterion.id!r}")
+        score = _number(values[criterion.id], f"the score of {criterion.id!r}")
         if not 0 <= score <= criterion.weight:
             detail = f"the score of {criterion.id!r} is {score!r}, not in [0, {criterion.weight!r}]"
             raise ReplyError(detail, reason=Reason.SCORE_OUT_OF_RANGE)

@@ -18,7 +18,7 @@ from rubric_core.schema.sealed import Amount, Count, Identifier, Many, Sealed, T
 
 
 class Usage(Sealed):
-    """What one judge call consumed."""
+    """Tokens and cost of one judge call."""
 
     prompt_tokens: Count = 0
     """Tokens read, cached ones included."""
@@ -33,7 +33,7 @@ class Usage(Sealed):
     """Price of the call, or None when it is not known."""
 
     def plus(self, other: Usage | None) -> Usage:
-        """Add what another attempt of the same call consumed; a figure not known adds nothing."""
+        """Add the usage of another attempt of the same call; an unknown figure adds nothing."""
         if other is None:
             return self
         return Usage(
@@ -47,17 +47,19 @@ class Usage(Sealed):
 _Figure = TypeVar("_Figure", int, float)
 
 
-def _sum_known(one: _Figure | None, other: _Figure | None) -> _Figure | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return one + other
+def _sum_known(first: _Figure | None, second: _Figure | None) -> _Figure | None:
+    if first is None:
+        return second
+    if second is None:
+        return first
+    return first + second
 
 
 class Answerer(Sealed):
-    """Who answered one judge call. Scores of another model are another reward."""
+    """The model and server that answered a judge call; other models' scores are other rewards."""
 
     model: Text
-    """The model, as the server names it; as the configuration does where the server does not."""
+    """Name of the model by the server; by the configuration where the server gives none."""
 
     deployment: Text = ""
     """Host and port of the server, or the `id` of its deployment in a `litellm_config`; empty for
@@ -68,23 +70,23 @@ class Answerer(Sealed):
 
 
 class CascadeLevel(Sealed):
-    """What one judge of a cascade was asked for one response."""
+    """The calls to one judge of a cascade for one response."""
 
     judge: Identifier
-    """Its name, as in `CascadeTrace.judges`."""
+    """Name of the judge, as in `CascadeTrace.judges`."""
 
     calls: Count
-    """How often it was asked."""
+    """Number of calls."""
 
     criteria: Count
-    """How many criteria it was asked about, however often."""
+    """Number of criteria that it was asked about, each counted once."""
 
     usage: Usage | None = None
-    """Of all its calls, where it reports them."""
+    """Usage of all its calls, where it reports it."""
 
 
 class CascadeTrace(Sealed):
-    """What a cascade of judges did for one response, and what it promises."""
+    """The decisions of a cascade of judges for one response, and the bound that it promises."""
 
     judges: Many[Identifier]
     """Names of all its judges, the cheapest first; numbered where two are the same."""
@@ -93,8 +95,8 @@ class CascadeTrace(Sealed):
     """The judge whose score counts, by criterion id; nothing for criteria without weight."""
 
     audits: dict[str, bool] = Field(default_factory=dict)
-    """Of the criteria that would have been kept, those that were audited: whether the last judge
-    gave the same verdict."""
+    """Whether the last judge gave the same verdict, by id of the audited criteria; only criteria
+    that an earlier judge would have decided are audited."""
 
     levels: Many[CascadeLevel] = ()
     """The judges that were asked, in order."""
@@ -113,7 +115,7 @@ _DETAIL_CHARS = 200
 
 
 class Call(TypedDict, total=False):
-    """What is known of the call that a result came from; the fields of `JudgeResult`."""
+    """Facts about the call that a result came from; the fields of `JudgeResult`."""
 
     judge: str | None
     answered_by: Answerer | None
@@ -124,37 +126,46 @@ class Call(TypedDict, total=False):
 
 
 def call_shares(call: Call, count: int) -> list[Call]:
-    """Divide what one call took among the judgements that it brought, so that the parts add up.
+    """Divide the costs of one call among the judgements that it brought, so that the parts add up.
 
     Args:
-        call: what is known of it.
+        call: the facts about the call.
         count: number of judgements, at least 1.
 
     Returns:
         For each, its share of tokens, cost and attempts; everything else is that of the call.
     """
-
-    def part(amount: int, place: int) -> int:
-        return amount // count + (place < amount % count)
-
     usage = call.get("usage")
     attempts = call.get("attempts")
     shares: list[Call] = []
-    for k in range(count):
+    for place in range(count):
         share = call.copy()
         if attempts is not None:
-            share["attempts"] = part(attempts, k)
+            share["attempts"] = _part(attempts, place, count)
         if usage is not None:
-            share["usage"] = Usage(
-                prompt_tokens=part(usage.prompt_tokens, k),
-                completion_tokens=part(usage.completion_tokens, k),
-                cached_tokens=None
-                if usage.cached_tokens is None
-                else part(usage.cached_tokens, k),
-                cost_usd=None if usage.cost_usd is None else usage.cost_usd / count,
-            )
+            share["usage"] = _usage_part(usage, place, count)
         shares.append(share)
     return shares
+
+
+def _part(amount: int, place: int, count: int) -> int:
+    """Return one of `count` parts of an amount; the first parts take the remainder."""
+    return amount // count + (place < amount % count)
+
+
+def _usage_part(usage: Usage, place: int, count: int) -> Usage:
+    cached_tokens = None
+    if usage.cached_tokens is not None:
+        cached_tokens = _part(usage.cached_tokens, place, count)
+    cost_usd = None
+    if usage.cost_usd is not None:
+        cost_usd = usage.cost_usd / count
+    return Usage(
+        prompt_tokens=_part(usage.prompt_tokens, place, count),
+        completion_tokens=_part(usage.completion_tokens, place, count),
+        cached_tokens=cached_tokens,
+        cost_usd=cost_usd,
+    )
 
 
 class JudgeResult(Sealed):
@@ -179,16 +190,16 @@ class JudgeResult(Sealed):
     """W; None unless scored."""
 
     reasoning: Text = Field(default="", repr=False)
-    """The judge's own words; of an invalid reply its text, where a judge is told to keep it."""
+    """The judge's own words; for an invalid reply its text, if the judge is set to keep it."""
 
     evidence: dict[str, Evidence] = Field(default_factory=dict)
     """Quotes by criterion id, in the rubric's order; empty unless scored and asked for."""
 
     reason: Reason | None = None
-    """Why there are no scores; None when there are."""
+    """Reason why there are no scores; None when there are."""
 
     unanswered: Unanswered | None = None
-    """Why there was nothing to judge: every score is 0 and no judge was asked. None otherwise."""
+    """Reason why there was nothing to judge: every score is 0, no judge was asked. Else None."""
 
     judge: Text = ""
     """Name of the judge."""
@@ -203,14 +214,14 @@ class JudgeResult(Sealed):
     """Seconds from the first attempt to the answer."""
 
     attempts: Count = 1
-    """Calls made, retries included; 0 for a judgement cancelled before its first, and where a call
-    for several judgements is another's."""
+    """Number of calls, retries included; 0 for a judgement that was cancelled before its first, and
+    for all but the first of several judgements by one call."""
 
     passage_truncated: bool = False
     """Whether the judge saw only the first part of the passage."""
 
     cascade: CascadeTrace | None = None
-    """Which judge decided what; None where the judge is no cascade."""
+    """The decisions within a cascade; None where the judge is no cascade."""
 
     detail: Text = Field(default="", max_length=_DETAIL_CHARS)
     """One machine-made line on the reason: numbers and ids, no text of the reply."""
@@ -236,7 +247,8 @@ class JudgeResult(Sealed):
             raise ValueError(
                 "a response without an answer has a score of 0 for every criterion"
             )
-        if unscored := self.evidence.keys() - self.scores.keys():
+        unscored = self.evidence.keys() - self.scores.keys()
+        if unscored:
             raise ValueError(
                 f"there is evidence for {len(unscored)} criteria without a score"
             )
@@ -267,13 +279,13 @@ class JudgeResult(Sealed):
     ) -> Self:
         """Read a reply that also quotes its evidence, and look every quote up.
 
-        As `from_reply`; each quote is kept with the place where it stands. Put what is known of
-        the call in by `with_call`.
+        As `from_reply`; each quote is kept with the place where it stands. Add the facts about the
+        call by `with_call`.
 
         Args:
-            rubric: what was scored.
+            rubric: the criteria that were scored.
             text: the reply.
-            response: y, where a quote is looked for first.
+            response: y, the first place to look for a quote.
             passage: g, as far as the judge saw it.
             required: whether a score above 0 whose quote is found nowhere makes the reply invalid.
 
@@ -284,20 +296,16 @@ class JudgeResult(Sealed):
             reply = read_reply(rubric, text, with_evidence=True)
         except ReplyError as error:
             return cls.invalid(error.reason, detail=str(error))
-        evidence = {
-            name: Evidence(
-                quote=quote,
-                found_in=find_quote(quote, response=response, passage=passage),
-            )
-            for name, quote in reply.quotes.items()
-        }
-        bare = [
-            name
-            for name in rubric.ids
-            if reply.scores[name] and not evidence[name].found_in
-        ]
-        if required and bare:
-            detail = f"{len(bare)} scores above 0 without a quote that is found, first {bare[0]!r}"
+        evidence: dict[str, Evidence] = {}
+        unproven: list[str] = []
+        for name, quote in reply.quotes.items():
+            place = find_quote(quote, response=response, passage=passage)
+            evidence[name] = Evidence(quote=quote, found_in=place)
+            if reply.scores[name] and place is None:
+                unproven.append(name)
+        if required and unproven:
+            count = f"{len(unproven)} scores above 0"
+            detail = f"{count} without a quote that is found, first {unproven[0]!r}"
             return cls.invalid(Reason.EVIDENCE_NOT_FOUND, detail=detail)
         result = cls.scored(rubric, reply.scores, judge="", reasoning=reply.reasoning)
         return cls.model_validate({**dict(result), "evidence": evidence})
@@ -333,12 +341,12 @@ class JudgeResult(Sealed):
     def without_answer(cls, rubric: Rubric, why: Unanswered, *, judge: str) -> Self:
         """Record that a response has no answer: 0 for every criterion, and no judge was asked."""
         scores = dict.fromkeys(rubric.ids, 0.0)
-        found = cls.scored(rubric, scores, judge=judge, latency_s=0.0)
-        return found.model_copy(update={"unanswered": why, "attempts": 0})
+        result = cls.scored(rubric, scores, judge=judge, latency_s=0.0)
+        return result.model_copy(update={"unanswered": why, "attempts": 0})
 
     @classmethod
     def invalid(cls, reason: Reason, *, detail: str = "", **call: Unpack[Call]) -> Self:
-        """Record an answer outside the contract: reward 0.
+        """Record a reply outside the contract: reward 0.
 
         Raises:
             SchemaError: the reason is one for `unavailable`.
@@ -357,11 +365,13 @@ class JudgeResult(Sealed):
         return cls._failed(Outcome.UNAVAILABLE, reason, detail, call)
 
     def with_call(self, **call: Unpack[Call]) -> Self:
-        """Return a copy with what is known of the call; None keeps what is there."""
+        """Return a copy with facts about the call; None keeps the present value."""
         known = {key: value for key, value in call.items() if value is not None}
-        return type(self).model_validate({**dict(self), **known}) if known else self
+        if not known:
+            return self
+        return type(self).model_validate(dict(self) | known)
 
     @classmethod
     def _failed(cls, outcome: Outcome, reason: Reason, detail: str, call: Call) -> Self:
-        found = cls(outcome=outcome, reason=reason, detail=detail[:_DETAIL_CHARS])
-        return found.with_call(**call)
+        result = cls(outcome=outcome, reason=reason, detail=detail[:_DETAIL_CHARS])
+        return result.with_call(**call)
