@@ -1,1 +1,1 @@
-"""What installed packages add: judges, trainers, responders and kinds of settings."""
+"""Extensions by installed packages: judges, trainers, responders and kinds of settings."""

@@ -27,7 +27,7 @@ class Judge(Protocol):
 
     @property
     def name(self) -> str:
-        """Identifies the judge and its version in results and reports."""
+        """Identifier of the judge and its version in results and reports."""
         ...
 
     async def judge(self, view: JudgeView) -> JudgeResult:
@@ -53,11 +53,11 @@ class TrainerBackend(Protocol):
 
     @property
     def name(self) -> str:
-        """Identifies the backend in configurations and run folders."""
+        """Identifier of the backend in configurations and run folders."""
         ...
 
     def plan(self, config: Mapping[str, object]) -> str:
-        """Return what `run` would do, in full, without a GPU and without doing it."""
+        """Return a full description of what `run` would do, without a GPU."""
         ...
 
     def run(self, config: Mapping[str, object], *, resume: bool = False) -> Path:
@@ -150,22 +150,26 @@ def _callable(name: str, *, group: str) -> Callable[..., object]:
             f"{name!r} in {group!r} is {_shown(target)}, which cannot be called"
         )
 
-    def made(*options: object) -> object:
+    def build(*options: object) -> object:
         try:
             return target(*options)
         except RubricError:
             raise
         # The named boundary for the code of a package that is not ours.
         except Exception as error:
-            # The options are in no message that we write; a plugin may repeat a key of them.
-            said = f"{type(error).__name__}: {error}".partition("\n")[0]
-            shown = type(error).__name__ if may_be_key(said) else said
-            problem = (
-                f"{name!r} in {group!r} could not be built from its options: {shown}"
-            )
-            raise PluginError(problem) from error
+            # Our own messages hold no options, but a plugin's may repeat a key among them.
+            reason = _first_line(error)
+            if may_be_key(reason):
+                reason = type(error).__name__
+            raise PluginError(
+                f"{name!r} in {group!r} could not be built from its options: {reason}"
+            ) from error
 
-    return made
+    return build
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 def _loaded(name: str, *, group: str) -> object:
@@ -179,36 +183,30 @@ def _loaded(name: str, *, group: str) -> object:
             f"{', '.join(known) or 'none'}"
         )
     if len(points) > 1:
-        owners = ", ".join(
-            sorted(entry.dist.name if entry.dist else "?" for entry in points)
-        )
+        owners = [entry.dist.name if entry.dist else "?" for entry in points]
+        listed = ", ".join(sorted(owners))
         raise PluginError(
-            f"{name!r} in {group!r} is in several packages ({owners}): uninstall all but one"
+            f"{name!r} in {group!r} is in several packages ({listed}): uninstall all but one"
         )
     (entry,) = points
     try:
         return entry.load()
     # The named boundary for the code of a package that is not ours, which may raise anything, or
-    # leave, when it is imported.
+    # exit, when it is imported.
     except (Exception, SystemExit) as error:
-        expected = isinstance(error, ImportError | AttributeError)
-        reason = (
-            str(error)
-            if expected
-            else f"{type(error).__name__}: {error}".partition("\n")[0]
-        )
+        is_expected = isinstance(error, ImportError | AttributeError)
+        reason = str(error) if is_expected else _first_line(error)
         raise PluginError(
             f"{name!r} in {group!r} points to {entry.value!r}, which does not load: {reason}"
         ) from error
 
 
 def _installed(group: str) -> EntryPoints:
-    # To read those of a few hundred packages takes longer than the rest of a configuration does.
-    places = [Path(place) for place in sys.path]
-    changed = [
-        (str(place), place.stat().st_mtime_ns) for place in places if place.exists()
-    ]
-    return _read(tuple(changed), group)
+    # Cached by the folders' times: to read the entry points of a few hundred packages takes longer
+    # than the rest of a configuration.
+    folders = [folder for folder in map(Path, sys.path) if folder.exists()]
+    changed = tuple((str(folder), folder.stat().st_mtime_ns) for folder in folders)
+    return _read(changed, group)
 
 
 @lru_cache(maxsize=16)
@@ -217,4 +215,6 @@ def _read(_changed: tuple[tuple[str, int], ...], group: str) -> EntryPoints:
 
 
 def _shown(target: object) -> str:
-    return target.__name__ if isinstance(target, type) else f"a {type(target).__name__}"
+    if isinstance(target, type):
+        return target.__name__
+    return f"a {type(target).__name__}"

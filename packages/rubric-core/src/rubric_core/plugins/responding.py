@@ -1,4 +1,4 @@
-"""What answers questions for an evaluation: one contract for local models, servers and plugins.
+"""Responders answer the questions of an evaluation: local models, servers and plugins.
 
 A responder gets `PolicyView`s, which cannot hold a passage or a criterion.
 """
@@ -17,20 +17,20 @@ from rubric_core.schema.task import PolicyView
 
 
 class Decoding(Sealed):
-    """How tokens are drawn; the same for every model that is compared.
+    """Settings by which tokens are drawn; the same for every model that is compared.
 
     The defaults are those of held-out evaluations and of a training run's held-out passes: the best
     checkpoint is the one that the table would show to be the best.
     """
 
     temperature: float = Field(default=0.0, ge=0, le=10)
-    """0 takes the most likely token."""
+    """Temperature of the draw; 0 takes the most likely token."""
 
     top_p: float = Field(default=1.0, gt=0, le=1)
-    """Smallest set of tokens with this probability is drawn from; 1 draws from all."""
+    """Probability of the smallest set of tokens to draw from; 1 draws from all."""
 
     top_k: int | None = Field(default=None, ge=1)
-    """Most likely tokens drawn from; None draws from all."""
+    """Number of the most likely tokens to draw from; None draws from all."""
 
     max_tokens: int = Field(default=3072, ge=1)
     """Tokens after which an answer is cut."""
@@ -40,31 +40,31 @@ class Decoding(Sealed):
 
 
 class Ask(Sealed):
-    """One answer that is wanted."""
+    """A request for one answer."""
 
     view: PolicyView
-    """What the model sees."""
+    """The view that the model gets."""
 
     seed: int = Field(ge=0)
-    """Of the draw; different for each sample of a question."""
+    """Seed of the draw; different for each sample of a question."""
 
     choices: Many[Annotated[str, Field(min_length=1)]] = ()
-    """Texts of which the likeliest is the answer; empty where it is to be written. Only for a
+    """Texts to choose the likeliest answer from; empty for an answer to be written. Only for a
     responder that `ScoresChoices`."""
 
 
 class Finish(StrEnum):
-    """How an answer ended."""
+    """The ways an answer may end."""
 
     COMPLETE = "complete"
     TRUNCATED = "truncated"
-    """At `max_tokens`, or where the model has no position left, or within its thought."""
+    """Cut at `max_tokens`, or where the model has no position left, or within its thought."""
     REFUSED = "refused"
-    """By a filter of whoever serves the model; the text is what came before."""
+    """Stopped by a filter of the model's provider; the text is what came before."""
 
 
 class Reply(Sealed):
-    """An answer, or why there is none; a failure is never a text."""
+    """An answer, or the reason why there is none; a failure is never a text."""
 
     text: Text | None = Field(default=None, repr=False)
     """The answer without special tokens and without the thought before it, as
@@ -72,17 +72,17 @@ class Reply(Sealed):
 
     finish: Finish | None = None
     tokens: int | None = Field(default=None, ge=0)
-    """Of all that the model wrote, its thought included, where they were counted."""
+    """Number of tokens that the model wrote, thought included, where they were counted."""
 
     thought: Thought = Thought.NONE
-    """What stood before the answer. One that does not end leaves an empty text, and is cut."""
+    """Whether a thought stood before the answer. If it does not end, the text is empty and cut."""
 
     reason: Reason | None = None
-    """Why no answer came."""
+    """Reason why no answer came."""
 
     detail: str = ""
     choice_logprobs: Many[float] = ()
-    """log p(choice | question) of each of `Ask.choices`, in nats; empty where it had none."""
+    """log p(choice | question) of each of `Ask.choices`, in nats; empty without choices."""
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Self:
@@ -100,7 +100,7 @@ class Reply(Sealed):
     def answered(
         cls, text: str, *, finish: Finish = Finish.COMPLETE, tokens: int | None = None
     ) -> Self:
-        """An answer that came, an empty one too; nothing of it was a thought."""
+        """Return the reply for an answer, which may be empty, without a thought."""
         return cls(text=text, finish=finish, tokens=tokens)
 
     @classmethod
@@ -111,12 +111,12 @@ class Reply(Sealed):
         finish: Finish = Finish.COMPLETE,
         tokens: int | None = None,
     ) -> Self:
-        """What `answer_of` found in a completion; a thought that does not end counts as cut.
+        """Return the reply for a result of `answer_of`; a thought that does not end counts as cut.
 
         Args:
             answer: the answer.
             finish: how the completion ended.
-            tokens: of the whole completion.
+            tokens: number of tokens of the whole completion.
         """
         if answer.thought is Thought.UNCLOSED and finish is Finish.COMPLETE:
             finish = Finish.TRUNCATED
@@ -125,10 +125,10 @@ class Reply(Sealed):
 
     @classmethod
     def chosen(cls, choices: Sequence[str], logprobs: Sequence[float]) -> Self:
-        """The likeliest of some choices, the first of those that are equal; none of NaN."""
+        """Return the likeliest choice, the first of equal ones; no answer if any is not finite."""
         if not all(map(math.isfinite, logprobs)):
-            what = "the log-probabilities of the choices are no finite numbers"
-            return cls.unavailable(Reason.SERVER_ERROR, what)
+            detail = "the log-probabilities of the choices are no finite numbers"
+            return cls.unavailable(Reason.SERVER_ERROR, detail)
         best = max(range(len(choices)), key=logprobs.__getitem__)
         return cls(
             text=choices[best], finish=Finish.COMPLETE, choice_logprobs=tuple(logprobs)
@@ -136,16 +136,15 @@ class Reply(Sealed):
 
     @classmethod
     def unavailable(cls, reason: Reason, detail: str = "") -> Self:
-        """No answer: the model could not be reached or did not run."""
+        """Return a reply without an answer: the model could not be reached or did not run."""
         return cls(reason=reason, detail=detail)
 
     @classmethod
     def too_long(cls, tokens: int, positions: int | None) -> Self:
-        """No answer: the prompt alone leaves the model no position for one."""
-        detail = (
-            f"the prompt has {tokens} tokens, and the model {positions} positions: "
-        )
-        return cls.unavailable(Reason.BAD_REQUEST, f"{detail}leave the question out")
+        """Return a reply without an answer: the prompt leaves the model no position for one."""
+        problem = f"the prompt has {tokens} tokens, and the model {positions} positions"
+        detail = f"{problem}: leave the question out"
+        return cls.unavailable(Reason.BAD_REQUEST, detail)
 
 
 @runtime_checkable
@@ -168,14 +167,15 @@ class Responder(Protocol):
 
         Args:
             asks: N questions.
-            decoding: how. What this responder cannot do is refused at once, never left out.
+            decoding: the settings. One that this responder does not support is refused at once,
+                never ignored.
 
         Yields:
-            Index into `asks` and the reply; every index once. What a model or a network does is a
-            reply, not an error.
+            Index into `asks` and the reply; every index once. A failure of a model or a network is
+            a reply, not an error.
 
         Raises:
-            ConfigError: the decoding asks for what this responder cannot do.
+            ConfigError: the decoding has a setting that this responder does not support.
             ResponderError: nothing can be answered: the model does not load.
         """
         ...
@@ -187,7 +187,7 @@ class Responder(Protocol):
 
 @runtime_checkable
 class SaysPromptForm(Protocol):
-    """What a responder may say beside its identity; models that differ in it are not compared."""
+    """A responder that also gives its prompt form; models that differ in it are not compared."""
 
     @property
     def prompt_form(self) -> str:
@@ -201,11 +201,11 @@ class SaysPromptForm(Protocol):
 
 @runtime_checkable
 class ScoresChoices(Protocol):
-    """What a responder may do beside writing: say how likely given answers are."""
+    """A responder that can also say how likely the given answers are."""
 
     @property
     def scores_choices(self) -> bool:
-        """Whether it honours `Ask.choices`, by a `Reply.chosen`; the decoding is not read then."""
+        """Whether `Ask.choices` is answered by a `Reply.chosen`, without reading the decoding."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Settings that installed packages add kinds of: a key names the entry point, the rest is its own.
+"""Settings whose kinds installed packages can add: one key names the entry point of the kind.
 
 A package adds, say, an advantage estimator with `[project.entry-points."rubric.advantages"]
 NAME = "module:Class"`, where `Class` is an `AdvantageEstimator`. Ours are registered in the same
@@ -25,7 +25,7 @@ VariantT = TypeVar("VariantT", bound="Variant")
 
 
 class Variant(BaseModel):
-    """One kind of a setting: its own keys, and what it computes with them.
+    """One kind of a setting: its own keys, and its computation.
 
     The docstring of a subclass begins with the formula and ends with a `Source:` line.
     """
@@ -35,17 +35,17 @@ class Variant(BaseModel):
     )
 
     group: ClassVar[str]
-    """Entry points that name the kinds."""
+    """Group of the entry points that name the kinds."""
     key: ClassVar[str] = "type"
     """Field whose default is the name of the entry point."""
 
     @model_validator(mode="after")
-    def _is_the_kind_named(self) -> Self:
-        if (given := getattr(self, self.key)) != (
-            own := type(self).model_fields[self.key].default
-        ):
+    def _check_kind(self) -> Self:
+        name = getattr(self, self.key)
+        own_name = type(self).model_fields[self.key].default
+        if name != own_name:
             raise ValueError(
-                f"{self.key}={given!r} is not {own!r}, which {type(self).__name__} is"
+                f"{self.key}={name!r} is not {own_name!r}, which {type(self).__name__} is"
             )
         return self
 
@@ -54,8 +54,8 @@ def chosen(kind: type[Variant], *, default: str | None = None) -> BeforeValidato
     """Validate a mapping as the installed kind that it names.
 
     Args:
-        kind: what every kind is a subclass of.
-        default: the kind of a mapping that names none; None refuses it.
+        kind: the base class of every kind.
+        default: the kind of a mapping that names none; None refuses such a mapping.
 
     Returns:
         For a field annotated with `SerializeAsAny[kind]`. An unknown name, or one whose package
@@ -65,23 +65,22 @@ def chosen(kind: type[Variant], *, default: str | None = None) -> BeforeValidato
     def choose(value: object) -> object:
         if not isinstance(value, Mapping):
             return value
-        given = cast("Mapping[str, Any]", value)
-        settings = dict(given)
+        mapping = cast("Mapping[str, Any]", value)
+        settings = dict(mapping)
         name = settings.setdefault(kind.key, default)
         if not isinstance(name, str):
             known = ", ".join(plugin_names(kind.group)) or "none, as none is installed"
-            raise _wrong(kind, kind.key, "missing", f"name one of {known}", given)
+            raise _wrong(kind, kind.key, "missing", f"name one of {known}", mapping)
         try:
-            found = find_variant(kind, name)
+            variant = find_variant(kind, name)
         except PluginError as error:
-            raise _wrong(kind, kind.key, "unknown_variant", str(error), given) from None
-        known = sorted(found.model_fields)
-        if found.model_config.get("extra") == "forbid":
-            for key in settings.keys() - set(known):
-                raise _wrong(
-                    found, str(key), UNKNOWN_KEY, ", ".join(known), settings[key]
-                )
-        return found.model_validate(settings)
+            message = str(error)
+            raise _wrong(kind, kind.key, "unknown_variant", message, mapping) from None
+        if variant.model_config.get("extra") == "forbid":
+            known = ", ".join(sorted(variant.model_fields))
+            for key in settings.keys() - variant.model_fields.keys():
+                raise _wrong(variant, str(key), UNKNOWN_KEY, known, settings[key])
+        return variant.model_validate(settings)
 
     return BeforeValidator(choose)
 
@@ -90,26 +89,28 @@ def find_variant(kind: type[VariantT], name: str) -> type[VariantT]:
     """Return the installed kind of this name.
 
     Raises:
-        PluginError: none or several have it, its module does not load, it is another thing, or
-            its own `key` field does not say this name.
+        PluginError: none or several have it, its module does not load, it is no such kind, or its
+            own `key` field has another name.
     """
-    found = find_class(name, group=kind.group, kind=kind)
-    if (says := found.model_fields[kind.key].default) != name:
+    variant = find_class(name, group=kind.group, kind=kind)
+    own_name = variant.model_fields[kind.key].default
+    if own_name != name:
         raise PluginError(
-            f"{name!r} in {kind.group!r} is {found.__name__}, whose {kind.key!r} is {says!r}: give "
-            f'it `{kind.key}: str = "{name}"`'
+            f"{name!r} in {kind.group!r} is {variant.__name__}, whose {kind.key!r} is "
+            f'{own_name!r}: give it `{kind.key}: str = "{name}"`'
         )
-    if missing := sorted(getattr(found, "__abstractmethods__", ())):
+    missing = sorted(getattr(variant, "__abstractmethods__", ()))
+    if missing:
         raise PluginError(
             f"{name!r} in {kind.group!r} does not define {', '.join(missing)}"
         )
-    return found
+    return variant
 
 
 def _wrong(
     kind: type[Variant], key: str, problem: LiteralString, message: str, value: object
 ) -> ValidationError:
-    # The message is data: a brace of it must not be read as a field of the template.
+    # The message is data: a brace in it must not be read as a field of the template.
     error: InitErrorDetails = {
         "type": PydanticCustomError(problem, "{said}", {"said": message}),
         "loc": (key,),
