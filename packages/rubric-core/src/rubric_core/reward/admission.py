@@ -1,4 +1,4 @@
-"""Which criteria of a rubric enter the reward, and binary scores corrected for a judge's errors."""
+"""Admission of criteria to the reward, and binary scores corrected for a judge's errors."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from rubric_core.arrays import FloatArray, check_each
 from rubric_core.errors import RewardError, RewardShapeError
 from rubric_core.judgement.result import JudgeResult
-from rubric_core.schema.rubric import Rubric
+from rubric_core.schema.rubric import Criterion, Rubric
 
 
 def admitted_rubric(rubric: Rubric, factors: Mapping[str, float]) -> Rubric:
@@ -21,7 +21,7 @@ def admitted_rubric(rubric: Rubric, factors: Mapping[str, float]) -> Rubric:
 
     Args:
         rubric: as the judge sees it.
-        factors: f_j in [0, 1] by criterion id; 0 masks, and one that is not named is 1.
+        factors: f_j in [0, 1] by criterion id; 0 masks, and a missing factor is 1.
 
     Raises:
         RewardError: a factor outside [0, 1], or nothing is left of the rubric's weight.
@@ -33,19 +33,17 @@ def admitted_rubric(rubric: Rubric, factors: Mapping[str, float]) -> Rubric:
             raise RewardError(
                 f"the factor of {name!r} is {factors[name]!r}, not in [0, 1]"
             )
-    criteria = tuple(
-        criterion.model_copy(
-            update={"weight": factors.get(criterion.id, 1.0) * criterion.weight}
-        )
-        for criterion in rubric
-    )
+    criteria: list[Criterion] = []
+    for criterion in rubric:
+        weight = factors.get(criterion.id, 1.0) * criterion.weight
+        criteria.append(criterion.model_copy(update={"weight": weight}))
     if not sum(criterion.weight for criterion in criteria) > 0:
         masked = ", ".join(criterion.id for criterion in rubric if criterion.weight > 0)
         raise RewardError(
             f"every criterion with weight is masked ({masked}), so the rubric gives no reward: "
             "leave its tasks out, or have these criteria judged by a judge that can"
         )
-    return rubric.model_copy(update={"criteria": criteria})
+    return rubric.model_copy(update={"criteria": tuple(criteria)})
 
 
 def admitted_result(result: JudgeResult, factors: Mapping[str, float]) -> JudgeResult:
@@ -53,11 +51,11 @@ def admitted_result(result: JudgeResult, factors: Mapping[str, float]) -> JudgeR
 
     Args:
         result: a judgement under the rubric itself.
-        factors: as of `admitted_rubric`.
+        factors: as for `admitted_rubric`.
     """
-    scores = {
-        name: factors.get(name, 1.0) * score for name, score in result.scores.items()
-    }
+    scores: dict[str, float] = {}
+    for name, score in result.scores.items():
+        scores[name] = factors.get(name, 1.0) * score
     return result.model_copy(update={"scores": scores})
 
 
@@ -72,7 +70,7 @@ def unbiased_z(z_M: ArrayLike, tpr_M: ArrayLike, fpr_M: ArrayLike) -> FloatArray
 
     Args:
         z_M: shape [M], scores in [0, 1]; met is at least ½. nan stays nan.
-        tpr_M: shape [M], P(met | label met); nan where there is none, which leaves z as it is.
+        tpr_M: shape [M], P(met | label met); nan where it is unknown, which leaves z as it is.
         fpr_M: shape [M], P(met | label not met).
 
     Returns:
@@ -80,11 +78,13 @@ def unbiased_z(z_M: ArrayLike, tpr_M: ArrayLike, fpr_M: ArrayLike) -> FloatArray
 
     Raises:
         RewardShapeError: not three [M].
-        RewardError: TPR ≤ FPR, of which no label can be told.
+        RewardError: TPR ≤ FPR: such scores say nothing about the label.
 
     Source: arXiv 2510.00915 (noisy verifiers), backward correction: ρ₀ = FPR, ρ₁ = 1 − TPR.
     """
-    z, tpr, fpr = (np.asarray(one, dtype=np.float64) for one in (z_M, tpr_M, fpr_M))
+    z = np.asarray(z_M, dtype=np.float64)
+    tpr = np.asarray(tpr_M, dtype=np.float64)
+    fpr = np.asarray(fpr_M, dtype=np.float64)
     if z.ndim != 1 or not z.shape == tpr.shape == fpr.shape:
         raise RewardShapeError(
             f"z {z.shape}, TPR {tpr.shape} and FPR {fpr.shape} must be [M]"

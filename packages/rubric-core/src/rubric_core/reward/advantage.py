@@ -37,9 +37,8 @@ def leave_one_out_baseline(
     """
     rewards, valid = arrays.checked_groups(rewards_PG, valid_PG)
     siblings_P1 = valid.sum(axis=1, keepdims=True) - 1
-    baseline_PG = (rewards.sum(axis=1, keepdims=True) - rewards) / np.maximum(
-        siblings_P1, 1
-    )
+    siblings_sum_PG = rewards.sum(axis=1, keepdims=True) - rewards
+    baseline_PG = siblings_sum_PG / np.maximum(siblings_P1, 1)
     return np.where(valid & (siblings_P1 > 0), baseline_PG, np.nan)
 
 
@@ -78,7 +77,7 @@ def group_advantages(
     rewards, valid = arrays.checked_groups(rewards_PG, valid_PG)
     scale_PG = advantage_scale(rewards, valid, std=std, delta=delta)
     deviation_PG = rewards - leave_one_out_baseline(rewards, valid_PG=valid)
-    # Not asked of the std, which is above 0 for three rewards of 0.1.
+    # The std cannot decide this: it is above 0 for three rewards of 0.1.
     informative_P1 = arrays.differ(rewards, valid)[:, None]
     return np.where(valid & informative_P1, deviation_PG / scale_PG, 0.0)
 
@@ -86,7 +85,7 @@ def group_advantages(
 def advantage_scale(
     rewards_PG: FloatArray, valid_PG: BoolArray, *, std: Std, delta: float
 ) -> FloatArray:
-    """Return what R − b is divided by, shape [P, G] or [P, 1]; 1 where nothing is to be divided.
+    """Return the divisor of R − b, shape [P, G] or [P, 1]; 1 where there is nothing to divide.
 
     Raises:
         RewardError: an unknown `std`, or a `delta` that is negative or not finite.
@@ -94,9 +93,8 @@ def advantage_scale(
     check_number(delta, name="delta")
     match std:
         case "sample" | "population":
-            std_P = arrays.std_over_valid(
-                rewards_PG, valid_PG, ddof=1 if std == "sample" else 0
-            )
+            ddof = 1 if std == "sample" else 0
+            std_P = arrays.std_over_valid(rewards_PG, valid_PG, ddof=ddof)
             return np.where(std_P > 0, std_P + delta, 1.0)[:, None]
         case "leave_one_out":
             std_PG = _siblings_std(rewards_PG, valid_PG)
@@ -109,22 +107,21 @@ def advantage_scale(
 
 
 def _siblings_std(rewards_PG: FloatArray, valid_PG: BoolArray) -> FloatArray:
-    """Sample std of each response's valid siblings; 0 where they are equal or fewer than two."""
+    """Return the sample std of each response's valid siblings, 0 if equal or fewer than two."""
     std_PG = np.zeros_like(rewards_PG)
-    # Siblings whose rewards differ by a rounding are equal here: dividing the advantage of the one
-    # response that does differ by ε alone would make it a million. Σ R² − (Σ R)² cannot tell.
+    # Siblings whose rewards differ by a rounding are equal here: the advantage of the one response
+    # that does differ, divided by ε alone, would be a million. Σ R² − (Σ R)² cannot tell these.
     for g in range(rewards_PG.shape[1]):
         siblings_PG = valid_PG.copy()
         siblings_PG[:, g] = False
         differ_P = arrays.differ(rewards_PG, siblings_PG)
-        std_PG[differ_P, g] = arrays.std_over_valid(rewards_PG, siblings_PG, ddof=1)[
-            differ_P
-        ]
+        std_P = arrays.std_over_valid(rewards_PG, siblings_PG, ddof=1)
+        std_PG[differ_P, g] = std_P[differ_P]
     return std_PG
 
 
 def length_penalty(lengths: ArrayLike, *, max_length: int, buffer: int) -> FloatArray:
-    """Return what to add to the rewards of responses that come near the length limit.
+    """Return the penalties to add to the rewards of responses that come near the length limit.
 
         0                                for |y| ≤ L_max − L_buffer
         (L_max − L_buffer − |y|) / L_buffer      up to L_max

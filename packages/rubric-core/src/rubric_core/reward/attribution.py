@@ -1,4 +1,4 @@
-"""Which criterion drove a response's advantage."""
+"""Attribution of a response's advantage to the criteria."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,7 @@ def criterion_attribution(
     delta: float = 1e-8,
     valid_PG: ArrayLike | None = None,
 ) -> FloatArray:
-    """Split every advantage into what each criterion contributed to it.
+    """Split every advantage into the contributions of the criteria.
 
         A_i^(g) = Σ_j α_j (z_j^(g) − 1/(G−1) Σ_{g'≠g} z_j^(g')) / (σ_i + δ)
 
@@ -93,25 +93,27 @@ def decoupled_advantages(
     count_P = np.maximum(valid.sum(axis=1), 1)
     combined_PG = np.zeros(valid.shape)
     for alpha_P, z_PG in zip(alpha.T, np.moveaxis(z, 2, 0), strict=True):
-        # A δ here instead would keep two criteria that cancel from doing so, and the last line
-        # would scale what it left of them up to 1.
+        # With δ here instead, two criteria that cancel would leave a rest, and the last line would
+        # scale that rest up to 1.
         std_P = arrays.std_over_valid(z_PG, valid, ddof=1)
         differ_P = arrays.differ(z_PG, valid)
         gain_P = np.divide(alpha_P, std_P, out=np.zeros_like(std_P), where=differ_P)
-        combined_PG += gain_P[:, None] * (z_PG - (z_PG.sum(axis=1) / count_P)[:, None])
+        mean_P = z_PG.sum(axis=1) / count_P
+        combined_PG += gain_P[:, None] * (z_PG - mean_P[:, None])
     combined_PG[~valid] = 0.0
-    batch_std = float(
-        arrays.std_over_valid(combined_PG.reshape(1, -1), valid.reshape(1, -1), ddof=1)[
-            0
-        ]
+    batch_std_1 = arrays.std_over_valid(
+        combined_PG.reshape(1, -1), valid.reshape(1, -1), ddof=1
     )
-    return combined_PG / (batch_std + delta) if batch_std > 0 else combined_PG
+    batch_std = float(batch_std_1[0])
+    if batch_std <= 0:
+        return combined_PG
+    return combined_PG / (batch_std + delta)
 
 
 def _checked(
     z_PGM: ArrayLike, weights_PM: ArrayLike, valid_PG: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return z, 0 wherever it must not be read, with the shares and the mask."""
+    """Return z, 0 where it must not be read, with the shares and the mask."""
     z = arrays.float_array(z_PGM, name="z_PGM", axes="PGM")
     alpha = shares(weights_PM, axes="PM")
     if (z.shape[0], z.shape[2]) != alpha.shape:
@@ -120,6 +122,6 @@ def _checked(
         )
     valid = arrays.valid_members(valid_PG, z.shape[:2])
     z = np.where(valid[:, :, None] & (alpha > 0)[:, None, :], z, 0.0)
-    # Corrected for a judge's errors they leave [0, 1]; see `unbiased_z`.
+    # Scores that are corrected for a judge's errors leave [0, 1]; see `unbiased_z`.
     arrays.check_each(z, np.isfinite(z), name="z_PGM", problem=", not finite")
     return z, alpha, valid

@@ -1,7 +1,7 @@
-"""Advantage estimators as settings: what `advantage.estimator` may name.
+"""Advantage estimators as settings: the kinds that `advantage.estimator` may name.
 
-The formulas are functions in `advantage` and `attribution`; here each is given its keys. A package
-adds one under the entry point `rubric.advantages`.
+The formulas are functions in `advantage` and `attribution`; the classes here have their keys. A
+package adds an estimator under the entry point `rubric.advantages`.
 """
 
 from abc import abstractmethod
@@ -30,18 +30,18 @@ class JudgedGroups:
     """P groups of G judged responses, with up to M criteria each; the arrays are read-only."""
 
     rewards_PG: FloatArray
-    """What the policy is trained on: the judge's rewards with the penalties that are on; nan where
+    """Rewards that the policy is trained on: the judge's, with the penalties that are on; nan where
     masked."""
     valid_PG: BoolArray
     """False for responses that are left out, such as those that no judge could be reached for."""
     z_PGM: FloatArray
-    """Criterion scores, without penalties; nan where there is none. In [0, 1], unless they are
+    """Criterion scores, without penalties; nan where there is no score. In [0, 1], unless they are
     corrected for the judge's errors."""
     weights_PM: FloatArray
     """Criterion weights, padded with 0; 0 where a criterion is masked."""
 
     def __post_init__(self) -> None:
-        """Keep an estimator from changing what is written to disk later."""
+        """Make the arrays read-only, as they are written to disk after the estimator had them."""
         for name, array in vars(self).items():
             view = array.view()
             view.flags.writeable = False
@@ -49,7 +49,7 @@ class JudgedGroups:
 
 
 class AdvantageEstimator(Variant):
-    """From rewards to advantages.
+    """A function from rewards to advantages.
 
     A subclass gives `estimator` the name of its entry point, as
     `estimator: str = "acme-rank"`, declares its settings as fields, and overrides
@@ -64,20 +64,20 @@ class AdvantageEstimator(Variant):
     """Whether `rewards_PG` has an influence; an estimator without it refuses penalties, which
     change nothing else."""
     estimator: str
-    """Which one: the name of an entry point `rubric.advantages`."""
+    """Name of the estimator: an entry point `rubric.advantages`."""
 
     @abstractmethod
     def advantages(self, groups: JudgedGroups) -> FloatArray:
         """Return one advantage for each response, [P, G].
 
-        Finite for every valid response; what it says of the others is not read. A group in which
+        Finite for every valid response; the values of the others are not read. A group in which
         nothing differs teaches nothing and should get exact zeros.
         """
 
     def attribution(self, groups: JudgedGroups) -> FloatArray | None:
         """Split each advantage into its criteria's parts, [P, G, M]; None where there is no split.
 
-        The groups hold the judge's own rewards here: what penalties add is reported beside it.
+        The groups hold the judge's own rewards here: the part of penalties is reported beside it.
         """
         del groups
         return None
@@ -135,13 +135,13 @@ class DecoupledAdvantages(AdvantageEstimator):
 AdvantageConfig: TypeAlias = Annotated[
     SerializeAsAny[AdvantageEstimator], chosen(AdvantageEstimator, default="group")
 ]
-"""For a field that takes any installed estimator; a mapping that names none is of `group`."""
+"""Type of a field that takes any installed estimator; a mapping that names none is of `group`."""
 
 
 def estimated_advantages(
     estimator: AdvantageEstimator, groups: JudgedGroups
 ) -> FloatArray:
-    """Ask an estimator, and check what it says.
+    """Return an estimator's advantages, checked.
 
     Returns:
         Shape [P, G], float64, finite; 0 for masked responses.
@@ -151,10 +151,11 @@ def estimated_advantages(
         RewardError: the rewards or scores cannot be used.
     """
     valid_PG = groups.valid_PG
-    given = _asked(estimator, estimator.advantages, groups)
-    advantages_PG = _real(given, estimator, shape=valid_PG.shape, of="advantages")
-    if not np.isfinite(advantages_PG[valid_PG]).all():
-        p, g = (int(i) for i in np.argwhere(valid_PG & ~np.isfinite(advantages_PG))[0])
+    output = _call(estimator, estimator.advantages, groups)
+    advantages_PG = _real(output, estimator, shape=valid_PG.shape, of="advantages")
+    bad_PG = valid_PG & ~np.isfinite(advantages_PG)
+    if bad_PG.any():
+        p, g = np.argwhere(bad_PG)[0].tolist()
         raise PluginError(
             f"advantage.estimator={estimator.estimator!r} gave {advantages_PG[p, g]} for response "
             f"{g} of group {p}: an advantage must be a finite number"
@@ -165,7 +166,7 @@ def estimated_advantages(
 def estimated_attribution(
     estimator: AdvantageEstimator, groups: JudgedGroups
 ) -> FloatArray | None:
-    """Ask an estimator for the criteria's parts, and check what it says.
+    """Return the criteria's parts of an estimator's advantages, checked.
 
     Returns:
         Shape [P, G, M], float64; None where it has no such split.
@@ -174,19 +175,19 @@ def estimated_attribution(
         PluginError: it raises, or gives another shape.
         RewardError: the scores cannot be used.
     """
-    given = _asked(estimator, estimator.attribution, groups)
-    if given is None:
+    output = _call(estimator, estimator.attribution, groups)
+    if output is None:
         return None
-    return _real(given, estimator, shape=groups.z_PGM.shape, of="an attribution")
+    return _real(output, estimator, shape=groups.z_PGM.shape, of="an attribution")
 
 
-def _asked(
+def _call(
     estimator: AdvantageEstimator,
-    ask: Callable[[JudgedGroups], object],
+    method: Callable[[JudgedGroups], object],
     groups: JudgedGroups,
 ) -> object:
     try:
-        return ask(groups)
+        return method(groups)
     except RubricError:
         raise
     # The named boundary for an estimator that is not ours; it sees numbers alone, so that its
@@ -198,18 +199,16 @@ def _asked(
 
 
 def _real(
-    given: object, estimator: AdvantageEstimator, *, shape: tuple[int, ...], of: str
+    output: object, estimator: AdvantageEstimator, *, shape: tuple[int, ...], of: str
 ) -> FloatArray:
-    known = isinstance(given, np.ndarray | list | tuple)
-    array: NDArray[Any] | None = np.asarray(cast("ArrayLike", given)) if known else None
-    if array is None or array.dtype.kind not in "fiu" or array.shape != shape:
-        found = (
-            type(given).__name__
-            if array is None
-            else f"{array.dtype} of shape {array.shape}"
-        )
-        raise PluginError(
-            f"advantage.estimator={estimator.estimator!r} gave {found} for {of}: real numbers of "
-            f"shape {shape} are needed"
-        )
-    return array.astype(np.float64)
+    """Return an estimator's output as an array; refuse other types, numbers and shapes."""
+    kind = type(output).__name__
+    if isinstance(output, np.ndarray | list | tuple):
+        array: NDArray[Any] = np.asarray(cast("ArrayLike", output))
+        if array.dtype.kind in "fiu" and array.shape == shape:
+            return array.astype(np.float64)
+        kind = f"{array.dtype} of shape {array.shape}"
+    raise PluginError(
+        f"advantage.estimator={estimator.estimator!r} gave {kind} for {of}: real numbers of "
+        f"shape {shape} are needed"
+    )

@@ -1,4 +1,4 @@
-"""From a judgement to a reward, and from a reward back to its criteria."""
+"""Rewards of judgements, and the contributions of criteria to them."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class GroupRewards(NamedTuple):
     """Rewards of a batch with the mask of those that exist."""
 
     rewards_PG: FloatArray
-    """In [0, 1]; nan where masked."""
+    """Rewards in [0, 1]; nan where masked."""
 
     valid_PG: BoolArray
     """False where the judge was unavailable and the sample is masked."""
@@ -127,7 +127,7 @@ def project(z_M: ArrayLike, weights_M: ArrayLike) -> float:
 def reward_delta(
     z_a_M: ArrayLike, z_b_M: ArrayLike, weights_M: ArrayLike
 ) -> FloatArray:
-    """Return what each criterion contributes to the difference of two rewards.
+    """Return the contribution of each criterion to the difference of two rewards.
 
         r(y_a) − r(y_b) = Σ_j α_j [z_j(y_a) − z_j(y_b)]
 
