@@ -18,7 +18,7 @@ rounding: .1 + .2 + .3 is not .3 + .2 + .1."""
 
 
 LARGEST: Final = 1e100
-"""Of a larger reward the square, or a sum of squares, may be no finite number."""
+"""Largest absolute reward: the squares of larger ones, or their sum, may not be finite."""
 
 
 def float_array(values: ArrayLike, *, name: str, axes: str | None) -> FloatArray:
@@ -70,10 +70,10 @@ def bool_array(values: ArrayLike, *, name: str) -> BoolArray:
 def check_each(
     array: FloatArray, is_good: BoolArray, *, name: str, problem: str
 ) -> None:
-    """Refuse an array for the first of its values that is not good, which the error alone names.
+    """Refuse an array with a value that is not good.
 
     Raises:
-        RewardError: there is one.
+        RewardError: there is such a value; the error names the first.
     """
     if not is_good.all():
         first = tuple(int(i) for i in np.argwhere(~is_good)[0])
@@ -81,12 +81,12 @@ def check_each(
 
 
 def check_number(value: float | Fraction, *, name: str) -> None:
-    """Refuse what is not a finite number from 0 up.
+    """Refuse a value that is not a finite number from 0 up.
 
     Raises:
-        RewardError: it is not one.
+        RewardError: the value is negative, not finite or not a number.
     """
-    # A comparison of None or a text would be a TypeError, which says nothing of the argument.
+    # A comparison of None or a text would be a TypeError, which does not name the argument.
     try:
         good = isinstance(value, Real) and 0 <= float(value) < np.inf  # pyright: ignore[reportUnnecessaryIsInstance]  # a boundary
     except OverflowError:
@@ -145,12 +145,12 @@ def spread(rewards_PG: FloatArray, valid_PG: BoolArray) -> FloatArray:
 
 
 def differ(rewards_PG: FloatArray, valid_PG: BoolArray) -> BoolArray:
-    """Tell groups whose rewards differ from those whose rewards are equal within rounding.
+    """Return which groups have rewards that differ by more than rounding.
 
         max R − min R > 64 ε · max(1, max |R|)   over the valid members
 
     Args:
-        rewards_PG: shape [P, G]; what is masked is not read.
+        rewards_PG: shape [P, G]; masked rewards are not read.
         valid_PG: bool, shape [P, G]; False leaves a reward out.
 
     Returns:

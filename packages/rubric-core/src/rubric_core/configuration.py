@@ -1,4 +1,4 @@
-"""From pydantic's account of a wrong configuration to one error that says what to write instead."""
+"""Errors of wrong configurations: pydantic's problems in one error that names the remedies."""
 
 import json
 import re
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from rubric_core.errors import ConfigError, NotJsonError
@@ -16,16 +17,16 @@ from rubric_core.files import decode, read_file, toml_beside
 _Model = TypeVar("_Model", bound=BaseModel)
 Keys: TypeAlias = "tuple[int | str, ...]"
 Source: TypeAlias = "str | Callable[[Keys], str]"
-"""Where a configuration came from, such as its path; or what says so of one of its keys."""
+"""The origin of a configuration, such as its path; or a function from one of its keys to that."""
 
 WRITTEN: Final = "is_written"
-"""In pydantic's context: whether somebody wrote the values, to be used here and now; those of an
-older run may name what this machine does not have."""
+"""Key in pydantic's context: whether somebody wrote the values to be used here and now; those of an
+older run may name things that this machine does not have."""
 UNSHOWN: Final = "unshown_value"
 """Type of a `PydanticCustomError` about a value that may be a key, and is never repeated."""
 UNKNOWN_KEY: Final = "unknown_key"
 """Type of a `PydanticCustomError` about an unknown key; its `said` lists the known ones."""
-_SAID: Final = toml_beside(__file__, "configuration.toml")
+_TEXTS: Final = toml_beside(__file__, "configuration.toml")
 _LONGEST_VALUE: Final = 80
 _LONGEST_NUMBER: Final = 12
 _LONG_NUMBER: Final = 10**_LONGEST_NUMBER
@@ -34,7 +35,7 @@ _UNSHOWN_NAME: Final = "…"
 _WITHHELD: Final = " (unshown: maybe a secret)"
 _QUOTED: Final = re.compile(r"""(['"`])(.*?)\1""")
 _WORD: Final = re.compile(r"[A-Za-z]{1,12}", re.ASCII)
-"""A value that is shown even where values may be keys: no key is as short and without a digit."""
+"""Values that are shown even where values may be keys: no key is as short and without a digit."""
 _NAME: Final = re.compile(r"[A-Za-z_*][\w./:-]*", re.ASCII)
 _KEY_PREFIX: Final = re.compile(
     r"(?:^|[^a-z])(?:sk|pk|rk|hf|gh[opsu]|gsk|xai|xox[abp]|glpat|akia|aiza|bearer)(?:[-_]|\w{12})",
@@ -44,7 +45,7 @@ _RUN: Final = re.compile(r"[A-Za-z0-9]{16,}")
 _DIGIT: Final = re.compile(r"[0-9]")
 _FEWEST_DIGITS: Final = 8
 _LEAST_ALIKE: Final = 0.65
-"""Of 1, by difflib: `rpn` is as much like `rpm`, and `retries` less like `prices`."""
+"""Least similarity by difflib, of 1: that of `rpn` and `rpm`; `retries` and `prices` have less."""
 _KEY_IN_TEXT: Final = re.compile(
     r"""^['"`]?([a-z]\w*)(?=[=:'"`]| ')|((?<!\w)[a-z]\w*(?:\.[a-z]\w*)+)"""
 )
@@ -54,21 +55,23 @@ _KEY_IN_TEXT: Final = re.compile(
 def nearest_key(key: str, known: Iterable[str]) -> str | None:
     """Return the known key that is most likely meant by this one, if any is close."""
     choices = sorted(known)
-    usual = _SAID["meant"].get(key.lower())
+    usual = _TEXTS["meant"].get(key.lower())
+    if usual in choices:
+        return usual
     close = get_close_matches(key, choices, n=1, cutoff=_LEAST_ALIKE)
-    return usual if usual in choices else next(iter(close), None)
+    return close[0] if close else None
 
 
 def meant_by(missing: str, given: Iterable[object]) -> str:
-    """Ask whether a key that is given is the missing one, in the words before a remedy."""
-    close = [
-        key for key in given if isinstance(key, str) and nearest_key(key, [missing])
-    ]
-    return f"did you mean {missing!r} by {shown_name(close[0])!r}? " if close else ""
+    """Return the question whether one of the given keys is the missing one, or ""."""
+    for key in given:
+        if isinstance(key, str) and nearest_key(key, [missing]):
+            return f"did you mean {missing!r} by {shown_name(key)!r}? "
+    return ""
 
 
 def kind_remedy(given: str, known: Iterable[str], *, has_part: bool = False) -> str:
-    """Say which kind may be meant by one that there is not, or that a provider is no kind.
+    """Return which kind may be meant by an unknown one, or that a provider is no kind.
 
     Args:
         given: the wrong kind.
@@ -76,32 +79,38 @@ def kind_remedy(given: str, known: Iterable[str], *, has_part: bool = False) -> 
         has_part: whether the model's name stands in a part of its own, `model: {model: NAME}`.
     """
     kinds = tuple(known)
-    provider = _SAID["providers"].get(given.lower())
+    provider = _TEXTS["providers"].get(given.lower())
     if provider and "llm" in kinds:
-        name = f"model: {provider}/NAME"
-        model = f"model: {{{name}}}" if has_part else name
+        model = f"model: {provider}/NAME"
+        if has_part:
+            model = f"model: {{{model}}}"
         return f"a provider's model is of `type: llm`, with `{model}` below it"
+    remedy = f"use one of {', '.join(kinds)}"
     close = nearest_key(given, kinds)
-    return (
-        f"{f'did you mean {close!r}? ' if close else ''}use one of {', '.join(kinds)}"
-    )
+    if close:
+        remedy = f"did you mean {close!r}? {remedy}"
+    return remedy
 
 
 def may_be_key(text: str) -> bool:
-    """Whether a text looks like an API key: its prefix, a long mixed run, or many digits."""
-    digits = sum(map(str.isdigit, text))
-    has_run = any(_DIGIT.search(run) for run in _RUN.findall(text))
-    return bool(_KEY_PREFIX.search(text)) or has_run or digits >= _FEWEST_DIGITS
+    """Return whether a text looks like an API key: its prefix, a long mixed run, or many digits."""
+    if _KEY_PREFIX.search(text):
+        return True
+    if sum(map(str.isdigit, text)) >= _FEWEST_DIGITS:
+        return True
+    return any(_DIGIT.search(run) for run in _RUN.findall(text))
 
 
 def shown_name(name: object) -> str:
-    """Return a name from a configuration for a message; `…` for what may be a key, or no name."""
+    """Return a name from a configuration for a message; `…` if it may be a key, or is no name."""
     text = str(name)
-    plain = (
-        isinstance(name, str) and len(text) <= _LONGEST_NAME and _NAME.fullmatch(text)
-    )
-    short = isinstance(name, int) and len(text) <= _LONGEST_NUMBER
-    return text if short or (plain and not may_be_key(text)) else _UNSHOWN_NAME
+    if isinstance(name, int):
+        return text if len(text) <= _LONGEST_NUMBER else _UNSHOWN_NAME
+    if not isinstance(name, str) or len(text) > _LONGEST_NAME:
+        return _UNSHOWN_NAME
+    if not _NAME.fullmatch(text) or may_be_key(text):
+        return _UNSHOWN_NAME
+    return text
 
 
 def validated(
@@ -118,10 +127,9 @@ def validated(
     Raises:
         ConfigError: a key or a value is wrong; as `config_error` says it.
     """
+    context = {"folder": folder, WRITTEN: callable(source)}
     try:
-        return model.model_validate(
-            values, context={"folder": folder, WRITTEN: callable(source)}
-        )
+        return model.model_validate(values, context=context)
     except ValidationError as error:
         raise config_error(error, model=model, source=source) from None
 
@@ -137,9 +145,9 @@ def read_written(
 
     Args:
         path: the file.
-        model: what it holds.
-        what: what is wrong and what to do, such as "this is no calibration: calibrate".
-        others: what to say of a file of another command, by a key that only it has.
+        model: the model of its content.
+        what: the problem and the remedy, such as "this is no calibration: calibrate".
+        others: messages for the files of other commands, by a key that only such a file has.
 
     Raises:
         ConfigError: it holds anything else; names file, field and value as `config_error`.
@@ -148,15 +156,15 @@ def read_written(
     source = f"{path}: {what}"
     try:
         text = read_file(path)
-        held = decode(text, finite=True)
-        for key, said in (others or {}).items():
-            if isinstance(held, dict) and key in held:
-                raise ConfigError(f"{path}: {said}", location=str(path))
+        content = decode(text, finite=True)
+        for key, message in (others or {}).items():
+            if isinstance(content, dict) and key in content:
+                raise ConfigError(f"{path}: {message}", location=str(path))
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:
-        wrong = config_error(error, model=model, source=source)
-        told = str(wrong).replace(f"\n{source}: ", "\n  ")
-        raise ConfigError(told, location=wrong.location) from None
+        problems = config_error(error, model=model, source=source)
+        message = str(problems).replace(f"\n{source}: ", "\n  ")
+        raise ConfigError(message, location=problems.location) from None
     except NotJsonError as error:
         raise ConfigError(f"{source}: {error}", location=str(path)) from None
 
@@ -167,14 +175,14 @@ def config_error(
     """Turn a validation error of a configuration tree into one that names keys and remedies.
 
     Args:
-        error: what `model` raised.
+        error: the error that `model` raised.
         model: the root of the tree, to know which keys would have been right.
         source: where the configuration came from.
 
     Returns:
-        To be raised by the caller. One line a problem: the dotted key, what is wrong, the value;
-        for an unknown key the nearest right one. No name and no value that may be a key is
-        repeated, and under a model with `hide_input_in_errors` no value but a number.
+        The error, for the caller to raise. It has a line for each problem: the dotted key, what is
+        wrong, the value; for an unknown key the nearest right one. No name and no value that may be
+        a key is repeated, and under a model with `hide_input_in_errors` no value but a number.
     """
     problems = _causes(error.errors(include_url=False))
     lines: list[str] = []
@@ -185,118 +193,133 @@ def config_error(
 
 
 def needed(problem: ErrorDetails) -> str:
-    """Say what a value that pydantic refused needs to be, never what it is."""
-    if (words := _SAID["needs"].get(problem["type"])) is None:
+    """Return what a value that pydantic refused needs to be, never the value."""
+    text = _TEXTS["needs"].get(problem["type"])
+    if text is None:
         return problem["msg"].removeprefix("Value error, ")
     context = problem.get("ctx", {})
-    return words.format(**{name: _whole(bound) for name, bound in context.items()})
+    bounds = {name: _whole(bound) for name, bound in context.items()}
+    return text.format_map(bounds)
 
 
 def _place(model: type[BaseModel], problem: ErrorDetails) -> Keys:
-    """Return the key to look at; a check of a whole section names the one that it is about."""
+    """Return the key to look at; a check of a whole section names the key in its text."""
     keys = _keys(model, problem["loc"])
     kind = problem["type"]
     if kind == "union_tag_invalid":
         return (*keys, problem.get("ctx", {})["discriminator"].strip("'"))
-    if kind in {"value_error", UNSHOWN} and (
-        match := _KEY_IN_TEXT.search(needed(problem))
-    ):
-        return (*keys, *(match[1] or match[2]).split("."))
-    return keys
+    if kind not in {"value_error", UNSHOWN}:
+        return keys
+    match = _KEY_IN_TEXT.search(needed(problem))
+    if match is None:
+        return keys
+    named = match[1] or match[2]
+    return (*keys, *named.split("."))
 
 
 def _causes(problems: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Leave out what follows from the others, and take what a check says by the line.
+    """Return the problems that do not follow from others, one for each line of their messages.
 
-    A list is too short where an item of it is wrong: pydantic counts the rest. What another
-    version holds is not ours to judge.
+    A list with a wrong item also counts as too short, as pydantic counts only the right ones. If
+    the version is another one, the rest of the file is not checked.
     """
-    other = [
+    version_problems = [
         problem
         for problem in problems
-        if (*problem["loc"], problem["type"]) == ("version", "literal_error")
+        if problem["loc"] == ("version",) and problem["type"] == "literal_error"
     ]
-    problems = other or problems
-    places = [problem["loc"] for problem in problems]
-    return [
-        {**problem, "msg": said}
-        for problem in problems
-        if problem["type"] != "default_factory_not_called"
-        for said in problem["msg"].split("\n")
-        if problem["type"] not in {"too_short", "too_long"}
-        or not any(
-            len(place) > len(problem["loc"])
-            and place[: len(problem["loc"])] == problem["loc"]
-            for place in places
-        )
-    ]
+    problems = version_problems or problems
+    causes: list[ErrorDetails] = []
+    for problem in problems:
+        kind = problem["type"]
+        if kind == "default_factory_not_called":
+            continue
+        if kind in {"too_short", "too_long"} and _has_inner(problem, problems):
+            continue
+        for message in problem["msg"].split("\n"):
+            cause = problem.copy()
+            cause["msg"] = message
+            causes.append(cause)
+    return causes
+
+
+def _has_inner(problem: ErrorDetails, problems: Iterable[ErrorDetails]) -> bool:
+    """Return whether one of the problems lies within the value of another."""
+    outer = problem["loc"]
+    places = [inner["loc"] for inner in problems]
+    return any(
+        len(place) > len(outer) and place[: len(outer)] == outer for place in places
+    )
 
 
 def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
+    """Return the line of an error for one problem."""
     location = problem["loc"]
     kind = problem["type"]
     context = problem.get("ctx", {})
     models = _models_at(model, location[:-1])
-    given = problem["input"]
+    value = problem["input"]
     where = f"{_dotted(model, location)}: " if location else ""
-    shown = _not(problem, hidden=_hides(model, location))
+    shown = _not_value(problem, hidden=_hides(model, location))
     match kind:
         case "extra_forbidden" | "unknown_key":
             return _unknown(models, problem, dotted=where.removesuffix(": "))
         case "union_tag_invalid":
             name = str(context["discriminator"])[1:-1]
             tag = shown_name(context["tag"])
-            has_part = _models_at(model, (*location, "model")) != _models_at(
-                model, location
-            )
+            inner_models = _models_at(model, (*location, "model"))
+            has_part = inner_models != _models_at(model, location)
             remedy = kind_remedy(tag, _listed(context), has_part=has_part)
-            wrong = f"there is no {name} {tag!r}: {remedy}"
+            message = f"there is no {name} {tag!r}: {remedy}"
         case "union_tag_not_found":
             name = str(context["discriminator"])[1:-1]
-            fields = [one.model_fields.get(name) for one in _models_at(model, location)]
-            tags = [
-                repr(tag)
-                for field in fields
-                if field
-                for tag in get_args(field.annotation)
-            ]
-            meant = meant_by(name, problem["input"])
-            wrong = f"{name} is missing: {meant}use one of {', '.join(tags)}"
+            tags = ", ".join(_tags(_models_at(model, location), name))
+            message = f"{name} is missing: {meant_by(name, value)}use one of {tags}"
         case "missing":
-            todo = context.get("said") or f"add it{_example(models, location[-1])}"
-            wrong = f"is missing: {todo}"
+            remedy = context.get("said") or f"add it{_example(models, location[-1])}"
+            message = f"is missing: {remedy}"
         case "invalid_key":
             where = where.replace("None", "null")
-            wrong = "a key is a text: name it, or put it in quotes"
+            message = "a key is a text: name it, or put it in quotes"
         case "literal_error" | "enum":
-            close = (
-                nearest_key(given, _listed(context)) if isinstance(given, str) else None
-            )
-            meant = f": did you mean {close!r}?" if close else ""
-            wrong = f"{needed(problem)}{shown}{meant}"
+            message = f"{needed(problem)}{shown}"
+            close = None
+            if isinstance(value, str):
+                close = nearest_key(value, _listed(context))
+            if close:
+                message += f": did you mean {close!r}?"
         case _:
-            default = (
-                _default(models, location[-1]) if kind.endswith("_parsing") else ""
-            )
-            wrong = f"{_QUOTED.sub(_shown_quote, needed(problem))}{shown}{default}"
-    return where + wrong
+            message = _QUOTED.sub(_shown_quote, needed(problem)) + shown
+            if kind.endswith("_parsing"):
+                message += _default(models, location[-1])
+    return where + message
+
+
+def _tags(models: Iterable[type[BaseModel]], name: str) -> list[str]:
+    """Return the values that a discriminator may have, quoted."""
+    tags: list[str] = []
+    for model in models:
+        field = model.model_fields.get(name)
+        if field is not None:
+            tags += map(repr, get_args(field.annotation))
+    return tags
 
 
 def _unknown(
     models: Iterable[type[BaseModel]], problem: ErrorDetails, *, dotted: str
 ) -> str:
     key = problem["loc"][-1]
-    said = problem.get("ctx", {}).get("said")
-    known = set(
-        said.split(", ") if said else (n for m in models for n in m.model_fields)
-    )
+    listed = problem.get("ctx", {}).get("said")
+    known: set[str] = set()
+    if listed:
+        known.update(listed.split(", "))
+    else:
+        known.update(*(model.model_fields for model in models))
     close = nearest_key(str(key), known)
-    remedy = (
-        f"did you mean {close!r}?"
-        if close
-        else f"known keys: {', '.join(sorted(known))}"
-    )
-    unshown = "" if shown_name(key) != _UNSHOWN_NAME else _WITHHELD
+    remedy = f"known keys: {', '.join(sorted(known))}"
+    if close:
+        remedy = f"did you mean {close!r}?"
+    unshown = _WITHHELD if shown_name(key) == _UNSHOWN_NAME else ""
     return f"unknown key {dotted!r}{unshown}: {remedy}"
 
 
@@ -306,61 +329,72 @@ def _listed(context: Mapping[str, Any]) -> list[str]:
 
 
 def _whole(bound: object) -> object:
-    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
+    if isinstance(bound, float) and bound.is_integer():
+        return int(bound)
+    return bound
 
 
 def _example(models: Iterable[type[BaseModel]], key: int | str) -> str:
-    """Show the line of a missing key, where its field has an example."""
-    fields = [model.model_fields[key] for model in models if key in model.model_fields]
-    examples = [example for field in fields for example in field.examples or ()]
-    if not examples:
-        return ""
-    # That of a Python function's keyword is written out, as `judge="judge.yaml"`.
-    line = (
-        examples[0]
-        if f"{examples[0]}".startswith(f"{key}=")
-        else f"{key}: {examples[0]}"
-    )
-    return f", such as `{line}`"
+    """Return an example of the line of a missing key, or "" if its field has none."""
+    for field in _fields(models, key):
+        if field.examples:
+            example = str(field.examples[0])
+            # The example of a function's keyword is written in full, as `judge="judge.yaml"`.
+            if not example.startswith(f"{key}="):
+                example = f"{key}: {example}"
+            return f", such as `{example}`"
+    return ""
+
+
+def _fields(models: Iterable[type[BaseModel]], key: int | str) -> list[FieldInfo]:
+    """Return the fields of this key in the models that have it."""
+    if not isinstance(key, str):
+        return []
+    return [model.model_fields[key] for model in models if key in model.model_fields]
 
 
 def _default(models: Iterable[type[BaseModel]], key: int | str) -> str:
-    defaults = [
-        model.model_fields[key].default for model in models if key in model.model_fields
-    ]
-    shown = [default for default in defaults if isinstance(default, int | float)]
-    return f" (its default is {json.dumps(shown[0])})" if shown else ""
+    for field in _fields(models, key):
+        if isinstance(field.default, int | float):
+            return f" (its default is {json.dumps(field.default)})"
+    return ""
 
 
 def _shown_quote(quote: re.Match[str]) -> str:
-    # A check of a model's own may repeat the value that it refuses.
-    return f"{quote[1]}{_UNSHOWN_NAME}{quote[1]}" if may_be_key(quote[2]) else quote[0]
+    # A model's own check may repeat the value that it refuses.
+    if may_be_key(quote[2]):
+        return f"{quote[1]}{_UNSHOWN_NAME}{quote[1]}"
+    return quote[0]
 
 
-def _not(problem: ErrorDetails, *, hidden: bool) -> str:
+def _not_value(problem: ErrorDetails, *, hidden: bool) -> str:
+    """Return ", not " with the refused value, or "" where it is not shown."""
     value = problem["input"]
     if problem["type"] == UNSHOWN or isinstance(value, dict):
         return ""
     if value is None or isinstance(value, bool):
         return f", not {json.dumps(value)}"
     if isinstance(value, int | float):
-        harmless = abs(value) < _LONG_NUMBER or not isinstance(value, int)
-        return f", not {value!r}" if harmless else ""
+        is_long = isinstance(value, int) and abs(value) >= _LONG_NUMBER
+        return "" if is_long else f", not {value!r}"
     if not isinstance(value, str):
-        return ""  # of a collection, `repr` may take gigabytes
+        return ""  # the `repr` of a collection may take gigabytes
     shown = repr(value)
     if may_be_key(shown):
         return _WITHHELD
-    is_shown = _WORD.fullmatch(value) if hidden else len(shown) <= _LONGEST_VALUE
+    is_shown = len(shown) <= _LONGEST_VALUE
+    if hidden:
+        is_shown = _WORD.fullmatch(value) is not None
     return f", not {shown}" if is_shown else ""
 
 
 def _hides(model: type[BaseModel], location: Keys) -> bool:
-    return any(
-        level.model_config.get("hide_input_in_errors")
-        for depth in range(len(location) + 1)
-        for level in _models_at(model, location[:depth])
-    )
+    """Return whether a model on the way to a location hides its input."""
+    for depth in range(len(location) + 1):
+        for level in _models_at(model, location[:depth]):
+            if level.model_config.get("hide_input_in_errors"):
+                return True
+    return False
 
 
 def _dotted(model: type[BaseModel], location: Keys) -> str:
@@ -383,20 +417,22 @@ def _followed(
     models = [model]
     keys = list[int | str]()
     for part in location:
-        # A tag may be a field's name too, but it is always what follows a choice of models.
-        if len(models) > 1 and (tagged := [m for m in models if _tagged(m, part)]):
+        # A tag may also be a field's name, but a choice of models is always followed by a tag.
+        tagged = [model for model in models if _is_tagged(model, part)]
+        if len(models) > 1 and tagged:
             models = tagged
             continue
         keys.append(part)
-        fields = [m.model_fields[part] for m in models if part in m.model_fields]
-        models = [m for field in fields for m in _models_in(field.annotation)] or models
+        inner: list[type[BaseModel]] = []
+        for field in _fields(models, part):
+            inner += _models_in(field.annotation)
+        models = inner or models
     return models, keys
 
 
-def _tagged(model: type[BaseModel], tag: int | str) -> bool:
-    return any(
-        tag in get_args(field.annotation) for field in model.model_fields.values()
-    )
+def _is_tagged(model: type[BaseModel], tag: int | str) -> bool:
+    fields = model.model_fields.values()
+    return any(tag in get_args(field.annotation) for field in fields)
 
 
 def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
@@ -409,12 +445,12 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
 def said_where(
     holds: Mapping[str, bool], texts: Mapping[str, str], **values: object
 ) -> tuple[str, ...]:
-    """Return the text of each thing that holds, in the order of the things.
+    """Return the text of each condition that holds, in the order of the conditions.
 
     Args:
-        holds: by the name of a text, whether it is to be said.
-        texts: each with slots for `values`, such as `{run.steps}`.
-        values: what the slots name.
+        holds: whether each condition holds, by the name of its text.
+        texts: texts by name, with slots for `values`, such as `{run.steps}`.
+        values: values of the slots.
     """
-    chosen = [(texts[name], is_so) for name, is_so in holds.items()]
-    return tuple(text.format(**values) for text, is_so in chosen if is_so)
+    names = [name for name, is_so in holds.items() if is_so]
+    return tuple(texts[name].format(**values) for name in names)

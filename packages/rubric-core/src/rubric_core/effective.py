@@ -1,4 +1,4 @@
-"""What a rubric's weights imply before any response is judged: noise and resolution."""
+"""The noise and resolution that a rubric's weights imply before any response is judged."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -122,12 +122,15 @@ def attainable_levels(
         )
     levels = {Fraction(0)}
     for weight, grid in zip(weights_M, grids, strict=True):
-        if wrong := [z for z in grid if not 0 <= z <= 1]:
-            raise RewardError(f"grid values must be in [0, 1], not {wrong[0]!r}")
+        for z in grid:
+            if not 0 <= z <= 1:
+                raise RewardError(f"grid values must be in [0, 1], not {z!r}")
         steps = {_exact(weight) * _exact(z) for z in grid}
         levels = {level + step for level in levels for step in steps}
     return len(levels)
 
 
 def _exact(value: float | Fraction) -> Fraction:
-    return value if isinstance(value, Fraction) else Fraction(str(value))
+    if isinstance(value, Fraction):
+        return value
+    return Fraction(str(value))

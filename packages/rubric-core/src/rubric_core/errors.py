@@ -1,4 +1,4 @@
-"""What can go wrong in rubric_core.
+"""The errors of rubric_core.
 
 RubricError
 ├── SchemaError (ValueError)            a criterion, rubric, task or result that is not well formed
@@ -160,7 +160,7 @@ class MissingExtraError(RubricError, ImportError):
 
 
 def install_command(package: str, extra: str) -> str:
-    """Return what to do to install an extra of one of these packages, which are on no index."""
+    """Return how to install an extra of one of these packages, which are on no index."""
     return f"run `uv pip install --no-sources './packages/{package}[{extra}]'` in the checkout"
 
 
@@ -169,9 +169,9 @@ def needing_extra(package: str, extra: str, *, by: str) -> Generator[None]:
     """Name the extra to install where an import within fails.
 
     Args:
-        package: of these packages.
-        extra: of the package.
-        by: what needs it, as the beginning of the message.
+        package: one of these packages.
+        extra: the package's extra.
+        by: the thing that needs it, as the beginning of the message.
 
     Raises:
         MissingExtraError: a library is missing, or cannot be imported.
@@ -179,15 +179,11 @@ def needing_extra(package: str, extra: str, *, by: str) -> Generator[None]:
     try:
         yield
     except ImportError as error:
-        why = (
-            ""
-            if isinstance(error, ModuleNotFoundError)
-            else f", which fails here ({error})"
-        )
+        problem = f"{by} needs {error.name or 'a library'}"
+        if not isinstance(error, ModuleNotFoundError):
+            problem += f", which fails here ({error})"
         remedy = install_command(package, extra)
-        raise MissingExtraError(
-            f"{by} needs {error.name or 'a library'}{why}: {remedy}"
-        ) from error
+        raise MissingExtraError(f"{problem}: {remedy}") from error
 
 
 class ConfigError(RubricError, ValueError):

@@ -1,4 +1,4 @@
-"""How large a compressed file may become as it is read."""
+"""A bound on the size that a compressed file may unpack to."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from rubric_core.errors import SchemaError
 
 _MOST_EXPANSION: Final = 200  # text compresses to a third or a tenth
 _ALWAYS_BYTES: Final = 1 << 28
-_RECORD_BYTES: Final = 1 << 10  # that a record costs at least, however short
+_RECORD_BYTES: Final = 1 << 10  # least cost of a record, however short
 
 
 class TooLargeError(SchemaError):
@@ -14,7 +14,7 @@ class TooLargeError(SchemaError):
 
 
 class Expansion:
-    """What a compressed file has unpacked to so far, which must stay in proportion to its size."""
+    """Count of the bytes unpacked from a compressed file, bounded in proportion to its size."""
 
     def __init__(self, packed: int) -> None:
         """Start at nothing; `packed` is the size of the file."""
@@ -26,7 +26,7 @@ class Expansion:
         """Count a record that was unpacked; a short one counts for a kilobyte.
 
         Raises:
-            TooLargeError: it is one too many; names its place, such as `row 7`.
+            TooLargeError: the bound is exceeded; names the record's place, such as `row 7`.
         """
         self._unpacked += max(size, _RECORD_BYTES)
         if self._unpacked > self.most:

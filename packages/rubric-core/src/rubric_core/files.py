@@ -30,8 +30,9 @@ from rubric_core.nearest import near
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise RepeatedKeyError(key=key)
+        counts = Counter(key for key, _ in pairs)
+        most_common = max(counts, key=counts.__getitem__)
+        raise RepeatedKeyError(key=most_common)
     return values
 
 
@@ -39,17 +40,19 @@ def _not_json(name: str) -> float:
     raise NotJsonError(f"not usable: {name} is no number in JSON")
 
 
-# float() has no limit on digits, int() has; an index or a count is never read through here. Made
-# once: to make one takes as long as to read a short reply.
+# float() has no limit on digits, int() has one; no index or count is read by these decoders. They
+# are made once, as making a decoder takes as long as reading a short reply.
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_int=float)
-_OF_FINITE: Final = json.JSONDecoder(
+_FINITE: Final = json.JSONDecoder(
     object_pairs_hook=_unique, parse_int=float, parse_constant=_not_json
 )
-_MOST_DIGITS: Final = 300  # what a float can hold has fewer than 309
+_MOST_DIGITS: Final = 300  # a float's integer part has fewer than 309
 
 
 def _whole(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
+    if len(digits) > _MOST_DIGITS:
+        return float(digits)
+    return int(digits)
 
 
 _EXACT: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_int=_whole)
@@ -68,27 +71,32 @@ def decode(text: str | bytes, *, finite: bool = False, exact: bool = False) -> o
         NotJsonError: the text is not one JSON document, or nests deeper than the interpreter can
             follow; or it holds `NaN` or an `Infinity`, and `finite`.
     """
+    decoder = _DECODER
+    if exact:
+        decoder = _EXACT
+    elif finite:
+        decoder = _FINITE
     try:
-        text = text if isinstance(text, str) else text.decode()
+        if isinstance(text, bytes):
+            text = text.decode()
         if text.startswith("\ufeff"):
             json.loads(text)  # raises, and says what to do
-        decoder = _EXACT if exact else _OF_FINITE if finite else _DECODER
         return decoder.decode(text)
     except UnicodeDecodeError as error:
         problem = f"not UTF-8 at byte {error.start}"
     except json.JSONDecodeError as error:
-        line = f"line {error.lineno}, " if error.lineno > 1 else ""
-        problem = (
-            f"not JSON: {error.msg.removesuffix(' at')} at {line}column {error.colno}"
-        )
+        place = f"column {error.colno}"
+        if error.lineno > 1:
+            place = f"line {error.lineno}, {place}"
+        problem = f"not JSON: {error.msg.removesuffix(' at')} at {place}"
     except RecursionError:
         problem = "nested too deeply"
-    # Out here: the error that `from None` would hide holds the whole text.
+    # Raised outside the handlers: the error that `from None` would hide holds the whole text.
     raise NotJsonError(problem)
 
 
 def breaks_off(text: str | bytes) -> bool:
-    """Whether a text begins as a JSON object and ends within it."""
+    """Return whether a text begins as a JSON object and ends within it."""
     raw = text.encode(errors="replace") if isinstance(text, str) else text
     try:
         from_json(raw)
@@ -98,19 +106,19 @@ def breaks_off(text: str | bytes) -> bool:
 
 
 _DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""Paths of what the process has open already; a shell writes `<(command)` as one of them."""
+"""Paths of files that the process has open already; a shell writes `<(command)` as one of them."""
 
 
 def open_file(path: Path, *, buffering: int = -1) -> BufferedReader:
     """Open a file that somebody named, for reading; `buffering` is as in `open`.
 
-    A regular file, `/dev/null`, or what the process has open already, such as `/dev/stdin`. To open
-    a named pipe is to wait for its writer, and a device may never end.
+    The file may be regular, `/dev/null`, or open in the process already, such as `/dev/stdin`. To
+    open a named pipe is to wait for its writer, and a device may never end.
 
     Raises:
         OSError: it cannot be opened, or is anything else.
     """
-    return cast("BufferedReader", open(path, "rb", buffering, opener=_opened))
+    return cast("BufferedReader", open(path, "rb", buffering, opener=_open))
 
 
 def open_to_append(path: Path) -> BufferedWriter:
@@ -119,13 +127,12 @@ def open_to_append(path: Path) -> BufferedWriter:
     Raises:
         OSError: as `open_file`.
     """
-    return open(path, "ab", opener=_opened)
+    return open(path, "ab", opener=_open)
 
 
-def _opened(path: str, flags: int) -> int:
-    if (
-        flags & os.O_WRONLY
-    ):  # with nobody to read it, a pipe opens at once only for both
+def _open(path: str, flags: int) -> int:
+    # Without a reader, a pipe opens at once only for both reading and writing.
+    if flags & os.O_WRONLY:
         flags = flags & ~os.O_WRONLY | os.O_RDWR
     try:
         handle = os.open(path, flags | os.O_NONBLOCK, 0o666)
@@ -166,12 +173,12 @@ def read_file(path: Path) -> bytes:
 def append_whole(descriptor: int, line: bytes, *, size: int) -> None:
     """Append a line to a file, or nothing of it.
 
-    It is with the kernel on return, so that a process that is killed loses nothing that it wrote.
+    The kernel has the line on return, so that a process that is killed loses nothing that it wrote.
 
     Args:
-        descriptor: of a file opened with `O_APPEND`; nobody else writes to it.
+        descriptor: a file opened with `O_APPEND`, which nobody else writes to.
         line: the line, with its end.
-        size: bytes of the file until now, which it is cut back to where the line does not fit.
+        size: bytes of the file before; it is cut back to them if the line does not fit.
 
     Raises:
         OSError: it could not be written.
@@ -225,7 +232,7 @@ def read_lines(
 def read_each_line(
     path: Path, *, exact: bool = False
 ) -> Iterator[tuple[int, dict[str, object] | SchemaError]]:
-    """Yield what `read_lines` yields, and for a line that is no JSON object what is wrong with it.
+    """Yield the same as `read_lines`, but the error in place of a line that is no JSON object.
 
     Raises:
         OSError: the file cannot be read.
@@ -250,7 +257,7 @@ def _row(raw: bytes, *, exact: bool) -> dict[str, object] | SchemaError:
 
 
 def write_lines(file: BinaryIO, rows: Iterable[dict[str, object]]) -> int:
-    """Write one line for each row; return how many."""
+    """Write one line for each row; return their number."""
     count = 0
     for row in rows:
         file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
@@ -262,7 +269,7 @@ def write_lines(file: BinaryIO, rows: Iterable[dict[str, object]]) -> int:
 def replacing(path: Path) -> Generator[BinaryIO]:
     """Open a file that takes the place of `path` when the block ends well, and vanishes if not.
 
-    What is no regular file, such as a pipe, is written straight to; a link stays one.
+    A path that is no regular file, such as a pipe, is written to directly; a link stays a link.
 
     Raises:
         OSError: it cannot be written, or is a named pipe that nobody reads.
@@ -310,14 +317,13 @@ def _open_to_write(path: Path) -> BufferedWriter:
 
 @contextmanager
 def replacing_folder(path: Path) -> Generator[Path]:
-    """Give an empty folder that takes the place of `path` when the block ends well, or vanishes.
+    """Make an empty folder that takes the place of `path` when the block ends well, or vanishes.
 
     Raises:
-        OSError: it cannot be written; what stood there before still does.
+        OSError: it cannot be written; an older folder is still there.
     """
-    fresh, old = (
-        path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp") for _ in range(2)
-    )
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    old = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     fresh.mkdir(parents=True)
     try:
         yield fresh

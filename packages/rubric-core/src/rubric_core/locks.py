@@ -1,4 +1,4 @@
-"""One process at a time in a folder, or at a file."""
+"""Locks that admit one process at a time to a folder or a file."""
 
 import contextlib
 import fcntl
@@ -11,7 +11,7 @@ from rubric_core.errors import FolderLockError
 
 LOCK_FILE: Final = ".lock"
 _MOST_MISSING: Final = 100
-"""Times in a row that another process may have removed the folder as we made it."""
+"""Most times in a row that another process may remove the folder as we make it."""
 
 
 @contextlib.contextmanager
@@ -20,8 +20,8 @@ def file_lock(path: Path, *, wait: bool = False) -> Generator[None]:
 
     Args:
         path: the file, which need not be there; a link is the file that it leads to. The lock is a
-            hidden file beside it, and is gone on leaving.
-        wait: until whoever holds it has left.
+            hidden file beside it, which is removed on leaving.
+        wait: whether to wait until the lock is free.
 
     Raises:
         FolderLockError: another process holds it, or nothing can be written beside it.
@@ -46,8 +46,8 @@ def folder_lock(folder: Path, *, wait: bool = False) -> Generator[None]:
     behind stops nobody. A folder that was made here and is still empty on leaving is removed.
 
     Args:
-        folder: that is locked.
-        wait: until whoever holds it has left.
+        folder: the folder to lock.
+        wait: whether to wait until the lock is free.
 
     Raises:
         FolderLockError: another run holds the folder, or it cannot be made or written into.
@@ -67,7 +67,7 @@ def folder_lock(folder: Path, *, wait: bool = False) -> Generator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a run is at work in the folder."""
+    """Return whether a run is at work in the folder."""
     try:
         refuse_locked(folder)
     except FolderLockError:
@@ -76,7 +76,7 @@ def is_locked(folder: Path) -> bool:
 
 
 def refuse_locked(folder: Path) -> None:
-    """Find out before anything is started that a folder is in use; `folder_lock` makes sure of it.
+    """Refuse a folder that is in use, before anything is started; only `folder_lock` is certain.
 
     Raises:
         FolderLockError: another run holds the folder.
@@ -85,7 +85,7 @@ def refuse_locked(folder: Path) -> None:
         descriptor = os.open(
             folder / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         )
-    except OSError:  # nobody made one, or whoever held it has left
+    except OSError:  # there is no lock file, or its holder has left
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -108,7 +108,8 @@ def _unwritable(place: Path, error: OSError) -> FolderLockError:
 
 
 def _take(lock: Path, place: Path, *, wait: bool = False) -> int:
-    """Open and lock the file; once more where its holder unlinked it meanwhile."""
+    """Open and lock the file; repeat if its holder unlinked it meanwhile."""
+    operation = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
     missing = 0
     while True:
         lock.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +117,9 @@ def _take(lock: Path, place: Path, *, wait: bool = False) -> int:
             descriptor = os.open(
                 lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
             )
-        except FileNotFoundError:  # also of a folder that takes no files, such as /proc
+        except (
+            FileNotFoundError
+        ):  # also raised in a folder without files, such as /proc
             missing += 1
             if missing > _MOST_MISSING:
                 raise
@@ -124,9 +127,7 @@ def _take(lock: Path, place: Path, *, wait: bool = False) -> int:
         with contextlib.ExitStack() as unless_taken:
             unless_taken.callback(os.close, descriptor)
             try:
-                fcntl.flock(
-                    descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
-                )
+                fcntl.flock(descriptor, operation)
             except BlockingIOError:
                 raise _in_use(place, descriptor) from None
             if _is_current(lock, descriptor):
@@ -137,7 +138,7 @@ def _take(lock: Path, place: Path, *, wait: bool = False) -> int:
 
 
 def _release(lock: Path, descriptor: int) -> None:
-    # Unlinked while still held: whoever opened it in between finds it gone and tries again.
+    # Unlinked while still held: a process that opened it in between finds it gone and tries again.
     with contextlib.suppress(OSError):
         lock.unlink(missing_ok=True)
     os.close(descriptor)

@@ -1,4 +1,4 @@
-"""What a folder holds of almost the name of a file that is not there."""
+"""Suggestions for a file that is not there: files with almost its name."""
 
 from contextlib import suppress
 from difflib import get_close_matches
@@ -8,41 +8,51 @@ from pathlib import Path
 def near(path: Path) -> str:
     """Return the end of a sentence on a file or folder that is not there: `; did you mean 'B'?`.
 
-    B is what its folder holds of almost this name; where that is missing too, the folder is named.
-    Empty where nothing can be said.
+    B is an entry of its folder with almost this name; if the folder is missing too, the sentence
+    says so. Empty where there is nothing to suggest.
     """
-    missing = path
-    with suppress(
-        OSError, ValueError
-    ):  # ValueError: a name that holds a null character
-        while missing != missing.parent and not missing.parent.is_dir():
-            missing = missing.parent
-        there = sorted(
-            missing.parent.iterdir(), key=lambda one: one.suffix == path.suffix
-        )
-        suffix = missing.suffix  # `.json` may be meant for `.jsonl`, and no `.yaml` is
-        fit = (
-            one
-            for one in there
-            if one.is_dir()
-            or (
-                missing == path
-                and (not suffix or get_close_matches(suffix, [one.suffix]))
-            )
-        )
-        by_stem = {one.stem: one for one in fit if not one.name.startswith(".")}
-        said = "" if missing == path else f"; there is no folder {str(missing)!r}"
-        close = get_close_matches(missing.stem, by_stem, n=1)
-        return f"{said}; did you mean {str(by_stem[close[0]])!r}?" if close else said
+    # ValueError: a name that holds a null character.
+    with suppress(OSError, ValueError):
+        return _suggestion(path)
     return ""
 
 
+def _suggestion(path: Path) -> str:
+    missing = path
+    while missing != missing.parent and not missing.parent.is_dir():
+        missing = missing.parent
+    by_stem: dict[str, Path] = {}
+    entries = list(missing.parent.iterdir())
+    # Of entries with the same stem, the last one counts: one with the same suffix.
+    entries.sort(key=lambda entry: entry.suffix == path.suffix)
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        is_fit = missing == path and _alike_suffixes(missing.suffix, entry.suffix)
+        if is_fit or entry.is_dir():
+            by_stem[entry.stem] = entry
+    suggestion = ""
+    if missing != path:
+        suggestion = f"; there is no folder {str(missing)!r}"
+    close = get_close_matches(missing.stem, by_stem, n=1)
+    if close:
+        suggestion += f"; did you mean {str(by_stem[close[0]])!r}?"
+    return suggestion
+
+
+def _alike_suffixes(suffix: str, candidate: str) -> bool:
+    """Return whether one suffix may be meant by another: `.jsonl` by `.json`, `.yaml` not."""
+    return not suffix or bool(get_close_matches(suffix, [candidate]))
+
+
 def no_such_file(path: Path, *, otherwise: str = "") -> str:
-    """Say that a file is not there: from which folder it was looked for, and what may be meant.
+    """Return the message that a file is not there, with the folder of the search and a suggestion.
 
     Args:
         path: the file.
         otherwise: the end of the sentence, from a semicolon on, where nothing near is found.
     """
-    seen = "" if path.is_absolute() else f" (looked for from {str(Path.cwd())!r})"
-    return f"{path}: there is no such file{seen}{near(path) or otherwise}"
+    message = f"{path}: there is no such file"
+    if not path.is_absolute():
+        message += f" (looked for from {str(Path.cwd())!r})"
+    return message + (near(path) or otherwise)

@@ -1,11 +1,11 @@
-"""What became of one judgement: the outcome, and the reason for a failure."""
+"""The outcome of a judgement, and the reason for a failure."""
 
 from enum import StrEnum
 from typing import Self
 
 
 class Outcome(StrEnum):
-    """The three things that can become of a judgement."""
+    """The three outcomes of a judgement."""
 
     SCORED = "scored"
     """Every criterion has a valid score."""
@@ -18,7 +18,7 @@ class Outcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a judgement has no scores."""
+    """Reasons why a judgement has no scores."""
 
     outcome: Outcome
     """The outcome that this reason belongs to."""
@@ -44,8 +44,8 @@ class Reason(StrEnum):
     EMPTY = "empty", Outcome.INVALID
     EVIDENCE_NOT_FOUND = "evidence_not_found", Outcome.INVALID
     CONTEXT_FULL = "context_full", Outcome.INVALID
-    """Prompt and reply are longer than what the judge's model can read, so that a long response is
-    no better off than one with a bad score."""
+    """Prompt and reply are longer than the judge's model can read; counted as invalid so that a
+    long response is no better off than one with a bad score."""
 
     TIMEOUT = "timeout"
     RATE_LIMITED = "rate_limited"
@@ -57,9 +57,9 @@ class Reason(StrEnum):
     BAD_REQUEST = "bad_request"
     CANCELLED = "cancelled"
     NOT_WRITTEN = "not_written"
-    """Of answers that somebody has to write: nobody has, to this question."""
+    """Nobody has written the answer to this question yet, where people write the answers."""
     JUDGE_ERROR = "judge_error"
     OTHER_MODEL = "other_model"
-    """Another model answered than the one that the run is judged by."""
+    """A model other than the one that judges the run answered."""
     NO_RESPONSE = "no_response"
     """The policy's engine did not finish the response, so that there is nothing to judge."""

@@ -1,4 +1,4 @@
-"""Rows of files, each of one model: what is wrong with one, and files that a run may be writing."""
+"""Rows of JSON Lines files, each of one model: their errors, and files that a run is writing."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -18,16 +18,16 @@ _Model = TypeVar("_Model", bound=BaseModel)
 def row_error(
     error: ValidationError, remedy: str, *, path: Path, line: int | None = None
 ) -> RubricFileError:
-    """Tell the first thing that pydantic found wrong in a file or a line, without its value.
+    """Return an error for the first problem that pydantic found in a file or line, without values.
 
     Args:
-        error: of the model that was to be read.
+        error: the error of the model that was to be read.
         remedy: what to do.
         path: the file.
         line: 1-based line, where the model is one of many.
 
     Returns:
-        To be raised by the caller.
+        The error, for the caller to raise.
     """
     first = error.errors(include_input=False, include_url=False)[0]
     field = ".".join(str(part) for part in first["loc"])
@@ -42,8 +42,8 @@ def read_growing(
     """Yield (1-based line, its row) of a JSON Lines file that a run may be writing.
 
     Args:
-        path: the file; one that is not there holds none. Blank lines are skipped.
-        model: of the rows.
+        path: the file; a missing file has no rows. Blank lines are skipped.
+        model: the model of the rows.
         notes: gets a sentence on a torn last line, which is left out.
 
     Raises:
@@ -80,9 +80,13 @@ def end_last_line(
     """End the last line of a file that grows by lines, or cut it off where a kill tore it.
 
     Args:
-        file: of `open_to_append`, which nobody else writes to; its size then is returned.
-        model: of a whole line.
-        is_torn: asked of a last line that is no such; what is not torn stays for its readers.
+        file: a file of `open_to_append` that nobody else writes to.
+        model: the model of a whole line.
+        is_torn: whether a last line that does not fit the model is torn; others stay for readers
+            to report.
+
+    Returns:
+        The size of the file then.
     """
     descriptor = file.fileno()
     size = os.fstat(file.fileno()).st_size
@@ -100,16 +104,16 @@ def end_last_line(
     return os.fstat(descriptor).st_size
 
 
-class _OfStep(Protocol):
+class _HasStep(Protocol):
     @property
     def step(self) -> int: ...
 
 
-_Step = TypeVar("_Step", bound=_OfStep)
+_Step = TypeVar("_Step", bound=_HasStep)
 
 
 def rising_steps(rows: Iterable[tuple[int, _Step]], *, path: Path) -> tuple[_Step, ...]:
-    """Return the rows of a file with a row a step, or some steps.
+    """Return the rows of a file with at most one row a step.
 
     Args:
         rows: each with its 1-based line.
@@ -118,15 +122,15 @@ def rising_steps(rows: Iterable[tuple[int, _Step]], *, path: Path) -> tuple[_Ste
     Raises:
         RubricFileError: a step that is not after the one before.
     """
-    found: list[_Step] = []
+    steps: list[_Step] = []
     for line, row in rows:
-        if found and row.step <= found[-1].step:
+        if steps and row.step <= steps[-1].step:
             raise RubricFileError(
-                f"step {row.step} after step {found[-1].step}; steps must rise, so remove the rows "
+                f"step {row.step} after step {steps[-1].step}; steps must rise, so remove the rows "
                 "that a restart has repeated",
                 path=path,
                 line=line,
                 field="step",
             )
-        found.append(row)
-    return tuple(found)
+        steps.append(row)
+    return tuple(steps)
