@@ -1,4 +1,4 @@
-"""Digests of an evaluation's files: written at its end, and held against the files by readers."""
+"""Digests of an evaluation's files: written at its end, and checked by readers."""
 
 import json
 from collections.abc import Callable, Generator, Mapping
@@ -21,10 +21,10 @@ ACCEPT: Final = (
     "and tables anew from its answers; --accept-edited goes on as it is, and says so in what it "
     "writes"
 )
-"""What to do where an edit can be accepted."""
+"""Remedy for an edit that can be accepted."""
 
 _MOST: Final = 20
-"""Findings that are named one by one."""
+"""Most findings that are named one by one."""
 
 
 @dataclass
@@ -35,24 +35,25 @@ class _Finding:
     is_known: bool
     """Whether it says what was edited, and not only that something was."""
     others: int = 0
-    """More lines of the same file of which the same is true."""
+    """Number of other lines of the same file with the same finding."""
 
     def __str__(self) -> str:
         place = str(self.path) if self.line is None else f"{self.path}:{self.line}"
-        count = f"{self.others} other line{'' if self.others == 1 else 's'}"
-        return f"{place}: {self.what}" + (
-            f"; the same is true of {count}" if self.others else ""
-        )
+        message = f"{place}: {self.what}"
+        if not self.others:
+            return message
+        lines = "line" if self.others == 1 else "lines"
+        return f"{message}; the same is true of {self.others} other {lines}"
 
 
 class Edits:
-    """Findings about the files of evaluations, of one kind once for each file."""
+    """Findings about the files of evaluations, each kind once for each file."""
 
     def __init__(self) -> None:
-        """Start with none."""
-        self._found: dict[tuple[Path, str], _Finding] = {}
+        """Start without findings."""
+        self._findings: dict[tuple[Path, str], _Finding] = {}
         self.notes: list[str] = []
-        """What a reader should know that is no edit."""
+        """Notes for the reader that are about no edit."""
 
     def add(
         self,
@@ -62,50 +63,55 @@ class Edits:
         line: int | Callable[[], int | None] | None = None,
         is_known: bool = True,
     ) -> None:
-        """Note that something is true of a file, or of a line of it.
+        """Add a finding about a file, or about a line of it.
 
         Args:
             path: the file.
-            what: what is wrong, without a value of it.
-            line: from 1; where it takes time to find, what finds it.
+            what: the problem, without a value of the file.
+            line: number of the line, from 1, or a function that finds it where that takes time.
             is_known: whether it says what was edited, and not only that something was.
         """
-        known = self._found.get((path, what))
-        if known is not None:
-            known.others += 1
-        else:
-            at = line() if callable(line) else line
-            self._found[path, what] = _Finding(path, what, at, is_known)
+        finding = self._findings.get((path, what))
+        if finding is not None:
+            finding.others += 1
+            return
+        number = line() if callable(line) else line
+        self._findings[path, what] = _Finding(path, what, number, is_known)
 
     @property
     def found(self) -> tuple[str, ...]:
-        """All findings, those first that say what was edited."""
-        ordered = sorted(self._found.values(), key=lambda one: not one.is_known)
-        said = [str(finding) for finding in ordered[:_MOST]]
+        """Messages of all findings, those first that say what was edited."""
+        findings = self._findings.values()
+        ordered = [finding for finding in findings if finding.is_known]
+        ordered += [finding for finding in findings if not finding.is_known]
+        messages = [str(finding) for finding in ordered[:_MOST]]
         if len(ordered) > _MOST:
-            said.append(f"{len(ordered) - _MOST} more findings about other files")
-        return tuple(said)
+            messages.append(f"{len(ordered) - _MOST} more findings about other files")
+        return tuple(messages)
 
     def refuse(self, remedy: str = ACCEPT) -> None:
-        """Refuse where there is a finding.
+        """Refuse the evaluations if there is a finding.
 
         Raises:
             EvalEditedError: with the first finding.
         """
-        if found := self.found:
-            first, *others = found
-            more = f" (findings besides this: {len(others)})" if others else ""
-            raise EvalEditedError(f"{first}{more}. {remedy}", found=found)
+        messages = self.found
+        if not messages:
+            return
+        first, *others = messages
+        if others:
+            first += f" (findings besides this: {len(others)})"
+        raise EvalEditedError(f"{first}. {remedy}", found=messages)
 
 
 @contextmanager
 def refusing_edits(*, is_accepted: bool = False) -> Generator[Edits]:
     """Collect findings while evaluations are read, and refuse them at the end of the block.
 
-    What cannot be read because of an edit is refused as that edit.
+    An error of the block that an edit has caused is raised as that edit.
 
     Args:
-        is_accepted: only collect.
+        is_accepted: whether to collect findings only.
 
     Raises:
         EvalEditedError: there is a finding, and it is not accepted.
@@ -114,10 +120,10 @@ def refusing_edits(*, is_accepted: bool = False) -> Generator[Edits]:
     try:
         yield edits
     except RubricError as error:
-        found = edits.found
-        if found and not is_accepted:
-            message = f"{found[0]}. {ACCEPT}. Accepting it would fail with: {error}"
-            raise EvalEditedError(message, found=found) from error
+        messages = edits.found
+        if messages and not is_accepted:
+            message = f"{messages[0]}. {ACCEPT}. Accepting it would fail with: {error}"
+            raise EvalEditedError(message, found=messages) from error
         raise
     if not is_accepted:
         edits.refuse()
@@ -142,60 +148,61 @@ def file_digests(folder: EvalFolder) -> tuple[InputFile, ...]:
 
 
 def content_digest(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of what run.json says, however it is laid out; its digest left out.
+    """Return the SHA-256 of the content of run.json in any layout, without its digest.
 
     Args:
         content: run.json as JSON values.
     """
-    said = {key: value for key, value in content.items() if key != "digest"}
-    return text_sha256(canonical_json(said))
+    rest = {key: value for key, value in content.items() if key != "digest"}
+    return text_sha256(canonical_json(rest))
 
 
 def sealed(content: _Sealed) -> _Sealed:
-    """Return a model with its field `digest` set to the digest of all else that it says."""
-    return content.model_copy(
-        update={"digest": content_digest(content.model_dump(mode="json"))}
-    )
+    """Return a model with its field `digest` set to the digest of the other fields."""
+    digest = content_digest(content.model_dump(mode="json"))
+    return content.model_copy(update={"digest": digest})
 
 
 def is_as_written(text: bytes) -> bool:
-    """Whether the file of a sealed model still has its digest."""
+    """Return whether the file of a sealed model still has its digest."""
     content = json.loads(text)
     return content.get("digest") == content_digest(content)
 
 
 def read_derived(path: Path, model: type[_Derived], *, command: str) -> _Derived | None:
-    """Read what a command made of an evaluation; None where it has not run.
+    """Read a file that a command made of an evaluation; None where it has not run.
 
     An edited file counts as having no inputs.
 
     Args:
         path: the file.
-        model: what it holds.
-        command: that writes it, for the error.
+        model: the model of its content.
+        command: the command that writes it, for the error.
 
     Raises:
         RubricFileError: it holds something else.
     """
     try:
         text = read_file(path)
-        found = model.model_validate_json(text)
+        content = model.model_validate_json(text)
     except FileNotFoundError:
         return None
     except ValidationError as error:
         remedy = f"run `{command}` again, or remove the file"
         raise row_error(error, remedy, path=path) from None
-    return found if is_as_written(text) else found.model_copy(update={"inputs": ()})
+    if is_as_written(text):
+        return content
+    return content.model_copy(update={"inputs": ()})
 
 
 def check_manifest(path: Path, run: EvalRun, text: bytes, edits: Edits) -> None:
-    """Hold run.json against its digest, and fingerprints against what they are hashes of.
+    """Check run.json against its digest, and its fingerprints against the identities.
 
     Args:
-        path: of run.json.
-        run: what it says.
+        path: the path of run.json.
+        run: its content.
         text: its bytes.
-        edits: where a difference is noted.
+        edits: gets the differences.
     """
     if not is_as_written(text):
         what = (
@@ -220,39 +227,37 @@ def check_manifest(path: Path, run: EvalRun, text: bytes, edits: Edits) -> None:
 def check_files(
     folder: EvalFolder, run: EvalRun, edits: Edits, *, part: str = ""
 ) -> None:
-    """Hold the files of a finished evaluation against their digests.
+    """Check the files of a finished evaluation against their digests.
 
     Args:
-        folder: of the evaluation.
+        folder: the evaluation's folder.
         run: its manifest.
-        edits: where differences are noted.
-        part: only files in this folder of it that are there, such as "answers".
+        edits: gets the differences.
+        part: only existing files in this subfolder, such as "answers".
 
     Raises:
         OSError: a file cannot be read.
     """
-    there = {
-        name: path for name, path in _files(folder).items() if name.startswith(part)
-    }
-    then = {file.path: file.sha256 for file in run.files}
-    for name, path in there.items():
-        known = then.get(name)
-        if known is None:
+    files = _files(folder)
+    present = {name: path for name, path in files.items() if name.startswith(part)}
+    digests = {file.path: file.sha256 for file in run.files}
+    for name, path in present.items():
+        digest = digests.get(name)
+        if digest is None:
             edits.add(path, "was not there at the evaluation's end")
-        elif _differs(name, path, known, edits):
-            what = f"is not as the evaluation's end left it (SHA-256 {known[:12]}…)"
+        elif _differs(name, path, digest, edits):
+            what = f"is not as the evaluation's end left it (SHA-256 {digest[:12]}…)"
             edits.add(path, what, is_known=False)
     if not part:
-        for name in then.keys() - there.keys():
+        for name in digests.keys() - present.keys():
             edits.add(folder.root / name, "is gone since the evaluation's end")
 
 
-def _differs(name: str, path: Path, known: str, edits: Edits) -> bool:
+def _differs(name: str, path: Path, digest: str, edits: Edits) -> bool:
     try:
-        return file_sha256(path) != known
-    except (
-        PermissionError
-    ):  # what judges wrote is for the owner alone, and no number is of it
+        return file_sha256(path) != digest
+    except PermissionError:
+        # Judges' own words are for the owner alone, and no number is made of them.
         if not name.startswith(_PRIVATE):
             raise
         edits.notes.append(
@@ -262,7 +267,7 @@ def _differs(name: str, path: Path, known: str, edits: Edits) -> bool:
 
 
 def _files(folder: EvalFolder) -> dict[str, Path]:
-    """Find the files by their paths from the folder, with slashes."""
+    """Return the files by their paths from the folder, with slashes."""
     named = (folder.questions, folder.calibration, folder.heldout, folder.transfer)
     paths = [path for path in named if path.is_file()]
     for part in (ANSWERS, "items", _PRIVATE, "scores"):

@@ -36,8 +36,8 @@ def read_rows(path: Path, model: type[_Row]) -> list[_Row]:
     """Read a file of rows of one kind.
 
     Args:
-        path: JSON Lines.
-        model: kind of the rows.
+        path: a JSON Lines file.
+        model: the model of the rows.
 
     Returns:
         The rows, in the order of the file.
@@ -85,28 +85,29 @@ def write_json(path: Path, content: BaseModel) -> None:
 
 
 def write_derived(path: Path, content: _Derived, edits: Edits) -> _Derived:
-    """Write what was made of evaluations, with the edits that were accepted and its own digest.
+    """Write a file that was made of evaluations, with the accepted edits and its own digest.
 
     Args:
         path: the file.
-        content: what was found.
-        edits: found while the evaluations were read.
+        content: the results.
+        edits: findings of the reading of the evaluations.
 
     Raises:
         OSError: the file cannot be written; an older one is still there.
     """
     notes = (*content.notes, *edits.notes)
-    found = sealed(content.model_copy(update={"notes": notes, "edited": edits.found}))
-    write_json(path, found)
-    return found
+    update = {"notes": notes, "edited": edits.found}
+    written = sealed(content.model_copy(update=update))
+    write_json(path, written)
+    return written
 
 
 def read_run(folder: EvalFolder, *, edits: Edits | None = None) -> EvalRun:
-    """Read the manifest of an evaluation, however it ended.
+    """Read the manifest of an evaluation with any status.
 
     Args:
-        folder: of the evaluation.
-        edits: where it is noted that the manifest of a finished one was edited.
+        folder: the evaluation's folder.
+        edits: gets the edits of a finished evaluation's manifest.
 
     Raises:
         EvalFolderError: the folder holds no evaluation.
@@ -134,11 +135,11 @@ def read_finished_run(folder: EvalFolder, *, edits: Edits) -> EvalRun:
     """Read the manifest of an evaluation that ran to its end.
 
     Args:
-        folder: of the evaluation.
-        edits: where it is noted that it was edited.
+        folder: the evaluation's folder.
+        edits: gets the edits of the manifest.
 
     Raises:
-        EvalFolderError: there is none, or it runs still, was stopped, or failed.
+        EvalFolderError: there is no evaluation, or it is still running, was stopped, or failed.
         RubricFileError, OSError: as `read_run`.
     """
     run = read_run(folder, edits=edits)
@@ -174,29 +175,29 @@ class QuestionRow(Record):
 
     task_id: str
     doc_hash: str
-    """Of the document that it was written from."""
+    """Hash of the document that it was written from."""
 
     question: str
     field: str = ""
     """Kind of document or subject, where it is known."""
 
     weights: dict[str, PositiveFloat] = Field(default_factory=dict)
-    """Of the rubric's criteria, by id, those of weight 0 left out. Empty for benchmarks, as is the
-    next."""
+    """Weights of the rubric's criteria by id, without weights of 0. Empty for benchmarks, as are
+    `kinds`."""
 
     kinds: dict[str, Pool] = Field(default_factory=dict, exclude_if=not_)
-    """Of criteria, by id, what they are measured with: all of their kind. Those whose ids repeat in
-    the questions, which are measured by themselves, are left out."""
+    """Pools by criterion id, for criteria that are measured together with all of their kind.
+    Criteria whose ids repeat in the questions are measured by themselves, and not listed."""
 
     passage_sha256: str = ""
-    """Of the passage that answers are judged against."""
+    """Hash of the passage that answers are judged against."""
 
     prompt_sha256: str = Field(default="", exclude_if=operator.not_)
-    """Of what the models are given; empty where it is the question, so without a context."""
+    """Hash of the models' prompt; empty if that is the question, so without a context."""
 
     @property
     def asked_sha256(self) -> str:
-        """Of what the models are given, a context included."""
+        """Hash of the models' prompt, a context included."""
         return self.prompt_sha256 or text_sha256(self.question)
 
 
@@ -206,11 +207,11 @@ class RowOfAnswer(Record):
     task_id: str
     sample: int = Field(ge=0)
     key: str
-    """SHA-256 of model fingerprint, prompt, decoding and seed: whose answer, and to what."""
+    """SHA-256 of model fingerprint, prompt, decoding and seed."""
 
     @property
     def place(self) -> tuple[str, int, str]:
-        """Task, sample and key: which answer it is."""
+        """Task, sample and key, which identify the answer."""
         return self.task_id, self.sample, self.key
 
 
@@ -219,55 +220,52 @@ class AnswerRow(RowOfAnswer):
 
     doc_hash: str
     prompt_sha256: str
-    """Of the question as the model was given it."""
+    """Hash of the question's prompt to the model."""
 
     text: str | None
-    """Without the thought before it; None where no answer came."""
+    """Text of the answer, without the thought before it; None where no answer came."""
 
     finish: Finish | None = None
     tokens: int | None = None
-    """Of all that was written, the thought included."""
+    """Number of all tokens that were written, the thought included."""
 
     reason: Reason | None = None
     detail: str = ""
     choice_logprobs: tuple[float, ...] = ()
-    """Of the choices that the text is the likeliest of, in nats; empty for an answer that was
-    written."""
+    """Log-probabilities of the choices that the text is the likeliest of, in nats; empty for an
+    answer that was written."""
 
     thought: Thought | None = None
-    """What stood before the answer. None where an older version stored the row, which told no
-    thoughts from answers."""
+    """Whether a thought stood before the answer. None where an older version stored the row, which
+    did not separate thoughts from answers."""
 
     @property
     def answer(self) -> Answer:
-        """What is judged and read: the text, and the thought that it stood behind."""
+        """The text to judge, and whether it stood behind a thought."""
         return Answer(self.text or "", self.thought or Thought.NONE)
 
     @property
     def holds_thought(self) -> bool:
         """Whether an older version stored the row, and some of its text is a thought."""
-        is_older = (
-            self.thought is None and self.text is not None and not self.choice_logprobs
-        )
-        return is_older and answer_of(self.text or "").thought is not Thought.NONE
+        if self.thought is not None or self.text is None or self.choice_logprobs:
+            return False
+        return answer_of(self.text).thought is not Thought.NONE
 
     @property
     def may_be_thought(self) -> bool:
-        """Whether it does, or may have been cut within one that its prompt opened."""
-        is_cut = (
-            self.thought is None and bool(self.text) and self.finish is Finish.TRUNCATED
-        )
-        return is_cut or self.holds_thought
+        """Whether the row holds a thought, or may be cut within one that its prompt opened."""
+        is_truncated = bool(self.text) and self.finish is Finish.TRUNCATED
+        return (self.thought is None and is_truncated) or self.holds_thought
 
 
 class ScoreRow(RowOfAnswer):
-    """What a judge gave an answer: a line of scores/JUDGE/MODEL/seed_S.jsonl."""
+    """A judge's scores of an answer: a line of scores/JUDGE/MODEL/seed_S.jsonl."""
 
     doc_hash: str
     outcome: Outcome
     reason: Reason | None = None
     reward: float | None = Field(ge=0, le=1)
-    """None for an unavailable judgement; 0 for an invalid one."""
+    """Reward; None for an unavailable judgement, 0 for an invalid one."""
 
     fallback: str = ""
     """The group of a `litellm_config` that judged in place of the one that was asked."""
@@ -286,7 +284,7 @@ class ScoreRow(RowOfAnswer):
 
 
 class ReasoningRow(RowOfAnswer):
-    """What a judge wrote: a line of judgements/JUDGE/MODEL/seed_S.jsonl, for people to read.
+    """A judge's reasoning: a line of judgements/JUDGE/MODEL/seed_S.jsonl, for people to read.
 
     A judge may quote the passage; a report shows this only with `--reveal-grounding`.
     """
@@ -303,33 +301,33 @@ class ItemRow(Record):
     """Hash of question and target: the same for every model."""
 
     prompt_sha256: str
-    """Of the whole prompt, template included."""
+    """Hash of the whole prompt, template included."""
 
     correct: bool | None
-    """None where no answer came."""
+    """Whether the answer is right; None where no answer came."""
 
     is_answered: bool
     """Whether an answer could be extracted."""
 
     is_truncated: bool | None
-    """None where the backend does not say."""
+    """Whether the response was cut; None where the backend does not say."""
 
     thought: Thought | None = None
-    """What stood before the answer; None where none came, or an older version stored it."""
+    """Whether a thought stood before the answer; None without an answer, or in older rows."""
 
     tokens: int | None = None
     group: str = ""
     """Subject or level, where the benchmark has one."""
 
     question: str
-    """With its choices, without the instructions around it."""
+    """The question with its choices, without the instructions around it."""
 
     target: str
     """The right answer."""
 
     stated: str | None = None
-    """The answer that was read from the response and compared with the target; None where none was
-    found, or where lm-eval's own scoring does not say."""
+    """The answer in the response that was compared with the target; None where none was found, or
+    where lm-eval's own scoring does not say."""
 
     response: str
     reason: Reason | None = None
@@ -347,29 +345,26 @@ def thought_shares(thoughts: Iterable[Thought | None]) -> ThoughtShares:
     """Return the shares of answers with a thought, and of thoughts that do not end.
 
     Args:
-        thoughts: of each answer that came; None of one that an older version stored.
+        thoughts: thoughts of the answers that came; None for rows of older versions.
     """
     known = [thought for thought in thoughts if thought is not None]
     return {
-        "thought_frac": present_mean(one is not Thought.NONE for one in known),
-        "unclosed_frac": present_mean(one is Thought.UNCLOSED for one in known),
+        "thought_frac": present_mean(thought is not Thought.NONE for thought in known),
+        "unclosed_frac": present_mean(thought is Thought.UNCLOSED for thought in known),
     }
 
 
 def questions_sha256(questions: Sequence[QuestionRow]) -> str:
-    """Return `Questions.sha256` of held-out questions: of ids, texts, contexts and passages."""
-    content = [
-        [
-            question.task_id,
-            question.question,
-            question.passage_sha256,
-            *filter(None, [question.prompt_sha256]),
-        ]
-        for question in questions
-    ]
+    """Return `Questions.sha256` of held-out questions, over ids, texts, contexts and passages."""
+    content: list[list[str]] = []
+    for question in questions:
+        parts = [question.task_id, question.question, question.passage_sha256]
+        if question.prompt_sha256:
+            parts.append(question.prompt_sha256)
+        content.append(parts)
     return text_sha256(json.dumps(content))
 
 
 def items_sha256(ids: Sequence[str], prompts: Sequence[str | None]) -> str:
-    """Return `Questions.sha256` of a benchmark's items: of ids and prompts."""
+    """Return `Questions.sha256` of a benchmark's items, over ids and prompts."""
     return text_sha256(canonical_json([list(ids), list(prompts)]))

@@ -1,4 +1,4 @@
-"""Where the files of an evaluation lie, and what a derived one was made from."""
+"""Paths of an evaluation's files, and the inputs of files that are derived from it."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ class EvalFolder:
         self.run = root / "run.json"
         """Manifest, an `EvalRun`."""
         self.lock = root / LOCK_FILE
-        """Held by the process that evaluates."""
+        """Lock that the evaluating process holds."""
         self.questions = root / "questions.jsonl"
         """Lines of `QuestionRow`."""
         self.heldout = root / "heldout.json"
@@ -29,13 +29,13 @@ class EvalFolder:
         self.transfer = root / "transfer.json"
         """The paper's Table 2; there only when it is complete."""
         self.calibration = root / "calibration.json"
-        """The judge's, where rewards are corrected by it, `rubric_judge`'s `Calibration`."""
+        """The judge's `Calibration` of `rubric_judge`, where rewards are corrected by it."""
         self.ledger = root / "ledger.sqlite"
         """Judgements by content, `rubric_judge.Ledger`."""
         self.comparison = root / "comparison.json"
-        """What `compare` found, with the hash of what it compared."""
+        """Results of `compare`, with the hashes of its inputs."""
         self.hacking = root / "hacking.json"
-        """What `hacking` found, with the hash of what it looked at."""
+        """Results of `hacking`, with the hashes of its inputs."""
         self.report = root / "report.html"
         """The page."""
         self.tables = root / "tables"
@@ -43,41 +43,41 @@ class EvalFolder:
 
     def answers(self, model: str, seed: int) -> Path:
         """Lines of `AnswerRow`, in the order in which they came."""
-        return self.root / "answers" / model / _of(seed)
+        return self.root / "answers" / model / _seed_file(seed)
 
     def answered_by(self, model: str) -> Path:
-        """Which weights a server answered with; there only where servers say so."""
+        """The weights that a server answered with; there only where servers say so."""
         return self.root / "answers" / model / "weights.json"
 
     def scores(self, judge: str, model: str, seed: int) -> Path:
         """Lines of `ScoreRow`, in the order of the questions."""
-        return self.root / "scores" / judge / model / _of(seed)
+        return self.root / "scores" / judge / model / _seed_file(seed)
 
     def judgements(self, judge: str, model: str, seed: int) -> Path:
         """Lines of `ReasoningRow`."""
-        return self.root / "judgements" / judge / model / _of(seed)
+        return self.root / "judgements" / judge / model / _seed_file(seed)
 
     def items(self, benchmark: str, model: str, seed: int) -> Path:
         """Lines of `ItemRow`, in the order of the benchmark."""
-        return self.root / "items" / benchmark / model / _of(seed)
+        return self.root / "items" / benchmark / model / _seed_file(seed)
 
 
-def _of(seed: int) -> str:
+def _seed_file(seed: int) -> str:
     return f"seed_{seed}.jsonl"
 
 
 class Derived(Record):
-    """What a command made of evaluations; see `write_derived` and `read_derived`."""
+    """A file that a command made of evaluations; see `write_derived` and `read_derived`."""
 
     format: Literal[1] = 1
     inputs: tuple[InputFile, ...] = ()
-    """What it was read from."""
+    """Files that it was made of."""
 
     edited: tuple[str, ...] = ()
-    """What of it was not as its evaluation left it, and was accepted so; empty as a rule."""
+    """Accepted edits of the inputs since the end of their evaluation; empty as a rule."""
 
     notes: tuple[str, ...]
-    """What was not measured, and what a reader must know before quoting a number."""
+    """Notes on what was not measured, and what to know before quoting a number."""
 
     digest: str | None = None
     """SHA-256 of everything else here; None before it is written."""
@@ -89,12 +89,12 @@ def text_sha256(text: str) -> str:
 
 
 def canonical_json(value: object) -> str:
-    """Write JSON in the one way in which it is hashed."""
+    """Return the canonical JSON of a value, for hashes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def evaluation_files(folder: EvalFolder) -> list[Path]:
-    """Find what the values of an evaluation are read from, in a fixed order."""
+    """Return the files that the values of an evaluation are read from, in a fixed order."""
     named = (folder.run, folder.questions, folder.calibration)
     files = [path for path in named if path.is_file()]
     for part in ("answers", "items", "scores"):
@@ -103,7 +103,7 @@ def evaluation_files(folder: EvalFolder) -> list[Path]:
 
 
 def path_from(file: Path, *, to: Path) -> str:
-    """Name a path from the folder of a file, with slashes, so that both can be moved together."""
+    """Return a path relative to a file's folder, with slashes, so that both can move together."""
     return Path(os.path.relpath(to.resolve(), file.resolve().parent)).as_posix()
 
 
@@ -111,7 +111,7 @@ def hashed_inputs(files: Iterable[Path], *, beside: Path) -> tuple[InputFile, ..
     """Hash files.
 
     Args:
-        files: what was read.
+        files: the files that were read.
         beside: the file that is made of them.
 
     Raises:
@@ -126,29 +126,27 @@ def hashed_inputs(files: Iterable[Path], *, beside: Path) -> tuple[InputFile, ..
 def changed_inputs(
     inputs: Sequence[InputFile], *, beside: Path, folders: Sequence[EvalFolder]
 ) -> list[str]:
-    """Find what is new, gone or different since a file was made.
+    """Return the inputs that are new, gone or different since a file was made.
 
     Args:
-        inputs: as they were.
+        inputs: the inputs as they were.
         beside: the file that was made of them.
-        folders: whose files should be among them.
+        folders: the evaluations whose files should be among them.
 
     Returns:
         Paths as the inputs name them; none while the file is up to date.
     """
     home = beside.resolve().parent
-    then = {file.path: file.sha256 for file in inputs}
-    now = {
-        input_file.path: input_file.sha256
-        for folder in folders
-        for input_file in hashed_inputs(evaluation_files(folder), beside=beside)
-    }
-    for path in then.keys() - now.keys():  # named one by one, such as a file of tasks
+    old = {file.path: file.sha256 for file in inputs}
+    new: dict[str, str] = {}
+    for folder in folders:
+        for file in hashed_inputs(evaluation_files(folder), beside=beside):
+            new[file.path] = file.sha256
+    for path in old.keys() - new.keys():  # further inputs, such as a file of tasks
         if (home / path).is_file():
-            now[path] = file_sha256(home / path)
-    return sorted(
-        path for path in then.keys() | now.keys() if then.get(path) != now.get(path)
-    )
+            new[path] = file_sha256(home / path)
+    paths = old.keys() | new.keys()
+    return sorted(path for path in paths if old.get(path) != new.get(path))
 
 
 def is_made_of(
@@ -161,12 +159,15 @@ def is_made_of(
     """Return whether a file was made of these evaluations, as they are now.
 
     Args:
-        inputs: what it was made of, as it says; nothing where it was edited.
-        names: of the evaluations' folders, from its own.
+        inputs: the inputs that the file names; none where it was edited.
+        names: paths of the evaluations' folders, from the file's own.
         beside: the file.
         folders: the evaluations.
     """
-    there = [EvalFolder(beside.resolve().parent / name) for name in names]
-    roots = [{folder.root.resolve() for folder in group} for group in (there, folders)]
-    is_same = bool(inputs) and roots[0] == roots[1]
-    return is_same and not changed_inputs(inputs, beside=beside, folders=there)
+    if not inputs:
+        return False
+    sources = [EvalFolder(beside.resolve().parent / name) for name in names]
+    source_roots = {folder.root.resolve() for folder in sources}
+    if source_roots != {folder.root.resolve() for folder in folders}:
+        return False
+    return not changed_inputs(inputs, beside=beside, folders=sources)

@@ -1,4 +1,4 @@
-"""What a folder holds already, and whether something may be added to it."""
+"""The evaluation that a folder holds already, and whether something may be added to it."""
 
 import re
 from collections.abc import (
@@ -28,15 +28,15 @@ _RESTORE: Final = (
 
 
 def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
-    """Add what is wanted to what a folder holds; nothing is written.
+    """Return the manifest of a folder with a new evaluation added; nothing is written.
 
     Models and judges may be added. Questions, decoding, seeds and template stay, for otherwise
     scores would stand side by side that cannot be compared. A name stays with its model or judge
-    once that has a score; until then a mended one may take it.
+    once that has a score; until then a corrected one may take it.
 
     Args:
-        folder: of an evaluation, or of none yet.
-        wanted: what is to be evaluated now.
+        folder: an evaluation's folder, or a new one.
+        wanted: the manifest of the evaluation to add.
 
     Returns:
         The manifest of both, with status `running`.
@@ -52,22 +52,17 @@ def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
     edits = digests.Edits()
     held = files.read_run(folder, edits=edits)
     if held.status == "finished":
-        # Scores and tables are made anew; what models answered is not.
+        # Scores and tables are made anew, but answers are not.
         digests.check_files(folder, held, edits, part=digests.ANSWERS)
         edits.refuse(_RESTORE)
-    held = held.model_copy(
-        update={
-            "models": _kept(
-                held.models, wanted.models, folder, ("scores/*/{}", "items/*/{}")
-            ),
-            "judges": _kept(held.judges, wanted.judges, folder, ("scores/{}/*",)),
-        }
-    )
-    differences = list(_differences(held, wanted))
+    model_places = ("scores/*/{}", "items/*/{}")
+    models = _without_replaced(held.models, wanted.models, folder, model_places)
+    judges = _without_replaced(held.judges, wanted.judges, folder, ("scores/{}/*",))
+    held = held.model_copy(update={"models": models, "judges": judges})
+    differences = "; ".join(_differences(held, wanted))
     if differences:
-        what = "; ".join(differences)
         raise EvalFolderError(
-            f"{folder.root} holds an evaluation of something else: {what}. Evaluate as it "
+            f"{folder.root} holds an evaluation of something else: {differences}. Evaluate as it "
             "does, or name a new folder"
         )
     return wanted.model_copy(
@@ -83,46 +78,44 @@ def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
 def finished(
     run: EvalRun, **left: tuple[ModelEntry, ...] | tuple[JudgeEntry, ...]
 ) -> EvalRun:
-    """Return the manifest at the end, with the models and judges that were brought to one."""
+    """Return the manifest at the end, with the models and judges that reached it."""
     return run.model_copy(
         update={"status": "finished", "finished": now(), "error": None, **left}
     )
 
 
-def _kept(
+def _without_replaced(
     held: tuple[_Entry, ...],
     wanted: tuple[_Entry, ...],
     folder: inputs.EvalFolder,
     places: tuple[str, ...],
 ) -> tuple[_Entry, ...]:
-    """Drop what another of its name replaces before it has a single score."""
-    new = {entry.name: entry.fingerprint for entry in wanted}
-    return tuple(
-        entry
-        for entry in held
-        if new.get(entry.name) in {None, entry.fingerprint}
-        or any(
-            any(folder.root.glob(f"{place.format(entry.name)}/*.jsonl"))
-            for place in places
-        )
-    )
+    """Drop the entries without a score that another entry of the same name replaces."""
+    fingerprints = {entry.name: entry.fingerprint for entry in wanted}
+    kept: list[_Entry] = []
+    for entry in held:
+        is_replaced = fingerprints.get(entry.name) not in {None, entry.fingerprint}
+        if not is_replaced or _has_scores(entry.name, folder, places):
+            kept.append(entry)
+    return tuple(kept)
+
+
+def _has_scores(name: str, folder: inputs.EvalFolder, places: tuple[str, ...]) -> bool:
+    patterns = [f"{place.format(name)}/*.jsonl" for place in places]
+    return any(any(folder.root.glob(pattern)) for pattern in patterns)
 
 
 def _refuse_strangers(folder: inputs.EvalFolder) -> None:
-    """Keep out of a folder that is somebody else's."""
-    held = (
-        {path.name for path in folder.root.iterdir()}
-        if folder.root.is_dir()
-        else set[str]()
-    )
+    """Refuse a folder that holds anything but the beginning of an evaluation."""
+    if not folder.root.is_dir():
+        return
     # A process that was killed while it wrote the manifest leaves a part of it.
-    begun = re.compile(rf"\.{re.escape(folder.run.name)}\.[0-9a-f]+\.tmp")
-    others = sorted(
-        one for one in held - {folder.lock.name} if not begun.fullmatch(one)
-    )
-    if others:
+    partial = re.compile(rf"\.{re.escape(folder.run.name)}\.[0-9a-f]+\.tmp")
+    for name in sorted(path.name for path in folder.root.iterdir()):
+        if name == folder.lock.name or partial.fullmatch(name):
+            continue
         raise EvalFolderError(
-            f"{folder.root} is no folder of an evaluation: it holds {others[0]!r} and no "
+            f"{folder.root} is no folder of an evaluation: it holds {name!r} and no "
             f"{folder.run.name}; name a new folder"
         )
 
@@ -131,22 +124,19 @@ def _differences(held: EvalRun, wanted: EvalRun) -> Iterator[str]:
     if held.kind != wanted.kind:
         yield f"it is a {held.kind} evaluation, not {wanted.kind}"
         return
-    # One set of benchmarks, with one budget each, to a folder.
-    sets = ("benchmarks", sorted(held.questions), sorted(wanted.questions))
-    budgets = ("max-tokens", held.max_tokens, wanted.max_tokens)
-    others = [
-        f"its {name} are {there!r}, not {here!r}"
-        for name, there, here in (sets, budgets)
-        if there != here and held.suite == wanted.suite
-    ]
-    if others:
-        yield from others
+    suite_differences = list(_suite_differences(held, wanted))
+    if suite_differences:
+        yield from suite_differences
         return
     for name, questions in wanted.questions.items():
-        there = held.questions.get(name)
-        if there is None or there.sha256 != questions.sha256:
-            count = f"{there.count} of {there.source}" if there else "none"
-            yield f"its questions are others ({count}, not {questions.count} of {questions.source})"
+        old_questions = held.questions.get(name)
+        if old_questions is None:
+            count = "none"
+        elif old_questions.sha256 != questions.sha256:
+            count = f"{old_questions.count} of {old_questions.source}"
+        else:
+            continue
+        yield f"its questions are others ({count}, not {questions.count} of {questions.source})"
     old = held.decoding.model_dump()
     new = wanted.decoding.model_dump()
     for name in _changed(old, new):
@@ -160,22 +150,32 @@ def _differences(held: EvalRun, wanted: EvalRun) -> Iterator[str]:
     yield from _renamed("judge", held.judges, wanted.judges)
 
 
+def _suite_differences(held: EvalRun, wanted: EvalRun) -> Iterator[str]:
+    """Yield differences in the benchmarks and budgets, of which a suite has one set a folder."""
+    if held.suite != wanted.suite:
+        return
+    old = sorted(held.questions)
+    new = sorted(wanted.questions)
+    if old != new:
+        yield f"its benchmarks are {old!r}, not {new!r}"
+    if held.max_tokens != wanted.max_tokens:
+        yield f"its max-tokens are {held.max_tokens!r}, not {wanted.max_tokens!r}"
+
+
 def _renamed(
     kind: str, held: tuple[_Entry, ...], wanted: tuple[_Entry, ...]
 ) -> Iterator[str]:
-    """Find what is called the same and is another."""
+    """Yield the entries that have the name of another model or judge."""
     by_name = {entry.name: entry for entry in held}
     for entry in wanted:
-        there = by_name.get(entry.name)
-        if there is not None and there.fingerprint != entry.fingerprint:
-            changed = (
-                ", ".join(sorted(_changed(there.identity, entry.identity)))
-                or "fingerprint"
-            )
-            yield (
-                f"its {kind} {entry.name!r} is another one, by {changed}: give the new one a new "
-                "name"
-            )
+        old = by_name.get(entry.name, entry)
+        if old.fingerprint == entry.fingerprint:
+            continue
+        changed = ", ".join(sorted(_changed(old.identity, entry.identity)))
+        yield (
+            f"its {kind} {entry.name!r} is another one, by {changed or 'fingerprint'}: give the "
+            "new one a new name"
+        )
 
 
 def _changed(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
@@ -190,36 +190,36 @@ def _union(held: tuple[_Entry, ...], wanted: tuple[_Entry, ...]) -> tuple[_Entry
 def under_way(
     folder: inputs.EvalFolder, run: EvalRun, *, table: Path
 ) -> Generator[None]:
-    """Write the manifest of an evaluation that begins, and again where it fails.
+    """Write the manifest of an evaluation that begins, and again if it fails.
 
     Args:
-        folder: of the evaluation.
+        folder: the evaluation's folder.
         run: its manifest, with status `running`.
-        table: what earlier runs left: no table of an evaluation that is under way.
+        table: the table of earlier runs, which is removed as long as the evaluation is under way.
     """
     table.unlink(missing_ok=True)
-    files.write_run(folder, run)  # first: it says what everything else in the folder is
+    files.write_run(folder, run)  # first: it explains everything else in the folder
     try:
         yield
     except BaseException as error:
-        failed = {"status": "failed", "finished": now(), "error": _said(error)}
-        with suppress(OSError):  # a full disk may be why
+        failed = {"status": "failed", "finished": now(), "error": _message(error)}
+        with suppress(OSError):  # a full disk may be the cause
             files.write_run(folder, run.model_copy(update=failed))
         raise
 
 
 @asynccontextmanager
 async def closing(*closers: Callable[[], Awaitable[None]]) -> AsyncGenerator[None]:
-    """Close what was opened, also where it was never asked."""
+    """Call all closers at the end of the block, also after an error or a cancellation."""
     try:
         yield
     finally:
         with anyio.CancelScope(shield=True):
-            for close_one in closers:
-                await close_one()
+            for close in closers:
+                await close()
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, RubricError | OSError):
         return str(error)
     if isinstance(error, KeyboardInterrupt | anyio.get_cancelled_exc_class()):

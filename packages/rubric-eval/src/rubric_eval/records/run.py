@@ -1,4 +1,4 @@
-"""What was evaluated, on what and how: the manifest, and measured values."""
+"""The manifest of an evaluation, and measured values."""
 
 import math
 from collections import Counter, defaultdict
@@ -16,13 +16,13 @@ from rubric_eval.errors import EvalConfigError
 
 
 class Record(BaseModel):
-    """What is written down: it does not change, and holds what its fields say and no more."""
+    """The base of everything that is written to files: frozen, and closed to other fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-"""Of a model or judge in tables and file names."""
+"""Name of a model or judge in tables and file names."""
 
 
 class Entry(Record):
@@ -36,17 +36,17 @@ class Entry(Record):
 
 
 CONTROL: Final = "control"
-"""Kind of what no model wrote."""
+"""Kind of answers that no model wrote."""
 
 
 class ModelEntry(Entry):
     """One model; two runs with the same fingerprint, that of the identity, share answers."""
 
     spec: str
-    """As it was given, such as `policy:runs/q/base`; never a key."""
+    """Specification as the user gave it, such as `policy:runs/q/base`; never a key."""
 
     prompt_form: str | None = None
-    """How questions are put to it, as its responder says; see `rubric_core.SaysPromptForm`."""
+    """Form of its prompts, as its responder says; see `rubric_core.SaysPromptForm`."""
 
     @property
     def is_control(self) -> bool:
@@ -59,13 +59,13 @@ class JudgeEntry(Entry):
 
 
 class Questions(Record):
-    """What was asked."""
+    """A set of questions."""
 
     source: str
-    """Path or name that was given."""
+    """Path or name that the user gave."""
 
     sha256: str
-    """Of ids and texts of all questions, in order."""
+    """Hash of ids and texts of all questions, in order."""
 
     count: int = Field(ge=1)
 
@@ -74,7 +74,7 @@ class InputFile(Record):
     """A file that was read."""
 
     path: str
-    """From the folder of the file that tells of it, with slashes."""
+    """Path from the folder of the file that lists it, with slashes."""
 
     sha256: str
 
@@ -83,7 +83,7 @@ class EvalRun(Record):
     """run.json: written before the first answer, and again with its status at the end."""
 
     format: Literal[1] = 1
-    """Raised where an older version would take the content for something else."""
+    """Version of the format; raised if an older version would misread the content."""
 
     kind: Literal["heldout", "transfer"]
     status: Literal["running", "finished", "failed"] = "running"
@@ -95,30 +95,30 @@ class EvalRun(Record):
     models: tuple[ModelEntry, ...]
     judges: tuple[JudgeEntry, ...] = ()
     questions: dict[str, Questions]
-    """By benchmark; the one key "heldout" in a held-out evaluation."""
+    """Questions by benchmark; the only key is "heldout" in a held-out evaluation."""
 
     decoding: rubric_core.Decoding
     seeds: tuple[int, ...]
     samples: int = Field(default=1, ge=1)
-    """Answers a question and seed."""
+    """Number of answers to each question and seed."""
 
     template: str
-    """Hash of what turns a question into a prompt, benchmark by benchmark."""
+    """Hash of the templates that turn questions into prompts, benchmark by benchmark."""
 
     suite: str = ""
-    """Of a transfer evaluation."""
+    """Name of the suite of a transfer evaluation."""
 
     templates: dict[str, str] = {}
     """`template` of each benchmark."""
 
     max_tokens: dict[str, int] = {}
-    """Of an answer, benchmark by benchmark, in place of `decoding`'s."""
+    """Most tokens of an answer, benchmark by benchmark, in place of `decoding`'s."""
 
     stops: dict[str, tuple[str, ...]] = {}
     """Texts that end an answer, benchmark by benchmark, in place of `decoding`'s."""
 
     versions: dict[str, str]
-    """Packages that took part."""
+    """Versions of the packages that took part."""
 
     files: tuple[InputFile, ...] = ()
     """Every file of a finished evaluation but this one and the ledger, which is a cache. They let
@@ -140,7 +140,7 @@ def now() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class EvalPlan:
-    """How models are asked, whatever they are asked.
+    """The settings of an evaluation that do not depend on its questions.
 
     Raises:
         ConfigError: no seed, one twice or below 0, or a share outside of [0, 1].
@@ -152,11 +152,8 @@ class EvalPlan:
 
     def __post_init__(self) -> None:
         """Refuse seeds and shares that can only be a mistake."""
-        if (
-            not self.seeds
-            or len(set(self.seeds)) < len(self.seeds)
-            or min(self.seeds) < 0
-        ):
+        has_repeated = len(set(self.seeds)) < len(self.seeds)
+        if not self.seeds or has_repeated or min(self.seeds) < 0:
             raise EvalConfigError(
                 f"seeds {list(self.seeds)!r}: give one or more different ones, 0 or above",
                 location="seeds",
@@ -170,12 +167,12 @@ class EvalPlan:
     def run_of(
         self, models: Sequence[ModelEntry], *, packages: Sequence[str], **asked: Any
     ) -> EvalRun:
-        """Return what run.json says of this plan alone.
+        """Return the manifest of this plan.
 
         Args:
-            models: in the order of the table.
-            packages: that take part.
-            asked: the fields of `EvalRun` that say what is asked.
+            models: the models, in the order of the table.
+            packages: names of the packages that take part.
+            asked: the fields of `EvalRun` about the questions.
 
         Raises:
             ConfigError: no model, or two with one name.
@@ -198,7 +195,7 @@ class EvalPlan:
 
 
 class Measure(StrEnum):
-    """What a value is."""
+    """The kinds of measured values."""
 
     REWARD = "reward"
     """Rubric reward in [0, 1]."""
@@ -208,7 +205,7 @@ class Measure(StrEnum):
 
 
 _MANY: Final = 0.05
-"""Share of thoughts that do not end from which on it is said what helps."""
+"""Least share of thoughts without an end for which the note names a remedy."""
 _REMEDY: Final = (
     "raise --max-tokens, or switch thinking off with `chat_template_kwargs` (of a server that does "
     "not think, see that it has no reasoning parser)"
@@ -216,7 +213,7 @@ _REMEDY: Final = (
 
 
 class ModelQuality(Record):
-    """How the answers of one model to one benchmark came out, measured in one way."""
+    """Facts on the answers of one model to one benchmark, measured in one way."""
 
     benchmark: str
     """"heldout", or the name of a transfer task."""
@@ -231,64 +228,62 @@ class ModelQuality(Record):
     """Accuracy of guessing."""
 
     unavailable_frac: float = 0.0
-    """Share of all answers that no model gave or no judge judged; they are left out."""
+    """Share of all answers that did not come or were not judged; they are left out."""
 
     invalid_frac: float = 0.0
-    """Of judged answers; they count as reward 0."""
+    """Share of judged answers with an invalid judgement; they count as reward 0."""
 
     truncated_frac: float | None = None
     no_answer_frac: float | None = None
-    """Share of answers that say nothing: that are empty, or, of a benchmark, state no answer."""
+    """Share of answers that are empty or, on a benchmark, state no answer."""
 
     thought_frac: float | None = None
-    """Share of answers with a thought before them, ended or not; None where nobody said."""
+    """Share of answers with a thought before them, ended or not; None where it is not known."""
 
     unclosed_frac: float | None = None
     """Share of answers that are nothing but a thought that does not end."""
 
     tokens_mean: float | None = None
-    """Of an answer with its thought."""
+    """Mean number of tokens of an answer with its thought."""
 
     reasons: dict[str, int] = Field(default_factory=dict)
-    """Why answers are invalid or unavailable, with how many are."""
+    """Number of invalid or unavailable answers by reason."""
 
     by_fallback: dict[str, int] = Field(default_factory=dict)
-    """How many answers each fallback of a `litellm_config` judged."""
+    """Number of answers that each fallback of a `litellm_config` judged."""
 
     @property
     def thought_note(self) -> str:
-        """What is to be said of the answers' thoughts; nothing where there are none."""
+        """A note on the answers' thoughts; empty where there are none."""
         if not self.thought_frac:
             return ""
         share = 100 * self.thought_frac
         unclosed = self.unclosed_frac or 0.0
-        said = f"{self.model}: {share:.1f} % of its answers stand behind a thought"
+        note = f"{self.model}: {share:.1f} % of its answers stand behind a thought"
         if not unclosed:
-            return f"{said}, and all thoughts end"
-        said = (
-            f"{said}, {100 * unclosed:.1f} % are a thought that does not end, which "
-            "earns nothing"
-        )
+            return f"{note}, and all thoughts end"
+        share = 100 * unclosed
+        note += f", {share:.1f} % are a thought that does not end, which earns nothing"
         if unclosed < _MANY:
-            return said
-        return f"{said}: {_REMEDY}"
+            return note
+        return f"{note}: {_REMEDY}"
 
 
 class Measured(ModelQuality):
     """N questions, K values each; ids, hashes and numbers alone."""
 
     fingerprint: str
-    """The model's."""
+    """Fingerprint of the model."""
 
     protocol: str
-    """Decoding, template and judge as a JSON object: comparable only where it is the same."""
+    """Decoding, template and judge as a JSON object: values are comparable only if it is equal."""
 
     prompt_form: str | None = None
-    """How questions were put to the model, such as "chat"; None where it does not say."""
+    """Form of the model's prompts, such as "chat"; None where it does not say."""
 
     ids: tuple[str, ...] = Field(min_length=1)
     clusters: tuple[str, ...]
-    """Document of each question: what is resampled; the id itself where there is none."""
+    """Document of each question, the unit of resampling; the id itself where there is none."""
 
     prompts: tuple[str, ...]
     """prompt_sha256 of each question."""
@@ -321,19 +316,21 @@ class Measured(ModelQuality):
 
     @property
     def means_N(self) -> tuple[float | None, ...]:
-        """Mean over the values that a question has; None where it has none."""
+        """Mean of the values of each question; None where it has none."""
         return tuple(map(present_mean, self.values_NK))
 
     @property
     def answers(self) -> int:
-        """Of each question, K."""
+        """Number of answers to each question, K."""
         return len(self.values_NK[0])
 
 
 def present_mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean of the values that are there; None where there is none."""
+    """Return the mean of the values that are not None; None where there is none."""
     present = [value for value in values if value is not None]
-    return sum(present) / len(present) if present else None
+    if not present:
+        return None
+    return sum(present) / len(present)
 
 
 def reward_of(
@@ -351,22 +348,21 @@ def criteria_z(
     """Return z of each criterion that has a weight; nothing for a judgement that never came."""
     if result.outcome is rubric_core.Outcome.UNAVAILABLE:
         return {}
-    scores = zip(
-        rubric.ids, rubric_core.criterion_scores_z(result, rubric), strict=True
-    )
-    return {name: float(z) for name, z in scores if not math.isnan(z)}
+    z_M = rubric_core.criterion_scores_z(result, rubric).tolist()
+    scores = zip(rubric.ids, z_M, strict=True)
+    return {name: z for name, z in scores if not math.isnan(z)}
 
 
 def kinds_of(
     rubric: rubric_core.Rubric, pooling: rubric_core.Pooling
 ) -> dict[str, rubric_core.Pool]:
     """Return the pools of those criteria of a rubric that are not measured by their ids."""
-    pools = (
-        (criterion.id, pooling.pool(criterion))
-        for criterion in rubric
-        if criterion.weight > 0
-    )
-    return {name: pool for name, pool in pools if pool.id is None}
+    kinds: dict[str, rubric_core.Pool] = {}
+    for criterion in rubric:
+        pool = pooling.pool(criterion)
+        if criterion.weight > 0 and pool.id is None:
+            kinds[criterion.id] = pool
+    return kinds
 
 
 def pooled_z(
@@ -376,10 +372,14 @@ def pooled_z(
 
     Args:
         criteria: z by id.
-        kinds: as `kinds_of` gives them.
+        kinds: pools of `kinds_of`.
     """
-    pools = ((kinds.get(name), name, z) for name, z in criteria.items())
-    return mean_z({pool.name if pool else name: z} for pool, name, z in pools)
+    named: list[dict[str, float]] = []
+    for criterion_id, z in criteria.items():
+        pool = kinds.get(criterion_id)
+        name = criterion_id if pool is None else pool.name
+        named.append({name: z})
+    return mean_z(named)
 
 
 def mean_z(of_answers: Iterable[Mapping[str, float]]) -> dict[str, float]:
