@@ -1,7 +1,7 @@
 """The bootstrap of a mean over questions, resampled by document, with its BCa limits and p-value.
 
-SciPy draws; what is made of the draws stands here, so that limits at every level and the p-value
-come from the same ones and cannot contradict each other.
+SciPy draws the samples; limits at every level and the p-value are computed here, from the same
+draws, so that they cannot contradict each other.
 """
 
 import math
@@ -19,23 +19,23 @@ from rubric_eval.errors import EvalShapeError
 
 
 class Draws(TypedDict, total=False):
-    """How a bootstrap is drawn, or flips of signs; 9999 times from seed 0 where it is not said."""
+    """Settings of the draws of a bootstrap or of sign flips; by default 9999 from seed 0."""
 
     resamples: int
     seed: int
 
 
 class IntervalDraws(Draws, total=False):
-    """How the interval of a mean or a correlation is drawn."""
+    """Settings of the interval of a mean or a correlation."""
 
     confidence: float
 
 
 _DRAWN_AT_ONCE: Final = 4_000_000
-"""Clusters, for a bounded memory; it changes no draw."""
+"""Number of clusters drawn in one batch, to bound the memory; it does not change the draws."""
 _ADDED_UP: Final = 256
-"""Clusters, at most. Of so few, a draw may well be all of them once, and is then to be the same
-number as their sum, which a product differs from by rounding."""
+"""Most clusters whose values are added up. With so few, a draw may well hold each of them once, and
+must then equal their sum exactly, from which a product differs by rounding."""
 
 
 def drawn_sums(
@@ -43,13 +43,13 @@ def drawn_sums(
 ) -> FloatArray:
     """Sum V values over clusters that are drawn with replacement, as many as there are.
 
-    SciPy draws the clusters. What many clusters add up to is the product of the values with how
-    often each was drawn, which takes a fraction of the time that adding up takes.
+    SciPy draws the clusters. The sum over many clusters is the product of the values with the
+    counts of the draws, which takes a fraction of the time of adding up.
 
     Args:
         of_clusters_VC: V values of each of C clusters.
         resamples: R draws.
-        seed: of the draws.
+        seed: seed of the draws.
 
     Returns:
         Shape [V, R], the sums of each draw, in the order drawn.
@@ -61,12 +61,11 @@ def drawn_sums(
             return of_clusters_VC[:, chosen_RC].sum(axis=axis)
         drawn = len(chosen_RC)
         places = chosen_RC + clusters * np.arange(drawn)[:, None]
-        times_RC = np.bincount(places.ravel(), minlength=drawn * clusters).reshape(
-            drawn, clusters
-        )
-        return of_clusters_VC @ times_RC.T.astype(np.float64)
+        counts = np.bincount(places.ravel(), minlength=drawn * clusters)
+        counts_RC = counts.reshape(drawn, clusters)
+        return of_clusters_VC @ counts_RC.T.astype(np.float64)
 
-    found = cast("Any", stats).bootstrap(  # scipy has no type stubs
+    result = cast("Any", stats).bootstrap(  # scipy has no type stubs
         (np.arange(clusters),),
         sums,
         vectorized=True,
@@ -75,11 +74,11 @@ def drawn_sums(
         method="percentile",
         rng=np.random.default_rng(seed),
     )
-    return np.asarray(found.bootstrap_distribution, dtype=np.float64)
+    return np.asarray(result.bootstrap_distribution, dtype=np.float64)
 
 
 DRAWS_AT_ONCE: Final = 500
-"""Of a large set of questions: ten thousand draws of five thousand would be 400 MB."""
+"""Number of draws in memory at once: ten thousand draws of five thousand would be 400 MB."""
 
 _ROUNDING: Final = 1e-12
 """Relative spread below which values count as equal."""
@@ -87,7 +86,7 @@ _ROUNDING: Final = 1e-12
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """Draws of a mean, and what corrects their quantiles.
+    """Draws of a mean, and the corrections of their quantiles.
 
         Q(Φ(ẑ₀ + (ẑ₀ + z) / (1 − â·(ẑ₀ + z)))),   z = Φ⁻¹(tail)
 
@@ -99,25 +98,25 @@ class Bootstrap:
 
     estimate: float
     draws: FloatArray
-    """Sorted; empty where a single cluster leaves the spread unknown."""
+    """Sorted draws; empty where a single cluster leaves the spread unknown."""
 
     bias_z: float
     acceleration: float
     clusters: int
     lowest: float
-    """Of the values: no limit lies beyond them."""
+    """Lowest of the values; no limit lies below it."""
 
     highest: float
+    """Highest of the values; no limit lies above it."""
 
     @property
     def is_constant(self) -> bool:
         """Whether all values are equal within rounding, so that no draw differs."""
-        return self.highest - self.lowest <= _ROUNDING * max(
-            1.0, abs(self.lowest), abs(self.highest)
-        )
+        scale = max(1.0, abs(self.lowest), abs(self.highest))
+        return self.highest - self.lowest <= _ROUNDING * scale
 
     def limits(self, confidence: float) -> tuple[float, float] | None:
-        """BCa limits; the estimate twice if all values are equal, None for a single cluster."""
+        """Return BCa limits; the estimate twice for equal values, None for a single cluster."""
         if self.clusters == 1:
             return None
         if self.is_constant:
@@ -129,7 +128,7 @@ class Bootstrap:
         return max(float(low), self.lowest), min(float(high), self.highest)
 
     def expanded_limits(self, confidence: float) -> tuple[float, float] | None:
-        """BCa limits at the confidence that makes up for few clusters C.
+        """Return BCa limits at the confidence that makes up for few clusters C.
 
             tail = Φ(−t · √(C / (C − 1))),   t the quantile of Student's t with C − 1 degrees
 
@@ -146,42 +145,42 @@ class Bootstrap:
         return self.limits(1 - 2 * tail)
 
     def quantile(self, share: float) -> float:
-        """Quantile of the draws, without correction."""
+        """Return a quantile of the draws, without correction."""
         return float(np.quantile(self.draws, share))
 
     def p_value(self) -> float:
-        """Smallest 1 − confidence at which the expanded limits leave out 0, two-sided.
+        """Return the smallest 1 − confidence at which the expanded limits leave out 0, two-sided.
 
         Returns:
-            At least what 2 / (draws + 1) gives, since no fewer draws can lie beyond 0 than none;
-            and at least 2^(1 − clusters), what so few of one sign have by chance.
+            At least the value for 2 / (draws + 1), since no fewer draws than none can lie beyond 0;
+            and at least 2^(1 − clusters), the chance that so few clusters have one sign.
         """
         if self.clusters == 1 or (self.is_constant and self.estimate == 0):
             return 1.0
         by_chance = 2.0 ** (1 - self.clusters)
         if self.is_constant:
             return by_chance
-        # Largest tails whose lower limit is not above 0, and whose upper one is not below it.
+        # The largest tails whose lower limit is not above 0, and whose upper limit is not below 0.
         tails = self._tail_to_0("right"), 1 - self._tail_to_0("left")
         tail = max(min(*tails, 0.5), 1 / (self.draws.size + 1))
         t = -_normal_quantile(tail) * math.sqrt((self.clusters - 1) / self.clusters)
         return max(2 * float(cast("Any", stats).t.sf(t, self.clusters - 1)), by_chance)
 
     def _share(self, tail: float) -> float:
-        """Of the draws below the limit that leaves out `tail`."""
+        """Return the share of the draws below the limit that leaves out `tail`."""
         shifted = self.bias_z + _normal_quantile(tail)
         moved = shifted / max(1 - self.acceleration * shifted, _ROUNDING)
         return _normal_cdf(self.bias_z + moved)
 
     def _tail(self, share: float) -> float:
-        """Undo `_share`."""
+        """Return the tail of a share, the inverse of `_share`."""
         half = 0.5 / self.draws.size
         moved = _normal_quantile(min(max(share, half), 1 - half)) - self.bias_z
         shifted = moved / max(1 + self.acceleration * moved, _ROUNDING)
         return _normal_cdf(shifted - self.bias_z)
 
     def _tail_to_0(self, side: Literal["left", "right"]) -> float:
-        """Tail whose limit is 0, the draws below it, with those of 0 where 0 is to their right."""
+        """Return the tail whose limit is 0; draws equal to 0 count as below it for "right"."""
         last = self.draws.size - 1
         at = int(np.searchsorted(self.draws, 0.0, side=side))
         if not 0 < at <= last:
@@ -204,8 +203,8 @@ def bootstrap_mean(
 
     Args:
         values_N: at least one finite value; NaN is missing.
-        clusters_N: what each value belongs to, such as its document; its own where None.
-        draws: how many, and from which seed.
+        clusters_N: cluster of each value, such as its document; None if each has its own.
+        draws: number and seed of the draws.
 
     Returns:
         The draws, sorted, and their corrections.
@@ -227,18 +226,17 @@ def bootstrap_mean(
     highest = float(values_N.max())
     result = Bootstrap(estimate, np.empty(0), 0.0, 0.0, sums_C.size, lowest, highest)
     if result.clusters == 1 or result.is_constant:
-        # Of equal values the mean is one of them, and not what their sum rounds to.
+        # The mean of equal values is their value, not their rounded sum over N.
         return replace(result, estimate=lowest if lowest == highest else estimate)
     sums_R, counts_R = drawn_sums(np.stack([sums_C, counts_C]), **draws)
     means_R = np.sort(sums_R / counts_R)
-    below = (np.sum(means_R < estimate) + np.sum(means_R <= estimate)) / (
-        2 * means_R.size
-    )
+    count_below = np.sum(means_R < estimate) + np.sum(means_R <= estimate)
+    below = float(count_below / (2 * means_R.size))
     half = 0.5 / means_R.size
     return replace(
         result,
         draws=means_R,
-        bias_z=_normal_quantile(min(max(float(below), half), 1 - half)),
+        bias_z=_normal_quantile(min(max(below, half), 1 - half)),
         acceleration=_acceleration(sums_C, counts_C),
     )
 
@@ -246,26 +244,27 @@ def bootstrap_mean(
 def cluster_sums(
     values_N: FloatArray, clusters_N: Sequence[str] | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the sum of each cluster's values, and how many they are.
+    """Return the sum and the number of each cluster's values.
 
     Args:
         values_N: values.
-        clusters_N: what each belongs to; its own where None.
+        clusters_N: cluster of each value; None if each has its own.
     """
     if clusters_N is None or len(set(clusters_N)) == values_N.size:
         return values_N, np.ones_like(values_N)
-    _, of_N = np.unique(np.asarray(clusters_N), return_inverse=True)
-    return (
-        np.bincount(of_N, weights=values_N).astype(np.float64),
-        np.bincount(of_N).astype(np.float64),
-    )
+    _, places_N = np.unique(np.asarray(clusters_N), return_inverse=True)
+    sums_C = np.bincount(places_N, weights=values_N)
+    counts_C = np.bincount(places_N)
+    return sums_C.astype(np.float64), counts_C.astype(np.float64)
 
 
 def _acceleration(sums_C: FloatArray, counts_C: FloatArray) -> float:
     without_C = (sums_C.sum() - sums_C) / (counts_C.sum() - counts_C)
     u_C = without_C.mean() - without_C
     spread = float(np.sum(u_C**2))
-    return float(np.sum(u_C**3)) / (6 * spread**1.5) if spread > 0 else 0.0
+    if spread <= 0:
+        return 0.0
+    return float(np.sum(u_C**3)) / (6 * spread**1.5)
 
 
 def _normal_quantile(share: float) -> float:

@@ -28,27 +28,27 @@ class Interval(BaseModel):
 
     mean: float
     ci_low: float | None
-    """None where one question, or one document, leaves the spread unknown."""
+    """Lower limit; None where one question, or one document, leaves the spread unknown."""
     ci_high: float | None
     n: int
     no_interval: TooFew | None = Field(
         default_factory=lambda known: TOO_FEW if known.get("ci_low") is None else None,
         repr=False,
     )
-    """Why there is no interval."""
+    """Reason why there is no interval."""
 
     def is_above(self, value: float) -> bool:
-        """Whether the whole interval lies above a value; an unknown interval never does."""
+        """Return whether the whole interval lies above a value; an unknown one never does."""
         return self.ci_low is not None and self.ci_low > value
 
     def in_percent(self, *, sign: str = "", unknown: str = TOO_FEW) -> str:
-        """Write the limits in per cent; `sign` is "+" for differences."""
+        """Return the limits in per cent as text; `sign` is "+" for differences."""
         if self.ci_low is None or self.ci_high is None:
             return unknown
         return f"{100 * self.ci_low:{sign}.1f} to {100 * self.ci_high:{sign}.1f}"
 
     def is_below(self, value: float) -> bool:
-        """Whether the whole interval lies below a value; an unknown interval never does."""
+        """Return whether the whole interval lies below a value; an unknown one never does."""
         return self.ci_high is not None and self.ci_high < value
 
 
@@ -76,18 +76,18 @@ def mean_interval(
     F̂ is the distribution of the mean over `resamples` draws of n values with replacement,
     ẑ₀ = Φ⁻¹(F̂(x̄)) the bias and â the acceleration from the jackknife. z is the quantile of
     Student's t with C − 1 degrees, times √(C / (C − 1)), for C questions or documents: with few of
-    them Φ⁻¹((1 + confidence)/2) would miss too often. Of two to a dozen documents, or some that are
-    alike by chance, such draws know too little all the same: see `Student`. The limits of a paired
-    test are these.
+    them Φ⁻¹((1 + confidence)/2) would miss too often. From two to a dozen documents, or some that
+    are alike by chance, even such draws know too little: see `Student`. The limits of a paired test
+    are computed in the same way.
 
     Args:
         x_N: one finite value a question; None and NaN are missing and are left out.
         clusters_N: document of each question: documents are drawn, with all their questions.
         confidence: nominal coverage, in (0, 1).
         resamples: bootstrap draws.
-        seed: of the draws; the same input gives the same interval.
-        least: what no value can be below, and so no limit: 0 for counts. For values in [0, 1] take
-            `score_interval`.
+        seed: seed of the draws; the same input gives the same interval.
+        least: lower bound of all values, and so of the limits: 0 for counts. For values in [0, 1]
+            use `score_interval`.
 
     Returns:
         The interval over the values present, within [−1, 1] where they are. Values equal within
@@ -104,14 +104,14 @@ def mean_interval(
     values_N, is_present_N = _present(x_N)
     n = int(np.count_nonzero(is_present_N))
     drawn = bootstrap_mean(values_N, clusters_N, resamples=resamples, seed=seed)
-    there = None if clusters_N is None else list(compress(clusters_N, is_present_N))
-    student = Student.of(values_N[is_present_N], there)
+    if clusters_N is not None:
+        clusters_N = list(compress(clusters_N, is_present_N))
+    student = Student.of(values_N[is_present_N], clusters_N)
     limits = student.widen(drawn.expanded_limits(confidence), confidence)
     if limits is None:
         return Interval(mean=drawn.estimate, ci_low=None, ci_high=None, n=n)
-    return Interval(
-        mean=drawn.estimate, ci_low=max(limits[0], least), ci_high=limits[1], n=n
-    )
+    low, high = limits
+    return Interval(mean=drawn.estimate, ci_low=max(low, least), ci_high=high, n=n)
 
 
 def paired_interval(
@@ -131,7 +131,7 @@ def paired_interval(
         a_N: one value a question; None and NaN are missing.
         b_N: the other side, in the same order of questions.
         clusters_N: document of each question: documents are drawn, with all their questions.
-        draws: confidence, resamples and seed, as of `mean_interval`.
+        draws: confidence, resamples and seed, as for `mean_interval`.
 
     Returns:
         `mean_interval` of the differences; a question that either side lacks is left out.
@@ -145,7 +145,7 @@ def paired_interval(
 def differences(
     a_N: Sequence[float | None] | FloatArray, b_N: Sequence[float | None] | FloatArray
 ) -> FloatArray:
-    """Take a − b of each question; NaN where a side is missing.
+    """Return a − b of each question; NaN where a side is missing.
 
     Raises:
         EvalShapeError: different lengths, or an infinite value.
@@ -179,7 +179,7 @@ def _one_axis(x_N: Sequence[float | None] | FloatArray) -> FloatArray:
 def _present(
     x_N: Sequence[float | None] | FloatArray,
 ) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Return values along one axis and which of them are there, at least one."""
+    """Return values along one axis, and the mask of those that are not missing, at least one."""
     values_N = _one_axis(x_N)
     is_present_N = ~np.isnan(values_N)
     if not is_present_N.any():
@@ -190,11 +190,11 @@ def _present(
 
 
 def wilson_interval(right: int, n: int, *, confidence: float = 0.95) -> Interval:
-    """Estimate a share of n with Wilson's modified interval, which is no point at 0 or n either.
+    """Estimate a share of n with Wilson's modified interval, which has a width even at 0 and n.
 
     Args:
-        right: items that count, at most n.
-        n: items, at least 1.
+        right: number of items that count, at most n.
+        n: number of items, at least 1.
         confidence: nominal coverage, in (0, 1).
 
     Reference: see `rubric_judge.estimates.binomial_limits`.
@@ -204,7 +204,7 @@ def wilson_interval(right: int, n: int, *, confidence: float = 0.95) -> Interval
 
 
 def mcnemar_p(won: int, lost: int) -> float:
-    """p-value of McNemar's exact test: won ~ Binomial(won + lost, ½), two-sided."""
+    """Return the p-value of McNemar's exact test: won ~ Binomial(won + lost, ½), two-sided."""
     if won + lost == 0:
         return 1.0
     return float(cast("Any", stats).binomtest(won, won + lost).pvalue)
@@ -213,29 +213,26 @@ def mcnemar_p(won: int, lost: int) -> float:
 def discordant_limits(
     won: int, lost: int, n: int, *, confidence: float
 ) -> tuple[float, float]:
-    """Limits of (won − lost) / n that go with McNemar's exact test at every level.
+    """Return limits of (won − lost) / n that agree with McNemar's exact test at every level.
 
-    Clopper and Pearson's limits of won / (won + lost), with as many items that differ as were
-    seen. They leave out 0 exactly where the test rejects, but are too narrow for a large difference
-    because the number of items that differ is taken as known.
+    These are Clopper and Pearson's limits of won / (won + lost), with the observed number of items
+    that differ. They leave out 0 exactly where the test rejects, but are too narrow for a large
+    difference because the number of items that differ is taken as known.
     """
     differ = won + lost
     if differ == 0:
         return 0.0, 0.0
-    share = (
-        cast("Any", stats)
-        .binomtest(won, differ)
-        .proportion_ci(confidence, method="exact")
-    )
-    return (2 * float(share.low) - 1) * differ / n, (
-        2 * float(share.high) - 1
-    ) * differ / n
+    test = cast("Any", stats).binomtest(won, differ)
+    share = test.proportion_ci(confidence, method="exact")
+    low = (2 * float(share.low) - 1) * differ / n
+    high = (2 * float(share.high) - 1) * differ / n
+    return low, high
 
 
 def score_limits(
     won: int, lost: int, n: int, *, confidence: float
 ) -> tuple[float, float]:
-    """Tango's score limits of the difference of two paired proportions.
+    """Return Tango's score limits of the difference of two paired proportions.
 
         z(δ) = (won − lost − nδ) / √(n (2q̃ + δ(1 − δ))) = ±Φ⁻¹((1 + confidence)/2)
 
@@ -247,16 +244,17 @@ def score_limits(
     for the paired-sample design, Statistics in Medicine 17 (1998).
     """
     z = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
-    found = (won - lost) / n
+    estimate = (won - lost) / n
     if won == lost == 0:  # the equation holds at 0 too, where nothing spreads
-        return -(z**2) / (n + z**2), z**2 / (n + z**2)
+        half = z**2 / (n + z**2)
+        return -half, half
 
     def excess(delta: float, side: float) -> float:
         return won - lost - n * delta - side * z * _score_spread(won, lost, n, delta)
 
     solve = cast("Any", optimize).brentq
-    low = -1.0 if lost == n else float(solve(excess, -1.0, found, args=(1.0,)))
-    high = 1.0 if won == n else float(solve(excess, found, 1.0, args=(-1.0,)))
+    low = -1.0 if lost == n else float(solve(excess, -1.0, estimate, args=(1.0,)))
+    high = 1.0 if won == n else float(solve(excess, estimate, 1.0, args=(-1.0,)))
     return low, high
 
 
@@ -276,23 +274,24 @@ def score_interval(
     answers: int = 1,
     confidence: float = 0.95,
 ) -> Interval:
-    """Estimate a mean of values in [0, 1]: Wilson's interval for one answer an item, else as below.
+    """Estimate a mean of values in [0, 1] with Wilson's interval, at an effective sample size.
 
         n* = x̄ (1 − x̄) / Var(x̄),   Var over documents, t of C* − 1 degrees of freedom
 
-    Wilson's interval at the n* answers that the spread between documents is worth, and Student's t
-    with the degrees of freedom that documents of such sizes have (Satterthwaite). A variance below
-    that of independent questions, s² / N, counts as s² / N: few documents whose means are alike by
-    chance say nothing of a design that is better than independent draws. Where documents hold
+    n* is the number of independent answers with the same spread as that between documents, and
+    Student's t has the degrees of freedom of documents of such sizes (Satterthwaite). An accuracy
+    with one answer to each item, each with its own document, has `wilson_interval`. A variance
+    below that of independent questions, s² / N, counts as s² / N: few documents whose means are
+    alike by chance are no evidence of a design better than independent draws. Where documents hold
     several questions, n* has a bound near 0 and 1 (`ClusteredMean.trusted`). The BCa bootstrap
     of a mean, which differences have, is a point where all values are equal, and misses too often
     where few questions have a reward. Where nothing spreads, n* = C*.
 
     Args:
-        means_N: of each question, its answers averaged; None and NaN are missing.
+        means_N: mean over the answers to each question; None and NaN are missing.
         clusters_N: document of each question.
         is_accuracy: whether an answer is right or wrong, and no reward.
-        answers: K, given to each question; it counts for an accuracy alone.
+        answers: K, the number of answers to each question; it counts for an accuracy alone.
         confidence: nominal coverage, in (0, 1).
 
     Returns:
@@ -314,13 +313,12 @@ def score_interval(
         )
     sums_C, counts_C = cluster_sums(present_N, list(compress(clusters_N, is_present_N)))
     clustered_mean = ClusteredMean.of(sums_C, counts_C)
-    # Of equal values the mean is one of them, and not what their sum rounds to.
+    # The mean of equal values is their value, not their rounded sum over N.
     mean = float(present_N.mean() if np.ptp(present_N) else present_N[0])
     if clustered_mean.clusters == 1:
         return Interval(mean=mean, ci_low=None, ci_high=None, n=present_N.size)
-    quantile = float(
-        cast("Any", stats).t.ppf((1 + confidence) / 2, clustered_mean.freedom)
-    )
+    t = cast("Any", stats).t
+    quantile = float(t.ppf((1 + confidence) / 2, clustered_mean.freedom))
     if np.ptp(present_N) <= _ROUNDING:
         low, high = wilson(mean, clustered_mean.equal_clusters, quantile)
     else:
@@ -328,18 +326,15 @@ def score_interval(
         independent = ClusteredMean.of(present_N, np.ones_like(present_N))
         variance = max(clustered_mean.variance, independent.variance)
         p = min(max(mean, least), 1 - least)
-        worth = p * (1 - p) / variance
-        worth = (
-            clustered_mean.trusted(worth)
-            if clustered_mean.clusters < present_N.size
-            else worth
-        )
-        low, high = wilson(mean, worth, quantile)
+        effective_n = p * (1 - p) / variance
+        if clustered_mean.clusters < present_N.size:
+            effective_n = clustered_mean.trusted(effective_n)
+        low, high = wilson(mean, effective_n, quantile)
     return Interval(mean=mean, ci_low=low, ci_high=high, n=present_N.size)
 
 
 _ROUNDING: Final = 1e-12
-"""What equal values may differ from their mean by."""
+"""Largest difference of equal values from their mean."""
 
 
 def mean_of_intervals(
@@ -352,37 +347,36 @@ def mean_of_intervals(
         U = x̄ + √(Σ_ij ρ_ij (u_i − x_i)(u_j − x_j)) / B
 
     Each side of an interval stands for the standard error of its part on that side (the method of
-    variance estimates recovery, MOVER). So what a part's own interval knows is kept: two parts of
-    8 items on which nothing differs are 0 ± 32 points each, and together 0 ± 23, where a bootstrap
-    of the items would draw nothing but zeros. For large samples it is the interval from the
-    standard error √(Σ_b se_b²) / B.
+    variance estimates recovery, MOVER). This keeps the information in a part's own interval: two
+    parts of 8 items on which nothing differs are 0 ± 32 points each, and together 0 ± 23, where a
+    bootstrap of the items would draw nothing but zeros. For large samples it is the interval from
+    the standard error √(Σ_b se_b²) / B.
 
     Args:
         parts: estimates with limits at one confidence, which is that of the result.
         correlations_BB: ρ of the estimates, 1 on the diagonal; 0 where they are independent.
 
     Returns:
-        The interval, over B parts; unknown where that of a part is.
+        The interval, over B parts; unknown if that of a part is.
 
     Reference: Zou and Donner, Construction of confidence limits about effect measures: a general
     approach, Statistics in Medicine 27 (2008).
     """
     means_B = np.array([part.mean for part in parts])
-    limits_2B = np.array(
-        [[part.ci_low for part in parts], [part.ci_high for part in parts]], float
-    )
+    lows_B = np.array([part.ci_low for part in parts], dtype=np.float64)
+    highs_B = np.array([part.ci_high for part in parts], dtype=np.float64)
     mean = float(means_B.mean())
-    low = None
-    high = None
-    if not np.isnan(limits_2B).any():
-        halves_2B = np.abs(limits_2B - means_B)
-        down, up = (
-            math.sqrt(max(float(half_B @ correlations_BB @ half_B), 0.0)) / len(parts)
-            for half_B in halves_2B
-        )
-        low = mean - down
-        high = mean + up
+    if np.isnan(lows_B).any() or np.isnan(highs_B).any():
+        return Interval(mean=mean, ci_low=None, ci_high=None, n=len(parts))
+    low = mean - _mean_half(np.abs(lows_B - means_B), correlations_BB)
+    high = mean + _mean_half(np.abs(highs_B - means_B), correlations_BB)
     return Interval(mean=mean, ci_low=low, ci_high=high, n=len(parts))
+
+
+def _mean_half(halves_B: FloatArray, correlations_BB: FloatArray) -> float:
+    """Return the half width of a mean on one side, from those of its parts."""
+    square = max(float(halves_B @ correlations_BB @ halves_B), 0.0)
+    return math.sqrt(square) / halves_B.size
 
 
 def shared_correlations(
@@ -392,23 +386,26 @@ def shared_correlations(
 
         ρ_ij = Σ_c u_ic u_jc / √(Σ_c u_ic² Σ_c u_jc²),   u_ic = Σ_{n ∈ c} (x_n − x̄_i)
 
-    u is what cluster c moves the mean by. Where nothing of a sample spreads, the shared clusters
-    are taken to agree: u_ic is then how many values c has. A correlation below 0 counts as 0: a few
-    shared items are no reason to trust an average more than independent ones.
+    u is the amount by which cluster c moves the mean. Where a sample has no spread, the shared
+    clusters are taken to agree: u_ic is then the number of values of c. A correlation below 0
+    counts as 0: a few shared items are no reason to trust an average more than independent ones.
 
     Args:
-        samples: values of each, and the cluster of each value by names that all samples share.
+        samples: values and clusters of each sample; the names of clusters are common to all.
 
     Returns:
         Shape [B, B]; 1 on the diagonal.
     """
-    names = sorted({name for _, clusters_N in samples for name in clusters_N})
-    place = {name: at for at, name in enumerate(names)}
-    moves_BC, counts_BC = (np.zeros((len(samples), len(names))) for _ in range(2))
-    for at, (values_N, clusters_N) in enumerate(samples):
-        of_N = np.array([place[name] for name in clusters_N])
-        np.add.at(moves_BC[at], of_N, values_N - values_N.mean())
-        np.add.at(counts_BC[at], of_N, 1.0)
+    names: set[str] = set()
+    for _, clusters_N in samples:
+        names.update(clusters_N)
+    places = {name: place for place, name in enumerate(sorted(names))}
+    moves_BC = np.zeros((len(samples), len(names)))
+    counts_BC = np.zeros((len(samples), len(names)))
+    for index, (values_N, clusters_N) in enumerate(samples):
+        places_N = np.array([places[name] for name in clusters_N])
+        np.add.at(moves_BC[index], places_N, values_N - values_N.mean())
+        np.add.at(counts_BC[index], places_N, 1.0)
     moves_BC[np.abs(moves_BC) < _ROUNDING] = 0.0
     correlations_BB = np.eye(len(samples))
     for i, j in combinations(range(len(samples)), 2):
@@ -418,5 +415,6 @@ def shared_correlations(
             a_C = counts_BC[i]
             b_C = counts_BC[j]
         cosine = float(a_C @ b_C) / math.sqrt(float(a_C @ a_C) * float(b_C @ b_C))
-        correlations_BB[i, j] = correlations_BB[j, i] = max(cosine, 0.0)
+        correlations_BB[i, j] = max(cosine, 0.0)
+        correlations_BB[j, i] = max(cosine, 0.0)
     return correlations_BB

@@ -19,20 +19,20 @@ from rubric_eval.statistics.student import Student
 
 
 class Correction(StrEnum):
-    """What is kept below the level over a family of tests."""
+    """The error rate that is kept below the level over a family of tests."""
 
     HOLM = "holm"
     """The chance of one false finding or more."""
 
     BH = "bh"
-    """The expected share of false ones among the findings (Benjamini and Hochberg)."""
+    """The expected share of false findings among all findings (Benjamini and Hochberg)."""
 
     NONE = "none"
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a family of tests makes of one of them."""
+    """The decision of one test within its family."""
 
     p_adjusted: float
     is_significant: bool
@@ -51,12 +51,12 @@ def decide(
     of findings whose interval misses is α at most), the rest to (k + 1)α/m.
 
     Args:
-        p_values: of the family, in any order.
-        correction: how they are held together.
+        p_values: p-values of the family, in any order.
+        correction: the error rate to control.
         alpha: level of the family.
 
     Returns:
-        In the order of the p-values.
+        The decisions, in the order of the p-values.
 
     Reference: Benjamini and Yekutieli, False discovery rate-adjusted multiple confidence intervals
     for selected parameters, JASA 100 (2005), for the intervals.
@@ -66,9 +66,8 @@ def decide(
     order = np.argsort(p_M, kind="stable")
     ranks = np.arange(m)
     if correction is Correction.HOLM:
-        sorted_adjusted = np.minimum(
-            np.maximum.accumulate(p_M[order] * (m - ranks)), 1.0
-        )
+        rising = np.maximum.accumulate(p_M[order] * (m - ranks))
+        sorted_adjusted = np.minimum(rising, 1.0)
         steps = alpha / (m - ranks)
     elif correction is Correction.BH:
         adjusted = cast("Any", stats).false_discovery_control(p_M) if m else p_M
@@ -77,18 +76,20 @@ def decide(
     else:
         sorted_adjusted = p_M[order]
         steps = np.full(m, alpha)
-    found = int(np.sum(sorted_adjusted < alpha))
-    decisive = np.full(m, min(found, m - 1))  # the first that is no finding
-    decisive[:found] = found - 1 if correction is Correction.BH else ranks[:found]
-    decided = [
+    findings = int(np.sum(sorted_adjusted < alpha))
+    decisive = np.full(m, min(findings, m - 1))  # the first that is no finding
+    if correction is Correction.BH:
+        decisive[:findings] = findings - 1
+    else:
+        decisive[:findings] = ranks[:findings]
+    levels = steps[decisive]
+    by_rank = [
         Decision(
-            float(sorted_adjusted[rank]),
-            bool(rank < found),
-            float(steps[decisive[rank]]),
+            float(sorted_adjusted[rank]), bool(rank < findings), float(levels[rank])
         )
         for rank in ranks
     ]
-    return [decided[rank] for rank in np.argsort(order)]
+    return [by_rank[rank] for rank in np.argsort(order)]
 
 
 _PRECISION: Final = 1e-4
@@ -97,12 +98,12 @@ _SPREADS: Final = 8
 
 
 def mcnemar_power(n: int, delta: float, differ: float, *, alpha: float) -> float:
-    """Power of McNemar's exact test, over all numbers of items that may differ.
+    """Return the power of McNemar's exact test, over all numbers of items that may differ.
 
         Σ_m Binomial(m; n, ψ) · P(test of m items rejects | won ~ Binomial(m, (1 + δ/ψ)/2))
 
     Args:
-        n: items.
+        n: number of items.
         delta: true difference of the accuracies, δ ≥ 0.
         differ: ψ ≥ δ, the share of items that one side has right and the other wrong.
         alpha: level of the test.
@@ -111,9 +112,9 @@ def mcnemar_power(n: int, delta: float, differ: float, *, alpha: float) -> float
         return 0.0
     binom = cast("Any", stats).binom  # scipy has no type stubs
     spread = _SPREADS * np.sqrt(n * differ * (1 - differ)) + 1
-    m = np.arange(
-        max(0, int(n * differ - spread)), min(n, int(n * differ + spread)) + 1
-    )
+    lowest = max(0, int(n * differ - spread))
+    highest = min(n, int(n * differ + spread))
+    m = np.arange(lowest, highest + 1)
     # Largest number lost whose p-value is below α: 2·P(X ≤ lost) < α.
     at_most = np.asarray(binom.ppf(alpha / 2, m, 0.5), dtype=np.float64)
     most = np.where(2 * binom.cdf(at_most, m, 0.5) < alpha, at_most, at_most - 1)
@@ -125,10 +126,10 @@ def mcnemar_power(n: int, delta: float, differ: float, *, alpha: float) -> float
 def mcnemar_detectable(
     n: int, differ: float, *, alpha: float = 0.05, power: float = 0.8
 ) -> float | None:
-    """Smallest difference of accuracies that McNemar's exact test finds with this power.
+    """Return the smallest difference of accuracies that McNemar's exact test finds with a power.
 
     Args:
-        n: items.
+        n: number of items.
         differ: share of items that one side has right and the other wrong; more where the
             difference itself is larger.
         alpha: level of the test, correction included.
@@ -138,27 +139,27 @@ def mcnemar_detectable(
         The difference, in (0, 1]; None where not even 1 would be found.
     """
 
-    def lacking(delta: float) -> float:
-        return power - mcnemar_power(
-            n, delta, min(max(differ, delta), 1.0), alpha=alpha
-        )
+    def missing_power(delta: float) -> float:
+        share = min(max(differ, delta), 1.0)
+        return power - mcnemar_power(n, delta, share, alpha=alpha)
 
-    if lacking(1.0) > 0:
+    if missing_power(1.0) > 0:
         return None
-    return float(cast("Any", optimize).brentq(lacking, 0.0, 1.0, xtol=_PRECISION))
+    solve = cast("Any", optimize).brentq
+    return float(solve(missing_power, 0.0, 1.0, xtol=_PRECISION))
 
 
 _DECIMALS: Final = 12
-"""Beyond them a difference is the rounding of two means, and would count as a sign."""
+"""Decimals that count: smaller differences are rounding of two means, but would have a sign."""
 
 
 @dataclass(frozen=True)
 class BootstrapTest:
     """BCa bootstrap, Student's t and sign flips of whole documents, for rewards.
 
-    All must reject. Of two runs of one model the signs of the differences are chance, so that the
-    flips keep the level whatever the number of documents, where bootstraps find a little too often;
-    and the bootstrap holds for the mean of skewed differences, where signs are no chance.
+    All must reject. Between two runs of one model the signs of the differences are chance, so that
+    the flips keep the level for any number of documents, where bootstraps find a little too often;
+    and the bootstrap holds for the mean of skewed differences, where signs are not chance.
     """
 
     drawn: bootstrap.Bootstrap
@@ -169,52 +170,52 @@ class BootstrapTest:
 
     @property
     def mean(self) -> float:
-        """Of a − b."""
+        """Mean of a − b."""
         return self.drawn.estimate
 
     @property
     def clusters(self) -> int:
-        """Documents."""
+        """Number of documents."""
         return self.drawn.clusters
 
     @property
     def p_value(self) -> float:
-        """The largest: the smallest level at which the limits leave out 0."""
+        """Largest p-value of the three: the smallest level at which the limits leave out 0."""
         return max(self.flips.p_value, self.drawn.p_value(), self.student.p_value())
 
     def limits(self, confidence: float) -> tuple[float, float] | None:
-        """BCa limits or Student's, the wider; widened to 0 where the test does not reject."""
+        """Return the wider of BCa and Student's limits; they hold 0 unless the test rejects."""
         limits = self._widest(confidence)
         if limits is None or self.p_value < 1 - confidence:
             return limits
-        return min(limits[0], 0.0), max(limits[1], 0.0)
+        low, high = limits
+        return min(low, 0.0), max(high, 0.0)
 
     def _widest(self, confidence: float) -> tuple[float, float] | None:
         return self.student.widen(self.drawn.expanded_limits(confidence), confidence)
 
     def detectable(self, *, alpha: float, power: float) -> float | None:
-        """Smallest mean that this test finds, and what a mean falls short of the truth by.
+        """Return the smallest true difference that this test finds with a power.
 
-        Were the truth δ, and the values spread as here, the mean would lie above
-        δ − (x̄ − Q(1 − power)) with this power; the test finds it where both of its parts do, were
-        all values moved there (`_found_from`). The wider side counts. Values lie in [0, 1], so that
+        If the truth is δ, and the values spread as here, the mean lies above
+        δ − (x̄ − Q(1 − power)) with this power; the test finds it if both of its parts do when all
+        values are moved there (`_critical`). The wider side counts. Values lie in [0, 1], so that
         no difference is above 1.
         """
         limits = self._widest(1 - alpha)
         if limits is None or self.drawn.is_constant:
             return None
-        up, down = self._found_from(
-            (self.mean - limits[0], limits[1] - self.mean), alpha=alpha
-        )
+        halves = (self.mean - limits[0], limits[1] - self.mean)
+        up, down = self._critical(halves, alpha=alpha)
         short_up = self.mean - self.drawn.quantile(1 - power)
         short_down = self.drawn.quantile(power) - self.mean
         needed = max(up + short_up, down + short_down)
         return needed if needed <= 1 else None
 
-    def _found_from(
+    def _critical(
         self, halves: tuple[float, float], *, alpha: float
     ) -> tuple[float, float]:
-        """How far above and below 0 the mean must lie: beyond its half interval, and the flips'."""
+        """Return how far above and below 0 the mean must lie for both parts to reject."""
         up, down = self.flips.critical(alpha)
         return max(up, halves[0]), max(down, halves[1])
 
@@ -234,42 +235,40 @@ class SignFlipTest(BootstrapTest):
 
     @property
     def p_value(self) -> float:
-        """Two-sided."""
+        """Two-sided p-value."""
         p = self.flips.p_value
-        return max(p, self.drawn.p_value()) if self._disagree else p
+        if self._draws_reach_0:
+            return max(p, self.drawn.p_value())
+        return p
 
     def limits(self, confidence: float) -> tuple[float, float] | None:
-        """As above; where no draw differs, what one answer to an item of each cluster would say.
+        """Return limits as `BootstrapTest`; McNemar's by cluster where no draw differs.
 
         All wrong on both sides, or all right on one of them, is no certainty that all others are.
         """
-        if (
-            self.clusters > 1
-            and self.drawn.is_constant
-            and self.mean in {-1.0, 0.0, 1.0}
-        ):
-            won, lost = (
-                round(max(sign * self.mean, 0) * self.clusters) for sign in (1, -1)
-            )
+        is_extreme = self.mean in {-1.0, 0.0, 1.0}
+        if self.clusters > 1 and self.drawn.is_constant and is_extreme:
+            won = self.clusters if self.mean > 0 else 0
+            lost = self.clusters if self.mean < 0 else 0
             return McNemarTest(won, lost, self.clusters).limits(confidence)
         return super().limits(confidence)
 
     @property
-    def _disagree(self) -> bool:
-        """Whether the draws reach to 0 although the flips do not: then the draws decide."""
+    def _draws_reach_0(self) -> bool:
         if self.drawn.draws.size == 0:
             return False
         return self.drawn.draws[0] <= 0 <= self.drawn.draws[-1]
 
-    def _found_from(
+    def _critical(
         self, halves: tuple[float, float], *, alpha: float
     ) -> tuple[float, float]:
-        """As above, but where no draw reaches to 0 its half interval does not count."""
+        """As `BootstrapTest`, but a half interval counts only as far as the draws reach."""
         mean = self.drawn.estimate
         draws = self.drawn.draws
-        reach = float(mean - draws[0]), float(draws[-1] - mean)
+        half_below = min(halves[0], float(mean - draws[0]))
+        half_above = min(halves[1], float(draws[-1] - mean))
         up, down = self.flips.critical(alpha)
-        return max(up, min(halves[0], reach[0])), max(down, min(halves[1], reach[1]))
+        return max(up, half_below), max(down, half_above)
 
 
 @dataclass(frozen=True)
@@ -283,21 +282,21 @@ class McNemarTest:
 
     @property
     def mean(self) -> float:
-        """Of a − b."""
+        """Mean of a − b."""
         return (self.won - self.lost) / self.n
 
     @property
     def clusters(self) -> int:
-        """Each item is its own."""
+        """Number of items, each its own cluster."""
         return self.n
 
     @property
     def p_value(self) -> float:
-        """Two-sided."""
+        """Two-sided p-value."""
         return intervals.mcnemar_p(self.won, self.lost)
 
     def limits(self, confidence: float) -> tuple[float, float]:
-        """Tango's score limits; the one beside 0 is Clopper and Pearson's where they disagree."""
+        """Return Tango's score limits; if they contradict the test, Clopper and Pearson's at 0."""
         low, high = intervals.score_limits(
             self.won, self.lost, self.n, confidence=confidence
         )
@@ -307,10 +306,12 @@ class McNemarTest:
         exact_low, exact_high = intervals.discordant_limits(
             self.won, self.lost, self.n, confidence=confidence
         )
-        return (exact_low, high) if self.won > self.lost else (low, exact_high)
+        if self.won > self.lost:
+            return exact_low, high
+        return low, exact_high
 
     def detectable(self, *, alpha: float, power: float) -> float | None:
-        """By the exact power of this test, with as many items that differ as here."""
+        """Return the smallest difference by the exact power, with as many discordant items."""
         differ = (self.won + self.lost) / self.n
         return mcnemar_detectable(self.n, differ, alpha=alpha, power=power)
 
@@ -329,15 +330,14 @@ def reward_test(
 
     Args:
         differences_N: a − b of each question, its samples and seeds averaged; at least one.
-        clusters_N: document of each.
-        draws: how the bootstrap and the flips are drawn.
+        clusters_N: document of each question.
+        draws: settings of the draws of the bootstrap and the flips.
     """
     rounded_N = np.round(differences_N, _DECIMALS)
+    sums_C, counts_C = bootstrap.cluster_sums(rounded_N, clusters_N)
     return BootstrapTest(
         bootstrap.bootstrap_mean(rounded_N, clusters_N, **draws),
-        sign_flip.SignFlips(
-            *bootstrap.cluster_sums(rounded_N, clusters_N), unit=None, draws=draws
-        ),
+        sign_flip.SignFlips(sums_C, counts_C, unit=None, draws=draws),
         n=rounded_N.size,
         student=_student(rounded_N, clusters_N),
     )
@@ -354,16 +354,16 @@ def accuracy_test(
 
     Args:
         differences_N: a − b of each item, its answers averaged; at least one.
-        clusters_N: document of each, where several items share one.
-        answers: K, given to each item by each side.
-        draws: how the bootstrap and the flips are drawn.
+        clusters_N: document of each item, where several items share one.
+        answers: K, the number of answers to each item by each side.
+        draws: settings of the draws of the bootstrap and the flips.
     """
     n = differences_N.size
     alone = clusters_N is None or len(set(clusters_N)) == n
     if alone and answers == 1:
-        return McNemarTest(
-            int(np.sum(differences_N > 0)), int(np.sum(differences_N < 0)), n
-        )
+        won = int(np.sum(differences_N > 0))
+        lost = int(np.sum(differences_N < 0))
+        return McNemarTest(won, lost, n)
     rounded_N = np.round(differences_N, _DECIMALS)
     sums_C, counts_C = bootstrap.cluster_sums(differences_N, clusters_N)
     return SignFlipTest(
@@ -376,5 +376,6 @@ def accuracy_test(
 
 def _student(values_N: FloatArray, clusters_N: Sequence[str] | None) -> Student:
     is_present_N = ~np.isnan(values_N)
-    there = None if clusters_N is None else list(compress(clusters_N, is_present_N))
-    return Student.of(values_N[is_present_N], there)
+    if clusters_N is not None:
+        clusters_N = list(compress(clusters_N, is_present_N))
+    return Student.of(values_N[is_present_N], clusters_N)

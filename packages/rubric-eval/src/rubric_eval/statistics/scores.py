@@ -1,4 +1,4 @@
-"""A model's score on one benchmark, by one judge: its mean, the interval, and what explains it."""
+"""A model's score on one benchmark, by one judge: its mean, its interval, and further figures."""
 
 from collections.abc import Mapping
 from statistics import fmean
@@ -8,7 +8,7 @@ from rubric_eval.records.run import Measure, Measured, ModelQuality
 from rubric_eval.statistics.intervals import Interval, score_interval
 
 FEWEST_QUESTIONS: Final = 5
-"""That a criterion or field needs to be shown by itself."""
+"""Least number of questions for a criterion or field to be shown by itself."""
 
 
 class ModelScore(Interval, ModelQuality):
@@ -18,30 +18,30 @@ class ModelScore(Interval, ModelQuality):
     """The mean on the scale of the paper's judge figure, 0 to 10."""
 
     answers: int
-    """Given to each question, K."""
+    """Number of answers to each question, K."""
 
     values: int
-    """Answers that could be measured; those of a question are averaged first."""
+    """Number of answers that could be measured; those of a question are averaged first."""
 
     clusters: int
-    """Documents."""
+    """Number of documents."""
 
     zero_frac: float
     """Share of value 0 among the answers that could be measured, invalid judgements included."""
 
     is_above_chance: bool | None
-    """Whether the whole interval is, so that a gain may be more than format; None where guessing
-    has no accuracy."""
+    """Whether the whole interval is above chance, so that a gain may be more than format; None
+    where guessing has no accuracy."""
 
     criteria: dict[str, float]
-    """Mean z by criterion, of those that enough questions ask."""
+    """Mean z by criterion, for criteria of enough questions."""
 
 
 def score(measured: Measured, *, confidence: float = 0.95) -> ModelScore:
-    """Give a model's mean with its interval, and what explains it.
+    """Return a model's mean with its interval and further figures.
 
     Args:
-        measured: all its values.
+        measured: all values of the model.
         confidence: nominal coverage, in (0, 1).
 
     Raises:
@@ -54,42 +54,37 @@ def score(measured: Measured, *, confidence: float = 0.95) -> ModelScore:
         answers=measured.answers,
         confidence=confidence,
     )
-    values = [
-        value
-        for values_K in measured.values_NK
-        for value in values_K
-        if value is not None
-    ]
-    chance = measured.chance
+    values: list[float] = []
+    for values_K in measured.values_NK:
+        values += [value for value in values_K if value is not None]
+    documents: set[str] = set()
+    for document, mean in zip(measured.clusters, measured.means_N, strict=True):
+        if mean is not None:
+            documents.add(document)
+    is_above_chance = None
+    if measured.chance is not None:
+        is_above_chance = interval.is_above(measured.chance)
+    criteria: dict[str, float] = {}
+    for name, z in criterion_values(measured).items():
+        if len(z) >= FEWEST_QUESTIONS:
+            criteria[name] = fmean(z.values())
     return ModelScore(
         **interval.model_dump(),
         **measured.model_dump(include=set(ModelQuality.model_fields)),
         score_10=10 * interval.mean,
         answers=measured.answers,
         values=len(values),
-        clusters=len(
-            {
-                document
-                for document, mean in zip(
-                    measured.clusters, measured.means_N, strict=True
-                )
-                if mean is not None
-            }
-        ),
+        clusters=len(documents),
         zero_frac=values.count(0.0) / len(values),
-        is_above_chance=None if chance is None else interval.is_above(chance),
-        criteria={
-            name: fmean(z.values())
-            for name, z in criterion_values(measured).items()
-            if len(z) >= FEWEST_QUESTIONS
-        },
+        is_above_chance=is_above_chance,
+        criteria=criteria,
     )
 
 
 def criterion_values(measured: Measured) -> Mapping[str, Mapping[str, float]]:
-    """Z of each criterion by question."""
-    found: dict[str, dict[str, float]] = {}
+    """Return z by question of each criterion."""
+    values: dict[str, dict[str, float]] = {}
     for question, z_by_name in zip(measured.ids, measured.criteria_z_N, strict=False):
         for name, z in z_by_name.items():
-            found.setdefault(name, {})[question] = z
-    return found
+            values.setdefault(name, {})[question] = z
+    return values

@@ -13,7 +13,7 @@ from rubric_core.arrays import FloatArray
 from rubric_eval.statistics.bootstrap import DRAWS_AT_ONCE, Draws
 
 _MOST_STEPS: Final = 60_000
-"""Sums told apart before flips are drawn instead of counted."""
+"""Most distinct sums that are counted; for more, flips are drawn."""
 
 _ROUNDING: Final = 1e-9
 
@@ -26,17 +26,17 @@ class SignFlips:
     """D_c, the sum of a − b over all values of a cluster."""
 
     counts_C: FloatArray
-    """n_c, how many values these are."""
+    """n_c, the number of these values."""
 
     unit: float | None
-    """As `sign_flip_p` has it."""
+    """As for `sign_flip_p`."""
 
     draws: Draws = field(default_factory=Draws)
-    """How flips are drawn where they cannot be counted."""
+    """Settings of the draws of flips that cannot be counted."""
 
     @cached_property
     def p_value(self) -> float:
-        """See `sign_flip_p`."""
+        """The p-value of `sign_flip_p`."""
         return sign_flip_p(self.sums_C, unit=self.unit, **self.draws)
 
     def critical(self, alpha: float) -> tuple[float, float]:
@@ -55,19 +55,22 @@ class SignFlips:
         """
         total = float(self.counts_C.sum())
         centred_C = self.sums_C - self.counts_C * (self.sums_C.sum() / total)
-        parts = [
-            (signs_RC @ centred_C, signs_RC @ self.counts_C)
-            for signs_RC in _signs(self.sums_C.size, **self.draws)
-        ]
-        a_R, b_R = (np.concatenate(part) for part in zip(*parts, strict=True))
-        up, down = (_last_reached(side_R, b_R, total) for side_R in (a_R, -a_R))
-        return _exceeded(up, alpha), _exceeded(down, alpha)
+        a_parts: list[FloatArray] = []
+        b_parts: list[FloatArray] = []
+        for signs_RC in _signs(self.sums_C.size, **self.draws):
+            a_parts.append(signs_RC @ centred_C)
+            b_parts.append(signs_RC @ self.counts_C)
+        a_R = np.concatenate(a_parts)
+        b_R = np.concatenate(b_parts)
+        up_R = _last_reached(a_R, b_R, total)
+        down_R = _last_reached(-a_R, b_R, total)
+        return _exceeded(up_R, alpha), _exceeded(down_R, alpha)
 
 
 def sign_flip_p(
     sums_C: FloatArray, *, unit: float | None, **draws: Unpack[Draws]
 ) -> float:
-    """p-value of "both models are alike": the signs of the clusters' differences are chance.
+    """Return the p-value of "both models are alike": the signs of the differences are chance.
 
         p = P(|Σ_c ε_c D_c| ≥ |Σ_c D_c|),   ε_c = ±1 with probability ½
 
@@ -76,9 +79,9 @@ def sign_flip_p(
 
     Args:
         sums_C: D_c, the sum of a − b over all values of a cluster.
-        unit: what differences are multiples of: 1 / K for the mean of K answers right or wrong;
-            None for rewards, which have none.
-        draws: how flips are drawn where they cannot be counted.
+        unit: the unit that differences are multiples of: 1 / K for the mean of K answers right or
+            wrong; None for rewards, which have no unit.
+        draws: settings of the draws of flips that cannot be counted.
     """
     if unit is None:
         return _drawn(sums_C, **draws)
@@ -97,12 +100,12 @@ def _counted(magnitudes: Counter[int], observed: int) -> float:
     for size, count in sorted(magnitudes.items()):
         flips = np.zeros(size * count + 1)
         flips[::size] = cast("Any", stats).binom.pmf(np.arange(count + 1), count, 0.5)
+        if distribution.size == 1:
+            distribution = flips
+            continue
         # Not by Fourier transform: its rounding is larger than a small p-value.
-        distribution = np.asarray(
-            flips
-            if distribution.size == 1
-            else cast("Any", signal).convolve(distribution, flips, method="direct")
-        )
+        convolve = cast("Any", signal).convolve
+        distribution = np.asarray(convolve(distribution, flips, method="direct"))
     total = distribution.size - 1
     # Σ ε D = total − 2 · (magnitudes flipped down)
     tail = float(distribution[: (total - observed) // 2 + 1].sum())
@@ -110,9 +113,9 @@ def _counted(magnitudes: Counter[int], observed: int) -> float:
 
 
 def _drawn(sums_C: FloatArray, *, resamples: int = 9999, seed: int = 0) -> float:
-    if sums_C.size == 1:  # as far from 0 either way
+    if sums_C.size == 1:  # its flip is as far from 0
         return 1.0
-    found = cast("Any", stats).permutation_test(
+    result = cast("Any", stats).permutation_test(
         (sums_C,),
         np.sum,
         permutation_type="samples",
@@ -121,32 +124,33 @@ def _drawn(sums_C: FloatArray, *, resamples: int = 9999, seed: int = 0) -> float
         batch=500,
         rng=np.random.default_rng(seed),
     )
-    return float(found.pvalue)
+    return float(result.pvalue)
 
 
 def _signs(
     clusters: int, *, resamples: int = 9999, seed: int = 0
 ) -> Iterator[FloatArray]:
-    """All flips where they are few, and as many as asked for otherwise; some at a time."""
+    """Yield all flips where they are few, else as many as asked for; some at a time."""
     if 2**clusters <= resamples:
         every_RC = np.indices((2,) * clusters).reshape(clusters, -1).T
         yield np.asarray(1.0 - 2.0 * every_RC, dtype=np.float64)
         return
     rng = np.random.default_rng(seed)
-    yield np.ones((1, clusters))  # what was observed is a flip too
+    yield np.ones((1, clusters))  # the observed signs are a flip too
     for start in range(0, resamples, DRAWS_AT_ONCE):
         size = min(DRAWS_AT_ONCE, resamples - start), clusters
         yield np.asarray(1.0 - 2.0 * rng.integers(0, 2, size=size), dtype=np.float64)
 
 
 def _last_reached(a_R: FloatArray, b_R: FloatArray, total: float) -> FloatArray:
-    """Largest mean that each flip is as far from 0 as; infinite where all or none are flipped."""
+    """Return the largest mean that each flip reaches; infinite where all or none are flipped."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ends_2R = np.stack([a_R / (total - b_R), -a_R / (total + b_R)])
     return np.where(np.abs(b_R) == total, np.inf, ends_2R.max(axis=0))
 
 
 def _exceeded(reached_R: FloatArray, alpha: float) -> float:
-    """Smallest value that less than a share α of these reach."""
+    """Return the smallest value that less than a share α of these reach."""
     allowed = int(np.ceil(alpha * reached_R.size * (1 - _ROUNDING))) - 1
-    return max(float(np.sort(reached_R)[reached_R.size - 1 - allowed]), 0.0)
+    sorted_R = np.sort(reached_R)
+    return max(float(sorted_R[sorted_R.size - 1 - allowed]), 0.0)

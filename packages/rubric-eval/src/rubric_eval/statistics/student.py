@@ -15,7 +15,7 @@ from rubric_eval.statistics.bootstrap import cluster_sums
 from rubric_judge.estimates import ClusteredMean
 
 _ROUNDING: Final = 1e-12
-"""What equal values may differ by."""
+"""Largest difference of values that count as equal."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Student:
 
         x̄ ± t se,   se² = max(Var(x̄) over documents, s² / N)
 
-    t has the C* − 1 degrees that documents of such sizes have (Satterthwaite). Few documents whose
-    means are alike by chance say nothing of a design that is better than independent draws. Where
+    t has the C* − 1 degrees that documents of such sizes have (Satterthwaite). Few documents with
+    means that are alike by chance are no evidence of a design better than independent draws. Where
     no value differs from 0, the limits are those of C documents of which none differs.
 
     Reference: Korn and Graubard, Survey Methodology 24 (1998), for the least variance; Tango,
@@ -34,17 +34,17 @@ class Student:
 
     mean: float
     error: float
-    """0 where all values are equal; nan for a single document."""
+    """Standard error; 0 where all values are equal, nan for a single document."""
     freedom: float
     clusters: int
     farthest: float
-    """No limit is farther from 0: 1, or the largest value."""
+    """Largest distance of a limit from 0: 1, or the largest value."""
 
     @classmethod
     def of(
         cls, values_N: FloatArray, clusters_N: Sequence[str] | None = None
     ) -> Student:
-        """Take it of values that are all there, and their documents."""
+        """Return the mean of values without missing ones, and their documents."""
         sums_C, counts_C = cluster_sums(values_N, clusters_N)
         mean = ClusteredMean.of(sums_C, counts_C)
         independent = ClusteredMean.of(values_N, np.ones_like(values_N)).variance
@@ -59,26 +59,25 @@ class Student:
         )
 
     def limits(self, confidence: float) -> tuple[float, float] | None:
-        """At a confidence; None for a single document."""
+        """Return the limits at a confidence; None for a single document."""
         if self.clusters == 1:
             return None
         t = float(cast("Any", stats).t.isf((1 - confidence) / 2, self.freedom))
         half = t * self.error
         if not self.error and abs(self.mean) <= _ROUNDING:
             half = t**2 / (self.clusters + t**2)
-        return max(self.mean - half, -self.farthest), min(
-            self.mean + half, self.farthest
-        )
+        low = max(self.mean - half, -self.farthest)
+        high = min(self.mean + half, self.farthest)
+        return low, high
 
     def p_value(self) -> float:
-        """Smallest 1 − confidence at which the limits leave out 0."""
+        """Return the smallest 1 − confidence at which the limits leave out 0."""
         if self.clusters == 1 or abs(self.mean) <= _ROUNDING:
             return 1.0
         if not self.error:
             return 0.0
-        return 2 * float(
-            cast("Any", stats).t.sf(abs(self.mean) / self.error, self.freedom)
-        )
+        ratio = abs(self.mean) / self.error
+        return 2 * float(cast("Any", stats).t.sf(ratio, self.freedom))
 
     def widen(
         self, limits: tuple[float, float] | None, confidence: float
@@ -87,4 +86,6 @@ class Student:
         own = self.limits(confidence)
         if own is None or limits is None:
             return None
-        return min(own[0], limits[0]), max(own[1], limits[1])
+        low = min(own[0], limits[0])
+        high = max(own[1], limits[1])
+        return low, high
