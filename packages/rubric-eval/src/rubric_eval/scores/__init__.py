@@ -1,5 +1,5 @@
-"""Judges at work on answers, and what they gave.
+"""The judging of answers, and the scores.
 
-scoring   judges by name; one model before one judge, each different answer asked about once
-judged    rows back, answers beside what judges gave them, checked; the same as values to compare
+scoring   judges by name; one model before one judge, each different answer judged once
+judged    answers beside their scores, read back and checked; the same as values to compare
 """

@@ -1,4 +1,4 @@
-"""Answers beside what judges gave them, held against each other and against run.json."""
+"""Answers beside their scores, checked against each other and against run.json."""
 
 import json
 import math
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -25,7 +26,7 @@ _ROUNDING: Final = 1e-9
 def contradiction(
     row: files.ScoreRow, question: files.QuestionRow, answer: files.AnswerRow
 ) -> str | None:
-    """Say what contradicts a score; None where nothing does.
+    """Return what contradicts a score; None where nothing does.
 
         r = Σ_j w_j z_j / Σ_j w_j
 
@@ -48,9 +49,8 @@ def contradiction(
         earned = sum(weights[name] * value for name, value in z.items())
         total = sum(weights.values())
         reward = row.reward or 0.0
-        if z and not math.isclose(
-            earned / total, reward, rel_tol=0.0, abs_tol=_ROUNDING
-        ):
+        is_sum = math.isclose(earned / total, reward, rel_tol=0.0, abs_tol=_ROUNDING)
+        if z and not is_sum:
             return "its reward is not what its criteria add up to"
     return None
 
@@ -63,12 +63,12 @@ _Answer: TypeAlias = "tuple[files.AnswerRow, bool]"
 
 @dataclass(frozen=True)
 class JudgedAnswers:
-    """All answers of one model with what one judge gave them."""
+    """All answers of one model with their scores by one judge."""
 
     model: records.ModelEntry
     judge: records.JudgeEntry
     pairs_S: tuple[dict[tuple[str, int], tuple[files.AnswerRow, files.ScoreRow]], ...]
-    """By task and sample, of each seed in the order of the run."""
+    """Answers and scores by task and sample, for each seed in the order of the run."""
 
 
 def has_scores(
@@ -79,10 +79,10 @@ def has_scores(
 
 
 class JudgedReader:
-    """Reads what an evaluation holds, a model's answers once for all judges.
+    """A reader of an evaluation's answers and scores; answers are read once for all judges.
 
     Raises:
-        EvalFolderError: the questions are not as many as run.json says.
+        EvalFolderError: the number of questions is not that in run.json.
         RubricFileError: a line that is no question.
     """
 
@@ -90,15 +90,15 @@ class JudgedReader:
         """Read the questions.
 
         Args:
-            folder: of the evaluation.
+            folder: the evaluation's folder.
             run: its manifest.
-            edits: where it is noted that files contradict each other.
+            edits: gets the contradictions between files.
         """
         self._folder = folder
         self._run = run
         self._edits = edits
         self.questions = _questions(folder, run, edits)
-        """In their order."""
+        """The questions, in their order."""
         self._by_id = {question.task_id: question for question in self.questions}
         self._prompts = {
             question.task_id: question.asked_sha256 for question in self.questions
@@ -112,7 +112,7 @@ class JudgedReader:
         A judge that came later need not have judged every model.
 
         Args:
-            judges: some of those of the run; all of them when left out.
+            judges: some of the run's judges; by default all.
 
         Raises:
             EvalFolderError: scores that are not those of the answers.
@@ -120,15 +120,16 @@ class JudgedReader:
         """
         folder = self._folder
         run = self._run
+        chosen = run.judges if judges is None else judges
         for model in run.models:
             done = [
                 judge
-                for judge in (run.judges if judges is None else judges)
+                for judge in chosen
                 if has_scores(folder, run, judge=judge.name, model=model.name)
             ]
-            answers_S = (
-                [self._answers(model, seed) for seed in run.seeds] if done else []
-            )
+            if not done:
+                continue
+            answers_S = [self._answers(model, seed) for seed in run.seeds]
             for judge in done:
                 pairs_S = [
                     self._pairs(folder.scores(judge.name, model.name, seed), answers)
@@ -139,22 +140,23 @@ class JudgedReader:
     def _answers(self, model: records.ModelEntry, seed: int) -> dict[_Key, _Answer]:
         path = self._folder.answers(model.name, seed)
         keys = AnswerKeys(model.fingerprint, self._run.decoding)
-        found: dict[_Key, _Answer] = {}
+        answers: dict[_Key, _Answer] = {}
         for row in read_answers(path):
             question = self._by_id.get(row.task_id)
             if question is None:
                 continue
             prompt = self._prompts[row.task_id]
             key = keys.of(prompt, seed=seed, sample=row.sample)
-            found[row.place] = row, row.key == key
-            for field, value, there in (
-                ("prompt_sha256", row.prompt_sha256, prompt),
-                ("doc_hash", row.doc_hash, question.doc_hash),
-            ):
-                if value != there:
-                    what = f"its {field} is not that of its question in questions.jsonl"
-                    self._edits.add(path, what, line=partial(line_of, path, row))
-        return found
+            answers[row.place] = row, row.key == key
+            different: list[str] = []
+            if row.prompt_sha256 != prompt:
+                different.append("prompt_sha256")
+            if row.doc_hash != question.doc_hash:
+                different.append("doc_hash")
+            for field in different:
+                what = f"its {field} is not that of its question in questions.jsonl"
+                self._edits.add(path, what, line=partial(line_of, path, row))
+        return answers
 
     def _pairs(
         self, path: Path, answers: dict[_Key, _Answer]
@@ -177,10 +179,11 @@ class JudgedReader:
             if not is_current:
                 what = "its key is not that of the model, decoding and seed in run.json"
                 self._edits.add(path, what, line=line)
-            if what := contradiction(row, question, answer):
+            what = contradiction(row, question, answer)
+            if what is not None:
                 self._edits.add(path, what, line=line)
             pairs[row.task_id, row.sample] = answer, row
-        # By their numbers first: what run.json says may be anything, and is not to be listed.
+        # Counts alone are compared: the number in run.json may be anything, too many to list.
         expected = len(self.questions) * self._run.samples
         held = sum(sample < self._run.samples for _, sample in pairs)
         if not len(pairs) == held == expected:
@@ -213,22 +216,32 @@ def _questions(
 def measured_rewards(
     run: records.EvalRun, questions: Sequence[files.QuestionRow], judged: JudgedAnswers
 ) -> records.Measured:
-    """Sum up what a judge gave a model.
+    """Return a model's values by one judge, ready to be compared.
 
     Args:
         run: the manifest.
-        questions: in their order.
-        judged: all answers with what they were given.
+        questions: the questions, in their order.
+        judged: all answers with their scores.
     """
     model = judged.model
     judge = judged.judge
     pairs_S = judged.pairs_S
-    samples = range(run.samples)
     ids = [question.task_id for question in questions]
-    scores_NK = [[pairs[i, k][1] for pairs in pairs_S for k in samples] for i in ids]
-    answers = [answer for pairs in pairs_S for answer, _ in pairs.values()]
-    answer_rows = [answer for answer in answers if answer.text is not None]
-    rows = [row for row_K in scores_NK for row in row_K]
+    scores_NK: list[list[files.ScoreRow]] = []
+    answers_NK: list[tuple[str, ...]] = []
+    answers: list[files.AnswerRow] = []
+    for task_id in ids:
+        places = [(task_id, sample) for sample in range(run.samples)]
+        pairs_K = [pairs[place] for pairs in pairs_S for place in places]
+        scores_NK.append([score for _, score in pairs_K])
+        answers += [answer for answer, _ in pairs_K if answer.text is not None]
+        hashes = [hash_answer(task_id, answer.text or "") for answer, _ in pairs_K]
+        answers_NK.append(tuple(hashes))
+    z_N: list[dict[str, float]] = []
+    for question, scores_K in zip(questions, scores_NK, strict=True):
+        z_K = [records.pooled_z(row.criteria_z, question.kinds) for row in scores_K]
+        z_N.append(records.mean_z(z_K))
+    rows = list(chain.from_iterable(scores_NK))
     outcomes = Counter(row.outcome for row in rows)
     unwritten = sum(row.reason is Reason.NOT_WRITTEN for row in rows)
     missing = outcomes[Outcome.UNAVAILABLE] - unwritten
@@ -245,39 +258,29 @@ def measured_rewards(
         protocol=_protocol(run, judge),
         ids=tuple(ids),
         clusters=tuple(question.doc_hash for question in questions),
-        prompts=tuple(pairs_S[0][i, 0][0].prompt_sha256 for i in ids),
+        prompts=tuple(pairs_S[0][task_id, 0][0].prompt_sha256 for task_id in ids),
         fields=fields if any(fields) else (),
         seeds=run.seeds,
-        values_NK=tuple(tuple(row.reward for row in row_K) for row_K in scores_NK),
-        answers_NK=tuple(
-            tuple(
-                hash_answer(i, pairs[i, k][0].text or "")
-                for pairs in pairs_S
-                for k in samples
-            )
-            for i in ids
-        ),
-        criteria_z_N=tuple(
-            records.mean_z(
-                records.pooled_z(row.criteria_z, question.kinds) for row in row_K
-            )
-            for question, row_K in zip(questions, scores_NK, strict=True)
-        ),
+        values_NK=tuple(tuple(row.reward for row in rows_K) for rows_K in scores_NK),
+        answers_NK=tuple(answers_NK),
+        criteria_z_N=tuple(z_N),
         invalid_frac=outcomes[Outcome.INVALID] / known if known else 0.0,
         unavailable_frac=missing / max(len(rows) - unwritten, 1),
         reasons=dict(sorted(reasons.items())),
         by_fallback=dict(Counter(row.fallback for row in rows if row.fallback)),
         truncated_frac=records.present_mean(
-            answer_row.finish is Finish.TRUNCATED for answer_row in answer_rows
+            answer.finish is Finish.TRUNCATED for answer in answers
         ),
         no_answer_frac=records.present_mean(
-            not (one.text or "").strip() for one in answer_rows
+            not (answer.text or "").strip() for answer in answers
         ),
-        **files.thought_shares(answer.thought for answer in answer_rows),
-        tokens_mean=records.present_mean(answer.tokens for answer in answer_rows),
+        **files.thought_shares(answer.thought for answer in answers),
+        tokens_mean=records.present_mean(answer.tokens for answer in answers),
     )
 
 
 def _protocol(run: records.EvalRun, judge: records.JudgeEntry) -> str:
-    parts = {"template": run.template, "judge": judge.fingerprint}
-    return json.dumps({**run.decoding.model_dump(mode="json"), **parts}, sort_keys=True)
+    protocol = run.decoding.model_dump(mode="json")
+    protocol["template"] = run.template
+    protocol["judge"] = judge.fingerprint
+    return json.dumps(protocol, sort_keys=True)

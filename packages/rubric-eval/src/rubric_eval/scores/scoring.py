@@ -1,4 +1,4 @@
-"""Named judges, and the scoring of one model by one judge; written when all answers are judged."""
+"""Named judges, and the scoring of one model by one judge, written when all answers are judged."""
 
 import hashlib
 import re
@@ -44,19 +44,19 @@ _SHOWN: Final = {
     "python_tests",
     "regex_timeout_s",
 }
-"""Settings that a reader asks for. Addresses, names of keys and a plugin's options stay out."""
+"""Settings to show a reader. Addresses, names of keys and a plugin's options stay out."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedJudge:
-    """A judge as tables and folders call it, with its replicas."""
+    """A judge with its name in tables and folders, and its replicas."""
 
     entry: JudgeEntry
     replicas: tuple[Judge, ...]
 
     @property
     def name(self) -> str:
-        """In tables and file names."""
+        """Name in tables and file names."""
         return self.entry.name
 
 
@@ -78,7 +78,8 @@ def read_judges(given: Sequence[str]) -> tuple[NamedJudge, ...]:
             "no judge: give --judge FILE.yaml, once or more", location="judge"
         )
     judges = tuple(_judge(*_name_and_path(text)) for text in given)
-    ((name, count),) = Counter(judge.name for judge in judges).most_common(1)
+    counts = Counter(judge.name for judge in judges)
+    name, count = counts.most_common(1)[0]
     if count > 1:
         raise EvalConfigError(
             f"two judges are called {name!r}: name them with --judge NAME=FILE.yaml",
@@ -88,10 +89,10 @@ def read_judges(given: Sequence[str]) -> tuple[NamedJudge, ...]:
 
 
 def _name_and_path(text: str) -> tuple[str, Path]:
-    named = None if Path(text).exists() else _NAMED.fullmatch(text)
-    if named:
-        return named[1], Path(named[2])
     path = Path(text)
+    match = _NAMED.fullmatch(text)
+    if match is not None and not path.exists():
+        return match[1], Path(match[2])
     name = _NOT_IN_NAMES.sub("-", path.stem).lstrip("._-")[:_LONGEST_NAME]
     if not name:
         raise EvalConfigError(
@@ -106,49 +107,49 @@ def _judge(name: str, path: Path) -> NamedJudge:
     replicas = load_replicas(spec)
     refuse_groups(replicas[0], by="held-out answers are judged each alone")
     identity = fingerprint(replicas[0])
+    names: dict[str, JsonValue] = {
+        "judge": replicas[0].name,
+        "fingerprint": identity,
+    }
     entry = JudgeEntry(
         name=name,
         fingerprint=hashlib.sha256(identity.encode()).hexdigest(),
-        identity={
-            "judge": replicas[0].name,
-            "fingerprint": identity,
-            **_settings(spec),
-        },
+        identity=names | _settings(spec),
     )
     return NamedJudge(entry=entry, replicas=replicas)
 
 
 def _settings(spec: JudgeSpec) -> dict[str, JsonValue]:
-    """Return what is shown of a judge; what identifies it is its fingerprint."""
-    shown: dict[str, JsonValue] = spec.model_dump(
+    """Return the settings of a judge to show; its fingerprint identifies it."""
+    settings: dict[str, JsonValue] = spec.model_dump(
         mode="json", include=_SHOWN | {"type"}
     )
     if spec.type == "hybrid":
-        shown["judge_for_the_rest"] = _settings(spec.judge)
-    return shown
+        settings["judge_for_the_rest"] = _settings(spec.judge)
+    return settings
 
 
 _Content: TypeAlias = tuple[str, Answer]
-"""Task and answer: what a judgement depends on."""
+"""Task and answer, on which a judgement depends."""
 _Listener: TypeAlias = "Callable[[JudgeResult], None]"
 
 
 class AnswerJudge:
     """One judge for the answers of all models.
 
-    The same answer to the same question, whoever gave it, is judged once: what is judged already is
-    in the pool's ledger, and what is being judged is waited for.
+    The same answer to the same question by any model is judged once: the pool's ledger has the
+    judgements that exist already, and those in progress are waited for.
     """
 
     def __init__(self, pool: JudgePool, tasks: Mapping[str, Task]) -> None:
         """Prepare; nothing is asked.
 
         Args:
-            pool: of the judge, with a ledger.
-            tasks: by id; all that answers may belong to.
+            pool: the judge's pool, with a ledger.
+            tasks: by id, all tasks that answers may belong to.
         """
         self.tasks = tasks
-        """By id."""
+        """Tasks by id."""
         self.at_once = pool.statistics().limit
         """Most calls in flight."""
         self._pool = pool
@@ -163,12 +164,12 @@ class AnswerJudge:
         """Judge answers; return when each has its result.
 
         Args:
-            answers: with texts, of any tasks, models and seeds.
+            answers: answers with texts, of any tasks, models and seeds.
             on_result: called once for each, with its index, as its judgement ends.
 
         Raises:
             LedgerError: the ledger cannot be read.
-            Exception: whatever `on_result` raises, this call's or that of another call which waits
+            Exception: any error of `on_result`, this call's or that of another call which waits
                 for the same judgement; the calls in flight are cancelled first.
         """
         left = len(answers)
@@ -189,13 +190,13 @@ class AnswerJudge:
 
         views = [self.tasks[task_id].judge_view(answer) for task_id, answer in contents]
         await self._pool.judge_all(views, on_result=tell)
-        if left:  # to what another call asks about
+        if left:  # answers that another call has judged
             await all_settled.wait()
 
     def _listen(
         self, answers: Sequence[AnswerRow], settle: Callable[[int, JudgeResult], None]
     ) -> list[_Content]:
-        """Have results reported, and return what nobody asks about yet."""
+        """Register for results, and return the contents that are not being judged yet."""
         contents: list[_Content] = []
         for index, answer in enumerate(answers):
             content = answer.task_id, answer.answer
@@ -225,7 +226,7 @@ class Scoring:
     judge: str
     model: str
     expected: int
-    """Answers of the model, N · seeds · samples."""
+    """Number of the model's answers, N · seeds · samples."""
     max_unavailable_frac: float
     on_judged: Callable[[], object]
     """Called as each answer has its judgement, or is known to have none."""
@@ -235,7 +236,7 @@ class Scoring:
     )
     _failures: Failures = field(default_factory=Failures)
     _pending: int = 0
-    """Answers that the judge was given and has not judged yet."""
+    """Number of answers that the judge was given and has not judged yet."""
     _judged: anyio.Event = field(default_factory=anyio.Event)
 
     async def run(self, answers: MemoryObjectReceiveStream[Answered]) -> None:
@@ -252,10 +253,12 @@ class Scoring:
                 for seed, answer in batch:
                     if answer.text is None:
                         self._settle(seed, answer, None)
-                given = [one for one in batch if one[1].text is not None]
-                if given:
-                    self._pending += len(given)
-                    group.start_soon(self._judge, given)
+                written = [
+                    (seed, answer) for seed, answer in batch if answer.text is not None
+                ]
+                if written:
+                    self._pending += len(written)
+                    group.start_soon(self._judge, written)
                 await self._has_room(at_once)
         if not any(row.reward is not None for row in self.scores.values()):
             raise self._abort()
@@ -276,14 +279,14 @@ class Scoring:
             ]
             path = self.folder.judgements(self.judge, self.model, seed)
             write_rows(path, rows, private=True)
-            # Last: where scores are, everything is.
+            # Scores are written last: where they are, everything is.
             scores = [self.scores[place] for place in places]
             write_rows(self.folder.scores(self.judge, self.model, seed), scores)
 
     async def _has_room(self, at_once: int) -> None:
         """Leave answers in the stream while the judge has enough of them.
 
-        They come out of it together then, and what is common to a batch is done once.
+        They are then taken together, and the work that is common to a batch is done once.
         """
         while self._pending > at_once:
             self._judged = anyio.Event()
@@ -300,28 +303,40 @@ class Scoring:
     def _settle(self, seed: int, answer: AnswerRow, result: JudgeResult | None) -> None:
         place = (seed, answer.task_id, answer.sample)
         rubric = self.answer_judge.tasks[answer.task_id].rubric
-        of_answer = answer.model_dump(include=set(RowOfAnswer.model_fields))
-        row = self.scores[place] = ScoreRow(
-            **of_answer,
-            doc_hash=answer.doc_hash,
-            outcome=Outcome.UNAVAILABLE if result is None else result.outcome,
-            reason=answer.reason if result is None else result.reason,
-            reward=None if result is None else reward_of(result, rubric),
-            fallback=result.answered_by.fallback
-            if result and result.answered_by
-            else "",
-            criteria_z={} if result is None else criteria_z(result, rubric),
-        )
+        common = answer.model_dump(include={*RowOfAnswer.model_fields, "doc_hash"})
+        if result is None:
+            row = ScoreRow(
+                **common,
+                outcome=Outcome.UNAVAILABLE,
+                reason=answer.reason,
+                reward=None,
+                criteria_z={},
+            )
+        else:
+            answered_by = result.answered_by
+            row = ScoreRow(
+                **common,
+                outcome=result.outcome,
+                reason=result.reason,
+                reward=reward_of(result, rubric),
+                fallback="" if answered_by is None else answered_by.fallback,
+                criteria_z=criteria_z(result, rubric),
+            )
+        self.scores[place] = row
         if result is not None and result.reasoning:
             self.judgements[place] = ReasoningRow(
-                **of_answer, reasoning=result.reasoning, answered_by=result.answered_by
+                task_id=answer.task_id,
+                sample=answer.sample,
+                key=answer.key,
+                reasoning=result.reasoning,
+                answered_by=result.answered_by,
             )
         self.on_judged()
         if row.outcome is Outcome.UNAVAILABLE and row.reason is not Reason.NOT_WRITTEN:
-            who, detail = (
-                ("model", answer.detail) if result is None else ("judge", result.detail)
-            )
-            self._failures.add(f"{who}: {row.reason}", detail)
+            if result is None:
+                self._failures.add(f"model: {row.reason}", answer.detail)
+            else:
+                self._failures.add(f"judge: {row.reason}", result.detail)
             if self._failures.total / self.expected > self.max_unavailable_frac:
                 raise self._abort()
 
@@ -349,9 +364,9 @@ class Scoring:
 def _waiting(
     answers: MemoryObjectReceiveStream[Answered], *, most: int
 ) -> list[Answered]:
-    """Take what is there already."""
-    found: list[Answered] = []
+    """Take the answers that have arrived already."""
+    batch: list[Answered] = []
     with suppress(anyio.WouldBlock, anyio.EndOfStream):
-        while len(found) < most:
-            found.append(answers.receive_nowait())
-    return found
+        while len(batch) < most:
+            batch.append(answers.receive_nowait())
+    return batch
