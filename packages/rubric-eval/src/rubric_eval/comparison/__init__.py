@@ -3,8 +3,8 @@
 stages       held-out evaluations in memory, with their controls
 folders      evaluations on disk
 evaluations  measured values of any number of models, benchmarks and judges, in all and in parts
-pairing      which values may be compared, each model's score, and each tested difference
-results      what is found: comparison.json
+pairing      comparable values, each model's score, and each tested difference
+results      the results: comparison.json
 """
 
 from rubric_core.lazy import attach

@@ -1,8 +1,8 @@
 """Evaluations side by side: every model's score, every paired difference, in parts too."""
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, combinations, pairwise
 from typing import Final, Literal
 
 from rubric_core.files import toml_beside
@@ -17,21 +17,22 @@ from rubric_judge.page.tables import counted
 
 _NOTES: Final[dict[str, str]] = toml_beside(__file__, "notes.toml")
 _MOST_RESAMPLES: Final = 1999
-"""Parts are many, and nothing is decided by them."""
+"""Most draws for a part: parts are many, and nothing is decided by them."""
 
 
 def breakdown(
     pair: pairing.Pair, settings: results.CompareSettings
 ) -> tuple[list[results.Part], int]:
-    """Take a − b apart.
+    """Return a − b on parts of a benchmark.
 
     Returns:
-        The parts that enough questions have, and how many parts were too small.
+        The parts with enough questions, and the number of parts that were too small.
     """
     clusters = dict(zip(pair.ids, pair.clusters, strict=True))
     parts: list[results.Part] = []
     small = 0
-    for (kind, name), by_question in {**_fields(pair), **_criteria(pair)}.items():
+    differences = _field_differences(pair) | _criterion_differences(pair)
+    for (kind, name), by_question in differences.items():
         if len(by_question) < FEWEST_QUESTIONS:
             small += 1
             continue
@@ -51,34 +52,35 @@ def breakdown(
 _Parts = dict[tuple[Literal["criterion", "field"], str], dict[str, float]]
 
 
-def _fields(pair: pairing.Pair) -> _Parts:
+def _field_differences(pair: pairing.Pair) -> _Parts:
     fields = dict(zip(pair.a.ids, pair.a.fields, strict=False))
-    found: _Parts = {
-        ("field", name): {} for name in sorted(set(fields.values()) - {""})
-    }
+    by_field: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for question, difference in zip(pair.ids, pair.differences_N, strict=True):
-        if name := fields.get(question):
-            found["field", name][question] = float(difference)
-    return {part: by_question for part, by_question in found.items() if by_question}
+        field = fields.get(question)
+        if field:
+            by_field[field][question] = float(difference)
+    return {("field", field): by_field[field] for field in sorted(by_field)}
 
 
-def _criteria(pair: pairing.Pair) -> _Parts:
-    of_a = criterion_values(pair.a)
-    of_b = criterion_values(pair.b)
+def _criterion_differences(pair: pairing.Pair) -> _Parts:
+    a_values = criterion_values(pair.a)
+    b_values = criterion_values(pair.b)
     paired = set(pair.ids)
-    return {
-        ("criterion", name): {
-            question: z - of_b[name][question]
-            for question, z in by_question.items()
-            if question in of_b[name] and question in paired
-        }
-        for name, by_question in of_a.items()
-        if name in of_b
-    }
+    parts: _Parts = {}
+    for name in a_values:
+        if name not in b_values:
+            continue
+        by_question: dict[str, float] = {}
+        for question, z in a_values[name].items():
+            if question in b_values[name] and question in paired:
+                by_question[question] = z - b_values[name][question]
+        parts["criterion", name] = by_question
+    return parts
 
 
 _Group = tuple[str, str, SuiteName | None]
 """Two models, and a suite of benchmarks."""
+_Tested = tuple[pairing.Pair, results.PairedResult]
 
 
 def averages(
@@ -89,12 +91,10 @@ def averages(
     The suites ask the same items in other words: together they would be an average over prompts.
 
     Args:
-        pairs: of all benchmarks.
+        pairs: pairs on all benchmarks.
         tested: the difference of each pair.
     """
-    groups: defaultdict[_Group, list[tuple[pairing.Pair, results.PairedResult]]] = (
-        defaultdict(list)
-    )
+    groups: defaultdict[_Group, list[_Tested]] = defaultdict(list)
     for pair, result in zip(pairs, tested, strict=True):
         if pair.a.measure is Measure.ACCURACY:
             group = pair.a.model, pair.b.model, suite_of(pair.a.benchmark)
@@ -106,19 +106,18 @@ def averages(
     ]
 
 
-def _average(
-    group: _Group, members: Sequence[tuple[pairing.Pair, results.PairedResult]]
-) -> results.AverageDelta:
+def _average(group: _Group, members: Sequence[_Tested]) -> results.AverageDelta:
+    a, b, suite = group
     values = [(pair.differences_N, pair.clusters) for pair, _ in members]
     average = mean_of_intervals(
         [result for _, result in members], correlations_BB=shared_correlations(values)
     )
     return results.AverageDelta(
         **average.model_dump(),
-        a=group[0],
-        b=group[1],
-        suite=group[2] or "",
-        benchmarks=tuple(one.a.benchmark for one, _ in members),
+        a=a,
+        b=b,
+        suite=suite or "",
+        benchmarks=tuple(pair.a.benchmark for pair, _ in members),
     )
 
 
@@ -147,46 +146,55 @@ def compare_measured(
     """
     settings = settings or results.CompareSettings()
     columns = _columns(measured)
-    chosen = _chosen_pairs(list(dict.fromkeys(one.model for one in measured)), settings)
-    pairs = [
-        pairing.pair(models[a], models[b])
-        for models in columns.values()
-        for a, b in chosen
-        if a in models and b in models
-    ]
+    names = list(dict.fromkeys(values.model for values in measured))
+    chosen = _chosen_pairs(names, settings)
+    pairs: list[pairing.Pair] = []
+    for models in columns.values():
+        for a, b in chosen:
+            if a in models and b in models:
+                pairs.append(pairing.pair(models[a], models[b]))
     if not pairs:
-        there = "; ".join(
-            f"{', '.join(models)} on {benchmark}{f' by {judge}' if judge else ''}"
-            for (benchmark, judge), models in columns.items()
-        )
+        listed = "; ".join(map(_column_models, columns, columns.values()))
         raise ComparisonError(
-            f"no two models were evaluated on one benchmark by one judge: there is {there}"
+            f"no two models were evaluated on one benchmark by one judge: there is {listed}"
         )
-    every = (model for models in columns.values() for model in models.values())
+    every = chain.from_iterable(models.values() for models in columns.values())
     scores = pairing.scores(every, settings)
     tested = pairing.paired_results(pairs, settings)
-    found = [breakdown(pair, settings) for pair in pairs]
-    small = max(count for _, count in found)
+    exploratory: list[results.Part] = []
+    small = 0
+    for pair in pairs:
+        parts, small_parts = breakdown(pair, settings)
+        exploratory += parts
+        small = max(small, small_parts)
     return results.EvalComparison(
         settings=settings,
         scores=scores,
         differences=tuple(tested),
         averages=tuple(averages(pairs, tested)),
-        exploratory=tuple(part for parts, _ in found for part in parts),
+        exploratory=tuple(exploratory),
         notes=tuple(_notes(measured, pairs, scores, tested, small=small)),
     )
 
 
+def _column_models(column: _Column, models: Iterable[str]) -> str:
+    benchmark, judge = column
+    text = f"{', '.join(models)} on {benchmark}"
+    if judge:
+        text += f" by {judge}"
+    return text
+
+
 def _columns(measured: Sequence[Measured]) -> dict[_Column, dict[str, Measured]]:
     columns: dict[_Column, dict[str, Measured]] = {}
-    for one in measured:
-        models = columns.setdefault((one.benchmark, one.judge), {})
-        if one.model in models:
+    for values in measured:
+        models = columns.setdefault((values.benchmark, values.judge), {})
+        if values.model in models:
             raise ComparisonError(
-                f"{one.model!r} has two sets of values on {one.benchmark!r}; name one "
+                f"{values.model!r} has two sets of values on {values.benchmark!r}; name one "
                 "evaluation of each benchmark"
             )
-        models[one.model] = one
+        models[values.model] = values
     return columns
 
 
@@ -198,19 +206,20 @@ def _chosen_pairs(
         raise ComparisonError(
             f"a comparison needs two models or more, there is {there}"
         )
-    for name in (name for names in settings.pairs for name in names):
+    for name in chain.from_iterable(settings.pairs):
         if name not in models:
             raise ComparisonError(f"no model {name!r}; there are {', '.join(models)}")
-    if alone := [a for a, b in settings.pairs if a == b]:
-        raise ComparisonError(f"{alone[0]!r} is compared with itself; name two models")
+    for a, b in settings.pairs:
+        if a == b:
+            raise ComparisonError(f"{a!r} is compared with itself; name two models")
     if settings.pairs:
         return list(dict.fromkeys(settings.pairs))
-    return [
-        (a, models[at])
-        for place, a in enumerate(models)
-        for at in sorted({0, place - 1})
-        if 0 <= at < place
-    ]
+    pairs: list[tuple[str, str]] = []
+    for before, name in pairwise(models):
+        pairs.append((name, models[0]))
+        if before != models[0]:
+            pairs.append((name, before))
+    return pairs
 
 
 def _notes(
@@ -221,82 +230,67 @@ def _notes(
     *,
     small: int,
 ) -> list[str]:
-    same = [
-        (pair.a.model, pair.b.model)
-        for pair in pairs
-        if pair.a.fingerprint == pair.b.fingerprint
-    ]
-    lucky = [
-        score
-        for score in scores
-        if score.chance is not None and not score.is_above_chance
-    ]
-    few = {
-        result.benchmark: result.clusters
-        for result in tested
-        if result.clusters < _FEW_CLUSTERS and result.measure is Measure.REWARD
-    }
-    return [
-        *(_NOTES["same_model"].format(a=a, b=b) for a, b in dict.fromkeys(same)),
-        *_unknown_forms(measured),
-        *(
-            _NOTES["chance"].format(
-                of=model_score, chance=100 * (model_score.chance or 0)
-            )
-            for model_score in lucky
-        ),
-        *(
-            _NOTES["left_out"].format(of=paired_result)
-            for paired_result in tested
-            if paired_result.left_out
-        ),
-        *(
-            _NOTES["few_documents"].format(of=of, n=counted(few[of], "document"))
-            for of in few
-        ),
-        *_not_judged(measured),
-        *_shared(measured),
-        *(
-            [_NOTES["small"].format(small=small, fewest=FEWEST_QUESTIONS)]
-            if small
-            else []
-        ),
-    ]
+    notes: dict[str, None] = {}
+    for pair in pairs:
+        if pair.a.fingerprint == pair.b.fingerprint:
+            note = _NOTES["same_model"].format(a=pair.a.model, b=pair.b.model)
+            notes[note] = None
+    by_model = [*notes, *_unknown_forms(measured)]
+    for score in scores:
+        if score.chance is not None and not score.is_above_chance:
+            note = _NOTES["chance"].format(of=score, chance=100 * score.chance)
+            by_model.append(note)
+    by_benchmark = _few_documents(tested)
+    by_pair = [_NOTES["left_out"].format(of=pair) for pair in tested if pair.left_out]
+    rest = [*_not_judged(measured), *_shared(measured)]
+    if small:
+        rest.append(_NOTES["small"].format(small=small, fewest=FEWEST_QUESTIONS))
+    return [*by_model, *by_pair, *by_benchmark, *rest]
+
+
+def _few_documents(tested: Sequence[results.PairedResult]) -> list[str]:
+    """Note the benchmarks whose rewards are of few documents."""
+    few: dict[str, int] = {}
+    for result in tested:
+        if result.clusters < _FEW_CLUSTERS and result.measure is Measure.REWARD:
+            few[result.benchmark] = result.clusters
+    note = _NOTES["few_documents"]
+    return [note.format(of=name, n=counted(few[name], "document")) for name in few]
 
 
 def _unknown_forms(measured: Sequence[Measured]) -> list[str]:
     """Name the models that do not say how they are asked, where others do."""
-    forms = {one.model: one.prompt_form for one in measured}
+    forms = {values.model: values.prompt_form for values in measured}
     known = sorted({form for form in forms.values() if form is not None})
-    unknown = [model for model, form in forms.items() if form is None and known]
-    return [
-        _NOTES["unknown_form"].format(of=one, known=", ".join(known)) for one in unknown
-    ]
+    if not known:
+        return []
+    note = _NOTES["unknown_form"]
+    unknown = [model for model, form in forms.items() if form is None]
+    return [note.format(of=model, known=", ".join(known)) for model in unknown]
 
 
 def _not_judged(measured: Sequence[Measured]) -> list[str]:
     """Note the models that a judge has not judged: its table would look complete."""
-    judged = _columns(measured)
-    models = list(dict.fromkeys(one.model for one in measured if one.judge is not None))
-    return [
-        _NOTES["not_judged"].format(judge=judge, missing=", ".join(missing))
-        for (_, judge), held in judged.items()
-        if judge is not None
-        and (missing := [name for name in models if name not in held])
-    ]
+    judged = [values.model for values in measured if values.judge is not None]
+    models = list(dict.fromkeys(judged))
+    notes: list[str] = []
+    for (_, judge), by_model in _columns(measured).items():
+        missing = ", ".join(name for name in models if name not in by_model)
+        if judge is not None and missing:
+            notes.append(_NOTES["not_judged"].format(judge=judge, missing=missing))
+    return notes
 
 
 def _shared(measured: Sequence[Measured]) -> list[str]:
     ids: Mapping[str, set[str]] = {
-        one.benchmark: set(one.ids)
-        for one in measured
-        if one.measure is Measure.ACCURACY
+        values.benchmark: set(values.ids)
+        for values in measured
+        if values.measure is Measure.ACCURACY
     }
-    shared = Counter({(a, b): len(ids[a] & ids[b]) for a, b in combinations(ids, 2)})
-    return [
-        _NOTES["shared" if suite_of(a) is suite_of(b) else "shared_apart"].format(
-            a=a, b=b, n=count
-        )
-        for (a, b), count in shared.items()
-        if count
-    ]
+    notes: list[str] = []
+    for a, b in combinations(ids, 2):
+        count = len(ids[a] & ids[b])
+        note = "shared" if suite_of(a) is suite_of(b) else "shared_apart"
+        if count:
+            notes.append(_NOTES[note].format(a=a, b=b, n=count))
+    return notes

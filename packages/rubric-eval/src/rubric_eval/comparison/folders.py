@@ -1,4 +1,4 @@
-"""Evaluations on disk, compared: comparison.json, with the hash of what it was made from."""
+"""Comparison of evaluations on disk: comparison.json, with the hashes of its inputs."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,11 +31,11 @@ def compare_folders(
     out: Path | None = None,
     accept_edited: bool = False,
 ) -> tuple[EvalComparison, Path]:
-    """Compare all models of some evaluations, and write what is found.
+    """Compare all models of some evaluations, and write the results.
 
     Args:
-        paths: finished evaluations, held-out or transfer; those that name a model alike must have
-            evaluated the same one.
+        paths: finished evaluations, held-out or transfer; if two have a model of the same name, it
+            must be the same model.
         settings: pairs, level, correction, power.
         out: file for it; by default comparison.json in the first folder.
         accept_edited: go on where files are not as their evaluation left them, and say so in
@@ -57,16 +57,17 @@ def compare_folders(
     with refusing_edits(is_accepted=accept_edited) as edits:
         runs = [read_finished_run(folder, edits=edits) for folder in folders]
         check_names(folders, runs)
-        files = [path for folder in folders for path in evaluation_files(folder)]
+        files: list[Path] = []
+        for folder in folders:
+            files += evaluation_files(folder)
         # Hashed first: a file that changes while it is read makes a stale comparison, not a wrong
         # one.
         inputs = hashed_inputs(files, beside=target)
-        measured = [
-            values
-            for folder, run in zip(folders, runs, strict=True)
-            for values in measured_of(folder, run, edits)
-            if values.model not in run.controls
-        ]
+        measured: list[Measured] = []
+        for folder, run in zip(folders, runs, strict=True):
+            controls = run.controls
+            values = measured_of(folder, run, edits)
+            measured += [value for value in values if value.model not in controls]
         _check_passages(folders, runs)
         compared = compare_measured(measured, settings)
     names = tuple(path_from(target, to=folder.root) for folder in folders)
@@ -83,13 +84,13 @@ def measured_of(
     """Read all values of an evaluation, model by model in the order of the run.
 
     Args:
-        folder: of the evaluation.
+        folder: the evaluation's folder.
         run: its manifest.
-        edits: where it is noted that files contradict each other.
+        edits: gets the contradictions between files.
         on_judged: called with the answers of each model by each judge, which are read once.
 
     Raises:
-        EvalFolderError: there are none, or they are not those of the run.
+        EvalFolderError: there are no values, or they are not those of the run.
         RubricFileError: a file that is damaged.
     """
     check_files(folder, run, edits)
@@ -114,9 +115,12 @@ def _folders(paths: Sequence[Path]) -> list[EvalFolder]:
         raise EvalFolderError(
             "no evaluation to compare; name the folder of at least one"
         )
-    places = [path.resolve() for path in paths]
-    if twice := [path for at, path in enumerate(places) if path in places[:at]]:
-        raise EvalFolderError(f"{twice[0]} is named twice; name each evaluation once")
+    seen: set[Path] = set()
+    for path in paths:
+        place = path.resolve()
+        if place in seen:
+            raise EvalFolderError(f"{place} is named twice; name each evaluation once")
+        seen.add(place)
     return [EvalFolder(path) for path in paths]
 
 
@@ -127,8 +131,9 @@ def _check_passages(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> N
         if run.kind != "heldout":
             continue
         for row in read_rows(folder.questions, QuestionRow):
-            there, first = known.setdefault(row.task_id, (row.passage_sha256, folder))
-            if there != row.passage_sha256:
+            entry = (row.passage_sha256, folder)
+            passage_sha256, first = known.setdefault(row.task_id, entry)
+            if passage_sha256 != row.passage_sha256:
                 raise ComparisonError(
                     f"{folder.root} and {first.root} judged the same questions against other "
                     "passages; evaluate both on the same file of tasks"
@@ -136,10 +141,10 @@ def _check_passages(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> N
 
 
 def check_names(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> None:
-    """Refuse one name for two models: a reader would take them for one.
+    """Refuse one name for two models, which a reader would take for one.
 
     Raises:
-        EvalFolderError: there is one.
+        EvalFolderError: there is such a name.
     """
     known: dict[str, tuple[str, EvalFolder]] = {}
     for folder, run in zip(folders, runs, strict=True):

@@ -22,12 +22,12 @@ _SHARED: Final = {
     "protocol": "evaluate both with the same decoding, template, judge and extraction",
     "seeds": "answer with the same seeds",
 }
-"""Fields that two sides must share, and what to do where they do not."""
-_OF_EACH: Final = {
+"""Fields that two sides must share, with the remedies where they do not."""
+_SHARED_BY_QUESTION: Final = {
     "prompts": "was put in other words",
     "clusters": "is from another document",
 }
-"""What may differ for a question that both have."""
+"""Fields that must be equal for each question, with the problem where they are not."""
 _SHOWN_CHARS: Final = 40
 
 
@@ -44,12 +44,12 @@ class Pair:
 
     @property
     def differences_N(self) -> FloatArray:
-        """Of each question, a − b."""
+        """Difference a − b of each question."""
         return self.a_N - self.b_N
 
     @property
     def named(self) -> dict[str, Any]:
-        """Both models, the benchmark and the judge, as records of a difference have them."""
+        """Both models, the benchmark and the judge, as fields of a record of a difference."""
         a = self.a
         return {
             "a": a.model,
@@ -60,7 +60,7 @@ class Pair:
 
     @property
     def left_out(self) -> int:
-        """Questions that a side has no value for."""
+        """Number of questions that a side has no value for."""
         return len(self.a.ids) - len(self.ids)
 
 
@@ -72,10 +72,10 @@ def pair(a: Measured, b: Measured) -> Pair:
             questions, prompt or document; or no question that both have a value for.
     """
     _check_same(a, b)
-    place = {name: at for at, name in enumerate(b.ids)}
-    order = [place[name] for name in a.ids]
+    places = {name: place for place, name in enumerate(b.ids)}
+    order = [places[name] for name in a.ids]
     _check_each(a, b, order)
-    # What is missing becomes NaN.
+    # A missing value becomes NaN.
     a_N = np.array(a.means_N, dtype=np.float64)
     b_N = np.array(b.means_N, dtype=np.float64)[order]
     both: list[int] = np.flatnonzero(~np.isnan(a_N - b_N)).tolist()
@@ -98,11 +98,10 @@ def _check_same(a: Measured, b: Measured) -> None:
         first = getattr(a, field)
         second = getattr(b, field)
         if first != second:
-            said = (
-                _differing_parts(first, second)
-                or f"{_shown(first)} and {_shown(second)}"
-            )
-            raise ComparisonError(f"{_of(a, b)}: {field} differs, {said}; {remedy}")
+            parts = _differing_parts(first, second)
+            if not parts:
+                parts = f"{_shown(first)} and {_shown(second)}"
+            raise ComparisonError(f"{_of(a, b)}: {field} differs, {parts}; {remedy}")
     _check_forms(a, b)
     if a.answers != b.answers:
         raise ComparisonError(
@@ -135,75 +134,88 @@ def _check_forms(a: Measured, b: Measured) -> None:
 
 def _check_each(a: Measured, b: Measured, order: Sequence[int]) -> None:
     """Refuse questions that share an id and nothing else."""
-    for field, what in _OF_EACH.items():
+    for field, problem in _SHARED_BY_QUESTION.items():
         firsts = getattr(a, field)
-        seconds = getattr(b, field)
-        differ = [at for at, there in enumerate(order) if firsts[at] != seconds[there]]
-        if differ:
+        seconds = [getattr(b, field)[place] for place in order]
+        different = [
+            name
+            for name, first, second in zip(a.ids, firsts, seconds, strict=True)
+            if first != second
+        ]
+        if different:
             raise ComparisonError(
-                f"{_of(a, b)}: {len(differ)} of {len(order)} questions differ in {field}: "
-                f"{a.ids[differ[0]]!r} {what}; evaluate both on the same files with the same "
+                f"{_of(a, b)}: {len(different)} of {len(order)} questions differ in {field}: "
+                f"{different[0]!r} {problem}; evaluate both on the same files with the same "
                 "template"
             )
 
 
 def _differing_parts(first: Any, second: Any) -> str:
-    """Name what differs between two JSON objects; nothing where they are none."""
-    a, b = (_parts(one) for one in (first, second))
-    return ", ".join(
-        f"{name.replace('_', '-')} {_shown(a[name])} and {_shown(b[name])}"
-        for name in sorted(a.keys() & b.keys())
-        if a[name] != b[name]
-    )
+    """Return the differences between two JSON objects; "" for anything else."""
+    a = _parts(first)
+    b = _parts(second)
+    differences: list[str] = []
+    for name in sorted(a.keys() & b.keys()):
+        if a[name] != b[name]:
+            values = f"{_shown(a[name])} and {_shown(b[name])}"
+            differences.append(f"{name.replace('_', '-')} {values}")
+    return ", ".join(differences)
 
 
 def _parts(value: Any) -> dict[str, Any]:
+    if not isinstance(value, str):
+        return {}
     try:
-        found = json.loads(value) if isinstance(value, str) else None
+        content = json.loads(value)
     except ValueError:
         return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
 
 
 def _of(a: Measured, b: Measured) -> str:
+    """Return what a message is about: two models and their benchmark."""
     return f"{a.model!r} and {b.model!r} on {a.benchmark!r}"
 
 
 def _shown(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:17]}…{text[-4:]}"
+    if len(text) <= _SHOWN_CHARS:
+        return text
+    return f"{text[:17]}…{text[-4:]}"
 
 
 def scores(
     measured: Iterable[Measured], settings: CompareSettings
 ) -> tuple[ModelScore, ...]:
-    """Give the score of each, as a comparison has it; see `score`."""
-    return tuple(score(one, confidence=settings.confidence) for one in measured)
+    """Return the score of each model at the settings of a comparison; see `score`."""
+    return tuple(score(values, confidence=settings.confidence) for values in measured)
 
 
 def paired_results(
     pairs: Sequence[Pair], settings: CompareSettings
 ) -> list[PairedResult]:
-    """Test each pair, and decide over its family, in the order given."""
-    tests = [paired_test(one, settings) for one in pairs]
+    """Test each pair, decide over its family, and return the results in the order of the pairs."""
+    tests = [paired_test(pair, settings) for pair in pairs]
     families: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for at, one in enumerate(pairs):
-        together = (one.a.model, one.b.model, one.a.measure)
-        families[together if settings.family == "benchmarks" else None].append(at)
+    for index, pair in enumerate(pairs):
+        family = None
+        if settings.family == "benchmarks":
+            family = (pair.a.model, pair.b.model, pair.a.measure)
+        families[family].append(index)
     alpha = 1 - settings.confidence
     decisions: dict[int, statistics.Decision] = {}
     for members in families.values():
-        p_values = [tests[at].p_value for at in members]
+        p_values = [tests[index].p_value for index in members]
         decided = statistics.decide(p_values, settings.correction, alpha=alpha)
         decisions |= zip(members, decided, strict=True)
     return [
-        _result(one, test, decisions[at], settings)
-        for at, (one, test) in enumerate(zip(pairs, tests, strict=True))
+        _result(pair, test, decisions[index], settings)
+        for index, (pair, test) in enumerate(zip(pairs, tests, strict=True))
     ]
 
 
 def paired_test(pair: Pair, settings: CompareSettings) -> statistics.PairedTest:
-    """Choose the test: bootstrap for rewards, McNemar or sign flips for accuracies."""
+    """Return the test of a pair: bootstrap for rewards, McNemar or sign flips for accuracies."""
     values = (pair.differences_N, pair.clusters)
     draws = settings.draws
     if pair.a.measure is Measure.REWARD:

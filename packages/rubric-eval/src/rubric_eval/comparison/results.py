@@ -1,4 +1,4 @@
-"""What a comparison of evaluations found: comparison.json. Ids, names and numbers alone."""
+"""The results of a comparison of evaluations: comparison.json. Ids, names and numbers alone."""
 
 from collections.abc import Callable, Mapping
 from typing import Literal
@@ -12,13 +12,13 @@ from rubric_eval.statistics.scores import ModelScore
 
 
 class CompareSettings(Record):
-    """How evaluations are compared."""
+    """Settings of a comparison of evaluations."""
 
     pairs: tuple[tuple[str, str], ...] = ()
     """(a, b) to take a − b of; by default each model minus the first and minus the one before."""
 
     confidence: float = Field(default=0.95, gt=0.5, lt=1)
-    """Of all intervals; 1 − confidence is the level of a family of tests."""
+    """Confidence of all intervals; 1 − confidence is the level of a family of tests."""
 
     correction: Correction = Correction.HOLM
     family: Literal["benchmarks", "all"] = "benchmarks"
@@ -34,7 +34,7 @@ class CompareSettings(Record):
 
     @property
     def draws(self) -> bootstrap.Draws:
-        """How bootstraps are drawn."""
+        """Settings of the draws of bootstraps."""
         return {"resamples": self.resamples, "seed": self.seed}
 
 
@@ -45,30 +45,31 @@ class PairedResult(intervals.Difference):
     measure: Measure
     judge: str | None
     a_mean: float
-    """Over these questions."""
+    """Mean of a over these questions."""
 
     b_mean: float
     clusters: int
     left_out: int
-    """Questions that a side has no value for."""
+    """Number of questions that a side has no value for."""
 
     won: int
-    """Questions on which a is higher."""
+    """Number of questions on which a is higher."""
 
     lost: int
     test: str
     p: float
-    """ci_low and ci_high leave out 0 exactly where p is below 1 − confidence."""
+    """p-value; ci_low and ci_high leave out 0 exactly where it is below 1 − confidence."""
 
     p_adjusted: float
-    """Over the family."""
+    """p-value corrected for the family."""
 
     is_significant: bool
     level: float
-    """That the family held this test to."""
+    """Level of this test within its family."""
 
     decided_low: float | None
-    """Limits at 1 − level: they leave out 0 exactly where the difference is significant."""
+    """Lower limit at 1 − level: the limits leave out 0 exactly where the difference is
+    significant."""
 
     decided_high: float | None
     detectable: float | None
@@ -78,8 +79,8 @@ class PairedResult(intervals.Difference):
 class AverageDelta(intervals.Difference):
     """Mean over the benchmarks of one suite of a − b, each counting alike; n benchmarks.
 
-    The interval is made of those of the benchmarks (`mean_of_intervals`), and unknown where one of
-    them is.
+    The interval is computed from those of the benchmarks (`mean_of_intervals`), and unknown where
+    one of them is.
     """
 
     suite: str = ""
@@ -89,7 +90,7 @@ class AverageDelta(intervals.Difference):
 
 
 class Part(intervals.Difference):
-    """a − b on a part of a benchmark. Exploratory: nothing is corrected for how many there are."""
+    """a − b on a part of a benchmark. Exploratory: nothing is corrected for the number of parts."""
 
     kind: Literal["criterion", "field"]
     name: str
@@ -106,7 +107,7 @@ class EvalComparison(Derived):
     averages: tuple[AverageDelta, ...]
     exploratory: tuple[Part, ...]
     folders: tuple[str, ...] = ()
-    """Evaluations, from the folder of this file."""
+    """Paths of the evaluations from the folder of this file."""
 
 
 def result_sentence(
@@ -117,24 +118,23 @@ def result_sentence(
     on: str,
     shown: Callable[[str], str] = str,
 ) -> str:
-    """Say what the last one earns against the best of the others, and the strongest control.
+    """Return a sentence on the last model, the best of the others, and the strongest control.
 
     Args:
         rows: rewards by name, in the order of training; at least one.
         controls: rewards of the controls by name.
-        gain: what is known of the difference of two rows.
-        on: which questions.
-        shown: how the name of a row is written.
+        gain: a function that returns the text on the difference of two rows.
+        on: the questions, in words.
+        shown: a function that returns the name of a row to write.
     """
     *others, last = rows
-    told = f"{shown(last)} {100 * rows[last].mean:.1f} %"
+    sentence = f"{shown(last)} {100 * rows[last].mean:.1f} %"
     if others:
         best = max(others, key=lambda name: rows[name].mean)
-        told += (
-            f" against {shown(best)} {100 * rows[best].mean:.1f} %{gain(last, best)}"
-        )
-    told += f" on {on}"
+        reward = f"{100 * rows[best].mean:.1f} %"
+        sentence += f" against {shown(best)} {reward}{gain(last, best)}"
+    sentence += f" on {on}"
     if controls:
         best = max(controls, key=lambda name: controls[name].mean)
-        told += f"; strongest control, {best}: {100 * controls[best].mean:.1f} %"
-    return f"{told}."
+        sentence += f"; strongest control, {best}: {100 * controls[best].mean:.1f} %"
+    return f"{sentence}."

@@ -9,7 +9,7 @@ started from at that one's best temperature, chosen on other questions than thos
 import random
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
@@ -42,70 +42,73 @@ class Comparison(BaseModel):
     judge: str
     confidence: float
     samples: int
-    """Responses a question of the stages."""
+    """Number of the stages' responses to each question."""
     stages: dict[str, ComparisonRow]
     controls: dict[str, ComparisonRow]
     differences: tuple[Difference, ...]
     claim: str
-    """What these numbers allow to be said, and what they do not."""
+    """Statement of the conclusions that these numbers allow, and of those that they do not."""
     caution: str = ""
-    """What the result must not be quoted without; it stands before it."""
+    """Text that the result must not be quoted without; it stands before the result."""
     not_rivals: tuple[str, ...] = ()
-    """Controls that the result is not held against: what is written from things that no policy
-    sees, or the last stage itself, asked in another way. It names the strongest of the others."""
+    """Controls that the result is not compared with: those written with knowledge that no policy
+    has, and the last stage itself, asked in another way. It names the strongest of the others."""
 
     @property
     def result(self) -> str:
         """The last stage against the best of the others, and the strongest control, in a sentence.
 
-        An interval that does not lie above zero is told as what it is: no gain shown.
+        An interval that does not lie above zero is reported as no gain.
         """
-        rivals = (
-            row for name, row in self.controls.items() if name not in self.not_rivals
-        )
+        rivals: dict[str, ComparisonRow] = {}
+        for name, row in self.controls.items():
+            if name not in self.not_rivals:
+                rivals[row.label] = row
+        last = list(self.stages.values())[-1]
         sentence = result_sentence(
             self.stages,
-            {row.label: row for row in rivals},
+            rivals,
             self._gain,
-            on=counted(list(self.stages.values())[-1].n, "unseen question"),
-            # "GRPO" of "GRPO: rewarded by the judge".
-            shown=lambda name: self.stages[name].label.partition(":")[0],
+            on=counted(last.n, "unseen question"),
+            shown=self._short_label,
         )
         return f"{self.caution} {sentence}" if self.caution else sentence
 
+    def _short_label(self, name: str) -> str:
+        """Return "GRPO" for a stage with the label "GRPO: rewarded by the judge"."""
+        return self.stages[name].label.partition(":")[0]
+
     def _gain(self, a: str, b: str) -> str:
-        found = next(
-            (
-                difference
-                for difference in self.differences
-                if (difference.a, difference.b) == (a, b)
-            ),
-            None,
-        )
-        if found is None:
+        difference = self._tested_difference(a, b)
+        if difference is None:
             return ", a difference that was not tested,"
-        figures = f"{100 * found.mean:+.1f} points ({found.in_percent()})".replace(
-            "-", "−"
-        )
-        return f": {figures}" + (
-            "" if found.is_above(0.0) else ", which shows no gain,"
-        )
+        points = f"{100 * difference.mean:+.1f} points"
+        gain = f": {points} ({difference.in_percent()})".replace("-", "−")
+        if not difference.is_above(0.0):
+            gain += ", which shows no gain,"
+        return gain
+
+    def _tested_difference(self, a: str, b: str) -> Difference | None:
+        for difference in self.differences:
+            if (difference.a, difference.b) == (a, b):
+                return difference
+        return None
 
     def difference(self, a: str, b: str) -> Difference:
-        """The paired difference a − b.
+        """Return the paired difference a − b.
 
         Raises:
             ComparisonError: it was not asked for.
         """
-        for difference in self.differences:
-            if (difference.a, difference.b) == (a, b):
-                return difference
+        difference = self._tested_difference(a, b)
+        if difference is not None:
+            return difference
         raise ComparisonError(
             f"no difference {a!r} − {b!r} in this comparison; name it in `differences`"
         )
 
     def to_json(self) -> dict[str, object]:
-        """Content of comparison.json, which the run's report shows.
+        """Return the content of comparison.json, which the run's report shows.
 
         The stages are in `heldout` by name, with `controls` beside them.
         """
@@ -114,29 +117,26 @@ class Comparison(BaseModel):
         return {**content, "result": self.result, "heldout": heldout}
 
     def markdown(self) -> str:
-        """The result, two tables, rewards and paired differences, in per cent, and the claim."""
+        """Return the result, tables of rewards and differences in per cent, and the claim."""
         level = f"{100 * self.confidence:g} % interval"
         rows = {**self.stages, **self.controls}
-        marks = dict.fromkeys(self.stages, "**")
-        told = {
-            "rewards": (
-                (marks.get(x, ""), row, row.in_percent()) for x, row in rows.items()
-            ),
-            "differences": (
-                (
-                    rows[difference.a].label,
-                    rows[difference.b].label,
-                    difference,
-                    difference.in_percent(sign="+"),
-                )
-                for difference in self.differences
-            ),
-        }
-        tables = (
-            TextTable.of(_TABLES[name], of, level=level) for name, of in told.items()
-        )
-        shown = [table.markdown("---:") for table in tables if table.rows]
-        return "\n\n".join(filter(None, [self.result, *shown, self.claim])) + "\n"
+        rewards: list[tuple[object, ...]] = []
+        for name, row in rows.items():
+            mark = "**" if name in self.stages else ""
+            rewards.append((mark, row, row.in_percent()))
+        differences: list[tuple[object, ...]] = []
+        for difference in self.differences:
+            a = rows[difference.a].label
+            b = rows[difference.b].label
+            limits = difference.in_percent(sign="+")
+            differences.append((a, b, difference, limits))
+        parts = [self.result]
+        for name, cells in (("rewards", rewards), ("differences", differences)):
+            table = TextTable.of(_TABLES[name], cells, level=level)
+            if table.rows:
+                parts.append(table.markdown("---:"))
+        parts.append(self.claim)
+        return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def compare(
@@ -152,11 +152,11 @@ def compare(
 
     Args:
         named: the stages in the order in which they were trained, such as base, sft, grpo.
-        controls: what the stages must be held against, on the same questions, or on some of them.
-        labels: how to write a name; its own words where none is given.
+        controls: controls to compare the stages with, on the same questions, or on some of them.
+        labels: labels by name; by default the words of the name.
         differences: pairs (a, b) to take a − b of; by default each stage minus the one before,
             then the last stage minus each control on all questions.
-        claim: one sentence on what the numbers allow to be said.
+        claim: one sentence on the conclusions that the numbers allow.
         confidence: nominal coverage of all intervals, in (0, 1).
 
     Returns:
@@ -169,30 +169,29 @@ def compare(
     everything = {**named, **extra}
     _check_comparable(named, extra)
     names = list(named)
-    questions = set(next(iter(named.values())).task_ids)
-    whole = [
-        name for name, control in extra.items() if questions == set(control.task_ids)
-    ]
-    later = [(b, a) for a, b in pairwise(names)] + [
-        (names[-1], control) for control in whole
-    ]
-    pairs = later if differences is None else list(differences)
-    for name in (name for pair in pairs for name in pair):
+    first = named[names[0]]
+    questions = set(first.task_ids)
+    if differences is None:
+        pairs = [(b, a) for a, b in pairwise(names)]
+        for name, control in extra.items():
+            if questions == set(control.task_ids):
+                pairs.append((names[-1], name))
+    else:
+        pairs = list(differences)
+    for name in chain.from_iterable(pairs):
         if name not in everything:
             raise ComparisonError(
                 f"no evaluation named {name!r}; there are {list(everything)!r}"
             )
         _refuse_questions(names[0], name, questions - set(everything[name].task_ids))
-    rows = {
-        name: ComparisonRow(
+    rows: dict[str, ComparisonRow] = {}
+    for name, heldout in everything.items():
+        rows[name] = ComparisonRow(
             **heldout.interval(confidence=confidence).model_dump(),
             label=(labels or {}).get(name, name.replace("_", " ")),
             zero_frac=heldout.zero_frac,
             criteria=heldout.criteria,
         )
-        for name, heldout in everything.items()
-    }
-    first = next(iter(named.values()))
     return Comparison(
         judge=first.judge,
         confidence=confidence,
@@ -217,11 +216,10 @@ def _check_comparable(
         raise ComparisonError(f"names {names!r} stand for two things; rename the stage")
     first_name, first = next(iter(named.items()))
     for name, heldout in {**named, **controls}.items():
-        asked = set(first.task_ids)
-        told = set(heldout.task_ids)
-        _refuse_questions(
-            first_name, name, asked ^ told if name in named else told - asked
-        )
+        first_ids = set(first.task_ids)
+        ids = set(heldout.task_ids)
+        different = first_ids ^ ids if name in named else ids - first_ids
+        _refuse_questions(first_name, name, different)
         if heldout.judge != first.judge:
             raise ComparisonError(
                 f"{first_name!r} was judged by {first.judge!r} and {name!r} by "
@@ -240,7 +238,9 @@ def _refuse_questions(first: str, name: str, missing: Collection[str]) -> None:
 def _difference(
     everything: Mapping[str, Heldout], pair: tuple[str, str], *, confidence: float
 ) -> Difference:
-    a, b = (everything[name] for name in pair)
+    a_name, b_name = pair
+    a = everything[a_name]
+    b = everything[b_name]
     by_id = dict(zip(b.task_ids, b.rewards_N, strict=True))
     interval = paired_interval(
         a.rewards_N,
@@ -248,18 +248,18 @@ def _difference(
         clusters_N=a.documents or None,
         confidence=confidence,
     )
-    return Difference(**interval.model_dump(), a=pair[0], b=pair[1])
+    return Difference(**interval.model_dump(), a=a_name, b=b_name)
 
 
 def blind_pairing(tasks: Sequence[Task], *, seed: int = 0) -> tuple[int, ...]:
-    """Give every task another one, from another document, to be judged against.
+    """Return for every task another one, from another document, to judge its response against.
 
     A permutation π with document(π(i)) ≠ document(i) for all i. Documents are put in a random
     order, the largest first, and the tasks shifted along it by the size of the largest.
 
     Args:
         tasks: N tasks.
-        seed: of the order; the same tasks give the same pairing.
+        seed: seed of the order; the same tasks give the same pairing.
 
     Returns:
         For each response i the index of the task to judge it against; every task is used once,
@@ -280,9 +280,8 @@ def blind_pairing(tasks: Sequence[Task], *, seed: int = 0) -> tuple[int, ...]:
     rng = random.Random(seed)
     groups = [rng.sample(members[name], len(members[name])) for name in sorted(members)]
     rng.shuffle(groups)
-    order = [
-        index for group in sorted(groups, key=len, reverse=True) for index in group
-    ]
+    groups.sort(key=len, reverse=True)
+    order = list(chain.from_iterable(groups))
     partner = [0] * len(tasks)
     for position, index in enumerate(order):
         partner[index] = order[(position + largest) % len(order)]
@@ -299,7 +298,7 @@ def best_temperature(
         test_task_ids: questions that the choice will be reported on.
 
     Returns:
-        The temperature; the higher one of two that are equal.
+        The temperature; the higher one of two with the same mean.
 
     Raises:
         SelectionLeakError: a test question is among those that the choice is made on.
@@ -309,8 +308,10 @@ def best_temperature(
         raise EvalShapeError(
             "no temperature to choose from; evaluate at least one on validation"
         )
-    seen = {task_id for heldout in validation.values() for task_id in heldout.task_ids}
-    shared = tuple(sorted(seen & set(test_task_ids)))
+    used: set[str] = set()
+    for heldout in validation.values():
+        used.update(heldout.task_ids)
+    shared = tuple(sorted(used & set(test_task_ids)))
     if shared:
         raise SelectionLeakError(
             f"{len(shared)} test questions, first {shared[0]!r}, are among those that the "
