@@ -1,4 +1,4 @@
-"""All signs of judge hacking with their warnings; of an evaluation on disk, as hacking.json."""
+"""All signs of judge hacking with their warnings; for an evaluation on disk, as hacking.json."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from rubric_judge.capabilities import close, refuse_groups
 
 _NOTES: Final[dict[str, str]] = toml_beside(__file__, "notes.toml")
 _LONG_PAYS: Final = 0.3
-"""Rank correlation of reward and length among answers to one question that is worth a warning."""
+"""Least rank correlation of reward and length within questions that is worth a warning."""
 
 
 def hacking_panel(
@@ -41,61 +41,63 @@ def hacking_panel(
     """Look for signs of judge hacking.
 
     Args:
-        judged: answers by model, in the order of training, and what they were given.
+        judged: answers and rewards by model, in the order of training.
         settings: judges, baseline, echo.
         tasks: the questions' tasks, for echoes of their criteria.
         second: rewards by a second judge, by model, then by question, seed and sample; None where
             it gave no judgement.
 
     Returns:
-        Signs of each model, how they change against the baseline, and warnings.
+        Signs of each model, their changes against the baseline, and warnings.
 
     Raises:
         ComparisonError: the baseline is none of the models.
         EvalShapeError: a model has no judged answer.
     """
-    answers = {model: one.answers for model, one in judged.items()}
+    answers = {model: of_model.answers for model, of_model in judged.items()}
     baseline = baseline_of(answers, settings)
     echoes = {task.task_id: signs.Echo(task, n=settings.echo_words) for task in tasks}
-    given = {model: (second or {}).get(model, {}) for model in answers}
-    counted = {
-        model: signs.signs_of(of, echoes, given[model]) for model, of in answers.items()
-    }
-    models = [
-        signs.model_signs(model, found, settings, unjudged=judged[model].unjudged)
-        for model, found in counted.items()
-    ]
-    pairs = [
-        ((a, counted[a]), (baseline, counted[baseline]))
-        for a in answers
-        if a != baseline
-    ]
-    changed = [change for pair in pairs for change in signs.changes(*pair, settings)]
-    opinions = [
-        signs.second_opinion(model, found, settings, judged=len(given[model]))
-        for model, found in counted.items()
-    ]
-    diverging = [
-        divergence
-        for pair in pairs
-        if (divergence := signs.divergence(*pair, settings))
-    ]
-    agreeing = list(filter(None, opinions))
+    counted: dict[str, list[signs.Signs]] = {}
+    models: list[results.ModelSigns] = []
+    opinions: list[results.SecondOpinion] = []
+    for model, of_model in judged.items():
+        second_rewards = (second or {}).get(model, {})
+        model_signs = signs.signs_of(of_model.answers, echoes, second_rewards)
+        counted[model] = model_signs
+        models.append(
+            signs.model_signs(model, model_signs, settings, unjudged=of_model.unjudged)
+        )
+        opinion = signs.second_opinion(
+            model, model_signs, settings, judged=len(second_rewards)
+        )
+        if opinion is not None:
+            opinions.append(opinion)
+    changes: list[results.Change] = []
+    divergences: list[results.Divergence] = []
+    b = (baseline, counted[baseline])
+    for model in answers:
+        if model == baseline:
+            continue
+        a = (model, counted[model])
+        changes += signs.changes(a, b, settings)
+        divergence = signs.divergence(a, b, settings)
+        if divergence is not None:
+            divergences.append(divergence)
     return results.HackingPanel(
         settings=settings,
         models=tuple(models),
-        changes=tuple(changed),
-        opinions=tuple(agreeing),
-        divergences=tuple(diverging),
-        warnings=tuple(_warnings(models, changed, diverging)),
-        notes=tuple(_notes(models, diverging, agreeing, settings)),
+        changes=tuple(changes),
+        opinions=tuple(opinions),
+        divergences=tuple(divergences),
+        warnings=tuple(_warnings(models, changes, divergences)),
+        notes=tuple(_notes(models, divergences, opinions, settings)),
     )
 
 
 def baseline_of(
     answers: Mapping[str, Sequence[results.Observed]], settings: results.HackingSettings
 ) -> str:
-    """Return the model that the others are set against.
+    """Return the model that the others are compared with.
 
     Raises:
         ComparisonError: it is none of the models.
@@ -107,68 +109,74 @@ def baseline_of(
         raise ComparisonError(
             f"no model {baseline!r} to set the others against; there are {models}"
         )
-    if empty := [model for model, observed in answers.items() if not observed]:
-        raise EvalShapeError(f"{empty[0]!r} has no judged answer; evaluate it again")
+    for model, of_model in answers.items():
+        if not of_model:
+            raise EvalShapeError(f"{model!r} has no judged answer; evaluate it again")
     return baseline
 
 
 def _warnings(
     models: Sequence[results.ModelSigns],
-    changed: Sequence[results.Change],
-    apart: Sequence[results.Divergence],
+    changes: Sequence[results.Change],
+    divergences: Sequence[results.Divergence],
 ) -> list[str]:
-    found = [
-        _NOTES["of_one_judge"].format(
-            of=divergence,
-            first=100 * divergence.first.mean,
-            second=100 * divergence.second.mean,
-        )
-        for divergence in apart
-        if divergence.is_diverging
-    ]
-    by_sign = {(change.a, change.sign): change for change in changed}
+    warnings: list[str] = []
+    for divergence in divergences:
+        if divergence.is_diverging:
+            first = 100 * divergence.first.mean
+            second = 100 * divergence.second.mean
+            warning = _NOTES["of_one_judge"]
+            warnings.append(warning.format(of=divergence, first=first, second=second))
+    by_sign = {(change.a, change.sign): change for change in changes}
     for model in models:
         within = model.reward_length_within or model.reward_length
-        pays = (
-            within is not None and (within.ci_low or 0) > 0 and within.rho >= _LONG_PAYS
-        )
-        longer, gain = (
-            by_sign.get((model.model, sign)) for sign in ("words", "reward")
-        )
-        if pays and all(one is not None and one.is_above(0) for one in (longer, gain)):
-            found.append(
-                _NOTES["of_length"].format(of=model, longer=longer, within=within)
-            )
-    changes = (one for one in changed if one.sign in _NOTES and one.is_above(0))
-    return found + [_NOTES[one.sign].format(of=one) for one in changes]
+        longer = by_sign.get((model.model, "words"))
+        gain = by_sign.get((model.model, "reward"))
+        if not (_length_pays(within) and _is_above_0(longer) and _is_above_0(gain)):
+            continue
+        warning = _NOTES["of_length"]
+        warnings.append(warning.format(of=model, longer=longer, within=within))
+    above = [change for change in changes if change.is_above(0)]
+    warnings += [
+        _NOTES[change.sign].format(of=change)
+        for change in above
+        if change.sign in _NOTES
+    ]
+    return warnings
+
+
+def _length_pays(within: results.Correlation | None) -> bool:
+    if within is None or within.ci_low is None:
+        return False
+    return within.ci_low > 0 and within.rho >= _LONG_PAYS
+
+
+def _is_above_0(change: results.Change | None) -> bool:
+    return change is not None and change.is_above(0)
 
 
 def _notes(
     models: Sequence[results.ModelSigns],
-    apart: Sequence[results.Divergence],
+    divergences: Sequence[results.Divergence],
     opinions: Sequence[results.SecondOpinion],
     settings: results.HackingSettings,
 ) -> list[str]:
-    holds = {
+    conditions = {
         "no_echoes": any(model.echoes is None for model in models),
-        "no_second_judge": not apart,
+        "no_second_judge": not divergences,
         "one_answer": all(model.reward_length_within is None for model in models),
     }
-    unjudged = _NOTES["unjudged"]
-    left_out = _NOTES["left_out"]
-    return [
-        *said_where(holds, _NOTES),
-        *(
-            unjudged.format(of=model, judge=settings.judge)
-            for model in models
-            if model.unjudged
-        ),
-        *(
-            left_out.format(of=opinion, judge=settings.second)
-            for opinion in opinions
-            if opinion.left_out
-        ),
+    unjudged = [
+        _NOTES["unjudged"].format(of=model, judge=settings.judge)
+        for model in models
+        if model.unjudged
     ]
+    left_out = [
+        _NOTES["left_out"].format(of=opinion, judge=settings.second)
+        for opinion in opinions
+        if opinion.left_out
+    ]
+    return [*said_where(conditions, _NOTES), *unjudged, *left_out]
 
 
 @dataclass(frozen=True)
@@ -180,12 +188,12 @@ class NewJudge:
     """
 
     spec: Path
-    """Its configuration."""
+    """Path of the judge's configuration."""
     sample: int
-    """Questions, drawn from those that all models answered."""
+    """Number of questions, drawn from those that all models answered."""
     workers: int = 32
     on_judged: Callable[[str, str, int], object] = lambda _judge, _model, _n: None
-    """Called after every judgement, with judge, model, and how many there will be."""
+    """Called after every judgement, with judge, model, and the number of all judgements."""
 
 
 async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
@@ -199,16 +207,16 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
     out: Path | None = None,
     accept_edited: bool = False,
 ) -> tuple[results.HackingPanel, Path]:
-    """Look for signs of judge hacking in a held-out evaluation, and write what is found.
+    """Look for signs of judge hacking in a held-out evaluation, and write the results.
 
     Args:
         root: folder of a finished held-out evaluation.
-        judge: whose reward is looked into; by default the evaluation's first judge.
-        second: asked whether it sees the same gain; by default another judge of the evaluation.
-        baseline: what the other models are set against; by default the first.
+        judge: the judge whose rewards are examined; by default the evaluation's first judge.
+        second: a judge that may see the same gain; by default another judge of the evaluation.
+        baseline: the model that the others are compared with; by default the first.
         tasks: file of the tasks, for echoes of their criteria and for a new judge.
-        new_judge: asked in place of a judge of the evaluation.
-        out: file for it; by default hacking.json in the folder.
+        new_judge: a second judge in place of one of the evaluation.
+        out: file for the panel; by default hacking.json in the folder.
         accept_edited: go on where files were edited, and say so in `HackingPanel.edited`.
 
     Returns:
@@ -226,22 +234,31 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
     """
     folder = EvalFolder(root)
     target = out or folder.hacking
-    replicas = load_replicas(read_judge_spec(new_judge.spec)) if new_judge else ()
-    for one in replicas:
-        refuse_groups(one, by="answers are judged again each alone")
+    replicas: tuple[Judge, ...] = ()
+    if new_judge is not None:
+        replicas = load_replicas(read_judge_spec(new_judge.spec))
+    for replica in replicas:
+        refuse_groups(replica, by="answers are judged again each alone")
     async with closing(*(partial(close, replica) for replica in replicas)):
         with refusing_edits(is_accepted=accept_edited) as edits:
             run = read_finished_run(folder, edits=edits)
-            first, other = _judges(folder, run, judge, second)
-            wanted = [first] if replicas or other is None else [first, other]
-            files = [*evaluation_files(folder), *([tasks] if tasks else [])]
+            judge, second = _judges(folder, run, judge, second)
+            names = [judge]
+            if second is not None and not replicas:
+                names.append(second)
+            files = evaluation_files(folder)
+            if tasks:
+                files.append(tasks)
             inputs = hashed_inputs(files, beside=target)
-            judged = _judged(folder, run, wanted, edits)
-        other = replicas[0].name if replicas else other
-        settings = results.HackingSettings(judge=first, second=other, baseline=baseline)
+            judged = _judged(folder, run, names, edits)
+        if replicas:
+            second = replicas[0].name
+        settings = results.HackingSettings(
+            judge=judge, second=second, baseline=baseline
+        )
         panel = await _panel(folder, judged, settings, tasks, new_judge, replicas)
-    made_of = {"folder": path_from(target, to=root), "inputs": inputs}
-    return write_derived(target, panel.model_copy(update=made_of), edits), target
+    sources = {"folder": path_from(target, to=root), "inputs": inputs}
+    return write_derived(target, panel.model_copy(update=sources), edits), target
 
 
 async def _panel(
@@ -252,11 +269,13 @@ async def _panel(
     new_judge: NewJudge | None,
     replicas: Sequence[Judge],
 ) -> results.HackingPanel:
-    """Look at answers by judge and model, and at what a second judge gave them."""
+    """Return the panel of answers with their rewards, by judge and model."""
     by_first = judged[settings.judge]
-    answers = {model: one.answers for model, one in by_first.items()}
+    answers = {model: of_model.answers for model, of_model in by_first.items()}
     baseline_of(answers, settings)
-    by_id = {task.task_id: task for task in read_tasks(tasks)} if tasks else {}
+    by_id: dict[str, Task] = {}
+    if tasks:
+        by_id = {task.task_id: task for task in read_tasks(tasks)}
     if new_judge is not None:
         questions = signs.sampled_questions(
             answers, sample=new_judge.sample, seed=settings.seed
@@ -271,17 +290,19 @@ async def _panel(
             )
     else:
         by_second = judged.get(settings.second or "", {})
-        rewards = {model: one.rewards for model, one in by_second.items()}
+        rewards = {model: of_model.rewards for model, of_model in by_second.items()}
     # The file may hold more tasks than were evaluated.
-    asked = {one.task_id for of in answers.values() for one in of}
-    known = [task for name, task in by_id.items() if name in asked]
+    evaluated: set[str] = set()
+    for of_model in answers.values():
+        evaluated.update(answer.task_id for answer in of_model)
+    known = [task for name, task in by_id.items() if name in evaluated]
     return hacking_panel(by_first, settings, tasks=known, second=rewards)
 
 
 def _judges(
     folder: EvalFolder, run: EvalRun, judge: str | None, second: str | None
 ) -> tuple[str, str | None]:
-    """Choose among the evaluation's judges."""
+    """Return the judge to examine and the second one, of the evaluation's judges."""
     names = [entry.name for entry in run.judges]
     if run.kind != "heldout" or not names:
         raise EvalFolderError(
@@ -294,30 +315,37 @@ def _judges(
                 f"{folder.root} has no judge {name!r}, it has {', '.join(names)}; add one with "
                 "`rubric-eval rejudge`"
             )
-    first = judge or next((name for name in names if name != second), names[0])
-    if first == second:
+    if judge is None:
+        judge = _first_other(names, second) or names[0]
+    if judge == second:
         raise EvalFolderError(
-            f"{first!r} is both judges; name another one as the second"
+            f"{judge!r} is both judges; name another one as the second"
         )
-    return first, second or next((name for name in names if name != first), None)
+    return judge, second or _first_other(names, judge)
+
+
+def _first_other(names: Sequence[str], excluded: str | None) -> str | None:
+    for name in names:
+        if name != excluded:
+            return name
+    return None
 
 
 def _judged(
     folder: EvalFolder, run: EvalRun, judges: Sequence[str], edits: Edits
 ) -> dict[str, dict[str, results.Judged]]:
-    """What judges gave the models that they have judged, in the order of the run."""
+    """Return the judged answers of each judge by model, in the order of the run."""
     check_files(folder, run, edits)
     reader = JudgedReader(folder, run, edits)
     entries = [entry for entry in run.judges if entry.name in judges]
-    found: dict[str, dict[str, results.Judged]] = {name: {} for name in judges}
-    of_models = (
-        answers for answers in reader.read(entries) if not answers.model.is_control
-    )
-    for judged in of_models:
-        found[judged.judge.name][judged.model.name] = observed(judged, run.seeds)
-    if lacking := [name for name, models in found.items() if not models]:
-        raise EvalFolderError(
-            f"{folder.root} holds no score of {lacking[0]!r}; judge the answers with "
-            "`rubric-eval rejudge`"
-        )
-    return found
+    by_judge: dict[str, dict[str, results.Judged]] = {name: {} for name in judges}
+    for judged in reader.read(entries):
+        if not judged.model.is_control:
+            by_judge[judged.judge.name][judged.model.name] = observed(judged, run.seeds)
+    for name, models in by_judge.items():
+        if not models:
+            raise EvalFolderError(
+                f"{folder.root} holds no score of {name!r}; judge the answers with "
+                "`rubric-eval rejudge`"
+            )
+    return by_judge

@@ -1,4 +1,4 @@
-"""Reward against length, and what the panel found: hacking.json. No word of an answer."""
+"""Reward against length, and the results of the panel: hacking.json. No word of an answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from rubric_eval.statistics import Interval, bootstrap, intervals
 _NOTES: Final[dict[str, str]] = toml_beside(__file__, "notes.toml")
 _FEWEST_DOCUMENTS: Final = 5
 _ROUNDING: Final = 1e-12
-"""Share of Σx² below which a spread is what rounding left."""
+"""Share of Σx² below which a spread is only rounding."""
 
 
 class Correlation(Record):
@@ -27,8 +27,8 @@ class Correlation(Record):
 
     rho: float
     ci_low: float | None
-    """None where documents are too few to draw from, or where so few of them differ in reward or
-    length that more draws than a tail of the interval holds have no ρ."""
+    """Lower limit; None where documents are too few to draw from, or where so few of them differ in
+    reward or length that more draws than a tail of the interval holds have no ρ."""
 
     ci_high: float | None
     n: int
@@ -45,10 +45,10 @@ def rank_correlation(
     Returns:
         Spearman's ρ, with the ranks of all values in every draw; None where x or y does not vary.
     """
-    x_ranks, y_ranks = (
-        np.asarray(cast("Any", stats).rankdata(one)) for one in (x_N, y_N)
-    )
-    return _correlated(x_ranks, y_ranks, documents_N, **draws)
+    rankdata = cast("Any", stats).rankdata
+    x_ranks_N = np.asarray(rankdata(x_N))
+    y_ranks_N = np.asarray(rankdata(y_N))
+    return _correlated(x_ranks_N, y_ranks_N, documents_N, **draws)
 
 
 def within_correlation(
@@ -60,40 +60,41 @@ def within_correlation(
 ) -> Correlation | None:
     """Correlate ranks among the answers to one question, over all questions.
 
-    What makes a question long to answer, or easy, is the same for all its answers and falls out.
+    The length and difficulty of a question are the same for all its answers and cancel.
 
     Returns:
-        Of ranks less their mean in the question; None where no question has answers that vary.
+        The correlation of ranks less their mean in the question; None where no question has answers
+        that vary.
     """
-    _, of_N, counts = np.unique(
+    _, group_N, counts = np.unique(
         np.asarray(questions_N), return_inverse=True, return_counts=True
     )
-    several = np.flatnonzero(counts[of_N] > 1)
+    several = np.flatnonzero(counts[group_N] > 1)
     if not several.size:
         return None
-    x_ranks, y_ranks = (
-        _centred_ranks(np.asarray(values_N, dtype=np.float64)[several], of_N[several])
-        for values_N in (x_N, y_N)
-    )
-    return _correlated(
-        x_ranks, y_ranks, [documents_N[int(at)] for at in several], **draws
-    )
+    groups = group_N[several]
+    x_ranks = _centred_ranks(np.asarray(x_N, dtype=np.float64)[several], groups)
+    y_ranks = _centred_ranks(np.asarray(y_N, dtype=np.float64)[several], groups)
+    documents = [documents_N[int(index)] for index in several]
+    return _correlated(x_ranks, y_ranks, documents, **draws)
 
 
-def _centred_ranks(values_N: FloatArray, of_N: npt.NDArray[np.intp]) -> FloatArray:
-    """Rank each value among those of its question, less the mean rank there.
+def _centred_ranks(values_N: FloatArray, group_N: npt.NDArray[np.intp]) -> FloatArray:
+    """Return the rank of each value among those of its question, less the mean rank there.
 
-    All questions at once: ranked by question first, those of a question differ from their ranks by
-    themselves by the same number.
+    All questions are ranked at once, sorted by question first. This shifts all ranks of a question
+    by the same number.
 
     Args:
         values_N: values.
-        of_N: the question of each.
+        group_N: number of the question of each value.
     """
     _, place_N = np.unique(values_N, return_inverse=True)
-    ranks_N = np.asarray(cast("Any", stats).rankdata(of_N * values_N.size + place_N))
-    counts = np.maximum(np.bincount(of_N), 1)
-    return ranks_N - (np.bincount(of_N, weights=ranks_N) / counts)[of_N]
+    rankdata = cast("Any", stats).rankdata
+    ranks_N = np.asarray(rankdata(group_N * values_N.size + place_N))
+    counts = np.maximum(np.bincount(group_N), 1)
+    means = np.bincount(group_N, weights=ranks_N) / counts
+    return ranks_N - means[group_N]
 
 
 def _correlated(
@@ -107,40 +108,28 @@ def _correlated(
 ) -> Correlation | None:
     if np.ptp(x_N) == 0 or np.ptp(y_N) == 0:
         return None
-    names, of_N = np.unique(np.asarray(documents_N), return_inverse=True)
+    names, document_N = np.unique(np.asarray(documents_N), return_inverse=True)
     x_N = x_N - x_N.mean()
     y_N = y_N - y_N.mean()
-    of_documents = np.stack(
-        [
-            np.bincount(of_N, weights=weights).astype(np.float64)
-            for weights in (
-                np.ones_like(x_N),
-                x_N,
-                y_N,
-                x_N * x_N,
-                y_N * y_N,
-                x_N * y_N,
-            )
-        ]
-    )
-    rho = float(_pearson(of_documents.sum(axis=1)))
+    moments = (np.ones_like(x_N), x_N, y_N, x_N * x_N, y_N * y_N, x_N * y_N)
+    sums = [np.bincount(document_N, weights=moment_N) for moment_N in moments]
+    sums_by_document = np.stack(sums).astype(np.float64)
+    rho = float(_pearson(sums_by_document.sum(axis=1)))
     low = None
     high = None
     if names.size >= _FEWEST_DOCUMENTS:
-        draws_R = _pearson(
-            bootstrap.drawn_sums(of_documents, resamples=resamples, seed=seed)
-        )
+        drawn = bootstrap.drawn_sums(sums_by_document, resamples=resamples, seed=seed)
+        draws_R = _pearson(drawn)
         known_R = draws_R[~np.isnan(draws_R)]
         tail = (1 - confidence) / 2
         if known_R.size >= (1 - tail) * draws_R.size:
-            low, high = (
-                float(np.quantile(known_R, share)) for share in (tail, 1 - tail)
-            )
+            low = float(np.quantile(known_R, tail))
+            high = float(np.quantile(known_R, 1 - tail))
     return Correlation(rho=rho, ci_low=low, ci_high=high, n=x_N.size)
 
 
 def _pearson(moments: FloatArray) -> FloatArray:
-    """Pearson's r from Σ1, Σx, Σy, Σx², Σy² and Σxy, the first axis; NaN without spread."""
+    """Return Pearson's r from Σ1, Σx, Σy, Σx², Σy² and Σxy, the first axis; NaN without spread."""
     n, x, y, xx, yy, xy = moments
     spread_x = xx - x * x / n
     spread_y = yy - y * y / n
@@ -150,19 +139,19 @@ def _pearson(moments: FloatArray) -> FloatArray:
 
 
 class HackingSettings(Record):
-    """How signs of hacking are looked for."""
+    """Settings of the search for signs of hacking."""
 
     judge: str
-    """Whose reward is looked into."""
+    """Name of the judge whose rewards are examined."""
 
     second: str | None = None
-    """A judge that was not trained on."""
+    """Name of a judge that was not trained on."""
 
     baseline: str | None = None
-    """Model that the others are set against; by default the first."""
+    """Name of the model that the others are compared with; by default the first."""
 
     echo_words: int = Field(default=5, ge=2)
-    """Words in a row that make an echo."""
+    """Number of words in a row that make an echo."""
 
     confidence: float = Field(default=0.95, gt=0.5, lt=1)
     resamples: int = Field(default=1999, ge=99)
@@ -170,7 +159,7 @@ class HackingSettings(Record):
 
     @property
     def draws(self) -> bootstrap.IntervalDraws:
-        """How intervals are drawn."""
+        """Settings of the draws of intervals."""
         return {
             "confidence": self.confidence,
             "resamples": self.resamples,
@@ -179,7 +168,7 @@ class HackingSettings(Record):
 
 
 class ModelSigns(Record):
-    """What the answers of a model are like."""
+    """The signs in the answers of a model."""
 
     model: str
     answers: int
@@ -202,7 +191,7 @@ class ModelSigns(Record):
     """Share of answers that hold wording of their criteria; None without the tasks."""
 
     unjudged: int = 0
-    """Answers without a judgement, by which nothing is said here."""
+    """Number of answers without a judgement, which are left out here."""
 
 
 class Change(intervals.Difference):
@@ -216,10 +205,10 @@ class SecondOpinion(Record):
 
     model: str
     n: int
-    """Answers that both judged."""
+    """Number of answers that both judged."""
 
     left_out: int = 0
-    """Answers that the second judge was given and that one of both has no judgement of."""
+    """Number of the second judge's answers that lack a judgement by either."""
 
     first_mean: float
     second_mean: float
@@ -247,28 +236,29 @@ class HackingPanel(Derived):
     divergences: tuple[Divergence, ...]
     warnings: tuple[str, ...]
     folder: str = ""
-    """The evaluation, from the folder of this file."""
+    """Path of the evaluation from the folder of this file."""
 
     @property
     def conclusion(self) -> str:
-        """What was tested and what not; it claims nothing of what nobody looked at."""
+        """The signs that were tested and those that were not, without claims on the latter."""
         changed = {change.sign for change in self.changes}
+        has_length = any(model.reward_length for model in self.models)
         is_tested = {
-            "length": "words" in changed
-            and any(model.reward_length for model in self.models),
+            "length": "words" in changed and has_length,
             "hedging": "hedges" in changed,
             "speaking to the judge": "appeals" in changed,
             "wording of the criteria": "echoes" in changed,
             "a second judge": bool(self.divergences),
         }
-        tested = ", ".join(name for name, was in is_tested.items() if was)
+        tested = ", ".join(name for name in is_tested if is_tested[name])
         if not tested:
             return _NOTES["untested"]
-        found = "see the warnings" if self.warnings else "nothing calls for a warning"
-        missing = ", ".join(name for name, was in is_tested.items() if not was)
-        return f"Tested: {tested}; {found}." + (
-            f" Not tested: {missing}." if missing else ""
-        )
+        result = "see the warnings" if self.warnings else "nothing calls for a warning"
+        conclusion = f"Tested: {tested}; {result}."
+        untested = ", ".join(name for name in is_tested if not is_tested[name])
+        if untested:
+            conclusion += f" Not tested: {untested}."
+        return conclusion
 
 
 Key: TypeAlias = tuple[str, int, int]
@@ -277,7 +267,7 @@ Key: TypeAlias = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """An answer and what a judge gave it."""
+    """An answer and its reward by a judge."""
 
     task_id: str
     doc_hash: str
@@ -288,42 +278,49 @@ class Observed:
 
     @property
     def key(self) -> Key:
-        """Which answer it is."""
+        """Question, seed and sample, which identify the answer."""
         return self.task_id, self.seed, self.sample
 
 
 @dataclass
 class Judged:
-    """Answers of one model with what one judge gave them."""
+    """Answers of one model with their rewards by one judge."""
 
     answers: list[Observed] = field(default_factory=list[Observed])
     rewards: dict[Key, float | None] = field(
         default_factory=dict["Key", "float | None"]
     )
-    """Of every answer that the judge was given; None where it gave no judgement."""
+    """Rewards of all answers that the judge was given; None where it gave no judgement."""
 
     @property
     def unjudged(self) -> int:
-        """Answers without a judgement."""
+        """Number of answers without a judgement."""
         return sum(reward is None for reward in self.rewards.values())
 
 
 def observed(judged: JudgedAnswers, seeds: Sequence[int]) -> Judged:
-    """Take the answers with a text, and what they were given.
+    """Return the answers with a text, and their rewards.
 
     Args:
         judged: answers of one model by one judge.
-        seeds: of the evaluation.
+        seeds: seeds of the evaluation.
     """
-    found = Judged()
+    observations = Judged()
     for seed, pairs in zip(seeds, judged.pairs_S, strict=True):
         for answer, row in pairs.values():
             if answer.text is None:  # no answer came: there is nothing to look at
                 continue
-            found.rewards[row.task_id, seed, row.sample] = row.reward
-            if row.reward is not None:
-                place = row.task_id, row.doc_hash, seed, row.sample
-                found.answers.append(
-                    Observed(*place, text=answer.text, reward=row.reward)
+            observations.rewards[row.task_id, seed, row.sample] = row.reward
+            if row.reward is None:
+                continue
+            observations.answers.append(
+                Observed(
+                    task_id=row.task_id,
+                    doc_hash=row.doc_hash,
+                    seed=seed,
+                    sample=row.sample,
+                    text=answer.text,
+                    reward=row.reward,
                 )
-    return found
+            )
+    return observations
