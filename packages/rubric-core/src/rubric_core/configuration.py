@@ -260,7 +260,7 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
     models = _models_at(model, location[:-1])
     value = problem["input"]
     where = f"{_dotted(model, location)}: " if location else ""
-    shown = _not_value(problem, hidden=_hides(model, location))
+    refused = _not_value(problem, hidden=_hides(model, location))
     match kind:
         case "extra_forbidden" | "unknown_key":
             return _unknown(models, problem, dotted=where.removesuffix(": "))
@@ -282,14 +282,14 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
             where = where.replace("None", "null")
             message = "a key is a text: name it, or put it in quotes"
         case "literal_error" | "enum":
-            message = f"{needed(problem)}{shown}"
+            message = f"{needed(problem)}{refused}"
             close = None
             if isinstance(value, str):
                 close = nearest_key(value, _listed(context))
             if close:
                 message += f": did you mean {close!r}?"
         case _:
-            message = _QUOTED.sub(_shown_quote, needed(problem)) + shown
+            message = _QUOTED.sub(_shown_quote, needed(problem)) + refused
             if kind.endswith("_parsing"):
                 message += _default(models, location[-1])
     return where + message
@@ -379,13 +379,13 @@ def _not_value(problem: ErrorDetails, *, hidden: bool) -> str:
         return "" if is_long else f", not {value!r}"
     if not isinstance(value, str):
         return ""  # the `repr` of a collection may take gigabytes
-    shown = repr(value)
-    if may_be_key(shown):
+    text = repr(value)
+    if may_be_key(text):
         return _WITHHELD
-    is_shown = len(shown) <= _LONGEST_VALUE
+    is_shown = len(text) <= _LONGEST_VALUE
     if hidden:
         is_shown = _WORD.fullmatch(value) is not None
-    return f", not {shown}" if is_shown else ""
+    return f", not {text}" if is_shown else ""
 
 
 def _hides(model: type[BaseModel], location: Keys) -> bool:

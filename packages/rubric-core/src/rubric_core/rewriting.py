@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 def patterns(table: Mapping[str, str | Sequence[str]]) -> dict[str, re.Pattern[str]]:
     """Compile the patterns of a table, by their names there; a pattern may be in several parts."""
-    return {name: re.compile("".join(pattern)) for name, pattern in table.items()}
+    compiled: dict[str, re.Pattern[str]] = {}
+    for name, parts in table.items():
+        compiled[name] = re.compile("".join(parts))
+    return compiled
 
 
 def rewriting(rules: Iterable[tuple[str, str]]) -> Callable[[str], str]:

@@ -78,14 +78,15 @@ class Checklist:
     def asked(self, row: Row) -> tuple[tuple[Turn, ...], str]:
         """Return the turns of the question, and the text that a judge is to check against."""
         turns = row.turns(*self.question)
-        shown = row.joined(*self.shown)
+        documents = row.joined(*self.shown)
         passage = row.joined(*self.passage)
         more = [row.maybe_text(name) for name in self.more if not row.has_read(name)]
         role, content = turns[-1]
-        turns[-1] = (role, "\n\n".join(filter(None, (shown, content, *more))))
-        if system := row.maybe_text(*self.system):
+        turns[-1] = (role, "\n\n".join(filter(None, (documents, content, *more))))
+        system = row.maybe_text(*self.system)
+        if system:
             turns.insert(0, ("system", system))
-        return tuple(turns), "\n\n".join(filter(None, (shown, passage)))
+        return tuple(turns), "\n\n".join(filter(None, (documents, passage)))
 
     def _take_copies(self, row: Row, chosen: str) -> None:
         """Mark other lists that hold the same criteria as read."""

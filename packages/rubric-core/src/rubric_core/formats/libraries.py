@@ -39,10 +39,10 @@ def read_criteria(row: Row) -> Iterator[Draft]:
             row.items(*_LISTS)  # raises, and says what is missing
         yield whole
         return
-    seen: dict[Draft, None] = {}
+    drafts: dict[Draft, None] = {}
     for item in row.rows("items"):
-        seen[_item(item, whole)] = None
-    yield from seen
+        drafts[_item(item, whole)] = None
+    yield from drafts
 
 
 def _item(item: Row, whole: Draft) -> Draft:

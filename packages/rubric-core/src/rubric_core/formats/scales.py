@@ -152,7 +152,8 @@ def read_biggen(row: Row) -> Draft:
         rubric.text("criteria"), _levels_of(rubric, "score{}_description")
     )
     turns = row.turns("input")
-    if system := row.maybe_text("system_prompt"):
+    system = row.maybe_text("system_prompt")
+    if system:
         turns.insert(0, ("system", system))
     reference = row.maybe_text("reference_answer")
     return Draft(criteria, tuple(turns), row.identifier("id"), reference)

@@ -136,9 +136,9 @@ def find_class(name: str, *, group: str, kind: type[_KindT]) -> type[_KindT]:
     """
     target = _loaded(name, group=group)
     if not (isinstance(target, type) and issubclass(target, kind)):
-        shown = _shown(cast("object", target))
+        target_name = _name_of(cast("object", target))
         raise PluginError(
-            f"{name!r} in {group!r} is {shown}, not a subclass of {kind.__name__}"
+            f"{name!r} in {group!r} is {target_name}, not a subclass of {kind.__name__}"
         )
     return target
 
@@ -147,7 +147,7 @@ def _callable(name: str, *, group: str) -> Callable[..., object]:
     target = _loaded(name, group=group)
     if not callable(target):
         raise PluginError(
-            f"{name!r} in {group!r} is {_shown(target)}, which cannot be called"
+            f"{name!r} in {group!r} is {_name_of(target)}, which cannot be called"
         )
 
     def build(*options: object) -> object:
@@ -214,7 +214,7 @@ def _read(_changed: tuple[tuple[str, int], ...], group: str) -> EntryPoints:
     return entry_points(group=group)
 
 
-def _shown(target: object) -> str:
+def _name_of(target: object) -> str:
     if isinstance(target, type):
         return target.__name__
     return f"a {type(target).__name__}"

@@ -57,8 +57,9 @@ class Pool(Sealed):
         """The id; or `kind.cause`, `kind.none`, with `.avoided` where a fault is avoided."""
         if self.id is not None:
             return self.id
+        kind = "none" if self.kind is None else self.kind.value
         avoided = ".avoided" if self.avoids else ""
-        return f"{_KINDS}{self.kind.value if self.kind else 'none'}{avoided}"
+        return f"{_KINDS}{kind}{avoided}"
 
 
 # Cached, as pools are asked for with every score.

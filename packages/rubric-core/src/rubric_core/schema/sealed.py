@@ -85,10 +85,10 @@ def _schema_error(error: ValidationError) -> SchemaError:
     is_shown = (
         isinstance(first["input"], float) and first["type"] not in _SAY_THEMSELVES
     )
-    shown = f", not {first['input']!r}" if is_shown else ""
+    value = f", not {first['input']!r}" if is_shown else ""
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     where = f"field {field!r}" if field else error.title
-    return SchemaError(f"{where}: {needed(first)}{shown}{more}", field=field or None)
+    return SchemaError(f"{where}: {needed(first)}{value}{more}", field=field or None)
 
 
 def not_blank(text: str) -> str:

@@ -202,9 +202,9 @@ def _chosen_pairs(
     models: Sequence[str], settings: results.CompareSettings
 ) -> list[tuple[str, str]]:
     if len(models) <= 1:
-        there = ", ".join(models) or "none"
+        listed = ", ".join(models) or "none"
         raise ComparisonError(
-            f"a comparison needs two models or more, there is {there}"
+            f"a comparison needs two models or more, there is {listed}"
         )
     for name in chain.from_iterable(settings.pairs):
         if name not in models:

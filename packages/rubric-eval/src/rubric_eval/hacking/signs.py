@@ -125,13 +125,16 @@ def signs_of(
     for answer in observed:
         answer_words = words(answer.text)
         echo = echoes.get(answer.task_id)
+        echo_count = None
+        if echo is not None:
+            echo_count = float(echo.is_in(answer_words))
         counted.append(
             Signs(
                 **asdict(answer),
                 words=len(answer_words),
                 hedges=100 * hedges.count(answer_words) / max(len(answer_words), 1),
                 appeals=float(appeals.count(answer_words) > 0),
-                echoes=None if echo is None else float(echo.is_in(answer_words)),
+                echoes=echo_count,
                 second=second.get(answer.key),
             )
         )

@@ -50,16 +50,16 @@ def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
         _refuse_strangers(folder)
         return wanted
     edits = digests.Edits()
-    held = files.read_run(folder, edits=edits)
-    if held.status == "finished":
+    existing = files.read_run(folder, edits=edits)
+    if existing.status == "finished":
         # Scores and tables are made anew, but answers are not.
-        digests.check_files(folder, held, edits, part=digests.ANSWERS)
+        digests.check_files(folder, existing, edits, part=digests.ANSWERS)
         edits.refuse(_RESTORE)
     model_places = ("scores/*/{}", "items/*/{}")
-    models = _without_replaced(held.models, wanted.models, folder, model_places)
-    judges = _without_replaced(held.judges, wanted.judges, folder, ("scores/{}/*",))
-    held = held.model_copy(update={"models": models, "judges": judges})
-    differences = "; ".join(_differences(held, wanted))
+    models = _without_replaced(existing.models, wanted.models, folder, model_places)
+    judges = _without_replaced(existing.judges, wanted.judges, folder, ("scores/{}/*",))
+    existing = existing.model_copy(update={"models": models, "judges": judges})
+    differences = "; ".join(_differences(existing, wanted))
     if differences:
         raise EvalFolderError(
             f"{folder.root} holds an evaluation of something else: {differences}. Evaluate as it "
@@ -67,10 +67,10 @@ def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
         )
     return wanted.model_copy(
         update={
-            "started": held.started,
-            "questions": {**wanted.questions, **held.questions},
-            "models": _union(held.models, wanted.models),
-            "judges": _union(held.judges, wanted.judges),
+            "started": existing.started,
+            "questions": {**wanted.questions, **existing.questions},
+            "models": _union(existing.models, wanted.models),
+            "judges": _union(existing.judges, wanted.judges),
         }
     )
 
@@ -85,19 +85,19 @@ def finished(
 
 
 def _without_replaced(
-    held: tuple[_Entry, ...],
-    wanted: tuple[_Entry, ...],
+    existing: tuple[_Entry, ...],
+    new: tuple[_Entry, ...],
     folder: inputs.EvalFolder,
     places: tuple[str, ...],
 ) -> tuple[_Entry, ...]:
     """Drop the entries without a score that another entry of the same name replaces."""
-    fingerprints = {entry.name: entry.fingerprint for entry in wanted}
-    kept: list[_Entry] = []
-    for entry in held:
+    fingerprints = {entry.name: entry.fingerprint for entry in new}
+    remaining: list[_Entry] = []
+    for entry in existing:
         is_replaced = fingerprints.get(entry.name) not in {None, entry.fingerprint}
         if not is_replaced or _has_scores(entry.name, folder, places):
-            kept.append(entry)
-    return tuple(kept)
+            remaining.append(entry)
+    return tuple(remaining)
 
 
 def _has_scores(name: str, folder: inputs.EvalFolder, places: tuple[str, ...]) -> bool:
@@ -120,16 +120,16 @@ def _refuse_strangers(folder: inputs.EvalFolder) -> None:
         )
 
 
-def _differences(held: EvalRun, wanted: EvalRun) -> Iterator[str]:
-    if held.kind != wanted.kind:
-        yield f"it is a {held.kind} evaluation, not {wanted.kind}"
+def _differences(existing: EvalRun, new: EvalRun) -> Iterator[str]:
+    if existing.kind != new.kind:
+        yield f"it is a {existing.kind} evaluation, not {new.kind}"
         return
-    suite_differences = list(_suite_differences(held, wanted))
+    suite_differences = list(_suite_differences(existing, new))
     if suite_differences:
         yield from suite_differences
         return
-    for name, questions in wanted.questions.items():
-        old_questions = held.questions.get(name)
+    for name, questions in new.questions.items():
+        old_questions = existing.questions.get(name)
         if old_questions is None:
             count = "none"
         elif old_questions.sha256 != questions.sha256:
@@ -137,37 +137,37 @@ def _differences(held: EvalRun, wanted: EvalRun) -> Iterator[str]:
         else:
             continue
         yield f"its questions are others ({count}, not {questions.count} of {questions.source})"
-    old = held.decoding.model_dump()
-    new = wanted.decoding.model_dump()
-    for name in _changed(old, new):
-        yield f"its {name.replace('_', '-')} is {old[name]!r}, not {new[name]!r}"
+    old_decoding = existing.decoding.model_dump()
+    new_decoding = new.decoding.model_dump()
+    for name in _changed(old_decoding, new_decoding):
+        yield f"its {name.replace('_', '-')} is {old_decoding[name]!r}, not {new_decoding[name]!r}"
     for name in ("seeds", "samples", "template"):
-        old_value = getattr(held, name)
-        new_value = getattr(wanted, name)
+        old_value = getattr(existing, name)
+        new_value = getattr(new, name)
         if old_value != new_value:
             yield f"its {name} are {old_value!r}, not {new_value!r}"
-    yield from _renamed("model", held.models, wanted.models)
-    yield from _renamed("judge", held.judges, wanted.judges)
+    yield from _renamed("model", existing.models, new.models)
+    yield from _renamed("judge", existing.judges, new.judges)
 
 
-def _suite_differences(held: EvalRun, wanted: EvalRun) -> Iterator[str]:
+def _suite_differences(existing: EvalRun, new: EvalRun) -> Iterator[str]:
     """Yield differences in the benchmarks and budgets, of which a suite has one set a folder."""
-    if held.suite != wanted.suite:
+    if existing.suite != new.suite:
         return
-    old = sorted(held.questions)
-    new = sorted(wanted.questions)
-    if old != new:
-        yield f"its benchmarks are {old!r}, not {new!r}"
-    if held.max_tokens != wanted.max_tokens:
-        yield f"its max-tokens are {held.max_tokens!r}, not {wanted.max_tokens!r}"
+    old_names = sorted(existing.questions)
+    new_names = sorted(new.questions)
+    if old_names != new_names:
+        yield f"its benchmarks are {old_names!r}, not {new_names!r}"
+    if existing.max_tokens != new.max_tokens:
+        yield f"its max-tokens are {existing.max_tokens!r}, not {new.max_tokens!r}"
 
 
 def _renamed(
-    kind: str, held: tuple[_Entry, ...], wanted: tuple[_Entry, ...]
+    kind: str, existing: tuple[_Entry, ...], new: tuple[_Entry, ...]
 ) -> Iterator[str]:
     """Yield the entries that have the name of another model or judge."""
-    by_name = {entry.name: entry for entry in held}
-    for entry in wanted:
+    by_name = {entry.name: entry for entry in existing}
+    for entry in new:
         old = by_name.get(entry.name, entry)
         if old.fingerprint == entry.fingerprint:
             continue
@@ -182,8 +182,8 @@ def _changed(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
     return [name for name in {**new, **old} if old.get(name) != new.get(name)]
 
 
-def _union(held: tuple[_Entry, ...], wanted: tuple[_Entry, ...]) -> tuple[_Entry, ...]:
-    return tuple({entry.name: entry for entry in (*held, *wanted)}.values())
+def _union(existing: tuple[_Entry, ...], new: tuple[_Entry, ...]) -> tuple[_Entry, ...]:
+    return tuple({entry.name: entry for entry in (*existing, *new)}.values())
 
 
 @contextmanager

@@ -165,14 +165,14 @@ class EvalPlan:
             )
 
     def run_of(
-        self, models: Sequence[ModelEntry], *, packages: Sequence[str], **asked: Any
+        self, models: Sequence[ModelEntry], *, packages: Sequence[str], **fields: Any
     ) -> EvalRun:
         """Return the manifest of this plan.
 
         Args:
             models: the models, in the order of the table.
             packages: names of the packages that take part.
-            asked: the fields of `EvalRun` about the questions.
+            fields: the fields of `EvalRun` about the questions.
 
         Raises:
             ConfigError: no model, or two with one name.
@@ -190,7 +190,7 @@ class EvalPlan:
             decoding=self.decoding,
             seeds=self.seeds,
             versions={name: metadata.version(name) for name in packages},
-            **asked,
+            **fields,
         )
 
 

@@ -185,10 +185,10 @@ class JudgedReader:
             pairs[row.task_id, row.sample] = answer, row
         # Counts alone are compared: the number in run.json may be anything, too many to list.
         expected = len(self.questions) * self._run.samples
-        held = sum(sample < self._run.samples for _, sample in pairs)
-        if not len(pairs) == held == expected:
+        count = sum(sample < self._run.samples for _, sample in pairs)
+        if not len(pairs) == count == expected:
             raise EvalFolderError(
-                f"{path} holds scores of {held} answers, not of {expected}; judge again with "
+                f"{path} holds scores of {count} answers, not of {expected}; judge again with "
                 f"`rubric-eval rejudge {self._folder.root}`"
             )
         return pairs
@@ -199,14 +199,14 @@ def _questions(
 ) -> list[files.QuestionRow]:
     questions = files.read_rows(folder.questions, files.QuestionRow)
     different = {question.task_id for question in questions}
-    asked = run.questions["heldout"]
-    if not len(questions) == len(different) == asked.count:
+    recorded = run.questions["heldout"]
+    if not len(questions) == len(different) == recorded.count:
         raise EvalFolderError(
             f"{folder.questions} holds {len(different)} different questions in "
-            f"{len(questions)} lines, not {asked.count}; give the command that made the "
+            f"{len(questions)} lines, not {recorded.count}; give the command that made the "
             "evaluation again"
         )
-    if files.questions_sha256(questions) != asked.sha256:
+    if files.questions_sha256(questions) != recorded.sha256:
         edits.add(
             folder.questions, "its questions are not those of the sha256 in run.json"
         )

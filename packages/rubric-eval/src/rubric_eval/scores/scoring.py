@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -271,9 +272,7 @@ class Scoring:
         """
         samples = sorted({sample for _, _, sample in self.scores})
         for seed in seeds:
-            places = [
-                (seed, task_id, sample) for task_id in task_ids for sample in samples
-            ]
+            places = list(product([seed], task_ids, samples))
             rows = [
                 self.judgements[place] for place in places if place in self.judgements
             ]
@@ -341,20 +340,20 @@ class Scoring:
                 raise self._abort()
 
     def _abort(self) -> HeldoutAbortError:
-        failed = self._failures
-        kept = sum(row.reward is not None for row in self.scores.values())
-        sides = {reason.partition(":")[0] for reason in failed.by_reason}
+        failures = self._failures
+        judged = sum(row.reward is not None for row in self.scores.values())
+        sides = {reason.partition(":")[0] for reason in failures.by_reason}
         names = {"model": f"model {self.model!r}", "judge": f"judge {self.judge!r}"}
         who = " and ".join(name for side, name in names.items() if side in sides)
-        share = failed.total / self.expected
-        reasons = dict(sorted(failed.by_reason.items()))
+        share = failures.total / self.expected
+        reasons = dict(sorted(failures.by_reason.items()))
         percent = 100 * self.max_unavailable_frac
         return HeldoutAbortError(
-            f"model {self.model!r}, judge {self.judge!r}: no judgement for {failed.total} of "
-            f"{self.expected} answers: {failed}. At most {percent:g} % "
+            f"model {self.model!r}, judge {self.judge!r}: no judgement for {failures.total} of "
+            f"{self.expected} answers: {failures}. At most {percent:g} % "
             f"(--max-unavailable-frac), and not all, may be missing. Check the {who}: whether "
             "it is up, and what its own log says. Nothing is lost: all answers that came, "
-            f"and judgements of {kept} of this model's, are kept in {self.folder.root}; the "
+            f"and judgements of {judged} of this model's, are kept in {self.folder.root}; the "
             "same command goes on from there",
             unavailable_frac=share,
             reasons=reasons,

@@ -49,10 +49,14 @@ class Student:
         mean = ClusteredMean.of(sums_C, counts_C)
         independent = ClusteredMean.of(values_N, np.ones_like(values_N)).variance
         is_constant = float(np.ptp(values_N)) <= _ROUNDING
-        variance = 0.0 if is_constant else max(mean.variance, independent)
+        error = math.sqrt(max(mean.variance, independent))
+        if is_constant:
+            error = 0.0
+        if mean.clusters == 1:
+            error = math.nan
         return cls(
             mean=float(values_N[0]) if is_constant else mean.mean,
-            error=math.sqrt(variance) if mean.clusters > 1 else math.nan,
+            error=error,
             freedom=mean.freedom,
             clusters=mean.clusters,
             farthest=max(1.0, float(np.abs(values_N).max())),
