@@ -249,7 +249,7 @@ class LiteLLMClient(Transport):
         except JudgeTransportError as error:
             if self._unset:
                 error.detail += f"; not set: {', '.join(self._unset)}"
-            raise (routed.told(error) if routed else error) from None
+            raise (routed.with_calls(error) if routed else error) from None
         return routed.answered(answer) if routed else answer
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""What lies between a judge and the server that answers it: transports, limits, retries."""
+"""The layer between a judge and the server that answers it: transports, limits, retries."""

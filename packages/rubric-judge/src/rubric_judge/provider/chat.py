@@ -1,4 +1,4 @@
-"""What a judge needs of a model, and the chat completion that a server answers, read strictly."""
+"""The interface between a judge and a model, and a strict reader of chat completions."""
 
 import json
 import math
@@ -25,12 +25,12 @@ from rubric_judge.provider.model_config import ReplyForm
 from rubric_judge.provider.refusals import read_refusal, status_in_success
 
 Finish = Literal["complete", "truncated", "refused", "oversized", "full", "unsaid"]
-"""How an answer ended. `full`: prompt and answer do not fit into what the model can read. `unsaid`:
-the server does not say in words that are known, so that it may be cut off."""
+"""How an answer ended. `full`: prompt and answer do not fit into the model's context. `unsaid`:
+the server gives no reason that is known, so the answer may be cut off."""
 SCHEMA_FOLLOWS: Final = (
     "The reply is one JSON object and nothing else. It fits this JSON schema:"
 )
-"""What a system message says before the schema, where none goes along."""
+"""Sentence before the schema in a system message, for servers that do not get it separately."""
 Beside = Literal["", "reasoning", "tools"]
 
 
@@ -41,45 +41,43 @@ class ChatReply:
     text: str
     finish: Finish
     usage: Usage | None = None
-    """Of all attempts, where the server says."""
+    """Tokens and cost of all attempts, where the server reports them."""
     attempts: int = 1
     latency_s: float | None = None
     """Seconds from the first attempt to the answer; None for a single attempt."""
     answered_by: Answerer | None = None
     """Who answered, as far as the transport knows."""
     beside: Beside = ""
-    """Where the model wrote something instead, if the text is empty."""
+    """Where the model wrote something else, if the text is empty."""
     has_thought: bool | None = None
-    """Whether the server told a thought from the text; None where it tells none from any."""
+    """Whether the server separated a thought from the text; None if it never separates any."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What one attempt sends."""
+    """The content of one attempt."""
 
     user: str
     system: str | None = None
-    """None for no such message."""
+    """The system message; None for no such message."""
     reply: type[BaseModel] | None = None
-    """Whose JSON schema goes to the server; None for an answer in plain text."""
+    """The model whose JSON schema goes to the server; None for an answer in plain text."""
     asks_for: ReplyForm = "json_schema"
-    """How the reply's form is asked for: by its schema, as any JSON object, or by the prompt."""
+    """How the reply's form is requested: by its schema, as any JSON object, or by the prompt."""
     parameters: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """Fields of this request, over those of the configuration."""
+    """Fields of this request; they override those of the configuration."""
 
     @property
     def messages(self) -> list[dict[str, str]]:
         """The messages, as they are sent."""
         user = {"role": "user", "content": self.user}
-        return (
-            [user]
-            if self.system is None
-            else [{"role": "system", "content": self.system}, user]
-        )
+        if self.system is None:
+            return [user]
+        return [{"role": "system", "content": self.system}, user]
 
 
 class ClosesItself(ABC):
-    """Closed at the end of an `async with`."""
+    """A base class for what is closed at the end of an `async with`."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -93,21 +91,21 @@ class ClosesItself(ABC):
 
 
 class Transport(Protocol):
-    """Carries one attempt: a client of one's own needs an `ask`.
+    """Carries one attempt; a custom client needs only an `ask`.
 
-    Times, limits and further attempts are `RetryingClient`'s.
+    Times, limits and further attempts are left to `RetryingClient`.
     """
 
     @property
     def most_calls(self) -> int:
-        """Calls that one attempt may make, of several deployments; each has its own time."""
+        """Calls that one attempt may make of several deployments; each has its own time limit."""
         return 1
 
     async def prepare(self) -> None:
-        """Load what the attempts need, without holding up the event loop; quick when done before.
+        """Load what the attempts need without blocking the event loop; repeated calls are quick.
 
         Raises:
-            JudgeTransportError: there can be no attempt; `attempts` is 0.
+            JudgeTransportError: no attempt is possible; `attempts` is 0.
         """
 
     @abstractmethod
@@ -125,16 +123,16 @@ class Transport(Protocol):
         """
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the fields of a request that whoever carries the call would not send.
+        """Return the fields of a request that this transport would not send.
 
         Args:
-            names: the fields.
+            names: names of the fields.
 
         Returns:
-            None of them, where each is sent as it is.
+            Names of those fields; none if each is sent as it is.
 
         Raises:
-            JudgeTransportError: there can be no attempt; `attempts` is 0.
+            JudgeTransportError: no attempt is possible; `attempts` is 0.
         """
         del names
         return ()
@@ -147,11 +145,11 @@ _LONGEST_NAME = 200
 
 
 def answerer(model: object, *, deployment: str = "", fallback: str = "") -> Answerer:
-    """Return who answered.
+    """Return the record of who answered.
 
     Args:
-        model: what the server says of it, which may be anything; kept where it is a name.
-        deployment: where it answered.
+        model: the model's name in the server's answer, which may be any value; kept if a name.
+        deployment: the deployment that answered.
         fallback: the group that answered in place of another.
     """
     is_name = (
@@ -162,12 +160,12 @@ def answerer(model: object, *, deployment: str = "", fallback: str = "") -> Answ
 
 @lru_cache(maxsize=256)
 def _answerer(model: str, deployment: str, fallback: str) -> Answerer:
-    # A few answer all calls of a run, and to validate one takes a twentieth of a call.
+    # A few answerers serve all calls of a run, and validating one takes a twentieth of a call.
     return Answerer(model=model, deployment=deployment, fallback=fallback)
 
 
 def server_of(address: object) -> str:
-    """Return host and port of an address, or "" for none: nothing that may hold a key."""
+    """Return host and port of an address, or "" if it has none; never what may hold a key."""
     if not isinstance(address, str):
         return ""
     try:
@@ -176,32 +174,32 @@ def server_of(address: object) -> str:
         return ""
 
 
-_SAID: Final[dict[str, list[str]]] = toml_beside(__file__, "finish.toml")
+_WORDS: Final[dict[str, list[str]]] = toml_beside(__file__, "finish.toml")
 _ENDS: Final[tuple[Finish, ...]] = ("complete", "truncated", "refused")
 _FINISH: Final[dict[str, Finish]] = {
-    why: finish for finish in _ENDS for why in _SAID[finish]
+    reason: finish for finish in _ENDS for reason in _WORDS[finish]
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server answered, unread."""
+    """A server's HTTP answer, not yet parsed."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
     body: bytes | None
-    """Decompressed; None if it is longer than what is read of one."""
+    """The decompressed body; None if it is longer than the limit."""
 
     @property
     def is_success(self) -> bool:
-        """Whether the status says so."""
+        """Whether the status is a success."""
         return 200 <= self.status < 300  # noqa: PLR2004
 
     def decoded(self) -> dict[str, object]:
-        """Read a success that is a JSON object; every number is a float.
+        """Parse the body of a success as a JSON object; every number becomes a float.
 
         Raises:
-            JudgeTransportError: it is none.
+            JudgeTransportError: the status is no success, or the body no JSON object.
         """
         if not self.is_success:
             raise status_error(self.status)
@@ -211,13 +209,13 @@ class Answer:
         """Read the answer.
 
         Args:
-            sent: the fields of the request.
+            sent: names of the request's fields.
 
         Returns:
-            The model's text, or that it refuses to answer the prompt, or cannot for its length.
+            The model's text, or that it refuses to answer, or that the prompt is too long.
 
         Raises:
-            JudgeTransportError: it is no chat completion.
+            JudgeTransportError: the answer is no chat completion.
         """
         if not self.is_success:
             return self._refused(sent)
@@ -226,31 +224,35 @@ class Answer:
         return read_completion(_decoded(self.body))
 
     def _refused(self, sent: Collection[str]) -> ChatReply:
-        """Return a refusal to answer the prompt; raise for any other status."""
+        """Return a refusal to answer the prompt; raise the error of any other status."""
         try:
             body = _decoded(self.body or b"")
         except JudgeTransportError:
             body = {}
-        used = _usage(body)
+        usage = _usage(body)
         refusal = read_refusal(body, status=self.status, sent=sent)
         if refusal.about == "policy":
-            return ChatReply("", "refused", used)
+            return ChatReply("", "refused", usage)
         if refusal.about == "context":
-            return ChatReply("", "full", used)
-        waits = (value for name, value in self.headers if name.lower() == "retry-after")
-        wait_s = retry_after_s(*waits)
-        raise status_error(self.status, refusal=refusal, retry_after=wait_s, usage=used)
+            return ChatReply("", "full", usage)
+        retry_headers = [
+            value for name, value in self.headers if name.lower() == "retry-after"
+        ]
+        wait_s = retry_after_s(*retry_headers)
+        raise status_error(
+            self.status, refusal=refusal, retry_after=wait_s, usage=usage
+        )
 
 
 def _decoded(body: bytes) -> dict[str, object]:
     try:
-        # As a reply is read; half a surrogate pair is left in the text.
+        # Decoded as replies are: half a surrogate pair stays in the text.
         decoded = decode(body.decode(errors="surrogatepass"), finite=True)
     except UnicodeDecodeError:
         decoded = None
     except NotJsonError as error:
-        said = f"a success that is no JSON object ({error}); check `api_base`"
-        raise transport_error(said) from None
+        message = f"a success that is no JSON object ({error}); check `api_base`"
+        raise transport_error(message) from None
     if not isinstance(decoded, dict):
         raise transport_error("a success that is no JSON object; check `api_base`")
     return cast("dict[str, object]", decoded)
@@ -262,93 +264,103 @@ def read_completion(
     """Read a chat completion.
 
     Args:
-        completion: as decoded.
-        cost_usd: what it cost, as computed by whoever knows the price.
+        completion: the decoded JSON object.
+        cost_usd: its cost in US dollars, computed by a caller who knows the price.
 
     Returns:
         The model's text, which may be cut off, or that it refuses to answer the prompt. An answer
         that calls a tool has the text that stands beside the call.
 
     Raises:
-        JudgeTransportError: it is none, or the server did not finish it; with what it consumed.
+        JudgeTransportError: it is no chat completion, or the server did not finish it; the error
+            holds the usage.
     """
-    used = _usage(completion, cost_usd=cost_usd)
+    usage = _usage(completion, cost_usd=cost_usd)
     choices = listing(completion.get("choices"))
     if len(choices) > 1:
         raise transport_error(
-            f"{len(choices)} choices where one was asked for", usage=used
+            f"{len(choices)} choices where one was asked for", usage=usage
         )
     choice = mapping(choices[0]) if choices else {}
     message = mapping(choice.get("message"))
-    if failed := completion.get("error") or choice.get("error"):
-        return _failed_success(failed, used)
+    error = completion.get("error") or choice.get("error")
+    if error:
+        return _failed_success(error, usage)
     refusal = message.get("refusal")
-    of_model = message.get("role", "assistant") == "assistant"
-    if not (message and of_model and isinstance(refusal, str | None)):
-        raise transport_error("a success without a chat completion", usage=used)
-    text = _text(message.get("content"), used)
-    beside: Beside = "reasoning" if any(map(message.get, _SAID["reasoning"])) else ""
-    beside = "tools" if message.get("tool_calls") else beside
+    is_assistant = message.get("role", "assistant") == "assistant"
+    if not (message and is_assistant and isinstance(refusal, str | None)):
+        raise transport_error("a success without a chat completion", usage=usage)
+    text = _text(message.get("content"), usage)
+    beside: Beside = ""
+    if message.get("tool_calls"):
+        beside = "tools"
+    elif any(message.get(name) for name in _WORDS["reasoning"]):
+        beside = "reasoning"
     reply = partial(
         ChatReply,
-        usage=used,
+        usage=usage,
         answered_by=answerer(completion.get("model")),
         beside="" if text else beside,
         has_thought=_has_thought(message),
     )
     if refusal:
         return reply(text, "refused")
-    why = choice.get("finish_reason")
-    why = why if isinstance(why, str) else None
-    if why in _SAID["failed"]:
+    finish_reason = choice.get("finish_reason")
+    if not isinstance(finish_reason, str):
+        finish_reason = ""
+    if finish_reason in _WORDS["failed"]:
         raise transport_error(
-            f"the answer is not finished: its `finish_reason` is {why}", usage=used
+            f"the answer is not finished: its `finish_reason` is {finish_reason}",
+            usage=usage,
         )
-    return reply(text, _FINISH.get(why or "", "unsaid"))
+    return reply(text, _FINISH.get(finish_reason, "unsaid"))
 
 
-def _failed_success(error: object, used: Usage | None) -> ChatReply:
-    """Read the error that a server writes into the body of a success, as of its own status.
+def _failed_success(error: object, usage: Usage | None) -> ChatReply:
+    """Read an error in the body of a success as if it came with its own status.
 
     Raises:
-        JudgeTransportError: it is no refusal to answer the prompt.
+        JudgeTransportError: the error is no refusal to answer the prompt.
     """
     status = status_in_success(error)
     if status is None:
-        raise transport_error("an error in the body of a success", usage=used)
-    waits = mapping(mapping(mapping(error).get("metadata")).get("headers"))
-    headers = tuple((name, str(value)) for name, value in waits.items())
-    body = json.dumps({"error": error, "usage": used and used.model_dump()})
+        raise transport_error("an error in the body of a success", usage=usage)
+    metadata = mapping(mapping(error).get("metadata"))
+    header_values = mapping(metadata.get("headers"))
+    headers = tuple((name, str(value)) for name, value in header_values.items())
+    usage_fields = None if usage is None else usage.model_dump()
+    body = json.dumps({"error": error, "usage": usage_fields})
     return Answer(status, headers, body.encode()).chat_reply()
 
 
-def _text(content: object, used: Usage | None) -> str:
-    """Return the text of a message; of its parts, those that are no thoughts.
+def _text(content: object, usage: Usage | None) -> str:
+    """Return the text of a message's content, without the parts that are thoughts.
 
     Raises:
-        JudgeTransportError: it is in a form that is not known; to ask again would bring the same.
+        JudgeTransportError: the content's form is not known; asking again would bring the same.
     """
-    if not content or isinstance(content, str):
-        return content if isinstance(content, str) else ""
+    if isinstance(content, str):
+        return content
+    if not content:
+        return ""
     parts = [mapping(part) for part in listing(content)]
-    texts = [
-        part.get("text") for part in parts if part.get("type") in _SAID["text_parts"]
-    ]
-    known = {*_SAID["text_parts"], *_SAID["thought_parts"]}
+    text_kinds = _WORDS["text_parts"]
+    texts = [part.get("text") for part in parts if part.get("type") in text_kinds]
+    known = {*text_kinds, *_WORDS["thought_parts"]}
     is_known = bool(parts) and all(part.get("type") in known for part in parts)
     if not is_known or not all(isinstance(text, str) for text in texts):
-        what = "an answer whose content is in a form that is not known"
-        raise transport_error(what, Reason.JUDGE_ERROR, usage=used)
-    return "".join(map(str, texts))
+        message = "an answer whose content is in a form that is not known"
+        raise transport_error(message, Reason.JUDGE_ERROR, usage=usage)
+    return "".join(str(text) for text in texts)
 
 
 def _has_thought(message: Mapping[str, object]) -> bool | None:
-    """Whether a thought stands beside the content, or as a part of it; None where none could."""
-    beside = [message.get(name) for name in _SAID["reasoning"]]
+    """Whether there is a thought beside or in the content; None where there could be none."""
+    beside = [message.get(name) for name in _WORDS["reasoning"]]
     kinds = {mapping(part).get("type") for part in listing(message.get("content"))}
-    if any(beside) or not kinds.isdisjoint(_SAID["thought_parts"]):
+    if any(beside) or not kinds.isdisjoint(_WORDS["thought_parts"]):
         return True
-    # An empty thought is one that a parser found.
+    # An empty string means that a parser ran and separated no thought.
     return False if "" in beside else None
 
 
@@ -360,32 +372,36 @@ def _usage(
         return None
     prompt_tokens = _count(reported.get("prompt_tokens")) or 0
     completion_tokens = _count(reported.get("completion_tokens")) or 0
-    # xAI and Gemini count thoughts apart from the answer; their total has both.
-    if (total := _count(reported.get("total_tokens"))) is not None and prompt_tokens:
+    # xAI and Gemini count thoughts apart from the answer; their total includes both.
+    total = _count(reported.get("total_tokens"))
+    if total is not None and prompt_tokens:
         completion_tokens = max(completion_tokens, total - prompt_tokens)
     cached = _count(mapping(reported.get("prompt_tokens_details")).get("cached_tokens"))
+    if cached is not None:
+        cached = min(cached, prompt_tokens)
+    cost: float | None = None
+    if isinstance(cost_usd, float) and 0 < cost_usd < math.inf:
+        cost = cost_usd
     return Usage(
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
-        cached_tokens=None if cached is None else min(cached, prompt_tokens),
-        cost_usd=cost_usd
-        if isinstance(cost_usd, float) and 0 < cost_usd < math.inf
-        else None,
+        cached_tokens=cached,
+        cost_usd=cost,
     )
 
 
 def _count(value: object) -> int | None:
-    # An answer that is read strictly has floats only.
+    # Answers that are read strictly hold only floats.
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value <= MOST_TOKENS and value == int(value) else None
 
 
 def mapping(value: object) -> dict[str, object]:
-    """Return a value that is a JSON object; for any other an empty one."""
+    """Return the value if it is a JSON object, else an empty one."""
     return cast("dict[str, object]", value) if isinstance(value, dict) else {}
 
 
 def listing(value: object) -> list[object]:
-    """Return a value that is a JSON array; for any other an empty one."""
+    """Return the value if it is a JSON array, else an empty one."""
     return cast("list[object]", value) if isinstance(value, list) else []

@@ -1,7 +1,7 @@
-"""Connections that are taken up again only while nothing unread lies on them.
+"""A connector that reuses connections only while no unread bytes lie on them.
 
-aiohttp keeps what arrives on an idle connection, and gives it out as the answer to the next
-request. Loading this loads aiohttp.
+aiohttp keeps what arrives on an idle connection, and hands it out as the answer to the next
+request. Importing this module imports aiohttp.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _latest: ContextVar[ref[ResponseHandler] | None] = ContextVar("_latest", default=None)
-"""The connection of this task's latest request; a context may live longer than it should."""
+"""The connection of this task's latest request; weak, since a context may outlive it."""
 _used: WeakSet[ResponseHandler] = WeakSet()
 """Connections that have carried a request."""
 
@@ -29,7 +29,7 @@ _used: WeakSet[ResponseHandler] = WeakSet()
 class CleanConnector(aiohttp.TCPConnector):
     """Closes an idle connection on which anything has arrived, instead of reusing it.
 
-    What arrives after the next request has gone out cannot be told from its answer here.
+    What arrives after the next request has gone out cannot be told from its answer.
     """
 
     async def connect(
@@ -54,7 +54,7 @@ class CleanConnector(aiohttp.TCPConnector):
 
 
 def drop_latest_connection() -> None:
-    """Have the connection of this task's latest request closed before anybody uses it again."""
+    """Close the connection of this task's latest request, so that nobody uses it again."""
     latest = _latest.get()
     protocol = latest() if latest is not None else None
     if protocol is not None:

@@ -1,9 +1,9 @@
 """The fields of a request, as far as a server takes them.
 
-What a request leaves out, some servers take from the model's own files, so that the same model
-decodes differently here and there. They are told neutral values; any other server is sent what the
-configuration says and nothing else. Whoever refuses a neutral field, or wants another name for one,
-is asked again without it, or by that name, from then on.
+Some servers fill fields that a request leaves out from the model's own files, so that the same
+model decodes differently on different servers. Those are sent neutral values; any other server is
+sent exactly the fields of the configuration. If a server refuses a neutral field, or wants another
+name for one, the request is repeated without it, or under that name, and so are all later ones.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from rubric_judge.provider.failures import status_error
 _TABLE: Final[dict[str, dict[str, Any]]] = toml_beside(__file__, "decoding.toml")
 _WITHIN_S: Final = 30.0
 _BUSY: Final = frozenset({429, 502, 503, 504})
-"""Statuses of a server, or of what stands before it, that may answer a moment later."""
+"""Statuses of a server, or of a proxy before it, that may answer a moment later."""
 _VLLM: Final = "vllm"
 _VLLM_ROUTE: Final = "hosted_vllm/"
 
@@ -29,28 +29,29 @@ class Fields:
     def __init__(
         self, config: model_config.ModelConfig, *, owner: str | None = None
     ) -> None:
-        """Take what the configuration sends.
+        """Take the fields that the configuration sends.
 
         Args:
-            config: the model's.
-            owner: who serves it, where that is known.
+            config: the model's configuration.
+            owner: who serves the model, where that is known.
         """
         self._config = config
         self._neutral: dict[str, object] = {}
         self._renamed: dict[str, str] = {}
         self._usual: dict[str, object] | None = None
         self.owner: str | None = None
-        """Who serves; "" for one that is told nothing; None until it is known."""
+        """Who serves the model; "" for a server that gets no neutral values; None while unknown."""
         if owner is not None:
             self.served_by(owner)
 
     def served_by(self, owner: str) -> None:
-        """Take who serves the model, and say what cannot be sent to it."""
+        """Note who serves the model, and report the fields that cannot be sent to it."""
         known = _TABLE.get(owner, {})
         self._neutral = dict(known.get("sent", {}))
         self._usual = None
         self.owner = owner
-        if filled_in := known.get("filled_in"):
+        filled_in = known.get("filled_in")
+        if filled_in:
             events.decoding_filled_in(
                 model=self._config.model, owner=owner, fields=filled_in, refused=False
             )
@@ -58,16 +59,16 @@ class Fields:
     def of(self, request: chat.ChatRequest) -> dict[str, object]:
         """Return the fields of a request, beside the model, the messages and the reply's form.
 
-        Those of a request without any of its own are the same object until they change.
+        Requests without parameters of their own share one object until the fields change.
         """
         if request.parameters:
-            return self._made(request.parameters)
+            return self._renamed_fields(request.parameters)
         if self._usual is None:
-            self._usual = self._made({})
+            self._usual = self._renamed_fields({})
         return self._usual
 
-    def _made(self, given: Mapping[str, object]) -> dict[str, object]:
-        fields = {**self._neutral, **self._config.sent_fields, **given}
+    def _renamed_fields(self, parameters: Mapping[str, object]) -> dict[str, object]:
+        fields = {**self._neutral, **self._config.sent_fields, **parameters}
         return {self._renamed.get(name, name): value for name, value in fields.items()}
 
     def learnt(
@@ -76,20 +77,20 @@ class Fields:
         request: chat.ChatRequest,
         sent: Mapping[str, object],
     ) -> bool:
-        """Learn of a refusal, and return whether the request would now be another one.
+        """Learn from a refusal, and return whether the request would now have other fields.
 
         Args:
-            error: what came of it.
-            request: what was asked.
-            sent: the fields that went along, as `of` returned them.
+            error: the error of the attempt.
+            request: the request.
+            sent: the fields that were sent, as `of` returned them.
         """
         name = error.refused
-        given = {**self._config.sent_fields, **request.parameters}
+        requested = {**self._config.sent_fields, **request.parameters}
         if not name:
             return False
         if error.instead and name in sent:
             self._renamed[name] = error.instead
-        elif name in self._neutral and name not in given:
+        elif name in self._neutral and name not in requested:
             del self._neutral[name]
             events.decoding_filled_in(
                 model=self._config.model,
@@ -102,14 +103,14 @@ class Fields:
 
 
 def known_owner(config: model_config.ModelConfig, routes: Iterable[str]) -> str | None:
-    """Return who serves, as far as the names of the models say it.
+    """Return who serves the models, as far as their names tell.
 
     Args:
-        config: the model's.
-        routes: litellm's names of all that may answer.
+        config: the model's configuration.
+        routes: litellm's names of all models that may answer.
 
     Returns:
-        vLLM, where all say so; "" for providers; None for a server that can be asked.
+        "vllm" if all names say so; "" for providers; None for a server that can be asked.
     """
     if all(route.startswith(_VLLM_ROUTE) for route in routes):
         return _VLLM
@@ -118,16 +119,16 @@ def known_owner(config: model_config.ModelConfig, routes: Iterable[str]) -> str 
 
 
 async def owner_of(config: model_config.ModelConfig) -> str:
-    """Ask a server who it is.
+    """Ask a server which software it is.
 
     Args:
-        config: its `api_base` is one address.
+        config: a configuration whose `api_base` is one address.
 
     Returns:
-        What it calls itself in `/v1/models`; "" where it does not say.
+        The owner of the model in `/v1/models`; "" if the server does not say.
 
     Raises:
-        JudgeTransportError: no answer comes, or "not now".
+        JudgeTransportError: no answer comes, or one that means "not now".
     """
     (address,) = config.addresses
     if address is None:
@@ -140,14 +141,15 @@ async def owner_of(config: model_config.ModelConfig) -> str:
         await connections.aclose()
     if answer.status in _BUSY:
         raise status_error(answer.status)
-    models = [chat.mapping(one) for one in _listed(answer)]
+    models = [chat.mapping(entry) for entry in _listed(answer)]
     own = [model for model in models if model.get("id") == config.served_name]
-    owner = next((one.get("owned_by") for one in [*own, *models]), "")
+    owners = [model.get("owned_by") for model in [*own, *models]]
+    owner = owners[0] if owners else ""
     return owner if isinstance(owner, str) else ""
 
 
 def _listed(answer: chat.Answer) -> list[object]:
     try:
         return chat.listing(answer.decoded().get("data"))
-    except JudgeTransportError:  # it has no such list
+    except JudgeTransportError:  # the server has no such list
         return []

@@ -1,6 +1,6 @@
-"""Calls of OpenAI-compatible endpoints over one long-lived HTTP client: no SDK in between.
+"""Direct calls of OpenAI-compatible endpoints over one long-lived HTTP client, without an SDK.
 
-The same strict reading of an answer as through litellm, at a small part of the work.
+Answers are read as strictly as through litellm, with a small part of the work.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from rubric_judge.provider import chat, decoding, exchange, model_config, settin
 
 
 class DirectClient(chat.Transport):
-    """To one OpenAI-compatible server; every field is sent as it is."""
+    """Client of one OpenAI-compatible server; every field is sent as it is."""
 
     def __init__(self, config: model_config.ModelConfig) -> None:
         """Read the key.
 
         Args:
-            config: its `api_base` is one address.
+            config: a configuration whose `api_base` is one address.
 
         Raises:
             JudgeSetupError: the configuration names a variable for the key that is not set, or
@@ -45,14 +45,14 @@ class DirectClient(chat.Transport):
         self._asking = WeakKeyDictionary()
 
     async def prepare(self) -> None:
-        """Import aiohttp, which takes a few tenths of a second, in a thread."""
+        """Import aiohttp in a thread; it takes a few tenths of a second."""
         if "aiohttp" not in sys.modules:
             await anyio.to_thread.run_sync(import_module, "aiohttp")
 
     async def ask(self, request: chat.ChatRequest) -> chat.ChatReply:
         """Send one request and read its answer; see `Transport.ask`.
 
-        One that is refused for a field that can go by another name, or that need not be sent, is
+        A request that is refused for a field that can have another name, or need not be sent, is
         sent again.
         """
         if self._fields.owner is None:
@@ -60,7 +60,7 @@ class DirectClient(chat.Transport):
         calls = 0
         while True:
             fields = self._fields.of(request)
-            calls = calls + 1
+            calls += 1
             answer = await self._connections.post(
                 self._url, self._body(request, fields)
             )
@@ -74,11 +74,11 @@ class DirectClient(chat.Transport):
                 return reply if calls == 1 else replace(reply, attempts=calls)
 
     async def aclose(self) -> None:
-        """Close this event loop's connections, and those of loops that are no more."""
+        """Close the connections of this event loop and of loops that have ended."""
         await self._connections.aclose()
 
     async def _meet(self) -> None:
-        """Learn who serves; the first calls wait for it."""
+        """Find out who serves the model; the first calls wait for it."""
         lock = self._asking.setdefault(asyncio.get_running_loop(), asyncio.Lock())
         async with lock:
             if self._fields.owner is None:
@@ -90,7 +90,7 @@ class DirectClient(chat.Transport):
             encoded = to_json(messages)
         except ValueError:  # half of a surrogate pair, which only an escape can hold
             encoded = json.dumps(messages).encode()
-        if self._opening[0] is not fields:  # what no call changes is encoded once
+        if self._opening[0] is not fields:  # the constant part is encoded once
             head = {"model": self._config.served_name, **fields}
             self._opening = fields, json.dumps(head).encode().removesuffix(b"}")
         parts = [self._opening[1], b',"messages":', encoded]

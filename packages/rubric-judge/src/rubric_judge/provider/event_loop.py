@@ -1,4 +1,4 @@
-"""One event loop at a time: what counts calls in flight must not be asked from two at once."""
+"""A guard that admits one event loop at a time: counters of calls in flight are not thread-safe."""
 
 import asyncio
 import os
@@ -8,17 +8,17 @@ from rubric_judge.errors import EventLoopError
 
 
 class LoopGuard:
-    """Who is inside, all of them on one event loop.
+    """The members that are inside, all of them on one event loop.
 
-    The next loop may have it when nobody is left inside, or when the last one has stopped: what a
-    loop that ended in the middle left behind is forgotten.
+    Another loop may take over once nobody is inside or the previous loop has stopped: what a loop
+    that ended midway left behind is forgotten.
     """
 
     def __init__(self, owner: str) -> None:
         """Start without a loop.
 
         Args:
-            owner: what it is part of, for the error.
+            owner: name of the object that it guards, for the error.
         """
         self._owner = owner
         self._lock = threading.Lock()
@@ -28,23 +28,22 @@ class LoopGuard:
 
     @property
     def inside(self) -> int:
-        """How many are inside."""
+        """Number of members inside."""
         return len(self._inside)
 
     def enter(self, member: object) -> bool:
-        """Let one in.
+        """Let a member in.
 
         Returns:
-            Whether this is another loop than before: nothing else is inside, and what was counted
-            of the last loop counts no more.
+            Whether this is another loop than before: then nothing else is inside, and counts of
+            the previous loop are void.
 
         Raises:
             EventLoopError: others are inside, on a loop that is running.
         """
         loop = _running_loop()
-        if (
-            os.getpid() != self._pid
-        ):  # after a fork, the lock may be another process's for good
+        # After a fork, the lock may be held by another process for good.
+        if os.getpid() != self._pid:
             self._lock = threading.Lock()
         with self._lock:
             moves = loop is not self._loop or os.getpid() != self._pid
@@ -56,18 +55,19 @@ class LoopGuard:
                         "with `asyncio.run_coroutine_threadsafe`)"
                     )
                 self._inside.clear()
-                self._loop, self._pid = loop, os.getpid()
+                self._loop = loop
+                self._pid = os.getpid()
             self._inside.add(member)
         return moves
 
     def leave(self, member: object) -> bool:
-        """Let one out; return what `holds` would have."""
+        """Let a member out; return what `holds` would have returned."""
         is_held = self.holds(member)
         self._inside.discard(member)
         return is_held
 
     def holds(self, member: object) -> bool:
-        """Return whether one is inside and asks on the loop; one of a loop that ended does not."""
+        """Return whether a member is inside and calls on the current loop, not one that ended."""
         return member in self._inside and self._loop is _running_loop()
 
     def _is_running(self) -> bool:
@@ -81,5 +81,5 @@ class LoopGuard:
 def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
-    except RuntimeError:  # Trio's loops end with all that is in them
+    except RuntimeError:  # Trio's loops end together with all their tasks
         return None

@@ -1,9 +1,9 @@
-"""One HTTP exchange with an OpenAI-compatible server, and the connections that it may use again.
+"""HTTP exchanges with OpenAI-compatible servers, over connections that are reused.
 
-Both transports to a server of one's own go through here, so that the same bytes are the same
-outcome. Redirects are refused: what was sent was meant for one address. An answer is only ever
-that to the request before it: a connection on which anything else has arrived is dropped, and where
-a server repeats the id of a request, it is checked. aiohttp is imported at the first call.
+Both transports to self-hosted servers go through this module, so that the same bytes have the same
+outcome. Redirects are refused: a request is meant for one address. An answer belongs to the request
+before it: a connection on which anything else has arrived is dropped, and where a server repeats
+the id of a request, the id is checked. aiohttp is imported at the first call.
 """
 
 from __future__ import annotations
@@ -35,40 +35,40 @@ _REQUEST_ID = "X-Request-Id"
 
 
 class Connections:
-    """Connections to one server: a session for each event loop, without a bound on its size.
+    """Connections to one server: one session for each event loop, of unbounded size.
 
-    What bounds the calls in flight is the limiter. A proxy that the environment names is used, but
-    never for this machine.
+    The limiter bounds the calls in flight. A proxy that the environment names is used, but never
+    for this machine.
     """
 
     def __init__(self, address: str, key: SecretStr | None) -> None:
         """Look for a proxy; nothing is connected.
 
         Args:
-            address: the server's.
-            key: goes with every request.
+            address: the server's address.
+            key: the key that goes with every request.
         """
         self._proxy = proxy_for(address)
         self._key = key
         self._sessions: dict[asyncio.AbstractEventLoop, ClientSession] = {}
         self._repeating: set[str] = set()
-        """Where the server has repeated the id of a request in its answer."""
+        """URLs whose server has repeated the id of a request in its answer."""
 
     async def post(
         self, url: str, body: bytes, *, silence_s: float | None = None
     ) -> Answer:
-        """Send one request and take its answer.
+        """Send one request and return its answer.
 
         Args:
-            url: where to.
+            url: where to send it.
             body: JSON.
-            silence_s: longest time without a byte of the answer; the caller keeps time if left out.
+            silence_s: longest time without a byte of the answer; None if the caller limits it.
 
         Returns:
             The answer, whatever its status.
 
         Raises:
-            JudgeTransportError: there is none, or it is the answer to another request.
+            JudgeTransportError: no answer came, or the answer to another request.
         """
         request_id = os.urandom(16).hex()
         headers = {"Content-Type": "application/json", _REQUEST_ID: request_id}
@@ -81,22 +81,22 @@ class Connections:
 
     def _check_is_of(self, request_id: str, url: str, answer: Answer) -> None:
         # vLLM makes it the completion's id; other servers and proxies repeat the header.
-        if request_id.encode() in (answer.body or b"") or any(
-            request_id in text for _, text in answer.headers
-        ):
+        is_in_body = request_id.encode() in (answer.body or b"")
+        if is_in_body or any(request_id in value for _, value in answer.headers):
             self._repeating.add(url)
         elif url in self._repeating:
-            from rubric_judge.provider.connector import (
-                drop_latest_connection,
-            )  # aiohttp
+            # Imported here, since it imports aiohttp.
+            from rubric_judge.provider.connector import drop_latest_connection
 
-            # The answer that is still to come there would be the next request's.
+            # The answer that is still to come on it would be taken for the next request's.
             drop_latest_connection()
-            what = f"an answer to another request: its {_REQUEST_ID} is not this one's"
-            raise transport_error(what)
+            message = (
+                f"an answer to another request: its {_REQUEST_ID} is not this one's"
+            )
+            raise transport_error(message)
 
     async def get(self, url: str, *, silence_s: float) -> Answer:
-        """Ask for a page; otherwise as `post`."""
+        """Request a page; otherwise as `post`."""
         return await self._exchanged(url, body=None, headers={}, silence_s=silence_s)
 
     async def _exchanged(
@@ -123,8 +123,8 @@ class Connections:
                 proxy=self._proxy,
                 timeout=_timeout(silence_s),
             ) as response:
-                headers_read = tuple(response.headers.items())
-                return Answer(response.status, headers_read, await _read(response))
+                response_headers = tuple(response.headers.items())
+                return Answer(response.status, response_headers, await _read(response))
         except aiohttp.SocketTimeoutError:
             raise transport_error(
                 f"no answer within {silence_s:g} s", Reason.TIMEOUT
@@ -136,7 +136,7 @@ class Connections:
             raise transport_error(why, Reason.CONNECTION) from None
 
     async def aclose(self) -> None:
-        """Close this event loop's connections, and those of loops that are no more."""
+        """Close the connections of this event loop and of loops that have ended."""
         session = self._sessions.pop(asyncio.get_running_loop(), None)
         if session is not None:
             await session.close()
@@ -148,7 +148,8 @@ class Connections:
         if session is None or session.closed:
             import aiohttp
 
-            from rubric_judge.provider.connector import CleanConnector  # loads aiohttp
+            # Imported here, since it imports aiohttp.
+            from rubric_judge.provider.connector import CleanConnector
 
             clean = CleanConnector(
                 limit=0, ttl_dns_cache=_DNS_CACHE_S, keepalive_timeout=_KEEP_ALIVE_S
@@ -164,8 +165,8 @@ class Connections:
         for loop in [loop for loop in self._sessions if loop.is_closed()]:
             session = self._sessions.pop(loop, None)
             if session is not None and session.connector is not None:
-                # Its sockets go with the last reference: nothing can be done there any more, and
-                # what was still going on there says so.
+                # Its sockets go with the last reference: nothing can be done on that loop any
+                # more, and tasks that were still running there raise.
                 with suppress(RuntimeError):
                     await session.connector.close()
                 session.detach()

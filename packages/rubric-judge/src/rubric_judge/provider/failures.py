@@ -1,6 +1,6 @@
-"""What goes wrong on the way to a model, as reasons with a remedy.
+"""Failures on the way to a model, as reasons with a remedy.
 
-Nothing that was sent or received goes into a reason's detail.
+No text that was sent or received goes into the detail of a reason.
 """
 
 import math
@@ -34,12 +34,12 @@ _BY_REASON: Final = {
     Reason.CONNECTION: "check `api_base` and that the server runs",
     Reason.RATE_LIMITED: "too many requests; lower `limits` or use fewer workers",
 }
-"""What to do where a call of a model brings no answer."""
+"""Remedies by the reason for which a call brings no answer."""
 _BY_STATUS: Final = {
     404: "no such model or page: check `model` and `api_base`",
     405: _NO_PAGE,
 }
-"""The same by the status of HTTP."""
+"""Remedies by HTTP status."""
 _BY_FIELD: Final = {
     "response_format": (
         "set `schema: json_object`, or `schema: prompt` where that is refused too"
@@ -51,7 +51,7 @@ _BY_FIELD: Final = {
         "`parameters`"
     ),
 }
-"""The setting that keeps a field out of a request that is refused for it."""
+"""Settings that keep a refused field out of a request."""
 _REASON_BY_STATUS = {
     **dict.fromkeys((401, 403), Reason.AUTH),
     402: Reason.OUT_OF_CREDIT,
@@ -61,14 +61,15 @@ _REASON_BY_STATUS = {
 }
 
 MOST_TOKENS = 10_000_000
-"""No model reads as much in one call; a larger count is wrong and would stall a limiter."""
+"""Upper bound of tokens in one call; a larger count is wrong and would stall a limiter."""
 
 
 def reason_of_status(status: int) -> Reason:
     """Return why an answer with this HTTP status brings no judgement."""
-    # A 200 that is refused is a page where an answer should be; a redirect is a wrong address.
-    others = Reason.BAD_REQUEST if 300 <= status < 500 else Reason.SERVER_ERROR  # noqa: PLR2004
-    return _REASON_BY_STATUS.get(status, others)
+    # A refused 200 is a page where an answer should be; a redirect comes of a wrong address.
+    is_request_at_fault = 300 <= status < 500  # noqa: PLR2004
+    usual = Reason.BAD_REQUEST if is_request_at_fault else Reason.SERVER_ERROR
+    return _REASON_BY_STATUS.get(status, usual)
 
 
 def status_error(
@@ -79,17 +80,17 @@ def status_error(
     retry_after: float | None = None,
     usage: Usage | None = None,
 ) -> JudgeTransportError:
-    """Make the error of an attempt that was answered with a status.
+    """Return the error of an attempt that was answered with an HTTP status.
 
     Args:
-        status: of HTTP; none of a success.
+        status: the HTTP status; not one of a success.
         what: a library's name of the error, if any.
-        refusal: what the answer says that it is about.
+        refusal: what the answer gives as the cause.
         retry_after: as in `transport_error`.
-        usage: as well.
+        usage: as in `transport_error`.
 
     Returns:
-        The error, with the remedy of what it is about, of the status or of its reason.
+        The error, with a remedy for the refusal, the status or the reason.
     """
     what = f"{what}, HTTP {status}" if what else f"HTTP {status}"
     reason = reason_of_status(status)
@@ -100,7 +101,8 @@ def status_error(
     if refusal.about == "credit":
         reason = Reason.OUT_OF_CREDIT
         remedy = None
-        what += f", {refusal.word}" if refusal.word else ""
+        if refusal.word:
+            what += f", {refusal.word}"
     if refusal.about == "field":
         remedy = field_remedy(refusal.field, who="the server refuses")
     error = transport_error(
@@ -115,8 +117,8 @@ def field_remedy(field: str, *, who: str) -> str:
     """Say which setting keeps a field out of the requests.
 
     Args:
-        field: one of a request.
-        who: who refuses it, with the verb.
+        field: a field of a request.
+        who: subject and verb of the message: who refuses the field.
     """
     remedy = _BY_FIELD.get(
         field, "take it out of `parameters`, or give it another value"
@@ -125,7 +127,7 @@ def field_remedy(field: str, *, who: str) -> str:
 
 
 def key_remedy(config: ModelConfig) -> str:
-    """Say which key was sent with a request that was refused for it."""
+    """Return the remedy for a request that was refused for its key: which key was sent."""
     if config.api_key_env is not None:
         return (
             f"the key was refused: check the environment variable {config.api_key_env!r}, which "
@@ -152,17 +154,17 @@ def transport_error(
     retry_after: float | None = None,
     usage: Usage | None = None,
 ) -> JudgeTransportError:
-    """Make the error of one attempt.
+    """Return the error of one attempt.
 
     Args:
         what: type or status; no text that was sent or received.
-        reason: why there is no answer; left out, the server answered what is none.
-        remedy: what to do; left out, what the reason says.
+        reason: why there is no answer; by default, the server's answer is not one.
+        remedy: what to do; by default, the reason's remedy.
         retry_after: seconds that the server asks to wait.
-        usage: what the attempt consumed all the same, where the server says.
+        usage: what the attempt consumed all the same, where the server reports it.
 
     Returns:
-        The error, with the reason's remedy.
+        The error, with the remedy.
     """
     remedy = remedy or _BY_REASON.get(reason)
     detail = f"{what}: {remedy}" if remedy else what
@@ -173,10 +175,10 @@ def retry_after_s(*headers: str) -> float | None:
     """Read Retry-After headers: seconds, or a date.
 
     Args:
-        headers: their values; a client may have joined several by commas.
+        headers: values of the headers; a client may have joined several by commas.
 
     Returns:
-        The longest of them, in seconds from now and at least 0; None where none says a time.
+        The longest wait in seconds from now, at least 0; None if no value is a time.
     """
     waits_s = [_wait_s(header) for header in headers]
     return max((wait_s for wait_s in waits_s if wait_s is not None), default=None)
@@ -186,17 +188,12 @@ def _wait_s(header: str) -> float | None:
     try:
         seconds = [float(part) for part in header.split(",")]
     except ValueError:
+        # The parser raises all of these for odd dates.
         try:
-            seconds = [
-                (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()
-            ]
-        except (
-            IndexError,
-            OverflowError,
-            TypeError,
-            ValueError,
-        ):  # the parser's, of odd dates
+            wait_s = (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()
+        except (IndexError, OverflowError, TypeError, ValueError):
             return None
+        seconds = [wait_s]
     return max(
         (max(0.0, wait_s) for wait_s in seconds if math.isfinite(wait_s)), default=None
     )
@@ -210,34 +207,38 @@ _WORDS: tuple[tuple[type[BaseException], str], ...] = (
     (ConnectionError, "connection closed by the server"),
     (TimeoutError, "no connection in time"),
 )
-"""The most particular first."""
+"""Error types from the most specific on, with the words for them."""
 
 
 def why_unreachable(error: BaseException, place: str) -> str:
-    """Say it.
+    """Describe why a server cannot be reached.
 
     Args:
-        error: a library's.
-        place: host and port that were asked for, where they are known.
+        error: a library's error.
+        place: host and port that were asked for, if known.
 
     Returns:
         What happened and at which host and port; no text of the error, which may be anything.
     """
     causes = tuple(causes_of(error))
-    place = next((found for cause in causes if (found := _place(cause))), place)
+    for cause in causes:
+        place_of_cause = _place(cause)
+        if place_of_cause:
+            place = place_of_cause
+            break
     at = f" at {place}" if place else ""
     for kind, words in _WORDS:
         if any(isinstance(cause, kind) for cause in causes):
             return words + at
-    numbers = (
+    error_numbers = (
         cause.errno for cause in causes if isinstance(cause, OSError) and cause.errno
     )
-    words = next((os.strerror(number).lower() for number in numbers), "")
+    words = next((os.strerror(number).lower() for number in error_numbers), "")
     return (words or type(error).__name__) + at
 
 
 def causes_of(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and all that it came of, the members of groups included."""
+    """Yield an error and all its causes, including the members of groups."""
     seen: set[int] = set()
     left: list[BaseException | None] = [error]
     while left:
@@ -251,7 +252,7 @@ def causes_of(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _place(error: Any) -> str:
-    # As aiohttp has it.
+    # aiohttp's errors have these attributes.
     host = getattr(error, "host", None)
     port = getattr(error, "port", None)
     if not isinstance(host, str) or not isinstance(port, int):

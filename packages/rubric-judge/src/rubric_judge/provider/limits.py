@@ -1,7 +1,7 @@
-"""How many calls a model's endpoint gets: in flight, a minute, tokens a minute, and after a 429.
+"""Limits on the calls of a model's endpoint: in flight, a minute, tokens a minute, after a 429.
 
-Every attempt of a call passes a `Limiter`, retries included; it is what knows of the endpoint, so
-one limiter serves all that call it.
+Every attempt of a call passes a `Limiter`, retries included. The limiter is what knows the state of
+the endpoint, so one limiter serves all that call it.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from rubric_judge.provider import event_loop, failures, model_config
 
 _DECREASE = 0.5
 _LONGEST_PAUSE_S = 60.0
-"""Quotas are per minute, and a server may ask for days: then one attempt a minute finds out."""
+"""Longest pause. Quotas are per minute; if a server asks for days, it is tried once a minute."""
 _BURST_S = 1.0
-"""Seconds of a budget that may be spent at once."""
+"""Seconds' worth of a budget that may be spent at once."""
 
 
 @dataclass(slots=True)
 class LimiterStatistics:
-    """What a limiter has let through since it was made."""
+    """Counts of what a limiter has let through since its creation."""
 
     limit: int | None = None
-    """Attempts allowed in flight now; None where nothing bounds them."""
+    """Attempts allowed in flight now; None if they are unbounded."""
     in_flight: int = 0
     peak_in_flight: int = 0
     waiting: int = 0
     attempts: int = 0
     """Attempts let through."""
     rate_limited: int = 0
-    """Answers that said "too many requests"."""
+    """Number of answers that said "too many requests"."""
     decreases: int = 0
-    """Times that the limit was lowered for them."""
+    """Number of times that the limit was lowered for them."""
     waited_s: float = 0.0
-    """Seconds that attempts have waited here, together."""
+    """Seconds that attempts have waited here, summed."""
     tokens: int = 0
-    """Tokens of the attempts: the true count where it was given, the estimate elsewhere."""
+    """Tokens of the attempts: the true count where it is known, otherwise the estimate."""
 
 
 class Limiter(Protocol):
@@ -53,28 +53,28 @@ class Limiter(Protocol):
         """Return a context that is entered when the attempt may be sent, in order of arrival.
 
         Args:
-            tokens: an estimate of the tokens that it will take, prompt and reply.
+            tokens: an estimate of its tokens, prompt and reply.
         """
         ...
 
     def rate_limited(self, retry_after_s: float | None) -> None:
-        """Say that the endpoint answered "too many requests" to this task's latest attempt.
+        """Report that the endpoint answered "too many requests" to this task's latest attempt.
 
         Args:
-            retry_after_s: how long the endpoint asks to wait, where it says so.
+            retry_after_s: how long the endpoint asks to wait, if it says so.
         """
         ...
 
     def succeeded(self, *, tokens: int | None) -> None:
-        """Say that this task's latest attempt was answered.
+        """Report that this task's latest attempt was answered.
 
         Args:
-            tokens: the tokens that it took; None where the endpoint does not say.
+            tokens: the tokens that it took; None if the endpoint does not say.
         """
         ...
 
     def statistics(self) -> LimiterStatistics:
-        """Return what was let through."""
+        """Return counts of what was let through."""
         ...
 
 
@@ -89,10 +89,10 @@ class Limited(Protocol):
 
 
 class _Budget:
-    """An amount a minute, spent evenly: no minute holds more calls than `per_minute`.
+    """A budget per minute, spent evenly: no minute holds more calls than `per_minute`.
 
-    Kept as the time at which all that was taken is paid for, which can be put right when the true
-    amount is known; the libraries' buckets cannot give back.
+    Its state is the time at which all that was taken is paid for. It can be corrected once the true
+    amount is known; the buckets of libraries cannot give tokens back.
     """
 
     def __init__(self, per_minute: int | None) -> None:
@@ -113,42 +113,44 @@ class _Budget:
 class LocalLimiter:
     """A limiter for the tasks of one event loop at a time; two at once are an `EventLoopError`.
 
-    First come, first served: whatever frees a place counts the first in line in and wakes it, so
-    that all that is freed in one turn of the loop is taken in that turn.
+    First come, first served: whatever frees a place counts in the first in line and wakes it, so
+    that all places that one turn of the event loop frees are taken in that turn.
 
-    Attempts in flight: at most `max_in_flight`. After a 429, half of what was in flight, once for
-    all the attempts that were under way by then; every answered attempt gives 1/limit back. A
-    Retry-After holds back all that has not started, for a minute at most. One answer's tokens hold
-    it back for a minute at most, whatever the server counts.
+    Attempts in flight: at most `max_in_flight`. A 429 halves what was in flight, once for all the
+    attempts that were under way by then; every answered attempt gives 1/limit back. A Retry-After
+    holds back all that has not started, for a minute at most. The tokens of one answer hold it back
+    for a minute at most, whatever the server counts.
 
         limit ← max(1, in flight / 2) after a 429;   limit ← limit + 1/limit after an answer
     """
 
     def __init__(self, config: model_config.LimitsConfig | None = None) -> None:
-        """Start with no attempt in flight; without a configuration only a 429 limits anything."""
+        """Start with no attempt in flight; without a configuration only a 429 limits the calls."""
         config = config or model_config.LimitsConfig()
-        self._limit = self._most = float(config.max_in_flight or math.inf)
+        self._most = float(config.max_in_flight or math.inf)
+        self._limit = self._most
         self._adaptive = config.adaptive
         self._most_tokens = min(
             config.tpm or failures.MOST_TOKENS, failures.MOST_TOKENS
         )
-        self._requests, self._tokens = _Budget(config.rpm), _Budget(config.tpm)
+        self._requests = _Budget(config.rpm)
+        self._tokens = _Budget(config.tpm)
         self._home = event_loop.LoopGuard("limiter")
         self._in_flight = dict[Attempt, None]()
-        """In the order in which they were counted in; some of them are about to wake."""
+        """Attempts in the order in which they were counted in; some are about to wake."""
         self._line = OrderedDict[Attempt, anyio.Event]()
-        """Who waits, and what wakes them: they have been counted in, or are first and keep time."""
+        """Waiting attempts, and the event that wakes each: it has been counted in, or is first."""
         self._paused_until_s = 0.0
         self._lowered_at = 0
         self._so_far = LimiterStatistics()
-        """What is counted; what is so at one moment is filled in by `statistics`."""
+        """Running counts; `statistics` fills in the momentary ones."""
 
     def attempt(self, *, tokens: int) -> Attempt:
-        """Return one attempt's context; see `Limiter.attempt`."""
+        """Return the context of one attempt; see `Limiter.attempt`."""
         return Attempt(self, tokens=tokens)
 
     def statistics(self) -> LimiterStatistics:
-        """Return what was let through."""
+        """Return counts of what was let through."""
         limit = None if math.isinf(self._limit) else int(self._limit)
         in_flight = len(self._in_flight)
         waiting = max(0, self._home.inside - in_flight)
@@ -170,9 +172,8 @@ class LocalLimiter:
             else:
                 self._count_in(attempt, now_s)
         except BaseException:
-            if (
-                attempt in self._in_flight
-            ):  # counted in, and cancelled before it could go
+            # It may have been counted in and cancelled before it could go.
+            if attempt in self._in_flight:
                 self._give_back(attempt)
             self.leave(attempt)
             raise
@@ -181,7 +182,7 @@ class LocalLimiter:
         attempt.number = self._so_far.attempts
 
     def leave(self, attempt: Attempt) -> None:
-        """Count an attempt out; one of a loop that ended has been."""
+        """Count an attempt out, unless its loop has ended and it was forgotten."""
         self._in_flight.pop(attempt, None)
         self._line.pop(attempt, None)
         if self._home.leave(attempt):
@@ -190,11 +191,11 @@ class LocalLimiter:
     def rate_limited(
         self, retry_after_s: float | None, *, of: Attempt | None = None
     ) -> None:
-        """Lower the limit, unless that was done since the attempt started, and pause.
+        """Lower the limit, unless that happened since the attempt started, and pause.
 
         Args:
             retry_after_s: as in `Limiter.rate_limited`.
-            of: the attempt; this task's latest when left out.
+            of: the attempt; by default this task's latest.
         """
         attempt = of or self._current()
         self._so_far.rate_limited += 1
@@ -208,43 +209,52 @@ class LocalLimiter:
             self._paused_until_s = max(self._paused_until_s, time.monotonic() + pause_s)
 
     def succeeded(self, *, tokens: int | None, of: Attempt | None = None) -> None:
-        """Raise the limit where it is in use, and put the true tokens for the estimate.
+        """Raise the limit if it is in use, and replace the estimated tokens by the true count.
 
         Args:
             tokens: as in `Limiter.succeeded`.
-            of: the attempt; this task's latest when left out.
+            of: the attempt; by default this task's latest.
         """
         attempt = of or self._current()
         if len(self._in_flight) >= self._limit * _DECREASE:
             self._limit = min(self._most, self._limit + 1 / self._limit)
         if attempt is not None and tokens is not None:
-            # What was let through fits into a minute, and a server may count anything.
+            # An attempt that was let through fits into a minute, and a server may count anything.
             tokens = max(0, min(tokens, max(self._most_tokens, attempt.tokens)))
             difference = tokens - attempt.tokens
-            attempt.tokens = tokens  # said twice, it is corrected once
+            attempt.tokens = tokens  # so that a second report corrects nothing
             self._so_far.tokens += difference
             self._tokens.correct(difference)
         self._admit()
 
     def _current(self) -> Attempt | None:
         attempt = _latest.get()
-        return attempt if attempt is not None and attempt.limiter is self else None
+        if attempt is None or attempt.limiter is not self:
+            return None
+        return attempt
 
     def _hold_s(self, tokens: int, now_s: float) -> float:
         if len(self._in_flight) + 1 > self._limit:
             return math.inf
-        of_budgets = self._requests.wait_s(1, now_s), self._tokens.wait_s(tokens, now_s)
-        return max(0.0, self._paused_until_s - now_s, *of_budgets)
+        return max(
+            0.0,
+            self._paused_until_s - now_s,
+            self._requests.wait_s(1, now_s),
+            self._tokens.wait_s(tokens, now_s),
+        )
 
     async def _wait(self, attempt: Attempt) -> None:
         started_s = time.monotonic()
         self._line[attempt] = anyio.Event()
         try:
-            while (woken := self._line.get(attempt)) is not None:
+            while True:
+                woken = self._line.get(attempt)
+                if woken is None:
+                    return
                 hold_s = math.inf
                 if next(iter(self._line)) is attempt:
                     hold_s = self._hold_s(attempt.tokens, time.monotonic())
-                if hold_s == math.inf:  # only the end of another lets it go on
+                if hold_s == math.inf:  # only the end of another attempt lets it go on
                     await woken.wait()
                     continue
                 with anyio.move_on_after(hold_s):
@@ -254,7 +264,7 @@ class LocalLimiter:
             self._so_far.waited_s += time.monotonic() - started_s
 
     def _admit(self) -> None:
-        """Count in all of the line that may go, and let the first of the others keep time."""
+        """Count in all of the line that may go, and let the first of the rest watch the time."""
         while self._line:
             first, woken = next(iter(self._line.items()))
             now_s = time.monotonic()
@@ -269,13 +279,13 @@ class LocalLimiter:
             woken.set()
 
     def _call_back(self) -> None:
-        """Put back in line, at its head, who was counted in and has not woken to go yet."""
-        for attempt in [one for one in reversed(self._in_flight) if not one.number]:
+        """Put attempts that were counted in but have not woken yet back at the head of the line."""
+        asleep = [attempt for attempt in self._in_flight if not attempt.number]
+        for attempt in reversed(asleep):
             del self._in_flight[attempt]
             self._give_back(attempt)
-            self._line[attempt] = (
-                anyio.Event()
-            )  # the one that was set wakes it all the same
+            # The event that was set wakes it all the same.
+            self._line[attempt] = anyio.Event()
             self._line.move_to_end(attempt, last=False)
 
     def _count_in(self, attempt: Attempt, now_s: float) -> None:
@@ -300,7 +310,7 @@ class Attempt(AbstractAsyncContextManager[None]):
         self.tokens = tokens
         """The estimate, until the true count is known."""
         self.number = 0
-        """Attempts that the limiter had let through with this one."""
+        """Number of attempts that the limiter had let through, including this one."""
 
     async def __aenter__(self) -> None:
         await self.limiter.enter(self)

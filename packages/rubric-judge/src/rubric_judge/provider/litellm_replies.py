@@ -1,4 +1,4 @@
-"""What litellm returns or raises, read as an answer or a reason."""
+"""Readers of what litellm returns or raises, as an answer or a reason."""
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -27,20 +27,20 @@ def chat_reply(completion: Any) -> ChatReply:
     """Read a completion.
 
     Raises:
-        JudgeTransportError: it is none.
+        JudgeTransportError: it is no chat completion.
     """
-    said: dict[str, object] = completion.model_dump(exclude_none=True, warnings=False)
-    for choice in map(mapping, listing(said.get("choices"))):
+    fields: dict[str, object] = completion.model_dump(exclude_none=True, warnings=False)
+    for choice in map(mapping, listing(fields.get("choices"))):
         message = mapping(choice.get("message"))
         if choice.get("finish_reason") == "stop":
-            # litellm turns what it does not know into "stop", and "error" as well, and keeps the
+            # litellm turns unknown reasons, and "error" as well, into "stop", and keeps the
             # original.
-            further = mapping(choice.get("provider_specific_fields"))
-            choice["finish_reason"] = further.get("native_finish_reason", "stop")
-        further = mapping(message.get("provider_specific_fields"))
-        message["refusal"] = message.get("refusal") or further.get("refusal")
+            extra = mapping(choice.get("provider_specific_fields"))
+            choice["finish_reason"] = extra.get("native_finish_reason", "stop")
+        extra = mapping(message.get("provider_specific_fields"))
+        message["refusal"] = message.get("refusal") or extra.get("refusal")
     hidden: dict[str, Any] = getattr(completion, "_hidden_params", None) or {}
-    return read_completion(said, cost_usd=hidden.get("response_cost"))
+    return read_completion(fields, cost_usd=hidden.get("response_cost"))
 
 
 def refusal_or_raise(
@@ -50,13 +50,13 @@ def refusal_or_raise(
     unreachable: type[Exception],
     sent: Collection[str],
 ) -> ChatReply:
-    """Return a refusal to answer the prompt, or that it is too long for the model.
+    """Return a refusal to answer the prompt, or that the prompt is too long for the model.
 
     Args:
-        failed: what litellm raised.
+        failed: the error that litellm raised.
         litellm: the module.
-        unreachable: what the client beneath it raises where there is no connection.
-        sent: the fields of the request.
+        unreachable: the error that its HTTP client raises without a connection.
+        sent: names of the request's fields.
 
     Raises:
         JudgeTransportError: any other failure.
@@ -80,9 +80,9 @@ def refusal_or_raise(
 
 def no_deployment(error: BaseException, litellm: Any) -> bool:
     """Tell whether a router called nobody, because its deployments have all failed lately."""
-    of_router = litellm.types.router
+    errors = litellm.types.router
     return isinstance(
-        error, (of_router.RouterRateLimitError, of_router.RouterRateLimitErrorBasic)
+        error, (errors.RouterRateLimitError, errors.RouterRateLimitErrorBasic)
     )
 
 
@@ -106,22 +106,29 @@ def _failure(
     import aiohttp
     import httpx
 
-    of_aiohttp = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError)
-    of_connections = (ConnectionError, httpx.TransportError, unreachable, *of_aiohttp)
+    connection_errors = (
+        ConnectionError,
+        httpx.TransportError,
+        unreachable,
+        aiohttp.ClientConnectionError,
+        aiohttp.ClientPayloadError,
+    )
     outermost, *causes = failures.causes_of(error)
     status = getattr(error, "status_code", None)
     # litellm calls a broken connection a 500, and what it cannot read a broken connection; the
     # truth is among the causes.
-    broken = any(isinstance(cause, of_connections) for cause in causes or [outermost])
+    is_broken = any(
+        isinstance(cause, connection_errors) for cause in causes or [outermost]
+    )
     is_status = isinstance(status, int)
-    if broken and (
+    if is_broken and (
         not is_status or failures.reason_of_status(status) is Reason.SERVER_ERROR
     ):
         return transport_error(why_unreachable(error, ""), Reason.CONNECTION)
     if not is_status:
         return transport_error(type(error).__name__, Reason.JUDGE_ERROR)
     if any(isinstance(cause, ValidationError) for cause in causes):
-        # It came, and was paid for: another try would bring the same.
+        # The answer came and was paid for: another attempt would bring the same.
         what = f"{type(error).__name__}, an answer that litellm cannot read"
         return transport_error(what, Reason.JUDGE_ERROR, remedy=_UNREAD)
     if not causes and failures.reason_of_status(status) is Reason.BAD_REQUEST:
@@ -135,10 +142,11 @@ def _failure(
 
 
 def _body(error: BaseException) -> dict[str, object]:
-    """Return what the server answered, where it stands in any of the errors; else nothing."""
+    """Return the server's answer from whichever of the errors holds it; else nothing."""
     for cause in failures.causes_of(error):
-        if said := mapping(getattr(cause, "body", None)):
-            return {"error": said}
+        body = mapping(getattr(cause, "body", None))
+        if body:
+            return {"error": body}
         message = getattr(cause, "message", None)
         if isinstance(message, str) and message.startswith("{"):
             with suppress(NotJsonError):

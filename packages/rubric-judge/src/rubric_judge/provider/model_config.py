@@ -28,14 +28,14 @@ from rubric_core.schema.sealed import Many
 
 _PARAMETERS: Final = toml_beside(__file__, "parameters.toml")
 _OWN_ROUTES = ("openai/", "hosted_vllm/")
-"""What litellm names servers that speak OpenAI's protocol by."""
+"""Prefixes by which litellm names servers that speak OpenAI's protocol."""
 _OF_LITELLM = (
     "allowed_openai_params",
     "custom_llm_provider",
     "drop_params",
     "extra_body",
 )
-"""Parameters that tell litellm what to send, which no server knows."""
+"""Parameters that tell litellm what to send; no server knows them."""
 _LABEL = re.compile(
     r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII | re.IGNORECASE
 )
@@ -43,13 +43,13 @@ _LONGEST_HOST = 253
 
 
 def wrong_with(address: str) -> str:
-    """Say what keeps a client from calling an address.
+    """Describe what keeps a client from calling an address.
 
     Args:
         address: an `api_base`.
 
     Returns:
-        Words without anything of the address, which may hold a key; none for a good one.
+        A description without any part of the address, which may hold a key; "" if it is fine.
     """
     if any(character <= " " or not character.isprintable() for character in address):
         return "it has white space in it"
@@ -83,13 +83,13 @@ def _is_host(host: str) -> bool:
         host.encode("ascii").decode("idna")
     except UnicodeError:
         return False
-    return len(host) <= _LONGEST_HOST and all(
-        _LABEL.fullmatch(label) for label in labels
-    )
+    if len(host) > _LONGEST_HOST:
+        return False
+    return all(_LABEL.fullmatch(label) for label in labels)
 
 
 def _refusal(problem: str) -> PydanticCustomError:
-    """Return the error of a value that is not shown, for it may be a key."""
+    """Return the error of a value that must not be shown, since it may be a key."""
     return PydanticCustomError(UNSHOWN, "{problem}", {"problem": problem})
 
 
@@ -98,13 +98,13 @@ _NUMBER = re.compile(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])")
 
 
 class Settings(BaseModel):
-    """What may stand in a file of settings."""
+    """A base class for parts of a settings file."""
 
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
         allow_inf_nan=False,
-        hide_input_in_errors=True,  # a key may stand anywhere by mistake
+        hide_input_in_errors=True,  # anyone may put a key anywhere by mistake
     )
 
 
@@ -125,7 +125,7 @@ class LimitsConfig(Settings):
 
 
 class Prices(Settings):
-    """What a model's tokens cost, in US dollars for a million of them."""
+    """Prices of a model's tokens, in US dollars for a million of them."""
 
     prompt_usd_per_mtok: float = Field(ge=0)
     """Tokens read."""
@@ -137,23 +137,20 @@ class Prices(Settings):
     """Tokens read from the server's prefix cache; left out, the same as those read."""
 
     def cost_usd(self, usage: Usage) -> float:
-        """Return what the tokens of a call cost; cached ones that are not reported are none."""
-        cached = min(
-            usage.cached_tokens or 0, usage.prompt_tokens
-        )  # servers report nonsense
+        """Return the cost of a call's tokens; without a count, none of them is cached."""
+        # Servers report nonsense, such as more cached tokens than there are.
+        cached = min(usage.cached_tokens or 0, usage.prompt_tokens)
         cached_price = self.cached_usd_per_mtok
         if cached_price is None:
             cached_price = self.prompt_usd_per_mtok
-        read = (
-            usage.prompt_tokens - cached
-        ) * self.prompt_usd_per_mtok + cached * cached_price
-        return (
-            read + usage.completion_tokens * self.completion_usd_per_mtok
-        ) / _MILLION
+        uncached_cost = (usage.prompt_tokens - cached) * self.prompt_usd_per_mtok
+        read_cost = uncached_cost + cached * cached_price
+        written_cost = usage.completion_tokens * self.completion_usd_per_mtok
+        return (read_cost + written_cost) / _MILLION
 
 
 def _no_key(value: str) -> str:
-    # Dates and versions, which many names have, are numbers of their own.
+    # Dates and versions, which many model names have, are numbers that stand alone.
     if may_be_key(_NUMBER.sub("", value)):
         raise _refusal(
             "this looks like a key: name the model here, and in api_key_env the environment "
@@ -165,13 +162,14 @@ def _no_key(value: str) -> str:
 def _addresses(value: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
     addresses = (value,) if isinstance(value, str) else value
     for address in addresses or ():
-        if wrong := wrong_with(address):
+        wrong = wrong_with(address)
+        if wrong:
             form = "http://HOST:PORT/v1 or https://…, with no key in it"
             raise _refusal(f"an address is {form}: {wrong}")
-    if addresses is not None and (
-        not addresses or len(set(addresses)) < len(addresses)
-    ):
-        raise ValueError("give one address, or several different ones")
+    if addresses is not None:
+        distinct = set(addresses)
+        if not addresses or len(distinct) < len(addresses):
+            raise ValueError("give one address, or several different ones")
     return value
 
 
@@ -183,7 +181,9 @@ def _variable(value: str | None) -> str | None:
 
 def _beside(value: Path | None, info: ValidationInfo) -> Path | None:
     folder = cast("Mapping[str, Path]", info.context or {}).get("folder")
-    return folder / value if value is not None and folder is not None else value
+    if value is None or folder is None:
+        return value
+    return folder / value
 
 
 FileBeside: TypeAlias = Annotated[Path | None, AfterValidator(_beside)]
@@ -192,19 +192,20 @@ FileBeside: TypeAlias = Annotated[Path | None, AfterValidator(_beside)]
 
 def _more(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     instead: dict[str, str] = _PARAMETERS["instead"]
-    if taken := sorted(set(value) & {*instead, *_PARAMETERS["ours"]}):
-        setting = instead.get(taken[0], taken[0])
+    reserved = sorted(set(value) & {*instead, *_PARAMETERS["ours"]})
+    if reserved:
+        setting = instead.get(reserved[0], reserved[0])
         remedy = "the judge sets it itself, so leave it out"
         if setting in ModelConfig.model_fields:
             remedy = f"write `{setting}:` at the top level, beside `parameters:`"
-        raise _refusal(f"{taken[0]!r} is not allowed under `parameters`: {remedy}")
+        raise _refusal(f"{reserved[0]!r} is not allowed under `parameters`: {remedy}")
     return value
 
 
 ReplyForm = Literal["json_schema", "json_object", "prompt"]
 
 with warnings.catch_warnings():
-    # Pydantic still has a method of this name from its first version, which nothing here calls.
+    # Pydantic still has a method of this name from its first version; nothing here calls it.
     warnings.filterwarnings(
         "ignore", message="Field name .schema.", category=UserWarning
     )
@@ -275,7 +276,7 @@ class ModelConfig(_Replying):
     """How much the endpoint is asked for at once and in a minute."""
 
     prices: Prices | None = None
-    """What calls cost where litellm knows no price; with it, litellm's is not used."""
+    """Prices of calls for which litellm knows none; if set, litellm's prices are not used."""
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> ModelConfig:
@@ -285,7 +286,7 @@ class ModelConfig(_Replying):
         return self
 
     def _misfits(self) -> Iterator[str]:
-        """Yield what does not fit together, and what to do."""
+        """Yield a message for each conflict between settings, with the remedy."""
         if self.deadline_s < self.timeout_s:
             yield (
                 f"deadline_s={self.deadline_s!r} is below timeout_s={self.timeout_s!r}: one "
@@ -294,13 +295,15 @@ class ModelConfig(_Replying):
         is_direct = self.transport == "direct"
         if is_direct and self.api_base is None:
             yield "transport 'direct' needs the `api_base` of an OpenAI-compatible server"
-        of_litellm = [
-            name for name in _OF_LITELLM if self.is_direct and name in self.parameters
-        ]
-        if of_litellm and self.transport is None:
+        litellm_parameters: list[str] = []
+        if self.is_direct:
+            litellm_parameters = [
+                name for name in _OF_LITELLM if name in self.parameters
+            ]
+        if litellm_parameters and self.transport is None:
             yield (
-                f"{of_litellm[0]!r} in `parameters` is litellm's, and this model is called without "
-                "it: write the fields that the server takes, or set `transport: litellm`"
+                f"{litellm_parameters[0]!r} in `parameters` is litellm's, and this model is called "
+                "without it: write the fields that the server takes, or set `transport: litellm`"
             )
         sets_length = (
             "max_tokens" in self.model_fields_set and self.max_tokens is not None
@@ -321,12 +324,14 @@ class ModelConfig(_Replying):
 
     @property
     def sent_fields(self) -> dict[str, object]:
-        """What every request holds beside the model and the messages."""
+        """Fields of every request, beside the model and the messages."""
         fields = {"max_tokens": self.max_tokens, "temperature": self.temperature}
         if "max_completion_tokens" in self.parameters:
             del fields["max_tokens"]
-        kept = {name: value for name, value in fields.items() if value is not None}
-        return {**kept, **self.parameters}
+        set_fields = {
+            name: value for name, value in fields.items() if value is not None
+        }
+        return {**set_fields, **self.parameters}
 
     @property
     def is_direct(self) -> bool:
@@ -337,14 +342,12 @@ class ModelConfig(_Replying):
 
     @property
     def served_name(self) -> str:
-        """What the server at `api_base` is asked for."""
+        """The name of the model in requests to the server at `api_base`."""
         if self.transport == "direct":
             return self.model.removeprefix("hosted_vllm/")
-        return (
-            self.model.partition("/")[2]
-            if self.model.startswith(_OWN_ROUTES)
-            else self.model
-        )
+        if self.model.startswith(_OWN_ROUTES):
+            return self.model.partition("/")[2]
+        return self.model
 
     @property
     def addresses(self) -> tuple[str | None, ...]:

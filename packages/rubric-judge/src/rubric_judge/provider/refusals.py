@@ -1,8 +1,8 @@
-"""What a refusal is about: read from its `code`, `type` and `param`, and from known words.
+"""Readers of what a refusal is about, from its `code`, `type` and `param`, and from known words.
 
-Servers say it in different places: OpenAI's clients know `error.param` and `error.code`, SGLang
-puts both beside the message, FastAPI lists the places that are wrong, and some have the message
-alone. Of what is found only words of our own are ever shown.
+Servers put it into different places: OpenAI's clients know `error.param` and `error.code`, SGLang
+puts both beside the message, FastAPI lists the places that are wrong, and some have only the
+message. Nothing of it is shown but words that this package knows.
 """
 
 import re
@@ -18,7 +18,7 @@ _WANTED: Final = "max_completion_tokens"
 _NO_CREDIT: Final = 402
 _TOO_LARGE: Final = 413
 _OF_REQUEST: Final = frozenset({400, 413, 422, 500})
-"""Statuses of a refusal that may be about the length; 500 is an older llama.cpp's."""
+"""Statuses of refusals that may be about the length; an older llama.cpp answers 500."""
 _OF_FIELDS: Final = frozenset({400, 422})
 
 About = Literal["", "credit", "context", "policy", "rate", "field"]
@@ -26,17 +26,17 @@ About = Literal["", "credit", "context", "policy", "rate", "field"]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What a server refuses a request for, as far as it says so in words that are known."""
+    """The cause of a server's refusal, as far as known words name it."""
 
     about: About = ""
     word: str = ""
-    """The known word of its code; nothing where the message said it."""
+    """The known word in its code; "" if only the message said it."""
     field: str = ""
-    """The field of the request, where it is about one."""
+    """The field of the request that the refusal is about, if any."""
     instead: str = ""
-    """The field that is wanted in its place."""
+    """The field that the server wants in its place."""
     names_model: bool | None = None
-    """Whether it is about the model; None where nothing can be read."""
+    """Whether the refusal is about the model; None if nothing can be read."""
 
 
 UNREAD: Final = Refusal()
@@ -48,76 +48,77 @@ def read_refusal(
     """Read the body of an answer that is no success.
 
     Args:
-        body: as decoded; empty where it is no JSON object.
-        status: of HTTP, or what stands for it in the body of a success.
-        sent: the fields of the request; one that is not known otherwise is known so.
+        body: the decoded body; empty if it is no JSON object.
+        status: the HTTP status, or its equivalent in the body of a success.
+        sent: fields of the request; they count as known names of fields.
 
     Returns:
-        What it is about; `Refusal.about` is empty where no known word says so.
+        The cause of the refusal; `Refusal.about` is empty if no known word names one.
     """
-    said = _Said.of(body)
-    names_model = said.names_model if body else False
-    credit = said.about("credit")
+    words = _RefusalText.of(body)
+    names_model = words.names_model if body else False
+    credit = words.about("credit")
     if status == _NO_CREDIT or credit is not None:
         return Refusal("credit", credit or "", names_model=names_model)
-    if status == 400 and said.about("policy") is not None:  # noqa: PLR2004
+    if status == 400 and words.about("policy") is not None:  # noqa: PLR2004
         return Refusal("policy", names_model=names_model)
-    # "Request too large" of a limit by the minute is a 413 of Groq's, and no answer would come of
-    # waiting either.
-    if status == _TOO_LARGE or (
-        status in _OF_REQUEST and said.about("context") is not None
-    ):
-        return Refusal("context", said.about("context") or "", names_model=names_model)
-    if status in _OF_FIELDS and (field := said.field(sent)):
-        is_renamed = field in {"max_tokens", _WANTED} and said.wants_other_name
-        instead = _WANTED if is_renamed else ""
-        return Refusal(
-            "field", "", "max_tokens" if instead else field, instead, names_model
-        )
+    # Groq's 413 "Request too large" is about a limit by the minute; waiting would bring no answer
+    # either.
+    context = words.about("context")
+    if status == _TOO_LARGE or (status in _OF_REQUEST and context is not None):
+        return Refusal("context", context or "", names_model=names_model)
+    field = words.field(sent) if status in _OF_FIELDS else ""
+    if field in {"max_tokens", _WANTED} and words.wants_other_name:
+        return Refusal("field", "", "max_tokens", _WANTED, names_model)
+    if field:
+        return Refusal("field", "", field, names_model=names_model)
     return Refusal(names_model=names_model)
 
 
 def status_in_success(error: object) -> int | None:
-    """Return the HTTP status that stands for an error in the body of a success.
+    """Return the HTTP status that an error in the body of a success stands for.
 
     Args:
-        error: what stands under `error`.
+        error: the value of `error` in the body.
 
     Returns:
-        The status; None where it says none that is known.
+        The status; None if no known status is given.
     """
-    said: Mapping[str, object] = {"message": str(error)}
+    fields: Mapping[str, object] = {"message": str(error)}
     if isinstance(error, dict):
-        said = cast("dict[str, object]", error)
-    code = said.get("code", said.get("status"))
+        fields = cast("dict[str, object]", error)
+    code = fields.get("code", fields.get("status"))
     is_number = isinstance(code, int | float) and not isinstance(code, bool)
-    text = str(int(cast("float", code))) if is_number else str(code)
-    if text.isdecimal() and 400 <= int(text) < 600:  # noqa: PLR2004
-        return int(text)
-    read = _Said.of({"error": said})
-    known = {"credit": _NO_CREDIT, "rate": 429, "context": 400, "policy": 400}
-    return next(
-        (status for kind, status in known.items() if read.about(kind) is not None), None
-    )
+    status_text = str(int(cast("float", code))) if is_number else str(code)
+    if status_text.isdecimal() and 400 <= int(status_text) < 600:  # noqa: PLR2004
+        return int(status_text)
+    words = _RefusalText.of({"error": fields})
+    status_of_kind = {"credit": _NO_CREDIT, "rate": 429, "context": 400, "policy": 400}
+    for kind, status in status_of_kind.items():
+        if words.about(kind) is not None:
+            return status
+    return None
 
 
 def unsendable_field(message: str) -> str:
-    """Return the field that a library names where it will not send a request; or nothing."""
+    """Return the field that a library names when it will not send a request, or ""."""
     return next(_named_in(message), "")
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _RefusalText:
+    """The parts of a refusal's body in which known words are looked for."""
+
     words: tuple[str, ...]
     param: str
     message: str
 
     @classmethod
-    def of(cls, body: Mapping[str, object]) -> "_Said":
+    def of(cls, body: Mapping[str, object]) -> "_RefusalText":
         error = body.get("error")
-        fields = (
-            cast("Mapping[str, object]", error) if isinstance(error, dict) else body
-        )
+        fields = body
+        if isinstance(error, dict):
+            fields = cast("Mapping[str, object]", error)
         message = error if isinstance(error, str) else fields.get("message")
         param = fields.get("param")
         detail = body.get("detail")
@@ -125,30 +126,28 @@ class _Said:
             message = detail
         if isinstance(detail, list) and not isinstance(param, str):
             param = _last_place(cast("list[object]", detail))
-        named = (
-            fields.get(name)
-            for name in ("code", "type", "param", "status", "error_type")
-        )
-        words = tuple(
-            str(word).lower() for word in named if isinstance(word, str | int | float)
-        )
+        words: list[str] = []
+        for name in ("code", "type", "param", "status", "error_type"):
+            word = fields.get(name)
+            if isinstance(word, str | int | float):
+                words.append(str(word).lower().removesuffix(".0"))
         return cls(
-            words=tuple(word.removesuffix(".0") for word in words),
+            words=tuple(words),
             param=re.split(r"[.\[]", param)[0] if isinstance(param, str) else "",
             message=message.lower() if isinstance(message, str) else "",
         )
 
     def about(self, kind: str) -> str | None:
-        """Return the known word of a kind; "" where the message has it, None where nothing has."""
+        """Return the known word of a kind; "" if only the message has one, None if nothing has."""
         known: Mapping[str, list[str]] = _KNOWN[kind]
-        if word := next((word for word in self.words if word in known["words"]), None):
-            return word
-        return (
-            "" if any(phrase in self.message for phrase in known["phrases"]) else None
-        )
+        for word in self.words:
+            if word in known["words"]:
+                return word
+        is_in_message = any(phrase in self.message for phrase in known["phrases"])
+        return "" if is_in_message else None
 
     def field(self, sent: Collection[str]) -> str:
-        """Return the field that it is about; one that is in no list only where it was sent."""
+        """Return the field that the refusal is about; an unlisted one only if it was sent."""
         by_word = {word: name for name, words in _FIELDS.items() for word in words}
         if self.param in sent:
             return by_word.get(self.param, self.param)
@@ -168,23 +167,23 @@ class _Said:
 
 
 def _named_in(message: str) -> Iterator[str]:
+    lowered = message.lower()
     for name, words in _FIELDS.items():
-        if any(
-            re.search(rf"(?<![a-z_]){word}(?![a-z_])", message.lower())
-            for word in words
-        ):
+        patterns = (rf"(?<![a-z_]){word}(?![a-z_])" for word in words)
+        if any(re.search(pattern, lowered) for pattern in patterns):
             yield name
 
 
 def _last_place(detail: list[object]) -> str:
-    """Return the field that FastAPI finds wrong first."""
-    for one in detail:
-        place = (
-            cast("dict[str, object]", one).get("loc") if isinstance(one, dict) else None
-        )
-        if isinstance(place, list) and place:
-            names = [
-                part for part in cast("list[object]", place) if isinstance(part, str)
-            ]
-            return next((name for name in names if name != "body"), "")
+    """Return the first field that FastAPI calls wrong."""
+    for entry in detail:
+        place = None
+        if isinstance(entry, dict):
+            place = cast("dict[str, object]", entry).get("loc")
+        if not isinstance(place, list) or not place:
+            continue
+        for part in cast("list[object]", place):
+            if isinstance(part, str) and part != "body":
+                return part
+        return ""
     return ""

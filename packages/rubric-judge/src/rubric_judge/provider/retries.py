@@ -1,6 +1,6 @@
 """Attempts until an answer comes: which failures are tried again, when, and for how long.
 
-Only calls that bring no answer are; an answer is the judge's, whatever it says.
+Only calls that bring no answer are repeated; any answer is left to the judge.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 _LONGEST_BACKOFF_S = 30.0
 _CHARS_PER_TOKEN = 4
 _LIKELY_REPLY_TOKENS = 1_000
-"""What a reply usually takes, reasoning included; a limiter corrects it afterwards."""
+"""Usual tokens of a reply, reasoning included; a limiter corrects the number afterwards."""
 _MISCOUNTED_TOKENS = 8
-"""By which servers' counts of an answer's tokens differ: some count its end."""
+"""Difference between servers' counts of an answer's tokens: some count its end."""
 _HURRIED_S = 30.0
-"""Enough for the first answer of a cold server, which compiles a grammar for it."""
+"""Enough for the first answer of a cold server, which first compiles a grammar."""
 _HURRIED_ATTEMPTS = 3
 
 
 @dataclass(slots=True)
 class _Call:
-    """One question on its way: its attempts, its clock and what it has consumed."""
+    """One question on its way: its attempts, its clock and its usage."""
 
     deadline_s: float
     most_attempts: int
@@ -56,7 +56,7 @@ class _Call:
 
     @property
     def spent(self) -> dict[str, Any]:
-        """What an answer, or the last error, says of all its attempts."""
+        """Totals of all attempts, for the fields of an answer or of the last error."""
         return {
             "usage": self.usage,
             "attempts": self.attempts,
@@ -72,16 +72,16 @@ class _Call:
         return self.deadline_s - self.elapsed_s
 
     def is_over(self, state: RetryCallState) -> bool:
-        """Whether no attempt is left, or the wait that is due would last beyond the deadline."""
+        """Whether no attempt is left, or the next wait would last beyond the deadline."""
         late = self.elapsed_s + state.upcoming_sleep >= self.deadline_s
         return late or state.attempt_number >= self.most_attempts
 
 
 class RetryingClient:
-    """Asks by a transport until an answer comes; each attempt passes the limiter and has a time.
+    """Asks through a transport until an answer comes, with a limiter and a time for each attempt.
 
     The deadline covers all attempts and the waits between them. It does not cover the wait for the
-    first attempt's turn, which is the limiter's doing.
+    first attempt's turn, which the limiter determines.
     """
 
     def __init__(
@@ -95,10 +95,10 @@ class RetryingClient:
         """Take the policy from the judge's configuration.
 
         Args:
-            transport: carries the attempts.
-            config: attempts, times and backoff.
-            limiter: lets attempts through.
-            hurry_s: longest time for an attempt and for all, where the configuration has longer.
+            transport: the transport that carries the attempts.
+            config: number of attempts, times and backoff.
+            limiter: the limiter that lets attempts through.
+            hurry_s: longest time for an attempt and for all; it lowers the configuration's times.
         """
         self._timeout_s = min(config.timeout_s * transport.most_calls, hurry_s)
         self._deadline_s = min(config.deadline_s, hurry_s)
@@ -116,14 +116,14 @@ class RetryingClient:
         )
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return what the transport would not send; see `Transport.unsupported`."""
+        """Return the fields that the transport would not send; see `Transport.unsupported`."""
         return await self._transport.unsupported(names)
 
     async def ask(self, request: ChatRequest) -> ChatReply:
         """Ask until an answer comes.
 
         Returns:
-            The first answer that comes, valid or not, with what all attempts took.
+            The first answer that comes, valid or not, with the totals of all attempts.
 
         Raises:
             JudgeTransportError: no answer came within the attempts and the deadline.
@@ -136,7 +136,7 @@ class RetryingClient:
             error = last
         else:
             return replace(answer, **call.spent)
-        # Not chained: the causes may hold the request.
+        # Not chained: the causes may hold the text of the request.
         remedy = f": {key_remedy(self._config)}" if error.reason is Reason.AUTH else ""
         raise replace(error, detail=error.detail + remedy, **call.spent) from None
 
@@ -150,7 +150,7 @@ class RetryingClient:
             detail = (
                 f"no answer within {setting}={limit_s:g}: {remedy}, or raise {setting}"
             )
-        else:  # to raise the setting would change nothing
+        else:  # raising the setting would change nothing
             detail = f"no answer within {limit_s:g} s: {remedy}"
         return JudgeTransportError(Reason.TIMEOUT, detail)
 
@@ -159,8 +159,8 @@ class RetryingClient:
             return await self._attempt(call, request)
         except JudgeTransportError as error:
             failed = error
-        # Most calls end above; tenacity is set up after a first failure only, and learns of it
-        # from an attempt that fails in the same way.
+        # Most calls end above. tenacity is imported after a first failure only, and its first
+        # attempt raises that failure again.
         import tenacity
 
         failures = [failed]
@@ -181,19 +181,16 @@ class RetryingClient:
             sleep=anyio.sleep,
             reraise=True,
         )
-        answered = cast("Callable[..., Awaitable[ChatReply]]", retrying)
+        attempt_until_over = cast("Callable[..., Awaitable[ChatReply]]", retrying)
         with anyio.move_on_after(call.left_s):
-            return await answered(attempt_again)
+            return await attempt_until_over(attempt_again)
         raise self._late("deadline_s", self._deadline_s)
 
     async def _attempt(self, call: _Call, request: ChatRequest) -> ChatReply:
-        prompt_tokens = (
-            len(request.system or "") + len(request.user)
-        ) // _CHARS_PER_TOKEN
+        prompt_characters = len(request.system or "") + len(request.user)
         most_tokens = self._most_tokens(request)
-        tokens = prompt_tokens + min(
-            most_tokens or _LIKELY_REPLY_TOKENS, _LIKELY_REPLY_TOKENS
-        )
+        reply_tokens = min(most_tokens or _LIKELY_REPLY_TOKENS, _LIKELY_REPLY_TOKENS)
+        tokens = prompt_characters // _CHARS_PER_TOKEN + reply_tokens
         async with self._limiter.attempt(tokens=tokens):
             call.begin()
             limit_s = self._timeout_s
@@ -202,12 +199,11 @@ class RetryingClient:
             try:
                 with anyio.move_on_after(min(limit_s, left_s)):
                     answer = await self._transport.ask(request)
-            except TimeoutError:  # the transport's own
+            except TimeoutError:  # raised by the transport itself
                 raise self._late("timeout_s", limit_s) from None
             except JudgeTransportError as error:
-                call.attempts += (
-                    error.attempts - 1
-                )  # a router tries several deployments
+                # A router tries several deployments in one attempt.
+                call.attempts += error.attempts - 1
                 call.consumed(error.usage)
                 if error.reason is Reason.RATE_LIMITED:
                     self._limiter.rate_limited(error.retry_after_s)
@@ -216,24 +212,24 @@ class RetryingClient:
                 raise self._late("deadline_s", self._deadline_s)
             if answer is None:
                 raise self._late("timeout_s", limit_s)
-            used = answer.usage
+            usage = answer.usage
             call.attempts += answer.attempts - 1
-            call.consumed(used)
-            tokens = used.prompt_tokens + used.completion_tokens if used else None
+            call.consumed(usage)
+            tokens = usage.prompt_tokens + usage.completion_tokens if usage else None
             self._limiter.succeeded(tokens=tokens)
         return answer if most_tokens is None else _cut_early(answer, most_tokens)
 
     def _most_tokens(self, request: ChatRequest) -> int | None:
-        """Return the longest answer that is asked for, by whichever name."""
+        """Return the requested length limit of an answer, under whichever name."""
         fields = {**self._config.sent_fields, **request.parameters}
         most = fields.get("max_completion_tokens", fields.get("max_tokens"))
         return most if isinstance(most, int) else None
 
 
 def _cut_early(answer: ChatReply, most_tokens: int) -> ChatReply:
-    """Return an answer that ends before the tokens that were asked for as one without room.
+    """Mark an answer as `full` if it was cut off before the requested limit.
 
-    vLLM lowers what is asked for to what a long prompt leaves, and does not say so otherwise.
+    vLLM lowers the limit to the room that a long prompt leaves, and does not report it otherwise.
     """
     written = answer.usage.completion_tokens if answer.usage else 0
     is_early = 0 < written < most_tokens - _MISCOUNTED_TOKENS

@@ -1,6 +1,6 @@
-"""What the parts of a litellm file must be, so that litellm is not the first to find out.
+"""Checks of a litellm file's parts, so that litellm is not the first to find a mistake.
 
-litellm's own errors quote the value, which may be a key; these name the key of the file only.
+litellm's own errors quote the value, which may be a key; these errors name only the file's key.
 """
 
 import re
@@ -36,7 +36,7 @@ _Options = Mapping[str, object]
 
 
 def named_variable(value: object) -> str | None:
-    """Return the environment variable that a value names, as `os.environ/NAME` does."""
+    """Return the environment variable that a value names in the form `os.environ/NAME`."""
     if not isinstance(value, str) or not value.startswith(_KEY_PREFIX):
         return None
     return value.removeprefix(_KEY_PREFIX)
@@ -47,8 +47,8 @@ def wrong(path: Path, key: str, what: str) -> ConfigError:
 
     Args:
         path: the file.
-        key: the key, with dots.
-        what: what it needs to be; never what it is.
+        key: the key's dotted path.
+        what: what the value needs to be; never the value itself.
     """
     return ConfigError(
         f"{yaml_place(path, tuple(key.split('.')))}: {key}: {what}", location=key
@@ -56,19 +56,19 @@ def wrong(path: Path, key: str, what: str) -> ConfigError:
 
 
 def remedy(name: object, known: Iterable[str], *, otherwise: str) -> str:
-    """Return the name that was probably meant, or what to say where none is near."""
+    """Return a suggestion of the name that was probably meant, or `otherwise` if none is near."""
     close = nearest_key(name, known) if isinstance(name, str) else None
     return f"did you mean {shown_name(close)!r}?" if close else otherwise
 
 
 def _no_switch(value: object) -> object:
-    if isinstance(value, bool):  # pydantic reads a number from it
+    if isinstance(value, bool):  # pydantic would read a number from it
         raise PydanticKnownError("float_type")
     return value
 
 
 class _Part(BaseModel):
-    """A part of the file; what it does not name is litellm's to check."""
+    """A part of the file; fields that it does not name are left to litellm."""
 
     model_config = ConfigDict(
         extra="allow", allow_inf_nan=False, hide_input_in_errors=True
@@ -87,7 +87,7 @@ _KINDS: Final[dict[str, Any]] = {
 
 
 def _checked(base: type[_Part], table: Mapping[str, list[str]]) -> type[_Part]:
-    """Return a model with a field for each name of a table, of its kind."""
+    """Return a model with a field for each name of a table, of that name's kind."""
     fields: dict[str, Any] = {
         name: (kind | None, None)
         for key, kind in _KINDS.items()
@@ -97,7 +97,7 @@ def _checked(base: type[_Part], table: Mapping[str, list[str]]) -> type[_Part]:
 
 
 class _Unread(_Part):
-    """A part in which the name of a variable may stand for a value that is not known yet."""
+    """A part in which a value may be the name of a variable whose value is not known yet."""
 
     @field_validator("*", mode="wrap")
     @classmethod
@@ -106,7 +106,7 @@ class _Unread(_Part):
 
 
 class _Parameters(_checked(_Unread, PARAMETERS)):
-    """Of a deployment."""
+    """Parameters of a deployment."""
 
 
 class _Call(_Parameters):
@@ -124,7 +124,7 @@ class _Settings(_checked(_Part, SETTINGS)):
 
 
 class File(_Part, extra="forbid"):
-    """All of it, to check what was read and no more: litellm gets the values as they are."""
+    """The whole file, for the checks only: litellm gets the values as they were written."""
 
     model_list: list[_Deployment] = Field(
         min_length=1,
@@ -136,25 +136,25 @@ class File(_Part, extra="forbid"):
 
 
 def check_secrets(path: Path, parameters: _Options, *, key: str) -> None:
-    """Check what may be a secret, or names the variable that holds a value.
+    """Check the values that may be secrets or name environment variables.
 
     Args:
         path: the file.
-        parameters: by name.
-        key: where they stand, such as `model_list.0.litellm_params`.
+        parameters: values by name.
+        key: dotted path of the parameters, such as `model_list.0.litellm_params`.
 
     Raises:
-        ConfigError: a value is no text, or names a variable that is none.
+        ConfigError: a secret is no text, or a value names an invalid variable.
     """
     for name, value in parameters.items():
         place = f"{key}.{shown_name(name)}"
-        if (variable := named_variable(value)) is not None:
+        variable = named_variable(value)
+        if variable is not None:
             if not variable.isidentifier() or shown_name(variable) != variable:
                 what = "needs the name of an environment variable after os.environ/, and no key"
                 raise wrong(path, place, what)
         elif value is not None and SECRET.search(name):
-            is_of_cloud = name.endswith("credentials") and isinstance(
-                value, dict
-            )  # written out
-            if not (is_of_cloud or (isinstance(value, str) and value)):
+            # Credentials of a cloud may be written out as a mapping.
+            is_cloud = name.endswith("credentials") and isinstance(value, dict)
+            if not (is_cloud or (isinstance(value, str) and value)):
                 raise wrong(path, place, "needs a text, such as os.environ/NAME")

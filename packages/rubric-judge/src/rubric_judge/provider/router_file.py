@@ -1,7 +1,7 @@
-"""litellm's own configuration files: groups of deployments, and what each falls back on.
+"""Reader of litellm's configuration files: groups of deployments, and their fallbacks.
 
-What concerns calls is read; what is the proxy server's own (`general_settings`) is not. Retries and
-times are the judge's, so that they count towards its deadline.
+The settings of calls are read, those of the proxy server (`general_settings`) are not. The judge
+does retries and sets times itself, so that they count towards its deadline.
 """
 
 import json
@@ -26,7 +26,7 @@ _FALLBACKS = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks
 _OF_CALLS = frozenset(
     {*_FALLBACKS, "default_fallbacks", "allowed_fails", "cooldown_time"}
 )
-"""What may stand under `litellm_settings`; the rest would change litellm for the whole process."""
+"""Keys allowed in `litellm_settings`; the others would change litellm for the whole process."""
 _OF_REDIS = frozenset({"redis_host", "redis_url"})
 _DEFAULTS = "default_litellm_params"
 _PRICE = "_cost_per_"
@@ -38,33 +38,34 @@ FallbackKind = Literal[
 
 
 def parameters_of(entry: Mapping[str, object]) -> _Options:
-    """Return the `litellm_params` of an entry of `model_list`, which was checked."""
+    """Return the `litellm_params` of an entry of `model_list` that was checked."""
     return cast("_Options", entry["litellm_params"])
 
 
 @dataclass(frozen=True)
 class RouterFile:
-    """A file that was read and can be used."""
+    """A litellm file that was read and checked."""
 
     path: Path
     deployments: tuple[_Options, ...] = field(repr=False)
     """Entries of `model_list`, as written: `os.environ/NAME` still stands for a key."""
     settings: _Options = field(repr=False)
-    """Arguments of litellm's Router."""
+    """Arguments for litellm's Router."""
     keys: Mapping[str, str]
-    """Where each of them stands, such as `router_settings.fallbacks`."""
+    """Dotted path of each setting, such as `router_settings.fallbacks`."""
     ignored: tuple[str, ...]
-    """Settings that are the judge's, or the proxy's."""
+    """Settings that the judge sets itself, or that only the proxy has."""
 
     @property
     def variables(self) -> dict[str, str]:
         """The environment variables that the deployments name, and the key that names each."""
-        return {
-            variable: f"model_list.{number}.litellm_params.{name}"
-            for number, entry in enumerate(self.deployments)
-            for name, value in parameters_of(entry).items()
-            if (variable := named_variable(value)) is not None
-        }
+        variables: dict[str, str] = {}
+        for number, entry in enumerate(self.deployments):
+            for name, value in parameters_of(entry).items():
+                variable = named_variable(value)
+                if variable is not None:
+                    variables[variable] = f"model_list.{number}.litellm_params.{name}"
+        return variables
 
     def routes(self, variable: Callable[[str], str | None]) -> tuple[str, ...]:
         """Return litellm's names of the models that may answer, fallbacks included.
@@ -73,40 +74,39 @@ class RouterFile:
             variable: as in `identity`.
         """
         scored = (_scored(parameters_of(entry), variable) for entry in self.deployments)
-        return tuple(str(one.get("model")) for one in scored)
+        return tuple(str(parameters.get("model")) for parameters in scored)
 
     def identity(self, variable: Callable[[str], str | None]) -> str:
-        """Return all of it that may change a score, without addresses, keys and limits.
+        """Return everything in it that may change a score: no addresses, keys or limits.
 
         Args:
-            variable: returns the value of an environment variable; only those are asked for that
-                hold no secret.
+            variable: returns the value of an environment variable; it is called only for variables
+                that hold no secret.
         """
         models = [
             {"group": entry["model_name"], **_scored(parameters_of(entry), variable)}
             for entry in self.deployments
         ]
-        settings: _Options = {
-            name: _scored(cast("_Options", value), variable)
-            if name == _DEFAULTS and isinstance(value, dict)
-            else value
-            for name, value in self.settings.items()
-            if name not in router_checks.SETTINGS["unscored"]
-        }
+        settings: _Options = {}
+        for name, value in self.settings.items():
+            if name in router_checks.SETTINGS["unscored"]:
+                continue
+            if name == _DEFAULTS and isinstance(value, dict):
+                settings[name] = _scored(cast("_Options", value), variable)
+            else:
+                settings[name] = value
         return json.dumps([models, settings], sort_keys=True, default=str)
 
 
 def _scored(parameters: _Options, variable: Callable[[str], str | None]) -> _Options:
     scored: _Options = {}
     for name, value in parameters.items():
-        if (
-            name in router_checks.PARAMETERS["unscored"]
-            or SECRET.search(name)
-            or _PRICE in name
-        ):
+        is_unscored = name in router_checks.PARAMETERS["unscored"]
+        if is_unscored or SECRET.search(name) or _PRICE in name:
             continue
-        if (named := named_variable(value)) is not None:
-            scored[name] = variable(named) or value
+        variable_name = named_variable(value)
+        if variable_name is not None:
+            scored[name] = variable(variable_name) or value
         elif name in _HEADERS and isinstance(value, dict):
             scored[name] = _scored(cast("_Options", value), variable)
         else:
@@ -135,20 +135,17 @@ def read_router_file(path: Path, *, model: str) -> RouterFile:
     settings, keys, ignored = _settings(path, content)
     aliases = dict(_aliases(path, settings, keys))
     known = groups | aliases.keys()
-    alias_targets = ((group, "model_group_alias") for group in aliases.values())
-    for name, key in (
+    references = [
         (model, "model"),
         *_named_groups(path, settings, keys),
-        *alias_targets,
-    ):
+        *((group, "model_group_alias") for group in aliases.values()),
+    ]
+    for name, key in references:
         if name not in (groups if key == "model_group_alias" else known):
-            there = f"it has {', '.join(sorted(map(shown_name, known)))}"
-            meant = remedy(name, known, otherwise=there)
-            raise wrong(
-                path,
-                key,
-                f"no model_name in model_list is {shown_name(name)!r}: {meant}",
-            )
+            known_names = ", ".join(sorted(map(shown_name, known)))
+            hint = remedy(name, known, otherwise=f"it has {known_names}")
+            what = f"no model_name in model_list is {shown_name(name)!r}: {hint}"
+            raise wrong(path, key, what)
     return RouterFile(path, deployments, settings, keys, ignored)
 
 
@@ -181,17 +178,17 @@ def _settings(
             if name in router_checks.SETTINGS["ours"]:
                 ignored.append(key)
             elif section == "litellm_settings" and name not in _OF_CALLS:
-                here = f"here only {', '.join(sorted(_OF_CALLS))} may stand"
+                allowed = ", ".join(sorted(_OF_CALLS))
                 raise wrong(
-                    path, key, f"would change litellm for the whole process; {here}"
+                    path,
+                    key,
+                    "would change litellm for the whole process; here only "
+                    f"{allowed} may stand",
                 )
             else:
                 router_checks.check_secrets(path, {name: value}, key=section)
-                if (
-                    name in _OF_REDIS
-                    and value is not None
-                    and find_spec("redis") is None
-                ):
+                needs_redis = name in _OF_REDIS and value is not None
+                if needs_redis and find_spec("redis") is None:
                     raise wrong(
                         path,
                         key,
@@ -209,9 +206,9 @@ def _settings(
 def _aliases(
     path: Path, settings: _Options, keys: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Other names of groups, and the groups."""
-    for alias, given in mapping(settings.get("model_group_alias")).items():
-        group = mapping(given).get("model", given)
+    """Yield the aliases of groups, and the groups."""
+    for alias, target in mapping(settings.get("model_group_alias")).items():
+        group = mapping(target).get("model", target)
         if not isinstance(group, str):
             key = f"{keys['model_group_alias']}.{shown_name(alias)}"
             raise wrong(path, key, "needs the model_name of a group")
@@ -224,20 +221,22 @@ _RULES: Final = TypeAdapter(list[dict[str, list[str]]])
 def _named_groups(
     path: Path, settings: _Options, keys: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Every group that a fallback names, and the key that names it."""
+    """Yield every group that a fallback names, and the key that names it."""
     forms = dict.fromkeys(_FALLBACKS, "[{group: [other, another]}]")
     for name, form in (forms | {"default_fallbacks": "[group, another]"}).items():
-        given = cast("object", settings.get(name) or [])
+        value = cast("object", settings.get(name) or [])
         try:
             rules = _RULES.validate_python(
-                given if name in forms else [{"*": given}], strict=True
+                value if name in forms else [{"*": value}], strict=True
             )
         except ValidationError:
             raise wrong(path, keys[name], f"is a list such as {form}") from None
         for rule in rules:
             for group, others in rule.items():
-                named = others if group == "*" else [group, *others]
-                yield from ((one, keys[name]) for one in named)
+                if group != "*":
+                    yield group, keys[name]
+                for other in others:
+                    yield other, keys[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,23 +244,23 @@ class Deployment:
     """One entry of `model_list`."""
 
     id: str
-    """What litellm's Router knows it by."""
+    """Its id in litellm's Router."""
     name: str
-    """What results call it: the `id` of its `model_info`, its host, or its place in the file."""
+    """Its name in results: the `id` of its `model_info`, its host, or its place in the file."""
     group: str
     route: str
-    """Its model as litellm names it."""
+    """litellm's name of its model."""
     model: str
     """`base_model` of its `model_info`, or its model without the provider's prefix."""
     order: int
-    """Those with the lowest number are asked first."""
+    """Its rank; deployments with the lowest number are asked first."""
 
 
 class Groups:
     """The deployments of a file by group."""
 
     def __init__(self, file: RouterFile, deployments: Sequence[_Options]) -> None:
-        """Read them.
+        """Read the deployments.
 
         Args:
             file: the file.
@@ -279,19 +278,20 @@ class Groups:
         deployments = (
             deployment for deployment in self.deployments if deployment.group == name
         )
-        return sorted(deployments, key=lambda one: one.order)
+        return sorted(deployments, key=lambda deployment: deployment.order)
 
     def models(self, group: str) -> frozenset[str]:
         """Return the models of a group."""
         return frozenset(member.model for member in self.members(group))
 
     def require_one_model(self, group: str) -> None:
-        """Refuse a group whose deployments are of different models.
+        """Refuse a group whose deployments have different models.
 
         Raises:
-            ConfigError: they are; says which.
+            ConfigError: the models differ; names them.
         """
-        if len(models := sorted(self.models(group))) > 1:
+        models = sorted(self.models(group))
+        if len(models) > 1:
             raise wrong(
                 self.file.path,
                 "model_list",
@@ -303,27 +303,27 @@ class Groups:
     def fallbacks(
         self, group: str, kind: FallbackKind = "fallbacks"
     ) -> tuple[str, ...] | None:
-        """Return the groups that stand in for one; None where the file has no list of this kind."""
+        """Return the fallbacks of a group; None if the file has no list of this kind."""
         rules = self.file.settings.get(kind)
-        general = (
-            self.file.settings.get("default_fallbacks") if kind == "fallbacks" else None
-        )
+        general = None
+        if kind == "fallbacks":
+            general = self.file.settings.get("default_fallbacks")
         if rules is None and general is None:
             return None
         ordered = cast(
             "list[dict[str, list[str]]]", [{"*": general or []}, *listing(rules)]
         )
-        named = {
-            name: to for rule in reversed(ordered) for name, to in rule.items() if to
-        }
-        return tuple(named.get(group) or named.get("*") or ())
+        targets: dict[str, list[str]] = {}
+        for rule in reversed(ordered):
+            targets.update({name: groups for name, groups in rule.items() if groups})
+        return tuple(targets.get(group) or targets.get("*") or ())
 
     def most_calls(self, group: str, *, other_models: bool) -> int:
         """Return how many deployments one attempt may call.
 
         Args:
-            group: who is asked.
-            other_models: whether a fallback may be another model than that of the group.
+            group: the requested group.
+            other_models: whether a fallback may be of another model than the group.
         """
         return sum(
             len(self.members(name))
@@ -332,7 +332,7 @@ class Groups:
         )
 
     def _reachable(self, group: str) -> Iterator[str]:
-        """Yield a group and all that it may fall back on, each once."""
+        """Yield a group and every group that it may fall back on, each once."""
         seen = [group]
         for name in seen:
             yield name
@@ -343,17 +343,15 @@ def _deployment(number: int, entry: _Options) -> Deployment:
     parameters = parameters_of(entry)
     information = mapping(entry.get("model_info"))
     server = server_of(parameters.get("api_base") or parameters.get("base_url"))
-    given = information.get("id")
+    id_in_file = information.get("id")
     route = str(parameters["model"])
     order = parameters.get("order")
-    model = (
-        route
-        if parameters.get("custom_llm_provider")
-        else route.partition("/")[2] or route
-    )
+    model = route
+    if not parameters.get("custom_llm_provider"):
+        model = route.partition("/")[2] or route
     return Deployment(
-        id=str(given) if given else uuid4().hex,
-        name=str(given or server or f"model_list.{number}"),
+        id=str(id_in_file) if id_in_file else uuid4().hex,
+        name=str(id_in_file or server or f"model_list.{number}"),
         group=str(entry["model_name"]),
         route=route,
         model=str(information.get("base_model") or model),

@@ -1,4 +1,4 @@
-"""What a server says of the model that it serves: its weights, and how long they can read."""
+"""Questions to a server about the model that it serves: its weights, its context length, scores."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from rubric_judge.provider.failures import key_remedy
 
 _WITHIN_S = 30.0
 _SCORED_WITHIN_S = 180.0
-"""A server that has just started, or has much to do, takes its time for a first request."""
+"""A server that has just started, or is busy, takes its time for a first request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class ServedModel:
 
     name: str
     root: str | None
-    """Folder or name of its weights, where the server says."""
+    """Folder or name of its weights, if the server reports it."""
 
     parent: str | None
-    """The model that an adapter is of."""
+    """The base model of an adapter."""
 
     owner: str | None
-    """Who serves: "vllm" for vLLM."""
+    """Name of the server's software: "vllm" for vLLM."""
 
     positions: int | None
     """Longest prompt and answer together, in tokens."""
@@ -39,20 +39,20 @@ class ScoredText:
     """The tokens of a text, and how likely a model finds each after those before it."""
 
     token_ids: tuple[int, ...]
-    """But for the first, which nothing comes before."""
+    """Ids of all tokens but the first, which has no tokens before it."""
 
     logprobs: tuple[float, ...]
-    """Natural logarithms of probabilities."""
+    """Natural logarithms of the tokens' probabilities."""
 
 
 class ModelServer(chat.ClosesItself):
-    """One address of an OpenAI-compatible server; close it with `aclose`."""
+    """Client of one address of an OpenAI-compatible server; close it with `aclose`."""
 
     def __init__(self, config: model_config.ModelConfig, address: str) -> None:
         """Read the key; nothing is sent.
 
         Raises:
-            JudgeSetupError: a variable is named for the key that is not set.
+            JudgeSetupError: the variable named for the key is not set.
         """
         self._config = config
         self._address = address.rstrip("/")
@@ -60,10 +60,10 @@ class ModelServer(chat.ClosesItself):
         self._connections = exchange.Connections(address, settings.api_key(config))
 
     async def models(self) -> tuple[ServedModel, ...]:
-        """Return what is served; nothing where the server has no such list.
+        """Return the served models; nothing if the server has no list of them.
 
         Raises:
-            JudgeSetupError: nobody answers at the address, or the key is refused.
+            JudgeSetupError: no server answers at the address, or the key is refused.
         """
         try:
             answer = await self._connections.get(
@@ -72,27 +72,24 @@ class ModelServer(chat.ClosesItself):
             listed = answer.decoded().get("data")
         except JudgeTransportError as error:
             if error.reason in {Reason.CONNECTION, Reason.TIMEOUT, Reason.AUTH}:
-                remedy = (
-                    f": {key_remedy(self._config)}"
-                    if error.reason is Reason.AUTH
-                    else ""
-                )
-                what = (
-                    f"no model is served at {self._address!r}: {error.detail}{remedy}"
-                )
-                raise JudgeSetupError(what) from None
+                remedy = ""
+                if error.reason is Reason.AUTH:
+                    remedy = f": {key_remedy(self._config)}"
+                address = repr(self._address)
+                message = f"no model is served at {address}: {error.detail}{remedy}"
+                raise JudgeSetupError(message) from None
             return ()
         return tuple(_entries(listed))
 
     async def prompt_tokens(
         self, question: str, *, arguments: Mapping[str, object] | None = None
     ) -> int | None:
-        """Return how many tokens a question is with its template; None where nobody says.
+        """Return the number of tokens of a question in its template; None if it is not known.
 
-        vLLM counts; it takes a request, so ask only where it matters.
+        vLLM counts them. Each call is a request, so make it only where the number matters.
 
         Args:
-            question: the one message.
+            question: the only message.
             arguments: `chat_template_kwargs`.
         """
         return _whole((await self._tokenized(question, arguments)).get("count"))
@@ -100,40 +97,37 @@ class ModelServer(chat.ClosesItself):
     async def prompt(
         self, question: str, *, arguments: Mapping[str, object] | None = None
     ) -> str | None:
-        """Return a question with its template, as the model reads it; None where nobody says.
+        """Return a question in its template, as the model reads it; None if it is not known.
 
         Args:
-            question: the one message.
+            question: the only message.
             arguments: `chat_template_kwargs`.
         """
         ids = _token_ids((await self._tokenized(question, arguments)).get("tokens"))
         if not ids:
             return None
-        return _text(
-            (await self._posted(self._beside("detokenize"), {"tokens": ids})).get(
-                "prompt"
-            )
-        )
+        answer = await self._posted(self._beside("detokenize"), {"tokens": ids})
+        return _text(answer.get("prompt"))
 
     async def vanishing(self, marks: Sequence[str]) -> tuple[str, ...]:
-        """Return those of some marks that a model writes as a token that its text does not show.
+        """Return the marks that a model writes as a token which its text does not show.
 
-        Asked of vLLM: it writes each mark that is one token once. Nothing where nobody says.
+        vLLM is made to write each mark that is one token. Other servers: nothing is returned.
         """
         body = {
             "prompt": "\n".join(marks),
             "add_special_tokens": False,
             "return_token_strs": True,
         }
-        found = await self._posted(self._beside("tokenize"), body)
-        ids = _token_ids(found.get("tokens"))
-        pieces = dict(
-            zip(map(_text, chat.listing(found.get("token_strs"))), ids, strict=False)
-        )
-        written = [mark for mark in marks if mark in pieces]
-        return tuple(
-            [mark for mark in written if await self._vanishes(mark, pieces[mark])]
-        )
+        answer = await self._posted(self._beside("tokenize"), body)
+        ids = _token_ids(answer.get("tokens"))
+        pieces = map(_text, chat.listing(answer.get("token_strs")))
+        id_of_piece = dict(zip(pieces, ids, strict=False))
+        tokens = [mark for mark in marks if mark in id_of_piece]
+        vanishing = [
+            mark for mark in tokens if await self._vanishes(mark, id_of_piece[mark])
+        ]
+        return tuple(vanishing)
 
     async def _vanishes(self, mark: str, token_id: int) -> bool:
         body = {
@@ -143,11 +137,9 @@ class ModelServer(chat.ClosesItself):
             "temperature": 0,
         }
         url = f"{self._address}/completions"
-        choices = (await self._posted(url, body, within_s=_SCORED_WITHIN_S)).get(
-            "choices"
-        )
-        written = [chat.mapping(one).get("text") for one in chat.listing(choices)]
-        return written == [""]
+        answer = await self._posted(url, body, within_s=_SCORED_WITHIN_S)
+        choices = chat.listing(answer.get("choices"))
+        return [chat.mapping(choice).get("text") for choice in choices] == [""]
 
     async def _tokenized(
         self, question: str, arguments: Mapping[str, object] | None
@@ -164,9 +156,9 @@ class ModelServer(chat.ClosesItself):
         return f"{self._address.removesuffix('/v1')}/{name}"
 
     async def score(self, text: str) -> ScoredText | None:
-        """Return how likely the model finds a text; None where the server does not say.
+        """Return how likely the model finds a text; None if the server does not report it.
 
-        vLLM does, by its `prompt_logprobs`. The model is given the text as it is, in no template.
+        vLLM does, in its `prompt_logprobs`. The model reads the text as it is, without a template.
         """
         body = {
             "prompt": text,
@@ -185,12 +177,11 @@ class ModelServer(chat.ClosesItself):
     async def _posted(
         self, url: str, body: Mapping[str, object], *, within_s: float = _WITHIN_S
     ) -> dict[str, object]:
-        """Return the answer; nothing where there is none."""
+        """Return the JSON object that the server answers; an empty one if there is none."""
         content = json.dumps({"model": self._name, **body}).encode()
         try:
-            return (
-                await self._connections.post(url, content, silence_s=within_s)
-            ).decoded()
+            answer = await self._connections.post(url, content, silence_s=within_s)
+            return answer.decoded()
         except JudgeTransportError:
             return {}
 
@@ -209,7 +200,7 @@ def _entries(listed: object) -> Iterator[ServedModel]:
 
 
 def _scored_text(choices: object) -> ScoredText | None:
-    """Read the first choice: a list of one mapping for each token, from its id to its figures."""
+    """Read the first choice: a list with one mapping per token, from its id to its figures."""
     try:
         listed = cast("Any", choices)[0]["prompt_logprobs"]
         tokens = [next(iter(token.items())) for token in listed[1:]]
@@ -217,17 +208,18 @@ def _scored_text(choices: object) -> ScoredText | None:
         logprobs = tuple(float(figures["logprob"]) for _, figures in tokens)
     except (AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError):
         return None
-    return (
-        ScoredText(ids, logprobs) if ids and all(map(math.isfinite, logprobs)) else None
-    )
+    if not ids or not all(map(math.isfinite, logprobs)):
+        return None
+    return ScoredText(ids, logprobs)
 
 
 def _token_ids(listed: object) -> list[int]:
-    return [one for value in chat.listing(listed) if (one := _whole(value)) is not None]
+    numbers = [_whole(value) for value in chat.listing(listed)]
+    return [number for number in numbers if number is not None]
 
 
 def _whole(value: object) -> int | None:
-    # An answer that is read strictly has floats only.
+    # Answers that are read strictly hold only floats.
     if isinstance(value, float) and value.is_integer() and value >= 0:
         return int(value)
     return None

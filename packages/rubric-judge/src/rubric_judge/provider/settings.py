@@ -10,8 +10,8 @@ from rubric_judge.errors import JudgeSetupError
 from rubric_judge.provider import model_config, router_checks, router_file
 from rubric_judge.yaml_files import yaml_place
 
-# Servers that ask for no key still get a header from OpenAI-style clients, which refuse to be
-# without one; and a named placeholder keeps them from looking for a hosted provider's key.
+# OpenAI-style clients always send a key, even to servers that ask for none; a placeholder also
+# keeps them from looking for a hosted provider's key.
 NO_KEY = "no-key"
 _SHORTEST_TOKEN = 16
 
@@ -20,10 +20,10 @@ def api_key(config: model_config.ModelConfig) -> SecretStr | None:
     """Return the key to send with the calls of a model.
 
     Args:
-        config: names the variable, or leaves it to litellm.
+        config: the configuration; it names the variable, or leaves it to litellm.
 
     Returns:
-        The key; a placeholder for an `api_base` without a variable; None where litellm is to find
+        The key; a placeholder for an `api_base` without a variable; None if litellm is to find
         the provider's own variable.
 
     Raises:
@@ -36,7 +36,7 @@ def api_key(config: model_config.ModelConfig) -> SecretStr | None:
 
 
 def _value(name: str, who: str, *, or_else: str, is_key: bool = True) -> str:
-    """Return the value of a variable that somebody needs, which for a key a header can hold."""
+    """Return the value of a required variable; a key must be fit for an HTTP header."""
     value = os.environ.get(name, "").strip()
     problem = "" if value else f"is not set: export it, or {or_else}"
     if is_key and not (value.isascii() and value.isprintable()):
@@ -54,10 +54,10 @@ def deployments_with_keys(file: router_file.RouterFile) -> list[dict[str, object
     """Return a litellm file's deployments with the values of the variables that they name.
 
     Args:
-        file: the file, which was read.
+        file: the file, already read.
 
     Returns:
-        New entries, for litellm's Router and nothing else.
+        New entries, only for litellm's Router.
 
     Raises:
         JudgeSetupError: a variable is not set or empty, or no HTTP header can hold it.
@@ -71,20 +71,18 @@ def deployments_with_keys(file: router_file.RouterFile) -> list[dict[str, object
         except JudgeSetupError as error:
             place = yaml_place(file.path, tuple(key.split(".")))
             raise JudgeSetupError(f"{place}: {error}") from None
-    return [
-        {
-            **entry,
-            "litellm_params": {
-                name: values.get(router_checks.named_variable(given), given)
-                for name, given in router_file.parameters_of(entry).items()
-            },
-        }
-        for entry in file.deployments
-    ]
+    deployments: list[dict[str, object]] = []
+    for entry in file.deployments:
+        parameters: dict[str, object] = {}
+        for name, value in router_file.parameters_of(entry).items():
+            variable_name = router_checks.named_variable(value)
+            parameters[name] = values.get(variable_name, value)
+        deployments.append({**entry, "litellm_params": parameters})
+    return deployments
 
 
 def variable(name: str) -> str | None:
-    """Return the value of an environment variable that holds no secret; None where it is unset."""
+    """Return the value of an environment variable that holds no secret; None if it is unset."""
     return os.environ.get(name, "").strip() or None
 
 
@@ -97,13 +95,13 @@ def proxy_for(address: str) -> str | None:
     """Return the proxy that the environment names for a server; none for this machine.
 
     Args:
-        address: the server's.
+        address: the server's address.
 
     Returns:
         The proxy's address, if there is one.
 
     Raises:
-        JudgeSetupError: it is no HTTP proxy.
+        JudgeSetupError: the environment names a proxy that is no HTTP proxy.
     """
     from urllib.request import getproxies, proxy_bypass  # takes a while
 
@@ -125,7 +123,7 @@ def proxy_for(address: str) -> str | None:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether only this machine can reach a host: its address is a loopback, or its name is."""
+    """Whether only this machine can reach a host: a loopback address or a local name."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -142,7 +140,7 @@ def service_token(variable: str | None) -> SecretStr | None:
         The token.
 
     Raises:
-        JudgeSetupError: the variable is not set, or holds what is soon guessed.
+        JudgeSetupError: the variable is not set, or its value is too short.
     """
     if variable is None:
         return None
