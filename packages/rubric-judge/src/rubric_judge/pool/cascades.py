@@ -1,4 +1,4 @@
-"""What the cascades of a pool decided, audited and cost."""
+"""Counts of what the cascades of a pool decided, audited and cost."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
@@ -17,53 +17,54 @@ class Share(NamedTuple):
 
 @dataclass(slots=True)
 class LevelStatistics:
-    """What one judge of a cascade has done."""
+    """Counts of what one judge of a cascade has done."""
 
     decided: int = 0
-    """Criteria whose score is its own, judgements from the ledger included."""
+    """Criteria whose final score is its own, including judgements from the ledger."""
     calls: int = 0
-    """Calls, those of judgements from the ledger left out, as in all that follows."""
+    """Calls; like the counts below, without judgements from the ledger."""
     criteria: int = 0
-    """Criteria that it was asked about, however often."""
+    """Criteria that it was asked about, counting repetitions."""
     usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(slots=True)
 class CascadeStatistics:
-    """What cascades have done since the pool was made."""
+    """Counts of what cascades have done since the pool's creation."""
 
     judgements: int = 0
     """Judgements that were asked for and brought scores."""
     asked_criteria: int = 0
-    """Their criteria with weight."""
+    """Weighted criteria of those judgements."""
     levels: dict[str, LevelStatistics] = field(
         default_factory=dict[str, LevelStatistics]
     )
-    """By the judge's name, the cheapest first."""
+    """Statistics by the judge's name, the cheapest judge first."""
     escalated: int = 0
-    """Criteria that the first judge did not decide, audits aside."""
+    """Criteria that the first judge did not decide, without audits."""
     audited: int = 0
-    """Criteria that an earlier judge was sure of and the last one scored all the same."""
+    """Criteria of which an earlier judge was sure, and which the last one scored all the same."""
     audited_otherwise: int = 0
-    """Those of them to which the last judge gave another verdict."""
+    """Audited criteria to which the last judge gave another verdict."""
     risk: float | None = None
-    """α, of the calibration."""
+    """α of the calibration."""
     confidence: float | None = None
     bound: float | None = None
-    """Upper bound of the risk, as calibrated."""
+    """Upper bound of the risk, from the calibration."""
 
     @property
     def saved_frac(self) -> float | None:
-        """Share of the judgements for which the last judge was not called; None before any."""
+        """Share of the judgements without a call of the last judge; None before any judgement."""
         if not self.judgements:
             return None
         return 1 - self._last.calls / self.judgements
 
     @property
     def saved_usd(self) -> float | None:
-        """What asking the last judge alone would have cost, less what was spent.
+        """Cost of asking the last judge alone, less the cost so far.
 
-        At its own price for a criterion; None where that, or another judge's cost, is not known.
+        Uses the last judge's own price for a criterion; None if it, or another judge's cost, is not
+        known.
         """
         costs = [level.usage.cost_usd for level in self.levels.values() if level.calls]
         last = self._last
@@ -73,11 +74,11 @@ class CascadeStatistics:
         return alone - sum(cost for cost in costs if cost is not None)
 
     def audit_disagreement(self) -> Share | None:
-        """Return the share of kept scores that the last judge would have changed; None unaudited.
+        """Return the share of kept scores that the last judge would change; None without audits.
 
-        Of audits alone: each kept criterion is audited with the same probability, whatever it
-        holds, so that the share among them is that of all that were kept, whichever responses they
-        belong to. Escalated criteria are harder, and say nothing of it.
+        It is estimated from audits alone: each kept criterion is audited with the same probability,
+        whatever it holds, so the share among audits is that among all kept criteria, whichever
+        responses they belong to. Escalated criteria are harder, and tell nothing about it.
 
         Raises:
             MissingExtraError: scipy is not installed.
@@ -102,12 +103,12 @@ class CascadeStatistics:
     def count(
         self, trace: CascadeTrace, outcome: Outcome, *, times: int, is_asked: bool
     ) -> None:
-        """Count what a judgement says of its cascade.
+        """Count a judgement's cascade.
 
         Args:
-            trace: the judgement's.
-            outcome: likewise.
-            times: responses that it is the judgement of.
+            trace: the judgement's trace.
+            outcome: the judgement's outcome.
+            times: number of responses that share the judgement.
             is_asked: whether it was asked for now, and so cost something.
         """
         self.risk = trace.risk
@@ -117,10 +118,11 @@ class CascadeStatistics:
             self.levels.setdefault(judge, LevelStatistics())
         for judge in trace.decided_by.values():
             self.levels[judge].decided += times
-        others = {
-            name for name, judge in trace.decided_by.items() if judge != trace.judges[0]
+        first_judge = trace.judges[0]
+        undecided = {
+            name for name, judge in trace.decided_by.items() if judge != first_judge
         }
-        self.escalated += times * len(others - trace.audits.keys())
+        self.escalated += times * len(undecided - trace.audits.keys())
         self.audited += len(trace.audits)
         self.audited_otherwise += list(trace.audits.values()).count(False)
         if not is_asked:

@@ -1,4 +1,4 @@
-"""Many judgements at once: bounded, in order, counted, and never lost to an exception."""
+"""A pool of judges: many judgements at once, bounded, in order, counted, safe from exceptions."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -19,7 +19,7 @@ from rubric_judge.provider.limits import Limited
 
 
 class JudgePool:
-    """Judges many responses through one bound on calls in flight, which all callers share.
+    """Judges many responses under one bound on calls in flight, which all callers share.
 
     A worker holds up to `micro_batch` responses at once, so at most `workers · micro_batch` calls
     are in flight. The responses to one task are judged next to each other and by one replica, in
@@ -28,7 +28,7 @@ class JudgePool:
     A `GroupJudge` is called once for all different responses to a task that are given together, and
     the ledger finds such a judgement only with the same group.
 
-    It serves one event loop after another, and not two at once: each thread with a loop of its own
+    It serves one event loop after another, never two at once: each thread with a loop of its own
     needs a pool, and judges, of its own.
     """
 
@@ -48,9 +48,9 @@ class JudgePool:
             judge: the judge, or several replicas of it.
             workers: number of workers, at least 1.
             micro_batch: responses that a worker holds at once, at least 1.
-            hedge: when to ask a second time for a straggler; never when left out.
-            ledger: where judgements are looked up before they are asked for, and kept.
-            replica_limit: most calls in flight on one replica; left out, only the workers bound it.
+            hedge: when to ask a second time for a straggler; by default never.
+            ledger: where judgements are looked up before they are asked for, and stored.
+            replica_limit: most calls in flight on one replica; unbounded by default.
 
         Raises:
             ValueError: `workers`, `micro_batch` or `replica_limit` is below 1, or the judges are
@@ -75,17 +75,17 @@ class JudgePool:
 
     @property
     def name(self) -> str:
-        """Of the judge, as its results have it."""
+        """The judge's name, as in its results."""
         return self._judge.name
 
     @property
     def fingerprint(self) -> str:
-        """What identifies the scores of its judges, for keys of a ledger."""
+        """The identity of its judges' scores, for keys of a ledger."""
         return fingerprint(self._judge)
 
     @property
     def warm_call(self) -> bool:
-        """Whether a group's first response goes alone, where they are given together."""
+        """Whether the first response of a group that is given together is judged alone first."""
         return wants_warm_call(self._judge)
 
     async def judge_all(
@@ -98,23 +98,24 @@ class JudgePool:
     ) -> list[JudgeResult]:
         """Judge every view.
 
-        With a ledger, what it holds is not asked for, and what is the same twice is asked for once.
-        Nor is a response without an answer, which scores 0: see `JudgeResult.unanswered`.
+        With a ledger, its judgements are not asked for, and equal views are asked for once. A
+        response without an answer is not asked for and scores 0: see `JudgeResult.unanswered`.
 
         Args:
             views: any number of views, in any order.
             on_result: called with position and result as each judgement ends, in that order.
-            deadline_s: when to give up what is not judged, as `unavailable (timeout)`. A judge that
+            deadline_s: when to give up pending judgements, as `unavailable (timeout)`. A judge that
                 ignores cancellation is waited for; one that blocks the event loop is logged.
-            replicate: which repetition of the same judgements this is, for the ledger.
+            replicate: number of this repetition of the same judgements, for the ledger.
 
         Returns:
-            One result for each view, in order. What a judge raises, or scores not of the rubric,
-            become `unavailable (judge_error)`, a cancellation from within `cancelled`, of it alone.
+            One result for each view, in order. An exception of a judge, or scores not of the
+            rubric, become `unavailable (judge_error)`; a cancellation from within becomes
+            `cancelled`; neither affects other views.
 
         Raises:
-            SystemExit, KeyboardInterrupt: a judge asked for the program to end, in its main thread;
-                the calls in flight are cancelled first. In another, it is a `judge_error`.
+            SystemExit, KeyboardInterrupt: a judge asked for the program to end, in the main thread;
+                the calls in flight are cancelled first. In another thread, it is a `judge_error`.
             LedgerError: the ledger cannot be read, or takes no entries.
             EventLoopError: the pool, or a limiter of its judges, is in use on another event loop.
             JudgeSetupError: a group is larger than a `GroupJudge` takes; nothing was asked.
@@ -134,15 +135,19 @@ class JudgePool:
                     on_result(position, result)
 
         def settle(call: Call, settled: Results, latency_s: float | None) -> None:
-            for one, result in zip(call.wanted, settled, strict=True):
+            for request, result in zip(call.wanted, settled, strict=True):
                 self._state.tally.judged(
-                    one.view, result, latency_s, len(one.positions)
+                    request.view, result, latency_s, len(request.positions)
                 )
                 if self._ledger is not None:
                     self._ledger.record(
-                        one.key, one.view, result, judge=judge, replicate=replicate
+                        request.key,
+                        request.view,
+                        result,
+                        judge=judge,
+                        replicate=replicate,
                     )
-                place(one.positions, result)
+                place(request.positions, result)
 
         self._place_unanswered(views, place=place)
         calls = self._calls(views, replicate=replicate, place=place)
@@ -154,23 +159,23 @@ class JudgePool:
         return cast("list[JudgeResult]", results)
 
     def knows(self, views: Sequence[JudgeView], *, replicate: int = 0) -> bool:
-        """Return whether the ledger holds every judgement, so that none will be asked for."""
+        """Return whether the ledger holds every judgement, so that none would be asked for."""
         ledger = self._ledger
         if ledger is None:
             return not _answered(views)
-        calls = self._wanted(views, replicate=replicate)
-        return all(
-            ledger.find(one.key) is not None for wanted in calls for one in wanted
-        )
+        for requests in self._wanted(views, replicate=replicate):
+            if any(ledger.find(request.key) is None for request in requests):
+                return False
+        return True
 
     async def check(self) -> list[JudgeSetupError]:
-        """Ask each replica whether it is there, where it can say so: within seconds.
+        """Ask each replica that can tell whether it is available; takes seconds at most.
 
         Returns:
-            What is wrong with those that are not there, while another is.
+            Errors of the replicas that are not available, if another one is.
 
         Raises:
-            JudgeSetupError: none is there.
+            JudgeSetupError: no replica is available.
         """
         replicas = self._state.replicas.all
         problems: dict[int, JudgeSetupError] = {}
@@ -194,13 +199,12 @@ class JudgePool:
             await close(replica.judge)
 
     def statistics(self) -> PoolStatistics:
-        """Return what the pool is doing and has done."""
+        """Return what the pool is doing now and has done so far."""
         replicas = self._state.replicas.all
-        judges = (replica.judge for replica in replicas)
         limiters = {
-            id(judge.limiter): judge.limiter
-            for judge in judges
-            if isinstance(judge, Limited)
+            id(replica.judge.limiter): replica.judge.limiter
+            for replica in replicas
+            if isinstance(replica.judge, Limited)
         }
         return replace(
             deepcopy(self._state.tally),
@@ -217,9 +221,10 @@ class JudgePool:
     ) -> None:
         """Settle the responses without an answer."""
         for position, view in enumerate(views):
-            if (why := view.unanswered) is not None:
+            reason = view.unanswered
+            if reason is not None:
                 result = JudgeResult.without_answer(
-                    view.rubric, why, judge=self._judge.name
+                    view.rubric, reason, judge=self._judge.name
                 )
                 self._state.tally.not_asked(result)
                 place((position,), result)
@@ -227,7 +232,7 @@ class JudgePool:
     def _wanted(
         self, views: Sequence[JudgeView], *, replicate: int
     ) -> list[list[Wanted]]:
-        """Part the views that have an answer into calls."""
+        """Divide the views that have an answer into calls."""
         ledger = self._ledger
         judge = fingerprint(self._judge)
         answered = _answered(views)
@@ -251,16 +256,17 @@ class JudgePool:
         ledger = self._ledger
         calls: list[Call] = []
         for wanted in self._wanted(views, replicate=replicate):
-            found = [ledger.find(one.key) for one in wanted] if ledger else [None]
-            # Of a group, all or none: scores of two calls are not of one comparison.
-            if None in found:
+            results = (
+                [ledger.find(request.key) for request in wanted] if ledger else [None]
+            )
+            # All of a group or none: scores of two calls do not come of one comparison.
+            if None in results:
                 calls.append(Call(wanted, any_replica))
                 continue
-            for one, result in zip(
-                wanted, cast("list[JudgeResult]", found), strict=True
-            ):
-                self._state.tally.found(result, times=len(one.positions))
-                place(one.positions, result)
+            known = cast("list[JudgeResult]", results)
+            for request, result in zip(wanted, known, strict=True):
+                self._state.tally.found(result, times=len(request.positions))
+                place(request.positions, result)
         return calls
 
     def _too_late(self, call: Call, deadline_s: float | None) -> Results:

@@ -1,6 +1,6 @@
-"""What runs inside of Ray's actors, and its counterpart in a process that calls them.
+"""Classes that run inside Ray's actors, and their counterpart in a process that calls them.
 
-Nothing here is needed before there is a cluster: `ray` itself is loaded by `ray_pool`.
+Nothing in this module needs a cluster: `ray` itself is imported by `ray_pool`.
 """
 
 from __future__ import annotations
@@ -30,44 +30,43 @@ from rubric_judge.provider.limits import Attempt, LimiterStatistics, LocalLimite
 from rubric_judge.provider.model_config import LimitsConfig
 
 PIECE_BYTES: Final = 64 * 1024
-"""Longest piece; what Ray adds to it is some hundred bytes."""
+"""Longest piece; Ray adds a few hundred bytes to it."""
 
 
 def pieces_of(value: object) -> list[bytes]:
-    """Pickle a value and cut it.
+    """Pickle a value and cut it into pieces.
 
     Returns:
-        At least one piece.
+        The pieces, at least one.
     """
     content = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-    return [
-        content[at : at + PIECE_BYTES] for at in range(0, len(content), PIECE_BYTES)
-    ]
+    starts = range(0, len(content), PIECE_BYTES)
+    return [content[start : start + PIECE_BYTES] for start in starts]
 
 
 def joined(pieces: Iterable[bytes]) -> Any:
-    """Return the value that `pieces_of` cut.
+    """Return the value that `pieces_of` cut into pieces.
 
     Args:
         pieces: all of them, in order, from a process of the same pool.
     """
-    return pickle.loads(b"".join(pieces))  # noqa: S301  # as Ray reads whatever it is given
+    return pickle.loads(b"".join(pieces))  # noqa: S301  # as Ray unpickles every argument
 
 
 class JudgeActor:
     """One judge with its own client; keys come from the environment of its worker."""
 
     def __init__(self, spec: JudgeSpec, limiter: SharedLimiter) -> None:
-        """Keep what the judge is built from; what a constructor raises would be wrapped by Ray."""
+        """Keep the specification; Ray would wrap an exception of a constructor."""
         self._spec = spec
         self._limiter = limiter
         self._pieces: dict[int, dict[int, bytes]] = {}
         self._running: dict[int, anyio.CancelScope] = {}
         self._unwanted = set[int]()
-        """Abandoned before they came, or as they ended."""
+        """Numbers of judgements that were abandoned before they came, or as they ended."""
 
     async def describe(self) -> tuple[str, str, bool]:
-        """Say who the judge is: its name, its fingerprint, and whether it wants a warm call.
+        """Return the judge's name, its fingerprint, and whether it wants a warm call.
 
         Raises:
             JudgeSetupError, ConfigError, PluginError: as `load_judge`.
@@ -77,10 +76,10 @@ class JudgeActor:
         return judge.name, fingerprint(judge), wants_warm_call(judge)
 
     async def check(self) -> None:
-        """Ask whether the endpoint is there.
+        """Check that the endpoint is available.
 
         Raises:
-            JudgeSetupError: it is not.
+            JudgeSetupError: it is not available.
         """
         await check(self._judge)
 
@@ -88,9 +87,9 @@ class JudgeActor:
         """Keep a piece of a view that is too long for one call.
 
         Args:
-            number: what `judge` is to find the pieces by, once all but the last are here.
-            place: which piece it is, from 0; they come in any order.
-            piece: of `pieces_of`.
+            number: the judgement; `judge` gets it with the last piece, once the others are here.
+            place: the piece's position, from 0; pieces come in any order.
+            piece: a piece of `pieces_of`.
         """
         if number not in self._unwanted:
             self._pieces.setdefault(number, {})[place] = piece
@@ -99,20 +98,19 @@ class JudgeActor:
         """Judge one response.
 
         Args:
-            number: which judgement of the process that asks.
+            number: number of the judgement, in the process that asks.
             piece: the last piece of the view.
 
         Returns:
-            The first piece of the result, and how many more there are to `give`; an empty one where
-            nobody waits for it any more.
+            The first piece of the result, and the number of further pieces for `give`; an empty
+            piece if nobody waits for the result any more.
         """
         earlier = self._pieces.pop(number, {})
         if number in self._unwanted:
             self._unwanted.discard(number)
             return b"", 0
-        view: JudgeView = joined(
-            [*(earlier[place] for place in sorted(earlier)), piece]
-        )
+        pieces = [earlier[place] for place in sorted(earlier)]
+        view: JudgeView = joined([*pieces, piece])
         first = b""
         rest = list[bytes]()
         try:
@@ -125,17 +123,17 @@ class JudgeActor:
         return first, len(rest)
 
     async def give(self, number: int, place: int) -> bytes:
-        """Return a further piece of a result, from 0; each can be had once."""
+        """Return a further piece of a result, counted from 0; each can be fetched once."""
         piece = self._pieces[number].pop(place)
         if not self._pieces[number]:
             del self._pieces[number]
         return piece
 
     async def abandon(self, number: int) -> None:
-        """Cancel a judgement that nobody waits for.
+        """Cancel a judgement that nobody waits for any more.
 
-        Ray's own cancellation would also take what the attempt says to the limiter as it ends, and
-        its place there would never be given back.
+        Ray's own cancellation would also cancel the attempt's last message to the limiter, and its
+        place there would never be given back.
         """
         self._pieces.pop(number, None)
         if number in self._running:
@@ -155,8 +153,8 @@ class JudgeActor:
 class LimiterActor:
     """One limiter for the attempts of all actors.
 
-    An attempt is known by its owner, which is one judge's actor, and a number: when an actor dies,
-    its attempts are given back together.
+    An attempt is identified by its owner, which is one judge's actor, and a number: when an actor
+    dies, its attempts are given back together.
     """
 
     def __init__(self, config: LimitsConfig) -> None:
@@ -168,7 +166,7 @@ class LimiterActor:
 
     async def enter(self, owner: str, number: int, tokens: int) -> None:
         """Wait until an attempt may be sent."""
-        if owner in self._gone:  # asked before it died, and nobody will count it out
+        if owner in self._gone:  # asked before it died, and would never be counted out
             return
         attempt = self._limiter.attempt(tokens=tokens)
         scope = anyio.CancelScope()
@@ -183,12 +181,13 @@ class LimiterActor:
             self._limiter.leave(attempt)  # cancelled just as its turn came
 
     async def leave(self, owner: str, number: int) -> None:
-        """Count an attempt out, or give up its place among those that wait."""
-        if (entry := self._entries.pop((owner, number), None)) is not None:
+        """Count an attempt out, or give up its place in the line."""
+        entry = self._entries.pop((owner, number), None)
+        if entry is not None:
             self._leave(*entry)
 
     async def forget(self, owner: str) -> None:
-        """Count out all attempts of an actor that is no more."""
+        """Count out all attempts of an actor that has died."""
         self._gone.add(owner)
         for key in [key for key in self._entries if key[0] == owner]:
             self._leave(*self._entries.pop(key))
@@ -204,7 +203,7 @@ class LimiterActor:
         self._limiter.succeeded(tokens=tokens, of=self._attempt(owner, number))
 
     async def statistics(self) -> LimiterStatistics:
-        """Return what was let through."""
+        """Return counts of what was let through."""
         return self._limiter.statistics()
 
     def _attempt(self, owner: str, number: int) -> Attempt | None:
@@ -219,15 +218,15 @@ class LimiterActor:
 
 
 class SharedLimiter:
-    """A `Limiter` that asks the limiter's actor; crosses processes."""
+    """A `Limiter` that forwards to the limiter's actor; it can be sent to other processes."""
 
     def __init__(self, actor: Any, *, owner: str | Callable[[], str] = "") -> None:
-        """Speak for one owner of attempts, or for whichever works at the time.
+        """Speak for one owner of attempts, or for whichever is working at the time.
 
         Args:
             actor: handle of a `LimiterActor`.
-            owner: id of what ends as one, such as the judge's actor; or a function of a module that
-                says whose attempt is being made. None for a process that makes no attempts.
+            owner: id of what ends as a whole, such as the judge's actor, or a function of a module
+                that returns whose attempt is being made; "" for a process without attempts.
         """
         self._actor = actor
         self._owner = owner
@@ -239,23 +238,23 @@ class SharedLimiter:
         return SharedLimiter(self._actor, owner=owner)
 
     def close(self) -> None:
-        """Keep the statistics; the actor is about to end."""
+        """Keep the statistics before the actor ends."""
         self._final = self.statistics()
 
     def forget(self, owner: str) -> None:
-        """Count out all attempts of an owner that is no more."""
+        """Count out all attempts of an owner that has died."""
         self._actor.forget.remote(owner)
 
     @asynccontextmanager
     async def attempt(self, *, tokens: int) -> AsyncGenerator[None]:
-        """Return one attempt's context; see `Limiter.attempt`."""
+        """Return the context of one attempt; see `Limiter.attempt`."""
         owner = self._owner_now()
         number = next(self._numbers)
         _latest.set(number)
         try:
             await self._actor.enter.remote(owner, number, tokens)
             yield
-        finally:  # after a cancellation in `enter` too: the place must not be kept
+        finally:  # also after a cancellation in `enter`: the place must not be kept
             self._actor.leave.remote(owner, number)
 
     def rate_limited(self, retry_after_s: float | None) -> None:
@@ -267,7 +266,7 @@ class SharedLimiter:
         self._actor.succeeded.remote(self._owner_now(), _latest.get(), tokens)
 
     def statistics(self) -> LimiterStatistics:
-        """Return what was let through, of all owners."""
+        """Return counts of what was let through, for all owners."""
         if self._final is not None:
             return self._final
         import ray

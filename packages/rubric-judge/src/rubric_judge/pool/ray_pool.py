@@ -1,7 +1,7 @@
-"""The pool over Ray: judges in actors of their own, everything else as in `JudgePool`.
+"""A pool over Ray: judges in actors of their own, everything else as in `JudgePool`.
 
 An actor is a replica whose `judge` is a remote call. Schedule, deadline, hedging, ledger and counts
-are the pool's own, and stay in the process that calls it.
+are those of the pool, and stay in the process that calls it.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from rubric_judge.pool.schedule import Hedging
 from rubric_judge.provider import chat, model_config
 
 _MOST_ACTORS = 2
-"""Actors that one judgement is given to, before it is taken for what kills them."""
+"""Actors that get one judgement before the judgement itself is taken for the cause of death."""
 _CLOSE_WITHIN_S = 10.0
 
 
 class RemoteJudge:
-    """A `Judge` in an actor.
+    """A `Judge` that runs in an actor.
 
-    An actor that dies is replaced, and what it had not finished is given to the new one, once.
+    A dead actor is replaced, and its unfinished judgements are given to the new one, once.
     """
 
     def __init__(
@@ -44,19 +44,20 @@ class RemoteJudge:
         Args:
             ray: Ray's module.
             spec: the judge's configuration.
-            limiter: of all the pool's actors.
-            number: which of the pool's actors this is.
+            limiter: the limiter of all the pool's actors.
+            number: the actor's number in the pool.
         """
         self._ray = ray
         self._spec = spec
         self.limiter = limiter
-        """Of all actors."""
+        """The limiter of all actors."""
         self._number = number
         self._numbers = count(1)
         self.replaced = 0
-        """Actors that died."""
-        # Said by one actor for all of them, before the first judgement.
-        self.name = self.fingerprint = ""
+        """Number of actors that died."""
+        # One actor reports the next three for all of them, before the first judgement.
+        self.name = ""
+        self.fingerprint = ""
         self.warm_call = False
         self.actor: Any = self._new_actor()
 
@@ -76,15 +77,15 @@ class RemoteJudge:
         )
 
     async def check(self) -> None:
-        """Let the actor ask whether its endpoint is there.
+        """Let the actor check that its endpoint is available.
 
         Raises:
-            JudgeSetupError: it is not.
+            JudgeSetupError: it is not available.
         """
         try:
             await self.actor.check.remote()
         except self._ray.exceptions.RayTaskError as error:
-            # Ray's error quotes the worker's stack; the cause is what was raised there.
+            # Ray's error quotes the worker's stack; the cause is the exception raised there.
             raise error.cause from None
 
     async def aclose(self) -> None:
@@ -97,28 +98,26 @@ class RemoteJudge:
 
     def _new_actor(self) -> Any:
         owner = f"{self._number}.{self.replaced}"
-        options = {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
         limiter = self.limiter.of(owner)
-        return self._ray.remote(**options)(ray_actors.JudgeActor).remote(
-            self._spec, limiter
+        actor_class = self._ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(
+            ray_actors.JudgeActor
         )
+        return actor_class.remote(self._spec, limiter)
 
     async def _ask(self, actor: Any, view: JudgeView) -> JudgeResult:
         number = next(self._numbers)
-        *begun, last = ray_actors.pieces_of(view)
+        *earlier, last = ray_actors.pieces_of(view)
         try:
-            await asyncio.gather(
-                *(
-                    actor.take.remote(number, place, piece)
-                    for place, piece in enumerate(begun)
-                )
-            )
+            taking = [
+                actor.take.remote(number, place, piece)
+                for place, piece in enumerate(earlier)
+            ]
+            await asyncio.gather(*taking)
             first, left = cast(
                 "tuple[bytes, int]", await actor.judge.remote(number, last)
             )
-            rest = await asyncio.gather(
-                *(actor.give.remote(number, n) for n in range(left))
-            )
+            giving = [actor.give.remote(number, place) for place in range(left)]
+            rest = await asyncio.gather(*giving)
             return ray_actors.joined([first, *rest])
         except asyncio.CancelledError:
             actor.abandon.remote(number)
@@ -126,7 +125,7 @@ class RemoteJudge:
 
     def _replace(self, actor: object) -> None:
         if actor is not self.actor:
-            return  # another of its judgements has done so
+            return  # another of its judgements has replaced it already
         self.limiter.forget(f"{self._number}.{self.replaced}")
         self.replaced += 1
         self.actor: Any = self._new_actor()
@@ -135,10 +134,10 @@ class RemoteJudge:
 class RayJudgePool(JudgePool, chat.ClosesItself):
     """Judges many responses in Ray actors, each with a judge and a client of its own.
 
-    It connects to the cluster that is there (`RAY_ADDRESS`, or one on this machine), or starts one
-    here. Each actor holds up to `micro_batch` responses, the responses to one task stay with one
-    actor, and one limiter serves them all. An actor that dies is replaced, and what it had not
-    finished is given to the new one, once.
+    It connects to a running cluster (`RAY_ADDRESS`, or one on this machine), or starts one here.
+    Each actor holds up to `micro_batch` responses, the responses to one task stay with one actor,
+    and one limiter serves them all. A dead actor is replaced, and its unfinished judgements are
+    given to the new one, once.
 
     The judge's configuration crosses to the workers; keys do not. An actor reads them from its own
     worker's environment, so they must be set on every node before Ray starts there.
@@ -153,14 +152,14 @@ class RayJudgePool(JudgePool, chat.ClosesItself):
         hedge: Hedging | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        """Start the actors; takes seconds.
+        """Start the actors; this takes seconds.
 
         Args:
             spec: the judge's configuration.
             actors: number of actors, at least 1.
             micro_batch: responses that an actor holds at once, at least 1.
-            hedge: when to ask another actor for a straggler; never when left out.
-            ledger: where judgements are looked up before they are asked for, and kept.
+            hedge: when to ask another actor for a straggler; by default never.
+            ledger: where judgements are looked up before they are asked for, and stored.
 
         Raises:
             MissingExtraError: Ray is not installed.
@@ -175,11 +174,15 @@ class RayJudgePool(JudgePool, chat.ClosesItself):
         self._started_ray = not self._ray.is_initialized()
         if self._started_ray:
             with warnings.catch_warnings():
-                # A tip on accelerators in later releases; none is used here.
+                # Ray warns of a change for accelerators in later releases; none is used here.
                 warnings.simplefilter("ignore", FutureWarning)
-                quiet = {"log_to_driver": False, "configure_logging": False}
-                start_ray(self._ray, include_dashboard=False, **quiet)
-        # Its counts are lost with it, and that is all: it is started again.
+                start_ray(
+                    self._ray,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    configure_logging=False,
+                )
+        # If the limiter's actor dies it is started again; only its counts are lost.
         self._limiting = self._ray.remote(
             num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=100_000
         )(ray_actors.LimiterActor).remote(_limits(spec))
@@ -203,17 +206,17 @@ class RayJudgePool(JudgePool, chat.ClosesItself):
         )
 
     async def check(self) -> list[JudgeSetupError]:
-        """Let one actor ask whether the endpoint is there; see `JudgePool.check`."""
+        """Let one actor check that the endpoint is available; see `JudgePool.check`."""
         await self._judges[0].check()
         return []
 
     @property
     def replaced(self) -> int:
-        """Actors that died and were replaced."""
+        """Number of actors that died and were replaced."""
         return sum(judge.replaced for judge in self._judges)
 
     async def aclose(self) -> None:
-        """Close the judges, end the actors, and the cluster where it was started here."""
+        """Close the judges, end the actors, and end the cluster if it was started here."""
         await asyncio.gather(*(judge.aclose() for judge in self._judges))
         self._limiter.close()
         self._end()
@@ -222,7 +225,7 @@ class RayJudgePool(JudgePool, chat.ClosesItself):
         try:
             described = self._ray.get(self._judges[0].actor.describe.remote())
         except self._ray.exceptions.RayTaskError as error:
-            # Ray's error quotes the worker's stack; the cause is what was raised there.
+            # Ray's error quotes the worker's stack; the cause is the exception raised there.
             raise error.cause from None
         for judge in self._judges:
             judge.name, judge.fingerprint, judge.warm_call = described
@@ -251,15 +254,14 @@ def _check_spec(spec: object) -> None:
 def _limits(spec: JudgeSpec) -> model_config.LimitsConfig:
     if isinstance(spec, HybridConfig):
         return _limits(spec.judge)
-    if isinstance(
-        spec, CascadeConfig
-    ):  # one limiter for all endpoints: the tightest of each
-        every = [_limits(judge) for judge in spec.judges]
+    if isinstance(spec, CascadeConfig):
+        # One limiter serves all endpoints: it takes the tightest of each limit.
+        limits = [_limits(judge) for judge in spec.judges]
         return model_config.LimitsConfig(
-            max_in_flight=_lowest(config.max_in_flight for config in every),
-            rpm=_lowest(limits_config.rpm for limits_config in every),
-            tpm=_lowest(one.tpm for one in every),
-            adaptive=any(one.adaptive for one in every),
+            max_in_flight=_lowest(config.max_in_flight for config in limits),
+            rpm=_lowest(config.rpm for config in limits),
+            tpm=_lowest(config.tpm for config in limits),
+            adaptive=any(config.adaptive for config in limits),
         )
     return spec.limits if isinstance(spec, JudgeConfig) else model_config.LimitsConfig()
 

@@ -6,17 +6,17 @@ _TRIES: Final = 4
 
 
 def start_ray(ray: Any, **options: Any) -> None:
-    """Start a cluster, again where Ray gives up on its own processes.
+    """Start a cluster, and try again if Ray gives up on its own processes.
 
-    It waits 15 seconds for each of them, and a busy machine may need longer to load it; what the
-    first try has read is in memory for the next.
+    Ray waits 15 seconds for each of them, and a busy machine may need longer to load it; after the
+    first try its files are in memory.
 
     Args:
-        ray: the module.
-        options: of `ray.init`.
+        ray: Ray's module.
+        options: options of `ray.init`.
 
     Raises:
-        Exception: Ray's own, of the last try.
+        Exception: Ray's error of the last try.
     """
     for left in reversed(range(_TRIES)):
         try:

@@ -1,4 +1,4 @@
-"""What each call of a step is to judge, in which order calls start, and where each goes."""
+"""The schedule of a step: what each call judges, in which order calls start, where each goes."""
 
 import statistics
 from collections import deque
@@ -14,7 +14,7 @@ from rubric_judge.capabilities import GroupJudge, check_group, group_identity
 from rubric_judge.pool.replicas import Replica, Replicas
 
 Results: TypeAlias = tuple[JudgeResult, ...]
-"""What a call brings: one result for each judgement that is wanted of it."""
+"""Results of a call: one for each judgement that it asks for."""
 
 
 @dataclass(slots=True, eq=False)
@@ -25,38 +25,38 @@ class Hedge:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
     results: Results | None = None
-    """None where it was cancelled."""
+    """The results; None if it was cancelled."""
 
 
 @dataclass(slots=True, eq=False)
 class Wanted:
-    """One judgement that is wanted."""
+    """One judgement that is asked for."""
 
     positions: list[int]
-    """Where its result belongs; several where the same is asked for more than once."""
+    """Positions of its result; several if the same judgement is asked for more than once."""
     view: JudgeView
     key: str = ""
-    """Its key in the ledger; empty without one."""
+    """Its key in the ledger; "" without a ledger."""
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One call of a judge: for one judgement, or for all of a group where a `GroupJudge` is."""
+    """One call of a judge: for one judgement, or, of a `GroupJudge`, for a whole group."""
 
     wanted: Sequence[Wanted]
-    """At least one, all of one task."""
+    """The judgements that it asks for: at least one, all of one task."""
     replica: Replica
-    """Where it is sent; any, before it is."""
+    """The replica that it is sent to; before that, any replica."""
     moves: int = 0
-    """How often it was sent elsewhere because a replica was not reached."""
+    """How often it was sent to another replica because one was not reached."""
     spent: int = 0
-    """Attempts beside those of the result: of replicas not reached, of the call that lost."""
+    """Attempts beyond the result's: on replicas not reached, and of a call that lost."""
     usage: Usage | None = None
-    """What those consumed, where it is known."""
+    """Usage of those attempts, where it is known."""
     begun_s: float = 0.0
-    """When it was first sent; 0 before."""
+    """Time when it was first sent; 0 before."""
     started_s: float = 0.0
-    """When it was last sent."""
+    """Time when it was last sent."""
     answer: Results | None = None
     """The first usable answer."""
     first: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -64,50 +64,50 @@ class Call:
 
     @property
     def task_id(self) -> str:
-        """The task of all that is wanted."""
+        """The task of all its judgements."""
         return self.wanted[0].view.task_id
 
     def add_spent(self, results: Results | None) -> None:
-        """Count what was done for nothing; None of a call that was cancelled."""
-        self.spent += (
-            1 if results is None else sum(result.attempts for result in results)
-        )
-        for result in results or ():
+        """Count attempts whose results are not used; None of a call that was cancelled."""
+        if results is None:
+            self.spent += 1
+            return
+        self.spent += sum(result.attempts for result in results)
+        for result in results:
             if result.usage is not None:
                 self.usage = result.usage.plus(self.usage)
 
     def with_spent(self, results: Results) -> Results:
-        """Return the results with all that it took; what was for nothing is with the first."""
+        """Return the results, with the unused attempts added to the first of them."""
         if not self.spent:
             return results
         first, *others = results
         usage = self.usage if first.usage is None else first.usage.plus(self.usage)
-        return first.with_call(
-            attempts=first.attempts + self.spent, usage=usage
-        ), *others
+        attempts = first.attempts + self.spent
+        return first.with_call(attempts=attempts, usage=usage), *others
 
 
 Key: TypeAlias = Callable[[JudgeView, str], str]
-"""From a view, and what identifies the group that it is judged in, to the ledger's key."""
+"""Function from a view and the identity of the group that it is judged in to the ledger's key."""
 
 
 def wanted_of(
     views: Sequence[JudgeView], judge: Judge, *, key: Key | None, among: Sequence[int]
 ) -> list[list[Wanted]]:
-    """Part views into calls.
+    """Divide views into calls.
 
     Args:
-        views: in any order.
-        among: the positions of those that are to be judged.
-        judge: for a `GroupJudge` the views of a task are one call, and a response that stands in
-            it twice is shown once.
-        key: of the ledger; without one, a judge of single responses judges each view.
+        views: the views, in any order.
+        judge: the judge; for a `GroupJudge` the views of a task are one call, in which equal
+            responses are shown once.
+        key: the ledger's function; without it, a judge of single responses judges each view.
+        among: positions of the views that are to be judged.
 
     Returns:
-        What is wanted of each call. With a key, what is the same twice is wanted once.
+        The judgements of each call. With a key, equal judgements are asked for once.
 
     Raises:
-        JudgeSetupError: a group is larger than the judge takes.
+        JudgeSetupError: a group is larger than the judge allows.
     """
     if isinstance(judge, GroupJudge):
         return _groups(views, judge, key=key, among=among)
@@ -118,7 +118,7 @@ def wanted_of(
         view = views[position]
         name = key(view, "")
         by_key.setdefault(name, Wanted([], view, name)).positions.append(position)
-    return [[one] for one in by_key.values()]
+    return [[wanted] for wanted in by_key.values()]
 
 
 def _groups(
@@ -131,16 +131,15 @@ def _groups(
     groups: dict[object, dict[str, Wanted]] = {}
     for position in among:
         view = views[position]
-        group = groups.setdefault(
-            (view.task_id, view.question, view.grounding, view.rubric), {}
-        )
+        shared = (view.task_id, view.question, view.grounding, view.rubric)
+        group = groups.setdefault(shared, {})
         group.setdefault(view.response, Wanted([], view)).positions.append(position)
     for group in groups.values():
-        check_group(judge, [one.view for one in group.values()])
+        check_group(judge, [wanted.view for wanted in group.values()])
         if key is not None:
             identity = group_identity(group)
-            for one in group.values():
-                one.key = key(one.view, identity)
+            for wanted in group.values():
+                wanted.key = key(wanted.view, identity)
     return [list(group.values()) for group in groups.values()]
 
 
@@ -149,14 +148,14 @@ class _Group:
     id: str
     calls: deque[Call]
     is_warming: bool = False
-    """Its first call is out alone; the others wait for its end."""
+    """Whether its first call is under way alone, and the others wait for its end."""
 
 
 class Schedule:
     """Hands out the calls of a step, group by group.
 
-    The calls for one task start next to each other and go to one replica. A group begins when all
-    calls of those before it have started, or wait for something.
+    The calls of one task start next to each other and go to one replica. A group begins when all
+    calls of the groups before it have started, or are waiting.
     """
 
     def __init__(
@@ -167,7 +166,7 @@ class Schedule:
         Args:
             calls: the calls of a step.
             replicas: the judges.
-            warm: whether a group's first call goes alone.
+            warm: whether a group's first call is sent alone.
         """
         groups: dict[str, _Group] = {}
         for call in calls:
@@ -180,30 +179,32 @@ class Schedule:
         self._begun: dict[str, _Group] = {}
 
     def next(self) -> Call | None:
-        """Return the next call that can start, with its replica; None where none can now."""
+        """Return the next call that can start, with its replica; None if none can start now."""
         if not self._replicas.has_room:
             return None
         for group in self._begun.values():
-            if (
-                not group.is_warming
-                and (replica := self._replicas.of(group.id)) is not None
-            ):
+            if group.is_warming:
+                continue
+            replica = self._replicas.of(group.id)
+            if replica is not None:
                 return self._take(group, replica)
         for group in self._waiting.values():
-            if (replica := self._replicas.of(group.id, begins=True)) is not None:
+            replica = self._replicas.of(group.id, begins=True)
+            if replica is not None:
                 self._begun[group.id] = self._waiting.pop(group.id)
                 group.is_warming = self._warm and len(group.calls) > 1
                 return self._take(group, replica)
         return None
 
     def settled(self, call: Call) -> None:
-        """Count a call off: it has its result, and the others of its group may go."""
-        if (group := self._begun.get(call.task_id)) is not None:
+        """Count a finished call off; the others of its group may start."""
+        group = self._begun.get(call.task_id)
+        if group is not None:
             group.is_warming = False
         self.unsettled -= 1
 
     def again(self, call: Call) -> None:
-        """Put back a call that is to be sent elsewhere, before the others of its group."""
+        """Put back a call that goes to another replica, before the others of its group."""
         group_id = call.task_id
         group = self._begun.setdefault(group_id, _Group(group_id, deque()))
         group.is_warming = False
@@ -220,7 +221,7 @@ class Schedule:
 _LATENCIES_KEPT = 1024
 _FEWEST_LATENCIES = 16
 _SAVED_UP_CALLS = 1024
-"""Calls whose share may be saved up: an endpoint that turns slow is not met with more at once."""
+"""Calls whose share may be saved up; it bounds what a slowing endpoint gets at once."""
 _SHORTEST_LOOK_S = 0.02
 _LONGEST_LOOK_S = 1.0
 
@@ -228,22 +229,22 @@ _LONGEST_LOOK_S = 1.0
 class Hedging(BaseModel):
     """A second call for a straggler: the first usable answer counts, the other is cancelled.
 
-    An invalid answer is an answer: a quick one of the second call ends the first, which might have
-    scored. A call that takes no cancellation, as that of a judge which waits in a thread, is waited
-    for to its end, and so is the result.
+    An invalid answer counts as an answer: a quick one of the second call ends the first, which
+    might have scored. A call that cannot be cancelled, such as that of a judge which waits in a
+    thread, is waited for to its end, and so is the result.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     after_medians: float = Field(default=6, gt=1)
-    """Ask again when a call has taken this many times the running median."""
+    """How many times the running median a call must take before it is asked again."""
 
     max_extra_frac: float = Field(default=0.05, gt=0, le=1)
-    """Most second calls, as a share of the first calls, at every moment."""
+    """Most second calls, as a share of the first calls, at any moment."""
 
 
 class Hedger:
-    """Says which calls are stragglers, and how many may be asked again.
+    """Decides which calls are stragglers, and how many may be asked again.
 
     late after k · median;   second calls ≤ f · first calls, at every moment
     """
@@ -256,12 +257,12 @@ class Hedger:
         self._credit = 0.0
 
     def started(self) -> None:
-        """Count a first call."""
+        """Count a first call, which adds to the allowance."""
         most = max(1.0, self._hedging.max_extra_frac * _SAVED_UP_CALLS)
         self._credit = min(most, self._credit + self._hedging.max_extra_frac)
 
     def answered(self, latency_s: float) -> None:
-        """Take the seconds of a call that brought an answer."""
+        """Note the seconds of a call that brought an answer."""
         self._latencies_s.append(latency_s)
 
     def spend(self) -> bool:
@@ -273,14 +274,14 @@ class Hedger:
         return True
 
     def late_after_s(self, running_s: Iterable[float]) -> float | None:
-        """Return after how many seconds a call is a straggler.
+        """Return the seconds after which a call is a straggler.
 
         Args:
-            running_s: how long each call under way has taken so far. Those beyond the median of the
-                answered ones count as longer: at the start only the quick ones have been answered.
+            running_s: seconds that each call under way has taken so far. Those beyond the median of
+                the answered calls count as longer: at first only quick ones have been answered.
 
         Returns:
-            Seconds; None while too little is known.
+            The seconds; None while too little is known.
         """
         if len(self._latencies_s) < _FEWEST_LATENCIES:
             return None
@@ -288,13 +289,11 @@ class Hedger:
         self._median_s = statistics.median(known_s)
         longer = sum(seconds > self._median_s for seconds in running_s)
         middle = (len(known_s) + longer) // 2
-        return (
-            self._hedging.after_medians * known_s[middle]
-            if middle < len(known_s)
-            else None
-        )
+        if middle >= len(known_s):
+            return None
+        return self._hedging.after_medians * known_s[middle]
 
     def look_again_s(self) -> float:
-        """Return how long to wait before the next look at the calls under way."""
-        # A straggler is found at most this late; looking is cheap beside a call.
+        """Return the seconds to wait before the next look at the calls under way."""
+        # A straggler is noticed at most this late; looking is cheap beside a call.
         return min(_LONGEST_LOOK_S, max(_SHORTEST_LOOK_S, self._median_s / 4))

@@ -1,4 +1,4 @@
-"""What a pool counts, and how it is shown."""
+"""The counts that a pool keeps."""
 
 import statistics
 from collections import Counter, deque
@@ -26,7 +26,7 @@ def _latencies() -> deque[float]:
 
 @dataclass(frozen=True, slots=True)
 class LatencyQuantiles:
-    """Seconds that judgements took, retries included, over the last 8,192 of them."""
+    """Quantiles of the seconds that the last 8,192 judgements took, retries included."""
 
     p50_s: float
     p90_s: float
@@ -36,60 +36,60 @@ class LatencyQuantiles:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatistics:
-    """What one of a pool's judges has done."""
+    """Counts of what one of a pool's judges has done."""
 
     in_flight: int
     calls: int
-    """Calls sent to it, hedges included."""
+    """Number of calls sent to it, hedges included."""
     groups: int
-    """Groups it was given, those moved to it included."""
+    """Number of groups given to it, including those moved to it."""
     is_down: bool
-    """Whether it is left alone because calls did not reach it."""
+    """Whether it is avoided because calls did not reach it."""
     times_down: int
 
 
 @dataclass(slots=True)
 class PoolStatistics:
-    """What a pool has done since it was made."""
+    """Counts of what a pool has done since its creation."""
 
     limit: int
-    """Most calls in flight at once; hedges come on top, within their share."""
+    """Most calls in flight at once, without hedges, which have an allowance of their own."""
     in_flight: int = 0
     peak_in_flight: int = 0
     by_outcome: Counter[Outcome] = field(default_factory=Counter[Outcome])
     by_reason: Counter[Reason] = field(default_factory=Counter[Reason])
     by_answerer: Counter[Answerer] = field(default_factory=Counter[Answerer])
-    """Judgements by who answered, those from the ledger included; the first 256 of them."""
+    """Judgements by who answered, those from the ledger included; for the first 256 answerers."""
     latencies_s: deque[float] = field(default_factory=_latencies, repr=False)
-    """Of the last judgements that were asked for."""
+    """Seconds that each of the last judgements took that were asked for."""
     usage: Usage = field(default_factory=Usage)
-    """Tokens and cost of all judgements that reported them; nothing for those from the ledger."""
+    """Tokens and cost of all judgements that report them; nothing for those from the ledger."""
     cached_reported_tokens: int = 0
-    """Prompt tokens of the judgements that say how many were cached."""
+    """Prompt tokens of the judgements that report how many were cached."""
     cached_reported_criteria: int = 0
     attempts: int = 0
-    """Attempts of all calls, failed, hedged and cancelled ones included."""
+    """Attempts of all calls, including failed, hedged and cancelled ones."""
     hedged: int = 0
-    """Second calls that were made for stragglers."""
+    """Second calls made for stragglers."""
     hedge_wins: int = 0
     """Second calls whose answer was taken."""
     moved: int = 0
-    """Judgements that were asked of another replica because the first was not reached."""
+    """Judgements asked of another replica because the first was not reached."""
     from_ledger: int = 0
-    """Judgements that were found, not asked for."""
+    """Judgements taken from the ledger."""
     invalid_from_ledger: int = 0
-    """Those of them that are invalid."""
+    """Invalid judgements taken from the ledger."""
     unanswered: Counter[Unanswered] = field(default_factory=Counter[Unanswered])
     """Responses without an answer, which score 0 and are not asked for."""
     passages_truncated: int = 0
-    """Judgements asked for whose passage was cut."""
+    """Judgements asked for with a passage that was cut."""
     criteria: int = 0
-    """Criteria of the judgements that say what they took."""
+    """Criteria of the judgements that report their usage."""
     replicas: tuple[ReplicaStatistics, ...] = ()
     limiters: tuple[LimiterStatistics, ...] = ()
-    """One for each limiter that the judges have; several judges may share one."""
+    """Statistics of each limiter of the judges; several judges may share one."""
     cascade: CascadeStatistics | None = None
-    """Of judges that are cascades; None where none is."""
+    """Statistics of judges that are cascades; None if none is."""
 
     @property
     def done(self) -> int:
@@ -98,7 +98,7 @@ class PoolStatistics:
 
     @property
     def latency(self) -> LatencyQuantiles | None:
-        """Of the judgements that were asked for; None before the first."""
+        """Quantiles of the judgements that were asked for; None before the first."""
         if not self.latencies_s:
             return None
         # `quantiles` needs two points.
@@ -108,17 +108,17 @@ class PoolStatistics:
 
     @property
     def cached_token_frac(self) -> float | None:
-        """Share of the prompt tokens that the server had in its prefix cache.
+        """Share of the prompt tokens that were in the server's prefix cache.
 
-        Over the judgements that report it; None where none does.
+        Counts the judgements that report it; None if none does.
         """
         return self._cached_tokens_per(self.cached_reported_tokens)
 
     @property
     def cached_tokens_per_criterion(self) -> float | None:
-        """Prompt tokens that the server had cached, for one criterion of one response.
+        """Cached prompt tokens for one criterion of one response.
 
-        Over the judgements that report them; None where none does.
+        Counts the judgements that report them; None if none does.
         """
         return self._cached_tokens_per(self.cached_reported_criteria)
 
@@ -133,19 +133,21 @@ class PoolStatistics:
 
     @property
     def cost_per_criterion_usd(self) -> float | None:
-        """Cost of judging one criterion of one response; None where no cost is known."""
+        """Cost of judging one criterion of one response; None if no cost is known."""
         if self.usage.cost_usd is None or not self.criteria:
             return None
         return self.usage.cost_usd / self.criteria
 
     @property
     def tokens_per_criterion(self) -> float:
-        """Tokens, prompt and reply, of judging one criterion of one response."""
+        """Tokens, prompt and reply, for one criterion of one response."""
         tokens = self.usage.prompt_tokens + self.usage.completion_tokens
-        return tokens / self.criteria if self.criteria else 0.0
+        if not self.criteria:
+            return 0.0
+        return tokens / self.criteria
 
     def found(self, result: JudgeResult, *, times: int) -> None:
-        """Count a judgement that was not asked for, and how often it was wanted."""
+        """Count a judgement from the ledger, as often as it was asked for."""
         self.from_ledger += times
         self.invalid_from_ledger += times * (result.outcome is Outcome.INVALID)
         self._outcome(result, times, is_asked=False)
@@ -162,10 +164,10 @@ class PoolStatistics:
         """Count a judgement that was asked for, however many calls it took.
 
         Args:
-            view: what was judged.
-            result: what became of it.
-            latency_s: None where it was not waited for to its end.
-            times: responses that it is the judgement of: they are the same.
+            view: the view that was judged.
+            result: its result.
+            latency_s: seconds that it took; None if it was not waited for to its end.
+            times: number of equal responses that share the judgement.
         """
         self._outcome(result, times, is_asked=True)
         self.attempts += result.attempts
@@ -180,20 +182,21 @@ class PoolStatistics:
                 self.cached_reported_criteria += len(view.rubric.criteria)
 
     def _cached_tokens_per(self, amount: int) -> float | None:
-        """Return prompt tokens that were cached for one of something, where that is said."""
+        """Return the cached prompt tokens divided by an amount; None if nothing is reported."""
         tokens = self.usage.cached_tokens
-        return None if tokens is None or not amount else tokens / amount
+        if tokens is None or not amount:
+            return None
+        return tokens / amount
 
     def _outcome(self, result: JudgeResult, times: int, *, is_asked: bool) -> None:
         self.by_outcome[result.outcome] += times
         if result.reason is not None:
             self.by_reason[result.reason] += times
-        by = result.answered_by
-        # A server may call itself something else in every answer.
-        if by is not None and (
-            by in self.by_answerer or len(self.by_answerer) < _ANSWERERS_KEPT
-        ):
-            self.by_answerer[by] += times
+        answerer = result.answered_by
+        # A server may give another name in every answer.
+        has_room = len(self.by_answerer) < _ANSWERERS_KEPT
+        if answerer is not None and (has_room or answerer in self.by_answerer):
+            self.by_answerer[answerer] += times
         if result.cascade is not None:
             self.cascade = self.cascade or CascadeStatistics()
             self.cascade.count(

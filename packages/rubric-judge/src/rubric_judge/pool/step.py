@@ -1,4 +1,4 @@
-"""One `judge_all`: calls are started, hedged, sent elsewhere and settled until none is left."""
+"""One step of `judge_all`: calls are started, hedged, moved and settled until none is left."""
 
 import math
 import sys
@@ -34,45 +34,46 @@ async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> Results:
 
     Args:
         judge: the judge; a `GroupJudge` where there are several views.
-        views: what it sees.
+        views: the views that it judges.
 
     Returns:
-        A result for each view. An exception that it lets out, or what is no result for each, with
-        scores that are its rubric's and one outcome, are `unavailable` with reason `judge_error`; a
-        cancellation of its own making is `cancelled`.
+        A result for each view. If the judge raises, or does not return one valid result for each
+        view, with scores of its rubric and one outcome, they are `unavailable` with reason
+        `judge_error`; if it cancels itself, they are `cancelled`.
 
     Raises:
-        SystemExit, KeyboardInterrupt: the judge asked for the program to end, in its main thread.
+        SystemExit, KeyboardInterrupt: the judge asked for the program to end, in the main thread.
         EventLoopError: the judge is in use on another event loop.
 
     Cancellation from outside of the judge passes through.
     """
     try:
-        # To ask whether it is a `GroupJudge` took a thirtieth of a judgement.
+        # An `isinstance` check of `GroupJudge` took a thirtieth of a judgement.
         ask_group = getattr(judge, "judge_group", None)
-        answers = await ask_group(views) if ask_group else [await judge.judge(views[0])]
+        if ask_group:
+            answers = await ask_group(views)
+        else:
+            answers = [await judge.judge(views[0])]
+        # An instance passes through; anything else that a plugin may return is an error.
         # An instance passes through; what else a plugin may return is an error.
         results = tuple(map(JudgeResult.model_validate, answers))
-        for view, result in zip(views, results, strict=True):
-            if result.outcome is Outcome.SCORED:
-                view.rubric.check_scores(result.scores)
-        (_,) = {result.outcome for result in results}
+        _check_results(views, results)
     except anyio.get_cancelled_exc_class():
-        # A library below the judge may cancel its own task and let that out. Only where the call
-        # itself is being cancelled is the deadline past for good.
+        # A library below the judge may cancel its own task and raise that. Only if the call itself
+        # is being cancelled has the deadline passed for good.
         if anyio.current_effective_deadline() == -math.inf:
             raise
         detail = "the judge cancelled its own call"
         return without_answer(
             len(views), Reason.CANCELLED, judge=judge.name, detail=detail
         )
-    # The first is the caller's mistake; the second is not about this call.
+    # The first is the caller's mistake; the second does not concern this call.
     except (EventLoopError, GeneratorExit):
         raise
-    # The named boundary for judges: one that breaks its promise not to raise costs its own
-    # judgement, not the step. The message may hold a text, so only the type and place go on.
+    # The boundary for judges: a judge that breaks its promise not to raise costs its own judgement,
+    # not the step. The message may hold a text, so only the type and place are logged.
     except BaseException as error:
-        # Ctrl-C reaches the main thread alone: in another, both are something that the judge did.
+        # Ctrl-C reaches only the main thread: in another, both were raised by the judge itself.
         in_main = threading.current_thread() is threading.main_thread()
         if in_main and isinstance(error, SystemExit | KeyboardInterrupt):
             raise
@@ -89,46 +90,54 @@ async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> Results:
     return results
 
 
+def _check_results(views: Sequence[JudgeView], results: Results) -> None:
+    for view, result in zip(views, results, strict=True):
+        if result.outcome is Outcome.SCORED:
+            view.rubric.check_scores(result.scores)
+    if len({result.outcome for result in results}) != 1:
+        raise ValueError("the results of one call have several outcomes")
+
+
 def without_answer(
     count: int, reason: Reason, *, judge: str, detail: str, attempts: int = 1
 ) -> Results:
-    """Return the results of a call that came to nothing, whose attempts are counted once."""
+    """Return the results of a call without an answer; its attempts are counted once."""
     result = JudgeResult.unavailable(reason, judge=judge, detail=detail)
     shares = judgement.call_shares(judgement.Call(attempts=attempts), count)
     return tuple(result.with_call(**share) for share in shares)
 
 
 def innermost(frames: Sequence[traceback.FrameSummary]) -> str:
-    """Return file and line of the innermost of some frames."""
+    """Return file and line of the innermost frame."""
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
 
 
 GRACE_S: Final = 5.0
-"""How long after its deadline a step may still be cancelling its calls."""
+"""Seconds after its deadline in which a step may still be cancelling its calls."""
 
 
 @contextmanager
 def watched_deadline(deadline_s: float | None, *, judge: str) -> Generator[None]:
-    """Cancel what the block waits for at its deadline; log where it is if that does not end it.
+    """Cancel the block's waiting at the deadline; log where it hangs if that does not end it.
 
-    A deadline cancels what waits. A judge that computes or sleeps in the event loop waits for
-    nothing: the step cannot end before it does, and this is how its name becomes known.
+    A deadline cancels what waits. A judge that computes or sleeps in the event loop does not wait:
+    the step cannot end before the judge does, and the log names the judge.
 
     Args:
-        deadline_s: of the step; without one nothing is cancelled or watched.
-        judge: whose step it is.
+        deadline_s: the step's deadline; without one nothing is cancelled or watched.
+        judge: name of the judge.
     """
     if deadline_s is None:
         yield
         return
     thread = threading.get_ident()
 
-    def name() -> None:
+    def log_place() -> None:
         frame = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # documented, and the only way
         where = innermost(traceback.extract_stack(frame) if frame else ())
         events.loop_blocked(judge=judge, where=where, deadline_s=deadline_s)
 
-    timer = threading.Timer(deadline_s + GRACE_S, name)
+    timer = threading.Timer(deadline_s + GRACE_S, log_place)
     timer.daemon = True
     timer.start()
     try:
@@ -141,20 +150,20 @@ def watched_deadline(deadline_s: float | None, *, judge: str) -> Generator[None]
 
 @dataclass(slots=True)
 class PoolState:
-    """What all steps of a pool share."""
+    """The state that all steps of a pool share."""
 
     replicas: Replicas
     tally: PoolStatistics
     hedger: Hedger | None
     warm: bool
     in_flight: set[object] = field(default_factory=set[object])
-    """A mark for each call."""
+    """A mark for each call in flight."""
     loop: LoopGuard = field(default_factory=lambda: LoopGuard("pool"))
     slots: anyio.CapacityLimiter = field(init=False)
     _change: anyio.Event | None = None
 
     def enter(self, step: object) -> None:
-        """Let a step begin, with all that counts calls at 0 where its event loop is a new one.
+        """Let a step begin; on a new event loop, all counts of calls start at 0.
 
         Raises:
             EventLoopError: steps are under way on another loop.
@@ -167,19 +176,19 @@ class PoolState:
                 replica.in_flight.clear()
 
     async def change(self) -> None:
-        """Wait until a call ends, of whichever step."""
+        """Wait until a call of any step ends."""
         self._change = self._change or anyio.Event()
         await self._change.wait()
 
     def changed(self) -> None:
-        """Say that a call ended."""
+        """Report that a call ended."""
         if self._change is not None:
             self._change.set()
             self._change = None
 
 
 class Step:
-    """Carries out the calls of one step; each is settled once."""
+    """Carries out the calls of one step and settles each of them once."""
 
     def __init__(
         self,
@@ -220,9 +229,8 @@ class Step:
                 await self._start_all(group)
                 group.cancel_scope.cancel()  # the watch over stragglers
         finally:
-            for slot in tuple(
-                self._held
-            ):  # of a call that was cancelled before it began
+            # The slots left belong to calls that were cancelled before they began.
+            for slot in tuple(self._held):
                 self._give_back(slot)
             self._state.loop.leave(self)
         if self._exits:
@@ -238,7 +246,7 @@ class Step:
                 slots.acquire_on_behalf_of_nowait(slot)
             except anyio.WouldBlock:
                 await slots.acquire_on_behalf_of(slot)
-            # Which call is next is decided when it can start, not before.
+            # The next call is chosen when it can start, not before.
             call = schedule.next()
             if call is not None:
                 call.replica.in_flight.add(slot)
@@ -246,9 +254,8 @@ class Step:
                 group.start_soon(self._carry_out, call, slot, group)
                 continue
             slots.release_on_behalf_of(slot)
-            if (
-                schedule.unsettled
-            ):  # the last may have ended while this waited for the slot
+            # The last call may have ended while this waited for the slot.
+            if schedule.unsettled:
                 await state.change()
 
     async def _carry_out(self, call: Call, slot: object, group: TaskGroup) -> None:
@@ -256,19 +263,19 @@ class Step:
         try:
             self._end(call, await self._answered(call, slot))
         except (SystemExit, KeyboardInterrupt, Exception) as end:  # noqa: BLE001
-            # Out of a child task, the first two would leave the event loop in the middle, and what
-            # a caller's own `on_result` raises would come back to it as a group.
+            # Raised in a child task, the first two would end the event loop midway, and what a
+            # caller's `on_result` raises would come back to the caller as a group.
             self._exits.append(end)
             group.cancel_scope.cancel()
         finally:
             self._running.pop(call, None)
-            if call.second is not None:  # cancelled, perhaps before it began
+            if call.second is not None:  # it may have been cancelled before it began
                 call.second.replica.in_flight.discard(call.second)
             self._give_back(slot)
 
     def _give_back(self, slot: object) -> None:
         replica = self._held.pop(slot, None)
-        # Where the loop has ended, nobody waits for it, and the next loop has slots of its own.
+        # If the loop has ended, nobody waits for the slot, and the next loop has its own.
         if replica is not None and self._state.loop.holds(self):
             replica.in_flight.discard(slot)
             self._state.slots.release_on_behalf_of(slot)
@@ -284,15 +291,16 @@ class Step:
             results = await self._ask(call, call.replica, mark=slot)
             if call.answer is None and _is_usable(results):
                 call.answer = results
-        if (second := call.second) is not None:
+        second = call.second
+        if second is not None:
             if call.answer is not None:
                 second.scope.cancel()
             await second.ended.wait()
             call.second = None
-            # Of the two, one is the result; the other's attempts were made all the same.
+            # One of the two is the result; the attempts of the other were made all the same.
             is_second = call.answer is not None and call.answer is not results
             call.add_spent(results if is_second else second.results)
-        # Without either, only the answer of the second has cancelled the first.
+        # Without results of its own, the first call was cancelled by the second one's answer.
         return cast("Results", call.answer or results)
 
     async def _second(self, call: Call, hedge: Hedge, group: TaskGroup) -> None:
@@ -332,9 +340,10 @@ class Step:
 
     def _end(self, call: Call, results: Results) -> None:
         replicas = self._state.replicas
+        can_move = call.moves < len(replicas.all) - 1
         if (
             results[0].reason is Reason.CONNECTION
-            and call.moves < len(replicas.all) - 1
+            and can_move
             and replicas.another_is_up(call.replica)
         ):
             call.moves += 1
@@ -364,7 +373,7 @@ class Step:
                 if not hedger.spend():
                     break
                 call.second = Hedge(replica)
-                replica.in_flight.add(call.second)  # nobody else gets its room
+                replica.in_flight.add(call.second)  # reserves its room
                 group.start_soon(self._second, call, call.second, group)
 
 
