@@ -123,8 +123,12 @@ def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builde
     families = dict(FAMILIES)
     for folder in suites:
         suite = read_suite(folder)
-        if taken := families.keys() & suite.families.keys():
-            problem = f"another suite has the family {min(taken)!r} already: rename the folder"
+        taken_names = families.keys() & suite.families.keys()
+        if taken_names:
+            problem = (
+                f"another suite has the family {min(taken_names)!r} already: "
+                "rename the folder"
+            )
             raise flag_error("suite", f" {folder}: {problem}")
         families.update(suite.families)
         if suite.skipped:

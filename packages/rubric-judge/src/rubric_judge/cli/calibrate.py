@@ -59,8 +59,8 @@ class _Labelled(NamedTuple):
     @property
     def is_complete(self) -> bool:
         """Whether each criterion with weight of each response has a label."""
-        given = {(label.line, label.criterion) for label in self.labels}
-        return given >= {
+        labelled = {(label.line, label.criterion) for label in self.labels}
+        return labelled >= {
             (line, criterion.id)
             for line, view in self.views.items()
             for criterion in view.rubric
@@ -68,7 +68,7 @@ class _Labelled(NamedTuple):
         }
 
 
-class _Found(NamedTuple):
+class _Calibrated(NamedTuple):
     report: Callable[[], None]
     """Prints it."""
     unwritten: int
@@ -152,13 +152,14 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     with command.working(app):
         labelled = _labelled(tasks, responses, labels, thoughts)
         make_folder(out, flag="--out")
-        found = (
-            _thresholds(labelled, asked, target, inputs=(tasks, responses, *labels))
-            if is_cascade
-            else _verdicts(labelled, asked, verdicts, files=(tasks, responses, *labels))
-        )
-    found.report()
-    return command.FAILED if found.unwritten else 0
+        if is_cascade:
+            inputs = (tasks, responses, *labels)
+            calibrated = _thresholds(labelled, asked, target, inputs=inputs)
+        else:
+            files = (tasks, responses, *labels)
+            calibrated = _verdicts(labelled, asked, verdicts, files=files)
+    calibrated.report()
+    return command.FAILED if calibrated.unwritten else 0
 
 
 def _labelled(
@@ -185,7 +186,7 @@ def _verdicts(
     options: VerdictOptions,
     *,
     files: tuple[Path, ...],
-) -> _Found:
+) -> _Calibrated:
     from rubric_judge.calibration.measure import Settings, calibrate
     from rubric_judge.calibration.pairing import pair
     from rubric_judge.calibration.report import WORDS, Files
@@ -220,7 +221,8 @@ def _verdicts(
         is_drawn=all(label.inclusion is not None for label in labelled.labels),
     )
     written = _write(report, asked.out, named)
-    return _Found(partial(_print, report, paired, written, named), judged.unwritten)
+    report_printer = partial(_print, report, paired, written, named)
+    return _Calibrated(report_printer, judged.unwritten)
 
 
 def _thresholds(
@@ -229,17 +231,17 @@ def _thresholds(
     target: CascadeTarget,
     *,
     inputs: tuple[Path, ...],
-) -> _Found:
+) -> _Calibrated:
     out = asked.out / "cascade.json"
     require_writable(out, flag="--out", inputs=(*inputs, asked.judge, asked.ledger))
     documents = {task_id: task.doc_hash for task_id, task in labelled.tasks.items()}
-    given = cascade.Labelled(labelled.labels, [*labelled.views.items()], documents)
+    people = cascade.Labelled(labelled.labels, [*labelled.views.items()], documents)
     calibration, unwritten = cascade.find_thresholds(
-        asked.configuration, target, given, ledger=asked.ledger, workers=asked.workers
+        asked.configuration, target, people, ledger=asked.ledger, workers=asked.workers
     )
     write_text(out, calibration.model_dump_json(indent=2) + "\n")
     classes = cascade.classes_of(labelled.labels, labelled.views, calibration)
-    return _Found(
+    return _Calibrated(
         partial(cascade.print_thresholds, calibration, out, classes), unwritten
     )
 
@@ -279,13 +281,13 @@ def _print(
 def _ask(labelled: _Labelled, asked: _Asked, replicates: int) -> _Judged:
     """Judge what was labelled."""
     judge = asked.configuration
-    given = judging.read_judge(judge, workers=asked.workers)
+    judge_setup = judging.read_judge(judge, workers=asked.workers)
     lines = sorted({label.line for label in labelled.labels})
     views = [(line, labelled.views[line]) for line in lines]
     ratings, unwritten = judging.judge_all(
-        {judge.stem: given}, views, replicates, ledger=asked.ledger, out=asked.out
+        {judge.stem: judge_setup}, views, replicates, ledger=asked.ledger, out=asked.out
     )
-    return _Judged(ratings, fingerprint(given.make()), unwritten)
+    return _Judged(ratings, fingerprint(judge_setup.make()), unwritten)
 
 
 def _read(paths: Sequence[Path], labelled: _Labelled, judge: Path | None) -> _Judged:
@@ -306,10 +308,9 @@ def _read(paths: Sequence[Path], labelled: _Labelled, judge: Path | None) -> _Ju
             ratings.append(rating)
     if judge is None:
         return _Judged(ratings, None, 0)
-    made = judging.read_judge(judge, workers=1).make()
-    if others := {one.judge for one in ratings} - {made.name}:
-        problem = (
-            f" {judge}: it is {made.name!r}; the judgements are of {min(others)!r}"
-        )
+    configured = judging.read_judge(judge, workers=1).make()
+    others = {rating.judge for rating in ratings} - {configured.name}
+    if others:
+        problem = f" {judge}: it is {configured.name!r}; the judgements are of {min(others)!r}"
         raise flag_error("judge", problem)
-    return _Judged(ratings, fingerprint(made), 0)
+    return _Judged(ratings, fingerprint(configured), 0)

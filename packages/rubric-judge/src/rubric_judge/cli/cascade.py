@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 def _require_cascade(arguments: ArgumentCollection) -> None:
     """Refuse options of a cascade without --cascade, and --cascade without a risk."""
-    given = [argument.name for argument in arguments if argument.tokens]
-    if given and not _is_cascade(arguments):
+    flags = [argument.name for argument in arguments if argument.tokens]
+    if flags and not _is_cascade(arguments):
         raise ValueError(
-            f"{given[0]} is of a cascade: give --cascade too, or leave it out"
+            f"{flags[0]} is of a cascade: give --cascade too, or leave it out"
         )
-    if given and "--risk" not in given:
+    if flags and "--risk" not in flags:
         raise ValueError(
             "--cascade needs --risk: the share that may contradict the labels"
         )
@@ -39,14 +39,14 @@ def _require_cascade(arguments: ArgumentCollection) -> None:
 
 def _refuse_cascade(arguments: ArgumentCollection) -> None:
     """Refuse options of verdicts beside --cascade."""
-    given = [
+    flags = [
         argument.name
         for argument in arguments
         if argument.tokens and argument.name != "--cascade"
     ]
-    if given and _is_cascade(arguments):
+    if flags and _is_cascade(arguments):
         raise ValueError(
-            f"{given[0]} has no meaning with --cascade: leave one of the two out"
+            f"{flags[0]} has no meaning with --cascade: leave one of the two out"
         )
 
 
@@ -68,10 +68,10 @@ Target: TypeAlias = Annotated[CascadeTarget, Parameter("*", negative=(), group=C
 
 
 class Labelled(NamedTuple):
-    """What people labelled."""
+    """Labels of people, with what they are about."""
 
     labels: Sequence[Label]
-    """Of any raters."""
+    """Labels of all raters."""
     views: Sequence[tuple[int, JudgeView]]
     """The responses, by line."""
     documents: Mapping[str, str]
@@ -112,7 +112,7 @@ def find_thresholds(
     if not isinstance(config, CascadeConfig):
         kind = f"is of `type: {config.type}`"
         raise flag_error("judge", f" {judge}: {kind}: give a file of `type: cascade`")
-    judges = [load_judge(one) for one in config.judges]
+    judges = [load_judge(spec) for spec in config.judges]
 
     async def calibrate(books: Ledger | None) -> CascadeCalibration:
         try:

@@ -29,7 +29,7 @@ _COUNTED = (
     _READ := "values read",
     _LEFT := "values left out on purpose",
 )
-"""What the summary counts, in order."""
+"""Counts of the summary, in order."""
 
 
 def import_rubrics(  # noqa: PLR0913  # a flag each
@@ -85,7 +85,8 @@ def import_rubrics(  # noqa: PLR0913  # a flag each
     print_pairs([("tasks", written), *counts.items(), *ends])
     if left_out:
         rows = [
-            (one.field, str(count), one.reason) for one, count in left_out.most_common()
+            (omission.field, str(count), omission.reason)
+            for omission, count in left_out.most_common()
         ]
         print_rows(("left out on purpose", "values", "why"), rows)
     for error in rejected[:_SHOWN]:
@@ -94,21 +95,21 @@ def import_rubrics(  # noqa: PLR0913  # a flag each
 
 
 def _counted(
-    found: Iterator[formats.Imported],
+    importeds: Iterator[formats.Imported],
     counts: Counter[str],
     left_out: Counter[formats.LeftOut],
 ) -> Iterator[Task]:
-    for one in found:
-        counts[_CRITERIA] += len(one.task.rubric)
-        counts[_PENALTIES] += sum(formats.is_penalty(c) for c in one.task.rubric)
-        counts[_REFERENCES] += one.task.reference_answer is not None
-        counts[_CUT] += one.reference_thought is Thought.CLOSED
-        counts[_DROPPED] += one.reference_thought is Thought.UNCLOSED
-        if one.fields is not None:
-            counts[_READ] += one.fields.read
-            counts[_LEFT] += one.fields.left_out.total()
-            left_out.update(one.fields.left_out)
-        yield one.task
+    for imported in importeds:
+        counts[_CRITERIA] += len(imported.task.rubric)
+        counts[_PENALTIES] += sum(formats.is_penalty(c) for c in imported.task.rubric)
+        counts[_REFERENCES] += imported.task.reference_answer is not None
+        counts[_CUT] += imported.reference_thought is Thought.CLOSED
+        counts[_DROPPED] += imported.reference_thought is Thought.UNCLOSED
+        if imported.fields is not None:
+            counts[_READ] += imported.fields.read
+            counts[_LEFT] += imported.fields.left_out.total()
+            left_out.update(imported.fields.left_out)
+        yield imported.task
 
 
 def export_rubrics(

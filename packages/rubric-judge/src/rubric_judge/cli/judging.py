@@ -30,13 +30,13 @@ class Batch(NamedTuple):
     """Views that are judged once for each replicate."""
 
     title: str
-    """What progress calls it."""
+    """Name of the batch in progress reports."""
     views: Sequence[JudgeView]
     replicates: Sequence[int] = (0,)
 
 
 class Judged(NamedTuple):
-    """What `judge_batches` brought."""
+    """Results of `judge_batches`."""
 
     batches: list[list[list[JudgeResult]]]
     """For each batch and each of its replicates, one result a view."""
@@ -213,7 +213,8 @@ def say_suspect(statistics: PoolStatistics, *, has_ledger: bool, again: str) -> 
         again: what asks again for invalid judgements that the ledger holds.
     """
     scored, invalid = (
-        statistics.by_outcome.get(one, 0) for one in (Outcome.SCORED, Outcome.INVALID)
+        statistics.by_outcome.get(outcome, 0)
+        for outcome in (Outcome.SCORED, Outcome.INVALID)
     )
     old = statistics.invalid_from_ledger
     if invalid > old and scored == statistics.from_ledger - old:

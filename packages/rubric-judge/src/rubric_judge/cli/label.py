@@ -70,7 +70,7 @@ class Writing:
 
     @property
     def by_model(self) -> dict[str, object]:
-        """What tells of a model, by its flag."""
+        """Values of the options about a model, by flag."""
         return {"--model": self.model, "--workers": self.workers}
 
 
@@ -141,7 +141,7 @@ def label(  # noqa: PLR0913  # each is an option of the command
             {"RESPONSES": responses, "--judgements": judgements, "--thoughts": asked},
             "with --write nothing is scored and answers are written: leave one of the two out",
         )
-        drawn = _Drawn(tasks, _one(count), seed)
+        drawn = _Drawn(tasks, _single_count(count), seed)
         return _write(drawn, out, rater=rater, writing=writing, place=place)
     responses = _to_score(responses, writing)
     with working(app) as progress, progress.phase("reading tasks and responses"):
@@ -172,7 +172,7 @@ def _refuse(values: Mapping[str, object], problem: str) -> None:
             raise ConfigError(f"{flag}: {problem}", location=flag.lstrip("-").lower())
 
 
-def _one(counts: tuple[int, ...] | None) -> int | None:
+def _single_count(counts: tuple[int, ...] | None) -> int | None:
     if counts is not None and len(counts) > 1:
         raise ConfigError(
             "--count: with --write give one number; a larger one later draws the same tasks "
@@ -318,7 +318,7 @@ def import_labels(  # noqa: PLR0913  # each is an option of the command
     if not labels:
         raise RubricFileError("holds no label: label some responses first", path=export)
     write_labels(out, labels)
-    print_pairs([*Counter(one.rater for one in labels).items(), ("written", out)])
+    print_pairs([*Counter(label.rater for label in labels).items(), ("written", out)])
     return 0
 
 

@@ -60,12 +60,12 @@ def lint(
         raise ConfigError(f"{tasks} holds no task", location="tasks")
     _report(findings, read=read, path=tasks, examples=examples)
     if json_out is not None:
-        found = {
+        report = {
             "tasks": read,
             "counts": Counter(finding.code for finding in findings),
             "findings": [asdict(finding) for finding in findings],
         }
-        write_text(json_out, json.dumps(found, indent=1) + "\n")
+        write_text(json_out, json.dumps(report, indent=1) + "\n")
     return FAILED if any(finding.severity == "error" for finding in findings) else 0
 
 
@@ -81,14 +81,14 @@ def _report(
     if by_code:
         rows = [
             (
-                found[0].severity, code, str(len(found)),
-                str(len({finding.line for finding in found})), found[0].remedy,
+                matches[0].severity, code, str(len(matches)),
+                str(len({finding.line for finding in matches})), matches[0].remedy,
             )
-            for code, found in by_code.items()
+            for code, matches in by_code.items()
         ]  # fmt: skip
         print_rows(("", "finding", "count", "tasks", "what to do"), rows)
-    for code, found in by_code.items():
-        for finding in found[:examples]:
+    for code, matches in by_code.items():
+        for finding in matches[:examples]:
             criterion = f" {finding.criterion_id!r}" if finding.criterion_id else ""
             where = f"{path}:{finding.line}: {code}:{criterion}"
             stdout.print(f"{where} {finding.what}", soft_wrap=True)

@@ -89,7 +89,7 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
         write_judgements(out, judged)
     _report(
         matched,
-        compare([one.before for one, _ in matched.pairs], judged),
+        compare([stored.before for stored, _ in matched.pairs], judged),
         judged,
         out=out,
     )
@@ -154,16 +154,16 @@ def _chosen(
 
 
 def _judged(
-    one: StoredResponse, view: JudgeView, result: JudgeResult
+    stored: StoredResponse, view: JudgeView, result: JudgeResult
 ) -> JudgedResponse:
-    origin: dict[str, object] = {"id": one.id, "task_id": one.task_id}
-    if one.before is not None:
+    origin: dict[str, object] = {"id": stored.id, "task_id": stored.task_id}
+    if stored.before is not None:
         origin |= {
-            "judge": one.before.judge,
-            "outcome": one.before.outcome.value,
-            "reward": reward_of(one.before),
+            "judge": stored.before.judge,
+            "outcome": stored.before.outcome.value,
+            "reward": reward_of(stored.before),
         }
-    return JudgedResponse(line=one.line, view=view, result=result, origin=origin)
+    return JudgedResponse(line=stored.line, view=view, result=result, origin=origin)
 
 
 def _report(

@@ -81,16 +81,16 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     with working(app) as progress:
         with progress.phase("reading tasks and judgements"):
             by_id, numbered = _read(tasks, responses, thoughts)
-            found, notes = _read_all(judgements, by_id, numbered)
+            earlier_ratings, notes = _read_all(judgements, by_id, numbered)
         make_folder(out, flag="--out")
         judges = {
             spec.stem: judging.read_judge(spec, workers=workers) for spec in judge
         }
-        _check_reference(reference, judges, found)
-        made, unwritten = judging.judge_all(
+        _check_reference(reference, judges, earlier_ratings)
+        new_ratings, unwritten = judging.judge_all(
             judges, numbered, replicates, ledger=ledger, out=out
         )
-        ratings = collect(made + found, by_id)
+        ratings = collect(new_ratings + earlier_ratings, by_id)
         report = measure(ratings, resamples=resamples, seed=seed, reference=reference)
         written = _write(out, report, ratings)
     _print(report, written, notes)
@@ -167,11 +167,14 @@ def _check(
 def _check_reference(
     reference: str | None,
     judges: Mapping[str, judging.Judging],
-    found: Sequence[Rating],
+    earlier_ratings: Sequence[Rating],
 ) -> None:
     """Refuse an unknown reference before a judge is called."""
     from rubric_judge.reliability.measure import check_reference
 
     if reference is not None:
-        named = [*judging.labels(judges).values(), *(rating.judge for rating in found)]
+        named = [
+            *judging.labels(judges).values(),
+            *(rating.judge for rating in earlier_ratings),
+        ]
         check_reference(reference, list(dict.fromkeys(named)))

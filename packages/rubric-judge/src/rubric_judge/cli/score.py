@@ -145,14 +145,16 @@ def _say_unclosed(counts: AnswerCounts) -> None:
 
 
 def _shares(counts: AnswerCounts) -> list[tuple[str, str]]:
-    found = {
+    count_of_name = {
         "with a thought": counts.thoughts,
         "  that does not end": counts.unclosed,
         "empty answers": counts.empty,
     }
-    of = counts.responses
+    total = counts.responses
     return [
-        (name, f"{count} ({count / of:.1%})") for name, count in found.items() if count
+        (name, f"{count} ({count / total:.1%})")
+        for name, count in count_of_name.items()
+        if count
     ]
 
 
@@ -183,10 +185,13 @@ def _say_unread(judged: Sequence[JudgedResponse]) -> None:
         for (_, judge), rubric in rubrics.items()
         for criterion in rubric
     ]
-    if unread := sum(has_no_words(one) and not is_read for one, is_read in criteria):
+    unread = sum(
+        has_no_words(criterion) and not is_read for criterion, is_read in criteria
+    )
+    if unread:
         what = f"of {len(criteria)} criteria hold nothing that a program can look for"
-        said = f"{unread} {what} and score 0: `rubric-judge lint` names them"
-        print(f"rubric-judge: {said}", file=sys.stderr)
+        warning = f"{unread} {what} and score 0: `rubric-judge lint` names them"
+        print(f"rubric-judge: {warning}", file=sys.stderr)
 
 
 def _report(
@@ -239,7 +244,7 @@ def _answerers(statistics: PoolStatistics) -> list[tuple[str, str]]:
             f"{count} of {statistics.done}: {by.model}"
             + (f" at {by.deployment}" if by.deployment else ""),
         )
-        for by, count in sorted(counts.items(), key=lambda one: -one[1])
+        for by, count in sorted(counts.items(), key=lambda item: -item[1])
     ]
 
 

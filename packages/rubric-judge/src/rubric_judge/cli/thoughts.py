@@ -11,7 +11,7 @@ from rubric_core import Thoughts, ThoughtTags
 _THOUGHTS: Final[TypeAdapter[Thoughts]] = TypeAdapter(Thoughts)
 
 
-def _told(_type: object, tokens: Sequence[Token]) -> Thoughts:
+def _parse_thoughts(_type: object, tokens: Sequence[Token]) -> Thoughts:
     text = tokens[0].value
     if text.startswith("{"):
         return ThoughtTags.model_validate_json(text)
@@ -27,7 +27,7 @@ def _told(_type: object, tokens: Sequence[Token]) -> Thoughts:
 HowThoughts: TypeAlias = Annotated[
     Thoughts,
     Parameter(
-        converter=_told,
+        converter=_parse_thoughts,
         n_tokens=1,
         negative=(),
         accepts_keys=False,

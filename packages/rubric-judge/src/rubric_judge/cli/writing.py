@@ -61,24 +61,24 @@ def write_with_model(
             return len(drawn) - len(todo), model
 
     with command.working(app):
-        there, found = anyio.run(ask)
-    _report(found, there, out)
-    return command.FAILED if found.failed and not found.written else 0
+        there, by_model = anyio.run(ask)
+    _report(by_model, there, out)
+    return command.FAILED if by_model.failed and not by_model.written else 0
 
 
-def _report(found: ByModel, there: int, out: Path) -> None:
-    usage = found.usage
+def _report(by_model: ByModel, there: int, out: Path) -> None:
+    usage = by_model.usage
     figures: list[tuple[str, object]] = [
-        ("tasks with both answers", found.written),
-        *((f"  by {name}", count) for name, count in found.authors.items()),
+        ("tasks with both answers", by_model.written),
+        *((f"  by {name}", count) for name, count in by_model.authors.items()),
         ("had them already", there),
-        ("without", found.failed.total()),
-        *((f"  {why}", count) for why, count in found.failed.most_common()),
+        ("without", by_model.failed.total()),
+        *((f"  {reason}", count) for reason, count in by_model.failed.most_common()),
         ("prompt tokens", usage.prompt_tokens),
         ("completion tokens", usage.completion_tokens),
     ]
     if usage.cost_usd is not None:
         figures.append(("cost", f"${usage.cost_usd:.4f}"))
     command.print_pairs([*figures, ("written", out)])
-    for why, detail in found.details.items():
-        print(f"rubric-judge: {why}, the first time: {detail}", file=sys.stderr)
+    for reason, detail in by_model.details.items():
+        print(f"rubric-judge: {reason}, the first time: {detail}", file=sys.stderr)
