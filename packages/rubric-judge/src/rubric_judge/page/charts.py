@@ -1,4 +1,4 @@
-"""Charts as SVG whose colours and type are the page's own: curves, stacks and histograms."""
+"""Charts as SVG that take colours and type from their page: curves, stacks and histograms."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import Final, Literal, Self, TypeAlias
 from markupsafe import Markup
 
 Width = Literal["wide", "narrow"]
-"""Of a desk, or of a phone and of paper."""
+"""The width of a desktop, or that of a phone and of paper."""
 
 _SIZES: Final = {
     ("lead", "wide"): (1080, 300),
@@ -22,17 +22,17 @@ LEFT = 44
 RIGHT = 12
 TOP = 12
 BOTTOM = 26
-"""Room around the axes, in units of the drawing."""
+"""Margins around the axes, in units of the drawing."""
 _LEVELS: Final = 4
 _MOST_POINTS: Final = 400
-"""Of one line: more cannot be told apart."""
+"""Most points drawn of one line: more cannot be told apart."""
 _MARKED_POINTS: Final = 12
-"""Lines of so few points show each one."""
+"""Lines with at most this many points show each of them."""
 _SMOOTHED_STEPS: Final = 20
-"""Lines of so many steps are drawn smooth too: the mean of a window of about a tenth of them."""
+"""Lines with this many steps are also drawn smooth: the mean of a window of a tenth of them."""
 _LABEL_ROOM: Final = 46
 _GAP: Final = 1.5
-"""Between bars."""
+"""Gap between bars."""
 _Pair: TypeAlias = tuple[float, float]
 
 
@@ -45,7 +45,7 @@ class Series:
     """A colour of the page: `main`, `other`, or `c1` … `c8` for parts of a whole."""
     steps: tuple[int, ...]
     values: tuple[float, ...]
-    """What is not finite is a gap."""
+    """Values at the steps; a value that is not finite is a gap."""
     style: Literal["line", "dots", "layer"] = "line"
     spread: tuple[float, ...] = ()
     """Half height of a band around the line."""
@@ -63,7 +63,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Series over steps, from zero up; its legend is made of the series."""
+    """Series over steps, from zero up; the series make its legend."""
 
     key: str
     title: str
@@ -71,7 +71,7 @@ class Chart:
     series: tuple[Series, ...]
     size: Literal["lead", "small"] = "small"
     ceiling: float | None = None
-    """Upper end of the axis where the quantity has one."""
+    """Upper end of the axis, if the quantity has one."""
     is_share: bool = False
     """Whether the axis is in per cent."""
     ringed: int | None = None
@@ -79,7 +79,7 @@ class Chart:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Ends of the horizontal axis: the steps drawn, and a little room."""
+        """Ends of the horizontal axis: the steps drawn, with a margin."""
         steps = [step for series in self.series for step in series.steps]
         first = min(steps)
         last = max(steps)
@@ -87,19 +87,25 @@ class Chart:
         return first - margin, last + margin
 
     def readings(self) -> dict[str, object]:
-        """What a pointer over the chart can ask for: the values, and where the steps lie."""
+        """Return what a pointer over the chart can ask for: values, and positions of the steps."""
         low, high = self.ends
         series = [
             {
-                "label": one.label,
-                "role": one.role,
-                "steps": list(one.steps),
-                "values": [float(f"{value:.5g}") for value in one.values],
+                "label": line.label,
+                "role": line.role,
+                "steps": list(line.steps),
+                "values": [float(f"{value:.5g}") for value in line.values],
             }
-            for one in self.series
+            for line in self.series
         ]
-        place = {"left": LEFT, "right": RIGHT, "low": low, "high": high}
-        return {**place, "share": self.is_share, "series": series}
+        return {
+            "left": LEFT,
+            "right": RIGHT,
+            "low": low,
+            "high": high,
+            "share": self.is_share,
+            "series": series,
+        }
 
 
 @dataclass(frozen=True)
@@ -108,14 +114,14 @@ class Bar:
 
     name: str
     shown: str
-    """The value in words."""
+    """The value as text."""
     share: float
-    """Length, in [0, 1]."""
+    """Length of the bar, in [0, 1]."""
     note: str = ""
     role: str = "main"
     low: float | None = None
     high: float | None = None
-    """Ends of its interval."""
+    """Upper end of the interval; `low` is the other."""
 
 
 Share: TypeAlias = tuple[str, tuple[float | None, float | None, float | None], str]
@@ -124,24 +130,24 @@ Share: TypeAlias = tuple[str, tuple[float | None, float | None, float | None], s
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars under each other, on one scale."""
+    """Bars below each other, on one scale."""
 
     title: str
     caption: str
     bars: tuple[Bar, ...]
     left: str = ""
-    """What is not shown."""
+    """Note of what is left out."""
 
     @classmethod
     def of_shares(
         cls, title: str, caption: str, shares: Iterable[Share], *, role: str
     ) -> Self:
-        """Draw those shares that are known, in percent."""
-        bars = (
-            Bar(name, f"{100 * share:.1f} %", share, note, role, low, high)
-            for name, (share, low, high), note in shares
-            if share is not None
-        )
+        """Draw the shares that are known, in percent."""
+        bars: list[Bar] = []
+        for name, (share, low, high), note in shares:
+            if share is not None:
+                text = f"{100 * share:.1f} %"
+                bars.append(Bar(name, text, share, note, role, low, high))
         return cls(title, caption, tuple(bars))
 
 
@@ -153,59 +159,60 @@ class Distribution:
     caption: str
     edges: tuple[float, ...]
     counts: tuple[int, ...]
-    """From each edge up to the next."""
+    """Counts from each edge up to the next."""
     noun: tuple[str, str]
-    """Of what is counted: of one, and of more."""
+    """Singular and plural noun of what is counted."""
     numbers: tuple[tuple[str, str], ...] = ()
-    """Beneath the drawing, by name."""
+    """Numbers below the drawing, with their names."""
     marked: float | None = None
-    """Where the median is."""
+    """Place of the median."""
     is_share: bool = False
     has_tail: bool = False
-    """Whether the last count holds all that lies above its lower edge."""
+    """Whether the last count includes all values above its lower edge."""
     is_whole: bool = False
-    """Whether each count is of one whole number."""
+    """Whether each count is that of one whole number."""
 
 
 def svg(chart: Chart | Distribution, *, width: Width) -> Markup:
     """Draw a chart; the element has no colours, type or ids of its own."""
-    size = _SIZES[chart.size if isinstance(chart, Chart) else "small", width]
-    drawn = _Curves(chart, size) if isinstance(chart, Chart) else _Bars(chart, size)
-    parts = Markup().join(drawn.parts())
+    if isinstance(chart, Chart):
+        size = _SIZES[chart.size, width]
+        drawing = _Curves(chart, size)
+    else:
+        size = _SIZES["small", width]
+        drawing = _Bars(chart, size)
+    parts = Markup().join(drawing.parts())
     return Markup('<svg viewBox="0 0 {} {}">{}</svg>').format(*size, parts)
 
 
 class _Axes:
-    """A scale in each direction, hairlines at its levels, and a rule at the foot."""
+    """A scale in each direction, with hairlines at its levels and a rule at the foot."""
 
     def __init__(
         self, size: _Pair, ends: _Pair, extent: _Pair, *, whole: bool = False
     ) -> None:
-        """Reach from a level below the least value to one above the greatest."""
-        (across, tall), (low, high) = size, extent
+        """Span from a level at or below the least value to one at or above the greatest."""
+        across, tall = size
+        low, high = extent
         self.foot = tall - BOTTOM
         self.right = across - RIGHT
         self._ends = ends
-        self._step = nice_step(
-            (high - low) / _LEVELS, (1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10)
-        )
-        self._step = max(self._step, 1.0) if whole else self._step
+        factors = (1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10)
+        self._step = nice_step((high - low) / _LEVELS, factors)
+        if whole:
+            self._step = max(self._step, 1.0)
         self._base = self._step * math.floor(low / self._step + 1e-9)
         self._top = self._step * math.ceil(high / self._step - 1e-9)
 
     def levels(self, *, is_share: bool = False) -> Iterator[Markup]:
-        for number in range(round((self._top - self._base) / self._step) + 1):
+        count = round((self._top - self._base) / self._step) + 1
+        for number in range(count):
             level = self._base + number * self._step
-            yield _rule(
-                LEFT,
-                self.y(level),
-                self.right,
-                self.y(level),
-                "level" if number else "foot",
-            )
-            yield _text(
-                LEFT - 6, self.y(level) + 3.5, _written(level, is_share=is_share), "end"
-            )
+            y = self.y(level)
+            kind = "level" if number else "foot"
+            yield _rule(LEFT, y, self.right, y, kind)
+            label = _written(level, is_share=is_share)
+            yield _text(LEFT - 6, y + 3.5, label, "end")
 
     def x(self, value: float) -> float:
         low, high = self._ends
@@ -213,9 +220,8 @@ class _Axes:
 
     def y(self, value: float) -> float:
         inside = min(max(value, self._base), self._top)
-        return self.foot - (self.foot - TOP) * (inside - self._base) / (
-            self._top - self._base
-        )
+        share = (inside - self._base) / (self._top - self._base)
+        return self.foot - (self.foot - TOP) * share
 
 
 class _Curves:
@@ -227,41 +233,38 @@ class _Curves:
     def parts(self) -> Iterator[Markup]:
         yield from self._axes.levels(is_share=self._chart.is_share)
         yield from self._steps()
-        yield from self._stack(
-            [one for one in self._chart.series if one.style == "layer"]
-        )
+        layers = [line for line in self._chart.series if line.style == "layer"]
+        yield from self._stack(layers)
         for series in self._chart.series:
             if series.style != "layer":
                 yield from self._curve(series)
 
     def _extent(self) -> tuple[float, float]:
-        """From zero, or what is below it, to the highest value drawn; never empty."""
-        series = self._chart.series
-        drawn = [
-            value for one in series if one.style != "layer" for value in one.values
-        ]
-        drawn += [
-            v + s
-            for one in series
-            for v, s in zip(one.values, one.spread, strict=False)
-        ]
-        layers = [one.values for one in series if one.style == "layer"]
-        drawn += [
-            sum(filter(math.isfinite, column)) for column in zip(*layers, strict=True)
-        ]
+        """Return zero, or the lowest value below it, and the highest value; never equal."""
+        drawn: list[float] = []
+        for line in self._chart.series:
+            if line.style != "layer":
+                drawn += line.values
+            for value, spread in zip(line.values, line.spread, strict=False):
+                drawn.append(value + spread)
+        layers = [line.values for line in self._chart.series if line.style == "layer"]
+        for column in zip(*layers, strict=True):
+            drawn.append(sum(filter(math.isfinite, column)))
         finite = [0.0, *filter(math.isfinite, drawn)]
         low = min(finite)
         high = max(finite)
         if self._chart.ceiling is not None:
             high = min(high, self._chart.ceiling)
-        return low, high if high > low else low + (
-            0.01 if self._chart.is_share else 1.0
-        )
+        if high > low:
+            return low, high
+        return low, low + (0.01 if self._chart.is_share else 1.0)
 
     def _steps(self) -> Iterator[Markup]:
         low, high = self._chart.ends
-        apart = max(1, round(nice_step((high - low) / self._ticks, (1, 2, 5, 10))))
-        for step in range(math.ceil(low / apart) * apart, math.floor(high) + 1, apart):
+        nice = nice_step((high - low) / self._ticks, (1, 2, 5, 10))
+        apart = max(1, round(nice))
+        first = math.ceil(low / apart) * apart
+        for step in range(first, math.floor(high) + 1, apart):
             yield _text(self._axes.x(step), self._axes.foot + 17, f"{step:,}", "middle")
 
     def _stack(self, layers: Sequence[Series]) -> Iterator[Markup]:
@@ -274,82 +277,76 @@ class _Curves:
         ]
         at = _thinned(len(steps))
         xs = [self._axes.x(steps[i]) for i in at]
-        if len(xs) == 1:  # a layer without width would be unseen
+        if len(xs) == 1:  # a layer without width would be invisible
             at = at * 2
             xs = [xs[0] - 24, xs[0] + 24]
         for number, series in enumerate(layers):
-            above = [
-                (x, self._axes.y(tops[i][number + 1]))
-                for x, i in zip(xs, at, strict=True)
-            ]
-            below = [
-                (x, self._axes.y(tops[i][number])) for x, i in zip(xs, at, strict=True)
-            ]
+            above: list[tuple[float, float]] = []
+            below: list[tuple[float, float]] = []
+            for x, i in zip(xs, at, strict=True):
+                above.append((x, self._axes.y(tops[i][number + 1])))
+                below.append((x, self._axes.y(tops[i][number])))
             yield _shape("polygon", "layer", series.role, [*above, *reversed(below)])
 
-    def _curve(self, one: Series) -> Iterator[Markup]:
-        runs = [
-            list(run)
-            for is_drawn, run in groupby(
-                _thinned(len(one.steps)), lambda i: _is_drawn(one, i)
-            )
-            if is_drawn
-        ]
-        kind = (
-            "link"
-            if one.style == "dots"
-            else "curve dashed"
-            if one.is_dashed
-            else "curve"
-        )
-        for run in runs:
-            if one.spread:
-                above = [self._place(one, i, one.spread[i]) for i in run]
-                below = [self._place(one, i, -one.spread[i]) for i in run]
-                yield _shape("polygon", "band", one.role, [*above, *reversed(below)])
-            if len(run) > 1 and one.is_smoothed:
-                beside = [_mean_around(one, i) - one.values[i] for i in run]
-                smooth = [
-                    self._place(one, i, shift)
-                    for i, shift in zip(run, beside, strict=True)
-                ]
-                yield _shape("polyline", f"{kind} smooth", one.role, smooth)
-            if len(run) > 1:
-                drawn = f"{kind} raw" if one.is_smoothed else kind
-                yield _shape(
-                    "polyline", drawn, one.role, [self._place(one, i) for i in run]
-                )
-            if one.style == "dots" or len(run) == 1 or len(one.steps) <= _MARKED_POINTS:
-                yield from (self._dot(one, i) for i in run)
-            ringed = [
-                i
-                for i in run
-                if one.style == "dots" and one.steps[i] == self._chart.ringed
-            ]
-            yield from (self._ring(one, i) for i in ringed)
+    def _curve(self, series: Series) -> Iterator[Markup]:
+        positions = _thinned(len(series.steps))
+        groups = groupby(positions, lambda i: _is_drawn(series, i))
+        for is_drawn, run in groups:
+            if is_drawn:
+                positions_of_run = list(run)
+                yield from self._lines(series, positions_of_run)
+                yield from self._marks(series, positions_of_run)
 
-    def _ring(self, one: Series, i: int) -> Markup:
+    def _lines(self, series: Series, run: list[int]) -> Iterator[Markup]:
+        """Draw the band and the lines of one run of finite values."""
+        kind = "curve dashed" if series.is_dashed else "curve"
+        if series.style == "dots":
+            kind = "link"
+        if series.spread:
+            above = [self._place(series, i, series.spread[i]) for i in run]
+            below = [self._place(series, i, -series.spread[i]) for i in run]
+            yield _shape("polygon", "band", series.role, [*above, *reversed(below)])
+        if len(run) == 1:
+            return
+        if series.is_smoothed:
+            smooth: list[tuple[float, float]] = []
+            for i in run:
+                shift = _mean_around(series, i) - series.values[i]
+                smooth.append(self._place(series, i, shift))
+            yield _shape("polyline", f"{kind} smooth", series.role, smooth)
+            kind = f"{kind} raw"
+        places = [self._place(series, i) for i in run]
+        yield _shape("polyline", kind, series.role, places)
+
+    def _marks(self, series: Series, run: list[int]) -> Iterator[Markup]:
+        """Draw the dots of one run of finite values, and the ring."""
+        is_sparse = len(run) == 1 or len(series.steps) <= _MARKED_POINTS
+        if series.style == "dots" or is_sparse:
+            for i in run:
+                yield self._dot(series, i)
+        if series.style == "dots":
+            for i in run:
+                if series.steps[i] == self._chart.ringed:
+                    yield self._ring(series, i)
+
+    def _ring(self, series: Series, i: int) -> Markup:
         ring = '<circle class="ring" style="--mark:var(--{})" cx="{:.1f}" cy="{:.1f}" r="7"/>'
-        return Markup(ring).format(one.role, *self._place(one, i))  # noqa: S704  # ours
+        return Markup(ring).format(series.role, *self._place(series, i))  # noqa: S704  # ours
 
-    def _dot(self, one: Series, i: int) -> Markup:
-        (x, y), value = self._place(one, i), one.values[i]
-        shown = f"{100 * value:.1f} %" if self._chart.is_share else f"{value:.3f}"
+    def _dot(self, series: Series, i: int) -> Markup:
+        x, y = self._place(series, i)
+        value = series.values[i]
+        radius = 3.6 if series.style == "dots" else 2.4
+        text = f"{100 * value:.1f} %" if self._chart.is_share else f"{value:.3f}"
         return Markup(
             '<circle class="dot" style="--mark:var(--{})" cx="{:.1f}" cy="{:.1f}" r="{}">'
             "<title>{}, step {:,}: {}</title></circle>"
-        ).format(
-            one.role,
-            x,
-            y,
-            3.6 if one.style == "dots" else 2.4,
-            one.label,
-            one.steps[i],
-            shown,
-        )
+        ).format(series.role, x, y, radius, series.label, series.steps[i], text)
 
-    def _place(self, one: Series, i: int, beside: float = 0.0) -> tuple[float, float]:
-        return self._axes.x(one.steps[i]), self._axes.y(one.values[i] + beside)
+    def _place(
+        self, series: Series, i: int, beside: float = 0.0
+    ) -> tuple[float, float]:
+        return self._axes.x(series.steps[i]), self._axes.y(series.values[i] + beside)
 
 
 class _Bars:
@@ -378,54 +375,58 @@ class _Bars:
             yield from self._median(chart.marked)
 
     def _labels(self) -> Iterator[Markup]:
-        """Label whole numbers under their bars, and all else at the edges."""
+        """Label whole numbers below their bars, and all other values at the edges."""
         chart = self._chart
         axes = self._axes
-        middle = (chart.edges[1] - chart.edges[0]) / 2 if chart.is_whole else 0.0
-        places = chart.edges[:-1] if chart.is_whole else chart.edges
+        shift = 0.0
+        places = chart.edges
+        if chart.is_whole:
+            shift = (chart.edges[1] - chart.edges[0]) / 2
+            places = chart.edges[:-1]
         every = max(1, math.ceil(len(places) * _LABEL_ROOM / (axes.right - LEFT)))
         for place in places[::every]:
-            # The tail is named at its end, and what would touch that name is left out.
+            # The tail is labelled at its end; a label that would touch that one is left out.
             if not chart.has_tail or axes.x(place) < axes.right - _LABEL_ROOM:
-                yield _text(
-                    axes.x(place + middle), axes.foot + 17, self._label(place), "middle"
-                )
+                x = axes.x(place + shift)
+                yield _text(x, axes.foot + 17, self._label(place), "middle")
         if chart.has_tail:
-            yield _text(
-                axes.right, axes.foot + 17, f"{self._label(chart.edges[-2])}+", "end"
-            )
+            label = f"{self._label(chart.edges[-2])}+"
+            yield _text(axes.right, axes.foot + 17, label, "end")
 
     def _median(self, median: float) -> Iterator[Markup]:
         axes = self._axes
         edges = self._chart.edges
-        x = axes.x(min(max(median + 0.5 * self._chart.is_whole, edges[0]), edges[-1]))
-        anchor = "end" if x > LEFT + 0.7 * (axes.right - LEFT) else "start"
+        centre = median + 0.5 if self._chart.is_whole else median
+        x = axes.x(min(max(centre, edges[0]), edges[-1]))
         yield _rule(x, TOP - 8, x, axes.foot, "median")
-        yield _text(x + (-5 if anchor == "end" else 5), TOP - 3, "median", anchor)
+        if x > LEFT + 0.7 * (axes.right - LEFT):
+            yield _text(x - 5, TOP - 3, "median", "end")
+        else:
+            yield _text(x + 5, TOP - 3, "median", "start")
 
     def _range(self, index: int) -> str:
         chart = self._chart
         low = self._label(self._chart.edges[index])
         if chart.has_tail and index == len(chart.counts) - 1:
             return f"{low} and more"
-        return (
-            low if chart.is_whole else f"{low} to {self._label(chart.edges[index + 1])}"
-        )
+        if chart.is_whole:
+            return low
+        return f"{low} to {self._label(chart.edges[index + 1])}"
 
     def _label(self, value: float) -> str:
         return _written(value, is_share=self._chart.is_share)
 
 
-def _is_drawn(one: Series, i: int) -> bool:
-    return math.isfinite(one.values[i]) and (
-        not one.spread or math.isfinite(one.spread[i])
-    )
+def _is_drawn(series: Series, i: int) -> bool:
+    if not math.isfinite(series.values[i]):
+        return False
+    return not series.spread or math.isfinite(series.spread[i])
 
 
-def _mean_around(one: Series, i: int) -> float:
-    """Return the mean of the finite values in a window around a place, which is one of them."""
-    reach = max(1, len(one.values) // _SMOOTHED_STEPS)
-    window = filter(math.isfinite, one.values[max(0, i - reach) : i + reach + 1])
+def _mean_around(series: Series, i: int) -> float:
+    """Return the mean of the finite values in a window around a finite value."""
+    reach = max(1, len(series.values) // _SMOOTHED_STEPS)
+    window = filter(math.isfinite, series.values[max(0, i - reach) : i + reach + 1])
     return fmean(window)
 
 
@@ -434,7 +435,7 @@ def _or_zero(value: float) -> float:
 
 
 def _thinned(count: int) -> list[int]:
-    """Return evenly spaced positions, the ends among them."""
+    """Return evenly spaced positions, including both ends."""
     if count <= _MOST_POINTS:
         return list(range(count))
     return [round(i * (count - 1) / (_MOST_POINTS - 1)) for i in range(_MOST_POINTS)]
@@ -443,7 +444,9 @@ def _thinned(count: int) -> list[int]:
 def _written(value: float, *, is_share: bool) -> str:
     if is_share:
         return f"{100 * value:.4g} %".replace("-", "−")
-    return (f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}").replace("-", "−")  # noqa: PLR2004  # four digits
+    is_long = abs(value) >= 1000  # noqa: PLR2004  # four digits
+    text = f"{value:,.0f}" if is_long else f"{value:.4g}"
+    return text.replace("-", "−")
 
 
 def _shape(
@@ -466,7 +469,7 @@ def _text(x: float, y: float, text: str, anchor: str) -> Markup:
 
 
 def nice_step(step: float, factors: Sequence[float]) -> float:
-    """Round up to one of the factors times a power of ten."""
+    """Round up to the next product of one of the factors and a power of ten."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(
         factor * power for factor in factors if factor * power >= step * (1 - 1e-9)

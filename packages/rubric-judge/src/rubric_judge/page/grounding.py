@@ -1,4 +1,4 @@
-"""What a page may show of a task where whoever makes it asks for passages and rubrics."""
+"""Parts of a task that a page shows only if its maker asks for passages and rubrics."""
 
 from typing import Any, Final
 

@@ -29,7 +29,7 @@ MUTED: Final[str] = _STYLE["axes.edgecolor"]
 _TITLE_CHARS: Final = 60
 _ROW_CHARS: Final = 32
 LINE_INCHES: Final = 0.18
-"""Of a line of type."""
+"""Height of a line of type."""
 _NARROW_CHARS: Final = 26
 """Three labels of this length stand side by side."""
 

@@ -53,8 +53,8 @@ def shortened(text: str, limit: int, *, where: str) -> str:
     return f"{visible(text[:limit])} […{left:,} more characters in {where}]"
 
 
-def _named(found: re.Match[str]) -> str:
-    return f"[U+{ord(found[0]):04X}]"
+def _named(match: re.Match[str]) -> str:
+    return f"[U+{ord(match[0]):04X}]"
 
 
 _KIT: Final = __package__ or ""
@@ -155,7 +155,7 @@ def inert_json(value: object) -> Markup:
 
 
 def _readings(charts: Sequence[Chart]) -> Markup:
-    """What a pointer over the charts can ask for, as data of the page."""
+    """Return the values that a pointer over the charts can ask for, as data of the page."""
     return inert_json({chart.key: chart.readings() for chart in charts})
 
 

@@ -1,4 +1,4 @@
-"""A table: numbers as they are, and how pages, Markdown, LaTeX and JSON write them."""
+"""Tables of unrounded numbers, and how pages, Markdown, LaTeX and JSON write them."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,17 +15,17 @@ Form = Literal[
     "text", "percent", "points", "count", "tenths", "probability", "decimal", "signed", "length",
     "number",
 ]  # fmt: skip
-"""How a column is written; a percentage, a difference and a mark out of ten are shares in data."""
+"""How a column is written; percentages, differences and marks out of ten are shares in data."""
 
 _MISSING: Final = "–"
 TooFew = Literal["too few to say"]
 TOO_FEW: Final[TooFew] = "too few to say"
-"""In place of an interval: so few documents, tasks or responses say nothing of their spread."""
+"""Stands in place of an interval where there are too few items to estimate their spread."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One number at the top of a page: what it is, and what it was."""
+    """One number at the top of a page: what it is now, and what it was before."""
 
     label: str
     value: str
@@ -34,7 +34,7 @@ class Figure:
 
 
 class Part(BaseModel):
-    """Of a table or of a report; nan and infinities are no figures."""
+    """A part of a table or of a report, without nan or infinities."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -48,11 +48,11 @@ class Column(Part):
     has_interval: bool = False
     """Whether its cells have bounds, which are written beside the value."""
     is_ranked: bool = False
-    """Whether the best value of a group is in bold, or in a heat table every cell is shaded."""
+    """Whether the best value of a group is bold; in a heat table, whether cells are shaded."""
 
 
 class Cell(Part):
-    """A value, its bounds where it has them, or a word."""
+    """A value, with bounds if it has them, or a word."""
 
     value: float | None = None
     low: float | None = None
@@ -66,17 +66,17 @@ class Row(Part):
     name: str
     cells: tuple[Cell, ...]
     group: str = ""
-    """Rows of one group stand together; the best value is that of the group."""
+    """The group of the row; rows of one group stand together and share one best value."""
 
     role: str = Field(default="", exclude=True)
-    """Colour of its dot on a page; a hollow one without."""
+    """Colour of its dot on a page; without one, the dot is hollow."""
 
 
 class Table(Part):
     """A table with a file name, a caption and its numbers, unrounded."""
 
     key: str
-    """Of its files."""
+    """Name of its files, without an ending."""
 
     title: str
     caption: str
@@ -87,8 +87,8 @@ class Table(Part):
     rows: tuple[Row, ...]
 
     look: Literal["grid", "dots", "heat"] = Field(default="grid", exclude=True)
-    """On a page: intervals under their values, the first column drawn along an axis, or cells
-    whose ground is the fuller the higher their share."""
+    """How a page shows it: intervals below their values, the first column drawn along an axis, or
+    cells that are the darker the higher their share."""
 
     level: str = Field(default="95 %", exclude=True)
     """Confidence of the intervals of dots."""
@@ -103,59 +103,56 @@ class Table(Part):
         key: str,
         **values: object,
     ) -> Self:
-        """Make a table of which all but the numbers is data.
+        """Make a table from texts that are data, and from its rows.
 
         Args:
-            words: `title`, `caption` and `first`, its `columns` and its `look`; and what the
-                columns have in common that stand before them, one for `each`.
-            rows: with a cell for each column.
-            each: titles of those columns, by their keys.
-            key: of its files.
-            values: for the slots of its texts; the `level` of its intervals too.
+            words: `title`, `caption`, `first`, `columns` and `look` of the table; and, for the
+                columns that stand before those, their common fields as `each`.
+            rows: the rows, with a cell for each column.
+            each: titles of the columns before the others, by key.
+            key: name of the table's files.
+            values: values for the slots of its texts; also `level`, that of its intervals.
         """
-        titles = (each or {}).items()
+        columns = [
+            Column(key=name, title=title, **words["each"])
+            for name, title in (each or {}).items()
+        ]
+        columns += [Column(**column) for column in words.get("columns", ())]
         return cls(
             key=key,
-            columns=(
-                *(
-                    Column(key=name, title=title, **words["each"])
-                    for name, title in titles
-                ),
-                *(Column(**column) for column in words.get("columns", ())),
-            ),
+            title=words.get("title", "").format(**values),
+            caption=words.get("caption", "").format(**values),
+            first=words.get("first", "").format(**values),
+            columns=tuple(columns),
             rows=tuple(rows),
             look=words.get("look", "grid"),
             level=str(values.get("level", "95 %")),
-            **{
-                text: words.get(text, "").format(**values)
-                for text in ("title", "caption", "first")
-            },
         )
 
     @property
     def groups(self) -> dict[str, tuple[Row, ...]]:
         """Rows by group, in order."""
-        names = dict.fromkeys(row.group for row in self.rows)
-        return {
-            name: tuple(row for row in self.rows if row.group == name) for name in names
-        }
+        groups: dict[str, list[Row]] = {}
+        for row in self.rows:
+            groups.setdefault(row.group, []).append(row)
+        return {name: tuple(rows) for name, rows in groups.items()}
 
     @property
     def axis(self) -> tuple[float, float]:
-        """Of the first column: all of a share or of what has a sign, or whatever points reach."""
+        """Ends of the first column's axis: the whole range of its form, or that of its points."""
         if self.columns[0].form != "points":
             return -float(self.columns[0].form == "signed"), 1.0
-        cells = [row.cells[0] for row in self.rows]
-        ends = (end for cell in cells for end in (cell.value, cell.low, cell.high))
-        reach = (
-            max((abs(end) for end in ends if end is not None), default=0.0) * 1.08
-            or 1.0
-        )
+        lengths = [0.0]
+        for row in self.rows:
+            cell = row.cells[0]
+            ends = (cell.value, cell.low, cell.high)
+            lengths += [abs(end) for end in ends if end is not None]
+        reach = max(lengths) * 1.08 or 1.0
         return -reach, reach
 
     @property
     def axis_labels(self) -> tuple[str, str, str]:
-        """Left, middle and right."""
+        """Labels at the left, in the middle and at the right of the axis."""
         low, high = self.axis
         if low == 0:
             return "0", "50", "100"
@@ -163,12 +160,12 @@ class Table(Part):
         return written(low, form), "0", written(high, form)
 
     def place(self, value: float) -> str:
-        """Where a value lies on the axis, in per cent of its width."""
+        """Return the position of a value on the axis, in per cent of its width."""
         low, high = self.axis
         return f"{100 * (value - low) / (high - low):.3f}%"
 
     def is_best(self, row: Row, at: int) -> bool:
-        """Whether a cell is to be in bold: the highest as it is written, and not of all."""
+        """Return whether a cell is bold: the highest as written, unless all are equal."""
         mine = row.cells[at].value
         form = self.columns[at].form
         if mine is None or not self.columns[at].is_ranked:
@@ -190,15 +187,14 @@ def written(value: float | None, form: Form) -> str:
     text = f"{scale * value:{shown}}"
     if form == "probability" and value < 0.001:  # noqa: PLR2004
         text = "<0.001"
-    # What is rounded away has no sign.
-    text = (
-        text.lstrip("+-") if not any(digit in "123456789" for digit in text) else text
-    )
+    # A number that rounds to zero has no sign.
+    if not any(digit in "123456789" for digit in text):
+        text = text.lstrip("+-")
     return text.replace("-", "−")
 
 
 def bounds(cell: Cell, form: Form) -> str:
-    """Write an interval, or that there is too little for one; nothing without a value."""
+    """Write an interval, or that there are too few items for one; "" without a value."""
     if cell.low is None or cell.high is None:
         return "" if cell.value is None else TOO_FEW
     return f"{written(cell.low, form)} to {written(cell.high, form)}"
@@ -212,24 +208,20 @@ def markdown(table: Table) -> str:
     for group, rows in table.groups.items():
         if group:
             lines.append(_line([f"*{_plain(group)}*", *("" for _ in table.columns)]))
-        lines += [
-            _line([_plain(row.name), *_markdown_cells(table, row)]) for row in rows
-        ]
-    return (
-        f"**{_plain(table.title)}** {_plain(table.caption)}\n\n"
-        + "\n".join(lines)
-        + "\n"
-    )
+        for row in rows:
+            cells = [_plain(row.name), *_markdown_cells(table, row)]
+            lines.append(_line(cells))
+    opening = f"**{_plain(table.title)}** {_plain(table.caption)}"
+    return f"{opening}\n\n" + "\n".join(lines) + "\n"
 
 
 def _markdown_cells(table: Table, row: Row) -> Iterator[str]:
     for at, (column, cell) in enumerate(zip(table.columns, row.cells, strict=True)):
-        text = (
-            _plain(cell.text)
-            if column.form == "text"
-            else written(cell.value, column.form)
-        )
-        text = f"**{text}**" if table.is_best(row, at) else text
+        text = written(cell.value, column.form)
+        if column.form == "text":
+            text = _plain(cell.text)
+        if table.is_best(row, at):
+            text = f"**{text}**"
         interval = bounds(cell, column.form) if column.has_interval else ""
         yield f"{text} ({interval})" if interval else text
 
@@ -239,7 +231,7 @@ def _line(cells: list[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Keep what a name holds from being markup, or from ending a cell."""
+    """Escape what would be markup in a text, or end its cell."""
     for mark in "\\`*_|<>[]":
         text = text.replace(mark, f"\\{mark}")
     return " ".join(text.split())
@@ -247,7 +239,7 @@ def _plain(text: str) -> str:
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of cells that are written as they are; the first column names the rows."""
+    """A table of cells that are written as given; the first column names the rows."""
 
     title: str
     header: tuple[str, ...]
@@ -257,13 +249,13 @@ class TextTable:
     def of(
         cls, words: Mapping[str, Any], told: Iterable[Sequence[object]], **values: str
     ) -> Self:
-        """Make a table of which all but the figures is data.
+        """Make a table from texts that are data, and from its figures.
 
         Args:
-            words: `title`, and `columns`: forms such as `{0.mean:.3f}`, by their headers; what is
-                not known is a dash.
-            told: what each row tells of.
-            values: for the slots of the title and of the headers.
+            words: `title`, and `columns`: forms such as `{0.mean:.3f}`, by header. An unknown value
+                is written as a dash.
+            told: objects for the slots of each row's forms.
+            values: values for the slots of the title and of the headers.
         """
         forms: dict[str, str] = words["columns"]
         rows = (
@@ -280,7 +272,7 @@ class TextTable:
         told: Sequence[Sequence[object]],
         header: Sequence[str] = ("value",),
     ) -> Self:
-        """Make one with a column for what each tells of, and a row for each form of `rows`."""
+        """Make a table with a column for each item, and a row for each form in `rows`."""
         forms: dict[str, str] = words["rows"]
         rows = (
             (name, *(_OR_DASH.format(form, *parts) for parts in told))
@@ -289,17 +281,17 @@ class TextTable:
         return cls(words["title"], ("", *header), tuple(rows))
 
     def markdown(self, figures: str = "---") -> str:
-        """Write it as Markdown, without its title; `figures` is the rule below their headers."""
-        lines = (self.header, ["---", *[figures] * (len(self.header) - 1)], *self.rows)
-        escaped = (
-            [one.replace("|", r"\|").replace("\n", " ") for one in line]
-            for line in lines
-        )
-        return "\n".join(map(_line, escaped))
+        """Write it as Markdown without its title; `figures` is the rule below the headers."""
+        rule = ["---", *[figures] * (len(self.header) - 1)]
+        lines: list[str] = []
+        for cells in (self.header, rule, *self.rows):
+            escaped = [cell.replace("|", r"\|").replace("\n", " ") for cell in cells]
+            lines.append(_line(escaped))
+        return "\n".join(lines)
 
 
 class _OrDash(Formatter):
-    """Knows `.1 %`, a share in per cent, and `+.1pt`, in points; what is not known is a dash."""
+    """Formats `.1 %` as a share in per cent, `+.1pt` in points, and unknown values as a dash."""
 
     def get_field(
         self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -324,41 +316,43 @@ _OR_DASH: Final = _OrDash()
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """Return a count with its noun; the plural is that of the noun with an s if it is left out."""
-    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+    """Return a count with its noun; the plural is the noun with an s by default."""
+    if count != 1:
+        noun = plural or f"{noun}s"
+    return f"{count:,} {noun}"
 
 
 def or_dash(value: float | None, form: str) -> str:
-    """Write a number in a form of `format`, and a dash where there is none."""
+    """Write a number with a format specification; None is a dash."""
     return _MISSING if value is None else format(value, form)
 
 
 class Report(Part):
-    """What a command found: its numbers, which are written as JSON, and how people read them."""
+    """Results of a command: numbers, which are written as JSON, and texts about them."""
 
     @property
     @abstractmethod
     def heading(self) -> str:
-        """What the report is of."""
+        """Title of the report."""
 
     @abstractmethod
     def summary(self) -> str:
-        """Return what was found in plain sentences, the result first."""
+        """Return the results in plain sentences, the main one first."""
 
     @abstractmethod
     def method(self) -> str:
-        """Return what a reader must know of the numbers."""
+        """Return what a reader must know about the numbers."""
 
     @abstractmethod
     def tables(self) -> list[TextTable]:
-        """Return what it says; what it cannot say is a dash."""
+        """Return the tables; unknown values are dashes."""
 
     def drawn(self) -> list[Bars]:
-        """Return what its page draws above the tables."""
+        """Return the bars above the tables of its page."""
         return []
 
     def markdown(self, figures: Sequence[str]) -> str:
-        """Write it as a page with every table.
+        """Write the report as a page with every table.
 
         Args:
             figures: file names of pictures beside the page.
@@ -374,17 +368,16 @@ def markdown_page(
 
     Args:
         title: its heading.
-        opening: what a reader must know of the numbers.
-        tables: those without rows are left out.
+        opening: what a reader must know about the numbers.
+        tables: its tables; those without rows are left out.
         figures: file names of pictures beside the page.
     """
     parts = [f"# {title}", opening]
-    parts += [
-        f"## {table.title}\n\n{table.markdown()}" for table in tables if table.rows
-    ]
-    parts += [
-        f"![{name.rsplit('.', 1)[0].replace('_', ' ')}]({name})" for name in figures
-    ]
+    shown_tables = [table for table in tables if table.rows]
+    parts += [f"## {table.title}\n\n{table.markdown()}" for table in shown_tables]
+    for name in figures:
+        alternative = name.rsplit(".", 1)[0].replace("_", " ")
+        parts.append(f"![{alternative}]({name})")
     return "\n\n".join(parts) + "\n"
 
 
@@ -405,16 +398,14 @@ def latex(table: Table) -> str:
         r"\midrule",
     ]
     for number, (group, rows) in enumerate(table.groups.items()):
-        lines += [r"\midrule"] if number else []
-        lines += (
-            [rf"\multicolumn{{{width}}}{{l}}{{\emph{{{_tex(group)}}}}} \\"]
-            if group
-            else []
-        )
-        lines += [
-            " & ".join([_tex(row.name), *_latex_cells(table, row)]) + r" \\"
-            for row in rows
-        ]
+        if number:
+            lines.append(r"\midrule")
+        if group:
+            title = rf"\multicolumn{{{width}}}{{l}}{{\emph{{{_tex(group)}}}}} \\"
+            lines.append(title)
+        for row in rows:
+            cells = [_tex(row.name), *_latex_cells(table, row)]
+            lines.append(" & ".join(cells) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}", r"\end{small}", r"\end{table}"]
     return "\n".join(lines) + "\n"
 
@@ -424,16 +415,17 @@ def _latex_cells(table: Table, row: Row) -> Iterator[str]:
         if column.form == "text":
             yield _tex(cell.text)
             continue
+        if cell.value is None:
+            yield "--"
+            continue
         text = _tex_number(written(cell.value, column.form))
-        text = rf"\mathbf{{{text}}}" if table.is_best(row, at) else text
-        low, high = (
-            _tex_number(written(x, column.form)) for x in (cell.low, cell.high)
-        )
-        has_bounds = (
-            column.has_interval and cell.low is not None and cell.high is not None
-        )
-        interval = rf"\;{{\scriptstyle [{low}, {high}]}}" if has_bounds else ""
-        yield "--" if cell.value is None else f"${text}{interval}$"
+        if table.is_best(row, at):
+            text = rf"\mathbf{{{text}}}"
+        if column.has_interval and cell.low is not None and cell.high is not None:
+            low = _tex_number(written(cell.low, column.form))
+            high = _tex_number(written(cell.high, column.form))
+            text += rf"\;{{\scriptstyle [{low}, {high}]}}"
+        yield f"${text}$"
 
 
 def _tex_number(text: str) -> str:
