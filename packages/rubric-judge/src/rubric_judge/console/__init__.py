@@ -1,1 +1,1 @@
-"""What the commands of all packages say while they work; `command` has what makes one of them."""
+"""Output of all packages' commands while they work; `command` has the parts of a command."""

@@ -72,7 +72,7 @@ class Bars(Display):
 
 
 class _SnapshotColumn(ProgressColumn):
-    """What `phase_line` says, without the name."""
+    """Column with the text of `phase_line`, without the name."""
 
     def render(self, task: Task) -> Text:
         snapshot: PhaseSnapshot = task.fields["snapshot"]

@@ -1,4 +1,4 @@
-"""What the commands of all packages share: application, numbers, exit statuses, errors, signals.
+"""Shared parts of all packages' commands: application, numbers, exit statuses, errors, signals.
 
 The table of exit statuses stands in docs/index.md.
 """
@@ -102,7 +102,8 @@ def typed_command(program: str, words: Sequence[str], *more: str) -> str:
         words: its arguments.
         more: options that are added if they are not there.
     """
-    return shlex.join([program, *words, *(one for one in more if one not in words)])
+    missing = [word for word in more if word not in words]
+    return shlex.join([program, *words, *missing])
 
 
 FAILED: Final = 1
@@ -112,7 +113,7 @@ BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
 """Exit status after Ctrl-C."""
 _BROKEN_PIPE: Final = 141
-"""What a shell says of a program that SIGPIPE ended."""
+"""Exit status that a shell reports for a program that SIGPIPE ended."""
 
 _REMEDIES: Final = {
     errno.ENOSPC: "; free some, or write elsewhere",
@@ -239,7 +240,8 @@ def _said_of(error: CycloptsError) -> str:
     ):
         helped = app.assemble_argument_collection(parse_docstring=True)
         helps = {
-            one.name: " ".join((one.parameter.help or "").split()) for one in helped
+            parameter.name: " ".join((parameter.parameter.help or "").split())
+            for parameter in helped
         }
         named = error.keyword is not None or argument.tokens
         what = (
@@ -343,7 +345,7 @@ def print_tables(tables: Sequence[TextTable], *, footer: str) -> None:
             widths = [max(map(len, column)) for column in columns]
             # No figure is broken where the names, of which ids may be, have room beside them.
             limits = [
-                _UNBROKEN_NAME if " " in one else _UNBROKEN_CELL for one in columns[0]
+                _UNBROKEN_NAME if " " in cell else _UNBROKEN_CELL for cell in columns[0]
             ]
             names = max(map(min, map(len, columns[0]), limits))
             has_room = names + sum(widths[1:]) + 2 * len(widths) - 2 <= stdout.width

@@ -54,7 +54,7 @@ class Lines(Display):
     every_s: float = EVERY_S
     """Time between two lines of one phase."""
     quiet_s: float = 0.0
-    """What is over in less is not told, so that a quick command says nothing."""
+    """Phases that take less are not shown, so that a quick command prints nothing."""
     write: Callable[[str], object] = _to_stderr
     """Takes each line."""
     beat_s: float | None = field(default=1.0, init=False)

@@ -1,7 +1,7 @@
-"""What a command is doing, counted by the code that does it and told by a thread beside it.
+"""Progress of a command, counted by the code that does the work and shown by another thread.
 
-Counting is one addition, so that it may stand in any loop; a thread of its own reads the counts
-and shows them, also while a library is silent for minutes.
+Counting is one addition, so that it may stand in any loop; the thread reads the counts and shows
+them, also while a library is silent for minutes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Phase:
         self.note = ""
         """Figures of the moment."""
         self.inner: Phase | None = None
-        """What is being done within it."""
+        """The phase within this one."""
         self._started_s = now_s
         self._started_at = 0
         self._pace = Pace(0, now_s=now_s)

@@ -18,11 +18,11 @@ class PhaseSnapshot(NamedTuple):
 
     name: str
     done: int
-    """Of `total`; 0 in a phase that counts nothing."""
+    """Number done of `total`; 0 in a phase that counts nothing."""
     total: int | None
     """None while it is not known, or where nothing is counted."""
     unit: str
-    """What is counted, such as "steps"; empty if the name says it."""
+    """Noun of what is counted, such as "steps"; empty if the name says it."""
     note: str
     """Figures of the moment, and what is being done within the phase."""
     elapsed_s: float

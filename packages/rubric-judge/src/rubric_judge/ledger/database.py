@@ -143,9 +143,9 @@ def _check(database: sqlite3.Connection, path: Path) -> None:
                 "its tables, views and triggers are not those of a ledger", path=path
             )
     if path.stat().st_size <= _LARGEST_CHECKED_BYTES:
-        (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
-        if found != "ok":
-            raise damaged(found, path=path)
+        (answer,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        if answer != "ok":
+            raise damaged(answer, path=path)
 
 
 def _layout(database: sqlite3.Connection) -> set[str]:

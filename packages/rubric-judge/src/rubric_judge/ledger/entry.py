@@ -22,7 +22,7 @@ class LedgerEntry:
     """
 
     key: str
-    """What `Ledger.find` looks for."""
+    """The key that `Ledger.find` looks for."""
     judge: str
     """The judge's fingerprint."""
     task_id: str
@@ -33,7 +33,7 @@ class LedgerEntry:
     passage_sha256: str
     question_sha256: str
     response: str = field(repr=False)
-    """What the policy wrote."""
+    """The policy's response."""
     recorded_at: float
     """Seconds since 1970."""
     result: JudgeResult
@@ -42,10 +42,10 @@ class LedgerEntry:
     not what `Ledger.find` returns to a later run."""
 
 
-_PLAIN: Final = tuple(one.name for one in fields(LedgerEntry))[:8]
+_PLAIN: Final = tuple(field.name for field in fields(LedgerEntry))[:8]
 """Columns that hold a field as it is; they come first."""
 COLUMNS: Final = (*_PLAIN, "outcome", "recorded_at", "result")
-"""What is stored of an entry beside its number and check sum; the result is JSON."""
+"""Columns of an entry beside its number and check sum; the result is JSON."""
 
 
 def row_to_write(entry: LedgerEntry) -> tuple[object, ...]:
@@ -56,13 +56,13 @@ def row_to_write(entry: LedgerEntry) -> tuple[object, ...]:
     return *row, _check_sum(row)
 
 
-def row_to_entry(found: tuple[Any, ...], *, path: Path) -> LedgerEntry:
+def row_to_entry(stored: tuple[Any, ...], *, path: Path) -> LedgerEntry:
     """Read one stored row: its number, its check sum and the columns.
 
     Raises:
         LedgerError: it is not what was written: a score could have changed.
     """
-    number, check_sum, *row = found
+    number, check_sum, *row = stored
     if _check_sum(row) != check_sum:
         raise damaged(f"entry {number}: its check sum does not fit", path=path)
     *plain, outcome, recorded_at, text = row

@@ -111,16 +111,14 @@ class Ledger:
             LedgerError: the file turns out to be damaged or cannot be read.
         """
         with self._usable():
-            found = self._rows(_FIRST_SETTLED, key)
-            if not found:
-                numbers = (
-                    suspects.get(key) for suspects in tuple(self._suspects.values())
-                )
-                number = next(
-                    (number for number in numbers if number is not None), None
-                )
-                found = [] if number is None else self._rows(_NUMBERED, number)
-        return self._entry(found[0]).result if found else None
+            rows = self._rows(_FIRST_SETTLED, key)
+            if not rows:
+                for suspects in tuple(self._suspects.values()):
+                    number = suspects.get(key)
+                    if number is not None:
+                        rows = self._rows(_NUMBERED, number)
+                        break
+        return self._entry(rows[0]).result if rows else None
 
     def record(
         self,
@@ -173,8 +171,8 @@ class Ledger:
         self._valid.add(judge)
         for number in self._suspects.pop(judge, {}).values():
             with self._usable():
-                (found,) = self._rows(_NUMBERED, number)
-            self.append(replace(self._entry(found), suspect=False))
+                (row,) = self._rows(_NUMBERED, number)
+            self.append(replace(self._entry(row), suspect=False))
 
     def append(self, entry: LedgerEntry) -> int | None:
         """Add an entry as it stands; fails as `record` does.
@@ -251,17 +249,17 @@ class Ledger:
         except sqlite3.DatabaseError as error:
             raise unusable(error, path=self.path) from error
 
-    def _entry(self, found: tuple[Any, ...]) -> LedgerEntry:
-        return stored.row_to_entry(found, path=self.path)
+    def _entry(self, row: tuple[Any, ...]) -> LedgerEntry:
+        return stored.row_to_entry(row, path=self.path)
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
     """Return what tells the file at a path from any other; None where there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 _SMALLEST_ENTRY_BYTES: Final = 256
@@ -308,6 +306,6 @@ def _readable(database: sqlite3.Connection, path: Path) -> Iterator[LedgerEntry]
     # One by one: a page that is lost takes its own entries, and those behind it are still there.
     for number in range(1, path.stat().st_size // _SMALLEST_ENTRY_BYTES + 2):
         with suppress(sqlite3.DatabaseError, LedgerError):
-            found = database.execute(f"{SELECT} WHERE number = ?", (number,)).fetchone()
-            if found is not None:
-                yield stored.row_to_entry(found, path=path)
+            row = database.execute(f"{SELECT} WHERE number = ?", (number,)).fetchone()
+            if row is not None:
+                yield stored.row_to_entry(row, path=path)

@@ -36,7 +36,7 @@ class _Clause(NamedTuple):
 
 
 class Statements:
-    """What a passage affirms and what it denies, clause by clause, found by content words."""
+    """Statements that a passage affirms and denies, clause by clause, found by content words."""
 
     def __init__(self, passage: Grounding) -> None:
         """Read a passage.

@@ -119,7 +119,7 @@ class CompiledCriterion(NamedTuple):
     directive: directives.Directive | None
     """Where the terms count, or a check that replaces them; None without, or for unit tests."""
     terms: tuple[SentenceTest, ...]
-    """What earns: the criterion's terms, or the phrases of its check."""
+    """Tests that earn credit: the criterion's terms, or the phrases of its check."""
     words: tuple[SentenceTest, ...]
     """The groups of words of its directive: some word of each."""
 
@@ -188,7 +188,7 @@ class Credit(NamedTuple):
     earned: int
     units: int
     note: str = ""
-    """What else there is to say of it."""
+    """A remark on the credit."""
 
 
 @dataclass(slots=True)
@@ -299,8 +299,8 @@ def credit_criterion(
     match criterion.directive:
         case ContainsCheck(every=every):
             before = reading.capacity.copy()
-            found = (reading.earn(phrase, reading.live) for phrase in criterion.terms)
-            passed = [all(found) if every else any(found)]
+            passes = (reading.earn(phrase, reading.live) for phrase in criterion.terms)
+            passed = [all(passes) if every else any(passes)]
             if not passed[0]:
                 reading.capacity = before
             return Credit(passed[0], 1)

@@ -159,14 +159,12 @@ class Sentence:
 
     @cached_property
     def jumble(self) -> str | None:
-        """What keeps the words from saying anything, whatever the end; None of a few words."""
+        """The reason why the words say nothing, whatever the end; None for a few words."""
         n_words = len(self.words)
         if n_words < _MIN_WORDS:
             return None
-        if (
-            sum(map(FUNCTION_WORDS.__contains__, self.lowered))
-            < _MIN_FUNCTION_SHARE * n_words
-        ):
+        function_words = sum(map(FUNCTION_WORDS.__contains__, self.lowered))
+        if function_words < _MIN_FUNCTION_SHARE * n_words:
             return "few function words"
         if len(self.folded) < _MIN_DISTINCT_SHARE * n_words:
             return "repeated words"

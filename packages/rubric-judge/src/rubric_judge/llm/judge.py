@@ -36,14 +36,14 @@ _THOUGHT_ENDS: Final = tuple(tags.close for tags in KNOWN_TAGS if tags.counts !=
 
 
 class Answered(NamedTuple):
-    """What came of one call."""
+    """The outcome of one call."""
 
     text: str
     """The reply, to be read strictly unless there is a failure; empty where none came."""
     failure: JudgeResult | None
     """Why there is no reply to read."""
     call: Call
-    """What is known of the call, whatever came of it."""
+    """Record of the call, whether it was answered or not."""
     is_whole: bool = True
     """Whether the server says that the reply ended by itself."""
 
@@ -95,7 +95,7 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
 
     @property
     def limiter(self) -> limits.Limiter:
-        """What lets the attempts of this judge through."""
+        """The limiter of this judge's attempts."""
         return self._model.limiter
 
     async def check(self) -> None:

@@ -101,5 +101,7 @@ def _draw(response: str, *, seed: str) -> bytes:
 
 def _letters(count: int) -> list[str]:
     """Return A, B, …, Z, AA, AB, …."""
-    one = list(ascii_uppercase)
-    return (one + [first + second for first in one for second in one])[:count]
+    letters = list(ascii_uppercase)
+    return (letters + [first + second for first in letters for second in letters])[
+        :count
+    ]

@@ -1,4 +1,4 @@
-"""What a language-model judge is asked: prompt files, filled and fenced.
+"""Messages to a language-model judge: prompt files, filled and fenced.
 
 Passage and response are untrusted text. Each stands between lines with a mark that it does not
 contain, so that no text can close its own fence and speak as the evaluator.
@@ -49,7 +49,7 @@ def fenced(text: str, *, label: str, seed: str) -> str:
     """
     inert = text
     if "<" in text or "[" in text:
-        inert = CONTROL_TOKENS.sub(lambda found: found[0] + _WORD_JOINER, text)
+        inert = CONTROL_TOKENS.sub(lambda match: match[0] + _WORD_JOINER, text)
     mark = _mark(inert.casefold(), seed=f"{label} {seed}")
     return f"----- BEGIN {label} {mark} -----\n{inert}\n----- END {label} {mark} -----"
 
@@ -82,12 +82,12 @@ class Prompt:
 
     layout: Layout
     sha256: str
-    """Of all files that shape the messages; changes when any of them does."""
+    """Hash of all files that shape the messages; it changes when any of them does."""
     _system: str
     _user: Template
     _criteria: Template
     _evidence: str
-    """What is said of quotes; empty where none are asked for."""
+    """Instruction about quotes; empty if none are asked for."""
 
     @property
     def version(self) -> str:

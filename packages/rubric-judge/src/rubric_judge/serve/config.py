@@ -1,4 +1,4 @@
-"""What bounds the service, and who may ask it."""
+"""Settings of the service: its limits, and who may use it."""
 
 from typing import Literal
 
@@ -51,8 +51,8 @@ class ServeConfig(Settings):
     """Longest wait, on SIGTERM, for the requests that are being answered."""
 
     on_unavailable: OnUnavailable = "retry"
-    """What OpenRLHF is told of a response that could not be judged: `retry` answers 503, and it
-    asks again; `zero` is a reward of 0, and its log `rubric/unavailable` is 1."""
+    """Answer to OpenRLHF for a response that could not be judged: `retry` answers 503, and it asks
+    again; `zero` is a reward of 0, and its log `rubric/unavailable` is 1."""
 
     thoughts: Thoughts = "cut"
     """How thoughts are told from answers, of which alone scores are given: `cut` by the tags that

@@ -23,9 +23,8 @@ from rubric_judge.serve.config import ServeConfig
 _UNREAD_S = 30.0
 """Longest time for which an answer lies here and the client takes none of it."""
 _SHARE = 2
-"""Of the files that the process may open, one in so many is for connections; of these, one in so
-many for an address. The others are for the judge's own connections, the ledger and the libraries.
-"""
+"""One of so many of the files that the process may open is for connections, and one of so many of
+these for an address. The others are for the judge's connections, the ledger and the libraries."""
 
 _log = structlog.get_logger("rubric_judge.serve")
 
@@ -50,62 +49,62 @@ class OpenConnections:
         self._by_address: Counter[str] = Counter()
         self._idle: OrderedDict[BoundedProtocol, None] = OrderedDict()
 
-    def protocol(self, **given: Any) -> BoundedProtocol:
-        """Make what speaks HTTP on a connection."""
-        return BoundedProtocol(self, **given)
+    def protocol(self, **arguments: Any) -> BoundedProtocol:
+        """Return the HTTP protocol of a new connection."""
+        return BoundedProtocol(self, **arguments)
 
-    def enter(self, one: BoundedProtocol) -> bool:
-        """Count a new connection, unless there is no room for it and none can be made."""
-        of_address = self._by_address[one.address] >= self.most_per_address
+    def enter(self, connection: BoundedProtocol) -> bool:
+        """Count a new connection; return False if there is no room for it and none can be made."""
+        of_address = self._by_address[connection.address] >= self.most_per_address
         if of_address or self._by_address.total() >= self.most:
-            candidates = (idle for idle in self._idle if idle.address == one.address)
-            longest_idle = next(candidates if of_address else iter(self._idle), None)
-            bound = (
-                {"per_address": self.most_per_address}
-                if of_address
-                else {"bound": self.most}
+            candidates = (
+                idle for idle in self._idle if idle.address == connection.address
             )
+            longest_idle = next(candidates if of_address else iter(self._idle), None)
+            bound = {"bound": self.most}
+            if of_address:
+                bound = {"per_address": self.most_per_address}
             if longest_idle is None:
                 self.warn("serve.connection.refused", **bound)
                 return False
             self.warn("serve.connection.given_up", **bound)
             longest_idle.give_up()
-        self._by_address[one.address] += 1
-        self._idle[one] = None
+        self._by_address[connection.address] += 1
+        self._idle[connection] = None
         return True
 
-    def asks(self, one: BoundedProtocol) -> None:
-        """Note that a whole request has come."""
-        self._idle.pop(one, None)
+    def asks(self, connection: BoundedProtocol) -> None:
+        """Note that a whole request has arrived."""
+        self._idle.pop(connection, None)
 
-    def rests(self, one: BoundedProtocol) -> None:
-        """Note that the latest request is answered."""
-        self._idle[one] = None
+    def rests(self, connection: BoundedProtocol) -> None:
+        """Note that the latest request has been answered."""
+        self._idle[connection] = None
 
-    def leave(self, one: BoundedProtocol) -> None:
+    def leave(self, connection: BoundedProtocol) -> None:
         """Forget a connection."""
-        self._idle.pop(one, None)
-        self._by_address[one.address] -= 1
-        if not self._by_address[one.address]:
-            del self._by_address[one.address]
+        self._idle.pop(connection, None)
+        self._by_address[connection.address] -= 1
+        if not self._by_address[connection.address]:
+            del self._by_address[connection.address]
 
     def warn(self, event: str, **fields: object) -> None:
-        """Log, unless as much was just logged."""
+        """Log an event, unless it was logged a moment ago."""
         if self._recurring.passes(event):
             _log.warning(event, connections=self._by_address.total(), **fields)
 
 
 class BoundedProtocol(H11Protocol):
-    """uvicorn's, with a deadline for a request's headers and for taking an answer."""
+    """uvicorn's protocol, with a deadline for a request's headers and for reading an answer."""
 
-    def __init__(self, connections: OpenConnections, **given: Any) -> None:
-        """Belong to the service's connections; uvicorn gives the rest."""
-        super().__init__(**given)
+    def __init__(self, connections: OpenConnections, **arguments: Any) -> None:
+        """Join the service's connections; uvicorn passes the other arguments."""
+        super().__init__(**arguments)
         self.address = ""
         self._connections = connections
         self._is_counted = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        """Of `headers` that are awaited, and of an `answer` that lies here."""
+        """Timers of awaited `headers` and of an unread `answer`."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request, or say that there is no room."""

@@ -142,9 +142,9 @@ class Gate:
         return b"".join(chunks)
 
     def _check_token(self, headers: Mapping[bytes, bytes]) -> None:
-        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-        # As long for a wrong token as for the right one.
-        right = secrets.compare_digest(given.strip(), self._token or b"")
+        scheme, _, credentials = headers.get(b"authorization", b"").partition(b" ")
+        # Takes as long for a wrong token as for the right one.
+        right = secrets.compare_digest(credentials.strip(), self._token or b"")
         if scheme.lower() != b"bearer" or not right:
             raise RefusedError(
                 "unauthorized",

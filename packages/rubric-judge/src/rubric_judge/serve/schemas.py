@@ -37,12 +37,15 @@ def check_size(criteria: object) -> None:
     Raises:
         SchemaError: there are too many, or too much to look for.
     """
-    found = listing(criteria)
-    if len(found) > _MOST_CRITERIA:
-        raise SchemaError(f"{len(found)} criteria; at most {_MOST_CRITERIA} are judged")
-    count = sum(
-        len(listing(mapping(one).get(name))) for one in found for name in _TERMS
-    )
+    entries = listing(criteria)
+    if len(entries) > _MOST_CRITERIA:
+        raise SchemaError(
+            f"{len(entries)} criteria; at most {_MOST_CRITERIA} are judged"
+        )
+    count = 0
+    for entry in entries:
+        fields = mapping(entry)
+        count += sum(len(listing(fields.get(name))) for name in _TERMS)
     if count > _MOST_TERMS:
         raise SchemaError(f"{count} terms to look for; at most {_MOST_TERMS} are")
 
@@ -104,7 +107,7 @@ class JudgeRequest(_Body):
 
 
 class Judgement(_Body):
-    """What became of one response; the judge's reasoning, which may quote, stays here."""
+    """The judgement of one response, without the judge's reasoning, which may quote."""
 
     task_id: str
     reward: float | None = Field(ge=0, le=1)
@@ -117,7 +120,7 @@ class Judgement(_Body):
     max_total: float | None
     passage_truncated: bool
     thought: rubric_core.Thought
-    """What stood before the answer, which alone is judged."""
+    """State of the thought before the answer; only the answer is judged."""
     unanswered: rubric_core.Unanswered | None
     """Why there is no answer: all scores are 0, and no judge was asked."""
     judge: str
@@ -159,7 +162,7 @@ _LABEL: dict[str, Any] = {
 
 
 class RewardRequest(_Body):
-    """What OpenRLHF sends to `--reward.remote_url`: three lists of one length."""
+    """The request that OpenRLHF sends to `--reward.remote_url`: three lists of one length."""
 
     model_config = ConfigDict(extra="ignore") | _examples("RewardRequest")
 
@@ -178,7 +181,7 @@ class RewardRequest(_Body):
 
 
 class RewardResponse(_Body):
-    """What OpenRLHF reads: numbers for one query, which is what it sends, lists for several."""
+    """The answer that OpenRLHF reads: numbers for one query, as it sends, or lists for several."""
 
     rewards: float | list[float]
     scores: float | list[float]
@@ -208,7 +211,7 @@ class Problem(_Body):
 
     kind: ProblemKind
     message: str
-    """What is wrong and what to do; no text of the request."""
+    """The problem and its remedy; no text of the request."""
     field: str | None = None
     """Dotted path of the first wrong field, such as `items.3.task_id`."""
 

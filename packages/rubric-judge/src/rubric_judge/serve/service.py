@@ -1,4 +1,4 @@
-"""What the endpoints share: the pool, the tasks, the queue and the counts."""
+"""The service behind the endpoints: the pool, the tasks, the queue and the counts."""
 
 import math
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
@@ -16,7 +16,7 @@ from rubric_judge.serve.config import ServeConfig
 
 _LONGEST_RETRY_S = 60
 _LATENCY_WEIGHT = 0.1
-"""Of the newest judgement in the running mean."""
+"""Weight of the newest judgement in the running mean."""
 
 
 class JudgeService:
@@ -169,12 +169,12 @@ class JudgeService:
             )
         # A request that fits into an empty queue is never turned away from one.
         if self.queued and self.queued + count > self.config.max_queued:
-            told = (
+            message = (
                 f"{self.queued} responses wait, and {count} more are above the bound of "
                 f"{self.config.max_queued}: ask again after Retry-After seconds, or send fewer"
             )
             raise schemas.RefusedError(
-                "busy", told, retry_after_s=self._retry_after_s()
+                "busy", message, retry_after_s=self._retry_after_s()
             )
         self.queued += count
         try:

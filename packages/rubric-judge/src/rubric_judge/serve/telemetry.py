@@ -1,4 +1,4 @@
-"""What the service says of itself: counts for Prometheus, and log lines that fill no disk."""
+"""Reports of the service about itself: counts for Prometheus, and bounded log lines."""
 
 import logging
 import time
@@ -160,16 +160,16 @@ def _counted(
     return family
 
 
-def _cascade(found: CascadeStatistics) -> Iterator[Metric]:
-    decided = {(judge,): level.decided for judge, level in found.levels.items()}
+def _cascade(statistics: CascadeStatistics) -> Iterator[Metric]:
+    decided = {(judge,): level.decided for judge, level in statistics.levels.items()}
     yield _counted("cascade_criteria", "Criteria by who decided.", ("judge",), decided)
     what = "Criteria that were kept and audited, by whether the last judge agrees."
-    same = found.audited - found.audited_otherwise
-    audits = {("same",): same, ("other",): found.audited_otherwise}
+    same = statistics.audited - statistics.audited_otherwise
+    audits = {("same",): same, ("other",): statistics.audited_otherwise}
     yield _counted("cascade_audits", what, ("verdict",), audits)
-    if found.bound is not None:
+    if statistics.bound is not None:
         what = "Upper bound of the risk, as calibrated."
-        yield _GAUGE(f"{_PREFIX}cascade_risk_bound", what, value=found.bound)
+        yield _GAUGE(f"{_PREFIX}cascade_risk_bound", what, value=statistics.bound)
 
 
 _WITHIN_S = 10.0

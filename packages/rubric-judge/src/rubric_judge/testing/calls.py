@@ -10,12 +10,12 @@ from typing import Literal, NamedTuple, cast
 from rubric_judge.testing.faults import Fault
 
 Keep = Literal["calls", "records", "counts"]
-"""What an endpoint remembers: whole requests, a record of each, or how many there were."""
+"""How much an endpoint stores: whole requests, a record of each, or only their number."""
 _MARK = re.compile(r"\[view (\d+) earns ([0-9.e-]+)\]")
 
 
 class Mark(NamedTuple):
-    """What `marked` wrote into a response."""
+    """The mark that `marked` wrote into a response."""
 
     view: int
     share: float
@@ -35,7 +35,7 @@ class FakeCall:
     """Weights by criterion id, read from the request's JSON schema."""
     fault: Fault | None
     responses: tuple[str, ...] = ()
-    """What the responses are called that a listwise judge asks about, read from the schema."""
+    """Names of the responses in a listwise judge's request, read from the schema."""
 
     def of(self, response: str) -> FakeCall:
         """Return the call as if this one of its `responses` were judged alone.
@@ -70,7 +70,7 @@ class FakeCall:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """What is kept of a call: a few hundred bytes, whatever the request held."""
+    """The record of a call: a few hundred bytes, however long the request."""
 
     number: int
     at_s: float
@@ -80,8 +80,8 @@ class CallRecord:
     hostile: str | None
     """Name of the hostile text that was sent."""
     awarded: Mapping[str, float] | None
-    """What the answer awards by the contract: nothing, unless it is valid. None where the test gave
-    the reply's text, of which the endpoint knows nothing."""
+    """Scores that the answer awards by the contract: none, unless it is valid. None if the test
+    gave the reply's text, of which the endpoint knows nothing."""
 
 
 Award = Callable[[FakeCall], Mapping[str, float] | float | str]

@@ -50,7 +50,7 @@ class FakeEndpoint:
     """
 
     award: Award | float = 1.0
-    """What valid replies award."""
+    """Scores that valid replies award."""
     _: KW_ONLY
     faults: Faults = ()
     """The fault of each call in turn, none after the last; or the probability of each fault, drawn
@@ -62,7 +62,7 @@ class FakeEndpoint:
     seed: int = 0
     """Seed of faults and latencies."""
     keep: Keep = "calls"
-    """What to remember of the calls; for many thousands `records`, or only `counts`."""
+    """How much to store of the calls; for many thousands `records`, or only `counts`."""
     served: ServedModel | None = None
     """The model that answers requests without a schema; left out, `award` does."""
     port: int = 0
@@ -70,7 +70,7 @@ class FakeEndpoint:
     calls: list[FakeCall] = field(default_factory=list[FakeCall], init=False)
     """Requests in the order of arrival; read it when the calls are done."""
     records: list[CallRecord] = field(default_factory=list[CallRecord], init=False)
-    """What each call was given, in the order of the answers."""
+    """Record of each call, in the order of the answers."""
     counts: Counter[Fault | None] = field(
         default_factory=Counter[Fault | None], init=False
     )
@@ -178,7 +178,7 @@ class FakeEndpoint:
         weights = call.weights
         fault = call.fault
         alone = [call.of(name) for name in call.responses] or [call]
-        awards = [self._awarded(one) for one in alone]
+        awards = [self._awarded(fake_call) for fake_call in alone]
         for fake_call, award in zip(alone, awards, strict=True):
             self._note(fake_call, drawn, award)
         text = next((award for award in awards if isinstance(award, str)), None)

@@ -1,6 +1,6 @@
-"""What can go wrong between a judge and its endpoint, by name, and which call it happens to.
+"""Faults between a judge and its endpoint, by name, and the calls that they happen to.
 
-Among it are texts that break the readers of replies: a set of our own, and any folder of JSON test
+Some are texts that break the readers of replies: a set of our own, and any folder of JSON test
 files. None of them is a valid reply, so none ever awards anything.
 """
 
@@ -199,7 +199,7 @@ class FaultMix:
     probabilities: Mapping[Fault, float]
     """Share of the calls that each fault gets."""
     texts: tuple[HostileText, ...] = HOSTILE_TEXTS
-    """What the hostile faults send, each in turn."""
+    """Texts of the hostile faults, sent in turn."""
 
 
 Faults = Iterable[Fault | HostileText | None] | Mapping[Fault, float] | FaultMix
@@ -211,7 +211,7 @@ class Drawn(NamedTuple):
 
     fault: Fault | None
     text: HostileText | None
-    """What is sent for a hostile fault."""
+    """The text that is sent for a hostile fault."""
 
 
 def drawn_faults(faults: Faults, generator: random.Random) -> Iterator[Drawn]:

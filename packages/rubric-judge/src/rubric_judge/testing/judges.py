@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason
 
 Script = Callable[[JudgeView], JudgeResult | Mapping[str, float] | float]
-"""What to answer: a whole result, the scores by criterion id, or one share z of every weight."""
+"""Function from a view to a whole result, scores by criterion id, or one share of all weights."""
 
 
 @dataclass(eq=False)

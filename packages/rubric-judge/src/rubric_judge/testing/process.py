@@ -87,7 +87,7 @@ class FakeEndpointProcess:
 
     @property
     def records(self) -> list[CallRecord]:
-        """What each call was given, in the order of the answers."""
+        """Record of each call, in the order of the answers."""
         return self._ask("records")
 
     @property

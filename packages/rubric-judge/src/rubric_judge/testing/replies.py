@@ -211,7 +211,7 @@ _WRONG_SCORE: dict[Fault | None, Callable[[float], object]] = {
     Fault.EXCESSIVE_SCORE: lambda weight: weight + 0.01,
     Fault.HUGE_SCORE: lambda _: 1e308,
 }
-"""What stands instead of the first score, by its weight."""
+"""Functions from a weight to the wrong score that replaces the first score."""
 _OF_SCORES = {Fault.MISSING_ID, Fault.RENAMED_ID, Fault.DUPLICATE_ID, *_WRONG_SCORE}
 
 
@@ -256,7 +256,7 @@ _IN_TEXT: dict[Fault | None, Callable[[str], str]] = {
 
 
 _TEMPLATE_TOKENS = 2
-"""What the chat template of this model adds to a question."""
+"""Tokens that this model's chat template adds to a question."""
 
 
 class PlainText(NamedTuple):
@@ -269,7 +269,7 @@ class PlainText(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """What it answers, and what `/v1/models` says of it."""
+    """A fake model: its answers, and its entry in `/v1/models`."""
 
     answer: Callable[[FakeCall], str] | str = "An answer of five words."
     """Keeps to a request's `max_tokens` and `stop`."""
@@ -345,8 +345,8 @@ class ServedModel:
         """Answer a request."""
         text = self.answer if isinstance(self.answer, str) else self.answer(call)
         stop = cast("list[str] | str", call.body.get("stop") or [])
-        for one in [stop] if isinstance(stop, str) else stop:
-            text = text.partition(one)[0]
+        for stop_text in [stop] if isinstance(stop, str) else stop:
+            text = text.partition(stop_text)[0]
         words = text.split(" ")
         most = tokens_asked_for(call.body)
         if most is None or len(words) <= most:

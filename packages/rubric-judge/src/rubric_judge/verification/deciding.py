@@ -27,12 +27,12 @@ _FEW_STEPS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one check found."""
+    """Result of one check."""
 
     share: float
-    """Of the criterion's weight, in [0, 1]."""
+    """Earned share of the criterion's weight, in [0, 1]."""
     note: str = ""
-    """What else there is to say; no text of the response or the rubric."""
+    """A remark on the result; no text of the response or the rubric."""
 
 
 class PastBoundError(Exception):

@@ -97,7 +97,7 @@ _CPU_S: Final = 10.0
 _TRIES_OF_A_PATTERN: Final = 8
 
 _UP: Final[dict[str, Any] | int] = {}
-"""What a process says when it has started."""
+"""Message of a process that has started."""
 
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("rubric_judge_workers")
 

@@ -149,9 +149,12 @@ def states_number(check: NumericCheck, text: str) -> bool:
         return _answers(check, _prepared(check, part), boxed=boxed)
     text = _prepared(check, phrases.head(text, _LONGEST_TEXT))
     stated = [reading for reading in _read(check, text) if reading.value is not None]
-    return len({one.value for one in stated}) <= _MOST_NUMBERS and any(
-        _is_near(check, one.value) and quantities.is_bare(text, one.quantity)
-        for one in stated
+    values = {reading.value for reading in stated}
+    if len(values) > _MOST_NUMBERS:
+        return False
+    return any(
+        _is_near(check, reading.value) and quantities.is_bare(text, reading.quantity)
+        for reading in stated
     )
 
 
@@ -215,15 +218,17 @@ def _answers(check: NumericCheck, text: str, *, boxed: bool) -> bool:
     )
 
 
-def _says_again(check: NumericCheck, text: str, one: _Reading, other: _Reading) -> bool:
-    """Return whether a number is the one behind it, in other words: "5 m, or about 16.4 ft"."""
-    if one.value is None or other.value is None:
+def _says_again(
+    check: NumericCheck, text: str, first: _Reading, second: _Reading
+) -> bool:
+    """Return whether two numbers are the same in other words: "5 m, or about 16.4 ft"."""
+    if first.value is None or second.value is None:
         return False
-    same = math.isclose(one.value, other.value, rel_tol=_ROUNDING) or (
-        _is_near(check, one.value) and _is_near(check, other.value)
+    same = math.isclose(first.value, second.value, rel_tol=_ROUNDING) or (
+        _is_near(check, first.value) and _is_near(check, second.value)
     )
     return same and quantities.is_enumerated(
-        text[one.quantity.end : other.quantity.start]
+        text[first.quantity.end : second.quantity.start]
     )
 
 

@@ -12,8 +12,8 @@ from rubric_judge.verification.phrases import head
 
 _DEEPEST = 20
 _UNREAD = re.compile(r"\(\?(?:[a-zA-Z0-9-]*(?:x|f|V1)|#|\(DEFINE)")
-"""What would make the rest read otherwise: verbose mode, nested sets, full case folding, comments,
-and definitions: a repetition behind one is of what stands before it."""
+"""Constructs that change how the rest is read: verbose mode, nested sets, full case folding,
+comments, and definitions; a repetition behind one applies to what stands before it."""
 _TOKEN = re.compile(
     r"""
       (?P<flags>  \(\?[a-zA-Z0-9-]+\) )
@@ -154,7 +154,7 @@ def matches_pattern(pattern: str, text: str, *, time_left: ProcessorTime) -> boo
 
 
 class ProcessorTime:
-    """What searches may take together.
+    """Processor time that searches may take together.
 
     `regex` counts the processor time of the whole process, so that busy threads beside a search
     would end it: it is tried again, with twice the time, until it had what it is allowed.

@@ -108,10 +108,10 @@ def contains(check: ContainsCheck, text: str) -> bool:
         Whether all, or any, of them occur as whole words.
     """
     text = head(text, _LONGEST_TEXT)
-    found = (
+    matches = (
         phrase_pattern(phrase).search(text) is not None for phrase in check.phrases
     )
-    return all(found) if check.every else any(found)
+    return all(matches) if check.every else any(matches)
 
 
 def is_identifier(term: str) -> bool:

@@ -58,7 +58,7 @@ class Quantity:
 def plain_numbers(text: str) -> str:
     """Rewrite LaTeX, superscripts and typographic signs, so that numbers are in one notation."""
     return _SUPERSCRIPT.sub(
-        lambda found: "^" + found[0].translate(_SUPERSCRIPTS), _REWRITE(text)
+        lambda match: "^" + match[0].translate(_SUPERSCRIPTS), _REWRITE(text)
     )
 
 
@@ -112,13 +112,13 @@ def read_quantities(
             yield Quantity(value * factor, unit, match.start(), position)
 
 
-def _value(found: re.Match[str]) -> float | None:
-    digits = re.sub(r"[^\d.]", "", found["mantissa"] or "1")
+def _value(match: re.Match[str]) -> float | None:
+    digits = re.sub(r"[^\d.]", "", match["mantissa"] or "1")
     # One conversion, so that the power of ten rounds nothing twice.
-    exponent = sum(int(found[part] or 0) for part in ("alone", "e", "power"))
-    below = float(found["below"] or 1)
+    exponent = sum(int(match[part] or 0) for part in ("alone", "e", "power"))
+    below = float(match["below"] or 1)
     value = (
-        float(f"{found['sign'] or ''}{digits}e{exponent}") / below
+        float(f"{match['sign'] or ''}{digits}e{exponent}") / below
         if below
         else math.nan
     )

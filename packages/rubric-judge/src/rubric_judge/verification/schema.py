@@ -27,10 +27,10 @@ _LONGEST_SCHEMA = 100_000
 """Characters; `jsonschema` takes seconds to read a longer one."""
 
 MOST_STEPS: Final = 400_000
-"""Of one validation: a second at most, and a hundred times what a large document takes."""
+"""Most steps of one validation: a second at most, a hundred times what a large document takes."""
 
 PATTERNS_S: Final = 0.25
-"""Of the processor, for all patterns of a schema together."""
+"""Processor time for all patterns of a schema together."""
 
 
 _NOT_USABLE = {

@@ -21,9 +21,9 @@ Schema: TypeAlias = Any
 """True, False, or an object that is a schema of the draft."""
 
 _CHARACTERS_A_STEP = 20
-"""Of values that are compared as texts, and of strings that a pattern is searched in."""
+"""Characters per step, of values compared as texts and of strings searched with a pattern."""
 _NAMES_A_STEP = 10
-"""Of settings that are lists, such as `required`."""
+"""Names per step, of settings that are lists, such as `required`."""
 
 
 class StepsError(Exception):
@@ -115,7 +115,7 @@ without, it is the whole value, and what the answer looked at was looked at here
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What a schema finds in a value."""
+    """Result of a schema for a value."""
 
     failed: str | None = None
     """The keyword that fails, "" for the schema `false`; None where the value matches."""
@@ -264,7 +264,7 @@ class Validation:
         inner = (
             cast("Any", value).items() if isinstance(value, dict) else enumerate(value)
         )
-        return [(place, setting, one) for place, one in inner if place not in done]
+        return [(place, setting, item) for place, item in inner if place not in done]
 
     def _branch(self, schema: dict[str, Any], value: Json, seen: _Seen) -> _Asking:
         answer = yield schema["if"], value

@@ -1,4 +1,4 @@
-"""What the tester and the subject do to themselves before they read any code.
+"""Confinement that the tester and the subject put on themselves before they read any code.
 
 Files are closed by Landlock, Linux's since 5.13, which needs no privilege and works in containers.
 """
@@ -76,7 +76,7 @@ def silence(*, keep: tuple[int, ...]) -> None:
             os.dup2(nothing, stream)
     first = 3
     for last in (
-        *sorted(one for one in keep if one >= first),
+        *sorted(descriptor for descriptor in keep if descriptor >= first),
         os.sysconf("SC_OPEN_MAX"),
     ):
         os.closerange(first, last)

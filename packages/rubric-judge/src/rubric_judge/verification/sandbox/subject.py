@@ -78,13 +78,13 @@ class _Subject:
         return ["raised", self._kinds(type(error)), arguments, self._number(error)]
 
     def _kinds(self, kind: type[BaseException]) -> Wire:
-        return [
-            one.__name__
-            if getattr(builtins, one.__name__, None) is one
-            else self._number(one)
-            for one in kind.__mro__
-            if issubclass(one, BaseException)
-        ]
+        kinds: list[Wire] = []
+        for base in kind.__mro__:
+            if not issubclass(base, BaseException):
+                continue
+            is_builtin = getattr(builtins, base.__name__, None) is base
+            kinds.append(base.__name__ if is_builtin else self._number(base))
+        return kinds
 
     def _number(self, value: object) -> int:
         known = self._numbers.get(id(value))

@@ -192,11 +192,11 @@ def _tests(source: str, names: dict[str, object]) -> Iterator[Callable[[], objec
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
             functions.append(statement.name)
     for name in functions:
-        found = names.get(name)
-        if isinstance(found, types.FunctionType) and name.startswith("test"):
-            yield found
-        elif isinstance(found, type):
-            yield from _methods(found)
+        definition = names.get(name)
+        if isinstance(definition, types.FunctionType) and name.startswith("test"):
+            yield definition
+        elif isinstance(definition, type):
+            yield from _methods(definition)
 
 
 def _fail(error: BaseException) -> object:

@@ -1,4 +1,4 @@
-"""What passes between tester and subject: frames of JSON, and objects that stay on one side.
+"""Messages between tester and subject: frames of JSON, and objects that stay on one side.
 
 Data is None, bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset,
 Fraction and Decimal; an instance of a subclass of one (a Counter, an enum of numbers, a named
@@ -110,13 +110,13 @@ def encode(value: Any, reference: Callable[[object], Wire]) -> Wire:
         if isinstance(value, kind):
             return [
                 kind.__name__,
-                [encode(one, reference) for one in kind.__iter__(value)],
+                [encode(item, reference) for item in kind.__iter__(value)],
             ]
     if isinstance(value, dict):
         items = cast("Any", dict).items(value)  # not what a subclass makes of it
         return [
             "dict",
-            [[encode(key, reference), encode(one, reference)] for key, one in items],
+            [[encode(key, reference), encode(item, reference)] for key, item in items],
         ]
     return reference(value)
 
@@ -155,9 +155,9 @@ def decode(message: Wire, follow: Callable[[Wire], object]) -> Any:
         if tag in _SCALARS:
             return _SCALARS[tag](parts)
         if tag == "dict":
-            return {decode(key, follow): decode(one, follow) for key, one in parts[0]}
+            return {decode(key, follow): decode(item, follow) for key, item in parts[0]}
         if tag in _COLLECTIONS:
-            return _COLLECTIONS[tag](decode(one, follow) for one in parts[0])
+            return _COLLECTIONS[tag](decode(item, follow) for item in parts[0])
         return follow(message)
     except (TypeError, ValueError, LookupError, ArithmeticError):
         raise FrameError("a message holds no value") from None
@@ -231,7 +231,7 @@ _PASSED_ON: dict[str, type | None] = {
     "bool": bool,
     "iter": Remote,
 }
-"""What the response's code does and raises, and which kind alone it may answer with."""
+"""Operators passed on to the response's code, and the only kind of answer each may give."""
 for _name, _kind in _PASSED_ON.items():
     setattr(Remote, f"__{_name.rstrip('_')}__", _passing_on(_name, _kind))
 
@@ -281,7 +281,7 @@ class Connection:
             match read_frame(self._subject):
                 case ["ok", value, changed]:
                     after = [
-                        (place, decode(one, self._follow)) for place, one in changed
+                        (place, decode(item, self._follow)) for place, item in changed
                     ]
                     return decode(value, self._follow), after
                 case ["raised", [_, *_] as kinds, arguments, number]:
