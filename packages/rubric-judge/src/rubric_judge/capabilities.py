@@ -1,4 +1,4 @@
-"""What some judges can do beyond `Judge`, and the defaults for those that cannot."""
+"""Optional abilities of judges beyond `Judge`, and the defaults for judges without them."""
 
 import hashlib
 from collections.abc import Iterable, Sequence

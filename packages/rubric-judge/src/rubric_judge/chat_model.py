@@ -78,7 +78,7 @@ class ChatModel(ClosesItself):
 
     @property
     def limiter(self) -> limits.Limiter:
-        """What lets the attempts through."""
+        """The limiter of its attempts."""
         return self._limiter
 
     @property

@@ -258,9 +258,11 @@ class LiteLLMClient(Transport):
         supported: Callable[..., list[str] | None] = (
             _litellm().get_supported_openai_params
         )
-        taken = [frozenset(supported(model=model) or ()) for model in self._models()]
+        supported_fields = [
+            frozenset(supported(model=model) or ()) for model in self._models()
+        ]
         # litellm passes on what is none of OpenAI's fields.
-        refused = _OPENAI_FIELDS - _OPENAI_FIELDS.intersection(*taken)
+        refused = _OPENAI_FIELDS - _OPENAI_FIELDS.intersection(*supported_fields)
         return tuple(name for name in names if name in refused)
 
     async def aclose(self) -> None:

@@ -80,13 +80,13 @@ def _yamls_off(value: object) -> object:
 
 
 class ModelJudgeConfig(ModelConfig):
-    """What judges that ask a language model have in common."""
+    """Settings that all judges which ask a language model share."""
 
     passage_chars: int = Field(default=50_000, ge=1)
     """Characters of the passage that the judge reads; a longer one is cut and marked as cut."""
 
     on_full_context: Literal["invalid", "unavailable"] = "invalid"
-    """What a judgement is where prompt and reply do not fit into what the model can read.
+    """Outcome of a judgement whose prompt and reply do not fit into the model's context.
     `invalid` earns 0, so that no response is too long for a bad score; `unavailable` earns
     nothing, and is masked by default."""
 
@@ -150,7 +150,7 @@ class PluginConfig(Settings):
 
 
 class SandboxConfig(Settings):
-    """What code of a response may use while its tests run."""
+    """Limits on the code of a response while its tests run."""
 
     isolation: Literal["full", "files_readable", "none"] = "full"
     """`full`: no network, no process, no file but Python's own. `files_readable`: the same, but
@@ -217,8 +217,8 @@ class CascadeConfig(Settings):
     """Calls of each judge but the last; left out, 5, 1 and 2 for the three measures."""
 
     calibration: FileBeside = None
-    """What `rubric-judge calibrate --cascade` wrote, with the thresholds; relative to this file. A
-    cascade judges nothing without it."""
+    """The file that `rubric-judge calibrate --cascade` wrote, with the thresholds; relative to this
+    file. A cascade judges nothing without it."""
 
     audit_frac: float = Field(default=0.05, ge=0, le=1)
     """Share of the criteria that go to the last judge even where an earlier one is sure."""
@@ -301,10 +301,8 @@ def judge_spec(
     if model is None:
         place = source if isinstance(source, str) else source(("type",))
         if isinstance(kind, str):
-            given = shown_name(kind)
-            problem = (
-                f"type: {given!r} is no kind of judge: {kind_remedy(given, _KINDS)}"
-            )
+            name = shown_name(kind)
+            problem = f"type: {name!r} is no kind of judge: {kind_remedy(name, _KINDS)}"
         else:
             wrong = "type is missing" if kind is None else "type is no text"
             meant = meant_by("type", options) if kind is None else ""

@@ -13,7 +13,7 @@ from rubric_core import Section
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, pieces, stem
 
 START_WORDS: Final = 80
-"""Of the control that begins at the beginning: as long as a short answer."""
+"""Length of the control that begins at the context's start: that of a short answer."""
 SENTENCES: Final = 3
 _K1 = 1.5
 _B = 0.75
@@ -39,12 +39,12 @@ def nearest_sentences(
         context: whose sentences are the documents of the formula.
         sentences: how many; of equally near ones the first.
     """
-    found = list(
+    sentence_texts = list(
         dict.fromkeys(piece for section in context for piece in pieces(section.text))
     )
-    terms = [_terms(one) for one in found]
+    terms = [_terms(sentence) for sentence in sentence_texts]
     mean = sum(map(len, terms)) / max(len(terms), 1)
-    holding = Counter(term for one in terms for term in set(one))
+    holding = Counter(term for sentence in terms for term in set(sentence))
     asked = set(_terms(question))
 
     def nearness(place: int) -> float:
@@ -57,10 +57,10 @@ def nearest_sentences(
             for term in sorted(asked & counts.keys())
         )
 
-    best = sorted(range(len(found)), key=lambda place: (-nearness(place), place))[
-        :sentences
-    ]
-    return " ".join(found[place] for place in sorted(best))
+    best = sorted(
+        range(len(sentence_texts)), key=lambda place: (-nearness(place), place)
+    )[:sentences]
+    return " ".join(sentence_texts[place] for place in sorted(best))
 
 
 def _terms(text: str) -> list[str]:

@@ -66,7 +66,7 @@ class JudgeTransportError(RubricError, RuntimeError):
     attempts: int = 1
     """Calls made so far; 0 where there could be none."""
     usage: Usage | None = None
-    """What they consumed, where the server says so all the same."""
+    """Usage of the calls, where the server reports it all the same."""
     latency_s: float | None = None
     """Seconds since the first of them; None for a single attempt."""
     refused: str = ""

@@ -21,7 +21,7 @@ class Estimate(Part):
     low: float | None = None
     high: float | None = None
     unit: Unit | None = None
-    """What the interval takes for independent; None without one."""
+    """The unit that the interval takes for independent; None without an interval."""
     no_interval: TooFew | None = Field(
         default_factory=lambda known: (
             TOO_FEW
@@ -61,7 +61,7 @@ class ClusteredMean:
     mean: float
     """nan without a value."""
     errors_C: FloatArray
-    """What each cluster adds to the error of the mean."""
+    """Contribution of each cluster to the error of the mean."""
     clusters: int
     equal_clusters: float = math.nan
     """Clusters of one size that they are worth."""
@@ -80,7 +80,7 @@ class ClusteredMean:
 
     @property
     def variance(self) -> float:
-        """Of the mean, where clusters are drawn; nan for fewer than two."""
+        """Variance of the mean over draws of clusters; nan for fewer than two clusters."""
         if self.clusters < 2:  # noqa: PLR2004  # a spread needs two
             return math.nan
         return self.clusters / (self.clusters - 1) * float((self.errors_C**2).sum())

@@ -142,10 +142,11 @@ class HybridJudge:
 
 
 def _part(rubric: Rubric, *, python_tests: bool) -> _Plan:
-    found = {
-        c.id: directive.check_executable(c, python_tests=python_tests) for c in rubric
-    }
-    checks = {name: check for name, check in found.items() if check is not None}
+    checks: dict[str, directive.ProgramCheck] = {}
+    for criterion in rubric:
+        check = directive.check_executable(criterion, python_tests=python_tests)
+        if check is not None:
+            checks[criterion.id] = check
     if not checks:
         return _Plan({}, tuple(rubric), rubric)
     rest = tuple(criterion for criterion in rubric if criterion.id not in checks)

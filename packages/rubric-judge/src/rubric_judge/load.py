@@ -134,4 +134,4 @@ lexical_judge, claim_judge, hybrid_judge, cascade_judge, llm_judge = (
     partial(_configured, kind)
     for kind in ("lexical", "claims", "hybrid", "cascade", "llm")
 )
-"""What the entry points of these names call with a configuration's options."""
+"""Functions behind the entry points of these names; they get a configuration's options."""

@@ -40,10 +40,10 @@ class StoredResponse:
     line: int
     """Its place in the source, from 1."""
     id: str
-    """What the source calls it: a ledger's key, a rollout's id; empty in a file of responses."""
+    """Its name in the source: a ledger's key, a rollout's id; empty in a file of responses."""
     task_id: str
     answer: Answer = field(repr=False)
-    """What is judged of the response."""
+    """The judged part of the response."""
     before: JudgeResult | None = None
     """None where no judgement is stored beside it."""
     question_sha256: str | None = None
@@ -51,12 +51,12 @@ class StoredResponse:
 
 
 class _Rollout(responses.ResponseRow):
-    """What is needed of a row of `rollouts/*.jsonl`."""
+    """The needed fields of a row of `rollouts/*.jsonl`."""
 
     id: StrictStr
     prompt: StrictStr
     answer: StrictStr | None = None
-    """What of the response was judged, where that is not all of it."""
+    """The judged part of the response, if that is not all of it."""
 
     def judged(self, thoughts: Thoughts = "cut") -> Answer:
         """Return what was judged of a response, which is a whole completion here."""
@@ -66,7 +66,7 @@ class _Rollout(responses.ResponseRow):
 
 
 class _Judgement(BaseModel):
-    """What is needed of a row of `judgements/*.jsonl`."""
+    """The needed fields of a row of `judgements/*.jsonl`."""
 
     model_config = responses.ResponseRow.model_config
 
@@ -286,31 +286,34 @@ def match_tasks(
     by_id = {task.task_id: task for task in tasks}
     by_document = _unique(tasks, lambda task: (task.doc_hash, task.question))
     successors = {
-        one.task_id: by_document.get((one.doc_hash, one.question)) for one in before
+        task.task_id: by_document.get((task.doc_hash, task.question)) for task in before
     }
     by_passage = _unique(
         tasks, lambda task: (task.grounding.sha256, hash_text(task.question))
     )
     by_question = _unique(tasks, lambda task: hash_text(task.question))
 
-    def find(one: StoredResponse) -> Task | None:
-        return (
-            by_id.get(one.task_id)
-            or successors.get(one.task_id)
-            or by_passage.get((one.passage_sha256, one.question_sha256))
-            or (
-                by_question.get(one.question_sha256)
-                if one.passage_sha256 is None
-                else None
-            )
+    def find(response: StoredResponse) -> Task | None:
+        passage_key = (response.passage_sha256, response.question_sha256)
+        task = (
+            by_id.get(response.task_id)
+            or successors.get(response.task_id)
+            or by_passage.get(passage_key)
         )
+        if task is None and response.passage_sha256 is None:
+            task = by_question.get(response.question_sha256)
+        return task
 
-    found = [(response, find(response)) for response in stored]
-    pairs = tuple(
-        (stored_response, task) for stored_response, task in found if task is not None
-    )
-    same = sum(one.task_id == task.task_id for one, task in pairs)
-    return Matched(pairs, same, tuple(one for one, task in found if task is None))
+    pairs: list[tuple[StoredResponse, Task]] = []
+    unmatched: list[StoredResponse] = []
+    for response in stored:
+        task = find(response)
+        if task is None:
+            unmatched.append(response)
+        else:
+            pairs.append((response, task))
+    same = sum(response.task_id == task.task_id for response, task in pairs)
+    return Matched(tuple(pairs), same, tuple(unmatched))
 
 
 def _unique(
@@ -337,8 +340,8 @@ class Comparison:
     rank_correlation: float | None
     """Spearman's ρ; None without scipy, or where all rewards of one side are equal."""
     order_kept_frac: float | None
-    """Of the pairs of responses to one task that differed before, the share that still stand in
-    that order: what a group-relative advantage is made of. None without such a pair."""
+    """Share of the pairs of responses to one task that differed before and still stand in that
+    order, of which a group-relative advantage is made. None without such a pair."""
 
 
 def compare(

@@ -12,7 +12,7 @@ _Result = TypeVar("_Result")
 
 
 class Report(Generic[_Result]):
-    """What work calls with each result."""
+    """The callback that work calls with each result."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -47,10 +47,13 @@ async def reported(
     try:
         ended = worker.submit(work, report)
         ended.add_done_callback(lambda _: report.queue.put(()))
-        while found := await anyio.to_thread.run_sync(
-            report.queue.get, abandon_on_cancel=True
-        ):
-            yield found[0]
+        while True:
+            results = await anyio.to_thread.run_sync(
+                report.queue.get, abandon_on_cancel=True
+            )
+            if not results:
+                break
+            yield results[0]
         ended.result()
     finally:
         report.left.set()

@@ -51,8 +51,8 @@ class ResponseRow(BaseModel):
         validation_alias=pydantic.AliasChoices("response", "text")
     )
     thought: Thought | None = None
-    """What stood before it, where the response is an answer already, as in an evaluation; None for
-    a whole completion."""
+    """State of the thought before the response, if that is an answer already, as in an evaluation;
+    None for a whole completion."""
 
     def judged(self, thoughts: Thoughts = "cut") -> Answer:
         """Return what is judged.
@@ -91,9 +91,9 @@ class JudgementLine(BaseModel):
     reward: Annotated[float, Field(strict=True, allow_inf_nan=False)] | None
     result: JudgeResult
     thought: Thought | None = None
-    """What stood before the answer that was judged; None in a file of an older version."""
+    """State of the thought before the judged answer; None in a file of an older version."""
     origin: dict[str, JsonValue] = Field(default_factory=dict)
-    """Of a judgement made anew: the response's id in its source and the judgement of before."""
+    """For a repeated judgement: the response's id in its source and the earlier judgement."""
 
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> Self:

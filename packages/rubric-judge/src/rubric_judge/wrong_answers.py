@@ -27,7 +27,7 @@ _SUBJECT_AND_VERB: Final = re.compile(
 """Subjects behind which a word in -s is a verb and no plural."""
 _ES: Final = ("ches", "shes", "sses", "xes", "zes", "oes")
 _FEWEST_LETTERS: Final = 3
-"""Of a word that names a subject."""
+"""Fewest letters of a word that names a subject."""
 
 
 def shuffled(text: str, *, seed: str) -> str:
@@ -95,15 +95,16 @@ def other_references(tasks: Sequence[Task]) -> dict[str, str]:
     Returns:
         Nothing where all are of one document: an answer to its other questions may be right.
     """
-    found: dict[str, str] = {}
-    ordered = sorted(tasks, key=lambda one: one.task_id)
+    answers: dict[str, str] = {}
+    ordered = sorted(tasks, key=lambda task: task.task_id)
     for at, task in enumerate(ordered):
         following = chain(ordered[at + 1 :], ordered[:at])
-        other = next((one for one in following if one.doc_hash != task.doc_hash), None)
+        others = (other for other in following if other.doc_hash != task.doc_hash)
+        other = next(others, None)
         if other is None:
             return {}
-        found[task.task_id] = other.reference_answer or ""
-    return found
+        answers[task.task_id] = other.reference_answer or ""
+    return answers
 
 
 def fixed_template(question: str) -> str:

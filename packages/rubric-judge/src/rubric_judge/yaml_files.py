@@ -43,7 +43,7 @@ _NOT_FOR_SETTINGS: Final = {
         "a tab stands here, and YAML takes spaces alone: put two spaces for each level"
     ),
 }
-"""What is YAML all the same, and not for settings, by what PyYAML says of it."""
+"""Messages for valid YAML that has no place in settings, by PyYAML's words for it."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -199,7 +199,9 @@ def yaml_place(path: Path, keys: Keys) -> str:
             below: dict[str, tuple[yaml.Node, yaml.Node]] = {}
             if isinstance(node, yaml.MappingNode):
                 below = {
-                    one.value: (one, of) for one, of in node.value if _is_text(one)
+                    key_node.value: (key_node, value_node)
+                    for key_node, value_node in node.value
+                    if _is_text(key_node)
                 }
             elif isinstance(node, yaml.SequenceNode):
                 below = {str(place): (of, of) for place, of in enumerate(node.value)}
