@@ -42,16 +42,16 @@ if TYPE_CHECKING:
     from rubric_judge.page.tables import TextTable
 
 Positive: TypeAlias = Annotated[int, Parameter(validator=Number(gte=1, lte=10**6))]
-"""From 1; more than a million workers, draws or rows is a slip, and would take all memory."""
+"""At least 1; more than a million workers, draws or rows is a slip, and would take all memory."""
 Seconds: TypeAlias = Annotated[float, Parameter(validator=Number(gt=0, lte=10**7))]
-"""Above 0, and no more than some months: a thread cannot wait for ever."""
+"""Above 0 and at most some months: a thread cannot wait for ever."""
 Share: TypeAlias = Annotated[float, Parameter(validator=Number(gte=0, lt=1))]
 Count: TypeAlias = Annotated[int, Parameter(validator=Number(gte=0, lt=2**63))]
-"""From 0, and no larger than a file can hold."""
+"""At least 0, and no larger than a file can hold."""
 
 
 class Terminated(SystemExit):
-    """SIGTERM came; left alone, it ends the process with the status that a shell gives to that."""
+    """Raised on SIGTERM; uncaught, it ends the process with the status that a shell expects."""
 
     def __init__(self) -> None:
         super().__init__(128 + signal.SIGTERM)
@@ -59,13 +59,13 @@ class Terminated(SystemExit):
 
 @contextlib.contextmanager
 def sigterm_raised() -> Generator[None]:
-    """Let SIGTERM end the work by way of every `finally`, as Ctrl-C does, where that can be set.
+    """Let SIGTERM end the work through every `finally`, as Ctrl-C does, where that can be set.
 
-    An event loop is stopped as Ctrl-C stops it, by cancelling its main task: an exception that is
-    raised in the middle of a callback could leave it waiting for ever.
+    An event loop is stopped as Ctrl-C stops it, by cancelling its main task: an exception raised in
+    the middle of a callback could leave it waiting for ever.
 
     Raises:
-        Terminated: in the main thread, when the signal comes.
+        Terminated: the signal came; raised in the main thread.
     """
     came = False
 
@@ -81,7 +81,7 @@ def sigterm_raised() -> Generator[None]:
 
     try:
         before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not in the main thread, which alone may ask for it
+    except ValueError:  # only the main thread may set a handler
         yield
         return
     try:
@@ -95,12 +95,12 @@ def sigterm_raised() -> Generator[None]:
 
 
 def typed_command(program: str, words: Sequence[str], *more: str) -> str:
-    """Return a command line as one types it into a shell.
+    """Return a command line as it would be typed into a shell.
 
     Args:
         program: the command's name.
-        words: its arguments.
-        more: options that are added if they are not there.
+        words: the command's arguments.
+        more: options that are added if they are missing.
     """
     missing = [word for word in more if word not in words]
     return shlex.join([program, *words, *missing])
@@ -121,13 +121,13 @@ _REMEDIES: Final = {
     errno.EADDRINUSE: "; choose another port, or 0 for any that is free",
 }
 _ENDLESS: Final = re.compile(r"(\S{80})\S{920,}")
-"""Longer than any path or word that somebody wrote on purpose."""
+"""Matches runs longer than any path or word that somebody wrote on purpose."""
 
 _UNBROKEN_CELL: Final = 14
 _UNBROKEN_NAME: Final = 20
-"""Cells of a report up to these are not broken into lines; the last column's always may be."""
+"""Longest cells of a report that are not broken into lines; those of the last column may be."""
 _SHORT_NAME: Final = 7
-"""A name up to this is not broken, however narrow the terminal."""
+"""Longest name that is never broken, however narrow the terminal."""
 
 
 def _exactly(kind: type, tokens: Sequence[Token]) -> object:
@@ -137,7 +137,7 @@ def _exactly(kind: type, tokens: Sequence[Token]) -> object:
             try:
                 whole = token.value.isdecimal() or float(token.value).is_integer()
             except ValueError:
-                continue  # cyclopts says what is wrong with it, or it is of another type of a union
+                continue  # cyclopts reports what is wrong, or another type of a union fits
             if not whole:
                 raise ValueError(f"{token.value!r} is no whole number")
     return cast("Any", convert)(kind, tokens)
@@ -148,13 +148,13 @@ def command_app(name: str, *, summary: str) -> App:
     return App(
         name=name,
         help=summary,
-        suppress_keyboard_interrupt=False,  # `run_command` says what was kept
+        suppress_keyboard_interrupt=False,  # `run_command` reports what was kept
         default_parameter=Parameter(converter=_exactly),
     )
 
 
 def working(app: App) -> progress.Progress:
-    """Return what is entered around the work of a command, and left before results are printed."""
+    """Return the context of a command's work, to be left before results are printed."""
     return progress.Progress.of(app.name[0])
 
 
@@ -169,15 +169,14 @@ def run_command(
 
     Args:
         app: the application.
-        arguments: what stands after the program's name; the process's own if None.
-        stopped: says, given the arguments, what a stopped command kept; None says nothing.
-        broken_off: errors of work that broke off after it began, which end with status 1.
+        arguments: the words after the program's name; the process's own if None.
+        stopped: returns what a stopped command with these arguments kept; None for no report.
+        broken_off: errors of work that broke off after it began; they end with status 1.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(
-                errors="replace"
-            )  # a terminal that has no τ still gets its table
+            # A terminal without τ still gets its table.
+            stream.reconfigure(errors="replace")
     settings.let_threads_sleep()
     words = [*(sys.argv[1:] if arguments is None else arguments)]
     try:
@@ -190,71 +189,68 @@ def run_command(
             )
             sys.stdout.flush()
     except CycloptsError as error:  # an unknown option or a bad value
-        fail(app.name[0], _said_of(error), status=BAD_INPUT)
+        fail(app.name[0], _usage_problem(error), status=BAD_INPUT)
     except (KeyboardInterrupt, Terminated) as stop:
-        if stopped is not None and (message := stopped(words)) is not None:
+        message = None if stopped is None else stopped(words)
+        if message is not None:
             say_on_stderr(message)
         if isinstance(stop, Terminated):
             raise
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # The reader of the output has gone: the rest goes nowhere, at the end too.
+        # The reader of the output has gone: the rest is discarded, also when the process ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(_BROKEN_PIPE)
     except (RubricError, OSError) as error:
-        fail(
-            app.name[0],
-            error,
-            status=FAILED if isinstance(error, broken_off) else BAD_INPUT,
-        )
+        status = FAILED if isinstance(error, broken_off) else BAD_INPUT
+        fail(app.name[0], error, status=status)
     sys.exit(status or 0)
 
 
-def _said_of(error: CycloptsError) -> str:
-    """Say what is wrong with the arguments."""
+def _usage_problem(error: CycloptsError) -> str:
+    """Describe what is wrong with the arguments."""
     from pydantic import ValidationError
 
     from rubric_core.configuration import config_error
 
     cause = error.__cause__
     argument = error.argument
-    app = error.app
-    said = str(error)
-    if (
-        isinstance(cause, ValidationError) and argument is not None
-    ):  # of options that are a model
-        said = str(config_error(cause, model=argument.hint, source="the options"))
-    elif (
-        isinstance(error, RefusedError) and error.group is not None
-    ):  # of options together
-        said = error.exception_message
-    elif isinstance(error, RefusedError) and argument is not None:  # of a value
+    message = str(error)
+    # The error may be about options that are a model, options together, or a single value.
+    if isinstance(cause, ValidationError) and argument is not None:
+        return str(config_error(cause, model=argument.hint, source="the options"))
+    if isinstance(error, RefusedError) and error.group is not None:
+        return error.exception_message
+    if isinstance(error, RefusedError) and argument is not None:
         value = cast("object", argument.value)
         if isinstance(value, tuple):
-            shown = " ".join(map(str, cast("tuple[object, ...]", value)))
-            said = said.replace(f'"{value}"', f'"{shown}"', 1)
-    elif (
-        isinstance(error, MissingArgumentError)
-        and argument is not None
-        and app is not None
-    ):
-        helped = app.assemble_argument_collection(parse_docstring=True)
-        helps = {
-            parameter.name: " ".join((parameter.parameter.help or "").split())
-            for parameter in helped
-        }
-        named = error.keyword is not None or argument.tokens
-        what = (
-            "needs a value" if named else f"is required: {helps.get(argument.name, '')}"
-        )
-        name = (
-            argument.name
-            if argument.index is None
-            else argument.name.lstrip("-").upper()
-        )
-        _, is_said_so, rest = said.partition(" requires an argument.")
-        said = f"{error.keyword or name} {what}{rest}" if is_said_so else said
-    return said
+            words = " ".join(map(str, cast("tuple[object, ...]", value)))
+            message = message.replace(f'"{value}"', f'"{words}"', 1)
+        return message
+    if isinstance(error, MissingArgumentError):
+        return _missing_argument(error, message)
+    return message
+
+
+def _missing_argument(error: MissingArgumentError, message: str) -> str:
+    """Describe a missing value or argument, with the argument's help."""
+    argument = error.argument
+    app = error.app
+    if argument is None or app is None:
+        return message
+    _, is_usual, rest = message.partition(" requires an argument.")
+    if not is_usual:
+        return message
+    name = argument.name
+    if argument.index is not None:
+        name = name.lstrip("-").upper()
+    if error.keyword is not None or argument.tokens:
+        return f"{error.keyword or name} needs a value{rest}"
+    text = ""
+    for known in app.assemble_argument_collection(parse_docstring=True):
+        if known.name == argument.name:
+            text = " ".join((known.parameter.help or "").split())
+    return f"{name} is required: {text}{rest}"
 
 
 def fail(program: str, error: RubricError | OSError | str, *, status: int) -> NoReturn:
@@ -267,14 +263,14 @@ def fail(program: str, error: RubricError | OSError | str, *, status: int) -> No
 
 
 def _os_problem(error: OSError) -> str:
-    """Say which file an error is about and what is wrong with it, without Python's number."""
+    """Name the file that an error is about and what is wrong, without Python's error number."""
     place = "" if error.filename is None else f"{error.filename}: "
     problem = error.strerror or str(error) or type(error).__name__
     return f"{place}{problem}{_REMEDIES.get(error.errno or 0, '')}"
 
 
 def say_on_stderr(message: str, *, style: str | None = None) -> None:
-    """Print a message whole on standard error, coloured where that is a terminal."""
+    """Print a message on standard error without line breaks, coloured on a terminal."""
     console(stderr=True).print(message, style=style, soft_wrap=True)
 
 
@@ -302,7 +298,7 @@ def configure_log(*, verbose: bool) -> None:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Leave it to `run_command`; rich would end with the status of a failure."""
+        """Leave a broken pipe to `run_command`; rich would end with the status of a failure."""
         if self.stderr:
             super().on_broken_pipe()
         raise BrokenPipeError
@@ -314,17 +310,17 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:
-    """Return a text of parts, each as it is, or a pair of it and its style."""
+    """Return a text of parts, each plain or a pair of text and style."""
     return Text.assemble(*parts)
 
 
 def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
-    """Print names and what belongs to each, below each other on standard output."""
+    """Print names and their values, below each other, on standard output."""
     print_rows((), ((name, str(value)) for name, value in pairs))
 
 
 def print_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table on standard output; one without a header has none."""
+    """Print a table on standard output; an empty header is left out."""
     table = Table(*header, show_header=bool(header))
     for cells in rows:
         table.add_row(*cells)
@@ -332,7 +328,7 @@ def print_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def print_tables(tables: Sequence[TextTable], *, footer: str) -> None:
-    """Print a report's tables on stdout, and where the rest of it is."""
+    """Print a report's tables on standard output, and then the footer."""
     stdout = console()
     for table in tables:
         if table.rows:
@@ -343,17 +339,17 @@ def print_tables(tables: Sequence[TextTable], *, footer: str) -> None:
             printed.show_edge = False
             columns = list(zip(table.header, *table.rows, strict=True))
             widths = [max(map(len, column)) for column in columns]
-            # No figure is broken where the names, of which ids may be, have room beside them.
+            # Figures are not broken if the names, which may be ids, still have room beside them.
             limits = [
                 _UNBROKEN_NAME if " " in cell else _UNBROKEN_CELL for cell in columns[0]
             ]
             names = max(map(min, map(len, columns[0]), limits))
             has_room = names + sum(widths[1:]) + 2 * len(widths) - 2 <= stdout.width
+            last = len(table.header) - 1
             for place, name in enumerate(table.header):
-                fits = widths[place] <= (_UNBROKEN_CELL if place else _UNBROKEN_NAME)
-                fixed = (fits or bool(place and has_room)) and place < len(
-                    table.header
-                ) - 1
+                limit = _UNBROKEN_CELL if place else _UNBROKEN_NAME
+                is_whole = widths[place] <= limit or bool(place and has_room)
+                fixed = is_whole and place < last
                 printed.add_column(name, no_wrap=fixed, overflow="fold")
             for cells in table.rows:
                 printed.add_row(*cells)
@@ -365,12 +361,12 @@ def print_tables(tables: Sequence[TextTable], *, footer: str) -> None:
 def print_figures(
     words: Mapping[str, Any], told: Iterable[Sequence[object]], **values: str
 ) -> None:
-    """Print a table of which all but the figures is data, as `TextTable.of` takes it.
+    """Print a table whose texts are data, as in `TextTable.of`.
 
     Args:
-        words: its `title` and `columns`, and how many of these are `names`; 1 if it does not say.
-        told: what each row tells of; without any nothing is printed.
-        values: for the slots of the title and of the headers.
+        words: its `title` and `columns`, and the number of columns that are `names`, 1 by default.
+        told: objects for the slots of each row's forms; without any, nothing is printed.
+        values: values for the slots of the title and of the headers.
     """
     from rubric_judge.page.tables import TextTable
 
@@ -390,7 +386,7 @@ def print_figures(
 def figures_table(
     title: str | None, *, names: Sequence[str], figures: Sequence[str] = ()
 ) -> Table:
-    """Return a table that fits a terminal of 80 columns: names are broken before figures are."""
+    """Return a table for a terminal of 80 columns: names are broken before figures are."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.padding = (0, 1, 0, 0)
     for name in names:

@@ -17,25 +17,25 @@ from rubric_judge.console.display import Display, Lines
 from rubric_judge.console.snapshot import Pace, PhaseSnapshot, PhaseState, phase_line
 
 QUIET_S: Final = 1.0
-"""Lines tell nothing of a phase that is over in less."""
+"""Shortest phase that is reported in lines."""
 _WATCHED_EVERY_S: Final = 1.0
 _current: ContextVar[Progress] = ContextVar("progress")
 
 
 class Phase:
-    """Something that takes time: its name, and how far it is."""
+    """A piece of work that takes time: its name, and how far it is."""
 
     def __init__(
         self, name: str, *, total: int | None, unit: str, now_s: float
     ) -> None:
-        """`Progress.phase` makes them."""
+        """Begin a phase; use `Progress.phase`."""
         self.name = name
         self.total = total
-        """How much there is to do; None if unknown."""
+        """Amount of work; None if unknown."""
         self.done = 0
         self.unit = unit
         self.note = ""
-        """Figures of the moment."""
+        """Momentary figures."""
         self.inner: Phase | None = None
         """The phase within this one."""
         self._started_s = now_s
@@ -43,18 +43,19 @@ class Phase:
         self._pace = Pace(0, now_s=now_s)
 
     def start_at(self, done: int) -> None:
-        """Say what an earlier run has done already, which counts for no rate."""
-        self.done = self._started_at = done
+        """Set what an earlier run has done already; it does not count for the rate."""
+        self.done = done
+        self._started_at = done
         self._pace = Pace(done, now_s=self._started_s)
 
     def advance(self, by: int = 1, *, note: str | None = None) -> None:
-        """Count on."""
+        """Count further work as done."""
         self.done += by
         if note is not None:
             self.note = note
 
     def snapshot(self, *, now_s: float, is_over: bool = False) -> PhaseSnapshot:
-        """How far it is, with what is done within it; once over, at its rate from the beginning."""
+        """Return how far it is, and its inner phase; once over, the rate is that of all of it."""
         elapsed_s = now_s - self._started_s
         done = self.done - self._started_at
         if is_over:
@@ -62,7 +63,8 @@ class Phase:
         else:
             rate = self._pace.rate(self.done, now_s=now_s)
         parts = [self.note] if self.note else []
-        if (inner := self.inner) is not None:
+        inner = self.inner
+        if inner is not None:
             parts.append(phase_line(inner.snapshot(now_s=now_s)))
         note = "; ".join(parts)
         return PhaseSnapshot(
@@ -73,17 +75,17 @@ class Phase:
 class Progress:
     """The phases of one command, and the thread that shows them.
 
-    Enter it around all of a command's work. Phases follow each other; one that is begun within
-    another is told as part of it. A library that was given none uses `Progress.silent()`.
+    Enter it around all of a command's work. Phases follow each other; a phase that begins within
+    another is shown as part of it. A library without a progress uses `Progress.silent()`.
     """
 
     def __init__(
         self, display: Display, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`Progress.of` chooses the display.
+        """Begin without phases; use `Progress.of`, which chooses the display.
 
         Args:
-            display: where phases are shown.
+            display: the display of the phases.
             clock: seconds that never go back.
         """
         self._display = display
@@ -101,10 +103,10 @@ class Progress:
         """Show the work of a program on standard error: bars on a terminal, lines elsewhere.
 
         Args:
-            program: begins each line.
-            at_once: whether lines tell also of what is over in a second.
+            program: name at the start of each line.
+            at_once: whether lines also report phases that last less than a second.
         """
-        from rich.console import Console  # a library that counts has no need of it
+        from rich.console import Console  # a library that only counts does not need it
 
         console = Console(stderr=True, markup=False, highlight=False)
         if console.is_terminal:
@@ -117,11 +119,11 @@ class Progress:
 
     @classmethod
     def silent(cls) -> Self:
-        """Show nothing."""
+        """Return a progress that shows nothing."""
         return cls(Display())
 
     def __enter__(self) -> Self:
-        """Begin to show; `current` is this one now."""
+        """Begin to show, and become the current progress."""
         self._token = _current.set(self)
         self._display.open()
         if self._display.beat_s is not None:
@@ -129,7 +131,7 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Show nothing any more."""
+        """Stop showing."""
         if self._token is not None:
             _current.reset(self._token)
         self._over.set()
@@ -143,12 +145,12 @@ class Progress:
     def phase(
         self, name: str, *, total: int | None = None, unit: str = ""
     ) -> Generator[Phase]:
-        """Tell that something is being done, for as long as this context is open.
+        """Report that something is being done, for as long as this context is open.
 
         Args:
-            name: what, as it is read: "loading the model".
-            total: how much of it there is.
-            unit: what is counted; empty if the name says it.
+            name: the work, as it is shown: "loading the model".
+            total: amount of work.
+            unit: noun of what is counted; empty if the name says it.
         """
         begun = Phase(name, total=total, unit=unit, now_s=self._clock())
         outer = self._phases[-1] if self._phases else None
@@ -169,12 +171,12 @@ class Progress:
                 self._end(begun, state)
 
     def count(self, name: str, *, total: int, done: int | None = None) -> None:
-        """Count on in one of several phases that go on side by side.
+        """Count on in one of several phases that run side by side.
 
         Args:
-            name: of the phase, which begins with the first call and ends with the last one.
-            total: how much of it there is.
-            done: how far it is now; one further than before if left out.
+            name: name of the phase, which begins with the first call and ends with the last one.
+            total: amount of work.
+            done: work done so far; by default, one more than before.
         """
         if name not in self._counts:
             begun = Phase(name, total=total, unit="", now_s=self._clock())
@@ -188,7 +190,7 @@ class Progress:
 
     @contextlib.contextmanager
     def watched(self, watcher: Callable[[PhaseSnapshot], None]) -> Generator[None]:
-        """Call something with the phase that goes on: when one begins, and about once a second."""
+        """Call a function with the current phase: when one begins, and about once a second."""
         with self._telling:
             self._watchers.append(watcher)
         self._start_thread(_WATCHED_EVERY_S)
@@ -199,10 +201,10 @@ class Progress:
                 self._watchers.remove(watcher)
 
     def beat(self) -> None:
-        """PhaseSnapshot at what goes on, and show it; the thread does so."""
+        """Take snapshots of the current phases and show them; the thread calls this."""
         with self._telling:
             now_s = self._clock()
-            # Side by side they say more than the phase that they are in.
+            # Phases side by side are more informative than the phase that they are part of.
             phases = [*filter(_is_on, list(self._counts.values()))] or self._phases[:1]
             snapshots: dict[object, PhaseSnapshot] = {
                 phase: phase.snapshot(now_s=now_s) for phase in phases
@@ -239,10 +241,10 @@ class Progress:
 
 
 class Steps(contextlib.ExitStack):
-    """Phases that follow each other, each begun by name where the one before ends."""
+    """Phases that follow each other; each begins by name where the one before ends."""
 
     def __init__(self, progress: Progress) -> None:
-        """Begin none yet."""
+        """Begin without a phase."""
         super().__init__()
         self._progress = progress
         self._phase: Phase | None = None
@@ -250,13 +252,13 @@ class Steps(contextlib.ExitStack):
     def to(
         self, name: str, *, total: int | None = None, unit: str = "", done: int = 0
     ) -> Phase:
-        """Go over to a phase, unless it is the one that goes on.
+        """Move on to a phase, unless it is the current one.
 
         Args:
             name: as in `Progress.phase`.
-            total: as there.
-            unit: as there.
-            done: what is done when it begins.
+            total: as in `Progress.phase`.
+            unit: as in `Progress.phase`.
+            done: work done when it begins.
         """
         if self._phase is None or self._phase.name != name:
             self.close()
@@ -267,7 +269,7 @@ class Steps(contextlib.ExitStack):
 
 
 def current() -> Progress:
-    """Return the progress that a command has entered; a silent one outside of commands."""
+    """Return the progress that a command has entered, or a silent one outside of commands."""
     return _current.get(None) or Progress.silent()
 
 

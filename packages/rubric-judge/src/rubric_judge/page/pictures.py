@@ -21,7 +21,7 @@ Axes: TypeAlias = Any
 Figure: TypeAlias = Any
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Okabe and Ito's, those that show on white."""
+"""Okabe and Ito's colours that show on white."""
 _STYLE: Final = toml_beside(__file__, "pictures.toml")
 INK: Final[str] = _STYLE["text.color"]
 MUTED: Final[str] = _STYLE["axes.edgecolor"]
@@ -38,18 +38,18 @@ _METADATA: Final[dict[str, dict[str, None]]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None, "Producer": None},
 }
-"""Without dates and versions the same numbers give the same file."""
+"""Metadata without dates and versions, so that the same numbers give the same file."""
 
 
 def style(points: float = 10.0) -> AbstractContextManager[None]:
-    """Draw in the common style inside of the block, with type of so many points."""
+    """Draw in the common style inside the block, with type of the given size in points."""
     return cast("Any", mpl).rc_context({**_STYLE, "font.size": points})
 
 
 def new_figure(
     width: float, height: float, *, columns: int = 1, points: float = 10.0
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure, in inches, and its axes from left to right; `points` is its type's size."""
+    """Return a figure, in inches, and its axes from left to right; `points` is the type size."""
     with style(points):
         figure: Figure = mpl_figure.Figure(
             figsize=(width, height), layout="constrained"
@@ -62,12 +62,13 @@ def new_figure(
 def new_rows(
     names: Sequence[str], *, height: float, each: float
 ) -> tuple[Figure, Axes]:
-    """Return a figure, its height in inches and more for `each` row, and axes with named rows."""
-    shown = [wrap_name(name, _ROW_CHARS) for name in names]
-    lines = sum(name.count("\n") + 1 for name in shown)
-    figure, (axes,) = new_figure(7.2, height + each * len(shown) + LINE_INCHES * lines)
-    axes.set_yticks(range(len(shown)), shown)
-    axes.set_ylim(len(shown) - 0.5, -0.5)  # from the top
+    """Return a figure with `height` inches, plus `each` per row, and axes with named rows."""
+    labels = [wrap_name(name, _ROW_CHARS) for name in names]
+    lines = sum(label.count("\n") + 1 for label in labels)
+    total_height = height + each * len(labels) + LINE_INCHES * lines
+    figure, (axes,) = new_figure(7.2, total_height)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.5, -0.5)  # from the top
     draw_grid(axes, "x")
     return figure, axes
 
@@ -78,10 +79,10 @@ def draw_title(axes: Axes, title: str) -> None:
 
 
 def wrap_name(name: str, chars: int) -> str:
-    """Break a name at spaces and slashes; nothing of it is left out, so that two stay two.
+    """Break a name at spaces and slashes; nothing is left out, so that names stay different.
 
     Args:
-        name: a judge's or a criterion's; its dollar signs are no formula.
+        name: a judge's or a criterion's name; its dollar signs begin no formula.
         chars: most characters in a line.
     """
     lines = textwrap.wrap(name.replace("/", "/ "), chars, break_on_hyphens=False)
@@ -111,14 +112,14 @@ def draw_intervals(
     colour: str,
     label: str | None = None,
 ) -> None:
-    """Draw dots at (value, place) with their intervals lying on their side."""
+    """Draw dots at (value, place) with horizontal intervals."""
     for place, (_, low, high) in zip(places, bounds, strict=True):
         if low is not None and high is not None:
             axes.plot(
                 [low, high], [place, place], color=colour, linewidth=1.6, alpha=0.55
             )
     values = [value for value, _, _ in bounds]
-    # A dot at 0 lies on the axis and is to be seen whole.
+    # A dot at 0 lies on the axis and must not be clipped.
     axes.plot(
         values,
         places,
@@ -136,8 +137,8 @@ def draw_legend(figure: Figure, axes: Axes, *, columns: int | None = None) -> No
 
     Args:
         figure: the axes' figure.
-        axes: what was drawn with labels.
-        columns: labels beside each other; by their length when left out.
+        axes: axes with labelled drawings.
+        columns: labels side by side; by default, by the length of the labels.
     """
     handles, labels = axes.get_legend_handles_labels()
     if columns is None:
@@ -166,8 +167,9 @@ def save_figure(
 
 
 def save_figures(figures: Mapping[str, Figure | None], folder: Path) -> list[Path]:
-    """Write the figures that there are, by name; return the paths."""
-    drawn = [(name, figure) for name, figure in figures.items() if figure is not None]
-    return [
-        path for name, figure in drawn for path in save_figure(figure, folder, name)
-    ]
+    """Write the figures that are not None, by name; return the paths."""
+    paths: list[Path] = []
+    for name, figure in figures.items():
+        if figure is not None:
+            paths += save_figure(figure, folder, name)
+    return paths

@@ -1,4 +1,4 @@
-"""A page that needs no other file and no network, made of a package's own templates."""
+"""Pages that need no other file and no network, made of a package's own templates."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ _UNSEEN: Final = re.compile(
 )
 _MARK: Final = "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]"
 _STACKED: Final = re.compile(f"({_MARK}{{3}}){_MARK}+")
-"""More marks over one letter than any language writes; they would cover the lines around."""
+"""More marks over one letter than any language writes; they would cover the lines beside it."""
 
 
 def visible(text: str) -> str:
-    """Return a text with every control, bidirectional and surrogate character by its number.
+    """Replace every control, bidirectional and surrogate character of a text by its number.
 
-    Letters of all scripts stay as they are. Marks beyond the third over one letter are left out.
+    Letters of all scripts stay as they are. Marks beyond the third over one letter are removed.
     """
-    return _STACKED.sub(r"\1", _UNSEEN.sub(_named, text.replace("\r\n", "\n")))
+    return _STACKED.sub(r"\1", _UNSEEN.sub(_code_point, text.replace("\r\n", "\n")))
 
 
 def shortened(text: str, limit: int, *, where: str) -> str:
-    """Cut a text, made visible, and say how much is left out and where it lies.
+    """Cut a text, made visible, and add how much is left out and where it can be read.
 
     Args:
-        text: of a model.
+        text: a model's text.
         limit: most characters.
-        where: holds the whole text, for the note.
+        where: what holds the whole text, for the note.
     """
     if len(text) <= limit:
         return visible(text)
@@ -53,7 +53,7 @@ def shortened(text: str, limit: int, *, where: str) -> str:
     return f"{visible(text[:limit])} […{left:,} more characters in {where}]"
 
 
-def _named(match: re.Match[str]) -> str:
+def _code_point(match: re.Match[str]) -> str:
     return f"[U+{ord(match[0]):04X}]"
 
 
@@ -69,40 +69,38 @@ def render_page(
     scripts: Sequence[str] = (),
     asks: bool = False,
 ) -> str:
-    """Render a template that extends `frame.html.j2`, with its style and its scripts inside.
+    """Render a template that extends `frame.html.j2`, with its style and its scripts inlined.
 
-    Charts, tables and the rest of the furniture are macros of `kit.html.j2`; `page.css` is the
-    look of all pages, to which the page's style sheet adds what is its own.
+    Charts, tables and other parts are macros of `kit.html.j2`; `page.css` is the look of all pages,
+    to which the page's style sheet adds its own rules.
 
-    Every text is escaped and made visible as it is written. The page may run the scripts that are
-    named here, which its security policy knows by their hashes, and load nothing.
+    Every text is escaped and made visible. The page may run only the given scripts, which its
+    security policy names by their hashes, and load nothing.
 
     Args:
-        package: whose folder `templates` holds the files.
-        name: of the template, and of the style sheet, without their ends.
-        content: what the template is given.
-        style: name of another page's style sheet, to take instead.
+        package: the package whose folder `templates` holds the files.
+        name: name of the template and of the style sheet, without their endings.
+        content: values for the template.
+        style: name of another page's style sheet, to use instead.
         scripts: names of scripts, the package's own or the kit's, run in this order at the end.
         asks: whether the scripts may ask the server that the page came from.
     """
     home = package or ""
     sources = [_asset(home, script) for script in scripts]
-    return (
-        _environment(home)
-        .get_template(f"{name}.html.j2")
-        .render(
-            **content,
-            page_style=_asset(_KIT, "page.css") + _asset(home, f"{style or name}.css"),
-            page_asks=asks,
-            page_scripts=sources,
-            page_hashes=[_sha256(source) for source in sources],
-        )
+    template = _environment(home).get_template(f"{name}.html.j2")
+    page_style = _asset(_KIT, "page.css") + _asset(home, f"{style or name}.css")
+    return template.render(
+        **content,
+        page_style=page_style,
+        page_asks=asks,
+        page_scripts=sources,
+        page_hashes=[_sha256(source) for source in sources],
     )
 
 
 @cache  # a run writes the same page again and again
 def _environment(home: str) -> jinja2.Environment:
-    # Loaded at its first use: the packages with pages stay quick to import.
+    # Imported at its first use, so that the packages with pages stay quick to import.
     import jinja2
 
     environment = jinja2.Environment(
@@ -122,11 +120,11 @@ def _environment(home: str) -> jinja2.Environment:
 
 @lru_cache(maxsize=8)
 def text_template(text: str, **filters: Callable[..., object]) -> jinja2.Template:
-    """Read a template of a text that is no page: nothing is escaped, and what is missing an error.
+    """Parse a template of a text that is no page: nothing is escaped, and a missing name fails.
 
     Args:
-        text: of the template.
-        filters: by their names in it.
+        text: the template's text.
+        filters: filters by their names in the template.
     """
     import jinja2
 
@@ -141,10 +139,11 @@ def text_template(text: str, **filters: Callable[..., object]) -> jinja2.Templat
 
 
 def inert_json(value: object) -> Markup:
-    """Write JSON that is data in a page whatever its strings hold; they are made visible.
+    """Write JSON that stays data in a page, whatever its strings hold; they are made visible.
 
-    All but ASCII is escaped, and so are <, > and &: no string can end the script element, open a
-    comment, or hold a line separator. NaN and infinities become null, which JSON has a word for.
+    Everything but ASCII is escaped, and so are <, > and &: no string can end the script element,
+    open a comment, or hold a line separator. NaN and infinities become null, for lack of a JSON
+    form.
     """
     text = json.dumps(
         _plain(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")
@@ -166,31 +165,29 @@ _FILTERS: Final = {
 
 def _plain(value: object) -> object:
     if isinstance(value, dict):
-        return {
-            key: _plain(item) for key, item in cast("dict[str, object]", value).items()
-        }
+        items = cast("dict[str, object]", value).items()
+        return {key: _plain(item) for key, item in items}
     if isinstance(value, list):
         return [_plain(item) for item in cast("list[object]", value)]
     if isinstance(value, str):
         return visible(value)
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def _shown(value: object) -> object:
-    """Make the characters of a text visible; what is markup already was made of such texts."""
-    return (
-        visible(value)
-        if isinstance(value, str) and not isinstance(value, Markup)
-        else value
-    )
+    """Make the characters of a text visible; markup was made of such texts already."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return visible(value)
+    return value
 
 
 def _asset(package: str, name: str) -> Markup:
-    """A file of the package's own or of the kit, written into the page as it is."""
-    traversables = (files(home) / "templates" / name for home in (package, _KIT))
-    text = next(path for path in traversables if path.is_file()).read_text(
-        encoding="utf-8"
-    )
+    """Read a file of the package or of the kit, to be written into the page as it is."""
+    places = (files(home) / "templates" / name for home in (package, _KIT))
+    place = next(place for place in places if place.is_file())
+    text = place.read_text(encoding="utf-8")
     return Markup(text)  # noqa: S704  # ours
 
 
@@ -199,7 +196,7 @@ def _sha256(script: str) -> str:
 
 
 def write_plain_page(report: Report, path: Path) -> None:
-    """Write a report as a page of its summary, charts and tables; the same gives the same bytes.
+    """Write a report as a page of its summary, charts and tables; equal reports give equal bytes.
 
     Raises:
         OSError: the page cannot be written.

@@ -1,4 +1,4 @@
-"""Around the application: the token, the size and pace of bodies, one log line, one boundary."""
+"""The gate before the application: token, size and pace of bodies, log line, error boundary."""
 
 import asyncio
 import secrets
@@ -17,17 +17,17 @@ from rubric_judge.serve.schemas import RefusedError, refusal
 from rubric_judge.serve.service import JudgeService
 
 BROKEN = "the service failed; its log says where"
-"""The message of every fault of ours."""
+"""The message of every internal error."""
 OPEN_PATHS = frozenset({"/healthz", "/healthz/live"})
-"""Answered without a token, for whoever watches the service."""
+"""Paths that are answered without a token, for monitoring."""
 _LINGER_S = 5.0
-"""Longest time to read on after a refusal, so that the client reads it instead of a reset."""
+"""Longest time to read on after a refusal, so that the client sees it instead of a reset."""
 
 _log = structlog.get_logger("rubric_judge.serve")
 
 
 class _Arriving:
-    """A body on its way; once it is whole, the application receives it as one message."""
+    """A body on its way; once it is complete, the application receives it as one message."""
 
     def __init__(self, receive: Receive) -> None:
         self.ended = False
@@ -35,24 +35,24 @@ class _Arriving:
         self._receive = receive
 
     async def __call__(self) -> Message:
-        if (whole := self.whole) is not None:
+        whole = self.whole
+        if whole is not None:
             self.whole = None
             return whole
         message = await self._receive()
-        self.ended = message["type"] == "http.disconnect" or not message.get(
-            "more_body", False
-        )
+        is_last = not message.get("more_body", False)
+        self.ended = message["type"] == "http.disconnect" or is_last
         return message
 
     async def rest(self) -> None:
-        """Read on for a while, to the end if it comes."""
+        """Read on for a while, at most to the end of the body."""
         with anyio.move_on_after(_LINGER_S):
             while not self.ended:
                 await self()
 
 
 class Gate:
-    """Lets a request through to the application, whole, or answers it here."""
+    """Passes a complete request on to the application, or answers it itself."""
 
     def __init__(
         self, app: ASGIApp, service: JudgeService, *, token: SecretStr | None
@@ -60,9 +60,9 @@ class Gate:
         """Put the gate before an application.
 
         Args:
-            app: what answers requests.
-            service: bounds and counts.
-            token: what requests must bear.
+            app: the application that answers requests.
+            service: the service, with its limits and counts.
+            token: the token that requests must bear.
         """
         self._app = app
         self._service = service
@@ -86,11 +86,11 @@ class Gate:
         try:
             await self._answer(scope, arriving, noting)
         except asyncio.CancelledError:
-            # The server stops, and waits no longer for the rest of a body.
+            # The server stops, and no longer waits for the rest of a body.
             if arriving.ended:
                 raise
-        # The named boundary of the service: a fault of ours costs one request. The message may
-        # hold a text, so only the type and place are logged.
+        # The boundary of the service: an internal error costs one request. The message may hold a
+        # text, so only the type and place are logged.
         except Exception as error:  # noqa: BLE001
             if self._service.recurring.passes("serve.request.unexpected"):
                 _log_unexpected(error)
@@ -134,11 +134,11 @@ class Gate:
                     if size > bound:
                         raise _too_large(bound)
         except TimeoutError:
-            slow = (
+            message = (
                 f"the body did not arrive within {self._service.config.body_s:g} s: "
                 "send it faster"
             )
-            raise RefusedError("too_slow", slow) from None
+            raise RefusedError("too_slow", message) from None
         return b"".join(chunks)
 
     def _check_token(self, headers: Mapping[bytes, bytes]) -> None:
@@ -152,7 +152,7 @@ class Gate:
             )
 
     def _note(self, scope: Scope, status: int, latency_s: float) -> None:
-        # The route, not the path: a path may be anything, and there are endlessly many.
+        # The route, not the path: a path may be anything, and there is no limit to their number.
         path = getattr(scope.get("route"), "path", "other")
         self._service.metrics.answered(path=path, status=status, latency_s=latency_s)
         _log.info(
@@ -172,9 +172,8 @@ def _too_large(bound: int) -> RefusedError:
 
 
 def _log_unexpected(error: Exception) -> None:
-    while isinstance(
-        error, ExceptionGroup
-    ):  # of a task group, around the one that matters
+    # A task group wraps the error that matters.
+    while isinstance(error, ExceptionGroup):
         error = cast("ExceptionGroup[Exception]", error).exceptions[0]
     where = innermost(traceback.extract_tb(error.__traceback__))
     _log.error("serve.request.unexpected", error=type(error).__name__, where=where)

@@ -20,7 +20,7 @@ _LATENCY_WEIGHT = 0.1
 
 
 class JudgeService:
-    """Judges what requests ask for, through one pool."""
+    """Judges the responses of requests through one pool."""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class JudgeService:
         """Keep the tasks that requests may name.
 
         Args:
-            pool: judges; the caller closes its judge.
+            pool: the pool of judges; the caller closes its judge.
             tasks: tasks by id; empty if requests bring their own.
-            config: the bounds.
+            config: the limits.
         """
         self.config = config or ServeConfig()
         self.tasks = TaskSource(tasks, check=schemas.check_size)
@@ -42,58 +42,58 @@ class JudgeService:
         self._pool = pool
         self._tasks = tasks
         self.queued = 0
-        """Responses that wait or are being judged."""
+        """Number of responses that wait or are being judged."""
         self.draining = False
         """Whether the service is ending, and takes no more requests."""
         self._in_flight = pool.statistics().limit
         self._latency_s = 1.0
         self.recurring = telemetry.Recurring()
-        """Says which log lines are written."""
+        """Decides which log lines are written."""
         self._open: set[anyio.CancelScope] = set()
         self.metrics = telemetry.ServiceMetrics(
             pool.statistics, queued=lambda: self.queued
         )
 
     def check_items(self, count: int) -> None:
-        """Refuse a request of too many responses.
+        """Refuse a request with too many responses.
 
         Raises:
-            RefusedError: more than the configuration allows.
+            RefusedError: there are more than the configuration allows.
         """
         if count > self.config.max_items:
-            many = (
+            message = (
                 f"{count} responses in one request, at most {self.config.max_items} are "
                 "taken: send several requests"
             )
-            raise schemas.RefusedError("too_many_items", many)
+            raise schemas.RefusedError("too_many_items", message)
 
     def task(self, task_id: str, *, field: str) -> Task:
         """Return one of the server's tasks.
 
         Raises:
-            RefusedError: there is none of that id.
+            RefusedError: no task has that id.
         """
         task = self._tasks.get(task_id)
         if task is None:
-            unknown = (
+            message = (
                 f"no task has this id; the server has {len(self._tasks)} tasks. Take ids from "
                 "`Task.task_id`, or send the whole task"
             )
-            raise schemas.RefusedError("unknown_task", unknown, field=field)
+            raise schemas.RefusedError("unknown_task", message, field=field)
         return task
 
     def inline_task(self, row: TaskRow, *, field: str) -> Task:
-        """Return the task that a request brought.
+        """Return the task of a request that brought its own.
 
         Raises:
-            RefusedError: it is not well formed.
+            RefusedError: the task is not well formed.
         """
         try:
             return row.task()
         except SchemaError as error:
-            where = f"{field}.{error.field}" if error.field else field
+            place = f"{field}.{error.field}" if error.field else field
             raise schemas.RefusedError(
-                "invalid_request", str(error), field=where
+                "invalid_request", str(error), field=place
             ) from None
 
     async def judge(
@@ -102,8 +102,8 @@ class JudgeService:
         """Judge the responses of one request.
 
         Args:
-            views: one for each response.
-            gone: returns when nobody waits for the answer any more; what is not judged by then is
+            views: one view for each response.
+            gone: returns when nobody waits for the answer any more; pending judgements are then
                 cancelled.
 
         Returns:
@@ -129,7 +129,7 @@ class JudgeService:
                     results = await self._pool.judge_all(
                         views, on_result=self._note, deadline_s=self.config.deadline_s
                     )
-                except JudgeSetupError as error:  # a group that no call can hold
+                except JudgeSetupError as error:  # a group too large for a call
                     refused = schemas.RefusedError("invalid_request", str(error))
                 finally:
                     self._open.discard(group.cancel_scope)
@@ -144,7 +144,7 @@ class JudgeService:
         return results
 
     def abandon(self) -> None:
-        """Answer every open request that there will be no judgement."""
+        """Answer every open request that it will get no judgement."""
         for scope in self._open:
             scope.cancel()
 
@@ -158,7 +158,7 @@ class JudgeService:
         """Hold a place for each of `count` responses.
 
         Raises:
-            RefusedError: the service is ending, or the queue has no such place.
+            RefusedError: the service is ending, or the queue is full.
         """
         if self.draining:
             wait_s = self._retry_after_s()
@@ -167,7 +167,7 @@ class JudgeService:
                 "the service is ending: ask another one, or again when it is back",
                 retry_after_s=wait_s,
             )
-        # A request that fits into an empty queue is never turned away from one.
+        # An empty queue accepts any request, however large.
         if self.queued and self.queued + count > self.config.max_queued:
             message = (
                 f"{self.queued} responses wait, and {count} more are above the bound of "
@@ -183,6 +183,6 @@ class JudgeService:
             self.queued -= count
 
     def _retry_after_s(self) -> int:
-        """About how long what waits now will take."""
+        """Estimate how long the responses that wait now will take."""
         wait_s = self.queued * self._latency_s / self._in_flight
         return math.ceil(min(max(wait_s, 1), _LONGEST_RETRY_S))

@@ -41,7 +41,7 @@ _LATENCY_BUCKETS_S = (
 
 
 class ServiceMetrics(Collector):
-    """A registry of its own, so that two services in one process do not mix."""
+    """Metrics in a registry of their own, so that two services in one process do not mix."""
 
     def __init__(
         self, statistics: Callable[[], PoolStatistics], *, queued: Callable[[], int]
@@ -49,8 +49,8 @@ class ServiceMetrics(Collector):
         """Register the metrics.
 
         Args:
-            statistics: of the pool, read at every scrape.
-            queued: responses that wait or are being judged.
+            statistics: returns the pool's statistics; called at every scrape.
+            queued: returns the number of responses that wait or are being judged.
         """
         self._statistics = statistics
         self._queued = queued
@@ -77,7 +77,7 @@ class ServiceMetrics(Collector):
             self._judgement.observe(result.latency_s)
 
     def asked(self, views: Sequence[JudgeView]) -> None:
-        """Count what the responses of a request hold beside answers."""
+        """Count the thoughts in the responses of a request."""
         self._thoughts.update(view.thought for view in views)
 
     def answered(self, *, path: str, status: int, latency_s: float) -> None:
@@ -89,15 +89,11 @@ class ServiceMetrics(Collector):
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Read the pool's counts."""
+        """Yield the pool's counts."""
         pool = self._statistics()
-        ended = {
-            (reason.outcome.value, reason.value): n
-            for reason, n in pool.by_reason.items()
-        }
-        ended = {
-            (Outcome.SCORED.value, ""): pool.by_outcome.get(Outcome.SCORED, 0)
-        } | ended
+        ended = {(Outcome.SCORED.value, ""): pool.by_outcome.get(Outcome.SCORED, 0)}
+        for reason, count in pool.by_reason.items():
+            ended[reason.outcome.value, reason.value] = count
         yield _counted(
             "judgements", "Judgements that ended.", ("outcome", "reason"), ended
         )
@@ -112,7 +108,7 @@ class ServiceMetrics(Collector):
         yield _counted("fallback_judgements", what, ("fallback",), by_fallback)
         if pool.cascade is not None:
             yield from _cascade(pool.cascade)
-        used = pool.usage
+        usage = pool.usage
         cached_frac = pool.cached_token_frac
         waiting = max(self._queued() - pool.in_flight, 0)
         for family, name, text, value in (
@@ -120,14 +116,14 @@ class ServiceMetrics(Collector):
                 _COUNT,
                 "prompt_tokens",
                 "Tokens read, cached ones included.",
-                used.prompt_tokens,
+                usage.prompt_tokens,
             ),
-            (_COUNT, "completion_tokens", "Tokens written.", used.completion_tokens),
+            (_COUNT, "completion_tokens", "Tokens written.", usage.completion_tokens),
             (
                 _COUNT,
                 "cached_tokens",
                 "Prompt tokens from a prefix cache.",
-                used.cached_tokens,
+                usage.cached_tokens,
             ),
             (
                 _COUNT,
@@ -141,12 +137,12 @@ class ServiceMetrics(Collector):
                 "Judgements that the ledger had.",
                 pool.from_ledger,
             ),
-            (_COUNT, "cost_usd", "Price of the calls, where known.", used.cost_usd),
+            (_COUNT, "cost_usd", "Price of the calls, where known.", usage.cost_usd),
             (_GAUGE, "in_flight", "Responses being judged.", pool.in_flight),
             (_GAUGE, "waiting", "Responses that wait for their turn.", waiting),
             (_GAUGE, "cached_token_share", _CACHED_SHARE, cached_frac),
         ):
-            # What no server has reported is left out: it is not 0.
+            # A value that no server has reported is left out: it is not 0.
             if value is not None:
                 yield family(_PREFIX + name, text, value=value)
 
@@ -177,23 +173,23 @@ _LIBRARIES = ("asyncio", "uvicorn.error")
 
 
 class Recurring:
-    """Decides which log lines are written, so that nobody can fill the log by asking.
+    """Decides which log lines are written, so that requests cannot fill the log.
 
-    Of one kind the first is written, and the others of the next seconds are counted.
+    The first line of a kind is written, and those of the next seconds are counted.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin without a line.
+        """Begin without any lines.
 
         Args:
-            clock: seconds that only grow.
+            clock: returns seconds that never decrease.
         """
         self._clock = clock
         self._since_s: dict[str, float] = {}
         self._left_out = Counter[str]()
 
     def passes(self, kind: str) -> bool:
-        """Whether a line of this kind is to be written; it is counted otherwise."""
+        """Return whether a line of this kind is to be written; otherwise it is counted."""
         self.report()
         if kind in self._since_s:
             self._left_out[kind] += 1
@@ -202,21 +198,22 @@ class Recurring:
         return True
 
     def report(self, *, all_of_them: bool = False) -> None:
-        """Write how many lines were left out of the kinds whose time is over.
+        """Write how many lines were left out, for each kind whose time is over.
 
         Args:
-            all_of_them: of the others as well.
+            all_of_them: whether to report the other kinds as well.
         """
         until_s = self._clock() - _WITHIN_S
         for kind, since_s in list(self._since_s.items()):
             if all_of_them or since_s <= until_s:
                 del self._since_s[kind]
-                if left_out := self._left_out.pop(kind, 0):
+                left_out = self._left_out.pop(kind, 0)
+                if left_out:
                     _log.warning("serve.log.left_out", like=kind, lines=left_out)
 
     @contextmanager
     def over_libraries(self) -> Generator[None]:
-        """Have what asyncio and uvicorn log pass through here."""
+        """Filter the log lines of asyncio and uvicorn as well."""
         loggers = [logging.getLogger(name) for name in _LIBRARIES]
         for logger in loggers:
             logger.addFilter(self._filter)
@@ -228,7 +225,8 @@ class Recurring:
             self.report(all_of_them=True)
 
     def _filter(self, record: logging.LogRecord) -> bool:
-        # asyncio writes the details into the message, one a line.
-        return record.levelno < logging.WARNING or self.passes(
-            f"{record.name}: {str(record.msg).partition(chr(10))[0]}"
-        )
+        # asyncio writes details into the message, after the first line.
+        if record.levelno < logging.WARNING:
+            return True
+        first_line = str(record.msg).partition("\n")[0]
+        return self.passes(f"{record.name}: {first_line}")
