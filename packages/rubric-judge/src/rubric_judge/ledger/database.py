@@ -1,4 +1,4 @@
-"""The file under a ledger: made whole or not at all, and refused unless it is a sound ledger."""
+"""The database file of a ledger: created as a whole, and refused unless it is a sound ledger."""
 
 import glob
 import os
@@ -13,7 +13,7 @@ from rubric_judge.errors import LedgerError
 from rubric_judge.ledger.entry import COLUMNS, damaged
 
 _APPLICATION_ID: Final = 0x52554C44
-"""Tells a ledger from any other SQLite file; "RULD"."""
+"""Tells a ledger from other SQLite files; "RULD"."""
 
 _SCHEMA_VERSION: Final = 1
 _SQLITE_HEADER: Final = b"SQLite format 3\0"
@@ -21,7 +21,7 @@ _WAIT_S: Final = 30.0
 """Longest wait for another writer, which holds the file for less than a millisecond."""
 
 _LARGEST_CHECKED_BYTES: Final = 256 * 2**20
-"""Up to here the whole file is checked when it is opened, in about a second. What is larger is
+"""Up to this size the whole file is checked when it is opened, in about a second. A larger file is
 checked where it is read."""
 
 _SCHEMA: Final = read_file(Path(__file__).with_name("schema.sql")).decode()
@@ -32,10 +32,10 @@ SELECT: Final = f"SELECT number, check_sum, {_COLUMNS} FROM judgements"  # noqa:
 
 
 def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    """Open a ledger, and make a new one where there is none.
+    """Open a ledger; create it if there is none.
 
     Raises:
-        LedgerError: there is none to read, or what is there is damaged, of a newer version, or no
+        LedgerError: there is no ledger to read, or the file is damaged, of a newer version, or no
             ledger at all. Nothing is ever repaired or replaced.
     """
     try:
@@ -53,7 +53,7 @@ def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection:
         try:
             _check(database, path)
             if not read_only:
-                # Kept in the file; asked for again in case somebody turned it off.
+                # The mode is stored in the file; it is set again in case somebody changed it.
                 database.execute("PRAGMA journal_mode = WAL")
             # A power cut may take the last entries, never the file; a kill takes none.
             database.execute("PRAGMA synchronous = NORMAL")
@@ -68,9 +68,9 @@ def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection:
 
 
 def unusable(error: sqlite3.Error, *, path: Path) -> LedgerError:
-    """Say what SQLite found, and what to do."""
+    """Return the error for a failure of SQLite, with the remedy."""
     code = getattr(error, "sqlite_errorcode", None)
-    # Without a code it is no failure of SQLite's: Python could not read a text as UTF-8.
+    # An error without a code is not SQLite's: Python could not decode a text as UTF-8.
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, None}:
         return damaged(str(error), path=path)
     return LedgerError(
@@ -81,7 +81,7 @@ def unusable(error: sqlite3.Error, *, path: Path) -> LedgerError:
 
 
 def _create(path: Path) -> None:
-    """Build the file beside its place and link it there, so that no half of one is ever found."""
+    """Build the file beside its place and link it there, so that no incomplete one is ever seen."""
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
@@ -91,25 +91,25 @@ def _create(path: Path) -> None:
         try:
             os.link(unfinished, path)
         except FileExistsError:
-            return  # another process was first; its ledger is as good
+            return  # another process was first; its ledger is as good as this one
     finally:
         for leftover in path.parent.glob(f"{glob.escape(unfinished.name)}*"):
             leftover.unlink(missing_ok=True)
 
 
 def is_sqlite(path: Path) -> bool:
-    """Return whether a file begins as SQLite's do.
+    """Return whether a file begins as SQLite files do.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with open_file(path) as file:
         return file.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
 
 
 def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    """Connect without a look at what is there."""
-    # Where nothing can be written, not even the files that readers share, the file must be at rest.
+    """Connect without any check of the file."""
+    # If nothing can be written, not even the files that readers share, the file must be at rest.
     log = path.with_name(f"{path.name}-wal")
     has_open_log = log.exists() and log.stat().st_size > 0
     frozen = read_only and not os.access(path.parent, os.W_OK) and not has_open_log
@@ -149,7 +149,7 @@ def _check(database: sqlite3.Connection, path: Path) -> None:
 
 
 def _layout(database: sqlite3.Connection) -> set[str]:
-    """Return what makes its tables, views and triggers; an index changes no answer."""
+    """Return the statements of its tables, views and triggers; indexes change no answer."""
     cursor = database.execute(
         "SELECT sql FROM sqlite_schema WHERE type <> 'index' AND name NOT LIKE 'sqlite_%'"
     )

@@ -1,4 +1,4 @@
-"""One judgement as the ledger holds it."""
+"""The entry of one judgement in the ledger."""
 
 import hashlib
 import json
@@ -10,15 +10,15 @@ from rubric_core import JudgeResult, Rubric, SchemaError, Task
 from rubric_judge.errors import LedgerError
 
 SUSPECT = "suspect"
-"""In the column of the outcome: an invalid answer that settles nothing."""
+"""Value in the column of the outcome: an invalid answer that is not final."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One judgement: who judged what, and what came of it.
+    """One judgement: who judged what, with which result.
 
-    The response is there in full; of rubric, passage and question only the hashes are. They are in
-    the task file.
+    It holds the response in full, but only hashes of rubric, passage and question, which are in the
+    task file.
     """
 
     key: str
@@ -38,8 +38,8 @@ class LedgerEntry:
     """Seconds since 1970."""
     result: JudgeResult
     suspect: bool = False
-    """Whether it is an invalid answer of a judge that had given no valid one when it was recorded:
-    not what `Ledger.find` returns to a later run."""
+    """Whether it is an invalid answer of a judge that had not given a valid one when it was
+    recorded; `Ledger.find` does not return it to a later run."""
 
 
 _PLAIN: Final = tuple(field.name for field in fields(LedgerEntry))[:8]
@@ -60,7 +60,7 @@ def row_to_entry(stored: tuple[Any, ...], *, path: Path) -> LedgerEntry:
     """Read one stored row: its number, its check sum and the columns.
 
     Raises:
-        LedgerError: it is not what was written: a score could have changed.
+        LedgerError: the row is not what was written, so that a score could have changed.
     """
     number, check_sum, *row = stored
     if _check_sum(row) != check_sum:
@@ -84,7 +84,7 @@ def _check_sum(row: list[Any]) -> bytes:
 
 
 def damaged(problem: str, *, path: Path) -> LedgerError:
-    """Say that the file is not what was written, and what to do."""
+    """Return the error for a file that is not what was written, with the remedy."""
     return LedgerError(
         "the file is damaged: restore it from a copy, save what is whole with "
         f"`rubric_judge.ledger.salvage`, or name a new file ({problem})",
@@ -96,13 +96,10 @@ def check_replicate(replicate: object) -> None:
     """Check the number of a repetition.
 
     Raises:
-        ValueError: it is no integer from 0 that a file can hold; True and 1.0 are other keys.
+        ValueError: it is no integer from 0 that the file can hold; True and 1.0 are other keys.
     """
-    if (
-        not isinstance(replicate, int)
-        or isinstance(replicate, bool)
-        or not 0 <= replicate < 2**63
-    ):
+    is_integer = isinstance(replicate, int) and not isinstance(replicate, bool)
+    if not is_integer or not 0 <= replicate < 2**63:
         raise ValueError(f"replicate={replicate!r} must be an integer, 0 or more")
 
 
@@ -112,12 +109,12 @@ def hash_text(text: str) -> str:
 
 
 def hash_question(task: Task) -> str:
-    """Return the SHA-256 of a question and its document's hash, whatever the rubric is now."""
+    """Return the SHA-256 of a question and its document's hash, independent of the rubric."""
     return hash_text(json.dumps([task.doc_hash, task.question]))
 
 
 def hash_answer(task_id: str, response: str) -> str:
-    """Return half of the SHA-256 of a response to a task, as a calibration knows it by."""
+    """Return half of the SHA-256 of a response to a task, its id in calibrations."""
     return hash_text(json.dumps([task_id, response]))[:32]
 
 

@@ -1,4 +1,4 @@
-"""The ledger itself: look up, record, read back."""
+"""The ledger: look up judgements, record them, read them back."""
 
 import json
 import os
@@ -34,28 +34,28 @@ _FIRST_SETTLED: Final = (
 _NUMBERED: Final = f"{SELECT} WHERE number = ?"
 _PAGE: Final = f"{SELECT} WHERE number > ? ORDER BY number LIMIT 500"
 _KEY_VERSION: Final = 1
-"""Changes with what goes into a key, so that no key of another making is ever met."""
+"""Changes with the contents of a key, so that keys of different versions never meet."""
 _HASHES_KEPT: Final = 4096
 
 
 class Ledger:
-    """Keeps every judgement in one SQLite file, and finds it again by what was judged.
+    """Keeps every judgement in one SQLite file, and finds it by what was judged.
 
-    Append-only: nothing is changed or deleted, and a judgement that is made twice is there twice;
-    `find` returns the first that settled the matter, so that every reader gets the same one. Any
-    number of threads and of processes on one machine may share the file. A process that is killed
-    loses nothing that was recorded.
+    It is append-only: nothing is changed or deleted, and a judgement that is made twice is there
+    twice; `find` returns the first final one, so that every reader gets the same. Any number of
+    threads and processes on one machine may share the file. A process that is killed loses nothing
+    that was recorded.
 
-    An invalid answer is suspect while its judge has given no valid one since the file was opened:
-    the server may be broken. It is found again until the file is closed, and not by a later run,
-    which asks anew. The first valid answer settles those before it.
+    An invalid answer is suspect while its judge has not given a valid one since the file was
+    opened: the server may be broken. `find` returns it until the file is closed, but not in a later
+    run, which asks again. The first valid answer makes the earlier suspect ones final.
 
     A judge's reasoning may quote the passage: the file is for the judge's side, and only its owner
     can read it (mode 0600).
     """
 
     def __init__(self, path: Path | str, *, read_only: bool = False) -> None:
-        """Open the file; a new one is made where there is none, unless it is only to be read.
+        """Open the file; unless `read_only`, create it if there is none.
 
         Raises:
             LedgerError: the file is damaged, of a newer version, no ledger, or cannot be opened.
@@ -64,12 +64,12 @@ class Ledger:
         """The file."""
         self._read_only = read_only
         self._pid = os.getpid()
-        # Computed once for all responses of a task.
+        # Computed once for all responses to a task.
         self._rubric_hash = lru_cache(maxsize=_HASHES_KEPT)(stored.hash_rubric)
         self._passage_hash = lru_cache(maxsize=_HASHES_KEPT)(attrgetter("sha256"))
         self._lock = threading.Lock()
         self.unwritten = 0
-        """Judgements that could not be written; where it is not 0, say so and end with status 1."""
+        """Judgements that could not be written; if not 0, report it and end with status 1."""
         self._closed = False
         self._judging = threading.Lock()
         self._valid: set[str] = set()
@@ -81,20 +81,20 @@ class Ledger:
         self._file = _file_at(self._place)
 
     def key(self, view: JudgeView, *, judge: str, replicate: int = 0) -> str:
-        """Return 64 hex digits from all that shapes one judgement.
+        """Return 64 hex digits from everything that shapes one judgement.
 
             sha256(version, judge, rubric, passage, question, response, replicate)
 
         The judge's fingerprint stands for model, prompt files and parameters. The task's id is left
-        out: it follows from the rest.
+        out, since it follows from the rest.
 
         Args:
-            view: what is judged.
+            view: the view that is judged.
             judge: the judge's fingerprint.
-            replicate: 0, or which repetition of the same judgement.
+            replicate: number of the repetition of this judgement, from 0.
 
         Returns:
-            What identifies the judgement.
+            The key of the judgement.
         """
         stored.check_replicate(replicate)
         hashes = self._rubric_hash(view.rubric), self._passage_hash(view.grounding)
@@ -102,10 +102,10 @@ class Ledger:
         return hash_text(json.dumps((_KEY_VERSION, judge, *hashes, *texts, replicate)))
 
     def find(self, key: str) -> JudgeResult | None:
-        """Return the first judgement with this key that settles it, as it was recorded.
+        """Return the first final judgement with this key, as it was recorded.
 
         Returns:
-            Scored or invalid; None where there is none, or an earlier run left a suspect one.
+            A scored or invalid result; None if there is none, or only a suspect of an earlier run.
 
         Raises:
             LedgerError: the file turns out to be damaged or cannot be read.
@@ -131,18 +131,18 @@ class Ledger:
     ) -> None:
         """Add one judgement, whatever its outcome.
 
-        A write that fails, as on a full disk or into a file that was deleted, costs the entry and
-        nothing else: it is counted in `unwritten`, and the first is logged.
+        A write that fails, for example on a full disk or into a deleted file, loses only the entry:
+        it is counted in `unwritten`, and the first is logged.
 
         Args:
-            key: what `key` returns for the same view, judge and replicate.
-            view: what was judged.
-            result: what came of it.
+            key: the key that `key` returns for the same view, judge and replicate.
+            view: the view that was judged.
+            result: the judgement.
             judge: the judge's fingerprint.
-            replicate: 0, or which repetition of the same judgement.
+            replicate: number of the repetition of this judgement, from 0.
 
         Raises:
-            LedgerError: the ledger was opened to be read, or is closed.
+            LedgerError: the ledger was opened to be read only, or is closed.
         """
         entry = LedgerEntry(
             key=key,
@@ -167,7 +167,7 @@ class Ledger:
                 self.append(entry)
 
     def _settle(self, judge: str) -> None:
-        """Record the suspect answers of a judge once more, now that it has given a valid one."""
+        """Record a judge's suspect answers again as final, after its first valid answer."""
         self._valid.add(judge)
         for number in self._suspects.pop(judge, {}).values():
             with self._usable():
@@ -175,10 +175,10 @@ class Ledger:
             self.append(replace(self._entry(row), suspect=False))
 
     def append(self, entry: LedgerEntry) -> int | None:
-        """Add an entry as it stands; fails as `record` does.
+        """Add an entry as it is; it fails as `record` does.
 
         Returns:
-            Its number; None where it could not be written.
+            Its number; None if it could not be written.
         """
         if self._read_only:
             raise LedgerError(
@@ -188,7 +188,7 @@ class Ledger:
         with self._usable():
             try:
                 number = self._database.execute(INSERT, row).lastrowid
-                # SQLite writes on into a file that was deleted or replaced, which nobody will find.
+                # SQLite goes on writing into a deleted or replaced file, which nobody will find.
                 is_kept = _file_at(self._place) == self._file
                 error = "" if is_kept else "the file was deleted, moved or replaced"
             except sqlite3.DatabaseError as failure:
@@ -204,7 +204,7 @@ class Ledger:
     def entries(self) -> Iterator[LedgerEntry]:
         """Read all judgements in the order in which they were recorded.
 
-        Those that are recorded meanwhile, by whomever, come too.
+        Entries that are recorded meanwhile, by any process, are included.
 
         Raises:
             LedgerError: an entry is damaged, or the file cannot be read.
@@ -219,7 +219,7 @@ class Ledger:
             last = page[-1][0]
 
     def close(self) -> None:
-        """Let go of the file; once more does nothing."""
+        """Close the file; closing it again does nothing."""
         with self._lock:
             self._database.close()
             self._closed = True
@@ -254,7 +254,7 @@ class Ledger:
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
-    """Return what tells the file at a path from any other; None where there is none."""
+    """Return what identifies the file at a path; None if there is none."""
     try:
         status = path.stat()
     except OSError:
@@ -263,7 +263,7 @@ def _file_at(path: Path) -> tuple[int, int] | None:
 
 
 _SMALLEST_ENTRY_BYTES: Final = 256
-"""Its four hashes alone: bounds how many entries a file can hold."""
+"""Size of its four hashes alone; it bounds the number of entries in a file."""
 
 
 def salvage(path: Path | str, *, to: Path | str) -> int:
@@ -274,7 +274,7 @@ def salvage(path: Path | str, *, to: Path | str) -> int:
         to: the new ledger.
 
     Returns:
-        How many there are in it.
+        Number of entries in the new ledger.
 
     Raises:
         LedgerError: there is a file at `to` already, it cannot be written, or `path` cannot be
@@ -290,7 +290,7 @@ def salvage(path: Path | str, *, to: Path | str) -> int:
         raise LedgerError(f"cannot be opened ({error.strerror})", path=path) from error
     kept = 0
     with closing(connect(path, read_only=True)) as database, Ledger(to) as ledger:
-        # Without it, SQLite reads nothing at all of a file that is shorter than it says.
+        # Otherwise SQLite reads nothing of a file that is shorter than its header says.
         database.execute("PRAGMA writable_schema = ON")
         for entry in _readable(database, path):
             ledger.append(entry)
@@ -303,7 +303,7 @@ def salvage(path: Path | str, *, to: Path | str) -> int:
 
 
 def _readable(database: sqlite3.Connection, path: Path) -> Iterator[LedgerEntry]:
-    # One by one: a page that is lost takes its own entries, and those behind it are still there.
+    # One by one: a lost page loses its own entries only, and those behind it are still there.
     for number in range(1, path.stat().st_size // _SMALLEST_ENTRY_BYTES + 2):
         with suppress(sqlite3.DatabaseError, LedgerError):
             row = database.execute(f"{SELECT} WHERE number = ?", (number,)).fetchone()

@@ -1,7 +1,7 @@
-"""The lexical judge: a `Judge` that needs no model.
+"""A `Judge` that needs no model: it scores the words of a response.
 
 Its guards are against lists, loops, copies, words out of order and denials of the passage. They are
-rules that miss some: read samples of a policy that was trained on it for long.
+rules, and miss some cases: read samples of a policy that was trained on it for long.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from rubric_judge.verification.pattern import RegexCheck
 from rubric_judge.verification.schema import SchemaCheck
 
 _RUBRICS_KEPT = 128
-"""Some 40 kB each, which slow the collection of garbage; a task's responses come close together."""
+"""Rubrics kept, some 40 kB each, which slow garbage collection; a task's responses are close."""
 
 
 class LexicalJudge:
@@ -34,8 +34,8 @@ class LexicalJudge:
 
     Units are the required elements (as written), the expected keywords and concepts (by stem) and
     the checks of `verification_method` (see `rubric_judge.verification.directive`), of which it
-    runs all but `python_tests:`. It reads English, and at most 100,000 characters. From the passage
-    it takes what is affirmed there and what is denied. It does not know whether a sentence is true:
+    runs all but `python_tests:`. It reads English, at most 100,000 characters. From the passage
+    it takes what is affirmed and denied there. It does not know whether a sentence is true:
     use it to run and test a pipeline, and as a control beside a judge that reads.
     """
 
@@ -45,7 +45,7 @@ class LexicalJudge:
         """Start with an empty cache of compiled rubrics.
 
         Args:
-            config: settings; the defaults when left out.
+            config: settings; by default, those of `LexicalConfig()`.
         """
         self._config = config or LexicalConfig()
         self._compile = lru_cache(maxsize=_RUBRICS_KEPT)(scoring.compile_rubric)
@@ -58,10 +58,10 @@ class LexicalJudge:
         return f"{self.name} {digest[:16]}"
 
     async def judge(self, view: JudgeView) -> JudgeResult:
-        """Score one response; what may take long is checked in another process.
+        """Score one response; slow checks run in another process.
 
         Args:
-            view: question, response, rubric, and the passage for what it denies.
+            view: question, response, rubric, and the passage, for its statements.
 
         Returns:
             A scored result; or `unavailable` with reason `judge_error` when a verification method
@@ -81,10 +81,10 @@ class LexicalJudge:
         return self._scored(view, compiled, verdicts)
 
     def judge_now(self, view: JudgeView) -> JudgeResult:
-        """Score one response without an event loop and in this process, to the same result.
+        """Score one response without an event loop and in this process, with the same result.
 
         Args:
-            view: question, response, rubric, and the passage for what it denies.
+            view: question, response, rubric, and the passage, for its statements.
 
         Returns:
             As `judge`.
@@ -108,8 +108,9 @@ class LexicalJudge:
         compiled: scoring.CompiledRubric,
         verdicts: dict[str, CheckResult],
     ) -> JudgeResult:
-        if (why := view.unanswered) is not None:
-            return JudgeResult.without_answer(view.rubric, why, judge=self.name)
+        reason = view.unanswered
+        if reason is not None:
+            return JudgeResult.without_answer(view.rubric, reason, judge=self.name)
         reading = scoring.read_response(
             compiled,
             question=view.question,
@@ -123,7 +124,7 @@ class LexicalJudge:
                 credit = scoring.credit_criterion(
                     criterion, reading, verdict=verdicts.get(criterion.id)
                 )
-            # The named boundary of a response's text.
+            # The boundary for the text of a response.
             except Exception as error:  # noqa: BLE001
                 credit = scoring.Credit(0, 1, note=note_of_failure(error))
             share = credit.earned / credit.units if credit.units else 0.0
@@ -138,27 +139,31 @@ class LexicalJudge:
 
 
 def _checks(compiled: scoring.CompiledRubric) -> Iterator[tuple[str, QuickCheck]]:
-    """Yield the checks that are no matter of sentences."""
+    """Yield the checks that do not work sentence by sentence."""
     for criterion in compiled.criteria:
         if isinstance(criterion.directive, NumericCheck | RegexCheck | SchemaCheck):
             yield criterion.id, criterion.directive
 
 
 def _account(credits_by_id: dict[str, scoring.Credit], reading: scoring.Reading) -> str:
-    shares = ", ".join(
-        f"{name} {credit.earned}/{credit.units}" + (credit.note and f" ({credit.note})")
-        if credit.units
-        else f"{name} has nothing that a program can look for"
-        for name, credit in credits_by_id.items()
-    )
+    shares: list[str] = []
+    for name, credit in credits_by_id.items():
+        if not credit.units:
+            shares.append(f"{name} has nothing that a program can look for")
+            continue
+        share = f"{name} {credit.earned}/{credit.units}"
+        shares.append(f"{share} ({credit.note})" if credit.note else share)
     sentences = (
         f"{len(reading.live)} of {len(reading.sentences)} sentences can earn credit"
     )
     if reading.flaws:
-        sentences += f" (others: {', '.join(f'{n} {flaw}' for flaw, n in reading.flaws.items())})"
+        flaws = ", ".join(f"{count} {flaw}" for flaw, count in reading.flaws.items())
+        sentences += f" (others: {flaws})"
     if len(reading.text) > scoring.LONGEST_RESPONSE:
         sentences += (
             f"; only {scoring.LONGEST_RESPONSE} of {len(reading.text)} characters "
             "were read"
         )
-    return f"Units: {shares}. {sentences}; repeated share {1 - reading.original_share:.2f}."
+    repeated = 1 - reading.original_share
+    units = ", ".join(shares)
+    return f"Units: {units}. {sentences}; repeated share {repeated:.2f}."

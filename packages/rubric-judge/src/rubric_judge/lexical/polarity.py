@@ -1,4 +1,4 @@
-"""Whether a sentence of a response denies what the passage says, or the other way round."""
+"""Detection of sentences that deny what the passage says, or say what it denies."""
 
 import re
 from collections import Counter, defaultdict
@@ -23,11 +23,11 @@ _DISOWNS_ALL: Final = re.compile(_PHRASES["disowns_all"], re.IGNORECASE)
 _HERE: Final = re.compile(_PHRASES["here"], re.IGNORECASE)
 _FRAME: Final = frozenset(map(stem, FUNCTION_WORDS))
 _ENOUGH: Final = 2
-"""Content words that two clauses must share to be about the same thing."""
+"""Fewest content words that two clauses share if they are about the same thing."""
 _OPENING: Final = 4
-"""Words before a denial that opens a sentence."""
+"""Most words before a denial that opens a sentence."""
 _LONGEST_PASSAGE: Final = 100_000
-"""Characters of a passage that are read."""
+"""Most characters of a passage that are read."""
 
 
 class _Clause(NamedTuple):
@@ -42,12 +42,12 @@ class Statements:
         """Read a passage.
 
         Args:
-            passage: prose or documentation, in English; empty where there is none.
+            passage: prose or documentation, in English; empty if there is none.
         """
         text = passage.reveal()[:_LONGEST_PASSAGE]
-        clauses = (
-            clause for sentence in read_sentences(text) for clause in _clauses(sentence)
-        )
+        clauses: list[_Clause] = []
+        for sentence in read_sentences(text):
+            clauses += _clauses(sentence)
         self._clauses = list(dict.fromkeys(clauses))
         self._places: defaultdict[str, list[int]] = defaultdict(list)
         for place, clause in enumerate(self._clauses):
@@ -57,44 +57,44 @@ class Statements:
     def contradicted_by(self, sentence: Sentence) -> bool:
         """Tell whether a sentence denies what the passage affirms, or affirms what it denies.
 
-        A clause is held against those of the passage that share at least half of its content words,
-        and one that denies nothing against those of them alone that share most. It is a
-        contradiction where all of them say the opposite.
+        A clause is compared with those of the passage that share at least half of its content
+        words; a clause without a denial only with those that share the most. It is a contradiction
+        if all of them say the opposite.
 
         Args:
-            sentence: of a response.
+            sentence: a sentence of a response.
         """
-        return bool(self._clauses) and any(
-            map(self._is_contradicted, _clauses(sentence))
-        )
+        if not self._clauses:
+            return False
+        return any(self._is_contradicted(clause) for clause in _clauses(sentence))
 
     def _is_contradicted(self, clause: _Clause) -> bool:
         shared = Counter(
             place for word in clause.stems for place in self._places.get(word, ())
         )
-        # Half of the words at least, and one word alone only where there is no other.
+        # At least half of the words; a single word suffices only if the clause has no other.
         fewest = max(min(_ENOUGH, len(clause.stems)), -(-len(clause.stems) // 2))
         near = [place for place, count in shared.items() if count >= fewest]
         if not clause.denied:
             most = max(shared.values(), default=0)
             near = [place for place in near if shared[place] == most >= _ENOUGH]
-        return bool(near) and all(
-            self._clauses[place].denied is not clause.denied for place in near
-        )
+        if not near:
+            return False
+        return all(self._clauses[place].denied is not clause.denied for place in near)
 
 
 def disowns_itself(sentence: Sentence) -> bool:
-    """Tell whether a sentence denies what stands behind "that": "It is a myth that …"."""
+    """Tell whether a sentence denies what follows its "that": "It is a myth that …"."""
     return _DISOWNED.search(sentence.text) is not None
 
 
 def opens_by_disowning(sentence: Sentence) -> bool:
-    """Tell whether it does so from its first words on, so that nothing of it is affirmed."""
+    """Tell whether a sentence does so from its first words on, so that it affirms nothing."""
     match = _DISOWNED.search(sentence.text)
-    return (
-        match is not None
-        and len(WORD.findall(sentence.text[: match.start()])) <= _OPENING
-    )
+    if match is None:
+        return False
+    words_before = WORD.findall(sentence.text[: match.start()])
+    return len(words_before) <= _OPENING
 
 
 def disowns_the_rest(sentence: Sentence) -> bool:

@@ -1,10 +1,10 @@
-"""From a rubric and a response to credited units per criterion.
+"""Credited units per criterion, from a rubric and a response.
 
 A unit counts in a well-formed sentence that copies neither the question nor the rubric, nor an
-earlier sentence of the response: said again, it would be found in places it was not put. Nor does
-one count in a sentence that is against the passage. Each
-sentence earns at most one unit for every two of its words, over all criteria together, and every
-share is scaled by what is not repetition.
+earlier sentence of the response, since a repetition would be found in places where it was not put.
+Nor does a unit count in a sentence that contradicts the passage. Each sentence earns at most one
+unit for every two of its words, over all criteria together, and every share is scaled by the part
+that is not repetition.
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ from rubric_judge.verification.phrases import (
 
 LONGEST_RESPONSE = 100_000
 """Characters of a response that are read, as if it ended there: some 20,000 words. A longer one is
-a loop or an attack, and would only take time."""
+a loop or an attack, and would only cost time."""
 
 _ECHO_SHARE = 0.8
 _LEAD = 2
@@ -44,10 +44,10 @@ SentenceTest = Callable[[Sentence], bool]
 
 
 def exact_term(term: str) -> SentenceTest:
-    """Look for a required element: whole words, as written.
+    """Return a test for a required element: whole words, as written.
 
     Args:
-        term: a word, an identifier, a phrase or a formula. One that holds no space and has a
+        term: a word, an identifier, a phrase or a formula. A term without a space and with a
             capital or an underscore is an identifier, and its case matters.
 
     Returns:
@@ -67,7 +67,7 @@ def exact_term(term: str) -> SentenceTest:
 
 
 def stemmed_term(term: str) -> SentenceTest:
-    """Look for a keyword or a concept: the stems of its content words, in one sentence.
+    """Return a test for a keyword or a concept: the stems of its content words, in one sentence.
 
     Args:
         term: one or more words; function words in a phrase do not have to occur.
@@ -84,44 +84,46 @@ def stemmed_term(term: str) -> SentenceTest:
 
 
 def missing_terms(criterion: Criterion, text: str) -> list[str]:
-    """Return the terms of a criterion that no sentence of a text holds, sound or not.
+    """Return the terms of a criterion that no sentence of a text contains, well formed or not.
 
     Args:
-        criterion: its required elements, keywords and concepts are looked for.
+        criterion: the criterion with its required elements, keywords and concepts.
         text: a response.
     """
     sentences = read_sentences(text[:LONGEST_RESPONSE])
-    exact = ((term, exact_term(term)) for term in criterion.required_elements)
+    tests = [(term, exact_term(term)) for term in criterion.required_elements]
     expected = (*criterion.expected_keywords, *criterion.expected_concepts)
-    tests = (*exact, *((term, stemmed_term(term)) for term in expected))
-    return [
-        term for term, holds in tests if term.strip() and not any(map(holds, sentences))
-    ]
+    tests += [(term, stemmed_term(term)) for term in expected]
+    missing: list[str] = []
+    for term, is_in in tests:
+        if term.strip() and not any(map(is_in, sentences)):
+            missing.append(term)
+    return missing
 
 
 @lru_cache(maxsize=1024)  # directives name the same few words in rubric after rubric
 def _word_or_identifier(term: str) -> SentenceTest:
-    """Look for a word of a directive: an identifier exactly, any other word in all its forms."""
+    """Return a test for a directive's word: an identifier exactly, another word in all forms."""
     return exact_term(term) if is_identifier(term) else stemmed_term(term)
 
 
 def _any_word(words: tuple[str, ...]) -> SentenceTest:
-    """Look for one of the words of a directive."""
+    """Return a test for any of the words of a directive."""
     tests = tuple(map(_word_or_identifier, words))
     return lambda sentence: any(test(sentence) for test in tests)
 
 
 class CompiledCriterion(NamedTuple):
-    """One criterion, ready to be scored many times."""
+    """One criterion, prepared for being scored many times."""
 
     id: str
     weight: float
     directive: directives.Directive | None
-    """Where the terms count, or a check that replaces them; None without, or for unit tests."""
+    """The places where terms count, or a check instead of them; None without, or for unit tests."""
     terms: tuple[SentenceTest, ...]
     """Tests that earn credit: the criterion's terms, or the phrases of its check."""
     words: tuple[SentenceTest, ...]
-    """The groups of words of its directive: some word of each."""
+    """Tests for the groups of words of its directive, each for any word of the group."""
 
 
 class CompiledRubric(NamedTuple):
@@ -129,7 +131,7 @@ class CompiledRubric(NamedTuple):
 
     criteria: tuple[CompiledCriterion, ...]
     own_sentences: frozenset[tuple[str, ...]]
-    """Sentences of the criteria's texts, as lower-case words: a copy of one earns nothing."""
+    """Sentences of the criteria's texts, as lower-case words: copies of them earn nothing."""
 
 
 def compile_rubric(rubric: Rubric) -> CompiledRubric:
@@ -139,21 +141,19 @@ def compile_rubric(rubric: Rubric) -> CompiledRubric:
         rubric: the rubric.
 
     Returns:
-        What the lexical judge scores with.
+        The rubric as the lexical judge uses it.
 
     Raises:
-        VerificationError: a verification method starts as a directive and does not parse; names
+        VerificationError: a verification method starts as a directive and does not parse; the error
             the criterion.
     """
-    texts = "\n".join(
-        text
-        for criterion in rubric
-        for text in (criterion.description, criterion.scoring_guide)
-    )
+    texts: list[str] = []
+    for criterion in rubric:
+        texts += (criterion.description, criterion.scoring_guide)
+    own_sentences = read_sentences("\n".join(texts))  # a line break ends a sentence
     return CompiledRubric(
         criteria=tuple(map(_compile_criterion, rubric)),
-        # Read together, for a line break ends a sentence.
-        own_sentences=frozenset(sentence.lowered for sentence in read_sentences(texts)),
+        own_sentences=frozenset(sentence.lowered for sentence in own_sentences),
     )
 
 
@@ -173,9 +173,11 @@ def _compile_criterion(criterion: Criterion) -> CompiledCriterion:
         case StructureChecks(order=order):
             groups = order
         case numeric.NumericCheck(where=None):
-            directive = replace(directive, where="any")  # it sees words and no answers
+            directive = replace(directive, where="any")  # this judge knows no answers
         case python_tests.PythonTests():
-            directive = None  # runs no code: it reads the words, as of free text
+            directive = (
+                None  # this judge runs no code: it reads the words, as of free text
+            )
         case _:
             pass
     words = tuple(map(_any_word, groups))
@@ -183,7 +185,7 @@ def _compile_criterion(criterion: Criterion) -> CompiledCriterion:
 
 
 class Credit(NamedTuple):
-    """Units that a criterion was credited, of the units that it has."""
+    """Units credited to a criterion, and the number of its units."""
 
     earned: int
     units: int
@@ -204,7 +206,7 @@ class Reading:
     original_share: float
     """1 − the share of repeated three-word runs."""
     flaws: Counter[str]
-    """Why the other sentences cannot earn, and how many cannot for each reason."""
+    """Number of sentences that cannot earn, by reason."""
 
     def earn(self, term: SentenceTest, where: Sequence[int]) -> bool:
         """Credit a term to the first sentence that holds it and can still earn."""
@@ -222,12 +224,12 @@ def read_response(
 
     Args:
         rubric: the compiled rubric, for its own sentences.
-        question: the question; repeating it earns nothing.
+        question: the question; its repetition earns nothing.
         response: the policy's text.
-        passage: what the source says; denying it earns nothing.
+        passage: statements of the source; denying them earns nothing.
 
     Returns:
-        The reading that every criterion of the rubric draws its credit from.
+        The reading that all criteria of the rubric draw their credit from.
     """
     sentences = read_sentences(head(response, LONGEST_RESPONSE))
     asked = _framed_runs(question)
@@ -263,19 +265,21 @@ def _framed_runs(question: str) -> frozenset[tuple[str, str, str]]:
 
 
 def echoes(sentence: Sentence, question: str) -> bool:
-    """Tell whether a sentence gives the question's wording back, its names in another order too.
+    """Tell whether a sentence repeats the question's wording, with its names in any order.
 
     Args:
-        sentence: of a response.
-        question: what was asked.
+        sentence: a sentence of a response.
+        question: the question.
     """
     return _repeats(sentence, _framed_runs(question))
 
 
 def _repeats(sentence: Sentence, asked: frozenset[tuple[str, str, str]]) -> bool:
-    # Names listed in the question's order are an answer; its wording around them is an echo.
+    # Names listed in the question's order are an answer; the wording around them is an echo.
     runs = sentence.framed_runs
-    return bool(runs) and sum(run in asked for run in runs) >= _ECHO_SHARE * len(runs)
+    if not runs:
+        return False
+    return sum(run in asked for run in runs) >= _ECHO_SHARE * len(runs)
 
 
 def credit_criterion(
@@ -289,7 +293,7 @@ def credit_criterion(
     Args:
         criterion: the compiled criterion.
         reading: the response; changed.
-        verdict: of its check, where it has one that is no matter of sentences.
+        verdict: the verdict of its check, if it has one that does not work by sentences.
 
     Returns:
         Credited units and units; 0 of 0 for a criterion with nothing to look for.
@@ -300,20 +304,19 @@ def credit_criterion(
         case ContainsCheck(every=every):
             before = reading.capacity.copy()
             passes = (reading.earn(phrase, reading.live) for phrase in criterion.terms)
-            passed = [all(passes) if every else any(passes)]
-            if not passed[0]:
+            is_met = all(passes) if every else any(passes)
+            if not is_met:
                 reading.capacity = before
-            return Credit(passed[0], 1)
+            return Credit(is_met, 1)
         case SentenceScope() as scope:
             where = _in_scope(scope, criterion.words[0], reading)
             earned = sum(reading.earn(term, where) for term in criterion.terms)
-            # Alone it would pay for any sentence with the right opening.
+            # On its own, `presence` would pay for any sentence with the right opening.
             passed = [bool(earned)] if scope.presence else []
         case directive:
-            is_structure = isinstance(directive, StructureChecks)
-            passed = (
-                _structure(directive, criterion.words, reading) if is_structure else []
-            )
+            passed = []
+            if isinstance(directive, StructureChecks):
+                passed = _structure(directive, criterion.words, reading)
             earned = sum(reading.earn(term, reading.live) for term in criterion.terms)
     return Credit(earned + sum(passed), len(criterion.terms) + len(passed))
 
@@ -324,13 +327,12 @@ def _in_scope(
     end = len(reading.sentences)
     places = {"first": range(1), "lead": range(_LEAD), "last": range(end - 1, end)}
     allowed = places.get(scope.place, range(end))
-    where = [
-        position
-        for position in reading.live
-        if position in allowed
-        and not (scope.skip_first and position == 0)
-        and (scope.place != "with" or holds_word(reading.sentences[position]))
-    ]
+    where: list[int] = []
+    for position in reading.live:
+        if position not in allowed or (scope.skip_first and position == 0):
+            continue
+        if scope.place != "with" or holds_word(reading.sentences[position]):
+            where.append(position)
     return where[:1] if scope.one else where
 
 
@@ -342,7 +344,7 @@ def _structure(
     n_sentences = len(reading.sentences)
     if checks.order:
         remaining = (reading.sentences[position] for position in reading.live)
-        # `any` over one shared iterator: each group is looked for behind the sentence of the last.
+        # One shared iterator: each group is looked for after the sentence of the one before.
         passed.append(all(any(map(holds_word, remaining)) for holds_word in groups))
     if checks.count is not None:
         low, high = checks.count

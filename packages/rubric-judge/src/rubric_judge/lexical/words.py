@@ -21,17 +21,19 @@ _SHORTEST_STEM = 3
 def stem(word: str) -> str:
     """Return the stem under which forms of one word are equal: plural, -ed, -ing and final e.
 
-    A light stemmer, written out here so that a score never moves with the release of a library:
+    This light stemmer is written out here so that a score never depends on a library's version:
     "values" and "value", "computing" and "computed" meet; "convolve" and "convolution" do not.
 
     Args:
-        word: one token; case is ignored.
+        word: one word; case is ignored.
 
     Returns:
-        The stem, lower case, at least three letters long for words that are.
+        The stem in lower case, at least three letters long if the word is.
     """
     root = _without_tense(_without_plural(word.lower()))
-    return root[:-1] if root.endswith("e") and len(root) > _SHORTEST_STEM else root
+    if root.endswith("e") and len(root) > _SHORTEST_STEM:
+        return root[:-1]
+    return root
 
 
 def _without_plural(word: str) -> str:
@@ -57,12 +59,12 @@ def _without_tense(word: str) -> str:
     return word
 
 
-# A full stop after these is no end of a sentence.
+# A full stop after one of these does not end a sentence.
 _ABBREVIATIONS = "".join(
     rf"(?<!\b{word}\s)"
     for word in (r"e\.g\.", r"i\.e\.", r"cf\.", r"vs\.", r"al\.", r"Fig\.", r"Eq\.")
 )
-# The space comes first and what stands before it is looked at then: most characters are no space.
+# The space comes first, and the text before it is checked afterwards: few characters are spaces.
 _BOUNDARY = re.compile(
     rf"""\s(?:(?<=[.!?]\s){_ABBREVIATIONS}\s*|(?<=[.!?]["')\]”’]\s)\s*|(?<=\n)\n*)"""
 )
@@ -78,14 +80,14 @@ _MIN_DISTINCT_SHARE = 0.6
 _MIN_LETTER_SHARE = 0.75
 _WORDS_PER_UNIT = 2
 _FRAME_REACH = 3
-"""A function word, or the end, stands at most so many words away from a word in a frame."""
+"""Longest distance in words from a word in a frame to a function word or the end."""
 
 _LONGEST_KEPT = 500
-"""Characters; what is longer is no sentence, and a few of those would fill the memory."""
+"""Characters; a longer text is no sentence, and a few of them would fill the memory."""
 
 
 OUT_OF_ORDER: Final = "words out of order"
-"""Why a sentence says nothing: English does not allow its words in this order."""
+"""Flaw of a sentence with an order of words that English does not allow."""
 
 
 @dataclass(frozen=True)
@@ -113,12 +115,12 @@ class Sentence:
 
     @cached_property
     def joined(self) -> str:
-        """The words in lower case between single spaces, so that a phrase is found by `in`."""
+        """The words in lower case between single spaces, so that `in` finds a phrase."""
         return f" {' '.join(self.lowered)} "
 
     @cached_property
     def stems(self) -> frozenset[str]:
-        """The stems of the words in a frame: a list of words says nothing of any of them."""
+        """The stems of the words in a frame; a mere list of words says nothing about them."""
         frames = [*map(FUNCTION_WORDS.__contains__, self.lowered), True]
         return frozenset(
             stem(word)
@@ -128,19 +130,19 @@ class Sentence:
 
     @cached_property
     def framed_runs(self) -> list[tuple[str, str, str]]:
-        """The runs of three words that hold a function word."""
+        """Runs of three words that include a function word."""
         return [
             run for run in trigrams(self.lowered) if not FUNCTION_WORDS.isdisjoint(run)
         ]
 
     @property
     def well_formed(self) -> bool:
-        """Whether this reads as prose: length, end mark, function words, variety, letters."""
+        """Whether it reads as prose: length, end mark, function words, variety, letters."""
         return self.flaw is None
 
     @cached_property
     def flaw(self) -> str | None:
-        """The first thing that keeps this from reading as prose, if any does."""
+        """The first reason why it does not read as prose, if there is one."""
         n_words = len(self.words)
         if not _MIN_WORDS <= n_words <= _MAX_WORDS:
             return "too short" if n_words < _MIN_WORDS else "too long"
@@ -172,13 +174,14 @@ class Sentence:
 
     @property
     def capacity(self) -> int:
-        """How many units this sentence may earn: one for every two words."""
+        """Number of units that the sentence may earn: one for every two words."""
         return len(self.words) // _WORDS_PER_UNIT
 
 
 def pieces(text: str) -> list[str]:
-    """Split a text at end marks and line breaks, and leave it as it is otherwise."""
-    return [piece for part in _BOUNDARY.split(text) if (piece := part.strip())]
+    """Split a text at end marks and line breaks, without other changes."""
+    parts = [part.strip() for part in _BOUNDARY.split(text)]
+    return [part for part in parts if part]
 
 
 def read_sentences(text: str) -> list[Sentence]:
@@ -191,11 +194,13 @@ def read_sentences(text: str) -> list[Sentence]:
         Its sentences in order; pieces without a word are dropped.
     """
     plain = _LIST_MARK.sub("", text.replace("`", ""))
-    sentences = (
-        (_kept_sentence if len(piece) <= _LONGEST_KEPT else _read_sentence)(piece)
-        for piece in pieces(plain)
-    )
-    return [sentence for sentence in sentences if sentence.words]
+    sentences: list[Sentence] = []
+    for piece in pieces(plain):
+        is_kept = len(piece) <= _LONGEST_KEPT
+        sentence = _kept_sentence(piece) if is_kept else _read_sentence(piece)
+        if sentence.words:
+            sentences.append(sentence)
+    return sentences
 
 
 def _read_sentence(text: str) -> Sentence:
@@ -206,8 +211,8 @@ def _letters(word: str) -> int:
     return len(word) if word.isalpha() else sum(map(str.isalpha, word))
 
 
-# What several texts of one task share is read once: an echo and its question, an answer and a
-# copy with a part left out.
+# Sentences that texts of one task share are read once: those of an echo and its question, of an
+# answer and a copy with a part left out.
 _kept_sentence = lru_cache(maxsize=512)(_read_sentence)
 
 
@@ -223,13 +228,15 @@ def repeated_share(sentences: list[Sentence]) -> float:
         sentences: the whole response, well formed or not.
 
     Returns:
-        In [0, 1); 0 for a text without repetition or shorter than three words.
+        A share in [0, 1); 0 for a text without repetition or shorter than three words.
     """
     runs = trigrams(tuple(word for sentence in sentences for word in sentence.lowered))
-    return 1 - len(set(runs)) / len(runs) if runs else 0.0
+    if not runs:
+        return 0.0
+    return 1 - len(set(runs)) / len(runs)
 
 
-# Any order of a sentence's words holds the same terms; only some orders say anything. Articles,
+# Any order of a sentence's words contains the same terms, but few orders mean anything. Articles,
 # prepositions and auxiliaries are few, and most pairs of them never meet: "the of", "is the was".
 _END: Final = "."
 _FORBIDDEN: Final = frozenset(
@@ -246,18 +253,17 @@ _CROSSED: Final = re.compile(r"^[^(]*\)[^)]*\(")
 
 
 def faults_of_order(text: str, words: tuple[str, ...]) -> int:
-    """Count what English does not allow.
+    """Count faults in the order of a sentence's words.
 
     Args:
         text: one sentence.
         words: its words, in lower case.
 
     Returns:
-        How many pairs of neighbours, the last word and the end included, are none of English, with
-        the openings of a sentence that stand inside this one and a parenthesis that closes first.
+        The number of pairs of neighbours (the last word and the end included) that English does not
+        allow, plus openings of a sentence inside this one, plus 1 for crossed parentheses.
     """
     crossed = _CROSSED.match(text) is not None and text.count("(") == text.count(")")
     openings = len(_OPENING.findall(text))
-    return (
-        sum(map(_FORBIDDEN.__contains__, pairwise((*words, _END)))) + openings + crossed
-    )
+    pairs = pairwise((*words, _END))
+    return sum(map(_FORBIDDEN.__contains__, pairs)) + openings + crossed

@@ -1,4 +1,4 @@
-"""One judgement by one call for each criterion, so that an error of one is none of another."""
+"""One judgement from one call per criterion, so that an error in one does not affect another."""
 
 import math
 import time
@@ -23,23 +23,23 @@ class _Part(NamedTuple):
 
 
 async def judge_by_criterion(ask: _Ask, view: JudgeView, *, warm: bool) -> JudgeResult:
-    """Ask for each criterion alone, all at once, and put the answers together.
+    """Ask for all criteria at once, each in a call of its own, and combine the answers.
 
         s_j from the call for c_j;   r = Σ s_j / W
 
-    A criterion without weight scores 0 without a call. All calls are carried to their end, so that
-    what a failed judgement took is known.
+    A criterion without weight scores 0 without a call. All calls are completed, so that the usage
+    of a failed judgement is known.
 
     Args:
-        ask: judges a view by one call.
-        view: what is judged.
-        warm: whether the first call goes alone, for servers that share a prefix only once a call
-            that has it is done.
+        ask: judges a view with one call.
+        view: the view to judge.
+        warm: whether the first call goes alone, for servers that share a prefix only after a call
+            with it has ended.
 
     Returns:
-        Scored, if every criterion is. Where an answer is invalid, the whole is, with the reason of
-        the first of them; else where one is unavailable, the whole is. Usage and attempts are
-        those of all calls together; the latency is from the first attempt to the last answer.
+        A scored result if every criterion is scored. If an answer is invalid, the whole is, with
+        the reason of the first such answer; otherwise, if one is unavailable, the whole is. Usage
+        and attempts are summed; the latency is from the first attempt to the last answer.
 
     Raises:
         Exception: whatever `ask` raises; the other calls are cancelled first.
@@ -64,11 +64,10 @@ async def _judged(
         alone = Rubric(criteria=(criterion,))
         try:
             result = await ask(view.model_copy(update={"rubric": alone}))
-        # Raised in the caller's task, not out of a group: which exception it is says what is done.
+        # Raised in the caller's task, not as a group, since the exception's type matters there.
         except BaseException as error:
-            if (
-                anyio.current_effective_deadline() == -math.inf
-            ):  # cancelled from outside
+            is_cancelled_outside = anyio.current_effective_deadline() == -math.inf
+            if is_cancelled_outside:
                 raise
             raised.append(error)
             group.cancel_scope.cancel()
@@ -100,7 +99,8 @@ def _joined(rubric: Rubric, parts: Sequence[_Part]) -> JudgeResult:
     for criterion, result, _ in parts:
         scores |= result.scores
         evidence |= result.evidence
-        reasons += [f"{criterion.id}: {result.reasoning}"] if result.reasoning else []
+        if result.reasoning:
+            reasons.append(f"{criterion.id}: {result.reasoning}")
     whole = JudgeResult.scored(rubric, scores, judge="", reasoning="\n".join(reasons))
     return JudgeResult.model_validate({**dict(whole), "evidence": evidence})
 
@@ -120,6 +120,9 @@ def _together(parts: Sequence[_Part]) -> Call:
 
 
 def _answerer(each: Sequence[Answerer | None]) -> Answerer | None:
-    """Return who answered; where a fallback did for any criterion, that."""
-    known = [by for by in each if by is not None]
-    return next((by for by in known if by.fallback), known[0] if known else None)
+    """Return who answered, preferring a fallback that answered for any criterion."""
+    known = [answerer for answerer in each if answerer is not None]
+    for answerer in known:
+        if answerer.fallback:
+            return answerer
+    return known[0] if known else None

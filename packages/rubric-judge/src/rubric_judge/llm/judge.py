@@ -1,4 +1,4 @@
-"""A language model as judge: what all such judges share, and the judge of one response."""
+"""Language models as judges: the base of all such judges, and the judge of one response."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ _BESIDE: Final = {
     ),
     "tools": "the reply is empty: the model called a tool, and none was offered",
 }
-"""Why there is no reply, by what stands in its place; at most 200 characters, as of each detail."""
+"""Explanations of an empty reply, by what stands in its place; at most 200 characters each."""
 _THOUGHT_ENDS: Final = tuple(tags.close for tags in KNOWN_TAGS if tags.counts != "pair")
 
 
@@ -39,20 +39,20 @@ class Answered(NamedTuple):
     """The outcome of one call."""
 
     text: str
-    """The reply, to be read strictly unless there is a failure; empty where none came."""
+    """The reply, to be read strictly unless there is a failure; empty if none came."""
     failure: JudgeResult | None
-    """Why there is no reply to read."""
+    """The failed judgement if there is no reply to read."""
     call: Call
     """Record of the call, whether it was answered or not."""
     is_whole: bool = True
-    """Whether the server says that the reply ended by itself."""
+    """Whether the server reports that the reply ended by itself."""
 
 
 class ModelJudge(chat.ClosesItself, Generic[_Config]):
-    """Base of `LLMJudge` and `ListwiseJudge`: who they are, and one call."""
+    """Base of `LLMJudge` and `ListwiseJudge`: their identity, and one call."""
 
     _scored: ClassVar[tuple[str, ...]] = ("passage_chars",)
-    """Settings that may change a score, beside those of the model, and the prompt."""
+    """Settings that may change a score, beside the model's settings and the prompt."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         Args:
             config: model, prompt, limits. With several addresses, all responses to one task go to
                 the same one.
-            client: carries the attempts; one made of the configuration when left out.
-            limiter: lets attempts through; one of this judge's own when left out.
+            client: the transport of the attempts; by default one for the configuration.
+            limiter: lets attempts through; by default one of this judge's own.
 
         Raises:
-            JudgeSetupError: the configuration names a variable for a key that is not set.
+            JudgeSetupError: the variable that the configuration names for the key is not set.
             ConfigError: the `litellm_config` cannot be used.
         """
         self._config = config
@@ -99,14 +99,14 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         return self._model.limiter
 
     async def check(self) -> None:
-        """Ask every replica a question of one line, to know within seconds that it answers.
+        """Ask every replica a short question, to find out within seconds whether it answers.
 
-        For commands that are about to make thousands of calls. An endpoint that says "too many
-        requests" is there, and passes.
+        Used by commands that are about to make thousands of calls. An endpoint that says "too many
+        requests" is available, and passes.
 
         Raises:
-            JudgeSetupError: no answer, or litellm's router refuses the `litellm_config`; says which
-                model and address, or which key of the file, and what to do.
+            JudgeSetupError: no answer, or litellm's router refuses the `litellm_config`; names the
+                model and address, or the key of the file, and the remedy.
         """
         await self._model.check()
 
@@ -117,12 +117,12 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
     async def _ask(
         self, rendered: prompt.RenderedPrompt, reply: type[BaseModel], *, task_id: str
     ) -> Answered:
-        """Make one call; its attempts are those of the retries.
+        """Make one call, with all attempts of its retries.
 
         Args:
             rendered: the messages.
             reply: the model of a valid reply.
-            task_id: the responses to a task share a prefix, for one replica to read.
+            task_id: the task; its responses share a prefix and go to one replica.
         """
         started_s = time.perf_counter()
         by: Answerer | None = None
@@ -145,13 +145,13 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
             text = answer.text
             is_whole = answer.finish != "unsaid"
         latency_s = call.latency_s
+        if latency_s is None:
+            latency_s = time.perf_counter() - started_s
         known = Call(
             judge=self.name,
             answered_by=by,
             usage=call.usage,
-            latency_s=time.perf_counter() - started_s
-            if latency_s is None
-            else latency_s,
+            latency_s=latency_s,
             attempts=call.attempts,
             passage_truncated=rendered.passage_truncated,
         )
@@ -160,7 +160,7 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
     def _too_long(
         self, answer: chat.ChatReply, rendered: prompt.RenderedPrompt
     ) -> JudgeResult | None:
-        """Return what becomes of a judgement for which the model's context is too short."""
+        """Return the judgement for a context that is too short; None if it is long enough."""
         if answer.finish != "full":
             return None
         size = len(rendered.system) + len(rendered.user)
@@ -181,12 +181,12 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         return JudgeResult.invalid(Reason.CONTEXT_FULL, detail=detail)
 
     def _kept(self, result: JudgeResult, text: str) -> JudgeResult:
-        """Put the reply into an invalid judgement, where the configuration asks for it."""
+        """Put the reply into an invalid judgement, if the configuration says so."""
         if result.outcome is not Outcome.INVALID or not self._config.keep_invalid:
             return result
-        # As of a valid reply, a lone surrogate would make every later write fail.
-        shown = text[:_KEPT_REPLY_CHARS].encode("utf-8", "replace").decode()
-        return result.model_copy(update={"reasoning": shown})
+        # As in a valid reply, a lone surrogate would make every later write fail.
+        kept = text[:_KEPT_REPLY_CHARS].encode("utf-8", "replace").decode()
+        return result.model_copy(update={"reasoning": kept})
 
 
 def _unreadable(answer: chat.ChatReply) -> JudgeResult | None:
@@ -207,7 +207,7 @@ def _unreadable(answer: chat.ChatReply) -> JudgeResult | None:
 
 
 def _departure(answer: chat.ChatReply) -> str:
-    """Say why a text is not looked into; nothing for one that is."""
+    """Return why a text is not parsed; "" for one that is."""
     text = answer.text
     size = len(answer.text)
     if answer.finish == "oversized":
@@ -219,7 +219,7 @@ def _departure(answer: chat.ChatReply) -> str:
             "the reply begins with <think>; start the server with a reasoning parser (vLLM: "
             "--reasoning-parser)"
         )
-    # In JSON they may stand in a string.
+    # Within JSON, the tags may stand in a string.
     if not text.lstrip().startswith("{") and any(end in text for end in _THOUGHT_ENDS):
         return (
             "the end of a thought (</think>) stands before the JSON; start the server with a "
@@ -230,7 +230,7 @@ def _departure(answer: chat.ChatReply) -> str:
 
 
 def unless_cut(result: JudgeResult, answer: Answered) -> JudgeResult:
-    """Return a judgement whose end was not said only where it is a whole one."""
+    """Return the judgement, or unavailable if it is invalid and the reply may be cut off."""
     if answer.is_whole or result.outcome is not Outcome.INVALID:
         return result
     departure = result.detail or result.reason
@@ -246,8 +246,8 @@ class LLMJudge(ModelJudge[JudgeConfig]):
         r = Σ s_j / W  if the reply is valid,  0 with a reason if it is not
 
     With `granularity: criterion` it asks once for each criterion, and all replies have to be valid.
-    An invalid reply is recorded and never asked for again. A call that brings no
-    answer is tried again within the configured attempts and deadline, and is `unavailable` after.
+    An invalid reply is recorded and never asked for again. A call that brings no answer is repeated
+    within the configured attempts and deadline, and then is `unavailable`.
 
     Close it with `aclose`, or use it as an asynchronous context manager.
     """
@@ -266,12 +266,12 @@ class LLMJudge(ModelJudge[JudgeConfig]):
 
     @property
     def name(self) -> str:
-        """The model and the version of the prompt, and whether it is asked for each criterion."""
+        """The model and the version of the prompt, and whether each criterion has its own call."""
         return super().name + (" by criterion" if self._is_by_criterion else "")
 
     @property
     def warm_call(self) -> bool:
-        """Whether a group's first response goes alone."""
+        """Whether a group's first response is judged alone first."""
         return self._config.warm_call
 
     async def judge(self, view: JudgeView) -> JudgeResult:
@@ -281,11 +281,12 @@ class LLMJudge(ModelJudge[JudgeConfig]):
             view: everything the judge sees.
 
         Returns:
-            Scored; invalid, for a reply outside of the contract; or unavailable. A response
-            without an answer scores 0, and the model is not asked.
+            A scored result; an invalid one for a reply that breaks the contract; or an unavailable
+            one. A response without an answer scores 0, and the model is not asked.
         """
-        if (why := view.unanswered) is not None:
-            return JudgeResult.without_answer(view.rubric, why, judge=self.name)
+        reason = view.unanswered
+        if reason is not None:
+            return JudgeResult.without_answer(view.rubric, reason, judge=self.name)
         if not self._is_by_criterion:
             return await self._judge_at_once(view)
         return await judge_by_criterion(self._judge_at_once, view, warm=self.warm_call)

@@ -1,4 +1,4 @@
-"""A language model as judge of all responses to a task at once, in one call."""
+"""Language models as judges of all responses to a task in one call."""
 
 import hashlib
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from rubric_judge.llm.replies import group_reply_model
 
 
 class ListwiseJudge(ModelJudge[ListwiseConfig]):
-    """Scores the responses to a task beside each other; a `GroupJudge`.
+    """Scores the responses to a task side by side; a `GroupJudge`.
 
         r_i = Σ_j s_ij / W  for every response i, if the whole reply is valid;  else 0 for all
 
-    The model sees the responses as A, B, C, … in an order that is drawn by their content: it does
-    not follow that of the rows, and another group has another. One departure from the contract
+    The model sees the responses as A, B, C, … in an order that is drawn from their content: it does
+    not follow the order of the rows, and differs between groups. One departure from the contract
     makes every judgement of the group invalid.
 
     Close it with `aclose`, or use it as an asynchronous context manager.
@@ -53,21 +53,23 @@ class ListwiseJudge(ModelJudge[ListwiseConfig]):
             range(len(views)), key=lambda n: _draw(views[n].response, seed=seed)
         )
         names = _letters(len(views))
-        shown = {name: views[place] for name, place in zip(names, order, strict=True)}
+        named_views = {
+            name: views[place] for name, place in zip(names, order, strict=True)
+        }
         rendered = self._prompt.render_group(
-            shown, seed=seed, passage_chars=self._config.passage_chars
+            named_views, seed=seed, passage_chars=self._config.passage_chars
         )
         rubric = views[0].rubric
         task_id = views[0].task_id
         answer = await self._ask(
             rendered, group_reply_model(rubric, names), task_id=task_id
         )
-        by_name = dict.fromkeys(names, answer.failure) if answer.failure else None
-        by_name = by_name or _read(views[0], names, answer.text)
-        by_name = {name: unless_cut(result, answer) for name, result in by_name.items()}
-        by_name = {
-            name: self._kept(result, answer.text) for name, result in by_name.items()
-        }
+        if answer.failure:
+            by_name = dict.fromkeys(names, answer.failure)
+        else:
+            by_name = _read(views[0], names, answer.text)
+        for name, result in by_name.items():
+            by_name[name] = self._kept(unless_cut(result, answer), answer.text)
         events.call_finished(
             by_name[names[0]].with_call(**answer.call), task_id=task_id
         )
