@@ -124,7 +124,7 @@ _FLASH_ATTENTION: Final = {
     "flash_attn.utils": (),
     "flash_attn.utils.distributed": ("all_gather",),
 }
-"""What `openrlhf.models.ring_attn_utils` imports; it is called for packed samples alone."""
+"""Names that `openrlhf.models.ring_attn_utils` imports; they are called only for packed samples."""
 
 
 class _CpuDevice(str):

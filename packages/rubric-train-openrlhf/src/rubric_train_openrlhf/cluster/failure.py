@@ -1,4 +1,4 @@
-"""What ended a run: found under the errors that Ray wraps it in, and carried to the command."""
+"""The cause of a run's end: found under the errors that Ray wraps it in, carried to the command."""
 
 import pickle
 import re
@@ -21,7 +21,7 @@ _STACKS = {
     "vllm",
 }
 _OF_MACHINES = (AssertionError, ImportError, MemoryError, OSError, RuntimeError)
-"""What the stacks raise beside classes of their own: about settings and machines, not texts."""
+"""Errors that the stacks raise beside their own classes: about settings and machines, not texts."""
 _SHOWN_CHARACTERS = 400
 _COLOUR = re.compile(r"\x1b\[\d*m")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
@@ -77,13 +77,18 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _place(error: BaseException) -> str | None:
-    """File and line where an error was raised, as its process told them."""
-    told: Any = getattr(error, "traceback_str", None)
-    if isinstance(told, str) and (frames := _FRAME.findall(told)):
+    """Return file and line where an error was raised, as its process reported them."""
+    remote_traceback: Any = getattr(error, "traceback_str", None)
+    frames: list[Any] = []
+    if isinstance(remote_traceback, str):
+        frames = _FRAME.findall(remote_traceback)
+    if frames:
         path, line = frames[-1]
         return f"{Path(path).name}:{line}"
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else None
+    local_frames = traceback.extract_tb(error.__traceback__)
+    if not local_frames:
+        return None
+    return f"{Path(local_frames[-1].filename).name}:{local_frames[-1].lineno}"
 
 
 def known(error: BaseException) -> RubricError:
@@ -93,15 +98,15 @@ def known(error: BaseException) -> RubricError:
 
 
 def write_failure(path: Path, error: BaseException) -> None:
-    """Leave the cause of a failure to the process that started this one."""
+    """Write the cause of a failure for the process that started this one."""
     path.write_bytes(pickle.dumps(known(error)))
 
 
 def read_failure(path: Path) -> RubricError | None:
-    """Take what `write_failure` left; None where the process ended without a word."""
+    """Read what `write_failure` wrote; None if the process ended without writing."""
     try:
         error = pickle.loads(read_file(path))  # noqa: S301  # written by our own driver
-    # The named boundary of a file that a full disk may have cut off: pickle raises anything.
+    # The boundary for a file that a full disk may have cut off: pickle raises anything.
     except Exception:  # noqa: BLE001
         return None
     return error if isinstance(error, RubricError) else None

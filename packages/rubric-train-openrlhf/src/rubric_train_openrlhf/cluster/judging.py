@@ -31,7 +31,7 @@ from rubric_train_openrlhf.step.rewards import Sizes, judge_rewards
 from rubric_train_openrlhf.step.tasks import read_task_sets
 
 Names: TypeAlias = Sequence[Sequence[str]]
-"""Of judgements, group by group."""
+"""Names of judgements, group by group."""
 
 _log = structlog.get_logger()
 

@@ -1,4 +1,4 @@
-"""What the stack loads for others than a run on a CPU, left out of its half a dozen processes.
+"""Modules that the stack loads for other uses than a run on a CPU, left out of its processes.
 
 Each of them loads transformers, and most DeepSpeed or vLLM: what these load for images, servers
 and GPUs is not used there.
@@ -66,7 +66,7 @@ def _no(*_: object) -> bool:
 
 
 class _Distributions(dict[str, list[str]]):
-    """What brings a package: what has its name, or else what the lists of all files say."""
+    """Distributions by package: the one with its name, or else those that list it."""
 
     def __missing__(self, package: str) -> list[str]:
         try:

@@ -1,4 +1,4 @@
-"""What would outlive a run: processes that end with it, or are found and ended, and their folders.
+"""Processes and folders that would outlive a run: they end with it, or are found and ended.
 
 A temporary folder is locked by the process that made it for as long as that process lives: the
 system frees the lock however it ends. Whoever can take the lock may clear the folder.
@@ -195,8 +195,8 @@ def clear_abandoned() -> None:
         for folder in sorted(PLACE.glob(f"{prefix}*")):
             owner = folder / _OWNER
             with contextlib.suppress(OSError, FolderLockError):
-                told = owner.lstat()
-                if not stat.S_ISREG(told.st_mode) or told.st_uid != os.geteuid():
+                status = owner.lstat()
+                if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
                     continue
                 with folder_lock(folder):  # refused where its owner lives
                     logs = os.fsdecode(read_file(owner))

@@ -1,4 +1,4 @@
-"""What a process of a run is told: its variables, whose only reader this is, and its files."""
+"""Settings of a run's processes: their variables, which only this module reads, and their files."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ class ClusterPaths:
         """Name the files; nothing is created."""
         self.folder = out / "cluster"
         self.run = self.folder / "run.json"
-        """What the policy's side reads; names no task file."""
+        """The file that the policy's side reads; it names no task file."""
         self.train_prompts = self.folder / "train.prompts.jsonl"
         """Questions and task ids to train on."""
         self.heldout_prompts = self.folder / "heldout.prompts.jsonl"
         """Questions and task ids of the held-out passes."""
         self.warm_start = self.folder / "warm_start"
-        """What the supervised start writes."""
+        """The folder that the supervised start writes."""
         self.trainer_state = out / "checkpoints" / "trainer"
         """DeepSpeed's state, to go on from."""
         self.last_model = self.trainer_state / "last"
@@ -93,13 +93,13 @@ class WarmStartPaths:
         """Name the files; nothing is created."""
         self.folder = folder
         self.examples = folder / "examples.jsonl"
-        """What is trained on, in OpenRLHF's layout."""
+        """Training examples in OpenRLHF's layout."""
         self.trained = folder / "trained"
-        """What OpenRLHF saves: the model, or adapters."""
+        """The model or the adapters that OpenRLHF saves."""
         self.model = folder / "model"
         """The model that GRPO starts from; it appears whole or not at all."""
         self.done = folder / "done.json"
-        """What the model was made of; written last."""
+        """Record of what the model was made of; written last."""
         self.log = folder / "train_sft.log"
         """Output of OpenRLHF."""
 

@@ -39,7 +39,7 @@ class Flag(NamedTuple):
     keys: str
     """Our keys that it follows from, with a space between; empty for what is always the same."""
     why: str
-    """What a reader of the command should know."""
+    """A note for readers of the command."""
 
 
 def grpo_flags(
@@ -115,7 +115,7 @@ def commands(
 
 
 def printed_by_openrlhf(commands: Mapping[str, Iterable[Flag]]) -> tuple[str, ...]:
-    """What OpenRLHF's own parsers say of commands that they accept.
+    """Return the output of OpenRLHF's own parsers for commands that they accept.
 
     Raises:
         TrainConfigError, MissingExtraError, ImportError: as `check_command`.

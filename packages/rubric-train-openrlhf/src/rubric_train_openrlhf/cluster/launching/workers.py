@@ -1,4 +1,4 @@
-"""What every worker of Ray does before anything else of a run; loads nothing heavy."""
+"""First steps of every worker of Ray, before anything else of a run; imports nothing heavy."""
 
 import contextlib
 import os

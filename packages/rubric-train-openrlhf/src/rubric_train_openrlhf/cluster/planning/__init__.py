@@ -1,1 +1,1 @@
-"""What a run will do and need, worked out from sizes alone; nothing is started."""
+"""The plan of a run: what it will do and need, worked out from sizes alone; nothing is started."""

@@ -1,4 +1,4 @@
-"""What a run on a cluster will do and need: the text of `rubric-train plan`. Nothing is started.
+"""The text of `rubric-train plan`: what a run on a cluster will do and need. Nothing is started.
 
 Its last lines are traps: settings that run, but seldom do what was meant.
 """
@@ -133,19 +133,23 @@ def traps(config: TrainConfig) -> tuple[str, ...]:
         "unused_judge_gpus": bool(judge_gpus) and not servers,
         "few_judge_servers": 0 < servers < judged_on,
     }
-    counts = {
-        "passes": passes,
-        "here_gpus": here_gpus,
-        "servers": servers,
-        "judged_on": judged_on,
-    }
-    lists = {"relative": ", ".join(relative), "address": "".join(here[:1])}
-    said = said_where(holds, _TRAPS, run=config, cluster=cluster, **counts, **lists)
-    return config.traps() + said
+    messages = said_where(
+        holds,
+        _TRAPS,
+        run=config,
+        cluster=cluster,
+        passes=passes,
+        here_gpus=here_gpus,
+        servers=servers,
+        judged_on=judged_on,
+        relative=", ".join(relative),
+        address="".join(here[:1]),
+    )
+    return config.traps() + messages
 
 
 def _algorithm_traps(config: TrainConfig, passes: int) -> dict[str, bool]:
-    """Of each trap of objective, updates and numbers, whether it is set."""
+    """Return whether each trap of objective, updates and numbers is set."""
     objective = config.objective
     optim = config.optim
     cluster = config.cluster

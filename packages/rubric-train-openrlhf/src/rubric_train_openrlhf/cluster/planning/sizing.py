@@ -10,13 +10,13 @@ GB = 1e9
 
 
 class Gpu(NamedTuple):
-    """What a data sheet says."""
+    """A GPU, from its data sheet."""
 
     name: str
     memory: float
-    """Bytes."""
+    """Memory, in bytes."""
     bandwidth: float
-    """Bytes a second."""
+    """Memory bandwidth, in bytes a second."""
     flops: float
     """16-bit matrix operations a second, dense."""
 
@@ -53,7 +53,7 @@ _WEIGHTS_SPLIT = 3
 
 
 class State(NamedTuple):
-    """What one GPU that trains holds from step to step, in bytes."""
+    """Memory of one training GPU that is held from step to step, in bytes."""
 
     weights: float
     gradients: float
@@ -63,7 +63,7 @@ class State(NamedTuple):
 
 
 class EngineRoom(NamedTuple):
-    """What one engine holds."""
+    """Memory of one engine."""
 
     weights: float
     """Bytes on each of its GPUs."""
@@ -113,7 +113,7 @@ def policy_state(config: TrainConfig, shape: ModelShape) -> State:
 
 
 def engine_room(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> EngineRoom:
-    """What an engine's share of a GPU holds: weights, and keys and values with the rest."""
+    """Return the memory of an engine's share of a GPU: weights, and keys and values in the rest."""
     engines = config.cluster.engines
     number = _number_bytes(config)
     weights = number * shape.parameters / engines.tensor_parallel
@@ -211,10 +211,10 @@ def _activation_bytes_per_token(config: TrainConfig, shape: ModelShape) -> float
 
 
 class JudgeLoad(NamedTuple):
-    """What a step asks of servers of the judge."""
+    """Load of a step on the judge's servers."""
 
     calls_per_server: float
-    """Under way at once."""
+    """Calls under way at once."""
     read_tokens: float
     """Prompt tokens that are computed: what a group shares, once."""
     sent_tokens: float

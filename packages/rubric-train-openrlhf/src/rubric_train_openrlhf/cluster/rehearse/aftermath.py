@@ -1,6 +1,6 @@
-"""What the two steps left behind: is it what the method says, whole, and does it load?
+"""Checks of what the two steps left behind: that it is right and whole, and that it loads.
 
-And does the policy's side hold a text of the judge's? That is asked of all that it reads.
+They also search all that the policy's side reads for texts of the judge.
 """
 
 import re
@@ -72,8 +72,9 @@ def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[check.Find
     if not rewards or min(rewards) == max(rewards):
         yield check.warning("rewards_equal")
     elif not outside and not failures:
-        ends = {"least": min(rewards), "most": max(rewards)}
-        yield check.passed("rewards_scored", n=len(rewards), **ends)
+        yield check.passed(
+            "rewards_scored", n=len(rewards), least=min(rewards), most=max(rewards)
+        )
 
 
 def check_advantages(config: TrainConfig, folder: RunFolder) -> check.Finding:
@@ -93,10 +94,15 @@ def check_advantages(config: TrainConfig, folder: RunFolder) -> check.Finding:
     count = len(written)
     if worst <= _LARGEST_DIFFERENCE and nonzero == 0:
         return check.unchecked("advantages_zero", n=count)
-    said = {"n": count, "nonzero": nonzero, "worst": worst}
     if worst > _LARGEST_DIFFERENCE:
-        return check.failed("advantages_differ", **said, where="advantage")
-    return check.passed("advantages_differ", **said)
+        return check.failed(
+            "advantages_differ",
+            n=count,
+            nonzero=nonzero,
+            worst=worst,
+            where="advantage",
+        )
+    return check.passed("advantages_differ", n=count, nonzero=nonzero, worst=worst)
 
 
 def _rollouts(
@@ -199,9 +205,9 @@ _SHORTEST: Final = 5
 """Words of a text that is too short to be cut; fewer may well stand together by chance."""
 _WORD: Final = re.compile(r"\w+")
 _ESCAPED: Final = re.compile(r'\\(?:u([0-9a-fA-F]{4})|["\\/bfnrt])')
-"""Of JSON, of YAML in quotes and of Python's repr."""
+"""Escapes of JSON, of YAML in quotes and of Python's repr."""
 _PRINTED: Final = re.compile(rb"(?:[\t\n\r\x20-\x7e]|[\xc2-\xf4][\x80-\xbf]{1,3}){20,}")
-"""Text among other bytes, such as a table of Arrow's: shorter ones hold no run."""
+"""Text among other bytes, such as a table of Arrow's; shorter text holds no run of words."""
 
 
 class HiddenTexts:
@@ -210,7 +216,7 @@ class HiddenTexts:
     def __init__(self) -> None:
         """Begin with none."""
         self.kinds: dict[Run, str] = {}
-        """What each run of words is part of."""
+        """The kind of text that each run of words is part of."""
         self._lengths: dict[str, set[int]] = {}
 
     def hide(self, texts: Iterable[str | None], *, kind: str) -> None:
@@ -256,14 +262,14 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    return chr(int(found[1], 16)) if found[1] else " "
+def _unescaped(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16)) if match[1] else " "
 
 
 def _hidden_texts(
     train: Collection[Task], heldout: Collection[Task], *, learns_answers: bool
 ) -> HiddenTexts:
-    """What the policy must not read of tasks to train on and of held-out ones.
+    """Return the texts of training and held-out tasks that the policy must not read.
 
     Args:
         train: questions of which the policy samples answers.
@@ -325,9 +331,13 @@ def check_asymmetry(
             "what is hidden from the policy is too short to be searched for"
         )
     elif not leaks:
-        searched = {"files": len(files), "arguments": len(arguments)}
-        tasks = len(train) + len(heldout)
-        yield check.passed("hidden", runs=len(hidden.kinds), tasks=tasks, **searched)
+        yield check.passed(
+            "hidden",
+            runs=len(hidden.kinds),
+            tasks=len(train) + len(heldout),
+            files=len(files),
+            arguments=len(arguments),
+        )
 
 
 def _policy_files(config: TrainConfig, folder: RunFolder) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""What is rehearsed, checks that find out about it, and the report of all that they found."""
+"""The subject of a rehearsal, its checks, and the report of all their findings."""
 
 import json
 import time
@@ -44,11 +44,11 @@ class Finding:
 
     status: Status
     detail: str
-    """What is so, with its value."""
+    """The finding, with its value."""
     where: str = ""
     """Key of the configuration, or file and line."""
     remedy: str = ""
-    """What to do; empty where nothing is to be done."""
+    """The remedy; empty if nothing needs to be done."""
     check: str = ""
     """Name of the check; set by whoever runs it."""
     seconds: float = 0.0
@@ -58,13 +58,13 @@ class Finding:
 _TEXTS: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "findings.toml")
 
 
-def _found(status: Status, said: str, /, **values: Any) -> Finding:
+def _finding(status: Status, message: str, /, **values: Any) -> Finding:
     """Make a finding.
 
     Args:
         status: how its check ended.
-        said: name of a finding of findings.toml, or what is so itself.
-        values: for the slots of its texts; `where` and `remedy` where they are not there.
+        message: name of a finding of findings.toml, or the text of the finding itself.
+        values: values for the slots of its texts; also `where` and `remedy` if they have none.
     """
     shown = {
         key: str(path) if isinstance(path, Path) else path
@@ -73,18 +73,18 @@ def _found(status: Status, said: str, /, **values: Any) -> Finding:
     parts = {
         part: values[part] for part in ("where", "remedy", "check") if part in values
     }
-    if said not in _TEXTS:
-        return Finding(status, said, **parts)
+    if message not in _TEXTS:
+        return Finding(status, message, **parts)
     texts: dict[str, Any] = {
-        one: text.format(**shown) for one, text in _TEXTS[said].items()
+        part: text.format(**shown) for part, text in _TEXTS[message].items()
     }
     return Finding(status, **texts | parts)
 
 
-passed = partial(_found, Status.PASSED)
-failed = partial(_found, Status.FAILED)
-warning = partial(_found, Status.WARNING)
-unchecked = partial(_found, Status.UNCHECKED)
+passed = partial(_finding, Status.PASSED)
+failed = partial(_finding, Status.FAILED)
+warning = partial(_finding, Status.WARNING)
+unchecked = partial(_finding, Status.UNCHECKED)
 
 
 class Report(BaseModel):
@@ -95,13 +95,13 @@ class Report(BaseModel):
     config: str
     """The production configuration."""
     stand_ins: tuple[str, ...] = ()
-    """What took the place of something that is not on this machine, or was chosen to."""
+    """Replacements of what is not on this machine, or was not chosen."""
     findings: tuple[Finding, ...]
     wall_s: float
 
     @property
     def failures(self) -> tuple[Finding, ...]:
-        """What has to be repaired before the run."""
+        """Findings that have to be repaired before the run."""
         return tuple(
             finding for finding in self.findings if finding.status is Status.FAILED
         )
@@ -139,7 +139,7 @@ class Report(BaseModel):
 
 
 Part: TypeAlias = str | tuple[str, str]
-"""Of a printed text: as it is, or with its style."""
+"""Part of a printed text: plain, or with its style."""
 _STYLE: Final = dict(zip(Status, ("green", "bold red", "yellow", "cyan"), strict=True))
 _LOG_COLUMNS: Final = 140
 """Width of a table where there is no terminal."""
@@ -163,15 +163,13 @@ def print_report(report: Report, *, folder: Path) -> None:
         short.no_wrap = True
     for name, findings in groupby(report.findings, key=attrgetter("check")):
         for number, finding in enumerate(findings):
-            # Failures are told below with their remedies.
-            found = (
-                [_said(finding)]
-                if finding.status is Status.FAILED
-                else _advised(finding)
-            )
+            # Failures are printed below with their remedies.
+            parts = _advised(finding)
+            if finding.status is Status.FAILED:
+                parts = [_said(finding)]
             first = ("", "") if number else (name, f"{finding.seconds:.1f}")
             status = styled((finding.status.value, _STYLE[finding.status]))
-            table.add_row(first[0], status, styled(*found), first[1])
+            table.add_row(first[0], status, styled(*parts), first[1])
     stdout.print(table)
     for failure in report.failures:
         stdout.print(styled(*_with_its_check(failure)))
@@ -217,7 +215,7 @@ that is elsewhere, and else the configuration's."""
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for."""
+    """A request for a rehearsal."""
 
     source: Path
     """The production configuration's file."""
@@ -266,7 +264,7 @@ class Subject:
     arguments: frozenset[bytes] = frozenset()
     """Arguments and variables that the processes of the two steps were seen with."""
     stand_ins: list[str] = field(default_factory=list[str])
-    """What took the place of something."""
+    """Descriptions of all replacements."""
 
     @property
     def known(self) -> TrainConfig:
@@ -302,7 +300,7 @@ class Subject:
 
     @property
     def model_name(self) -> str:
-        """What to call the model in a finding: its folder, or its type."""
+        """Name of the model in a finding: its folder, or its type."""
         return str(self.model_folder or self.known.model.type)
 
     @property
@@ -378,16 +376,15 @@ def run_checks(
         on_check(check.name)
         lacking = [name for name in check.needs if name in missing]
         started_s = time.perf_counter()
-        said = [needs(lacking[0])] if lacking else _asked(check, subject)
+        results = [needs(lacking[0])] if lacking else _asked(check, subject)
         seconds = time.perf_counter() - started_s
-        if lacking or any(one.status is Status.FAILED for one in said):
+        if lacking or any(result.status is Status.FAILED for result in results):
             missing.add(check.name)
-        findings += [
-            replace(
-                one, check=check.name, where=one.where or check.where, seconds=seconds
+        for result in results:
+            where = result.where or check.where
+            findings.append(
+                replace(result, check=check.name, where=where, seconds=seconds)
             )
-            for one in said
-        ]
         _log.info("rehearse.check.finished", check=check.name, seconds=seconds)
     return findings
 

@@ -81,13 +81,13 @@ def check_configuration(subject: check.Subject) -> Iterable[check.Finding]:
 
 
 def check_refusals(subject: check.Subject) -> check.Finding:
-    """What the configuration may say and OpenRLHF cannot do."""
+    """Check the configuration for what OpenRLHF cannot do."""
     refusals.check_expressible(subject.known)
     return check.passed("OpenRLHF can do everything that is asked for")
 
 
 def check_flags(subject: check.Subject) -> Iterable[check.Finding]:
-    """The command, read by the parser of the OpenRLHF that is installed here."""
+    """Read the command with the parser of the OpenRLHF that is installed here."""
     config = subject.known
     path = subject.model_folder or config.out
     try:
@@ -110,7 +110,7 @@ def check_flags(subject: check.Subject) -> Iterable[check.Finding]:
 
 
 def check_traps(subject: check.Subject) -> Iterable[check.Finding]:
-    """What runs, but seldom as meant."""
+    """Warn of settings that run, but seldom do what was meant."""
     return [check.warning(trap, where=_key_in(trap)) for trap in traps(subject.known)]
 
 
@@ -133,8 +133,8 @@ def check_output_folder(subject: check.Subject) -> Iterable[check.Finding]:
     if not os.access(parent, os.W_OK | os.X_OK):
         return [*run, subject.absent("not_writable", path=parent)]
     try:
-        with TemporaryDirectory(prefix=".rehearsal-", dir=parent) as made:
-            Path(made, "probe").write_text("probe\n", encoding="utf-8")
+        with TemporaryDirectory(prefix=".rehearsal-", dir=parent) as folder:
+            Path(folder, "probe").write_text("probe\n", encoding="utf-8")
     except OSError as error:
         return [
             *run,
@@ -144,7 +144,7 @@ def check_output_folder(subject: check.Subject) -> Iterable[check.Finding]:
 
 
 def _existing(path: Path) -> Path:
-    """What is at the path, or the nearest above it that is there.
+    """Return the path, or the nearest folder above it that exists.
 
     Raises:
         OSError: no file system could hold such a path.
@@ -154,11 +154,11 @@ def _existing(path: Path) -> Path:
 
 
 _LARGE: Final = ("torch", "transformers", "ray", "deepspeed", "vllm", "openrlhf")
-"""What a process of a run spends its start on."""
+"""Packages on whose import a process of a run spends its start."""
 
 
 def check_bytecode(_: check.Subject) -> check.Finding:
-    """Whether what every process imports is compiled once, or by each of them."""
+    """Check whether what every process imports is compiled once, or by each of them."""
     specs = {name: spec for name in _LARGE if (spec := find_spec(name)) and spec.origin}
     compiled = {
         name: cache_from_source(str(spec.origin)) for name, spec in specs.items()
@@ -191,11 +191,13 @@ def _shape(subject: check.Subject) -> ModelShape:
 
 
 def _gpus(subject: check.Subject) -> tuple[sizing.Gpu, ...]:
-    """The GPU of this machine if it is one of the cluster's, or else the usual ones."""
+    """Return the GPU of this machine if it is one of the cluster's, or else the usual ones."""
     if subject.request.on_cluster and torch.cuda.is_available():
-        found = cast("Any", torch.cuda.get_device_properties(0))
+        properties = cast("Any", torch.cuda.get_device_properties(0))
         return (
-            sizing.GPUS[0]._replace(name=found.name, memory=float(found.total_memory)),
+            sizing.GPUS[0]._replace(
+                name=properties.name, memory=float(properties.total_memory)
+            ),
         )
     return sizing.GPUS
 
@@ -207,7 +209,9 @@ def check_memory(subject: check.Subject) -> Iterator[check.Finding]:
     gpus = _gpus(subject)
     for gpu in gpus:
         phases = sizing.memory(config, shape, gpu)
-        phase, parts = max(phases.items(), key=lambda one: sum(one[1].values()))
+        phase, parts = max(
+            phases.items(), key=lambda phase_and_parts: sum(phase_and_parts[1].values())
+        )
         largest = max(parts, key=parts.__getitem__)
         needed = sum(parts.values())
         cache = sizing.engine_room(config, shape, gpu).cache
@@ -241,27 +245,28 @@ def check_disk(subject: check.Subject) -> check.Finding:
     shape = _shape(subject)
     models = config.checkpoint.keep + _FIRST_AND_BEST + _BEING_WRITTEN
     states = config.checkpoint.keep + _BEING_WRITTEN
-    taken = models * sizing.checkpoint_bytes(config, shape)
-    taken += states * sizing.trainer_state_bytes(shape)
+    needed = models * sizing.checkpoint_bytes(config, shape)
+    needed += states * sizing.trainer_state_bytes(shape)
     try:
         free = shutil.disk_usage(_existing(config.out)).free
     except OSError as error:
         return check.unchecked(f"there is no disk to look at: {error.strerror}")
-    sizes = {
-        "models": models,
-        "states": states,
-        "needed": taken / _GIB,
-        "free": free / _GIB,
-    }
-    if taken <= free:
-        return check.passed("disk_suffices", **sizes)
-    if subject.request.on_cluster:
-        return check.failed("disk_too_small", **sizes)
-    return check.unchecked("disk_too_small_here", **sizes)
+    if needed <= free:
+        report = check.passed
+        name = "disk_suffices"
+    elif subject.request.on_cluster:
+        report = check.failed
+        name = "disk_too_small"
+    else:
+        report = check.unchecked
+        name = "disk_too_small_here"
+    return report(
+        name, models=models, states=states, needed=needed / _GIB, free=free / _GIB
+    )
 
 
 _LARGEST_SHARE: Final = 0.5
-"""Of a step's time: what judging may take before more servers are the cheapest way to speed it."""
+"""Share of a step's time from which on more judge servers are the cheapest way to speed it up."""
 
 
 def check_capacity(subject: check.Subject) -> check.Finding:

@@ -195,17 +195,21 @@ def check_contract(subject: check.Subject) -> check.Finding:
     who = "" if judge == "config" else f" (the {judge} judge)"
     if result.outcome is not Outcome.SCORED:
         why = ", ".join(filter(None, (result.reason or "no reason", result.detail)))
-        failed = {
-            "task": task.task_id,
-            "outcome": result.outcome.value,
-            "why": f"{why}{who}",
-        }
-        return check.failed("not_scored", **failed)
+        return check.failed(
+            "not_scored",
+            task=task.task_id,
+            outcome=result.outcome.value,
+            why=f"{why}{who}",
+        )
     seconds = f" in {result.latency_s:.2f} s" if result.latency_s is not None else ""
-    reward = core.normalized_reward(result, task.rubric)
-    criteria = len(task.rubric)
-    earned = {"criteria": criteria, "seconds": seconds, "reward": reward, "who": who}
-    return check.passed("scored", task=task.task_id, **earned)
+    return check.passed(
+        "scored",
+        task=task.task_id,
+        criteria=len(task.rubric),
+        seconds=seconds,
+        reward=core.normalized_reward(result, task.rubric),
+        who=who,
+    )
 
 
 def check_admission(subject: check.Subject) -> check.Finding:

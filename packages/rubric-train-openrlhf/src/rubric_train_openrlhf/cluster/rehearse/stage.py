@@ -1,4 +1,4 @@
-"""What a rehearsal runs on: smaller, otherwise the same; and its process, log and deadline."""
+"""The stage of a rehearsal: a smaller run, otherwise the same, with process, log and deadline."""
 
 import contextlib
 import re
@@ -195,14 +195,16 @@ def _rehearsal_tasks(
         )
         train = ours[:_TRAIN]
     if not heldout and config.data.validation is not None:
-        made = f"held-out tasks: {_HELDOUT} made for rehearsals"
-        subject.stand_in(f"{made}; data.validation is not on this machine")
+        subject.stand_in(
+            f"held-out tasks: {_HELDOUT} made for rehearsals; data.validation is not on "
+            "this machine"
+        )
         heldout = ours[_TRAIN : _TRAIN + _HELDOUT]
     return train, heldout
 
 
 def _shortest(tasks: Sequence[Task], n: int) -> Sequence[Task]:
-    """Those that cost least to read."""
+    """Return the tasks that cost least to read."""
     return sorted(tasks, key=lambda task: len(task.policy_view().message))[:n]
 
 

@@ -1,4 +1,4 @@
-"""What stands in for a run's tasks and model where they are not on this machine.
+"""Stand-ins for a run's tasks and model where they are not on this machine.
 
 The model is of the same class, with random weights: same vocabulary, special tokens and chat
 template; few layers and narrow ones.
@@ -28,16 +28,16 @@ def made_tasks() -> tuple[Task, ...]:
 
 
 def _task(fact: dict[str, str]) -> Task:
-    told = {part: text.format(**fact) for part, text in _TABLES["task"].items()}
+    texts = {part: text.format(**fact) for part, text in _TABLES["task"].items()}
     criteria = [
         Criterion(**criterion, expected_keywords=(fact[criterion["id"]],))
         for criterion in _TABLES["criteria"]
     ]
     return Task(
-        question=told["question"],
-        grounding=Grounding(text=told["passage"]),
+        question=texts["question"],
+        grounding=Grounding(text=texts["passage"]),
         rubric=Rubric(criteria=tuple(criteria)),
-        reference_answer=told["reference_answer"],
+        reference_answer=texts["reference_answer"],
     )
 
 
@@ -82,9 +82,9 @@ def stand_in_model(name: str, out: Path, *, texts: Iterable[str], seed: int) -> 
     """
     # Llama 3 where the name says nothing.
     family: dict[str, Any] = next(
-        one
-        for one in _TABLES["families"]
-        if any(word in name.lower() for word in one["named"])
+        entry
+        for entry in _TABLES["families"]
+        if any(word in name.lower() for word in entry["named"])
     )
     control = (family["pad"], family["bos"], family["eos"])
     special = family["special"]

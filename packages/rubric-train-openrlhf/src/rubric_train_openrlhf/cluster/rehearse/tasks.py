@@ -142,21 +142,34 @@ def check_questions(subject: check.Subject) -> Iterator[check.Finding]:
     for task in subject.train_tasks:
         same.setdefault(task.question, []).append(task)
     # Tasks of one question are judged by different rubrics or passages: else they were one.
-    if repeated := [group for group in same.values() if len(group) > 1]:
-        first = {"by": len(repeated[0]), "named": _named(subject, repeated[0])}
-        yield check.warning("questions_repeat", n=len(repeated), **first)
+    repeated = [group for group in same.values() if len(group) > 1]
+    if repeated:
+        first_group = repeated[0]
+        yield check.warning(
+            "questions_repeat",
+            n=len(repeated),
+            by=len(first_group),
+            named=_named(subject, first_group),
+        )
     prompts = {task.task_id: task.policy_view().message for task in tasks}
-    if odd := [task for task in tasks if "\0" in prompts[task.task_id]]:
+    odd = [task for task in tasks if "\0" in prompts[task.task_id]]
+    if odd:
         yield check.warning("nul_characters", n=len(odd), named=_named(subject, odd))
     # One of these ends or begins a turn, as if the template had written it.
     special = _special_tokens(subject)
     marked = [
-        task for task in tasks if any(one in prompts[task.task_id] for one in special)
+        task
+        for task in tasks
+        if any(token in prompts[task.task_id] for token in special)
     ]
     if marked:
         token = min(token for token in special if token in prompts[marked[0].task_id])
-        first = {"token": token, "named": _named(subject, marked)}
-        yield check.warning("special_tokens", n=len(marked), **first)
+        yield check.warning(
+            "special_tokens",
+            n=len(marked),
+            token=token,
+            named=_named(subject, marked),
+        )
     if not (repeated or odd or marked):
         yield check.passed(
             f"{len(tasks)} questions, each asked once, and nothing in them but text"

@@ -1,4 +1,4 @@
-"""What OpenRLHF's engines load by path: `AgentExecutor`, which judges while others generate."""
+"""The `AgentExecutor` that OpenRLHF's engines load by path; it judges while others generate."""
 
 from typing import Any
 

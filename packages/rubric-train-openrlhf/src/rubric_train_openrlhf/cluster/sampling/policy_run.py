@@ -1,4 +1,4 @@
-"""What the policy's side of a run may know of it: no task file, no judge, no penalty.
+"""The part of a run that the policy's side may know: no task file, no judge, no penalty.
 
 The driver writes it, and the trainer, the policy and the engines read it in their processes.
 """
@@ -23,7 +23,7 @@ class PolicyRun(PolicySettings):
     out: Path
     """Run folder."""
     namespace: str
-    """Of Ray, where the judge coordinator is found."""
+    """Ray's namespace, where the judge coordinator is found."""
     heldout: bool
     """Whether there are held-out questions."""
     judge_calls: int

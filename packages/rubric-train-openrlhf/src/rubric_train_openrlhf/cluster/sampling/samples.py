@@ -123,7 +123,7 @@ class Sample:
     """OpenRLHF's `Experience` of this response alone."""
     judgement: JudgementId
     completion: Completion
-    """What the policy wrote, and what of it was judged."""
+    """The policy's text, and the judged part of it."""
     tokens: int
     """The end token included."""
     ended: bool
@@ -266,7 +266,7 @@ _TRIES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """What one response is asked for with."""
+    """The request for one response."""
 
     prompt: str
     task_id: str

@@ -24,7 +24,7 @@ from rubric_train_openrlhf.step.credit import StepCredit
 
 @dataclass(frozen=True)
 class Experiences:
-    """What a step is trained on."""
+    """The data that a step is trained on."""
 
     batches: list[Experience]
     credit: StepCredit
@@ -127,32 +127,45 @@ class RubricExperienceMaker(RemoteExperienceMaker):
         advantages_N, valid_N, rewards_N = (
             torch.tensor(values_PG.reshape(-1)) for values_PG in of_step
         )
-        for one in cast("list[Any]", experiences):
-            mask_BT = one.action_mask * valid_N[one.index][:, None].to(one.action_mask)
-            advantages_BT = advantages_N[one.index].to(torch.float32)[:, None] * mask_BT
-            one.action_mask = mask_BT
-            one.advantages = advantages_BT
-            one.returns = advantages_BT.clone()
-            one.rewards = rewards_N[one.index].to(torch.float32)
-            one.scores = one.kl = None
-            gap_BT = one.rollout_log_probs.float() - one.action_log_probs.float()
+        for experience in cast("list[Any]", experiences):
+            mask_BT = experience.action_mask * valid_N[experience.index][:, None].to(
+                experience.action_mask
+            )
+            advantages_BT = (
+                advantages_N[experience.index].to(torch.float32)[:, None] * mask_BT
+            )
+            experience.action_mask = mask_BT
+            experience.advantages = advantages_BT
+            experience.returns = advantages_BT.clone()
+            experience.rewards = rewards_N[experience.index].to(torch.float32)
+            experience.scores = None
+            experience.kl = None
+            gap_BT = (
+                experience.rollout_log_probs.float()
+                - experience.action_log_probs.float()
+            )
             self._gaps.append(gap_BT[mask_BT.bool()].abs())
             if self._check is not None:
-                self._look(self._check, one, mask_BT.bool())
+                self._look(self._check, experience, mask_BT.bool())
             if self._ratio_to_sampler:
-                one.action_log_probs = one.rollout_log_probs * mask_BT
-            # What is left here becomes a mean over all responses in OpenRLHF's log, masked or not.
-            one.info = {}
+                experience.action_log_probs = experience.rollout_log_probs * mask_BT
+            # What remains here becomes a mean over all responses in OpenRLHF's log, masked or not.
+            experience.info = {}
         return experiences
 
-    def _look(self, check: Agreement, one: Any, mask_BT: torch.Tensor) -> None:
+    def _look(self, check: Agreement, experience: Any, mask_BT: torch.Tensor) -> None:
         """Compare engines and policy; the reference too, while it is the policy."""
-        ours_BT = one.action_log_probs
-        theirs = {"the engine": one.rollout_log_probs}
-        if check.is_start and one.base_action_log_probs is not None:
-            theirs["the reference"] = one.base_action_log_probs
+        ours_BT = experience.action_log_probs
+        theirs = {"the engine": experience.rollout_log_probs}
+        if check.is_start and experience.base_action_log_probs is not None:
+            theirs["the reference"] = experience.base_action_log_probs
         for source, theirs_BT in theirs.items():
             tolerance = Tolerance.of(self._precision, by_engine=source == "the engine")
             check.look(
-                source, theirs_BT, ours_BT, mask_BT, rows=one.index, tolerance=tolerance
+                source,
+                theirs_BT,
+                ours_BT,
+                mask_BT,
+                rows=experience.index,
+                tolerance=tolerance,
             )

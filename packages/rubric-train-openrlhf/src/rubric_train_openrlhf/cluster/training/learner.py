@@ -23,7 +23,7 @@ _MEASURED: Final = (
     "is_weight_mean",
     "is_weight_bounded_frac",
 )
-"""What OpenRLHF's loss does not say, by our formulas: keys of `PolicyLoss.metrics`."""
+"""Figures that OpenRLHF's loss does not report, by our formulas: keys of `PolicyLoss.metrics`."""
 _OF_TOKENS: Final = ("kl", "clip_frac", *_MEASURED)
 _SUMMED: Final = ("tokens", "responses", *_OF_TOKENS, "dropped", "loss", "gap")
 """Sums over the passes of an update, which has its `grad_norm` too when it ends."""
@@ -44,7 +44,7 @@ class MeasuredLoss(torch.nn.Module):
         self._loss = loss
         self._objective = objective.model_copy(update={"kl_coef": 0.0})
         self.sums = dict.fromkeys(_MEASURED, 0.0)
-        """Of ratios and weights, and of the tokens that a bound changes."""
+        """Sums of ratios and weights, and of the tokens that a bound changes."""
         self.gap = 0.0
         """Sum of |log π − log π_old| over the tokens."""
 

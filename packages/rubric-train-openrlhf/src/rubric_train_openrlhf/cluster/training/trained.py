@@ -50,7 +50,7 @@ def update_order(n: int, shares: Shares) -> list[int]:
 _MEANS = UpdateMetrics.model_fields.keys() - {"entropy"}
 _DIGEST_BYTES = 16
 _CLOSE = 1e-6
-"""Of an advantage, which the loss has in float32, relative to 1 or to itself."""
+"""Tolerance of an advantage, which the loss has in float32, relative to 1 or to itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class TrainedSample:
     """One response, as it reached the loss."""
 
     digest: bytes
-    """Of its tokens, the prompt's included."""
+    """Digest of its tokens, the prompt's included."""
     tokens: int
-    """That counted; none of a masked response."""
+    """Tokens that counted; none of a masked response."""
     advantage: float
     """Mean over the tokens that counted; 0 without any."""
 

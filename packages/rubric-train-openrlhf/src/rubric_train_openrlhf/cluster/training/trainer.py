@@ -91,7 +91,7 @@ class RubricPPOTrainer(_Trainer):
             precision=run.precision,
         )
         self._first_step = 1
-        """Of this process, whose engines and policy were just given the same weights."""
+        """First step of this process, whose engines and policy were just given equal weights."""
 
     def get_max_steps(self) -> int:
         """Optimiser updates of the whole run."""
@@ -248,7 +248,7 @@ class RubricPPOTrainer(_Trainer):
         return figures
 
     def _agreement(self, step: int) -> Agreement | None:
-        """What compares log-probabilities in the first step of this process."""
+        """Return the comparison of log-probabilities in the first step of this process."""
         if step != self._first_step:
             return None
         settings = read_settings(

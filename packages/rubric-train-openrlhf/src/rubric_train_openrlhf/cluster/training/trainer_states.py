@@ -16,7 +16,7 @@ from rubric_train_openrlhf.run.writing import disk_errors, write_text
 
 
 class TrainPosition(BaseModel):
-    """What DeepSpeed keeps beside its own state; all else follows from the seed and the weights.
+    """Position that DeepSpeed keeps beside its own state; all else follows from seed and weights.
 
     Without a state, a run is at its start.
     """
@@ -161,8 +161,9 @@ def _first_wrong(state: Path, files: Mapping[str, int]) -> str | None:
         file = state / name
         if not file.is_file():
             return f"{str(file)!r} is missing"
-        if (found := file.stat().st_size) != size:
-            return f"{str(file)!r} has {found} bytes instead of {size}"
+        written_size = file.stat().st_size
+        if written_size != size:
+            return f"{str(file)!r} has {written_size} bytes instead of {size}"
     return None
 
 

@@ -32,10 +32,10 @@ class WeightTransfer:
             _EngineProxy(self, engine, number) for number, engine in enumerate(engines)
         ]
         self.group: Any = None
-        """Of the policy's rank 0 and the engines, called as vLLM's communicator; None once it is
-        broken, on other ranks, and where engines read the GPU's memory."""
+        """Group of the policy's rank 0 and the engines, called as vLLM's communicator; None once it
+        is broken, on other ranks, and where engines read the GPU's memory."""
         self.calls: dict[Any, int] = {}
-        """Which engine each call is one of."""
+        """The engine of each call."""
         self._error: Exception | None = None
         self._lost: set[int] = set()
 
