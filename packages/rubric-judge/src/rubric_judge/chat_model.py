@@ -1,4 +1,4 @@
-"""A language model that is asked: with a schema by judges and synthesis, plainly for answers."""
+"""Language models: asked with a schema by judges and synthesis, and plainly for answers."""
 
 import json
 from collections.abc import Awaitable, Iterable, Mapping
@@ -17,7 +17,7 @@ from rubric_judge.provider.model_config import ModelConfig
 from rubric_judge.provider.settings import variable
 
 
-# The answer to the question that `ChatModel.check` asks. A docstring would go to the model.
+# The answer to the question of `ChatModel.check`. A docstring would be sent to the model.
 class _Ready(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -28,7 +28,7 @@ _READY = "Are you ready?", 'Answer with JSON: {"ready": true}', _Ready
 
 
 class ChatModel(ClosesItself):
-    """Asks one model, on one or several replicas: limits, further attempts, prices.
+    """Asks one model, on one or several replicas, with limits, retries and prices.
 
     Close it with `aclose`, or use it as an asynchronous context manager.
     """
@@ -44,13 +44,13 @@ class ChatModel(ClosesItself):
         """Read the key and the `litellm_config`; nothing is sent.
 
         Args:
-            config: the model, where it is, limits and prices.
-            client: carries the attempts; one made of the configuration when left out.
-            limiter: lets attempts through; one of this model's own when left out.
-            role: what messages call it, such as "judge".
+            config: the model, its address, limits and prices.
+            client: the transport of the attempts; by default one for the configuration.
+            limiter: lets attempts through; by default one of this model's own.
+            role: name of the model's role in messages, such as "judge".
 
         Raises:
-            JudgeSetupError: the configuration names a variable for a key that is not set.
+            JudgeSetupError: the variable that the configuration names for the key is not set.
             ConfigError: the `litellm_config` cannot be used.
         """
         self._config = config
@@ -58,7 +58,7 @@ class ChatModel(ClosesItself):
         self._limiter = limiter or limits.LocalLimiter(config.limits)
         self._deployments = ""
         self.routes: tuple[str, ...] = (config.model,)
-        """Litellm's names of the models that may answer; of a router, of all its deployments."""
+        """litellm's names of the models that may answer; with a router, of all deployments."""
         if config.litellm_config is not None:
             file = router_file.read_router_file(
                 config.litellm_config, model=config.model
@@ -74,7 +74,7 @@ class ChatModel(ClosesItself):
         self._servers = tuple(map(chat.server_of, config.addresses))
         self._has_fallen_back = False
         self._first_models: dict[tuple[str, str], str] = {}
-        """The model that answered first, by deployment and fallback."""
+        """The model that answered first, for each deployment and fallback."""
 
     @property
     def limiter(self) -> limits.Limiter:
@@ -83,13 +83,13 @@ class ChatModel(ClosesItself):
 
     @property
     def identity(self) -> dict[str, object]:
-        """All that may change an answer to the same messages; no address and no key.
+        """Everything that may change an answer to the same messages; no address and no key.
 
-        A model is who it says it is, wherever it runs: replicas share their answers. The transport
-        is in it, for the two may read an odd answer differently.
+        A model has the same identity wherever it runs: replicas share their answers. The transport
+        is part of it, since two transports may read an odd answer differently.
         """
         config = self._config
-        # Where `direct` is written out, as it has always been; where it is chosen, what is sent.
+        # The configured name if `direct` is written out, otherwise the name that is sent.
         is_chosen = config.is_direct and config.transport is None
         return {
             "model": config.served_name if is_chosen else config.model,
@@ -111,10 +111,10 @@ class ChatModel(ClosesItself):
             user: the user message.
             reply: the model of the reply, whose JSON schema goes to the server.
             affinity: calls with the same word go to the same replica, whose prefix cache may hold
-                what they share.
+                their common prefix.
 
         Returns:
-            The first answer that comes, valid or not, with its price where one is known.
+            The first answer that comes, valid or not, with its price if one is known.
 
         Raises:
             JudgeTransportError: no answer came within the attempts and the deadline.
@@ -130,12 +130,12 @@ class ChatModel(ClosesItself):
 
         Args:
             question: the only message, as the user's.
-            parameters: fields of this request, such as `temperature`, `max_tokens` and `seed`, over
-                those of the configuration.
+            parameters: fields of this request, such as `temperature`, `max_tokens` and `seed`; they
+                override those of the configuration.
             affinity: as in `complete`.
 
         Returns:
-            The first answer that comes, with its price where one is known.
+            The first answer that comes, with its price if one is known.
 
         Raises:
             JudgeTransportError: no answer came within the attempts and the deadline.
@@ -145,36 +145,39 @@ class ChatModel(ClosesItself):
         return await self._finished(asking, server)
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return those of a request's fields that would not be sent; nothing is sent for it.
+        """Return the fields of a request that would not be sent; this sends nothing.
 
         Raises:
-            JudgeTransportError: there can be no call at all.
+            JudgeTransportError: no call is possible at all.
         """
-        wanted = tuple(names)
+        fields = tuple(names)
         refused: set[str] = set()
         for client in self._clients:
-            refused.update(await client.unsupported(wanted))
-        return tuple(name for name in wanted if name in refused)
+            refused.update(await client.unsupported(fields))
+        return tuple(name for name in fields if name in refused)
 
     async def check(self) -> None:
-        """Ask every replica a question of one line, to know within seconds that it answers.
+        """Ask every replica a short question, to find out within seconds whether it answers.
 
-        For commands that are about to make thousands of calls. An endpoint that says "too many
-        requests" is there, and passes. One that answers outside of the schema is warned of: what it
-        will answer to real questions is no better bound to theirs.
+        Used by commands that are about to make thousands of calls. An endpoint that says "too many
+        requests" is available, and passes. An answer outside of the schema is logged as a warning:
+        the answers to real questions would be bound no better to theirs.
 
         Raises:
-            JudgeSetupError: no answer, or litellm's router refuses the `litellm_config`; says which
-                model and address, or which key of the file, and what to do.
+            JudgeSetupError: no answer, or litellm's router refuses the `litellm_config`; names the
+                model and address, or the key of the file, and the remedy.
         """
         for client, address in zip(self._clients, self._config.addresses, strict=False):
             try:
                 answer = await client.hurried().ask(self._request(*_READY))
                 self._require_room(answer)
-                if why := _departure(answer):
-                    where = chat.server_of(address)
+                departure = _departure(answer)
+                if departure:
                     events.probe_out_of_schema(
-                        role=self._role, model=self._config.model, server=where, why=why
+                        role=self._role,
+                        model=self._config.model,
+                        server=chat.server_of(address),
+                        why=departure,
                     )
             except JudgeTransportError as error:
                 if error.reason is not Reason.RATE_LIMITED:
@@ -186,10 +189,10 @@ class ChatModel(ClosesItself):
             await client.aclose()
 
     async def _finished(self, asking: Awaitable[ChatReply], server: str) -> ChatReply:
-        """Return an answer with its price and who gave it.
+        """Return an answer with its price and who answered.
 
         Raises:
-            JudgeTransportError: none came, or another model answered than before.
+            JudgeTransportError: no answer came, or one of another model than before.
         """
         try:
             answer = await asking
@@ -215,13 +218,13 @@ class ChatModel(ClosesItself):
     def _check_is_one_model(
         self, by: Answerer, *, usage: Usage | None, attempts: int
     ) -> None:
-        """Refuse an answer of another model than the first of the same deployment.
+        """Refuse an answer by another model than the first of the same deployment.
 
-        A name is compared only where the server says one: hosted providers name a new version of a
-        model where they serve it under the old name.
+        Names are compared only if the server gives one: when hosted providers serve a new version
+        under the old name, they give the version's name here.
 
         Raises:
-            JudgeTransportError: it is another model; with what its answer consumed.
+            JudgeTransportError: another model answered; the error holds the usage.
         """
         first = self._first_models.setdefault((by.deployment, by.fallback), by.model)
         if first == by.model:
@@ -236,7 +239,7 @@ class ChatModel(ClosesItself):
         )
 
     def _require_room(self, answer: ChatReply) -> None:
-        """Refuse a server in whose context not even the question of the check has room."""
+        """Refuse a server whose context is too small even for the question of the check."""
         if answer.finish == "full":
             detail = (
                 f"a question of one line and max_tokens={self._config.max_tokens} do not fit "
@@ -248,10 +251,11 @@ class ChatModel(ClosesItself):
             )
 
     def _request(self, user: str, system: str, reply: type[BaseModel]) -> ChatRequest:
-        """Return a request for a reply, with its schema wherever that is to stand."""
+        """Return a request for a reply, with the schema in the request or in the prompt."""
         form = self._config.schema
         if form != "json_schema":
-            system = f"{system}\n\n{chat.SCHEMA_FOLLOWS}\n{json.dumps(reply.model_json_schema())}"
+            schema = json.dumps(reply.model_json_schema())
+            system = f"{system}\n\n{chat.SCHEMA_FOLLOWS}\n{schema}"
         return ChatRequest(user=user, system=system, reply=reply, asks_for=form)
 
     def _priced(self, usage: Usage | None) -> Usage | None:
@@ -267,11 +271,11 @@ class ChatModel(ClosesItself):
     def _not_there(self, error: JudgeTransportError, address: str | None) -> str:
         config = self._config
         where = address or config.litellm_config or "its provider's address"
-        key = config.api_key_env or (
-            "none" if address else "the provider's usual variable"
-        )
+        key = config.api_key_env
         if config.litellm_config is not None:
             key = "as that file says"
+        elif not key:
+            key = "none" if address else "the provider's usual variable"
         return (
             f"the {self._role} {config.model!r} at {str(where)!r} (key: {key}) does not "
             f"answer: {error.reason.value} after {error.attempts} attempt(s), {error.detail}"
@@ -279,15 +283,14 @@ class ChatModel(ClosesItself):
 
 
 def _departure(answer: ChatReply) -> str:
-    """Say how the answer to the check departs from its schema; nothing where it does not."""
+    """Return how the answer to the check departs from its schema; "" if it does not."""
     if answer.finish != "complete":
         return f"the answer is {answer.finish}"
     try:
         _Ready.model_validate_json(answer.text, strict=True)
     except ValidationError as error:
-        return (
-            f"{error.errors()[0]['type']} in an answer of {len(answer.text)} characters"
-        )
+        kind = error.errors()[0]["type"]
+        return f"{kind} in an answer of {len(answer.text)} characters"
     return ""
 
 
@@ -300,11 +303,13 @@ def _transports(config: ModelConfig) -> list[chat.Transport]:
 
 
 def _further_identity(config: ModelConfig, routes: Iterable[str]) -> dict[str, str]:
-    """Return what may change an answer and did not always exist, where it is not as it was."""
+    """Return settings newer than the identity, where they are not as before."""
     form: dict[str, str] = {}
     if config.schema != "json_schema":
         form["schema"] = config.schema
     is_neutral = config.api_base is not None or all(
         route.startswith("hosted_vllm/") for route in routes
     )
-    return form | ({"decoding": "neutral"} if is_neutral else {})
+    if is_neutral:
+        form["decoding"] = "neutral"
+    return form

@@ -1,7 +1,7 @@
 """Calls of language models through litellm: the only module that imports it.
 
-It is imported before the first call, in a thread: that takes seconds. The reply's schema goes along
-and is asked for once. Every error of the library ends here and leaves as a reason.
+litellm is imported in a thread before the first call, which takes seconds. The reply's schema goes
+along and is asked for once. Every error of the library is turned into a reason here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TALKATIVE = (
     "httpx2",
 )
 """Loggers whose lines, on errors and at DEBUG, quote requests and replies, which may hold passages,
-rubrics and keys; what is under them by a dot follows."""
+rubrics and keys; their children in the hierarchy are covered too."""
 _LATE = (
     "openai.resources",
     "litellm._service_logger",
@@ -59,7 +59,7 @@ _loading = threading.Lock()
 
 @lru_cache(maxsize=1)
 def _litellm() -> Any:
-    """Import the library; it has no types to speak of."""
+    """Import litellm, which has few type annotations."""
     keep_litellm_offline()
     import litellm
 
@@ -67,57 +67,55 @@ def _litellm() -> Any:
     module.suppress_debug_info = True
     for name in (*_TALKATIVE, "openai"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    # Or the first call would load them, in the middle of the event loop.
+    # Otherwise the first call would import them, in the middle of the event loop.
     for name in _LATE:
-        with suppress(ImportError):  # another release of litellm may have it elsewhere
+        with suppress(ImportError):  # other releases of litellm may have it elsewhere
             import_module(name)
-    module.encoding  # noqa: B018  # loaded at the first look
+    module.encoding  # noqa: B018  # loaded at the first access
     return module
 
 
 def known_prices(config: ModelConfig) -> Prices | None:
-    """Return what a model's tokens cost: as configured, or by litellm's list; nothing is sent.
+    """Return a model's prices, as configured or from litellm's list; nothing is sent.
 
     Args:
         config: the model.
 
     Returns:
-        None where neither says; a file of models (`litellm_config`) may hold several prices.
+        The prices; None if neither has any, or a `litellm_config` may hold several.
     """
-    if (
-        config.prices is not None
-        or config.is_direct
-        or config.litellm_config is not None
-    ):
+    has_own_rules = config.is_direct or config.litellm_config is not None
+    if config.prices is not None or has_own_rules:
         return config.prices
     if find_spec("litellm") is None:
         return None
     try:
         known: dict[str, Any] = _litellm().get_model_info(config.model)
-    except Exception:  # noqa: BLE001 - litellm's way to say that it does not know a model
+    except Exception:  # noqa: BLE001 - litellm raises for models that it does not know
         return None
-    per_mtok = {
-        f"{name}_usd_per_mtok": 1e6 * float(known.get(f"{kind}_cost_per_token") or 0.0)
-        for name, kind in (("prompt", "input"), ("completion", "output"))
-    }
-    return Prices(**per_mtok) if all(per_mtok.values()) else None
+    prompt_usd = 1e6 * float(known.get("input_cost_per_token") or 0.0)
+    completion_usd = 1e6 * float(known.get("output_cost_per_token") or 0.0)
+    if not prompt_usd or not completion_usd:
+        return None
+    return Prices(
+        prompt_usd_per_mtok=prompt_usd, completion_usd_per_mtok=completion_usd
+    )
 
 
 def _warm_up(litellm: Any, model: str) -> None:
-    """Load what litellm would load in the middle of the first calls; nothing is sent."""
+    """Load what litellm would otherwise load during the first calls; nothing is sent."""
     messages = [{"role": "user", "content": "ready?"}]
-    with suppress(
-        Exception
-    ):  # a model that litellm does not know is reported elsewhere
+    # A model that litellm does not know is reported elsewhere.
+    with suppress(Exception):
         litellm.get_supported_openai_params(model=model)
-        # Callbacks would see a call that never was. Not `acompletion`, which would take what is
-        # logged of calls in flight away from their event loop.
+        # Callbacks would see a call that was never made. Not `acompletion`, which would move the
+        # logging of calls in flight away from their event loop.
         if not (litellm.callbacks or litellm.success_callback):
             litellm.completion(model=model, messages=messages, mock_response="ready")
 
 
 async def _complete(**request: Any) -> Any:
-    # Or the OpenAI client below would use its default, 2.
+    # Otherwise the OpenAI client below litellm would use its default, 2.
     return await _litellm().acompletion(**request, max_retries=0)
 
 
@@ -131,17 +129,17 @@ def _require_library(model: str) -> None:
 
 
 _in_use: WeakSet[LiteLLMClient] = WeakSet()
-"""Those that asked and were not closed."""
+"""Clients that have made calls and are not closed."""
 
 
 class LiteLLMClient(Transport):
-    """To every model that litellm can name."""
+    """Client for every model that litellm can name."""
 
     def __init__(self, config: ModelConfig) -> None:
         """Read the key, or the file with the deployments and their keys.
 
         Raises:
-            JudgeSetupError: a variable that is named for a key is not set.
+            JudgeSetupError: the variable named for a key is not set.
             ConfigError: the `litellm_config` cannot be used.
             MissingExtraError: litellm is not installed.
         """
@@ -171,7 +169,7 @@ class LiteLLMClient(Transport):
 
     def _make_ready(self) -> None:
         config = self._config
-        with _loading:  # the cache would let two threads load at once
+        with _loading:  # the cache alone would let two threads import at once
             litellm = _litellm()
         for model in self._models():
             _warm_up(litellm, model)
@@ -180,7 +178,7 @@ class LiteLLMClient(Transport):
             self._unset = _unset(litellm, config.model) if self._key is None else ()
 
     def _make_router(self, groups: Groups) -> None:
-        # In the event loop, where what its strategies do from time to time is done.
+        # In the event loop, since its strategies run their periodic work there.
         try:
             self._router = make_router(
                 _litellm().Router, groups, timeout_s=self._config.timeout_s
@@ -196,7 +194,7 @@ class LiteLLMClient(Transport):
 
     @property
     def most_calls(self) -> int:
-        """How many deployments one attempt may call; see `Transport.most_calls`."""
+        """Number of deployments that one attempt may call; see `Transport.most_calls`."""
         if self._groups is None:
             return 1
         config = self._config
@@ -217,13 +215,14 @@ class LiteLLMClient(Transport):
             try:
                 reply = await self._asked_once(request, fields)
             except JudgeTransportError as error:
-                calls = error.attempts = calls + error.attempts
+                calls += error.attempts
+                error.attempts = calls
                 if not self._fields.learnt(error, request, fields):
                     raise
             else:
-                return (
-                    replace(reply, attempts=reply.attempts + calls) if calls else reply
-                )
+                if not calls:
+                    return reply
+                return replace(reply, attempts=reply.attempts + calls)
 
     async def _asked_once(
         self, request: ChatRequest, fields: Mapping[str, object]
@@ -261,21 +260,23 @@ class LiteLLMClient(Transport):
         supported_fields = [
             frozenset(supported(model=model) or ()) for model in self._models()
         ]
-        # litellm passes on what is none of OpenAI's fields.
+        # litellm passes on all fields that are not OpenAI's.
         refused = _OPENAI_FIELDS - _OPENAI_FIELDS.intersection(*supported_fields)
         return tuple(name for name in names if name in refused)
 
     async def aclose(self) -> None:
-        """Close litellm's connections, which are those of all its users, with the last of them."""
+        """Close litellm's connections once its last user is closed; all users share them."""
         _in_use.discard(self)
         if self._router is not None:
-            # Or litellm goes on telling it of every call. Before 1.109 it was called `discard`.
-            (getattr(self._router, "retire", None) or self._router.discard)()
+            # Otherwise litellm would go on reporting every call to it. Before 1.109 the method was
+            # called `discard`.
+            retire = getattr(self._router, "retire", None) or self._router.discard
+            retire()
             self._router = None
         if not _in_use and _litellm.cache_info().currsize:
             litellm = _litellm()
             await litellm.close_litellm_async_clients()
-            # What is closed stays there, and the next user on this event loop would be given it.
+            # Closed clients stay in the cache, and the next user on this event loop would get them.
             litellm.in_memory_llm_clients_cache.flush_cache()
 
     def _parameters(self) -> dict[str, object]:
@@ -293,13 +294,13 @@ class LiteLLMClient(Transport):
 async def _completion(
     complete: _Complete, fields: dict[str, object], request: ChatRequest
 ) -> Any:
-    """Ask once, with the reply's schema where there is one.
+    """Ask once, with the reply's schema if there is one.
 
     Returns:
-        Litellm's answer, valid or not: what its text says is the judge's to read.
+        litellm's answer, valid or not: the judge reads its text.
 
     Raises:
-        Exception: what litellm raised.
+        Exception: the error that litellm raised.
     """
     if request.reply is None or request.asks_for == "prompt":
         return await complete(**fields)
@@ -311,9 +312,9 @@ async def _completion(
 
 
 def _keep_replies_out_of_warnings() -> None:
-    """Silence pydantic's warnings about an answer of the wrong types: they quote it.
+    """Silence pydantic's warnings about an answer with wrong types, since they quote it.
 
-    Quick when done before. Programs reset the filters, and tests do around each.
+    Repeated calls are quick. Programs reset the filters, and tests do so around each test.
     """
     pattern = warnings.filters[0][1] if warnings.filters else None
     if getattr(pattern, "pattern", pattern) != _QUOTING:
@@ -321,7 +322,7 @@ def _keep_replies_out_of_warnings() -> None:
 
 
 def _require_provider(litellm: Any, config: ModelConfig) -> None:
-    # Without one, its error at the first call reads like a server's.
+    # Without a provider, litellm's error at the first call reads like a server's.
     model = config.model
     provider = config.parameters.get("custom_llm_provider")
     try:
@@ -337,13 +338,13 @@ def _require_provider(litellm: Any, config: ModelConfig) -> None:
 
 
 def _unset(litellm: Any, model: str) -> tuple[str, ...]:
-    """Return the variables that litellm looks for and that a call may do without.
+    """Return the variables that litellm looks for but that a call can do without.
 
     Raises:
-        JudgeTransportError: it may not do without them.
+        JudgeTransportError: the call cannot do without them.
     """
-    # Some providers' clients go to the network without a key, others raise what reads like a
-    # fault of the network. Not for clouds, which have more ways to say who is calling.
+    # Without a key, some providers' clients call the network and others raise an error that reads
+    # like a network failure. Clouds are left out: they have more ways to identify the caller.
     missing = litellm.validate_environment(model)["missing_keys"]
     if missing and all(name.endswith("_API_KEY") for name in missing):
         detail = (

@@ -38,7 +38,7 @@ Granularity = Literal["rubric", "criterion"]
 
 
 class LexicalConfig(Settings):
-    """The lexical judge: a program, no model."""
+    """The lexical judge: a program without a model."""
 
     type: Literal["lexical"] = "lexical"
 
@@ -54,9 +54,9 @@ def _folder_if_there(value: str | None, info: ValidationInfo) -> str | None:
 
 
 class ClaimConfig(Settings):
-    """The judge of claims: a program that looks for what an answer says of each.
+    """The judge of claims: a program that looks for what an answer says about each claim.
 
-    A model is not needed; two can help it, and both need `rubric-judge[models]`.
+    It needs no model; two can help it, and both need `rubric-judge[models]`.
     """
 
     type: Literal["claims"] = "claims"
@@ -127,11 +127,13 @@ class ListwiseConfig(ModelJudgeConfig):
 
 def _installed(name: str, info: ValidationInfo) -> str:
     is_written = cast("Mapping[str, bool]", info.context or {}).get(WRITTEN)
-    if is_written and name not in (known := judge_names()):
+    known = judge_names()
+    if is_written and name not in known:
         ours = _KINDS.keys() - {PluginConfig.model_fields["type"].default}
         added = sorted(set(known) - ours)
         remedy = kind_remedy(name, added) if added else "there is none"
-        if (close := nearest_key(name, {*added, *ours})) in ours:
+        close = nearest_key(name, {*added, *ours})
+        if close in ours:
             remedy = f"did you mean `type: {close}`?"
         raise ValueError(f"needs a judge that an installed package adds ({remedy})")
     return name
@@ -262,10 +264,10 @@ JudgeSpec = Annotated[_AnyConfig, Field(discriminator="type")]
 
 
 def is_program(spec: JudgeSpec) -> bool:
-    """Tell whether a judge is a program alone: it costs nothing and answers in milliseconds.
+    """Tell whether a judge is a program only: it costs nothing and answers in milliseconds.
 
     Args:
-        spec: its configuration.
+        spec: the judge's configuration.
     """
     if isinstance(spec, ClaimConfig):
         return spec.embedding is None and spec.entailment is None
@@ -287,14 +289,14 @@ def judge_spec(
 
     Args:
         options: a mapping with `type` and that kind's fields.
-        source: what to call it in an error, for example a file name.
-        folder: where relative paths start; left out, the working directory.
+        source: name of the source in an error, for example a file name.
+        folder: where relative paths start; by default, the working directory.
 
     Returns:
         The configuration.
 
     Raises:
-        ConfigError: no such type, an unknown key (with the nearest right one) or a wrong value.
+        ConfigError: an unknown type, an unknown key (with the nearest right one) or a wrong value.
     """
     kind = options.get("type")
     model = _KINDS.get(kind) if isinstance(kind, str) else None
@@ -321,8 +323,8 @@ def read_judge_spec(path: Path) -> JudgeSpec:
         The configuration.
 
     Raises:
-        ConfigError: the file cannot be read, is no YAML mapping, says a key twice, or names what
-            does not exist.
+        ConfigError: the file cannot be read, is no YAML mapping, repeats a key, or names something
+            that does not exist.
     """
     if not os.path.lexists(path):
         another = "; `rubric-judge init FOLDER` writes an example of a judge.yaml"

@@ -1,6 +1,6 @@
-"""Answers copied out of a context by rule: what is earned by looking up without understanding.
+"""Answers copied from a context by rule: what looking up earns without understanding.
 
-A policy that is shown a context has learned something where it earns more than these. `rubric-synth
+A policy that is shown a context has learned something if it earns more than these. `rubric-synth
 stats` and `rubric-eval heldout --controls` both make them here.
 """
 
@@ -23,8 +23,8 @@ def context_start(context: Sequence[Section], *, words: int = START_WORDS) -> st
     """Return the first words of a context.
 
     Args:
-        context: its texts are read one behind the other, headings left out.
-        words: how many.
+        context: its texts are read one after the other, without headings.
+        words: number of words.
     """
     return " ".join(" ".join(section.text for section in context).split()[:words])
 
@@ -35,13 +35,14 @@ def nearest_sentences(
     """Return the sentences of a context that are nearest to a question by BM25, in their order.
 
     Args:
-        question: its words, by their stems, function words left out.
-        context: whose sentences are the documents of the formula.
-        sentences: how many; of equally near ones the first.
+        question: the question; its words are compared by stem, without function words.
+        context: the context; its sentences are the documents of the formula.
+        sentences: number of sentences; among equally near ones the first are taken.
     """
-    sentence_texts = list(
-        dict.fromkeys(piece for section in context for piece in pieces(section.text))
-    )
+    distinct: dict[str, None] = {}
+    for section in context:
+        distinct.update(dict.fromkeys(pieces(section.text)))
+    sentence_texts = list(distinct)
     terms = [_terms(sentence) for sentence in sentence_texts]
     mean = sum(map(len, terms)) / max(len(terms), 1)
     holding = Counter(term for sentence in terms for term in set(sentence))

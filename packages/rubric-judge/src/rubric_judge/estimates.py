@@ -1,4 +1,4 @@
-"""A number with its interval, and the mean of values that come in clusters."""
+"""Estimates: a number with its interval, and the mean of clustered values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Unit = Literal["document", "task", "response"]
 
 
 class Estimate(Part):
-    """A number and its interval; None where the data cannot say, which is no number."""
+    """A number and its interval; None if the data give no number."""
 
     value: float | None
     low: float | None = None
@@ -32,7 +32,7 @@ class Estimate(Part):
     """Why a value has no interval."""
 
     def text(self, form: str = ".2f") -> str:
-        """Write it for people, with a true minus sign; a dash where there is none."""
+        """Write the estimate for people, with a true minus sign; None is a dash."""
         value = or_dash(self.value, form)
         if self.low is not None and self.high is not None and self.low < self.high:
             value = f"{value} [{self.low:{form}}, {self.high:{form}}]"
@@ -49,26 +49,26 @@ UNKNOWN: Final = Estimate(value=None)
 
 @dataclass(frozen=True, slots=True)
 class ClusteredMean:
-    """A mean of values of which those of a cluster go together.
+    """A mean of values that come in clusters of dependent values.
 
         x̄ = Σ_c x_c / n,   e_c = (x_c − x̄ n_c) / n,   Var(x̄) = C / (C − 1) Σ_c e_c²
 
-    x_c and n_c are the sum and the number of a cluster's values, C the clusters that have any.
+    x_c and n_c are the sum and number of a cluster's values, C is the number of nonempty clusters.
 
     Source: Cochran, Sampling Techniques (1977), §6.3: the variance of a ratio.
     """
 
     mean: float
-    """nan without a value."""
+    """The mean; nan without a value."""
     errors_C: FloatArray
     """Contribution of each cluster to the error of the mean."""
     clusters: int
     equal_clusters: float = math.nan
-    """Clusters of one size that they are worth."""
+    """Number of clusters of equal size that they are worth."""
 
     @classmethod
     def of(cls, sum_C: FloatArray, count_C: FloatArray) -> ClusteredMean:
-        """Return it from the sum and the number of the values of each cluster."""
+        """Return the mean from the sum and the number of each cluster's values."""
         n = float(count_C.sum())
         clusters = int((count_C > 0).sum())
         if not n:
@@ -87,11 +87,11 @@ class ClusteredMean:
 
     @property
     def freedom(self) -> float:
-        """Degrees of freedom of the variance, where the values of a cluster go together.
+        """Degrees of freedom of the variance, if the values of a cluster are dependent.
 
             C* = (Σ_c n_c²)² / Σ_c n_c⁴ ≤ C,   df = C* − 1
 
-        C for clusters of one size, 2 where two of them hold nearly all values; at least 1.
+        They are C − 1 for clusters of equal size, 1 if two hold nearly all values; at least 1.
 
         Source: Satterthwaite, An approximate distribution of estimates of variance components,
             Biometrics Bulletin 2 (1946), for Var_c ∝ n_c².
@@ -99,13 +99,13 @@ class ClusteredMean:
         return max(self.equal_clusters - 1, 1.0)
 
     def trusted(self, worth: float) -> float:
-        """Return how many independent values in [0, 1] these may be taken to be worth, at most.
+        """Return an upper bound on how many independent values in [0, 1] these are worth.
 
             n* ≤ C* max(1, C* min(x̄, 1 − x̄))
 
-        Near 0 or 1 few documents differ from the rest, and where none of them was drawn the spread
-        between documents looks like nothing. C* min(x̄, 1 − x̄) is how many of them are expected: a
-        variance that was seen on E documents is believed up to a factor of E.
+        Near 0 or 1 few documents differ from the rest, and if none of them was drawn, the spread
+        between documents looks like nothing. C* min(x̄, 1 − x̄) is their expected number: a
+        variance that was observed on E documents is trusted up to a factor of E.
 
         Args:
             worth: n* = x̄ (1 − x̄) / Var(x̄), of clusters that hold several values.
@@ -114,7 +114,7 @@ class ClusteredMean:
         return min(worth, self.equal_clusters * max(rare, 1.0))
 
     def times(self, factor: float) -> ClusteredMean:
-        """Return the mean of values that are all multiplied."""
+        """Return the mean of the values multiplied by a factor."""
         return replace(self, mean=factor * self.mean, errors_C=factor * self.errors_C)
 
 
@@ -125,13 +125,13 @@ def score_limits(
 
         n* = p (1 − p) / Var(p̂),   p within [least, 1 − least]
 
-    It is never beyond [0, 1], and reaches farther towards ½, as it must near 0 and 1.
+    It never leaves [0, 1], and reaches farther towards ½, as it must near 0 and 1.
 
     Args:
         share: p̂, within [0, 1].
         variance: Var(p̂), above 0.
-        quantile: of the standardised error; Student's, for a variance that is estimated.
-        least: what a mean of 0 or 1 counts as.
+        quantile: quantile of the standardised error; Student's, for an estimated variance.
+        least: the value that a mean of 0 counts as.
 
     Source: Wilson, Probable inference, the law of succession, and statistical inference, JASA 22
         (1927).

@@ -1,4 +1,4 @@
-"""A stored step judged again, by another judge or under another rubric, and what that changes."""
+"""Repeated judgements of stored responses, by another judge or rubric, and their comparison."""
 
 import itertools
 from collections import Counter, defaultdict
@@ -35,17 +35,17 @@ _EQUAL = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """A response that was written once, and what a judge said of it."""
+    """A stored response, and the judgement that a judge gave it."""
 
     line: int
-    """Its place in the source, from 1."""
+    """Line number in the source, from 1."""
     id: str
     """Its name in the source: a ledger's key, a rollout's id; empty in a file of responses."""
     task_id: str
     answer: Answer = field(repr=False)
     """The judged part of the response."""
     before: JudgeResult | None = None
-    """None where no judgement is stored beside it."""
+    """None if no judgement is stored beside it."""
     question_sha256: str | None = None
     passage_sha256: str | None = None
 
@@ -59,7 +59,7 @@ class _Rollout(responses.ResponseRow):
     """The judged part of the response, if that is not all of it."""
 
     def judged(self, thoughts: Thoughts = "cut") -> Answer:
-        """Return what was judged of a response, which is a whole completion here."""
+        """Return the judged part of the response, which is a whole completion here."""
         if self.answer is not None and self.thought is not None:
             return Answer(self.answer, self.thought)
         return answer_of(self.response, thoughts)
@@ -81,25 +81,25 @@ def read_stored(
     judge: str | None = None,
     thoughts: Thoughts = "cut",
 ) -> list[StoredResponse]:
-    """Read responses, with the judgements that are stored beside them.
+    """Read responses, with the judgements stored beside them.
 
     Args:
-        source: a ledger; a run folder with `rollouts/`, or one file of that; or a file of
+        source: a ledger; a run folder with `rollouts/`, or one of its files; or a file of
             `{"task_id": …, "response": …}` lines.
-        judged: the judgement file of such a file of responses.
-        judge: whose judgements of a ledger: the judge's fingerprint or its name, or how one of
-            them begins.
-        thoughts: how thoughts are told from answers, where whole completions are stored.
+        judged: the judgement file of a file of responses.
+        judge: the judge whose judgements are read from a ledger: its fingerprint or its name, or
+            the beginning of one of them.
+        thoughts: how thoughts are told from answers in whole completions.
 
     Returns:
-        In the order of the source. Of a ledger, each response once for each rubric that it was
-        judged under: its first replicate, with the judgement that `Ledger.find` returns.
+        The responses, in the order of the source. From a ledger, each response once for each rubric
+        that it was judged under: the first replicate, with the judgement of `Ledger.find`.
 
     Raises:
-        RubricFileError: a line that is not what its file should hold.
+        RubricFileError: a line does not have the file's form.
         LedgerError: the ledger cannot be read.
-        ConfigError: there is nothing in it, or a ledger holds the judgements of several judges, or
-            none of the one that is asked for.
+        ConfigError: there is no response, or a ledger holds the judgements of several judges, or
+            none of the requested one.
         OSError: a file cannot be read.
     """
     if source.is_dir():
@@ -146,14 +146,10 @@ def _rollouts(files: Iterable[Path], *, thoughts: Thoughts) -> Iterator[StoredRe
 def _responses(
     file: Path, *, judged: Path | None, thoughts: Thoughts
 ) -> Iterator[StoredResponse]:
-    results = (
-        {
-            judgement_line.line: judgement_line
-            for _, judgement_line in responses.read_judgements(judged)
-        }
-        if judged
-        else {}
-    )
+    results: dict[int, responses.JudgementLine] = {}
+    if judged:
+        for _, judgement in responses.read_judgements(judged):
+            results[judgement.line] = judgement
     for line, row in responses.response_rows(file):
         before = results.get(line)
         if before is not None and before.task_id != row.task_id:
@@ -192,14 +188,14 @@ def _ledger(
 def _stored_answer(
     line: int, entry: LedgerEntry, *, thoughts: Thoughts
 ) -> StoredResponse:
-    """Return an entry's response; one of an older version may be a whole completion."""
+    """Return an entry's response; in entries of older versions it may be a whole completion."""
     asked = entry.question_sha256, entry.passage_sha256
     answer = answer_of(entry.response, thoughts)
     return StoredResponse(line, entry.key, entry.task_id, answer, entry.result, *asked)
 
 
 def _keep_first(kept: dict[_Key, LedgerEntry], key: _Key, entry: LedgerEntry) -> None:
-    """Keep the judgement to compare with: the first replicate, the first that settles."""
+    """Keep the better judgement for the comparison: the first replicate, the first final one."""
 
     def rank(entry: LedgerEntry) -> tuple[int, bool, bool]:
         return (
@@ -216,16 +212,20 @@ def _keep_first(kept: dict[_Key, LedgerEntry], key: _Key, entry: LedgerEntry) ->
 def _chosen(
     judges: Counter[_JudgeKey], judge: str | None, *, source: Path
 ) -> set[_JudgeKey]:
-    """Return the one judge, or the one that was asked for: in full, or by how it begins.
+    """Return the only judge, or the requested one, by its full name or the beginning of it.
 
     Raises:
-        ConfigError: there is none of this name, or more than one.
+        ConfigError: no judge has this name, or several have.
     """
     chosen = set(judges)
     if judge is not None:
-        chosen = {who for who in judges if judge in who} or {
-            who for who in judges if any(name.startswith(judge) for name in who)
-        }
+        chosen = {names for names in judges if judge in names}
+        if not chosen:
+            chosen = {
+                names
+                for names in judges
+                if any(name.startswith(judge) for name in names)
+            }
     if not chosen:
         problem = f"{source} holds no judgement by {judge!r}; it holds those of {_listed(judges)}"
         raise ConfigError(problem, location="of")
@@ -248,13 +248,13 @@ def _listed(judges: Counter[_JudgeKey]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Stored responses with their tasks, and those that have none."""
+    """Stored responses with their tasks, and those without one."""
 
     pairs: tuple[tuple[StoredResponse, Task], ...]
     same: int
-    """Pairs whose task is the very one of before, rubric and all."""
+    """Number of pairs whose task is the same as before, including the rubric."""
     unmatched: tuple[StoredResponse, ...]
-    """No task asks their question of their document, or more than one does."""
+    """Responses whose question of their document no task asks, or more than one."""
 
 
 def match_tasks(
@@ -265,20 +265,20 @@ def match_tasks(
 ) -> Matched:
     """Find the task of each response.
 
-    By task id; then, for a task file with other rubrics, by passage and question, as far as the
-    source knows them; then by the question, where a single task asks it.
+    Tasks are found by id; then, for a task file with other rubrics, by passage and question, as far
+    as the source knows them; then by the question, if a single task asks it.
 
     Args:
         stored: responses of a source.
-        tasks: what they are to be judged under.
-        before: the tasks that they were written for, where a source knows only their ids. These
-            are matched by document and question, even if the passage was cut differently.
+        tasks: the tasks that they are to be judged under.
+        before: the tasks that they were written for, if the source knows only their ids. These are
+            matched by document and question, even if the passage was cut differently.
 
     Returns:
         Every response once, paired or unmatched.
 
     Raises:
-        ConfigError: there is no task at all.
+        ConfigError: there are no tasks.
     """
     tasks = tuple(tasks)
     if not tasks:
@@ -319,7 +319,7 @@ def match_tasks(
 def _unique(
     tasks: Sequence[Task], key: Callable[[Task], Hashable]
 ) -> Mapping[Hashable, Task]:
-    """Index the tasks that are alone with their key."""
+    """Index the tasks that are the only ones with their key."""
     by_key: defaultdict[Hashable, list[Task]] = defaultdict(list)
     for task in tasks:
         by_key[key(task)].append(task)
@@ -328,17 +328,17 @@ def _unique(
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Rewards before and after, of the responses that have both."""
+    """Comparison of rewards before and after, of the responses that have both."""
 
     rewarded: int
-    """Responses with a reward from either judgement."""
+    """Number of responses with a reward from both judgements."""
     mean_before: float
     mean_after: float
     changed_frac: float
-    """Share whose reward differs."""
+    """Share of responses whose reward differs."""
     mean_abs_difference: float
     rank_correlation: float | None
-    """Spearman's ρ; None without scipy, or where all rewards of one side are equal."""
+    """Spearman's ρ; None without scipy, or if all rewards of one side are equal."""
     order_kept_frac: float | None
     """Share of the pairs of responses to one task that differed before and still stand in that
     order, of which a group-relative advantage is made. None without such a pair."""
@@ -350,15 +350,14 @@ def compare(
     """Compare judgements of the same responses, in the same order.
 
     Returns:
-        None where not a single response has a reward from either.
+        The comparison; None if no response has a reward from both.
     """
-    both = [
-        (old, new, judged.view.task_id)
-        for result, judged in zip(before, after, strict=True)
-        if result is not None
-        and (old := responses.reward_of(result)) is not None
-        and (new := judged.reward) is not None
-    ]
+    both: list[tuple[float, float, str]] = []
+    for result, judged in zip(before, after, strict=True):
+        old = None if result is None else responses.reward_of(result)
+        new = judged.reward
+        if old is not None and new is not None:
+            both.append((old, new, judged.view.task_id))
     if not both:
         return None
     old_N = np.array([old for old, _, _ in both])
@@ -390,10 +389,11 @@ def _order_kept(both: Sequence[tuple[float, float, str]]) -> float | None:
     of_task: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for old, new, task_id in both:
         of_task[task_id].append((old, new))
-    kept = [
-        (old_a - old_b) * (new_a - new_b) > 0
-        for rewards in of_task.values()
-        for (old_a, new_a), (old_b, new_b) in itertools.combinations(rewards, 2)
-        if abs(old_a - old_b) > _EQUAL
-    ]
+    kept: list[bool] = []
+    for rewards in of_task.values():
+        for first, second in itertools.combinations(rewards, 2):
+            old_difference = first[0] - second[0]
+            new_difference = first[1] - second[1]
+            if abs(old_difference) > _EQUAL:
+                kept.append(old_difference * new_difference > 0)
     return sum(kept) / len(kept) if kept else None

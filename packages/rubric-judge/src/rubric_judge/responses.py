@@ -1,7 +1,7 @@
-"""Responses to judge, and the judgements of them, in JSON Lines.
+"""Responses to be judged, and their judgements, in JSON Lines.
 
-A judgement file holds results and rewards, not the responses, passages or rubrics; a judge's
-reasoning may quote them, so it is for the judge's side.
+A judgement file holds results and rewards, not the responses, passages or rubrics. A judge's
+reasoning may quote them, so the file is for the judge's side.
 """
 
 import json
@@ -34,14 +34,14 @@ from rubric_core.rows import row_error
 _Row = TypeVar("_Row", bound=BaseModel)
 
 _ROUNDED: Final = 1e-3
-"""Rewards that were written with three digits still fit their scores."""
+"""Tolerance for rewards that were written with three digits."""
 _THOUGHTS: Final = tuple(map(str, Thought))
 
 
 class ResponseRow(BaseModel):
-    """One line of a file of responses, or of an evaluation's answers, which call it `text`.
+    """One line of a file of responses, or of an evaluation's answers, which name it `text`.
 
-    What else it says, such as a model's name, is not read.
+    Other fields, such as a model's name, are ignored.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -55,10 +55,10 @@ class ResponseRow(BaseModel):
     None for a whole completion."""
 
     def judged(self, thoughts: Thoughts = "cut") -> Answer:
-        """Return what is judged.
+        """Return the part of the response that is judged.
 
         Args:
-            thoughts: how the thoughts of a whole completion are told from its answer.
+            thoughts: how thoughts are told from answers in whole completions.
         """
         if self.thought is not None:
             return Answer(self.response, self.thought)
@@ -68,14 +68,15 @@ class ResponseRow(BaseModel):
     @classmethod
     def _says_it_once(cls, row: Any) -> Any:
         if isinstance(row, dict):
-            said = cast("dict[str, object]", row)
-            if "text" in said and said.get("response", said["text"]) != said["text"]:
+            fields = cast("dict[str, object]", row)
+            text = fields.get("text")
+            if "text" in fields and fields.get("response", text) != text:
                 raise ValueError(
                     "`response` and `text` differ: leave out the one not to be judged"
                 )
-            if said.get("thought") not in _THOUGHTS:  # a field of somebody else's
+            if fields.get("thought") not in _THOUGHTS:  # another program's field
                 return {
-                    name: value for name, value in said.items() if name != "thought"
+                    name: value for name, value in fields.items() if name != "thought"
                 }
         return cast("object", row)
 
@@ -114,17 +115,17 @@ class JudgementLine(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class JudgedResponse:
-    """The line that a response stands in, and what became of it."""
+    """A response's line number, view and judgement."""
 
     line: int
     view: JudgeView
     result: JudgeResult
     origin: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Where it was stored and how it was judged before; written beside the judgement."""
+    """Its earlier place and judgement; written beside the judgement."""
 
     @property
     def reward(self) -> float | None:
-        """The normalised reward; None where the judge was not reached."""
+        """The normalised reward; None if the judge was not reached."""
         if self.result.outcome is Outcome.UNAVAILABLE:
             return None
         from rubric_core import normalized_reward  # loads numpy
@@ -134,26 +135,26 @@ class JudgedResponse:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCounts:
-    """How many of some responses are, or hold, something else than an answer."""
+    """Numbers of responses that are, or contain, something else than an answer."""
 
     responses: int
     thoughts: int
-    """With a thought, whether it ends or not."""
+    """Number of responses with a thought, closed or not."""
     unclosed: int
-    """Whose thought does not end: they have no answer, and score 0."""
+    """Number of responses with an unclosed thought: they have no answer, and score 0."""
     empty: int
-    """Without a text where the answer should be; they score 0 too."""
+    """Number of responses without any text for an answer; they score 0 too."""
 
     @classmethod
     def of(cls, views: Iterable[JudgeView]) -> Self:
-        """Count."""
+        """Count the views by their thoughts and answers."""
         seen = [(view.thought, view.unanswered) for view in views]
         thoughts = [thought for thought, _ in seen]
         return cls(
             responses=len(seen),
             thoughts=len(seen) - thoughts.count(Thought.NONE),
             unclosed=thoughts.count(Thought.UNCLOSED),
-            empty=sum(why is Unanswered.EMPTY for _, why in seen),
+            empty=sum(reason is Unanswered.EMPTY for _, reason in seen),
         )
 
 
@@ -163,18 +164,17 @@ def read_responses(
     """Read `{"task_id": …, "response": …}` lines and join them with their tasks.
 
     Args:
-        path: a JSON Lines file, or an evaluation's answers/MODEL/seed_S.jsonl; blank lines and
-            answers that no model gave are skipped.
+        path: a JSON Lines file, or an evaluation's answers/MODEL/seed_S.jsonl; blank lines, and
+            rows without an answer of the model, are skipped.
         tasks: tasks by id.
-        thoughts: how thoughts are told from answers in responses that are whole completions.
+        thoughts: how thoughts are told from answers in whole completions.
 
     Returns:
-        Line numbers, from 1, and what the judge will see: the answers.
+        Line numbers, from 1, and the views for the judge, which hold the answers.
 
     Raises:
-        ConfigError: there is no task at all.
-        RubricFileError: a line that is not such an object, or that names an unknown task; or there
-            is none.
+        ConfigError: there are no tasks.
+        RubricFileError: a line is no such object, or names an unknown task; or there is no line.
         OSError: the file cannot be read.
     """
     if not tasks:
@@ -197,12 +197,12 @@ def read_responses(
 
 
 def response_rows(path: Path) -> Iterator[tuple[int, ResponseRow]]:
-    """Yield (1-based line, its row) of a file of responses; blank lines are skipped.
+    """Yield line number, from 1, and row of a file of responses; blank lines are skipped.
 
-    So are an evaluation's answers that no model gave, whose `text` is null.
+    An evaluation's rows without an answer of the model, whose `text` is null, are skipped too.
 
     Raises:
-        RubricFileError: a line that is not such an object.
+        RubricFileError: a line is no such object.
         OSError: the file cannot be read.
     """
     form = '{"task_id": "…", "response": "…"}'
@@ -210,16 +210,16 @@ def response_rows(path: Path) -> Iterator[tuple[int, ResponseRow]]:
 
 
 def _is_unanswered(line: bytes) -> bool:
-    # In a string of JSON the quotes would be escaped.
+    # Within a JSON string the quotes would be escaped.
     return b'"text":null' in line and b'"response"' not in line
 
 
 def read_judgements(path: Path) -> Iterator[tuple[int, JudgementLine]]:
-    """Yield (1-based line, its row) of a judgement file; blank lines are skipped.
+    """Yield line number, from 1, and row of a judgement file; blank lines are skipped.
 
     Raises:
-        RubricFileError: a line that is no judgement, whose reward is not its result's, or that
-            judges a response a second time by the same judge.
+        RubricFileError: a line is no judgement, its reward is not its result's, or it judges a
+            response a second time by the same judge.
         OSError: the file cannot be read.
     """
     form = '{"line": 1, "task_id": "…", "reward": 0.5, "result": {…}}'
@@ -236,7 +236,7 @@ def read_judgements(path: Path) -> Iterator[tuple[int, JudgementLine]]:
 
 
 def reward_of(result: JudgeResult) -> float | None:
-    """Return Σ s_j / W of a stored result, whose rubric may be gone: the result holds both."""
+    """Return Σ s_j / W of a stored result; the result holds both, so no rubric is needed."""
     if result.outcome is Outcome.UNAVAILABLE:
         return None
     if not result.max_total:
@@ -251,26 +251,26 @@ def read_rows(
     form: str,
     skips: Callable[[bytes], bool] | None = None,
 ) -> Iterator[tuple[int, _Row]]:
-    """Yield (1-based line, its row) of a file that holds one kind of row.
+    """Yield line number, from 1, and row of a file with one kind of row.
 
     Args:
         path: a JSON Lines file; blank lines are skipped.
-        model: the rows' model; it hides its input in errors.
-        form: what a line looks like, for the error.
-        skips: tells lines that are not wanted, which are not looked into.
+        model: the model of the rows; it hides its input in errors.
+        form: an example of a line, for the error.
+        skips: tells which lines to skip without parsing them.
 
     Raises:
-        RubricFileError: a line that is not such a row; shows no value of it.
+        RubricFileError: a line is no such row; the error shows no value of it.
         OSError: the file cannot be read.
     """
-    # Some editors put a mark before UTF-8.
+    # Some editors put a byte order mark before UTF-8.
     content = read_file(path).removeprefix(BOM_UTF8)
     for line, text in enumerate(content.splitlines(), 1):
         if not text.strip() or (skips is not None and skips(text)):
             continue
         try:
             row = model.model_validate_json(text)
-            # pydantic would take the last of two equal keys; what it writes holds none.
+            # pydantic would take the last of two equal keys; its own output never has two.
             if row.model_dump_json().encode() != text:
                 decode(text.decode())
         except ValidationError as error:
@@ -278,16 +278,13 @@ def read_rows(
             if b'"criteria"' in text:
                 remedy = f"this is a line of tasks, which another place takes; {remedy}"
             if error.errors(include_input=False)[0]["type"] == "json_invalid":
-                other = (
-                    "and looks binary"
-                    if b"\0" in content
-                    else "not CSV or one JSON list"
-                )
+                other = "not CSV or one JSON list"
+                if b"\0" in content:
+                    other = "and looks binary"
                 remedy = f"the file must be JSON Lines, {other}; {remedy}"
             raise row_error(error, remedy, path=path, line=line) from None
-        except (
-            SchemaError
-        ) as error:  # two equal keys, or a result that contradicts itself
+        except SchemaError as error:
+            # Two equal keys, or a result that contradicts itself.
             raise RubricFileError(
                 str(error), path=path, line=line, field=error.field
             ) from None

@@ -1,8 +1,8 @@
-"""Answers that deserve nothing, made of a question or of a good answer.
+"""Answers without merit, made from a question or from a good answer.
 
-What a judge pays for them says what its rewards are worth. `rubric-synth stats`, `rubric-eval
-heldout --controls` and `rubric-judge attack` all make them here, so that their figures of one name
-are of the same texts.
+A judge's rewards for them show what its rewards are worth. `rubric-synth stats`, `rubric-eval
+heldout --controls` and `rubric-judge attack` all make them here, so that figures of the same name
+are about the same texts.
 """
 
 import random
@@ -24,7 +24,7 @@ _AUXILIARY: Final = re.compile(
 _SUBJECT_AND_VERB: Final = re.compile(
     r"^(It|This|That|He|She|`[^`]+`) (?!(?:is|was|has|does)\b)([a-z]+s)\b"
 )
-"""Subjects behind which a word in -s is a verb and no plural."""
+"""Matches subjects after which a word in -s is a verb and no plural."""
 _ES: Final = ("ches", "shes", "sses", "xes", "zes", "oes")
 _FEWEST_LETTERS: Final = 3
 """Fewest letters of a word that names a subject."""
@@ -35,7 +35,7 @@ def shuffled(text: str, *, seed: str) -> str:
 
     Args:
         text: a good answer.
-        seed: of the order; the id of the task.
+        seed: seed of the order; the id of the task.
     """
     order = random.Random(seed)
 
@@ -48,10 +48,10 @@ def shuffled(text: str, *, seed: str) -> str:
 
 
 def negated(text: str) -> str:
-    """Return a text with every sentence denied by the simplest change that does so.
+    """Return a text with every sentence negated by the simplest possible change.
 
-    A "not" goes, or comes behind the auxiliary; "it takes" becomes "it does not take"; what has
-    neither is said not to be true.
+    A "not" is removed, or added after the auxiliary; "it takes" becomes "it does not take"; other
+    sentences are said not to be true.
     """
     return " ".join(map(_denial, pieces(text)))
 
@@ -59,8 +59,10 @@ def negated(text: str) -> str:
 def _denial(sentence: str) -> str:
     if _DENIED.search(sentence):
         return _DENIED.sub(lambda match: match[1] or match[2], sentence, count=1)
-    if match := _SUBJECT_AND_VERB.match(sentence):
-        return f"{match[1]} does not {_base_form(match[2])}{sentence[match.end() :]}"
+    match = _SUBJECT_AND_VERB.match(sentence)
+    if match:
+        verb = _base_form(match[2])
+        return f"{match[1]} does not {verb}{sentence[match.end() :]}"
     if _AUXILIARY.search(sentence):
         return _AUXILIARY.sub(r"\1 not", sentence, count=1)
     return f"It is not true that {_small_first(sentence)}"
@@ -73,7 +75,7 @@ def _base_form(verb: str) -> str:
 
 
 def bare_sentences(text: str) -> list[str]:
-    """Return the sentences of a text as they stand behind "that": small, without an end mark."""
+    """Return a text's sentences as they would follow "that": lower case, without end marks."""
     return [
         _small_first(sentence.rstrip(f"{_END_MARKS} ")) for sentence in pieces(text)
     ]
@@ -83,17 +85,19 @@ def _small_first(sentence: str) -> str:
     """Lower the first letter, unless its word is a name or an acronym."""
     first = sentence.split(maxsplit=1)[0] if sentence else ""
     is_ordinary = first == "A" or first[1:].rstrip(",;:").islower()
-    return f"{sentence[:1].lower()}{sentence[1:]}" if is_ordinary else sentence
+    if not is_ordinary:
+        return sentence
+    return f"{sentence[:1].lower()}{sentence[1:]}"
 
 
 def other_references(tasks: Sequence[Task]) -> dict[str, str]:
-    """Return, by task id, the reference answer of the next task of another document, in a circle.
+    """Return, by task id, the reference answer of the next task about another document.
 
     Args:
-        tasks: in any order, for ids order the circle; no reference answer gives an empty one.
+        tasks: the tasks in any order: the circle is ordered by id; a missing answer gives "".
 
     Returns:
-        Nothing where all are of one document: an answer to its other questions may be right.
+        The answers; none if all tasks are about one document, whose answers may fit each other.
     """
     answers: dict[str, str] = {}
     ordered = sorted(tasks, key=lambda task: task.task_id)
@@ -108,13 +112,14 @@ def other_references(tasks: Sequence[Task]) -> dict[str, str]:
 
 
 def fixed_template(question: str) -> str:
-    """Return one form for every question, filled with the names or words of the question alone.
+    """Return one form for every question, filled only with the question's names or words.
 
     Args:
-        question: a question; names in backticks fill the form, or else the words that carry its
+        question: the question; names in backticks fill the form, or otherwise the words about its
             subject.
     """
-    if names := [f"`{name}`" for name in _NAMED.findall(question)]:
+    names = [f"`{name}`" for name in _NAMED.findall(question)]
+    if names:
         subject, *parameters = names
     else:
         words = [word for word in WORD.findall(question) if _is_of_subject(word)]

@@ -98,8 +98,12 @@ def check_replicate(replicate: object) -> None:
     Raises:
         ValueError: it is no integer from 0 that the file can hold; True and 1.0 are other keys.
     """
-    is_integer = isinstance(replicate, int) and not isinstance(replicate, bool)
-    if not is_integer or not 0 <= replicate < 2**63:
+    is_valid = (
+        isinstance(replicate, int)
+        and not isinstance(replicate, bool)
+        and 0 <= replicate < 2**63
+    )
+    if not is_valid:
         raise ValueError(f"replicate={replicate!r} must be an integer, 0 or more")
 
 
