@@ -12,36 +12,36 @@ from rubric_judge.lexical.words import stem
 from rubric_judge.verification.directive import read_directive
 
 IDENTIFIER: Final = re.compile(r"`([A-Za-z_][\w.]*)`")
-_SAYS: Final = re.compile(
+_CLAIM_PREFIX: Final = re.compile(
     r"^(?:says|states|explains|notes|mentions|tells|names) that\s+", re.IGNORECASE
 )
-_GIVEN: Final = 0.1
-"""What a word of the question is worth in a claim."""
+_QUESTION_WORD_SHARE: Final = 0.1
+"""Share of its weight that a word of the question keeps in a claim."""
 _FEWEST_TELLING: Final = 2
 """A claim of one telling word says nothing of what the word stands for."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A criterion, read."""
+    """The claim of one criterion, read."""
 
     id: str
     weight: float
     clause: Clause
     """All of its claim as one clause."""
     names: frozenset[str]
-    """Parameters that it is about."""
+    """Parameters that the claim is about."""
     given: frozenset[str]
-    """Stems of the question."""
+    """Stems of the words of the question."""
     own: int
-    """How many of its words the question does not hold."""
+    """Number of words of the claim that the question does not hold."""
     required: tuple[tuple[tuple[Token, ...], ...], ...]
     """Elements that an answer must hold, each with its alternatives."""
 
 
 @dataclass(frozen=True)
 class Claims:
-    """What a rubric claims."""
+    """The claims of a rubric."""
 
     claims: tuple[Claim, ...]
     names: frozenset[str]
@@ -49,7 +49,7 @@ class Claims:
     sentences: tuple[str, ...]
     """The claims as they are written."""
     clauses: tuple[Clause, ...]
-    """Those, read as an answer is."""
+    """The clauses of these sentences, split as those of an answer are."""
 
 
 def claim_of(criterion: Criterion) -> str:
@@ -58,8 +58,10 @@ def claim_of(criterion: Criterion) -> str:
     Args:
         criterion: of a rubric in English.
     """
-    said = _SAYS.match(criterion.description)
-    return criterion.description[said.end() :] if said else ""
+    prefix = _CLAIM_PREFIX.match(criterion.description)
+    if prefix is None:
+        return ""
+    return criterion.description[prefix.end() :]
 
 
 def is_empty(claim: str) -> bool:
@@ -80,42 +82,64 @@ def read_claims(rubric: Rubric, question: str) -> Claims:
             executes is none, whatever its description says.
         question: what its answers are given to; its words are worth little in a claim.
     """
-    said = {c.id: "" if _has_directive(c) else claim_of(c) for c in rubric}
+    texts: dict[str, str] = {}
+    for criterion in rubric:
+        texts[criterion.id] = "" if _has_directive(criterion) else claim_of(criterion)
     asked = IDENTIFIER.findall(question)
-    names = _identifiers([*said.values()]) | frozenset(asked[1:])
+    names = _identifiers(texts.values()) | frozenset(asked[1:])
     names -= frozenset(asked[:1])
-    given = frozenset(stem(word) for word in re.findall(r"\w+", question))
-    claims = tuple(_read(c, said[c.id], names, given) for c in rubric if said[c.id])
-    sentences = tuple(filter(None, said.values()))
-    return Claims(claims, names, sentences, tuple(clauses("\n".join(sentences), names)))
+    question_stems = frozenset(stem(word) for word in re.findall(r"\w+", question))
+    claims = tuple(
+        _read_claim(criterion, texts[criterion.id], names, question_stems)
+        for criterion in rubric
+        if texts[criterion.id]
+    )
+    sentences = tuple(text for text in texts.values() if text)
+    claim_clauses = tuple(clauses("\n".join(sentences), names))
+    return Claims(claims, names, sentences, claim_clauses)
 
 
 def _has_directive(criterion: Criterion) -> bool:
     try:
         return read_directive(criterion) is not None
     except VerificationError:
-        return True  # whoever executes it says what is wrong
+        return True  # the code that executes it reports the error
 
 
 def _identifiers(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(name for text in texts for name in IDENTIFIER.findall(text))
 
 
-def _read(
-    criterion: Criterion, text: str, names: frozenset[str], given: frozenset[str]
+def _read_claim(
+    criterion: Criterion,
+    text: str,
+    names: frozenset[str],
+    question_stems: frozenset[str],
 ) -> Claim:
-    about = frozenset(IDENTIFIER.findall(text)) & names
-    read = tuple(
-        replace(token, weight=0.0 if token.text in about else token.weight * _GIVEN)
-        if token.root in given or token.text in about
-        else token
-        for token in tokens(text)
+    mentioned = frozenset(IDENTIFIER.findall(text)) & names
+    claim_tokens: list[Token] = []
+    for token in tokens(text):
+        if token.text in mentioned:
+            claim_tokens.append(replace(token, weight=0.0))
+        elif token.root in question_stems:
+            weight = token.weight * _QUESTION_WORD_SHARE
+            claim_tokens.append(replace(token, weight=weight))
+        else:
+            claim_tokens.append(token)
+    required: list[tuple[tuple[Token, ...], ...]] = []
+    for element in criterion.required_elements:
+        alternatives = [tokens(option) for option in element.split("|")]
+        non_empty = tuple(option for option in alternatives if option)
+        if non_empty:
+            required.append(non_empty)
+    clause = Clause(text, tuple(claim_tokens), 0, mentioned)
+    own = sum(token.root not in question_stems for token in clause.content)
+    return Claim(
+        id=criterion.id,
+        weight=criterion.weight,
+        clause=clause,
+        names=mentioned,
+        given=question_stems,
+        own=own,
+        required=tuple(required),
     )
-    required = tuple(
-        tuple(one for option in element.split("|") if (one := tokens(option)))
-        for element in criterion.required_elements
-    )
-    clause = Clause(text, read, 0, about)
-    own = sum(token.root not in given for token in clause.content)
-    kept = tuple(options for options in required if options)
-    return Claim(criterion.id, criterion.weight, clause, about, given, own, kept)

@@ -1,6 +1,6 @@
-"""The one place of the judge that imports torch and transformers: models of local folders.
+"""Models of local folders: the only module of the judge that imports torch and transformers.
 
-No code of a folder is run, and no network is asked.
+No code of a folder is run, and the network is not used.
 """
 
 from collections.abc import Generator, Sequence
@@ -19,14 +19,14 @@ from rubric_judge.errors import JudgeSetupError
 
 _BATCH: Final = 32
 _MOST_TOKENS: Final = 256
-"""A sentence, or a pair of them, is seldom longer; the rest of a longer one is not read."""
+"""Few sentences or pairs of sentences are longer; longer ones are cut."""
 _LOCAL: Final = {"local_files_only": True, "trust_remote_code": False}
 
 
 @contextmanager
 def _silently() -> Generator[None]:
-    """Keep progress bars and reports of weights off the terminal; what is missing is an error."""
-    shown = transformers_logging.is_progress_bar_enabled()
+    """Keep progress bars and reports of weights off the terminal; missing weights are an error."""
+    bars_were_enabled = transformers_logging.is_progress_bar_enabled()
     level = transformers_logging.get_verbosity()
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
@@ -34,17 +34,17 @@ def _silently() -> Generator[None]:
         yield
     finally:
         transformers_logging.set_verbosity(level)
-        if shown:
+        if bars_were_enabled:
             transformers_logging.enable_progress_bar()
 
 
 def _read(kind: Any, folder: Path, *, key: str) -> tuple[Any, Any]:
     """Return a folder's tokenizer and model."""
-    reader: Any = AutoTokenizer  # transformers leaves what it returns without a type
+    reader: Any = AutoTokenizer  # transformers does not annotate its return value
     try:
         with _silently():
             tokenizer: Any = reader.from_pretrained(folder, **_LOCAL)
-            model, read = kind.from_pretrained(
+            model, loading_info = kind.from_pretrained(
                 folder,
                 use_safetensors=True,
                 dtype=torch.float32,
@@ -52,11 +52,15 @@ def _read(kind: Any, folder: Path, *, key: str) -> tuple[Any, Any]:
                 **_LOCAL,
             )
     except Exception as error:
-        problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
+        first_line = str(error).partition("\n")[0][:200]
+        problem = f"{type(error).__name__}: {first_line}"
         raise JudgeSetupError(
             f"{key}: the model in {folder} cannot be read ({problem}): save or download it anew"
         ) from error
-    if missing := sorted(name for name in read["missing_keys"] if "pooler" not in name):
+    missing = sorted(
+        name for name in loading_info["missing_keys"] if "pooler" not in name
+    )
+    if missing:
         problem = f"its weights lack {missing[0]!r} and {len(missing) - 1} more"
         raise JudgeSetupError(
             f"{key}: the model in {folder} cannot be read ({problem}): save or download it anew"
@@ -75,17 +79,17 @@ class Encoder:
         """
         self._tokenizer, self._model = _read(AutoModel, folder, key=key)
         self._takes_first = False
-        if (pooling := folder / "1_Pooling").is_dir():
-            self._takes_first = (
-                model_settings(pooling, key=key).get("pooling_mode_cls_token") is True
-            )
+        pooling = folder / "1_Pooling"
+        if pooling.is_dir():
+            settings = model_settings(pooling, key=key)
+            self._takes_first = settings.get("pooling_mode_cls_token") is True
 
     def sentence_vectors(self, texts: Sequence[str]) -> FloatArray:
-        """Return a vector of length one for each text; those of like length share a batch."""
+        """Return a vector of length one for each text; texts of similar length share a batch."""
         order = sorted(
             range(len(texts)), key=lambda place: (len(texts[place]), texts[place])
         )
-        found: dict[int, FloatArray] = {}
+        vectors: dict[int, FloatArray] = {}
         for start in range(0, len(order), _BATCH):
             places = order[start : start + _BATCH]
             batch = self._tokenizer(
@@ -104,10 +108,9 @@ class Encoder:
                 else (states * mask).sum(1) / mask.sum(1)
             )
             rows = torch.nn.functional.normalize(pooled, dim=-1).numpy()
-            found |= dict(zip(places, rows, strict=True))
-        return np.stack([found[place] for place in range(len(texts))]).astype(
-            np.float64
-        )
+            vectors |= dict(zip(places, rows, strict=True))
+        stacked = np.stack([vectors[place] for place in range(len(texts))])
+        return stacked.astype(np.float64)
 
 
 class PairReader:
@@ -129,7 +132,7 @@ class PairReader:
         Returns:
             Shape [pairs, labels].
         """
-        found: list[FloatArray] = []
+        rows: list[FloatArray] = []
         for start in range(0, len(pairs), _BATCH):
             premises, claims = zip(*pairs[start : start + _BATCH], strict=True)
             batch = self._tokenizer(
@@ -142,5 +145,6 @@ class PairReader:
             )
             with torch.inference_mode():
                 logits = self._model(**batch).logits
-            found.append(torch.softmax(logits, dim=-1).numpy().astype(np.float64))
-        return np.concatenate(found)
+            probabilities = torch.softmax(logits, dim=-1).numpy()
+            rows.append(probabilities.astype(np.float64))
+        return np.concatenate(rows)

@@ -1,4 +1,4 @@
-"""What an answer says of one claim: where, how much of it, and what contradicts it."""
+"""Findings: what an answer says of one claim, where, how much, and what contradicts it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,21 +18,21 @@ from rubric_judge.claims.verdicts import (
 )
 
 _NOTHING: Final = 0.12
-"""Coverage up to which a clause says nothing of a claim."""
+"""Coverage up to which a clause earns nothing."""
 _ALL: Final = 0.3
-"""Coverage from which it says all of it: other words are never all matched."""
+"""Coverage from which a clause earns full credit: a paraphrase never matches every word."""
 _SEVERAL: Final = 2
 _ONE_WORD: Final = 0.3
-"""What a claim of which one word is met is worth."""
+"""Share of its coverage that a match of only one word counts."""
 _REQUIRED: Final = 0.6
-"""What the required elements of a claim are worth, where the answer holds one of them."""
+"""Share of the credit that depends on the required elements, where the answer holds one."""
 _WITHOUT: Final = 0.2
-"""What a claim is worth of which every required element is missing."""
+"""Factor on the credit where every required element is missing."""
 _MISSING_SHOWN: Final = 4
 
 
 class Finding(NamedTuple):
-    """What an answer says of one claim."""
+    """The stand of an answer on one claim, with its credit."""
 
     stand: Stand
     credit: float
@@ -56,54 +56,58 @@ class Finding(NamedTuple):
 
     def told(self) -> str:
         """Return the finding in words."""
-        where = self.where and f" in “{self.where}”"
-        return f"{self.stand} {self.credit:.2f}{where}{self.why and f': {self.why}'}"
+        text = f"{self.stand} {self.credit:.2f}"
+        if self.where:
+            text += f" in “{self.where}”"
+        if self.why:
+            text += f": {self.why}"
+        return text
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer, read."""
+    """An answer split into clauses, with the faults of each."""
 
     clauses: tuple[Clause, ...]
     false: dict[int, str]
-    """What is against the source, by position of the clause."""
+    """Contradictions of the source, by position of the clause."""
     unsound: dict[int, str]
-    """What is in a sentence that can state nothing."""
+    """Reasons why a clause's sentence can state nothing, by position of the clause."""
     support: tuple[float, ...]
-    """How well the source supports each."""
+    """How well the source supports each clause."""
     _matches: dict[tuple[str, int], Match] = field(
         default_factory=dict[tuple[str, int], Match]
     )
 
     def match(self, claim: Claim, window: Clause) -> Match:
-        """Lay one of its windows on a claim, once.
+        """Match one window of this answer with a claim; the result is cached.
 
         Args:
             claim: what is true.
             window: of this answer, which keeps it alive.
         """
         key = claim.id, id(window)
-        if (found := self._matches.get(key)) is None:
-            found = self._matches[key] = match(claim.clause, window)
-        return found
+        answer_match = self._matches.get(key)
+        if answer_match is None:
+            answer_match = match(claim.clause, window)
+            self._matches[key] = answer_match
+        return answer_match
 
     @cached_property
     def windows(self) -> tuple[Clause, ...]:
-        """The clauses that can state a claim, and the sentences that they make up."""
+        """The clauses that can state a claim, and the sentences of several of them."""
         live = self._live
         parts = [clause.sentence for clause in live]
-        return (
-            *live,
-            *(
-                sentence
-                for sentence in _sentences(live)
-                if parts.count(sentence.sentence) > 1
-            ),
-        )
+        several = [
+            sentence
+            for sentence in _sentences(live)
+            if parts.count(sentence.sentence) > 1
+        ]
+        return (*live, *several)
 
     @cached_property
     def sentences(self) -> tuple[Clause, ...]:
-        """The sentences that are sound, whole."""
+        """The sound sentences, with all of their clauses."""
         return _sentences(
             [clause for i, clause in enumerate(self.clauses) if i not in self.unsound]
         )
@@ -120,7 +124,7 @@ class Answer:
 
 
 def _sentences(parts: Sequence[Clause]) -> tuple[Clause, ...]:
-    """Return one clause for each sentence that the parts are of."""
+    """Join the parts of each sentence into one clause."""
     by_sentence: dict[int, list[Clause]] = {}
     for part in parts:
         by_sentence.setdefault(part.sentence, []).append(part)
@@ -151,10 +155,10 @@ def contradicted(claim: Claim, answer: Answer) -> Finding | None:
     for position, clause in enumerate(answer.clauses):
         if len(clause.content) < _SEVERAL or not is_about(claim, clause):
             continue
-        found = answer.match(claim, clause)
-        if found.reverse * min(1.0, 2 * found.coverage) < answer.support[position]:
+        overlap = answer.match(claim, clause)
+        if overlap.reverse * min(1.0, 2 * overlap.coverage) < answer.support[position]:
             continue  # it speaks of something else, and is right there
-        if why := contradiction(claim.clause, clause, found):
+        if why := contradiction(claim.clause, clause, overlap):
             is_value = why == other_value(claim.clause, clause)
             return Finding("contradicted", 0.0, clause.text, why, is_value=is_value)
     return None
@@ -176,11 +180,12 @@ def stated(
     why = ""
     for window in answer.windows:
         if is_about(claim, window):
-            found = answer.match(claim, window)
-            if (credit := _by_words(claim, found)) > best:
+            overlap = answer.match(claim, window)
+            credit = _by_words(claim, overlap)
+            if credit > best:
                 best = credit
                 where = window.text
-                why = _missing(claim, found)
+                why = _missing(claim, overlap)
     for place, near in nearness.items():
         sentence = answer.true_sentences[place]
         if near > best and is_about(claim, sentence):
@@ -190,9 +195,8 @@ def stated(
     if not best:
         return Finding("absent", 0.0)
     credit, lacking = required_share(claim, answer, best)
-    return Finding(
-        "stated", credit, where, "; ".join(filter(None, (why, lacking))), best
-    )
+    reasons = "; ".join(reason for reason in (why, lacking) if reason)
+    return Finding("stated", credit, where, reasons, best)
 
 
 def required_share(claim: Claim, answer: Answer, said: float) -> tuple[float, str]:
@@ -204,37 +208,41 @@ def required_share(claim: Claim, answer: Answer, said: float) -> tuple[float, st
         said: how much of the claim it says, in [0, 1].
     """
     about = [window for window in answer.windows if is_about(claim, window)]
-    lacking = [
-        "|".join(" ".join(token.text for token in option) for option in options)
-        for options in claim.required
-        if not any(_holds(window, option) for window in about for option in options)
-    ]
+    lacking: list[str] = []
+    for options in claim.required:
+        if not any(_holds(window, option) for window in about for option in options):
+            texts = [" ".join(token.text for token in option) for option in options]
+            lacking.append("|".join(texts))
+    if not claim.required:
+        return said, ""
     if not lacking:
-        share = (1 - _REQUIRED) * said + _REQUIRED if claim.required else said
-        return share, ""
+        return (1 - _REQUIRED) * said + _REQUIRED, ""
     held = 1 - len(lacking) / len(claim.required)
     credit = (1 - _REQUIRED) * said + _REQUIRED * held if held else _WITHOUT * said
     return credit, f"without the required {', '.join(lacking)}"
 
 
-def _by_words(claim: Claim, found: Match) -> float:
-    own = {id(said) for token, said in found.pairs if token.root not in claim.given}
-    enough = len(own) >= min(_SEVERAL, claim.own)
-    coverage = found.coverage * (1.0 if enough else _ONE_WORD)
+def _by_words(claim: Claim, overlap: Match) -> float:
+    own_words = {
+        id(word) for token, word in overlap.pairs if token.root not in claim.given
+    }
+    coverage = overlap.coverage
+    if len(own_words) < min(_SEVERAL, claim.own):
+        coverage *= _ONE_WORD
     return min(1.0, max(0.0, (coverage - _NOTHING) / (_ALL - _NOTHING)))
 
 
-def _missing(claim: Claim, found: Match) -> str:
+def _missing(claim: Claim, overlap: Match) -> str:
     """Say which of the claim's own words of weight that a window lacks, the heaviest first."""
-    said = {id(token) for token, _ in found.pairs}
-    left = [
+    matched = {id(token) for token, _ in overlap.pairs}
+    missing_tokens = [
         token
         for token in claim.clause.content
-        if id(token) not in said and token.root not in claim.given
+        if id(token) not in matched and token.root not in claim.given
     ]
-    left.sort(key=lambda token: -token.weight)
-    words = ", ".join(token.text for token in left[:_MISSING_SHOWN])
-    return words and f"without {words}"
+    missing_tokens.sort(key=lambda token: -token.weight)
+    words = ", ".join(token.text for token in missing_tokens[:_MISSING_SHOWN])
+    return f"without {words}" if words else ""
 
 
 def _holds(window: Clause, option: tuple[Token, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""Folders of models: found by path or by the package that ships them, and looked at before use."""
+"""Model folders, given by path or by the package that ships them, and checked before use."""
 
 import hashlib
 import json
@@ -92,13 +92,13 @@ def model_settings(folder: Path, *, key: str) -> Mapping[str, object]:
         JudgeSetupError: it is no JSON object.
     """
     try:
-        read: object = json.loads(read_file(folder / _CONFIG))
+        settings: object = json.loads(read_file(folder / _CONFIG))
     except (OSError, ValueError) as error:
         problem = f"{_CONFIG}: {type(error).__name__}"
         raise _unreadable(folder, key=key, problem=problem) from error
-    if not isinstance(read, dict):
+    if not isinstance(settings, dict):
         raise _unreadable(folder, key=key, problem=f"{_CONFIG} is no JSON object")
-    return cast("dict[str, object]", read)
+    return cast("dict[str, object]", settings)
 
 
 def _unreadable(folder: Path, *, key: str, problem: str) -> JudgeSetupError:
@@ -109,18 +109,17 @@ def _unreadable(folder: Path, *, key: str, problem: str) -> JudgeSetupError:
 
 def architecture(settings: Mapping[str, object]) -> str:
     """Return the class that a config.json names; "" where it names none."""
-    named = settings.get("architectures")
-    classes = cast("list[object]", named) if isinstance(named, list) else []
+    names = settings.get("architectures")
+    classes = cast("list[object]", names) if isinstance(names, list) else []
     return str(classes[0]) if classes else ""
 
 
 def content_hash(folder: Path) -> str:
-    """Return a hash of what decides a model's output; where the folder lies is not part of it."""
-    found = hashlib.sha256()
-    for path in sorted(
-        {path for name in _HASHED for path in folder.glob(name) if path.is_file()}
-    ):
-        found.update(
-            f"{path.relative_to(folder).as_posix()} {file_sha256(path)}\n".encode()
-        )
-    return found.hexdigest()
+    """Return a hash of the files that decide a model's output, whatever folder they lie in."""
+    digest = hashlib.sha256()
+    matches = [path for name in _HASHED for path in folder.glob(name)]
+    files = {path for path in matches if path.is_file()}
+    for path in sorted(files):
+        relative = path.relative_to(folder).as_posix()
+        digest.update(f"{relative} {file_sha256(path)}\n".encode())
+    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Statements of an answer that take each other back: several ends of one opening."""
+"""Hedged statements: clauses of an answer that finish one opening in different ways."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from rubric_judge.claims.reading import Clause
 _LINKS: Final = frozenset(lexicon.GRAMMAR["links"].split())
 _CONDITIONS: Final = frozenset(lexicon.GRAMMAR["conditions"].split())
 _ORDINALS: Final = frozenset(lexicon.GRAMMAR["ordinals"].split())
-"""Whoever counts what he says, "as second of 4 results", says several things together."""
+"""Clauses that count, as in "second of 4 results", may say several things of one subject."""
 _DEFAULT: Final = "default"
 _MOST_DEFAULTS: Final = 1
 _MOST_ENDS: Final = 2
-"""What a thing is may be said twice, as its type and its meaning."""
+"""A thing may be described twice, by its type and by its meaning."""
 _ALIKE: Final = 0.5
 """Share of words from which two ends say the same."""
 
@@ -24,7 +24,7 @@ class _Opening(NamedTuple):
 
     words: tuple[str, ...]
     names: frozenset[str]
-    """What they speak of, where no word of them says it."""
+    """Identifiers that the words speak of, where none of the words names them."""
 
     @property
     def most_ends(self) -> int:
@@ -32,14 +32,17 @@ class _Opening(NamedTuple):
 
 
 def hedged(said: Sequence[Clause], claims: Sequence[Clause]) -> dict[int, str]:
-    """Say which clauses say one of several things of the same, and why: by position.
+    """Find the clauses that say one of several different things of a subject, and why.
 
     "By default `x` is None. By default `x` is 3." holds what is right and tells nobody what it is:
-    whoever lists what may be right has said nothing.
+    an answer that lists everything that may be right has said nothing.
 
     Args:
         said: the clauses of an answer, in order.
-        claims: those of its rubric; as many ends as they have, an answer may have.
+        claims: those of its rubric; an answer may have as many different ends as they have.
+
+    Returns:
+        Reasons by position of the clause.
     """
     in_claims = _ends(claims)
     why: dict[int, str] = {}
@@ -53,7 +56,7 @@ def hedged(said: Sequence[Clause], claims: Sequence[Clause]) -> dict[int, str]:
 
 
 def _ends(clauses: Sequence[Clause]) -> dict[_Opening, dict[int, frozenset[str]]]:
-    """Return what is said behind each opening, by position of the clause."""
+    """Return the words behind each opening, by position of the clause."""
     ends: defaultdict[_Opening, dict[int, frozenset[str]]] = defaultdict(dict)
     for place, clause in enumerate(clauses):
         behind = _length_of_opening(clause)
@@ -90,10 +93,13 @@ def _opening(clause: Clause, length: int) -> _Opening | None:
 
 def _count_different(ends: Sequence[frozenset[str]]) -> int:
     """Count ends that do not say the same; of two alike the first counts."""
-    kept: list[frozenset[str]] = []
+    distinct: list[frozenset[str]] = []
     for end in ends:
-        if not any(
-            len(end & other) >= _ALIKE * min(len(end), len(other)) for other in kept
-        ):
-            kept.append(end)
-    return len(kept)
+        if not any(_is_alike(end, other) for other in distinct):
+            distinct.append(end)
+    return len(distinct)
+
+
+def _is_alike(first: frozenset[str], second: frozenset[str]) -> bool:
+    """Tell whether two ends share enough words to say the same."""
+    return len(first & second) >= _ALIKE * min(len(first), len(second))

@@ -1,4 +1,4 @@
-"""The claim judge: what an answer says of each claim, by words, values and directions."""
+"""The claim judge, which compares an answer with each claim by words, values and directions."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from rubric_judge.claims.verifier import Verifier
 
 _FALSE_COST: Final = 2.5
-"""What share of the reward goes with a share of false clauses."""
+"""Factor by which the share of false clauses lowers the reward."""
 _KEPT: Final = 128
-"""Rubrics and passages that stay read."""
+"""Number of rubrics and of passages that are kept parsed."""
 
 
 class ClaimJudge:
-    """Scores what an answer says of each claim of a rubric.
+    """Judge that scores what an answer says of each claim of a rubric.
 
         z_j = credit_j (1 − 2.5 · share of clauses against the source), at least 0
 
-    A criterion whose description is "Says that …" states a claim; another one, and one whose
-    verification method is executed, is scored by the lexical judge. It reads English. It needs no
-    model; one of sentence embeddings and one of entailment can be named in its configuration.
+    A criterion whose description is "Says that …" states a claim. The lexical judge scores any
+    other criterion, and one whose verification method is executed. The judge reads English. It
+    needs no model; its configuration can name one of sentence embeddings and one of entailment.
     """
 
     name = "claims_v1"
 
     def __init__(self, config: ClaimConfig | None = None) -> None:
-        """Look at the folders of the models that are named; their weights are read when used.
+        """Check the folders of the models that are named; their weights are read when used.
 
         Args:
             config: settings; those of a judge without models when left out.
@@ -71,11 +71,12 @@ class ClaimJudge:
     def fingerprint(self) -> str:
         """The name, and a hash of the tables of words, the lexical judge and the models."""
         models = [
-            one.fingerprint if one else "" for one in (self._meaning, self._verifier)
+            model.fingerprint if model else ""
+            for model in (self._meaning, self._verifier)
         ]
         parts = [lexicon.fingerprint(), self._lexical.fingerprint, *models]
-        found = hashlib.sha256("\0".join(parts).encode())
-        return f"{self.name} {found.hexdigest()[:16]}"
+        digest = hashlib.sha256("\0".join(parts).encode())
+        return f"{self.name} {digest.hexdigest()[:16]}"
 
     async def check(self) -> None:
         """Read the weights of the models.
@@ -104,48 +105,45 @@ class ClaimJudge:
 
     def judge_now(self, view: JudgeView) -> JudgeResult:
         """Score one response without an event loop, to the same result."""
-        return self._scored(
-            view, self._lexical.judge_now(view) if self._has_words(view) else None
-        )
+        words = self._lexical.judge_now(view) if self._has_words(view) else None
+        return self._scored(view, words)
 
     def _has_words(self, view: JudgeView) -> bool:
         """Whether a criterion states no claim."""
-        return len(self._read_claims(view.rubric, view.question).claims) < len(
-            view.rubric
-        )
+        claims = self._read_claims(view.rubric, view.question).claims
+        return len(claims) < len(view.rubric)
 
     def _scored(self, view: JudgeView, words: JudgeResult | None) -> JudgeResult:
-        """Score the claims, and take from the lexical judge what is none."""
-        if (why := view.unanswered) is not None:
-            return JudgeResult.without_answer(view.rubric, why, judge=self.name)
+        """Score the claims, and take the other criteria from the lexical judge."""
+        reason = view.unanswered
+        if reason is not None:
+            return JudgeResult.without_answer(view.rubric, reason, judge=self.name)
         if words is not None and words.outcome is not Outcome.SCORED:
             return words.with_call(judge=self.name)
-        read = self._read_claims(view.rubric, view.question)
+        claims = self._read_claims(view.rubric, view.question)
         scores: dict[str, float] = {}
         notes: list[str] = []
         if words is not None:
             scores |= words.scores
-            claimed = {claim.id for claim in read.claims}
+            claimed = {claim.id for claim in claims.claims}
             notes = [
-                f"{c.id}: states no claim, scored by its words"
-                for c in view.rubric
-                if c.id not in claimed
+                f"{criterion.id}: states no claim, scored by its words"
+                for criterion in view.rubric
+                if criterion.id not in claimed
             ]
-        answer = self._answer(view, read)
+        answer = self._answer(view, claims)
         telling = sum(len(clause.content) > 1 for clause in answer.clauses) or 1
         truth = max(0.0, 1 - _FALSE_COST * len(answer.false) / telling)
-        for claim, finding in zip(
-            read.claims, self._findings(read, answer, view), strict=True
-        ):
+        findings = self._findings(claims, answer, view)
+        for claim, finding in zip(claims.claims, findings, strict=True):
             scores[claim.id] = claim.weight * finding.credit * truth
             notes.append(f"{claim.id}: {finding.told()}")
         notes += [
             f"against the source (all × {truth:.2f}): {why} in “{answer.clauses[place].text}”"
             for place, why in answer.false.items()
         ]
-        unsound = {
-            answer.clauses[i].sentence: i for i in answer.unsound
-        }  # one clause of each
+        # One clause of each unsound sentence.
+        unsound = {answer.clauses[i].sentence: i for i in answer.unsound}
         notes += [
             f"cannot state a claim: {answer.unsound[i]} in “{answer.clauses[i].text}”"
             for i in unsound.values()
@@ -154,61 +152,68 @@ class ClaimJudge:
             view.rubric, scores, judge=self.name, reasoning="\n".join(notes)
         )
 
-    def _answer(self, view: JudgeView, read: Claims) -> Answer:
-        statements = self._statements(view.grounding, read.names, read.sentences)
-        said = tuple(map(framed, clauses(view.response, read.names)))
-        found = [statements.read(clause) for clause in said]
+    def _answer(self, view: JudgeView, claims: Claims) -> Answer:
+        statements = self._statements(view.grounding, claims.names, claims.sentences)
+        parts = tuple(framed(clause) for clause in clauses(view.response, claims.names))
+        readings = [statements.read(clause) for clause in parts]
         flaws = flaws_of(
-            sentences(view.response), read.sentences, question=view.question
+            sentences(view.response), claims.sentences, question=view.question
         )
-        unsound = {
-            i: flaws[one.sentence]
-            for i, one in enumerate(said)
-            if one.sentence in flaws
+        flawed = {
+            place: flaws[clause.sentence]
+            for place, clause in enumerate(parts)
+            if clause.sentence in flaws
         }
-        unsound = hedged(said, read.clauses) | unsound
-        false = {i: why for i, (why, _) in enumerate(found) if why and i not in unsound}
-        return Answer(said, false, unsound, tuple(support for _, support in found))
+        unsound = hedged(parts, claims.clauses) | flawed
+        false = {
+            place: why
+            for place, (why, _) in enumerate(readings)
+            if why and place not in unsound
+        }
+        support = tuple(support for _, support in readings)
+        return Answer(parts, false, unsound, support)
 
-    def _findings(self, read: Claims, answer: Answer, view: JudgeView) -> list[Finding]:
+    def _findings(
+        self, claims: Claims, answer: Answer, view: JudgeView
+    ) -> list[Finding]:
         findings = [
             contradicted(claim, answer) or stated(claim, answer)
-            for claim in read.claims
+            for claim in claims.claims
         ]
         if self._meaning is not None:
             findings = self._by_meaning(
-                self._meaning, read, answer, view.question, findings
+                self._meaning, claims, answer, view.question, findings
             )
         if self._verifier is not None:
-            return self._verifier.verified(read.claims, answer, findings)
+            return self._verifier.verified(claims.claims, answer, findings)
         return findings
 
     @staticmethod
     def _by_meaning(
         meaning: Meaning,
-        read: Claims,
+        claims: Claims,
         answer: Answer,
         question: str,
-        found: list[Finding],
+        findings: list[Finding],
     ) -> list[Finding]:
-        """Look for what words alone did not find in full, in the sentences that may speak of it."""
+        """Look for claims that words alone did not find in full, in the sentences about them."""
         open_claims = [
             place
-            for place, finding in enumerate(found)
-            if finding.may_be_more(read.claims[place])
+            for place, finding in enumerate(findings)
+            if finding.may_be_more(claims.claims[place])
         ]
         places = [
             place
             for place, sentence in enumerate(answer.true_sentences)
-            if any(is_about(read.claims[claim], sentence) for claim in open_claims)
+            if any(is_about(claims.claims[claim], sentence) for claim in open_claims)
         ]
         if not places:
-            return found
-        claims = [read.sentences[place] for place in open_claims]
+            return findings
+        open_texts = [claims.sentences[place] for place in open_claims]
         texts = [answer.true_sentences[place].text for place in places]
-        rows = meaning.nearness(claims, question, texts)
-        better = list(found)
-        for one, row in zip(open_claims, rows, strict=True):
+        rows = meaning.nearness(open_texts, question, texts)
+        improved = list(findings)
+        for place, row in zip(open_claims, rows, strict=True):
             near = dict(zip(places, row, strict=True))
-            better[one] = stated(read.claims[one], answer, near)
-        return better
+            improved[place] = stated(claims.claims[place], answer, near)
+        return improved

@@ -1,6 +1,6 @@
 """Words of English that mean the same, the opposite, or little: tables beside this module.
 
-The words come from WordNet (`wordnet/`), from a grammar's closed classes (`grammar.toml`) and from
+Words come from WordNet (`wordnet/`), from a grammar's closed classes (`grammar.toml`) and from
 counts over technical text (`frequency.txt`); `tools/claim_tables.py` makes the first and the last.
 """
 
@@ -25,7 +25,7 @@ _TABLES: Final = (
 _COMMON_PREFIX: Final = 5
 _PREFIX_SHARE: Final = 0.6
 _NEAR: Final = 0.8
-"""How much of a word a word of the same meaning is worth."""
+"""Likeness of two words of the same meaning."""
 
 
 def _lines(name: str) -> list[str]:
@@ -35,18 +35,17 @@ def _lines(name: str) -> list[str]:
 @cache
 def fingerprint() -> str:
     """Return a hash of all tables: another table is another judge."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in _TABLES:
-        found.update(read_file(_HERE / name))
-    return found.hexdigest()
+        digest.update(read_file(_HERE / name))
+    return digest.hexdigest()
 
 
 @cache
 def _synonyms() -> dict[str, frozenset[int]]:
     groups = defaultdict[str, set[int]](set)
-    for number, line in enumerate(
-        (*_lines("wordnet/synonyms.txt"), *_lines("wordnet/derived.txt"))
-    ):
+    lines = (*_lines("wordnet/synonyms.txt"), *_lines("wordnet/derived.txt"))
+    for number, line in enumerate(lines):
         for word in line.split():
             groups[stem(word)].add(number)
     return {word: frozenset(numbers) for word, numbers in groups.items()}
@@ -54,29 +53,29 @@ def _synonyms() -> dict[str, frozenset[int]]:
 
 @cache
 def _opposites() -> dict[str, frozenset[str]]:
-    found = defaultdict[str, set[str]](set)
+    opposites = defaultdict[str, set[str]](set)
     for line in _lines("wordnet/opposites.txt"):
-        one, other = map(stem, line.split())
-        found[one].add(other)
-        found[other].add(one)
-    for one_side, other_side in _SCALES:
-        ones = set(map(stem, one_side.split()))
-        others = set(map(stem, other_side.split()))
-        for word in ones:
-            found[word] |= others
-        for word in others:
-            found[word] |= ones
-    return {word: frozenset(words - {word}) for word, words in found.items()}
+        first, second = (stem(word) for word in line.split())
+        opposites[first].add(second)
+        opposites[second].add(first)
+    for up, down in _SCALES:
+        up_stems = {stem(word) for word in up.split()}
+        down_stems = {stem(word) for word in down.split()}
+        for word in up_stems:
+            opposites[word] |= down_stems
+        for word in down_stems:
+            opposites[word] |= up_stems
+    return {word: frozenset(words - {word}) for word, words in opposites.items()}
 
 
 @cache
 def _sides() -> dict[str, frozenset[tuple[int, int]]]:
-    found = defaultdict[str, set[tuple[int, int]]](set)
+    sides_by_word = defaultdict[str, set[tuple[int, int]]](set)
     for number, sides in enumerate(_SCALES):
         for side, words in enumerate(sides):
             for word in words.split():
-                found[stem(word)].add((number, side))
-    return {word: frozenset(sides) for word, sides in found.items()}
+                sides_by_word[stem(word)].add((number, side))
+    return {word: frozenset(sides) for word, sides in sides_by_word.items()}
 
 
 @cache
@@ -88,7 +87,7 @@ def _frequencies() -> tuple[int, dict[str, int]]:
 
 @lru_cache(maxsize=65_536)
 def weight(root: str) -> float:
-    """Return how much a stem tells, in [0, 1]: 0 for a function word, 1 for one in few texts.
+    """Return how much a stem tells, in [0, 1]: 0 for a function word, 1 for a rare one.
 
     Args:
         root: a stem.
@@ -104,7 +103,7 @@ _FRAME: Final = frozenset(map(stem, FUNCTION_WORDS))
 
 @lru_cache(maxsize=262_144)
 def likeness(one: str, other: str) -> float:
-    """Return how alike two stems mean, in [0, 1]: 1 for the same, .8 for a synonym or a relative.
+    """Return how alike two stems are in meaning, in [0, 1]: 1 if the same, .8 for a synonym.
 
     Args:
         one: a stem.
@@ -132,7 +131,7 @@ def likeness(one: str, other: str) -> float:
 
 @lru_cache(maxsize=262_144)
 def opposite(one: str, other: str) -> bool:
-    """Tell whether two stems mean the opposite.
+    """Tell whether two stems are opposite in meaning.
 
     Args:
         one: a stem.
@@ -155,7 +154,7 @@ def sides(root: str) -> frozenset[tuple[int, int]]:
 
 @lru_cache(maxsize=65_536)
 def keys(root: str) -> frozenset[str | int | tuple[int, int]]:
-    """Return what two stems share one of, at least, if they are alike: a quick look-up.
+    """Return look-up keys of a stem; two stems that are alike share at least one key.
 
     Args:
         root: a stem.

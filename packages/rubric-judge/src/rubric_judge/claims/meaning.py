@@ -1,10 +1,10 @@
-"""Where an answer means what a claim says, by a small model of sentence embeddings.
+"""Nearness in meaning of sentences to claims, by a small model of sentence embeddings.
 
     nearness(claim, sentence) = (cos(claim, sentence) − floor) / (.6 − floor), within 0 and 1
     floor = max(.3, cos(claim, question) + .2)
 
-The question is as near to a claim as a text can be that says nothing of it, so what a sentence is
-worth begins above that: a vague one, which gives the question back, earns nothing.
+The question is as near to a claim as a text can be that says nothing of it, so a sentence earns
+credit only above that nearness: a vague one, which repeats the question, earns nothing.
 """
 
 from collections.abc import Sequence
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 
 _KEY: Final = "embedding"
 _FAR: Final = 0.3
-"""A claim and a sentence of another subject are seldom nearer."""
+"""Cosine that a claim and a sentence on another subject seldom exceed."""
 _SAME: Final = 0.6
-"""A claim in other words is mostly nearer."""
+"""Cosine that a claim and its paraphrase mostly exceed."""
 _GAIN: Final = 0.2
-"""How much nearer to a claim than the question a sentence has to be to earn anything."""
+"""Margin over the question's cosine that a sentence needs to earn anything."""
 _LEAST_SPAN: Final = 0.1
 _DIGITS: Final = 4
-"""A cosine depends on the sentences that share its batch, in the seventh digit."""
+"""Digits that cosines are rounded to: the batch changes the seventh digit."""
 _KEPT: Final = 4096
 
 
 class Meaning:
-    """How near sentences are to claims."""
+    """Embedding model that tells how near sentences are to claims."""
 
     def __init__(self, named: str) -> None:
-        """Look at a folder.
+        """Check a model folder; its weights are read when used.
 
         Args:
             named: a folder of a sentence-embedding model, or an installed package that ships one.
@@ -55,10 +55,9 @@ class Meaning:
         self.folder = model_folder(named, key=_KEY)
         kind = architecture(model_settings(self.folder, key=_KEY))
         if not kind.endswith(("Model", "ForMaskedLM")):
-            found = kind or "none"
             raise JudgeSetupError(
                 f"embedding: {self.folder} holds no model of sentence embeddings (its "
-                f"architecture: {found}): give an encoder, such as all-MiniLM-L6-v2"
+                f"architecture: {kind or 'none'}): give an encoder, such as all-MiniLM-L6-v2"
             )
         self._vectors: dict[str, FloatArray] = {}
 
@@ -87,7 +86,7 @@ class Meaning:
     def nearness(
         self, claims: Sequence[str], question: str, sentences: Sequence[str]
     ) -> list[list[float]]:
-        """Return how much of each claim each sentence means, in [0, 1].
+        """Return how much of each claim each sentence expresses, in [0, 1].
 
         Args:
             claims: what is true.
@@ -98,21 +97,22 @@ class Meaning:
             One row for each claim.
         """
         vectors = self._encoded([*claims, question, *sentences])
-        ours, asked, theirs = np.split(vectors, [len(claims), len(claims) + 1])
-        cosines = np.round(ours @ theirs.T, _DIGITS)
-        floor = np.maximum(_FAR, np.round(ours @ asked.T, _DIGITS) + _GAIN)
+        boundaries = [len(claims), len(claims) + 1]
+        claim_vectors, asked, sentence_vectors = np.split(vectors, boundaries)
+        cosines = np.round(claim_vectors @ sentence_vectors.T, _DIGITS)
+        to_question = np.round(claim_vectors @ asked.T, _DIGITS)
+        floor = np.maximum(_FAR, to_question + _GAIN)
         span = np.maximum(_SAME - floor, _LEAST_SPAN)
         near = np.clip((cosines - floor) / span, 0.0, 1.0)
         return cast("list[list[float]]", near.tolist())
 
     def _encoded(self, texts: Sequence[str]) -> FloatArray:
-        read = [plain(text) for text in texts]
-        new = [text for text in dict.fromkeys(read) if text not in self._vectors]
+        cleaned = [plain(text) for text in texts]
+        new = [text for text in dict.fromkeys(cleaned) if text not in self._vectors]
         if len(self._vectors) + len(new) > _KEPT:
             self._vectors = {}
-            new = list(dict.fromkeys(read))
+            new = list(dict.fromkeys(cleaned))
         if new:
-            self._vectors |= dict(
-                zip(new, self._encoder.sentence_vectors(new), strict=True)
-            )
-        return np.stack([self._vectors[text] for text in read])
+            vectors = self._encoder.sentence_vectors(new)
+            self._vectors |= dict(zip(new, vectors, strict=True))
+        return np.stack([self._vectors[text] for text in cleaned])

@@ -1,4 +1,4 @@
-"""What a passage says, and which clauses of an answer say something else."""
+"""Statements of a passage, and the clauses of an answer that say something else."""
 
 from collections import defaultdict
 from typing import Final
@@ -19,7 +19,7 @@ _SMALLEST_SCORE: Final = 0.2
 _SEVERAL: Final = 2
 _NEARLY: Final = 0.9
 _KEPT: Final = 4096
-"""Words of answers of which it is kept where the passage has them."""
+"""Number of words of answers whose places in the passage are cached."""
 
 
 class Statements:
@@ -28,7 +28,7 @@ class Statements:
     def __init__(
         self, passage: Grounding, names: frozenset[str], claims: tuple[str, ...]
     ) -> None:
-        """Read a passage and the claims that were made of it.
+        """Read a passage and the claims about it.
 
         Args:
             passage: prose or documentation, in English; empty where there is none.
@@ -36,27 +36,34 @@ class Statements:
             claims: sentences that are true as well.
         """
         text = passage.reveal()[:_LONGEST]
-        found = [
-            *clauses(text, names),
-            *(clause for claim in claims for clause in clauses(claim, names)),
+        statements = clauses(text, names)
+        for claim in claims:
+            statements += clauses(claim, names)
+        all_tokens = [token for clause in statements for token in clause.tokens]
+        self._clauses = [
+            clause for clause in statements if len(clause.content) >= _SEVERAL
         ]
-        self._clauses = [one for one in found if len(one.content) >= _SEVERAL]
-        self._figures = [t for one in found for t in one.tokens if t.number is not None]
-        self._literals = frozenset(t.root for one in found for t in one.tokens)
-        self._subjects = frozenset(one.content[0].root for one in found if one.content)
+        self._figures = [token for token in all_tokens if token.number is not None]
+        self._literals = frozenset(token.root for token in all_tokens)
+        self._subjects = frozenset(
+            clause.content[0].root for clause in statements if clause.content
+        )
         self._known = bool(text)
         self._holders = defaultdict[object, dict[Token, list[int]]](dict)
-        for place, one in enumerate(self._clauses):
-            for token in one.content:
+        for place, clause in enumerate(self._clauses):
+            for token in clause.content:
                 for key in token.keys:
                     self._holders[key].setdefault(token, []).append(place)
         self._held: dict[Token, frozenset[int]] = {}
 
     def read(self, said: Clause) -> tuple[str, float]:
-        """Return what is against the passage, and how well the passage supports the clause.
+        """Check a clause against the passage.
 
         Args:
             said: a clause of an answer.
+
+        Returns:
+            The contradiction, "" where there is none, and how well the passage supports the clause.
         """
         if not self._known or len(said.content) < _SEVERAL:
             return "", 0.0
@@ -70,18 +77,18 @@ class Statements:
         if not near or near[0][0] < _SMALLEST_SCORE:
             return "", 0.0
         why = ""
-        for score, clause, found in near:
+        for score, clause, overlap in near:
             if score < _NEARLY * near[0][0]:
                 break
-            why = contradiction(clause, said, found) or swapped(
-                clause, said, found, self._subjects
+            why = contradiction(clause, said, overlap) or swapped(
+                clause, said, overlap, self._subjects
             )
             if not why:
                 return "", score
         return why, 0.0
 
     def _near(self, said: Clause) -> list[tuple[float, Clause, Match]]:
-        """Return the clauses of the passage that lie best on one of an answer, the best first."""
+        """Return the clauses of the passage that match an answer's clause best, the best first."""
         near: list[tuple[float, Clause, Match]] = []
         for most, place in self._bounds(said):
             if len(near) == _SEVERAL and most <= near[-1][0]:
@@ -89,13 +96,14 @@ class Statements:
             clause = self._clauses[place]
             if said.names and clause.names and said.names.isdisjoint(clause.names):
                 continue
-            found = match(clause, said)
-            near.append((found.reverse * min(1.0, 2 * found.coverage), clause, found))
-            near = sorted(near, key=lambda rated: -rated[0])[:_SEVERAL]
+            overlap = match(clause, said)
+            score = overlap.reverse * min(1.0, 2 * overlap.coverage)
+            near.append((score, clause, overlap))
+            near = sorted(near, key=lambda candidate: -candidate[0])[:_SEVERAL]
         return near
 
     def _bounds(self, said: Clause) -> list[tuple[float, int]]:
-        """Return what each clause can score at most, by the words that it could share."""
+        """Return upper bounds of the clauses' scores, by the words that they could share."""
         weights = defaultdict[int, float](float)
         for token in said.content:
             for place in self._holding(token):
@@ -105,20 +113,19 @@ class Statements:
         return sorted(bounds, key=lambda bound: (-bound[0], bound[1]))
 
     def _holding(self, token: Token) -> frozenset[int]:
-        """Return the clauses that hold a word of the same meaning."""
-        if (held := self._held.get(token)) is None:
-            near = {
-                one: places
-                for key in token.keys & self._holders.keys()
-                for one, places in self._holders[key].items()
-            }
-            held = frozenset(
-                place
-                for one, places in near.items()
-                if alike(one, token)
-                for place in places
-            )
-            if len(self._held) >= _KEPT:
-                self._held.clear()
-            self._held[token] = held
-        return held
+        """Return the positions of the clauses that hold a word of the same meaning."""
+        holders = self._held.get(token)
+        if holders is not None:
+            return holders
+        near: dict[Token, list[int]] = {}
+        for key in token.keys & self._holders.keys():
+            near |= self._holders[key]
+        positions = set[int]()
+        for candidate, places in near.items():
+            if alike(candidate, token):
+                positions.update(places)
+        holders = frozenset(positions)
+        if len(self._held) >= _KEPT:
+            self._held.clear()
+        self._held[token] = holders
+        return holders

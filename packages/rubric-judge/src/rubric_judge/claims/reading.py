@@ -33,7 +33,7 @@ _TO: Final = re.compile(r"\s+to\b")
 _OF: Final = re.compile(r"\s+of\b")
 _CLAUSE_WORDS: Final = frozenset(lexicon.GRAMMAR["clause_words"].split())
 _OPENINGS: Final = _CLAUSE_WORDS | {"unlike", "without"}
-"""What opens a part of a sentence that ends at the next comma, and a denial in it with it."""
+"""Words that open a part of a sentence that ends at the next comma, as does a denial in it."""
 _NUMBERS: Final = {
     word: float(n) for n, word in enumerate(lexicon.GRAMMAR["numbers"].split())
 }
@@ -47,7 +47,7 @@ _LITERALS: Final = frozenset(
     {"True", "False", "None", "NaN", "nan", "inf", "infinity", "Inf"}
 )
 _REACH: Final = 7
-"""Words that a denial reaches over."""
+"""Number of words that a denial reaches over."""
 _LATEX: Final = re.compile(r"\\(?:text|mathrm|rm)\b|[{}$\\]")
 _VALUES: Final = frozenset[object]({"a value"})
 _MOST_CHARS: Final = 100_000
@@ -60,18 +60,18 @@ class Token:
     root: str
     """Its stem, or the value in a plain form."""
     text: str
-    """As written."""
+    """The word as written."""
     weight: float
-    """How much it tells."""
+    """How much the word tells, in [0, 1]."""
     denied: bool
-    """Whether a denial stands before it in its clause."""
+    """Whether a denial stands before the word in its clause."""
     number: float | None = None
-    """What it is worth, where it is a number."""
+    """Numeric value of the word, where it is a number."""
     literal: bool = False
-    """Whether it is a value that cannot be said otherwise: a number, a string, True."""
+    """Whether the word is a value without a paraphrase: a number, a string, True."""
 
     keys: frozenset[object] = frozenset()
-    """What a word of the same meaning shares one of."""
+    """Look-up keys; a word of the same meaning shares at least one."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ class Clause:
     text: str
     tokens: tuple[Token, ...]
     sentence: int
-    """Position of its sentence."""
+    """Position of the clause's sentence."""
     names: frozenset[str] = frozenset()
-    """Identifiers that it speaks of, or that the clause before spoke of where it names none."""
+    """Identifiers that the clause speaks of; those of the clause before where it names none."""
 
     @cached_property
     def content(self) -> tuple[Token, ...]:
@@ -92,48 +92,47 @@ class Clause:
 
     @cached_property
     def total(self) -> float:
-        """Weight of all of them."""
+        """Sum of the weights of `content`."""
         return sum(token.weight for token in self.content)
 
     @cached_property
     def roots(self) -> frozenset[str]:
-        """The stems of those."""
+        """Stems of `content`."""
         return frozenset(token.root for token in self.content)
 
     @cached_property
     def spoken(self) -> tuple[Token, ...]:
-        """The words in order, without those that deny."""
+        """The words in order, without denials."""
         return tuple(token for token in self.tokens if not _is_denial(token.root))
 
     @cached_property
     def divided(self) -> frozenset[str]:
-        """The words that it both denies and affirms."""
+        """Stems that the clause both denies and affirms."""
         denied = {token.root for token in self.content if token.denied}
-        return frozenset(
-            t.root for t in self.content if not t.denied and t.root in denied
-        )
+        affirmed = {token.root for token in self.content if not token.denied}
+        return frozenset(denied & affirmed)
 
     @cached_property
     def places(self) -> dict[object, list[int]]:
-        """Positions in `content` by what a word that means the same would share."""
-        found: dict[object, list[int]] = {}
+        """Positions in `content` by the look-up keys of the words."""
+        positions: dict[object, list[int]] = {}
         for place, token in enumerate(self.content):
             for key in token.keys:
-                found.setdefault(key, []).append(place)
-        return found
+                positions.setdefault(key, []).append(place)
+        return positions
 
     @cached_property
     def directions(self) -> dict[int, tuple[list[int], str]]:
-        """Which sides of each scale it takes, and a word that says so.
+        """Sides of each scale that the clause takes, and a word that says so.
 
         A denied word takes the other side.
         """
-        found: dict[int, tuple[list[int], str]] = {}
+        sides_by_axis: dict[int, tuple[list[int], str]] = {}
         for token in self.tokens:
             for axis, side in lexicon.sides(token.root):
-                sides, _ = found.setdefault(axis, ([], token.text))
+                sides, _ = sides_by_axis.setdefault(axis, ([], token.text))
                 sides.append(side ^ int(token.denied))
-        return found
+        return sides_by_axis
 
 
 def plain(text: str) -> str:
@@ -142,7 +141,7 @@ def plain(text: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Split a text at end marks and line breaks; lines of a wrapped text are put together first."""
+    """Split a text at end marks and line breaks, after joining the lines of a wrapped text."""
     whole = _WRAPPED.sub(r"\1 ", text[:_MOST_CHARS])
     return [part.strip() for part in _SENTENCE_END.split(whole) if part.strip()]
 
@@ -159,30 +158,30 @@ def _number(text: str) -> float | None:
 
 @lru_cache(maxsize=4096)
 def tokens(text: str) -> tuple[Token, ...]:
-    """Return the words and values of a clause, with what is denied among them."""
-    found: list[Token] = []
+    """Return the words and values of a clause, each marked where it is denied."""
+    words: list[Token] = []
     reach = 0
     text = _PHRASE.sub(lambda phrase: _PHRASES[phrase[0].lower()], plain(text))
     opening = ""
     end = 0
-    for match in _TOKEN.finditer(text):
-        written = match[0]
+    for lexeme in _TOKEN.finditer(text):
+        written = lexeme[0]
         lowered = written.lower()
         opening = opening or lowered
-        if opening in _OPENINGS and "," in text[end : match.start()]:
+        if opening in _OPENINGS and "," in text[end : lexeme.start()]:
             opening = lowered
             reach = 0
-        end = match.end()
-        if _denies(text, match):
-            is_more = text[match.end() : match.end() + 6].lstrip().startswith("only")
+        end = lexeme.end()
+        if _denies(text, lexeme):
+            is_more = text[lexeme.end() : lexeme.end() + 6].lstrip().startswith("only")
             reach = 0 if is_more else _REACH
-            found.append(Token(lowered, written, 0.0, denied=False))
+            words.append(Token(lowered, written, 0.0, denied=False))
             continue
         if lowered in _CLAUSE_WORDS or lowered == "and":
             reach = 0
-        found.append(_token(match, written, denied=reach > 0))
+        words.append(_token(lexeme, written, denied=reach > 0))
         reach -= 1
-    return tuple(found)
+    return tuple(words)
 
 
 def _denies(text: str, match: re.Match[str]) -> bool:
@@ -202,14 +201,9 @@ def _is_denial(word: str) -> bool:
 
 def _token(match: re.Match[str], written: str, *, denied: bool) -> Token:
     if match["quoted"]:
-        return Token(
-            written.strip("'\""),
-            written,
-            1.0,
-            denied,
-            literal=True,
-            keys=_VALUES | {written.strip("'\""), stem(written.strip("'\""))},
-        )
+        text = written.strip("'\"")
+        keys = _VALUES | {text, stem(text)}
+        return Token(text, written, 1.0, denied, literal=True, keys=keys)
     if match["number"]:
         value = _number(written)
         return Token(
@@ -218,17 +212,18 @@ def _token(match: re.Match[str], written: str, *, denied: bool) -> Token:
     if written in _LITERALS:
         root = written.lower()
         return Token(root, written, 0.8, denied, literal=True, keys=_VALUES | {root})
-    if (value := _NUMBERS.get(written.lower())) is not None:
+    value = _NUMBERS.get(written.lower())
+    if value is not None:
         return Token(written.lower(), written, 0.4, denied, number=value, keys=_VALUES)
     root = stem(written.removesuffix("'s").removesuffix("'"))
-    content = len(written) > 1 and written.lower() not in FUNCTION_WORDS
-    cue = bool(lexicon.is_cue(root))
-    weight = lexicon.weight(root) if content else 0.2 * cue
+    weight = 0.2 if lexicon.is_cue(root) else 0.0
+    if len(written) > 1 and written.lower() not in FUNCTION_WORDS:
+        weight = lexicon.weight(root)
     return Token(root, written, weight, denied, keys=lexicon.keys(root))
 
 
 def _is_word(name: str) -> bool:
-    """Tell whether a name is a word of English as well, so that only code marks make it one."""
+    """Tell whether a name is also a word of English, which only code marks make a name."""
     return name.lower() in FUNCTION_WORDS or name in {"a", "A", "I"}
 
 
@@ -240,19 +235,21 @@ def clauses(text: str, names: frozenset[str]) -> list[Clause]:
         names: identifiers whose sentences belong together.
 
     Returns:
-        In order; a clause that names none of the identifiers speaks of those of the one before.
+        The clauses in order; one that names no identifier speaks of those of the one before.
     """
-    found: list[Clause] = []
+    parts: list[Clause] = []
     current = frozenset[str]()
     for number, sentence in enumerate(sentences(text)):
         for part in _CLAUSE_END.split(sentence):
-            if not part or not (read := tokens(part)):
+            part_tokens = tokens(part)
+            if not part_tokens:
                 continue
             here = frozenset(
-                t.text
-                for t in read
-                if t.text in names and (not _is_word(t.text) or f"`{t.text}`" in part)
+                token.text
+                for token in part_tokens
+                if token.text in names
+                and (not _is_word(token.text) or f"`{token.text}`" in part)
             )
             current = here or current
-            found.append(Clause(part.strip(), read, number, current))
-    return found
+            parts.append(Clause(part.strip(), part_tokens, number, current))
+    return parts

@@ -1,4 +1,4 @@
-"""What a clause says of a claim: stated, contradicted, or nothing."""
+"""Verdicts on a claim by a clause: stated, contradicted, or nothing."""
 
 from typing import Final, Literal, NamedTuple
 
@@ -8,20 +8,20 @@ from rubric_judge.claims.reading import Clause, Token
 Stand = Literal["stated", "contradicted", "absent"]
 
 _SAME_NUMBER: Final = 0.025
-"""Relative; "about 1.5e-8" is 1.49e-08."""
+"""Relative difference of equal numbers; "about 1.5e-8" is 1.49e-08."""
 _ABOUT: Final = 0.3
-"""Coverage from which a clause is about the claim, so that its denials count."""
+"""Coverage from which a clause is about a claim, so that its denials count."""
 _HALF: Final = 0.5
 _SUBJECT: Final = 0.5
-"""Weight of a word that can be what a clause is about."""
+"""Least weight of the subject of a clause."""
 _DEFAULT: Final = "default"
-"""A thing has one, of whatever kind: by default None is not by default 3."""
+"""A parameter has one default, of whatever kind: default None contradicts default 3."""
 _TELLING: Final = 0.25
-"""Weight of a word whose denial is one of the claim."""
+"""Weight from which the denial of a word denies the claim."""
 
 
 class Match(NamedTuple):
-    """How a clause and a claim lie on each other."""
+    """The overlap of a clause and a claim."""
 
     coverage: float
     """Share of the claim's weight that the clause says."""
@@ -40,19 +40,15 @@ def same_value(one: Token, other: Token) -> bool:
 
 
 def alike(one: Token, other: Token) -> float:
-    """Return how alike two tokens mean, in [0, 1]; of values, whether they are the same."""
-    if (
-        one.number is not None
-        or other.number is not None
-        or one.literal
-        or other.literal
-    ):
+    """Return how alike two tokens are in meaning, in [0, 1]; for values, whether they are equal."""
+    has_numbers = one.number is not None or other.number is not None
+    if has_numbers or one.literal or other.literal:
         return float(same_value(one, other))
     return lexicon.likeness(one.root, other.root)
 
 
 def match(claim: Clause, said: Clause) -> Match:
-    """Lay what is said on a claim, word by word.
+    """Match what is said with a claim, word by word.
 
     Args:
         claim: what is true.
@@ -71,8 +67,9 @@ def match(claim: Clause, said: Clause) -> Match:
         best = 0.0
         where = -1
         for place in sorted(near) if len(near) > 1 else near:
-            if (near_by := alike(token, content[place])) > best:
-                best = near_by
+            likeness = alike(token, content[place])
+            if likeness > best:
+                best = likeness
                 where = place
         if where >= 0:
             covered += best * token.weight
@@ -88,7 +85,7 @@ def contradiction(claim: Clause, said: Clause, found: Match) -> str:
     Args:
         claim: what is true.
         said: what an answer says.
-        found: how the two lie on each other.
+        found: the overlap of the two.
     """
     if found.coverage < _ABOUT and found.reverse < _ABOUT:
         return ""
@@ -103,79 +100,86 @@ def contradiction(claim: Clause, said: Clause, found: Match) -> str:
 
 
 def _other_direction(claim: Clause, said: Clause) -> str:
-    ours = claim.directions
-    theirs = said.directions
-    for axis in ours.keys() & theirs.keys():
-        (sides, word), (others, other) = ours[axis], theirs[axis]
-        one = set(sides)
-        two = set(others)
+    claim_directions = claim.directions
+    said_directions = said.directions
+    for axis in claim_directions.keys() & said_directions.keys():
+        sides, word = claim_directions[axis]
+        others, said_word = said_directions[axis]
+        claim_sides = set(sides)
+        said_sides = set(others)
         # "The more, the more" against "the more, the less", and the other way round.
-        inverse = min(len(sides), len(others)) > 1 and len(one) != len(two)
-        if one.isdisjoint(two) or inverse:
-            return f"“{other}” against “{word}”"
+        inverse = min(len(sides), len(others)) > 1 and len(claim_sides) != len(
+            said_sides
+        )
+        if claim_sides.isdisjoint(said_sides) or inverse:
+            return f"“{said_word}” against “{word}”"
     return ""
 
 
 def swapped(claim: Clause, said: Clause, found: Match, subjects: frozenset[str]) -> str:
-    """Say of what else a clause says what the claim says of its subject; "" where it does not.
+    """Say which other subject a clause says the claim of; "" where there is none.
 
     Args:
         claim: what is true.
         said: what an answer says.
-        found: how the two lie on each other.
-        subjects: what the source's clauses begin with.
+        found: the overlap of the two.
+        subjects: first words of the source's clauses.
     """
     if not claim.content or not said.content or found.reverse < _HALF:
         return ""
-    ours = claim.content[0]
-    theirs = said.content[0]
-    if min(ours.weight, theirs.weight) < _SUBJECT or ours.root in said.roots:
+    subject = claim.content[0]
+    said_subject = said.content[0]
+    if (
+        min(subject.weight, said_subject.weight) < _SUBJECT
+        or subject.root in said.roots
+    ):
         return ""
-    if theirs.root in claim.roots or theirs.root not in subjects:
+    if said_subject.root in claim.roots or said_subject.root not in subjects:
         return ""
-    if any(lexicon.likeness(theirs.root, root) for root in claim.roots):
+    if any(lexicon.likeness(said_subject.root, root) for root in claim.roots):
         return ""
-    return f"says of “{theirs.text}” what holds for “{ours.text}”"
+    return f"says of “{said_subject.text}” what holds for “{subject.text}”"
 
 
 def _opposite_word(claim: Clause, said: Clause) -> str:
     for token in claim.content:
         if token.literal or token.root in said.roots:
             continue
-        for other in said.content:
-            if (
-                other.literal
-                or other.root in claim.roots
-                or token.denied != other.denied
-            ):
+        for candidate in said.content:
+            if candidate.literal or candidate.root in claim.roots:
                 continue
-            if lexicon.opposite(token.root, other.root) and not (
-                _says(claim, other) or _says(said, token)
-            ):
-                return f"“{other.text}” against “{token.text}”"
+            if token.denied != candidate.denied:
+                continue
+            if not lexicon.opposite(token.root, candidate.root):
+                continue
+            if not (_has_like(claim, candidate) or _has_like(said, token)):
+                return f"“{candidate.text}” against “{token.text}”"
     return ""
 
 
-def _says(clause: Clause, token: Token) -> bool:
+def _has_like(clause: Clause, token: Token) -> bool:
+    """Tell whether a clause holds a word like the token."""
     return any(lexicon.likeness(root, token.root) for root in clause.roots)
 
 
-def _telling(found: Match, divided: frozenset[str]) -> tuple[tuple[Token, Token], ...]:
+def _telling(
+    overlap: Match, divided: frozenset[str]
+) -> tuple[tuple[Token, Token], ...]:
     """Return the pairs of words whose denial tells something."""
     return tuple(
-        (token, other)
-        for token, other in found.pairs
-        if min(token.weight, other.weight) > _TELLING
-        and divided.isdisjoint({token.root, other.root})
+        (token, said_token)
+        for token, said_token in overlap.pairs
+        if min(token.weight, said_token.weight) > _TELLING
+        and divided.isdisjoint({token.root, said_token.root})
     )
 
 
 def _denied(pairs: tuple[tuple[Token, Token], ...]) -> str:
-    for token, other in pairs:
-        if token.denied != other.denied:
-            return (
-                f"denies “{token.text}”" if other.denied else f"affirms “{token.text}”"
-            )
+    for token, said_token in pairs:
+        if token.denied != said_token.denied:
+            if said_token.denied:
+                return f"denies “{token.text}”"
+            return f"affirms “{token.text}”"
     return ""
 
 
@@ -186,19 +190,22 @@ def other_value(claim: Clause, said: Clause) -> str:
         claim: what is true.
         said: what an answer says.
     """
-    ours = [token for token in claim.content if token.literal]
-    theirs = [token for token in said.content if token.literal]
-    if any(same_value(our, other) for our in ours for other in said.content):
-        return ""
-    kinds = {_kind(token) for token in ours}
+    claim_values = [token for token in claim.content if token.literal]
+    said_values = [token for token in said.content if token.literal]
+    for our in claim_values:
+        if any(same_value(our, token) for token in said.content):
+            return ""
+    kinds = {_kind(token) for token in claim_values}
     is_default = (
-        bool(ours) and _DEFAULT in claim.roots & said.roots and _names_it(claim, said)
+        bool(claim_values)
+        and _DEFAULT in claim.roots & said.roots
+        and _names_it(claim, said)
     )
-    for other in theirs:
-        if (is_default or _kind(other) in kinds) and not any(
-            same_value(other, one) for one in claim.content
-        ):
-            return f"“{other.text}” where it is “{ours[0].text}”"
+    for value in said_values:
+        if not is_default and _kind(value) not in kinds:
+            continue
+        if not any(same_value(value, token) for token in claim.content):
+            return f"“{value.text}” where it is “{claim_values[0].text}”"
     return ""
 
 

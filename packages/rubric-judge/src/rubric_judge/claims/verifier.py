@@ -1,4 +1,4 @@
-"""What a model of entailment, or of fact checking, says of each claim and the sentences near it."""
+"""Verification of claims by a model of entailment, or of fact checking."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _KEY: Final = "entailment"
 _NAMES: Final = toml_beside(__file__, "labels.toml")
 _SENTENCES: Final = 4
-"""Sentences of an answer that are compared with one claim, those that share most with it."""
+"""Number of sentences that are compared with a claim: those that share most with it."""
 _LIKELY: Final = 0.5
 
 
 class Labels(NamedTuple):
-    """Which of a model's labels say what; None where it has no such label."""
+    """Positions of a model's labels; None where it has no such label."""
 
     entailment: int
     contradiction: int | None
@@ -53,20 +53,28 @@ def labels_of(settings: Mapping[str, object], *, folder: Path) -> Labels:
             f"entailment: {folder} holds no model for sequence classification (its architecture: "
             f"{kind or 'none'}): give one of MNLI or of fact checking"
         )
-    named = settings.get("id2label")
-    by_place = cast("dict[str, str]", named) if isinstance(named, dict) else {}
+    labels_by_place = settings.get("id2label")
+    by_place = (
+        cast("dict[str, str]", labels_by_place)
+        if isinstance(labels_by_place, dict)
+        else {}
+    )
     folded = {
         str(label).lower().replace("-", "_"): int(place)
         for place, label in by_place.items()
     }
 
     def place_of(names: Iterable[str]) -> int | None:
-        return next((folded[name] for name in names if name in folded), None)
+        for name in names:
+            if name in folded:
+                return folded[name]
+        return None
 
-    if (entailment := place_of(_NAMES["entailment"])) is None:
-        found = ", ".join(sorted(map(str, by_place.values()))) or "none"
+    entailment = place_of(_NAMES["entailment"])
+    if entailment is None:
+        labels = ", ".join(sorted(map(str, by_place.values()))) or "none"
         raise JudgeSetupError(
-            f"entailment: {folder} has no label of entailment (its labels: {found}): give a "
+            f"entailment: {folder} has no label of entailment (its labels: {labels}): give a "
             "model of MNLI or of fact checking, or write into id2label of its config.json "
             "which label is `entailment` or `supported`"
         )
@@ -74,10 +82,10 @@ def labels_of(settings: Mapping[str, object], *, folder: Path) -> Labels:
 
 
 class Verifier:
-    """Asks a model whether sentences of an answer entail a claim, or contradict it."""
+    """Model that tells whether sentences of an answer entail a claim, or contradict it."""
 
     def __init__(self, folder: Path) -> None:
-        """Look at a folder.
+        """Check a model folder; its weights are read when used.
 
         Args:
             folder: of a sequence-classification model with a label of entailment.
@@ -120,25 +128,24 @@ class Verifier:
         Args:
             claims: what is true.
             answer: what is said.
-            found: what the program found of each. A value that is another one stays
+            found: the program's finding for each. A claim contradicted by another value stays
                 contradicted: programs compare figures, and models of entailment often do not.
         """
-        near = [
+        nearest = [
             _nearest(claim, answer, finding)
             for claim, finding in zip(claims, found, strict=True)
         ]
         pairs = [
             (plain(sentence.text), plain(claim.clause.text))
-            for claim, sentences in zip(claims, near, strict=True)
+            for claim, sentences in zip(claims, nearest, strict=True)
             for sentence in sentences
         ]
-        read = iter(self._reader.probabilities(pairs) if pairs else ())
-        return [
-            self._decided(
-                claim, sentences, [next(read) for _ in sentences], answer, one
-            )
-            for claim, sentences, one in zip(claims, near, found, strict=True)
-        ]
+        rows = iter(self._reader.probabilities(pairs) if pairs else ())
+        decided: list[Finding] = []
+        for claim, sentences, finding in zip(claims, nearest, found, strict=True):
+            claim_rows = [next(rows) for _ in sentences]
+            decided.append(self._decided(claim, sentences, claim_rows, answer, finding))
+        return decided
 
     def _decided(
         self,
@@ -146,11 +153,13 @@ class Verifier:
         sentences: Sequence[Clause],
         rows: Sequence[FloatArray],
         answer: Answer,
-        found: Finding,
+        finding: Finding,
     ) -> Finding:
-        if found.is_value or not sentences:
-            return found if found.is_value else Finding("absent", 0.0)
-        said, where = max(
+        if finding.is_value:
+            return finding
+        if not sentences:
+            return Finding("absent", 0.0)
+        entailed, where = max(
             (float(row[self.labels.entailment]), -place)
             for place, row in enumerate(rows)
         )
@@ -159,24 +168,25 @@ class Verifier:
                 (float(row[self.labels.contradiction]), -place)
                 for place, row in enumerate(rows)
             )
-            if against > max(said, _LIKELY):
+            if against > max(entailed, _LIKELY):
                 text = sentences[-place].text
-                return Finding(
-                    "contradicted", 0.0, text, f"contradiction {against:.2f}"
-                )
+                why = f"contradiction {against:.2f}"
+                return Finding("contradicted", 0.0, text, why)
         text = sentences[-where].text
-        if said < _LIKELY:
-            return Finding("absent", 0.0, text, f"entailment {said:.2f}")
-        credit, lacking = required_share(claim, answer, said)
-        why = f"entailment {said:.2f}{lacking and f'; {lacking}'}"
+        if entailed < _LIKELY:
+            return Finding("absent", 0.0, text, f"entailment {entailed:.2f}")
+        credit, lacking = required_share(claim, answer, entailed)
+        why = f"entailment {entailed:.2f}"
+        if lacking:
+            why += f"; {lacking}"
         return Finding("stated", credit, text, why)
 
 
-def _nearest(claim: Claim, answer: Answer, found: Finding) -> list[Clause]:
-    """Return the sentences that share most with a claim, and the one where the program found it."""
+def _nearest(claim: Claim, answer: Answer, finding: Finding) -> list[Clause]:
+    """Return the sentences that share most with a claim, with the one where it was found."""
 
     def rank(sentence: Clause) -> tuple[bool, float]:
-        is_found = bool(found.where) and found.where in sentence.text
+        is_found = bool(finding.where) and finding.where in sentence.text
         return is_found, match(claim.clause, sentence).coverage
 
     about = [clause for clause in answer.sentences if is_about(claim, clause)]
