@@ -1,4 +1,4 @@
-"""From what a stack hands over of a completion to its answer: `rubric_core.answer_of` of it.
+"""The answer in a completion as a stack hands it over, by `rubric_core.answer_of`.
 
 A text, tokens, a message whose thought stands in a field or a part of its own, or messages.
 """
@@ -27,7 +27,7 @@ _THOUGHT_FIELDS: Final = (
     _BESIDE,
     "thinking_blocks",  # of routers
 )
-"""Where a message holds its thought, once a server or a stack has told it from the content."""
+"""Fields of a message that hold its thought, apart from the content."""
 _THOUGHT_PARTS: Final = {
     "thinking",
     "redacted_thinking",
@@ -43,7 +43,7 @@ _TEXTS: Final = ("text", "thinking", "reasoning", "content", "summary")
 def answer_from(
     response: object, thoughts: Thoughts = "cut", *, opened: bool = False
 ) -> Answer:
-    """Return the answer in what a stack hands over.
+    """Return the answer in a completion as a stack hands it over.
 
     Args:
         response: a text, a message or messages, of which the last of the assistant counts; or an
@@ -65,21 +65,19 @@ def answer_from(
             )
         case _:
             last = _last_reply(_messages(response, role="assistant"))
-            return (
-                Answer("")
-                if last is None
-                else _answer_in(last, thoughts, opened=opened)
-            )
+            if last is None:
+                return Answer("")
+            return _answer_in(last, thoughts, opened=opened)
 
 
 def answer_behind(
     token_ids: Sequence[int], tokenizer: Any, thoughts: Thoughts, *, opened: bool
 ) -> Answer:
-    """Return the answer of a completion that is there as tokens.
+    """Return the answer of a completion given as tokens.
 
     Args:
-        token_ids: all that the policy wrote.
-        tokenizer: one of transformers, or what decodes as it does.
+        token_ids: all tokens that the policy wrote.
+        tokenizer: one of transformers, or one that decodes as it does.
         thoughts: how thoughts are told from answers.
         opened: whether the prompt opened a thought.
     """
@@ -96,11 +94,11 @@ def decoded(token_ids: Sequence[int], tokenizer: Any) -> str:
 
 
 def text_of(value: object, *, role: Literal["assistant", "user"]) -> str:
-    """Return a text, or what the last message of a role says; a thought apart is no part of it.
+    """Return a text, or the text of a role's last message, without a thought kept apart.
 
     Args:
         value: a text, a message, or messages.
-        role: whose.
+        role: the role whose message counts.
 
     Raises:
         SchemaError: neither text nor messages.
@@ -109,19 +107,19 @@ def text_of(value: object, *, role: Literal["assistant", "user"]) -> str:
         case str():
             return readable(value)
         case Mapping():
-            return _said(cast("Mapping[str, object]", value))
+            return _message_text(cast("Mapping[str, object]", value))
         case _:
-            said = [
+            replies = [
                 message
                 for message in _messages(value, role=role)
                 if message.get("role") == role
             ]
-            return _said(said[-1]) if said else ""
+            return _message_text(replies[-1]) if replies else ""
 
 
 def readable(text: str) -> str:
-    """Return a text that a judge's request and a ledger can hold: they are UTF-8."""
-    # Which has no half of a surrogate pair.
+    """Return a text that UTF-8 can hold, as in a judge's request and a ledger."""
+    # UTF-8 has no half of a surrogate pair.
     return text.encode(errors="replace").decode()
 
 
@@ -132,25 +130,27 @@ def _decoded(tokenizer: Any, token_ids: Sequence[int], /, *, skip_special: bool)
 def _answer_in(
     message: Mapping[str, object], thoughts: Thoughts, *, opened: bool
 ) -> Answer:
-    said = _said(message)
+    text = _message_text(message)
     thought = _thought_apart(message)
     if thought is None:
-        return answer_of(said, thoughts, opened=opened)
+        return answer_of(text, thoughts, opened=opened)
     if thoughts == "kept":
-        return Answer("\n\n".join(filter(None, (thought, said))))
-    answer = answer_of(said, thoughts)  # a second thought, which nobody told apart
+        return Answer("\n\n".join(filter(None, (thought, text))))
+    answer = answer_of(text, thoughts)  # the content may hold a second thought
     if answer.thought is not Thought.NONE:
         return answer
     # A message that was cut within its thought has no content; one that calls a tool may have none.
-    ended = bool(said.strip() or message.get("tool_calls"))
-    return Answer(said.strip(), Thought.CLOSED if ended else Thought.UNCLOSED)
+    ended = bool(text.strip() or message.get("tool_calls"))
+    return Answer(text.strip(), Thought.CLOSED if ended else Thought.UNCLOSED)
 
 
 def _thought_apart(message: Mapping[str, object]) -> str | None:
     """Return the thought that stands beside a message's content, None where there is none."""
-    held = [message[name] for name in _THOUGHT_FIELDS if message.get(name)]
-    held += [part for part in _parts(message) if _is_thought(part)]
-    return readable("\n".join(filter(None, map(_text_in, held)))) if held else None
+    thoughts = [message[name] for name in _THOUGHT_FIELDS if message.get(name)]
+    thoughts += [part for part in _parts(message) if _is_thought(part)]
+    return (
+        readable("\n".join(filter(None, map(_text_in, thoughts)))) if thoughts else None
+    )
 
 
 def _text_in(thought: object) -> str:
@@ -170,13 +170,13 @@ def _text_in(thought: object) -> str:
             return ""
 
 
-def _said(message: Mapping[str, object]) -> str:
+def _message_text(message: Mapping[str, object]) -> str:
     """Return a message's text; content in parts keeps its text parts."""
     content = message.get("content")
     if isinstance(content, str):
         return readable(content)
-    told = [part.get("text") for part in _parts(message) if not _is_thought(part)]
-    return readable("".join(text for text in told if isinstance(text, str)))
+    texts = [part.get("text") for part in _parts(message) if not _is_thought(part)]
+    return readable("".join(text for text in texts if isinstance(text, str)))
 
 
 def _parts(message: Mapping[str, object]) -> list[Mapping[str, object]]:
@@ -193,7 +193,7 @@ def _parts(message: Mapping[str, object]) -> list[Mapping[str, object]]:
 
 
 def _listed(value: object) -> object:
-    """Return the list in what pandas makes of one."""
+    """Return a list from the array that pandas makes of one."""
     to_list = getattr(value, "tolist", None)
     return value if to_list is None else to_list()
 
@@ -205,17 +205,17 @@ def _is_thought(part: Mapping[str, object]) -> bool:
 def _messages(value: object, *, role: str) -> list[Mapping[str, object]]:
     listed = _listed(value)
     items = cast("Sequence[object]", listed) if isinstance(listed, Sequence) else None
-    found = [
-        cast("Mapping[str, object]", one)
-        for one in items or ()
-        if isinstance(one, Mapping)
+    messages = [
+        cast("Mapping[str, object]", message)
+        for message in items or ()
+        if isinstance(message, Mapping)
     ]
-    if items is None or len(found) < len(items):
+    if items is None or len(messages) < len(items):
         kind = type(value).__name__
         raise SchemaError(
             f"a text or a list of messages is needed, not {kind}", field=role
         )
-    return found
+    return messages
 
 
 def _last_reply(items: Sequence[Mapping[str, object]]) -> Mapping[str, object] | None:

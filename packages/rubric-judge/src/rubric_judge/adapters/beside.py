@@ -30,7 +30,7 @@ _KINDS: Final = "a list of pairs (reward function, weight)"
 
 
 class Weighted(NamedTuple):
-    """One of the others."""
+    """A reward function with its weight and name."""
 
     reward: Reward
     weight: float
@@ -38,11 +38,11 @@ class Weighted(NamedTuple):
 
 
 def weighted(beside: object, *, name: str) -> tuple[Weighted, ...]:
-    """Check what a user gives.
+    """Check the user's reward functions and weights.
 
     Args:
         beside: should be pairs of a reward function and its weight.
-        name: of the rubric's reward, which no other may have.
+        name: name of the rubric's reward, which no other may have.
 
     Raises:
         ConfigError: something else, or a name that stands for two rewards.
@@ -50,20 +50,22 @@ def weighted(beside: object, *, name: str) -> tuple[Weighted, ...]:
     pairs = (
         cast("Sequence[object]", beside) if isinstance(beside, Sequence) else (beside,)
     )
-    weighteds = [_pair(pair) for pair in pairs]
-    names = [name, *(one.name for one in weighteds)]
-    if twice := sorted({one for one in names if names.count(one) > 1}):
+    functions = [_pair(pair) for pair in pairs]
+    names = [name, *(reward.name for reward in functions)]
+    if twice := sorted(
+        {reward_name for reward_name in names if names.count(reward_name) > 1}
+    ):
         raise ConfigError(
             f"two rewards are called {twice[0]!r}: give the rubric's a name of its own, "
             "`rubric_reward(name=...)`",
             location="beside",
         )
-    return tuple(weighteds)
+    return tuple(functions)
 
 
-def _pair(one: object) -> Weighted:
-    given = cast("Sequence[object]", one) if isinstance(one, tuple | list) else ()
-    match given:
+def _pair(pair: object) -> Weighted:
+    parts = cast("Sequence[object]", pair) if isinstance(pair, tuple | list) else ()
+    match parts:
         case [reward, int() | float() as weight] if callable(reward) and isfinite(
             weight
         ):
@@ -73,13 +75,11 @@ def _pair(one: object) -> Weighted:
             name = getattr(named, "__name__", type(named).__name__)
             return Weighted(cast("Reward", reward), float(weight), name)
         case _:
-            shown = (
-                f"({', '.join(map(_shown, given))})"
-                if given
-                else _shown(cast("object", one))
-            )
+            received = _shown(cast("object", pair))
+            if parts:
+                received = f"({', '.join(map(_shown, parts))})"
             raise ConfigError(
-                f"{_KINDS} is needed, such as beside=[(other, 0.5)], not {shown}",
+                f"{_KINDS} is needed, such as beside=[(other, 0.5)], not {received}",
                 location="beside",
             )
 
@@ -91,10 +91,10 @@ def _shown(value: object) -> str:
 
 
 class CombinedReward:
-    """The rubric's reward and the others', weighted and summed; None where a judgement is missing.
+    """Weighted sum of the rubric's reward and others; None where a judgement is missing.
 
-    A plain function to TRL, which calls those in its main thread: there the others that are plain
-    run too, as they do in TRL, while judges and coroutines are waited for.
+    TRL takes it for a plain function, and calls those in its main thread: the other plain functions
+    run there too, as they do in TRL, while judges and coroutines are waited for.
     """
 
     def __init__(
@@ -110,8 +110,8 @@ class CombinedReward:
         Args:
             rubric: the rubric's reward, of weight 1.
             others: those beside it.
-            name: what TRL calls the sum.
-            masking: of each of the others, whether its None is a judgement that is missing, too.
+            name: name of the sum in TRL.
+            masking: for each of the others, whether its None is a missing judgement, too.
         """
         self.__name__ = name
         self._functions = (Weighted(rubric, 1.0, name), *others)
@@ -132,12 +132,14 @@ class CombinedReward:
             RewardShapeError: a function that does not give one reward for each completion.
             ConfigError, SchemaError: as the rubric's reward.
         """
-        given = {"prompts": prompts, "completions": completions, **columns}
+        arguments = {"prompts": prompts, "completions": completions, **columns}
         if log_metric is not None:
-            given["log_metric"] = log_metric
+            arguments["log_metric"] = log_metric
         rubric, *others = (
-            _checked(one, rewards, count=len(completions))
-            for one, rewards in zip(self._functions, self._called(given), strict=True)
+            _checked(function, rewards, count=len(completions))
+            for function, rewards in zip(
+                self._functions, self._called(arguments), strict=True
+            )
         )
         if log_metric is not None:
             _log(self._functions[1:], others, log_metric)
@@ -146,23 +148,26 @@ class CombinedReward:
             self._sum(judged, rest) for judged, rest in zip(rubric, rows, strict=True)
         ]
 
-    def _called(self, given: Mapping[str, object]) -> list[Any]:
-        """Call all, and return what they give in their order."""
+    def _called(self, arguments: Mapping[str, object]) -> list[Any]:
+        """Call all functions, and return their rewards in order."""
         waiting = [_is_async(function.reward) for function in self._functions]
 
         async def gathered() -> list[Any]:
             calls = zip(self._functions, waiting, strict=True)
             return await asyncio.gather(
-                *(one.reward(**given) for one, waits in calls if waits)
+                *(function.reward(**arguments) for function, waits in calls if waits)
             )
 
         with self._lane.running(gathered()) as future:
             calls = zip(self._functions, waiting, strict=True)
-            found = [None if waits else one.reward(**given) for one, waits in calls]
+            results = [
+                None if waits else function.reward(**arguments)
+                for function, waits in calls
+            ]
             awaited = iter(future.result())
         return [
-            next(awaited) if waits else one
-            for one, waits in zip(found, waiting, strict=True)
+            next(awaited) if waits else result
+            for result, waits in zip(results, waiting, strict=True)
         ]
 
     def _sum(
@@ -175,8 +180,8 @@ class CombinedReward:
         if judged is None or any(lost):
             return None
         terms = [
-            one.weight * reward
-            for one, reward in zip(self._functions[1:], others, strict=True)
+            function.weight * reward
+            for function, reward in zip(self._functions[1:], others, strict=True)
             if reward is not None
         ]
         return tied_reward(fsum([judged, *terms]))
@@ -190,12 +195,12 @@ def _is_async(reward: Reward) -> bool:
     )
 
 
-def _checked(one: Weighted, rewards: Any, *, count: int) -> Rewards:
-    """Return what a function gave, with None for what does not apply: TRL reads NaN so, too."""
+def _checked(function: Weighted, rewards: Any, *, count: int) -> Rewards:
+    """Return a function's rewards, with None for NaN: TRL reads both as "does not apply"."""
     numbers = [None if reward is None else float(reward) for reward in rewards]
     if len(numbers) != count:
         raise RewardShapeError(
-            f"{one.name!r} of `beside` gave {len(numbers)} rewards for {count} completions: "
+            f"{function.name!r} of `beside` gave {len(numbers)} rewards for {count} completions: "
             "one each is needed"
         )
     return [None if reward is None or isnan(reward) else reward for reward in numbers]
@@ -207,13 +212,13 @@ def _log(
     log: Callable[[str, float], None],
 ) -> None:
     """Give TRL the mean of each of the others, by the name that TRL itself would give it."""
-    for one, of_batch in zip(functions, rewards, strict=True):
+    for function, of_batch in zip(functions, rewards, strict=True):
         if applied := [reward for reward in of_batch if reward is not None]:
-            log(f"rewards/{one.name}/mean", fmean(applied))
+            log(f"rewards/{function.name}/mean", fmean(applied))
 
 
 class _Lane:
-    """One event loop in a thread of its own: what a coroutine keeps, a client, belongs to it."""
+    """One event loop in a thread of its own, which the clients of coroutines belong to."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -221,11 +226,11 @@ class _Lane:
 
     @contextmanager
     def running(self, coroutine: Coroutine[Any, Any, _T]) -> Generator[Future[_T]]:
-        """Start a coroutine; what is not done at the end of the `with` is cancelled."""
-        if (
-            self._loop is None or self._pid != os.getpid()
-        ):  # a fork has no thread of its parent's
-            self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
+        """Start a coroutine, and cancel it at the end of the `with` if it is not done."""
+        # A forked process does not have its parent's thread.
+        if self._loop is None or self._pid != os.getpid():
+            self._loop = asyncio.new_event_loop()
+            self._pid = os.getpid()
             threading.Thread(target=self._loop.run_forever, daemon=True).start()
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:

@@ -42,7 +42,7 @@ class MaskingOptions(ScorerOptions, total=False):
     """"mask", which is set unless another is, gives no reward; "zero" gives 0; "raise" ends the
     training."""
     name: str | None
-    """What the metrics begin with, `rubric` unless set; TRL's reward is called so too."""
+    """Prefix of the metrics' names, `rubric` unless set; also the name of TRL's reward."""
 
 
 class Options(BaseModel):

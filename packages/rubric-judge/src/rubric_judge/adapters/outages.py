@@ -1,6 +1,6 @@
-"""When a judge stops judging, or stops keeping to its contract, and when it judges again.
+"""Outages of a judge, breaches of its contract, and when it judges again.
 
-A log line for each, and the end of a training whose judge breaks its contract for good: a stack
+Each is logged once. A judge that breaks its contract for good ends the training, since a stack
 sees rewards of 0, and goes on.
 """
 
@@ -15,16 +15,16 @@ from rubric_judge.errors import JudgeContractError
 
 _FIRST_CALM: Final = 8
 """Judgements in a row that end the first outage; each later one needs twice as many, so that a
-judge that fails now and then is not told of without end."""
+judge that fails now and then is not reported without end."""
 WINDOW: Final = 512
-"""The latest judgements, of which the share of invalid ones is taken."""
+"""Number of latest judgements over which the share of invalid ones is taken."""
 
 
 class Outage:
-    """Tells of each reason once, until the judge judges again; threads may share it."""
+    """Log of each outage's reasons, once until the judge judges again; threads may share it."""
 
     def __init__(self, *, max_invalid_frac: float = 1.0) -> None:
-        """Begin with a judge that judges.
+        """Begin without an outage.
 
         Args:
             max_invalid_frac: largest share of invalid ones among the last `WINDOW` judgements.
@@ -41,7 +41,7 @@ class Outage:
             JudgeContractError: of the last judgements, more are invalid than may be.
         """
         with self._lock:
-            told = {
+            changes = {
                 kind: episode.took(results, kind)
                 for kind, episode in self._episodes.items()
             }
@@ -54,7 +54,7 @@ class Outage:
             is_broken = (
                 len(self._latest) == WINDOW and invalid > self._most_invalid * WINDOW
             )
-        for reason, (count, detail) in told[Outcome.UNAVAILABLE].new.items():
+        for reason, (count, detail) in changes[Outcome.UNAVAILABLE].new.items():
             events.judgements_missing(
                 lost=count,
                 of=len(results),
@@ -62,7 +62,7 @@ class Outage:
                 detail=detail,
                 policy=on_unavailable,
             )
-        for reason, (count, detail) in told[Outcome.INVALID].new.items():
+        for reason, (count, detail) in changes[Outcome.INVALID].new.items():
             events.judgements_invalid(
                 lost=count, of=len(results), reason=reason, detail=detail
             )
@@ -71,7 +71,7 @@ class Outage:
             Outcome.INVALID: events.judgements_valid,
         }
         for kind, end in ends.items():
-            if (missing := told[kind].ended_after) is not None:
+            if (missing := changes[kind].ended_after) is not None:
                 end(missing=missing)
         if is_broken:
             limit = f"{self._most_invalid:g}"
@@ -82,41 +82,43 @@ class Outage:
             )
 
 
-class _Told(NamedTuple):
+class _Change(NamedTuple):
+    """New reasons in a batch, and the end of an episode."""
+
     new: Mapping[str, tuple[int, str]]
-    """How many there are of a new reason, and the detail of the first, by reason."""
+    """Number of results and detail of the first, by new reason."""
     ended_after: int | None
-    """How many an episode took that ends here."""
+    """Number of results in the episode that ends here."""
 
 
 class _Episode:
     """The results of one outcome, from the first to a calm."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._missing = self._in_a_row = 0
         self._calm = _FIRST_CALM
 
-    def took(self, results: Sequence[JudgeResult], kind: Outcome) -> _Told:
-        """Take a batch, and say what is new."""
+    def took(self, results: Sequence[JudgeResult], kind: Outcome) -> _Change:
+        """Record a batch, and return the change."""
         lost = [result for result in results if result.outcome is kind]
-        details = {
-            str(judge_result.reason): judge_result.detail
-            for judge_result in reversed(lost)
-        }
-        new = details.keys() - self._told
-        self._told |= new
+        details = {str(result.reason): result.detail for result in reversed(lost)}
+        new = details.keys() - self._reported
+        self._reported |= new
         self._missing += len(lost)
         self._in_a_row = 0 if lost else self._in_a_row + len(results)
         ended_after = None
-        if self._told and self._in_a_row >= self._calm:
+        if self._reported and self._in_a_row >= self._calm:
             ended_after = self._missing
-            self._told = set()
+            self._reported = set()
             self._missing = 0
             self._calm = 2 * self._calm
         counts = {
-            reason: (sum(str(one.reason) == reason for one in lost), details[reason])
+            reason: (
+                sum(str(result.reason) == reason for result in lost),
+                details[reason],
+            )
             for reason in details
             if reason in new
         }
-        return _Told(counts, ended_after)
+        return _Change(counts, ended_after)

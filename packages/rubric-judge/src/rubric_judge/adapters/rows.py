@@ -53,39 +53,41 @@ def task_source(tasks: Tasks) -> TaskSource:
         case None:
             return TaskSource({})
         case str() | Path():
-            given: Iterable[object] = (tasks,)
+            sources: Iterable[object] = (tasks,)
         case Mapping():
-            given = cast("Mapping[str, Task]", tasks).values()
+            sources = cast("Mapping[str, Task]", tasks).values()
         case Iterable() if not isinstance(tasks, Task):
-            given = tasks
+            sources = tasks
         case _:
             raise ConfigError(
                 "`tasks` needs a file of tasks, a list of such files, or tasks "
                 f"(`read_tasks(FILE)`), not {type(tasks).__name__}",
                 location="tasks",
             )
-    found = {task.task_id: task for one in given for task in _tasks_in(one)}
-    if not found:
+    tasks_by_id = {
+        task.task_id: task for source in sources for task in _tasks_in(source)
+    }
+    if not tasks_by_id:
         raise ConfigError(
             "`tasks` holds no task; leave it out for rows with rubrics of their own"
         )
-    return TaskSource(found)
+    return TaskSource(tasks_by_id)
 
 
-def _tasks_in(given: object) -> Iterator[Task]:
-    match given:
+def _tasks_in(source: object) -> Iterator[Task]:
+    match source:
         case Task():
-            yield given
+            yield source
         case str() | Path():
             try:
-                yield from read_tasks(given)
+                yield from read_tasks(source)
             except OSError as error:
-                problem = f"{given}: cannot be read: {error.strerror}"
+                problem = f"{source}: cannot be read: {error.strerror}"
                 if isinstance(error, FileNotFoundError):
-                    problem = no_such_file(Path(given))
+                    problem = no_such_file(Path(source))
                 raise ConfigError(problem, location="tasks") from None
         case _:
-            among = f"a list with {type(given).__name__}"
+            among = f"a list with {type(source).__name__}"
             raise ConfigError(
                 "`tasks` needs a file of tasks, a list of such files, or tasks "
                 f"(`read_tasks(FILE)`), not {among}",
@@ -94,7 +96,7 @@ def _tasks_in(given: object) -> Iterator[Task]:
 
 
 class TaskSource:
-    """Finds the rubric and the passage of a row: by `task_id`, or in columns of the row itself."""
+    """Source of a row's rubric and passage: by `task_id`, or in columns of the row itself."""
 
     def __init__(
         self,
@@ -102,7 +104,7 @@ class TaskSource:
         *,
         check: Callable[[object], None] | None = None,
     ) -> None:
-        """Keep the tasks.
+        """Keep the tasks by id.
 
         Args:
             tasks: by id.
@@ -113,12 +115,12 @@ class TaskSource:
         self._check = check
         self._unlike = 0
         self.pooling = Pooling.of(tasks.values())
-        """Of which criteria a figure is one; by kind alone where the tasks are not known."""
+        """Pools of criteria that share a metric; by kind alone where the tasks are not known."""
 
     def view(
         self, row: Mapping[str, object], *, prompt: object, response: object
     ) -> JudgeView:
-        """Return what the judge sees of a response.
+        """Return the judge's view of a response.
 
         Args:
             row: `task_id` of a known task; or `rubric` (criteria in the paper's JSON, as a list or
@@ -171,15 +173,18 @@ class TaskSource:
         """Warn once of a prompt that holds another task's question and not its own."""
         asked = ""
         if self._unlike < _MOST_UNLIKE:
-            with suppress(SchemaError):  # what is no text is nothing to warn of
+            with suppress(SchemaError):  # nothing to warn of without a text
                 asked = _even(text_of(prompt, role="user"))
         if not asked or _even(task.question) in asked:
             return
         self._unlike += 1
-        for one in self._tasks.values():
-            if len(one.question) >= _SHORTEST_QUESTION and _even(one.question) in asked:
+        for other in self._tasks.values():
+            if (
+                len(other.question) >= _SHORTEST_QUESTION
+                and _even(other.question) in asked
+            ):
                 events.prompt_of_other_task(
-                    task_id=task.task_id, question_of=one.task_id
+                    task_id=task.task_id, question_of=other.task_id
                 )
                 self._unlike = _MOST_UNLIKE
                 return
@@ -193,16 +198,18 @@ def no_task_column(columns: Iterable[str], *, more: str = "") -> ConfigError:
     """Return the error of rows that name no task and hold no rubric.
 
     Args:
-        columns: those that there are.
-        more: what else to say, from a semicolon on.
+        columns: the names of the row's columns.
+        more: further text of the message, from a semicolon on.
     """
-    given = sorted(columns)
-    meant = next(
-        filter(None, (meant_by(name, given) for name in ("task_id", *_CRITERIA))), ""
-    )
-    found = f"only {', '.join(map(repr, given))}" if given else "nor any other"
+    names = sorted(columns)
+    meant = ""
+    for name in ("task_id", *_CRITERIA):
+        meant = meant or meant_by(name, names)
+    others = "nor any other"
+    if names:
+        others = f"only {', '.join(map(repr, names))}"
     return ConfigError(
-        f"the row has no column 'task_id', 'rubric' or 'criteria', {found}: {meant}give the "
+        f"the row has no column 'task_id', 'rubric' or 'criteria', {others}: {meant}give the "
         f"dataset a column 'task_id' with the id of each row's task (`Task.task_id`){more}",
         location="task_id",
     )
@@ -210,11 +217,14 @@ def no_task_column(columns: Iterable[str], *, more: str = "") -> ConfigError:
 
 def _rubric_column(row: Mapping[str, object]) -> str | None:
     """Return the column that holds the criteria, or None where the row brings no rubric."""
-    return next((name for name in _CRITERIA if row.get(name) is not None), None)
+    for name in _CRITERIA:
+        if row.get(name) is not None:
+            return name
+    return None
 
 
 def _shown(task_id: object) -> str:
-    """Return an id for a message; what is too long for one may be a text that nobody should see."""
+    """Return an id for a message; one that is too long may be a private text."""
     shown = repr(task_id)
     return shown if len(shown) <= _LONGEST_ID else f"of {len(shown)} characters"
 
@@ -236,7 +246,7 @@ def joined_row(label: object, columns: Mapping[str, object]) -> Mapping[str, obj
 
 
 def label_row(label: object) -> Mapping[str, object]:
-    """Return the row in a stack's one column for the truth.
+    """Return the row in the single column that a stack has for the truth.
 
     Args:
         label: a task id; or a row as a mapping or as JSON; or criteria as a list or as JSON.

@@ -107,15 +107,15 @@ class Submission(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What became of one response."""
+    """The judgement of one response, with its reward and metrics."""
 
     view: JudgeView
     result: JudgeResult
     on_unavailable: OnUnavailable
     name: str = "rubric"
-    """What the names of its metrics begin with."""
+    """Prefix of the names of its metrics."""
     pooling: Pooling = field(default_factory=Pooling)
-    """Of which criteria there is one metric."""
+    """Pools of criteria that share one metric."""
 
     @property
     def unavailable(self) -> bool:
@@ -151,12 +151,14 @@ class Judgement:
     def criteria(self) -> dict[str, float]:
         """`rubric/<id>` or `rubric/kind.<kind>`: mean z_j of the criteria of an id or of a kind.
 
-        Of an id that repeats in the scorer's tasks, else of a kind; `by_id` has every criterion.
+        Criteria are averaged by an id that repeats in the tasks, else by kind; `by_id` has all.
         """
-        found: defaultdict[str, list[float]] = defaultdict(list)
+        scores: defaultdict[str, list[float]] = defaultdict(list)
         for criterion, z in self._scored():
-            found[f"{self.name}/{self.pooling.pool(criterion).name}"].append(z)
-        return {name: fmean(z) for name, z in found.items() if name not in self.metrics}
+            scores[f"{self.name}/{self.pooling.pool(criterion).name}"].append(z)
+        return {
+            name: fmean(z) for name, z in scores.items() if name not in self.metrics
+        }
 
     @property
     def by_id(self) -> dict[str, float]:
@@ -164,8 +166,8 @@ class Judgement:
 
         A criterion whose id is one of the words of `metrics` is left to them.
         """
-        found = {f"{self.name}/{criterion.id}": z for criterion, z in self._scored()}
-        return {name: z for name, z in found.items() if name not in self.metrics}
+        scores = {f"{self.name}/{criterion.id}": z for criterion, z in self._scored()}
+        return {name: z for name, z in scores.items() if name not in self.metrics}
 
     def _scored(self) -> Iterator[tuple[Criterion, float]]:
         if self.result.outcome is Outcome.SCORED:
@@ -245,16 +247,20 @@ class RubricScorer:
         self._begin()
 
     def views(self, submissions: Sequence[Submission]) -> list[JudgeView]:
-        """Return what the judge will see.
+        """Return the judge's views of submissions.
 
         Raises:
             ConfigError, SchemaError: a row without a task: a fault of the data set, not of a judge.
         """
         return [self._view(submission) for submission in submissions]
 
-    def _view(self, one: Submission) -> JudgeView:
-        answer = answer_from(one.response, self.thoughts, opened=one.opened)
-        return self._tasks.view(one.row, prompt=one.prompt, response=answer)
+    def _view(self, submission: Submission) -> JudgeView:
+        answer = answer_from(
+            submission.response, self.thoughts, opened=submission.opened
+        )
+        return self._tasks.view(
+            submission.row, prompt=submission.prompt, response=answer
+        )
 
     async def judge(self, submissions: Sequence[Submission]) -> list[Judgement]:
         """Judge responses, keeping the caller's event loop free; results are in order.
@@ -336,11 +342,11 @@ class RubricScorer:
         lost = [judgement.result for judgement in judgements if judgement.unavailable]
         if lost and self._on_unavailable == "raise":
             detail = lost[0].detail or "no detail"
-            told = (
+            message = (
                 f"{len(lost)} of {len(judgements)} judgements did not happen, the first for "
                 f"{lost[0].reason}: {detail}; on_unavailable='raise' ends the training"
             )
-            raise UnavailableRewardError(told)
+            raise UnavailableRewardError(message)
         asked = [result for result in results if result.unanswered is None]
         self._outage.seen(asked, on_unavailable=self._on_unavailable)
         self._unclosed.seen(views)

@@ -28,8 +28,8 @@ class _RubricEnv:
         **settings: object,
     ) -> None:
         super().__init__()  # of the stack's class
-        given = {**settings, **(env_config or {})}
-        self._scorer = scoring.shared_scorer("skyrl_gym environment", **given)
+        merged = {**settings, **(env_config or {})}
+        self._scorer = scoring.shared_scorer("skyrl_gym environment", **merged)
         self._row = _row(extras or {})
         self._prompt: object = ""
         self._metrics: dict[str, float] = {}

@@ -39,8 +39,11 @@ class GroupRewards:
         known = [reward for reward in rewards if reward is not None]
         neutral = fmean(known) if known else 0.0
         return [
-            (neutral if reward is None else reward, one.metrics | one.criteria)
-            for reward, one in zip(rewards, judgements, strict=True)
+            (
+                neutral if reward is None else reward,
+                judgement.metrics | judgement.criteria,
+            )
+            for reward, judgement in zip(rewards, judgements, strict=True)
         ]
 
 

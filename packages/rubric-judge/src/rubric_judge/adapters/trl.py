@@ -15,11 +15,11 @@ __all__ = ["CombinedReward", "RewardFunction", "rubric_reward"]
 _FIRST_TO_MASK: Final = [1, 6]
 """The release of TRL that leaves a missing reward out; those before it count 0."""
 _NOT_COLUMNS: Final = {"completion_ids", "environments"}
-"""What TRL gives for each completion, beside the columns."""
+"""Values that TRL gives for each completion, beside the columns."""
 
 
 class RewardFunction(Protocol):
-    """What `reward_funcs` takes: an `async def` with a name."""
+    """A function for `reward_funcs`: an `async def` with a name."""
 
     __name__: str
 
@@ -80,7 +80,7 @@ def rubric_reward(
         return reward
     others = weighted(beside, name=name)
     masking = [
-        isinstance(getattr(one.reward, "__self__", None), _Reward) for one in others
+        isinstance(getattr(other.reward, "__self__", None), _Reward) for other in others
     ]
     return CombinedReward(reward, others, name=name, masking=masking)
 
@@ -139,17 +139,18 @@ class _Reward:
                 "choose on_unavailable='raise' or 'zero'",
                 location="reward_funcs",
             )
-        read = {name: columns[name] for name in rows.ROW_FIELDS if name in columns}
-        if completions and not read.keys() & rows.NAMING:
-            given = [name for name, held in columns.items() if isinstance(held, list)]
-            given = [name for name in given if name not in _NOT_COLUMNS]
-            raise rows.no_task_column(
-                given,
-                more=""
-                if given
-                else "; TRL drops the columns under remove_unused_columns=True: leave it False",
-            )
-        named = _rows({"prompts": prompts, **read}, count=len(completions))
+        rubric_columns = {
+            name: columns[name] for name in rows.ROW_FIELDS if name in columns
+        }
+        if completions and not rubric_columns.keys() & rows.NAMING:
+            names = [
+                name
+                for name, values in columns.items()
+                if isinstance(values, list) and name not in _NOT_COLUMNS
+            ]
+            more = "; TRL drops the columns under remove_unused_columns=True: leave it False"
+            raise rows.no_task_column(names, more="" if names else more)
+        named = _rows({"prompts": prompts, **rubric_columns}, count=len(completions))
         ids = columns.get("completion_ids")
         tokens = trl_tokens.Policy.of(log_metric, ids, count=len(completions))
         answers = tokens.answers(prompts, completions, self._scorer.thoughts)

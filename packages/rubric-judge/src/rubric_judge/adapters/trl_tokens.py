@@ -1,7 +1,7 @@
-"""What TRL's trainer knows of a completion, beside the text that a reward is given.
+"""Tokens and tokenizer of TRL's trainer, beside the text that a reward is given.
 
-TRL decodes completions without special tokens, which for many models the marks of a thought are.
-The tokens come along, and the trainer, whose method `log_metric` is, has the tokenizer.
+TRL decodes completions without special tokens, which include the marks of a thought for many
+models. TRL passes the tokens, and the trainer, whose method `log_metric` is, has the tokenizer.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from rubric_judge.adapters.answers import answer_behind, answer_from, decoded, t
 
 
 class Policy(NamedTuple):
-    """The tokens of a batch and whoever can read them."""
+    """The tokens of a batch, and the trainer that can read them."""
 
     token_ids: Sequence[Sequence[int]] | None = None
-    """Of each completion; None where they do not come along."""
+    """Tokens of each completion; None where TRL does not pass them."""
 
     trainer: Any = None  # a GRPOTrainer, or one of its kin
     """None where a reward is called by something else."""
 
     @classmethod
     def of(cls, log_metric: object, token_ids: object, *, count: int) -> Policy:
-        """Find the trainer, and the tokens if there are those of each completion.
+        """Find the trainer, and the tokens if each completion has them.
 
         Args:
-            log_metric: what a reward is given to log with; the trainer's method.
+            log_metric: the log function that a reward is given; the trainer's method.
             token_ids: the column `completion_ids`.
             count: of the completions.
         """
@@ -61,7 +61,7 @@ class Policy(NamedTuple):
         return answers
 
     def _read(self, prompt: object) -> str:
-        """Return the prompt as the policy read it; empty where nobody knows."""
+        """Return the prompt as the policy read it; empty where that is unknown."""
         if isinstance(prompt, str):
             return prompt
         if self.trainer is None:
@@ -71,29 +71,29 @@ class Policy(NamedTuple):
         if template is None and self.trainer.processing_class.chat_template is None:
             return ""  # a `rollout_func` asks in its own way
         render = self.trainer.processing_class.apply_chat_template
-        shown = {
-            "chat_template": template,
-            "add_generation_prompt": True,
-            "tokenize": False,
-        }
-        return str(render(prompt, **shown, **settings))
+        text = render(
+            prompt,
+            chat_template=template,
+            add_generation_prompt=True,
+            tokenize=False,
+            **settings,
+        )
+        return str(text)
 
     def _answer(
         self, number: int, completion: object, thoughts: Thoughts, *, opened: bool
     ) -> Answer:
-        if (
-            self.token_ids is None
-            or self.trainer is None
-            or not _is_one_reply(completion)
-        ):
+        if self.token_ids is None or self.trainer is None:
+            return answer_from(completion, thoughts, opened=opened)
+        if not _is_one_reply(completion):
             return answer_from(completion, thoughts, opened=opened)
         tokenizer = self.trainer.processing_class
         ids = self.token_ids[number]
         answer = answer_behind(ids, tokenizer, thoughts, opened=opened)
-        given = text_of(completion, role="assistant")
-        if given == decoded(ids, tokenizer) or given.strip() == answer.text.strip():
+        text = text_of(completion, role="assistant")
+        if text == decoded(ids, tokenizer) or text.strip() == answer.text.strip():
             return answer
-        # A function around the reward, or a response template, made something else of it.
+        # A function around the reward, or a response template, changed the text.
         return answer_from(completion, thoughts)
 
 

@@ -30,7 +30,7 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
     """Judge one response.
 
     Args:
-        data_source: not read.
+        data_source: ignored.
         solution_str: the response.
         ground_truth: a task id, or a row as JSON; read where `extra_info` names no task.
         extra_info: may hold `task_id`, or `rubric`, `passage` and `question`.
@@ -42,7 +42,7 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
         ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
         thoughts: how thoughts are told from answers; "opened" where the chat template opens each,
             which cannot be seen here.
-        router: what verl adds where it serves a reward model of its own; not read.
+        router: arguments that verl adds where it serves a reward model of its own; ignored.
 
     Returns:
         `score` and the metrics, the same keys for every response.
@@ -52,10 +52,14 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
         ConfigError, SchemaError: a row without a task that can be judged.
     """
     del data_source, router
-    options = {"workers": workers, "on_unavailable": on_unavailable, "ledger": ledger}
-    files = {"judge": judge, "tasks": tasks}
     scorer = scoring.shared_scorer(
-        "reward_kwargs", thoughts=thoughts, **files, **options
+        "reward_kwargs",
+        judge=judge,
+        tasks=tasks,
+        workers=workers,
+        on_unavailable=on_unavailable,
+        ledger=ledger,
+        thoughts=thoughts,
     )
     row = rows.joined_row(ground_truth, extra_info or {})
     (judgement,) = await scorer.judge([scoring.Submission(row, solution_str)])

@@ -1,1 +1,1 @@
-"""Whether a judge may be trusted, criterion by criterion, against people's labels."""
+"""Calibration of a judge against people's labels: whether to trust it, criterion by criterion."""

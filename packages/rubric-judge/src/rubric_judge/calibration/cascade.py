@@ -1,4 +1,4 @@
-"""A cascade's thresholds from people's labels: the very judge is run at each threshold in turn."""
+"""Calibration of a cascade: runs it at one threshold after another, and tests each by labels."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,13 +32,13 @@ _Thresholds: TypeAlias = dict[_Group, float | None]
 
 
 def _is_tie(shares: Sequence[float], target: CascadeTarget) -> bool:
-    """Whether a verdict is to be compared, and as many raters say met as not."""
+    """Tell whether verdicts are compared and as many raters say met as not."""
     met = sum(share >= HALF for share in shares)
     return target.tolerance is None and 2 * met == len(shares)
 
 
 class _Labels:
-    """People's shares z of each labelled criterion, and how their contradictions are averaged."""
+    """Raters' mean share z of each labelled criterion, and the groups that share a threshold."""
 
     def __init__(
         self,
@@ -47,25 +47,23 @@ class _Labels:
         target: CascadeTarget,
         documents: Mapping[str, str],
     ) -> None:
-        given: dict[int, dict[str, list[float]]] = {}
+        ratings: dict[int, dict[str, list[float]]] = {}
         by_line = dict(views)
         for label in labels:
             weight = by_line[label.line].rubric[label.criterion].weight
             if label.score is not None and weight:
-                scores = given.setdefault(label.line, {}).setdefault(
-                    label.criterion, []
-                )
-                scores.append(label.score / weight)
-        self.shares = {
-            line: {name: math.fsum(all_) / len(all_) for name, all_ in criteria.items()}
-            for line, all_of_line in given.items()
-            if (
-                criteria := {
-                    name: z for name, z in all_of_line.items() if not _is_tie(z, target)
-                }
-            )
-        }
-        """Mean of the raters, by line and criterion; without those that people have not decided."""
+                of_line = ratings.setdefault(label.line, {})
+                of_line.setdefault(label.criterion, []).append(label.score / weight)
+        self.shares: dict[int, dict[str, float]] = {}
+        for line, of_line in ratings.items():
+            means = {
+                name: math.fsum(scores) / len(scores)
+                for name, scores in of_line.items()
+                if not _is_tie(scores, target)
+            }
+            if means:
+                self.shares[line] = means
+        """Mean of the raters, by line and criterion; ties of the raters are left out."""
         if not self.shares:
             raise ConfigError(
                 "the labels hold no score of a criterion with weight: label some responses",
@@ -79,11 +77,13 @@ class _Labels:
             line: {name: pooling.pool(by_line[line].rubric[name]) for name in criteria}
             for line, criteria in self.shares.items()
         }
-        """By line and criterion."""
-        pools = {pool for of_line in self.pools.values() for pool in of_line.values()}
+        """Pool of each labelled criterion, by line and criterion."""
         self.groups: tuple[_Group, ...] = (None,)
         if target.per_criterion:
-            named: list[Pool] = sorted(pools, key=lambda one: one.name)
+            pools = {
+                pool for of_line in self.pools.values() for pool in of_line.values()
+            }
+            named: list[Pool] = sorted(pools, key=lambda pool: pool.name)
             self.groups = tuple(named)
 
     def test(
@@ -110,11 +110,12 @@ class _Labels:
                 "that nothing is known of them; see why with `rubric-judge score`",
                 location="judge",
             )
-        losses_N = np.array([math.fsum(all_) / len(all_) for all_ in units.values()])
+        means = [math.fsum(losses) / len(losses) for losses in units.values()]
+        losses_N = np.array(means)
         return risk_test(losses_N, risk=self.target.risk, delta=delta)
 
     def _unit(self, line: int, view: JudgeView) -> object:
-        """Return what a response was drawn with."""
+        """Return the key of the unit that a response was drawn with."""
         if self.target.unit == "document":
             return self.documents.get(view.task_id, view.grounding.sha256)
         return view.task_id if self.target.unit == "task" else line
@@ -141,31 +142,32 @@ class _Labels:
             if result.outcome is not Outcome.UNAVAILABLE
             and (group is None or group in self.pools[line].values())
         ]
-        return sum(outcome is not Outcome.SCORED for outcome in outcomes) / len(
-            outcomes
-        )
+        invalid = sum(outcome is not Outcome.SCORED for outcome in outcomes)
+        return invalid / len(outcomes)
 
     def escalated(
         self, group: _Group, results: Sequence[JudgeResult], last: str
     ) -> float:
         """Return the share of labelled criteria that the last judge decided, audits aside."""
-        counted = [
-            trace.decided_by[name] == last and name not in trace.audits
-            for line, result in zip(self.shares, results, strict=True)
-            if (trace := result.cascade) is not None
-            and result.outcome is Outcome.SCORED
-            for name in self.shares[line]
-            if group in (None, self.pools[line][name])
-        ]
-        return sum(counted) / len(counted) if counted else 1.0
+        decided = 0
+        escalated = 0
+        for line, result in zip(self.shares, results, strict=True):
+            trace = result.cascade
+            if trace is None or result.outcome is not Outcome.SCORED:
+                continue
+            for name in self.shares[line]:
+                if group in (None, self.pools[line][name]):
+                    decided += 1
+                    is_audit = name in trace.audits
+                    escalated += trace.decided_by[name] == last and not is_audit
+        return escalated / decided if decided else 1.0
 
 
 class CascadeRun:
     """The judges of a cascade at work on labelled responses, at one threshold after another.
 
-    What a judge has answered is looked up in the ledger, where each of its k answers is a
-    replicate: a threshold costs only the calls that no earlier one has made, and a calibration that
-    was stopped goes on where it was.
+    The ledger holds each of a judge's k answers as a replicate: a threshold costs only the calls
+    that no earlier one has made, and a calibration that was stopped continues where it stopped.
     """
 
     def __init__(
@@ -180,7 +182,7 @@ class CascadeRun:
 
         Args:
             judges: those of the configuration, in order.
-            config: what is to be calibrated; its label queue gets nothing from here.
+            config: the cascade to calibrate; its label queue gets nothing from here.
             ledger: where answers are looked up and kept; without one each threshold asks anew.
             workers: responses that are judged at once.
         """
@@ -192,7 +194,7 @@ class CascadeRun:
     async def judge(
         self, views: Sequence[JudgeView], calibration: CascadeCalibration
     ) -> tuple[list[JudgeResult], str]:
-        """Judge every view at the calibration's thresholds; return also how the last is called."""
+        """Judge every view at the calibration's thresholds; return also the last judge's name."""
         cascade = CascadeJudge(self.judges, self.config, calibration, ask=self._ask)
         pool = JudgePool(cascade, workers=self._workers, micro_batch=1)
         return await pool.judge_all(views), cascade.names[-1]
@@ -202,7 +204,8 @@ class CascadeRun:
             return await judge.judge(view)
         who = fingerprint(judge)
         key = self._ledger.key(view, judge=who, replicate=sample)
-        if (known := self._ledger.find(key)) is not None:
+        known = self._ledger.find(key)
+        if known is not None:
             return known
         result = await judge.judge(view)
         self._ledger.record(key, view, result, judge=who, replicate=sample)
@@ -225,15 +228,15 @@ async def calibrate_cascade(
 
     Thresholds are tested in the order of `GRID`, from "everything is escalated" on, each with the
     labels' p-value for "the risk is above α", until the first that is not rejected. The judge
-    tested is the one that will be used, audits included: nothing is assumed of what else is asked.
+    tested is the one that will be used, audits included: nothing else is assumed.
     With `per_criterion`, δ is shared out equally, and the others' thresholds are those that passed.
 
     Args:
         run: the judges.
         labels: as `read_labels` gives them; of several raters the mean counts.
         views: as `read_responses` gives them.
-        target: what is to be promised.
-        documents: hash of each task's document; that of its passage where it is left out.
+        target: the promise.
+        documents: hash of each task's document; the hash of its passage where left out.
         on_threshold: told each threshold before it is tested.
 
     Raises:
@@ -242,41 +245,42 @@ async def calibrate_cascade(
 
     Source: Angelopoulos et al., Learn then Test (arXiv 2110.01052), fixed-sequence testing.
     """
-    given = _Labels(labels, views, target, documents or {})
-    delta = (1 - target.confidence) / len(given.groups)
+    labelled = _Labels(labels, views, target, documents or {})
+    delta = (1 - target.confidence) / len(labelled.groups)
     passed: _Thresholds = {}
-    found: dict[_Group, Threshold] = {}
-    rising = set(given.groups)
+    thresholds: dict[_Group, Threshold] = {}
+    rising = set(labelled.groups)
     for threshold in GRID:
         on_threshold(threshold)
         trial = {
             group: threshold if group in rising else passed[group]
-            for group in given.groups
+            for group in labelled.groups
         }
-        results, last = await run.judge(
-            given.views, _record(run, target, _untested(trial))
-        )
-        for group in [pool for pool in given.groups if pool in rising]:
-            test = given.test(group, results, delta=delta)
+        untested = _record(run, target, _untested(trial))
+        results, last = await run.judge(labelled.views, untested)
+        groups = [pool for pool in labelled.groups if pool in rising]
+        for group in groups:
+            test = labelled.test(group, results, delta=delta)
             if test.p_value > delta:
                 if threshold is None:
                     raise _too_risky(group, test, target, delta)
                 rising.discard(group)
                 continue
             passed[group] = threshold
-            found[group] = Threshold(
+            first = thresholds.get(group)
+            thresholds[group] = Threshold(
                 threshold=threshold,
                 pool=group,
                 n=test.n,
                 risk=test.risk,
                 bound=test.bound,
-                escalated=given.escalated(group, results, last),
-                last_risk=found[group].last_risk if group in found else test.risk,
-                invalid_frac=given.invalid_frac(group, results),
+                escalated=labelled.escalated(group, results, last),
+                last_risk=test.risk if first is None else first.last_risk,
+                invalid_frac=labelled.invalid_frac(group, results),
             )
         if not rising:
             break
-    return _record(run, target, found)
+    return _record(run, target, thresholds)
 
 
 def _untested(trial: _Thresholds) -> dict[_Group, Threshold]:
@@ -287,7 +291,7 @@ def _untested(trial: _Thresholds) -> dict[_Group, Threshold]:
 
 
 def _record(
-    run: CascadeRun, target: CascadeTarget, found: dict[_Group, Threshold]
+    run: CascadeRun, target: CascadeTarget, thresholds: dict[_Group, Threshold]
 ) -> CascadeCalibration:
     return CascadeCalibration(
         version=1,
@@ -299,10 +303,10 @@ def _record(
         unit=target.unit,
         risk=target.risk,
         confidence=target.confidence,
-        pooled=found.get(None),
+        pooled=thresholds.get(None),
         criteria={
             pool.name: threshold
-            for pool, threshold in found.items()
+            for pool, threshold in thresholds.items()
             if pool is not None
         },
     )
@@ -311,20 +315,18 @@ def _record(
 def _too_risky(
     group: _Group, test: RiskTest, target: CascadeTarget, delta: float
 ) -> ConfigError:
-    """Say why not even the last judge alone will do."""
-    whom = "the last judge" + (
-        "" if group is None else f", on criterion {group.name!r},"
-    )
+    """Return the error that not even the last judge alone keeps to the risk."""
+    judge = "the last judge"
+    if group is not None:
+        judge += f", on criterion {group.name!r},"
     fewest = math.ceil(math.log(delta) / math.log1p(-target.risk))
-    seen = f"it contradicts {test.risk:.1%} of the labels of {test.n} {target.unit}s"
+    risk = f"it contradicts {test.risk:.1%} of the labels of {test.n} {target.unit}s"
     bound = f"up to {test.bound:.1%} at this confidence"
-    remedy = (
-        f"label more (at least {fewest} {target.unit}s)"
-        if test.n < fewest
-        else "label more"
+    remedy = "label more"
+    if test.n < fewest:
+        remedy = f"label more (at least {fewest} {target.unit}s)"
+    return ConfigError(
+        f"--risk {target.risk:g}: {judge} alone is not shown to keep to it: {risk}, {bound}; "
+        f"{remedy}, take a better judge, or allow a higher risk",
+        location="risk",
     )
-    told = (
-        f"--risk {target.risk:g}: {whom} alone is not shown to keep to it: {seen}, {bound}; "
-        f"{remedy}, take a better judge, or allow a higher risk"
-    )
-    return ConfigError(told, location="risk")

@@ -1,4 +1,4 @@
-"""A judge's mean reward on some answers, corrected by labels of a part of these very answers."""
+"""Correction of a judge's mean reward by labels of a part of the same answers."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from rubric_judge.page.tables import Part
 from rubric_judge.reliability.ratings import IntArray
 
 FEWEST_DOCUMENTS: Final = 10
-"""From fewer labelled documents no interval is given: it would not hold what it says."""
+"""Fewest labelled documents for an interval; with fewer its coverage would be wrong."""
 _NO_VARIANCE: Final = 1e-20
-"""Of a mean of shares: what rounding leaves of none."""
+"""Variance of a mean of shares that is no more than rounding."""
 _LEAST_WORTH: Final = 1 + 1e-6
 
 
 class CorrectedMean(Part):
-    """A mean reward as the labels would have it."""
+    """A mean reward, corrected by labels."""
 
     mean: float
     ci_low: float
@@ -41,7 +41,7 @@ class CorrectedMean(Part):
     labelled: int
     """n, labelled answers of it."""
     documents: int
-    """That the labelled answers come from."""
+    """Number of documents that the labelled answers come from."""
 
 
 def corrected_mean(
@@ -57,7 +57,7 @@ def corrected_mean(
         θ̂ = λ f̄_N + mean_n(Y − λ f),   λ = Cov_n(Y, f) / Var_n(f), within [0, 1]
         Var(θ̂) = (C − 1) / C Σ_c (θ̂_(−c) − θ̂)² + Σ_d (θ̂_(−d) − θ̂)²
 
-    f are the judge's rewards, Y the labels. It is right whatever the judge does, for the n pairs
+    f are the judge's rewards, Y the labels. It is unbiased for any judge, because the n pairs
     are a sample of the N answers: a pair of any other answer is left out, since a judge that errs
     by .2 on one model's answers need not do so on another's. θ̂_(−c) leaves out a document, of C
     with labels and of the others; λ is estimated anew each time. The interval is Wilson's with the
@@ -67,8 +67,8 @@ def corrected_mean(
     Args:
         judge_N: rewards by the judge, shape [N].
         pairs: labelled answers; those that are among `answers_N`, from at least ten documents.
-        answers_N: of which answer each reward is, as `hash_answer` gives it.
-        documents_N: document of each reward; each is one of its own where this is left out.
+        answers_N: `hash_answer` of the answer of each reward.
+        documents_N: document of each reward; left out, each reward has its own.
         confidence: nominal coverage, in (0, 1).
 
     Returns:
@@ -149,10 +149,10 @@ def labelled_population(
 
 
 class PopulationCheck(Part):
-    """Whether a judge errs on some answers as it does on those that are labelled."""
+    """Test of whether a judge errs on some answers as it does on the labelled ones."""
 
     transfers: bool
-    """Whether no difference is shown. It is no licence to correct: labels alone are that."""
+    """Whether no difference is shown. Only labels of the answers permit a correction."""
     reason: str
     """Why, in one sentence with its figures."""
     difference: Estimate | None = None
@@ -167,7 +167,7 @@ def check_population(
     *,
     confidence: float = 0.95,
 ) -> PopulationCheck:
-    """Tell whether a judge was seen to err otherwise on other answers than on the labelled ones.
+    """Tell whether a judge errs differently on other answers than on the labelled ones.
 
     Welch's interval of the difference of mean residuals Y − λ f, over documents, with λ of the
     pairs. Without probes it says no: rewards that look alike show nothing of the errors in them.
@@ -191,21 +191,19 @@ def check_population(
         reason = f"no label of these answers shows how the judge errs on them; {means}"
         return PopulationCheck(transfers=False, reason=reason)
     trust = _slope(pairs)
-    there, here = (_residuals(some, trust) for some in (pairs, probes))
-    for mean, of in (
+    there = _residuals(pairs, trust)
+    here = _residuals(probes, trust)
+    for mean, answers in (
         (there, f"{len(pairs)} labelled responses"),
         (here, f"{len(probes)} probes"),
     ):
         if not mean.variance > _NO_VARIANCE:
             raise RewardError(
-                f"label − λ·judge is {mean.mean:+.3f} in every document of {of}: without a "
+                f"label − λ·judge is {mean.mean:+.3f} in every document of {answers}: without a "
                 "spread no interval is valid, so label responses on which they differ"
             )
     total = here.variance + there.variance
-    parts = sum(
-        clustered_mean.variance**2 / clustered_mean.freedom
-        for clustered_mean in (here, there)
-    )
+    parts = sum(mean.variance**2 / mean.freedom for mean in (here, there))
     t = float(cast("Any", stats).t.ppf((1 + confidence) / 2, total**2 / parts))
     value = here.mean - there.mean
     half = t * math.sqrt(total)
@@ -213,10 +211,11 @@ def check_population(
         value=value, low=value - half, high=value + half, unit="document"
     )
     is_alike = value - half <= 0 <= value + half
+    finding = "is no difference shown" if is_alike else "leaves out 0"
     reason = (
         f"label − {trust:.2f}·judge differs by {value:+.3f} [{value - half:+.3f}, "
         f"{value + half:+.3f}] between {len(probes)} labels of these answers and {len(pairs)} of "
-        f"others, which {'is no difference shown' if is_alike else 'leaves out 0'}; {means}"
+        f"others, which {finding}; {means}"
     )
     return PopulationCheck(
         transfers=is_alike, reason=reason, difference=difference, probes=len(probes)
@@ -246,16 +245,14 @@ def _residuals(pairs: Sequence[RewardPair], trust: float) -> ClusteredMean:
 
 
 def _mean_reward(pairs: Sequence[RewardPair]) -> float:
-    return float(
-        np.average(
-            [pair.judge for pair in pairs], weights=[pair.weight for pair in pairs]
-        )
-    )
+    rewards = [pair.judge for pair in pairs]
+    weights = [pair.weight for pair in pairs]
+    return float(np.average(rewards, weights=weights))
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """Rewards of the population, and the labelled ones of them; documents are numbered from 0."""
+    """Rewards of the population and its labelled part; documents are numbered from 0."""
 
     judge_N: FloatArray
     document_N: IntArray
@@ -263,7 +260,7 @@ class _Sample:
     label_n: FloatArray
     document_n: IntArray
     weights_n: FloatArray
-    """The greatest 1."""
+    """Weights, the greatest of which is 1."""
 
     @classmethod
     def of(
@@ -273,7 +270,7 @@ class _Sample:
         answers_N: Sequence[str] | None,
         documents_N: Sequence[str] | None,
     ) -> _Sample:
-        """Read and check them."""
+        """Read and check the rewards and pairs."""
         rewards_N = np.asarray(judge_N, dtype=np.float64)
         if rewards_N.ndim != 1:
             raise RewardShapeError(
@@ -284,25 +281,23 @@ class _Sample:
                 "it is not said which answers the rewards are of (answers_N): labels correct "
                 "the mean of the answers alone that they were drawn from"
             )
-        for name, given in (("answers", answers_N), ("documents", documents_N)):
-            if given is not None and len(given) != len(rewards_N):
+        for name, names_N in (("answers", answers_N), ("documents", documents_N)):
+            if names_N is not None and len(names_N) != len(rewards_N):
                 raise RewardShapeError(
-                    f"{len(given)} {name} for {len(rewards_N)} rewards"
+                    f"{len(names_N)} {name} for {len(rewards_N)} rewards"
                 )
-        names, document_N = np.unique(
-            np.asarray(answers_N if documents_N is None else documents_N),
-            return_inverse=True,
-        )
+        documents = answers_N if documents_N is None else documents_N
+        names, document_N = np.unique(np.asarray(documents), return_inverse=True)
         place = dict(zip(answers_N, document_N.tolist(), strict=True))
         own = [pair for pair in pairs if pair.answer in place]
+        weights_n = np.array([pair.weight for pair in own])
         sample = cls(
-            rewards_N,
-            document_N,
-            np.array([pair.judge for pair in own]),
-            np.array([pair.label for pair in own]),
-            np.array([place[pair.answer] for pair in own], dtype=np.intp),
-            np.array([pair.weight for pair in own])
-            / max((reward_pair.weight for reward_pair in own), default=1),
+            judge_N=rewards_N,
+            document_N=document_N,
+            judge_n=np.array([pair.judge for pair in own]),
+            label_n=np.array([pair.label for pair in own]),
+            document_n=np.array([place[pair.answer] for pair in own], dtype=np.intp),
+            weights_n=weights_n / max((pair.weight for pair in own), default=1),
         )
         values = np.concatenate([sample.judge_N, sample.judge_n, sample.label_n])
         if not np.isfinite(values).all():
@@ -314,16 +309,15 @@ class _Sample:
             raise RewardError(
                 f"{len(names)} document(s) with a reward: a spread needs two"
             )
-        if (found := sample.labelled_documents) < FEWEST_DOCUMENTS:
+        documents = sample.labelled_documents
+        if documents < FEWEST_DOCUMENTS:
             raise RewardError(
-                f"{len(own)} labelled responses of {found} documents: a correction with a "
+                f"{len(own)} labelled responses of {documents} documents: a correction with a "
                 f"valid interval needs labels from {FEWEST_DOCUMENTS} documents or more: "
-                f"label {FEWEST_DOCUMENTS - found} more"
+                f"label {FEWEST_DOCUMENTS - documents} more"
             )
-        if (
-            float(sample.weights_n.sum() ** 2 / (sample.weights_n**2).sum())
-            < _LEAST_WORTH
-        ):
+        worth = float(sample.weights_n.sum() ** 2 / (sample.weights_n**2).sum())
+        if worth < _LEAST_WORTH:
             raise RewardError(
                 f"by their weights, {len(own)} labelled responses are worth no more than one: "
                 "a spread needs two"
@@ -332,7 +326,7 @@ class _Sample:
 
     @property
     def labelled_documents(self) -> int:
-        """That labelled answers come from."""
+        """Number of documents that labelled answers come from."""
         return len(np.unique(self.document_n))
 
     def _by_document(self, values_n: FloatArray | float) -> FloatArray:
@@ -343,31 +337,27 @@ class _Sample:
 
     @cached_property
     def _moments(self) -> FloatArray:
-        """Weight, f, Y, f² and f Y of the labelled answers, number and f of all, by document."""
-        f_n = self.judge_n
-        label_n = self.label_n
-        # Around their means, so that a variance is no difference of large numbers.
-        f_n = f_n - self._centre[0]
-        label_n = label_n - self._centre[1]
-        given = (1.0, f_n, label_n, f_n**2, f_n * label_n)
+        """Sums by document: weight, f, Y, f² and f Y of labelled answers, number and f of all."""
+        # Centred, so that a variance is no difference of large numbers.
+        f_n = self.judge_n - self._centre[0]
+        label_n = self.label_n - self._centre[1]
+        factors = (1.0, f_n, label_n, f_n**2, f_n * label_n)
+        sums_by_factor = [self._by_document(factor) for factor in factors]
         counts_D = np.bincount(self.document_N).astype(np.float64)
-        sums_D = np.bincount(self.document_N, self.judge_N - self._centre[0]).astype(
-            np.float64
-        )
-        return np.stack([*map(self._by_document, given), counts_D, sums_D])
+        centred_N = self.judge_N - self._centre[0]
+        sums_D = np.bincount(self.document_N, centred_N).astype(np.float64)
+        return np.stack([*sums_by_factor, counts_D, sums_D])
 
     @cached_property
     def _centre(self) -> tuple[float, float]:
-        f, label = (
-            np.average(one, weights=self.weights_n)
-            for one in (self.judge_n, self.label_n)
-        )
+        f = np.average(self.judge_n, weights=self.weights_n)
+        label = np.average(self.label_n, weights=self.weights_n)
         return float(f), float(label)
 
     def _solved(self, moments: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return λ and θ̂ of summed moments, whose axes after the first are kept."""
         w, f, y, ff, fy, count, sum_N = moments
-        # What is left once the only labelled answers, or all answers, are taken out is nan.
+        # Leaving out the only labelled answers, or all answers, gives nan.
         with np.errstate(divide="ignore", invalid="ignore"):
             spread = ff / w - (f / w) ** 2
             slope = (fy / w - f * y / w**2) / spread
@@ -388,7 +378,9 @@ class _Sample:
     @property
     def without_D(self) -> FloatArray:
         """θ̂ without each document."""
-        return self._solved(self._moments.sum(axis=1, keepdims=True) - self._moments)[1]
+        moments = self._moments
+        rest = moments.sum(axis=1, keepdims=True) - moments
+        return self._solved(rest)[1]
 
     @property
     def _residual_n(self) -> FloatArray:
@@ -401,25 +393,25 @@ class _Sample:
 
     @property
     def residual_spread(self) -> float:
-        """Variance of the rectifier, had λ been known."""
+        """Variance of the rectifier for a known λ."""
         residual_D = self._by_document(self._residual_n)
         return ClusteredMean.of(residual_D, self._by_document(1.0)).variance
 
     def variance_of(self, moved_D: FloatArray) -> float:
-        """Var(θ̂) of what θ̂ moves by without each document."""
+        """Return Var(θ̂) from the change of θ̂ without each document."""
         is_labelled_D = self._moments[0] > 0
         labelled = int(is_labelled_D.sum())
         squares = float((moved_D[is_labelled_D] ** 2).sum()) * (labelled - 1) / labelled
-        found = squares + float((moved_D[~is_labelled_D] ** 2).sum())
-        # Documents that are alike by chance are no better design than independent answers.
+        variance = squares + float((moved_D[~is_labelled_D] ** 2).sum())
+        # Documents alike by chance must not give less variance than independent answers.
         alone = ClusteredMean.of(self.weights_n * self._residual_n, self.weights_n)
-        found = max(found, alone.variance)
-        if not math.isfinite(found):
+        variance = max(variance, alone.variance)
+        if not math.isfinite(variance):
             of = f"{len(self.label_n)} labelled responses"
             raise RewardError(
                 f"{of} give no finite correction: look at their rewards and weights"
             )
-        return found
+        return variance
 
     def freedom(self, variance: float) -> float:
         """Degrees of freedom of Var(θ̂): of the judged mean and of the labels, by Satterthwaite.
@@ -432,4 +424,5 @@ class _Sample:
         of_labels = max(variance - judged.variance, 0.0)
         parts = (judged.variance, judged.freedom), (of_labels, labels.freedom - 1)
         total = sum(part for part, _ in parts)
-        return max(total**2 / sum(part**2 / max(df, 1.0) for part, df in parts), 1.0)
+        denominator = sum(part**2 / max(df, 1.0) for part, df in parts)
+        return max(total**2 / denominator, 1.0)

@@ -19,18 +19,18 @@ _MOST_CRITERIA: Final = 40
 
 
 def draw_figures(report: CalibrationReport, folder: Path) -> list[Path]:
-    """Draw what there is to draw; the folder exists. Returns the PNG and SVG files."""
+    """Draw the figures into an existing folder, and return the PNG and SVG files."""
     drawn = {"youden_j": _youden(report), "rewards": _rewards(report)}
     return pictures.save_figures(drawn, folder)
 
 
 def _youden(report: CalibrationReport) -> pictures.Figure | None:
-    able = [
+    measured = [
         criterion
         for criterion in report.criteria
         if criterion.youden_j.value is not None
     ]
-    calibrations = able[:_MOST_CRITERIA]
+    calibrations = measured[:_MOST_CRITERIA]
     if not calibrations:
         return None
     figure, axes = pictures.new_rows(
@@ -38,37 +38,30 @@ def _youden(report: CalibrationReport) -> pictures.Figure | None:
     )
     axes.axvline(0, color=pictures.INK, linewidth=1)
     axes.axvline(report.bound, color=pictures.MUTED, linewidth=1, linestyle=(0, (4, 3)))
-    for verdict in dict.fromkeys(
-        criterion_calibration.verdict for criterion_calibration in calibrations
-    ):
-        mine = [
-            (place, one)
-            for place, one in enumerate(calibrations)
-            if one.verdict == verdict
+    for verdict in dict.fromkeys(criterion.verdict for criterion in calibrations):
+        places = [
+            place
+            for place, criterion in enumerate(calibrations)
+            if criterion.verdict == verdict
         ]
+        estimates = [calibrations[place].youden_j for place in places]
         pictures.draw_intervals(
             axes,
-            [place for place, _ in mine],
-            [
-                (j.value or 0.0, j.low, j.high)
-                for _, one in mine
-                for j in [one.youden_j]
-            ],
+            places,
+            [(j.value or 0.0, j.low, j.high) for j in estimates],
             colour=_COLOURS[verdict],
             label=verdict.words,
         )
-    lowest = min(one.youden_j.low or 0.0 for one in calibrations)
+    lowest = min(criterion.youden_j.low or 0.0 for criterion in calibrations)
     axes.set_xlim(min(-0.25, lowest - 0.05), 1.0)
     axes.set_xlabel(
         f"Youden's J = TPR − FPR, {report.confidence:.0%} intervals; dashed: the bound "
         f"{report.bound:g}"
     )
-    of = (
-        f", the {len(calibrations)} lowest of {len(able)}"
-        if len(calibrations) < len(able)
-        else ""
-    )
-    pictures.draw_title(axes, f"Does {report.judge} see what people see?{of}")
+    title = f"Does {report.judge} see what people see?"
+    if len(calibrations) < len(measured):
+        title += f", the {len(calibrations)} lowest of {len(measured)}"
+    pictures.draw_title(axes, title)
     pictures.draw_legend(figure, axes)
     return figure
 
@@ -78,9 +71,9 @@ def _rewards(report: CalibrationReport) -> pictures.Figure | None:
     if len(pairs) < 2:  # noqa: PLR2004  # a point is no figure
         return None
     figure, (axes,) = pictures.new_figure(4.6, 4.6)
-    rewards = [pair.label for pair in pairs], [pair.judge for pair in pairs]
-    pictures.draw_rewards(
-        axes, rewards, ("reward by the labels", "reward by the judge")
-    )
+    label_rewards = [pair.label for pair in pairs]
+    judge_rewards = [pair.judge for pair in pairs]
+    names = ("reward by the labels", "reward by the judge")
+    pictures.draw_rewards(axes, (label_rewards, judge_rewards), names)
     pictures.draw_title(axes, f"{len(pairs)} responses with both rewards")
     return figure

@@ -1,4 +1,4 @@
-"""From a judge's judgements and people's labels to a calibration."""
+"""Measurement of a judge against people's labels: builds the calibration."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,15 +19,15 @@ from rubric_judge.reliability.intervals import Intervals
 from rubric_judge.reliability.ratings import Cells, IntArray, ratio
 
 _FEWEST_SHARED: Final = 8
-"""Responses that several raters labelled; fewer say too little of their agreement."""
+"""Fewest responses labelled by several raters for an estimate of their agreement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a calibration is made."""
+    """Settings of a calibration."""
 
     bound: float = 0.3
-    """Of J, for the verdicts."""
+    """Bound of J that the verdicts compare with."""
     resamples: int = 1000
     confidence: float = 0.95
     seed: int = 0
@@ -44,13 +44,13 @@ def calibrate(
 
     Args:
         paired: judgements and labels of the same responses.
-        fingerprint: the judge's; its name if None, which the notes say.
-        answers: `hash_answer` of every response that labels were drawn from, by its line; without
-            them the calibration corrects no mean reward.
-        settings: how.
+        fingerprint: the judge's; if None, the judge's name, and a note says so.
+        answers: `hash_answer` by line of every response that labels were drawn from; without them
+            the calibration corrects no mean reward.
+        settings: bound, resamples, confidence and seed; the defaults when left out.
 
     Returns:
-        The calibration; what the labels cannot say is None in it.
+        The calibration; values that the labels do not determine are None.
 
     Raises:
         ConfigError: no labelled response has scores of the judge.
@@ -63,15 +63,17 @@ def calibrate(
     criteria: list[record.CriterionCalibration] = []
     kinds: list[record.CriterionCalibration] = []
     with current().phase("measuring", total=len(cells) + len(others) + 1) as phase:
-        for calibrations, pools in ((criteria, cells), (kinds, others)):
-            for pool, places in pools.items():
-                calibrations.append(study.criterion(pool, places))
-                phase.advance()
+        for pool, places in cells.items():
+            criteria.append(study.criterion(pool, places))
+            phase.advance()
+        for pool, places in others.items():
+            kinds.append(study.criterion(pool, places))
+            phase.advance()
         reward = reward_calibration(paired, study.intervals(), answers)
         phase.advance()
-    labelled: list[int] = np.flatnonzero(
-        ~np.isnan(paired.label_NM).all(axis=1)
-    ).tolist()
+    is_labelled_N = ~np.isnan(paired.label_NM).all(axis=1)
+    labelled: list[int] = np.flatnonzero(is_labelled_N).tolist()
+    has_both_JNM = ~np.isnan(paired.people_JNM) & ~np.isnan(paired.first_NM)
     return report.CalibrationReport(
         version=1,
         judge=ratings.judges[0],
@@ -79,7 +81,7 @@ def calibrate(
         rubrics=record.labelled_rubrics(ratings.tasks_N[n] for n in labelled),
         answers=tuple((answers or {}).values()),
         raters=paired.raters,
-        given=int((~np.isnan(paired.people_JNM) & ~np.isnan(paired.first_NM)).sum()),
+        given=int(has_both_JNM.sum()),
         pairs=int(paired.labelled_NM.sum()),
         admitted=_admitted_frac(paired, criteria),
         criteria=tuple(sorted(criteria, key=_by_j)),
@@ -91,11 +93,10 @@ def calibrate(
 
 
 def _pools(paired: pairing.Paired) -> tuple[Cells, Cells]:
-    """Return what is measured together, and kinds whose criteria have all a pool of their ids.
+    """Return the cells that are measured together, and those of kinds that have no pool there.
 
-    A kind is measured on all of its criteria, those with a pool of their own too: it is what other
-    ids are looked up under. Of criteria without a kind only those without one are alike, as far as
-    anybody has said.
+    A kind is measured on all of its criteria, also those with a pool of their ids, because other
+    ids are looked up under it. Criteria without a kind are only measured with each other.
     """
     parts = dict(paired.ratings.cells(paired.pooling))
     whole = {
@@ -112,12 +113,12 @@ def _admitted_frac(
 ) -> float | None:
     """Return the share of the labelled weight that enters the reward as it is."""
     whole = {criterion.pooled for criterion in criteria if criterion.factor == 1}
-    kept = total = 0.0
+    admitted = total = 0.0
     for pool, (n, m) in paired.ratings.cells(paired.pooling).items():
         weight = float(paired.ratings.alpha_NM[n, m][paired.labelled_NM[n, m]].sum())
         total += weight
-        kept += weight if pool in whole else 0.0
-    return kept / total if total else None
+        admitted += weight if pool in whole else 0.0
+    return admitted / total if total else None
 
 
 def _require_scores(paired: pairing.Paired) -> None:
@@ -134,22 +135,28 @@ def _require_scores(paired: pairing.Paired) -> None:
         )
 
 
-def _by_j(one: record.CriterionCalibration) -> tuple[bool, bool, float]:
-    """What is not admitted comes first."""
-    is_admitted = one.verdict is record.Verdict.ADMIT
-    return is_admitted, one.youden_j.value is None, one.youden_j.value or 0.0
+def _by_j(criterion: record.CriterionCalibration) -> tuple[bool, bool, float]:
+    """Sort key: criteria that are not admitted come first, then by J."""
+    is_admitted = criterion.verdict is record.Verdict.ADMIT
+    return (
+        is_admitted,
+        criterion.youden_j.value is None,
+        criterion.youden_j.value or 0.0,
+    )
 
 
 def _notes(paired: pairing.Paired, *, is_named: bool) -> list[str]:
     notes: list[str] = []
     if not is_named:
         notes.append(report.WORDS["known_by_name"])
-    if unsure := sum(paired.unsure.values()) + paired.unsure_unjudged:
-        told = "says" if unsure == 1 else "say"
+    unsure = sum(paired.unsure.values()) + paired.unsure_unjudged
+    if unsure:
+        verb = "says" if unsure == 1 else "say"
         notes.append(
-            f"{counted(unsure, 'label')} more {told} that the rater cannot tell: not counted."
+            f"{counted(unsure, 'label')} more {verb} that the rater cannot tell: not counted."
         )
-    if divided := int((paired.divided_NM & ~np.isnan(paired.label_NM)).sum()):
+    divided = int((paired.divided_NM & ~np.isnan(paired.label_NM)).sum())
+    if divided:
         pairs = counted(divided, "response–criterion pair")
         notes.append(
             f"{pairs}: as many raters say met as not, so no label for TPR, FPR and J."
@@ -165,30 +172,33 @@ def _notes(paired: pairing.Paired, *, is_named: bool) -> list[str]:
 
 
 def _pooled(paired: pairing.Paired) -> list[str]:
-    """Say which ids are not measured by themselves."""
-    found: dict[str, set[str]] = {}
+    """Return the note on ids that are measured together with others."""
+    ids_by_pool: dict[str, set[str]] = {}
     labelled: list[int] = np.flatnonzero(paired.labelled_NM.any(axis=1)).tolist()
     for n in labelled:
         for criterion in paired.ratings.tasks_N[n].rubric:
             pool = paired.pooling.pool(criterion)
             if criterion.weight and pool.id is None:
-                found.setdefault(pool.name, set()).add(criterion.id)
-    if not found:
+                ids_by_pool.setdefault(pool.name, set()).add(criterion.id)
+    if not ids_by_pool:
         return []
-    ids = counted(len({name for names in found.values() for name in names}), "id")
-    kinds = ", ".join(f"{name} {len(names)}" for name, names in sorted(found.items()))
+    pooled_ids = set[str]().union(*ids_by_pool.values())
+    ids = counted(len(pooled_ids), "id")
+    kinds = ", ".join(
+        f"{name} {len(pool_ids)}" for name, pool_ids in sorted(ids_by_pool.items())
+    )
     return [report.WORDS["pooled"].format(ids=ids, kinds=kinds)]
 
 
 @dataclass(frozen=True)
 class Study:
-    """Judgements and labels, and how intervals are made of them."""
+    """Judgements and labels with the settings of their intervals."""
 
     paired: pairing.Paired
     settings: Settings
 
     def intervals(self, n: Sequence[int] | None = None) -> Intervals:
-        """Return how intervals are made over all responses, or over those of each cell."""
+        """Return the resampling of all responses, or of the given ones."""
         ratings = self.paired.ratings
         weights_N = self.paired.weights_N
         rows = range(len(ratings.tasks_N)) if n is None else n
@@ -205,7 +215,8 @@ class Study:
         self, pool: Pool, places: tuple[Sequence[int], Sequence[int]]
     ) -> record.CriterionCalibration:
         """Measure the criteria of a pool; every (n, m) of them is a row."""
-        ratings, (n, m) = self.paired.ratings, places
+        ratings = self.paired.ratings
+        n, m = places
         cells = PoolOfCells(
             self.intervals(n),
             self.paired.judge_NRM[n, :, m],
@@ -216,42 +227,41 @@ class Study:
         first_N = self.paired.first_NM[n, m]
         rows = np.flatnonzero(~np.isnan(label_N) & ~np.isnan(first_N))
         shares_N = ratings.alpha_NM[n, m]
-        said_N = self.paired.decided_NM[n, m]
-        decided, found = cells.decided(said_N)
-        positives = int(decided.met_N.sum())
-        negatives = int(decided.not_met_N.sum())
+        decided_N = self.paired.decided_NM[n, m]
+        confusion, measured = cells.decided(decided_N)
+        positives = int(confusion.met_N.sum())
+        negatives = int(confusion.not_met_N.sum())
         people = cells.people()
         unsure = sum(
             self.paired.unsure.get(place, 0) for place in zip(n, m, strict=True)
         )
         decision = verdicts.decide(
             verdicts.Evidence(
-                found,
-                positives,
-                negatives,
-                cells.slope(rows),
-                people,
-                self.settings.bound,
-                self.settings.confidence,
-                unsure if np.isnan(label_N).all() else 0,
+                rates=measured,
+                positives=positives,
+                negatives=negatives,
+                slope=cells.slope(rows),
+                people=people,
+                bound=self.settings.bound,
+                confidence=self.settings.confidence,
+                unsure=unsure if np.isnan(label_N).all() else 0,
             )
         )
         both_JN1 = np.stack([first_N, label_N])[:, :, None]
+        alpha_N = agreement.alpha(both_JN1, "ordinal")
         repeated = noise.retest(cells.z_NR)
         return record.CriterionCalibration(
             criterion=pool.name,
             pool=pool,
             labels=len(rows),
             positives=positives,
-            divided=int(np.isnan(said_N[rows]).sum()),
+            divided=int(np.isnan(decided_N[rows]).sum()),
             share=float((shares_N[rows] if len(rows) else shares_N).mean()),
-            tpr=found.tpr,
-            fpr=found.fpr,
-            youden_j=found.youden_j,
+            tpr=measured.tpr,
+            fpr=measured.fpr,
+            youden_j=measured.youden_j,
             bias=cells.intervals.bias(repeated.mean - label_N, rows),
-            agreement=cells.intervals.estimate(
-                agreement.alpha(both_JN1, "ordinal"), rows
-            ),
+            agreement=cells.intervals.estimate(alpha_N, rows),
             noise=cells.variance(repeated, np.flatnonzero(repeated.df)),
             levels=cells.levels(repeated, rows),
             people=people,
@@ -261,18 +271,18 @@ class Study:
 
 @dataclass(frozen=True)
 class PoolOfCells:
-    """What is known of the criteria of a pool; N counts their (n, m)."""
+    """Judgements and labels of the criteria of a pool; N counts their (n, m)."""
 
     intervals: Intervals
     z_NR: FloatArray
-    """The judge's."""
+    """The judge's z, by replicate."""
     label_N: FloatArray
     people_JN: FloatArray
     """z of each rater."""
 
-    def decided(self, said_N: FloatArray) -> tuple[rates.Confusion, rates.Rates]:
-        """Return counts and rates against what people have decided."""
-        decided = rates.confusion(self.z_NR[:, :, None], said_N[:, None])
+    def decided(self, decided_N: FloatArray) -> tuple[rates.Confusion, rates.Rates]:
+        """Return counts and rates against the labels that people have decided."""
+        decided = rates.confusion(self.z_NR[:, :, None], decided_N[:, None])
         return decided, self.intervals.rates(decided)
 
     def variance(self, repeated: noise.Retest, rows: IntArray) -> Estimate:
@@ -282,25 +292,25 @@ class PoolOfCells:
     def levels(
         self, repeated: noise.Retest, rows: IntArray
     ) -> tuple[record.LevelCalibration, ...]:
-        """Return bias and noise by what people gave."""
+        """Return bias and noise by the level of the label."""
         calibrations: list[record.LevelCalibration] = []
         label_N = self.label_N
         for low, high in record.LEVELS:
             z_N = label_N[rows]
-            inside = (
-                z_N == low if low == high else (z_N >= low) & (z_N < high) & (z_N > 0)
-            )
+            inside = (z_N >= low) & (z_N < high) & (z_N > 0)
+            if low == high:
+                inside = z_N == low
             mine = rows[inside]
-            if len(mine):
-                calibrations.append(
-                    record.LevelCalibration(
-                        low=low,
-                        high=high,
-                        labels=len(mine),
-                        bias=self.intervals.bias(repeated.mean - label_N, mine),
-                        noise=self.variance(repeated, mine[repeated.df[mine] > 0]),
-                    )
-                )
+            if not len(mine):
+                continue
+            level = record.LevelCalibration(
+                low=low,
+                high=high,
+                labels=len(mine),
+                bias=self.intervals.bias(repeated.mean - label_N, mine),
+                noise=self.variance(repeated, mine[repeated.df[mine] > 0]),
+            )
+            calibrations.append(level)
         return tuple(calibrations)
 
     def slope(self, rows: IntArray) -> float:
@@ -317,20 +327,18 @@ class PoolOfCells:
         z = z_nR[scored_nR]
         if not len(z) or not np.ptp(z):
             return 0.0
-        label, weights = (
-            np.broadcast_to(one_n[:, None], z_nR.shape)[scored_nR]
-            for one_n in (self.label_N[rows], weights_n)
-        )
+        label_n = self.label_N[rows]
+        label = np.broadcast_to(label_n[:, None], z_nR.shape)[scored_nR]
+        weights = np.broadcast_to(weights_n[:, None], z_nR.shape)[scored_nR]
         both = np.cov(label, z, bias=True, aweights=weights)
         slope = float(both[0, 1] / both[1, 1])
         return 0.0 if math.isnan(slope) else min(max(slope, 0.0), 1.0)
 
     def people(self) -> Estimate:
-        """Return α between raters over what at least two labelled."""
+        """Return α between raters over the responses that at least two labelled."""
         people_JN = self.people_JN
         rows = np.flatnonzero((~np.isnan(people_JN)).sum(axis=0) > 1)
         if len(rows) < _FEWEST_SHARED:
             return UNKNOWN
-        return self.intervals.estimate(
-            agreement.alpha(people_JN[:, :, None], "ordinal"), rows
-        )
+        alpha_N = agreement.alpha(people_JN[:, :, None], "ordinal")
+        return self.intervals.estimate(alpha_N, rows)

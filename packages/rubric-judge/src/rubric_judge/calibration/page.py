@@ -18,10 +18,11 @@ from rubric_judge.page.tables import Cell, Figure, Row, Table, or_dash
 
 
 def headline(report: CalibrationReport) -> list[Figure]:
-    """Return the numbers at the top."""
-    j = or_dash(report.reward.youden_j.value, ".2f")  # its interval is in the table
+    """Return the figures at the top of the page."""
+    j = or_dash(report.reward.youden_j.value, ".2f")  # the table holds the interval
     counts = Counter(criterion.verdict for criterion in report.criteria)
     reward = report.reward
+    pairs = report.counts().split(maxsplit=2)[2]
     figures = [
         Figure(
             "Criteria admitted",
@@ -29,9 +30,7 @@ def headline(report: CalibrationReport) -> list[Figure]:
             note=f"J above {report.bound:g} with {report.confidence:.0%} confidence",
         ),
         Figure("J of all criteria", j.replace("-", "−"), note="TPR − FPR"),
-        Figure(
-            "Labels", f"{report.given:,}", note=report.counts().split(maxsplit=2)[2]
-        ),
+        Figure("Labels", f"{report.given:,}", note=pairs),
     ]
     if reward.flips.value is not None:
         note = "advantages whose sign the labels turn around"
@@ -62,19 +61,15 @@ def youden_view(report: CalibrationReport) -> Table:
 
 
 def reasons(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
-    """Return (criteria, verdict, colour, reason) of all that share a verdict and its reason."""
+    """Return (criteria, verdict, colour, reason) for each verdict and its reason."""
     decisions = {
         criterion.criterion: criterion.decision for criterion in report.criteria
     }
-    return [
-        (
-            ", ".join(names),
-            decisions[names[0]],
-            WORDS["roles"][verdict] or "muted",
-            reason,
-        )
-        for (verdict, reason), names in by_reason(report.criteria).items()
-    ]
+    rows: list[tuple[str, str, str, str]] = []
+    for (verdict, reason), names in by_reason(report.criteria).items():
+        colour = WORDS["roles"][verdict] or "muted"
+        rows.append((", ".join(names), decisions[names[0]], colour, reason))
+    return rows
 
 
 def write_page(

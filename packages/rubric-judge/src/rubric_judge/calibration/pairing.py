@@ -25,25 +25,25 @@ Combining = Literal["mean", "majority"]
 
 @dataclass(frozen=True)
 class Paired:
-    """What a judge and people say of the same responses; what is missing is nan."""
+    """Scores of the same responses by a judge and by people; nan where there is none."""
 
     ratings: Ratings
-    """Of one judge."""
+    """Ratings of one judge."""
     raters: tuple[str, ...]
     people_JNM: FloatArray
     """z of each rater."""
     label_NM: FloatArray
-    """z of all of them."""
+    """z of the raters, combined."""
     unjudged: int
     """Labels of responses that the judge has no judgement of."""
     weights_N: FloatArray | None = None
-    """1 / inclusion of each labelled response, over the greatest; None where all weigh the same."""
+    """1 / inclusion of each labelled response, over the greatest; None where all are equal."""
     unsure: Mapping[tuple[int, int], int] = field(
         default_factory=dict[tuple[int, int], int]
     )
-    """By (n, m), labels that say that the rater cannot tell."""
+    """Number of labels, by (n, m), that say that the rater cannot tell."""
     unsure_unjudged: int = 0
-    """The same, of responses that the judge has no judgement of."""
+    """The same number for responses without a judgement."""
 
     @property
     def judge_NRM(self) -> FloatArray:
@@ -58,12 +58,13 @@ class Paired:
     @cached_property
     def divided_NM(self) -> BoolArray:
         """Where as many raters call a criterion met as do not, so that people have not decided."""
-        given_NM = (~np.isnan(self.people_JNM)).sum(axis=0)
-        return (given_NM > 0) & (2 * (self.people_JNM >= MET).sum(axis=0) == given_NM)
+        counts_NM = (~np.isnan(self.people_JNM)).sum(axis=0)
+        met_NM = (self.people_JNM >= MET).sum(axis=0)
+        return (counts_NM > 0) & (2 * met_NM == counts_NM)
 
     @cached_property
     def decided_NM(self) -> FloatArray:
-        """The label where people have decided whether it is met: what a rate is counted of."""
+        """The label where people have decided whether it is met; rates are counted over these."""
         return np.where(self.divided_NM, np.nan, self.label_NM)
 
     @cached_property
@@ -73,7 +74,7 @@ class Paired:
 
     @cached_property
     def pooling(self) -> Pooling:
-        """What is measured together, by the tasks that were labelled."""
+        """Pools of criteria that are measured together, over the labelled tasks."""
         labelled = np.flatnonzero((~np.isnan(self.label_NM)).any(axis=1)).tolist()
         return Pooling.of(self.ratings.tasks_N[n] for n in labelled)
 
@@ -148,20 +149,21 @@ def pair(
             people_JNM[raters.index(label.rater), *place] = scored
     label_NM = _combined(people_JNM, combining)
     weights_N = _weights(labels, ratings)
+    unsure_unjudged = sum(label.score is None for label in unjudged)
     return Paired(
-        ratings,
-        raters,
-        people_JNM,
-        label_NM,
-        len(unjudged),
-        weights_N,
-        unsure,
-        sum(label.score is None for label in unjudged),
+        ratings=ratings,
+        raters=raters,
+        people_JNM=people_JNM,
+        label_NM=label_NM,
+        unjudged=len(unjudged),
+        weights_N=weights_N,
+        unsure=unsure,
+        unsure_unjudged=unsure_unjudged,
     )
 
 
 def _weights(labels: Sequence[Label], ratings: Ratings) -> FloatArray | None:
-    """Return what each response stands for; one that nobody labelled is in no mean, and has 1."""
+    """Return the weight of each response; unlabelled ones are in no mean, and have weight 1."""
     known: dict[int, float] = {}
     for label in labels:
         if label.inclusion is None:
@@ -189,14 +191,14 @@ def _weights(labels: Sequence[Label], ratings: Ratings) -> FloatArray | None:
 
 
 def _combined(people_JNM: FloatArray, combining: Combining) -> FloatArray:
-    given_NM = (~np.isnan(people_JNM)).sum(axis=0)
-    said_JNM = (
-        people_JNM if combining == "mean" else np.where(people_JNM >= MET, 1.0, 0.0)
-    )
-    sums_NM = np.where(np.isnan(people_JNM), 0.0, said_JNM).sum(axis=0)
-    mean_NM = np.where(given_NM > 0, sums_NM / np.maximum(given_NM, 1), np.nan)
+    counts_NM = (~np.isnan(people_JNM)).sum(axis=0)
+    values_JNM = people_JNM
+    if combining == "majority":
+        values_JNM = np.where(people_JNM >= MET, 1.0, 0.0)
+    sums_NM = np.where(np.isnan(people_JNM), 0.0, values_JNM).sum(axis=0)
+    mean_NM = np.where(counts_NM > 0, sums_NM / np.maximum(counts_NM, 1), np.nan)
     if combining == "mean":
         return mean_NM
-    return np.where(
-        mean_NM == MET, np.nan, np.where(mean_NM > MET, 1.0, 0.0) + 0 * mean_NM
-    )
+    # Adding 0 times the mean keeps nan where there is no label.
+    majority_NM = np.where(mean_NM > MET, 1.0, 0.0) + 0 * mean_NM
+    return np.where(mean_NM == MET, np.nan, majority_NM)

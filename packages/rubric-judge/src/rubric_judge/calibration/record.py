@@ -1,4 +1,4 @@
-"""What a calibration found, as it is written to `calibration.json`, and whom it is valid for."""
+"""The record of a calibration, `calibration.json`, and the judge and rubrics it is valid for."""
 
 import math
 from collections import Counter
@@ -18,7 +18,7 @@ from rubric_judge.page.tables import Part
 
 
 class Verdict(StrEnum):
-    """What to do with a criterion."""
+    """Verdict on a criterion: how to use it."""
 
     ADMIT = "admit"
     """J is above the bound, with confidence: it enters the reward as it is."""
@@ -36,12 +36,12 @@ class Verdict(StrEnum):
 
     @property
     def words(self) -> str:
-        """Its name, in tables."""
+        """Name of the verdict in tables."""
         return self.value.replace("_", " ")
 
 
 KEPT: Final = "kept; not proven yet"
-"""Of a criterion to weigh down whose factor is 1.00."""
+"""Decision on a criterion to weigh down whose factor is shown as 1.00."""
 
 
 def is_whole(factor: float) -> bool:
@@ -50,39 +50,35 @@ def is_whole(factor: float) -> bool:
 
 
 LEVELS: Final = ((0.0, 0.0), (0.0, 0.5), (0.5, 1.0), (1.0, 1.0))
-"""Of a label's z: none, less than half, half or more, all."""
+"""Levels of a label's z: none, less than half, half or more, all."""
 
 
 _ROUNDING: Final = 1e-9
 
 
 def _within(low: float, high: float) -> AfterValidator:
-    """Hold a number and the ends of its interval within bounds, and the ends in order."""
+    """Return a validator of an estimate: number and interval within bounds, its ends in order."""
 
-    def check(one: Estimate) -> Estimate:
+    def check(estimate: Estimate) -> Estimate:
         for name in ("value", "low", "high"):
-            number = getattr(one, name)
+            number = getattr(estimate, name)
             if number is not None and not low - _ROUNDING <= number <= high + _ROUNDING:
-                bounds = (
-                    f"at least {low:g}"
-                    if high == math.inf
-                    else f"from {low:g} to {high:g}"
-                )
+                bounds = f"from {low:g} to {high:g}"
+                if high == math.inf:
+                    bounds = f"at least {low:g}"
                 raise ValueError(f"its {name} is {number:g} and must be {bounds}")
-        if (
-            one.low is not None
-            and one.high is not None
-            and one.low > one.high + _ROUNDING
-        ):
-            raise ValueError(f"its interval is from {one.low:g} to {one.high:g}")
-        return one
+        lower = estimate.low
+        upper = estimate.high
+        if lower is not None and upper is not None and lower > upper + _ROUNDING:
+            raise ValueError(f"its interval is from {lower:g} to {upper:g}")
+        return estimate
 
     return AfterValidator(check)
 
 
 Rate: TypeAlias = Annotated[Estimate, _within(0, 1)]
 Difference: TypeAlias = Annotated[Estimate, _within(-1, 1)]
-"""Of two shares; a correlation has its bounds, too."""
+"""Difference of two shares; a correlation has the same bounds."""
 Spread: TypeAlias = Annotated[Estimate, _within(0, math.inf)]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 Confidence: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
@@ -93,7 +89,7 @@ def _is_none(value: object) -> bool:
 
 
 class LevelCalibration(Part):
-    """What the judge adds where people give a criterion so much."""
+    """Bias and noise of the judge at one level of the label."""
 
     low: float
     high: float
@@ -109,16 +105,16 @@ class CriterionCalibration(Part):
     """One criterion under one judge, over all tasks: those that share its id, or its kind."""
 
     criterion: str
-    """Name of its pool."""
+    """Name of the criterion's pool."""
     pool: Pool | None = Field(default=None, exclude_if=_is_none)
-    """What was measured together; left out by an older version, whose rows are of one id each,
-    whatever the criteria of that id asked for."""
+    """Criteria that were measured together; left out by an older version, whose rows are of one id
+    each, whatever the criteria of that id asked for."""
     labels: Count
-    """Labelled responses that the judge scored, too."""
+    """Number of labelled responses that the judge scored, too."""
     positives: Count
-    """Labels at or above half of the weight."""
+    """Number of labels at or above half of the weight."""
     divided: Count = 0
-    """Labels of which as many raters say met as not: in no rate."""
+    """Number of ties: as many raters say met as not. They are in no rate."""
     share: float = Field(ge=0, le=1 + _ROUNDING)
     """Mean α_j over them."""
     tpr: Rate
@@ -142,12 +138,12 @@ class CriterionCalibration(Part):
     labels_needed: Count | None = None
     """Labels more until the verdict may be clear, roughly; None where it is."""
     factor: float = Field(ge=0, le=1)
-    """What the criterion's weight is multiplied by: 1 admitted; 0 where J is not above 0 with
+    """Factor on the criterion's weight: 1 admitted; 0 where J is not above 0 with
     confidence; else the slope of the label on the judge's z."""
 
     @property
     def pooled(self) -> Pool:
-        """What was measured together."""
+        """Criteria that were measured together."""
         return self.pool or pool_of_any(self.criterion)
 
     @property
@@ -181,23 +177,23 @@ class CriterionCalibration(Part):
 
 
 _FACTORS: Final = {Verdict.ADMIT: 1.0, Verdict.MASK: 0.0, Verdict.MORE_LABELS: 0.0}
-"""Of verdicts that have but one."""
+"""Factors of the verdicts that allow only one."""
 
 
 class RewardPair(Part):
-    """A response that has both rewards: what a bias correction is made of."""
+    """A response with both rewards; a bias correction is computed from these."""
 
     task_id: str
     document: str
-    """Its document's hash; documents are drawn together."""
+    """Hash of the response's document; documents are drawn together."""
     judge: float
     """Normalised reward by the judge, 0 to 1."""
     label: float
-    """By the labels, 0 to 1."""
+    """Normalised reward by the labels, 0 to 1."""
     answer: str = ""
     """`hash_answer` of what was judged; empty in a calibration of an older version."""
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
-    """What it stands for, in a mean over what it was drawn from, beside the other pairs."""
+    """Weight of the pair in a mean over the answers that it was drawn from."""
 
 
 def _of_shares(pair: RewardPair) -> RewardPair:
@@ -216,7 +212,7 @@ class RewardCalibration(Part):
     tpr: Rate = UNKNOWN
     fpr: Rate = UNKNOWN
     youden_j: Difference = UNKNOWN
-    """Of all labelled criteria together."""
+    """J of all labelled criteria together."""
     bias: Difference
     """Mean of judge − label."""
     correlation: Difference
@@ -246,7 +242,7 @@ class Calibration(Part):
 
     version: Literal[1]
     judge: str
-    """Its name."""
+    """Name of the judge."""
     judge_fingerprint: str
     """Changes with model, prompt and parameters; a calibration is of one judge only."""
     rubrics: dict[str, tuple[str, ...]]
@@ -257,34 +253,33 @@ class Calibration(Part):
     reward they can correct. Empty in a calibration of an older version."""
     raters: tuple[str, ...]
     criteria: tuple[CriterionCalibration, ...]
-    """Of each pool that a labelled criterion belongs to: its id where that repeats, else its kind.
-    Lowest J first; those without one at the end."""
+    """One for each pool that a labelled criterion belongs to: its id where that repeats, else its
+    kind. Lowest J first; those without one at the end."""
     kinds: tuple[CriterionCalibration, ...] = ()
-    """Of kinds whose labelled criteria have all a pool of their own ids: what other ids are looked
-    up under. A kind is measured on all of its criteria."""
+    """Kinds whose labelled criteria have all a pool of their own ids: other ids are looked up under
+    them. A kind is measured on all of its criteria."""
     reward: RewardCalibration
     bound: float = Field(default=0.3, ge=-1, le=1)
-    """Of J, for the verdicts."""
+    """Bound of J that the verdicts compare with."""
     confidence: Confidence = 0.95
     resamples: Annotated[int, Field(ge=1)] = 1000
     seed: int = 0
     notes: tuple[str, ...] = ()
-    """What a reader must know of how it was made."""
+    """Remarks that a reader must know about how the calibration was made."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
         counts = Counter(
             calibration.criterion for calibration in (*self.criteria, *self.kinds)
         )
-        if repeated := [name for name, count in counts.items() if count > 1]:
-            raise ValueError(
-                f"criterion {repeated[0]!r} stands in it {counts[repeated[0]]} times"
-            )
+        for name, count in counts.items():
+            if count > 1:
+                raise ValueError(f"criterion {name!r} stands in it {count} times")
         return self
 
     @property
     def by_pool(self) -> dict[Pool, CriterionCalibration]:
-        """All that was measured; `known_pool` finds a criterion's in it."""
+        """All calibrations by pool; `known_pool` finds that of a criterion."""
         return {
             calibration.pooled: calibration
             for calibration in (*self.criteria, *self.kinds)
@@ -302,26 +297,23 @@ class Calibration(Part):
         Args:
             judge_fingerprint: of the judge that is to be used.
             tasks: the tasks that it is to be used on; those that were not labelled pass.
-            source: what the calibration is called in an error.
+            source: name of the calibration in an error.
 
         Raises:
-            ConfigError: says which, and what to do.
+            ConfigError: names the mismatch and the remedy.
         """
         if judge_fingerprint != self.judge_fingerprint:
-            by_name = self.judge_fingerprint == self.judge
-            known = (
-                (
+            known = ""
+            if self.judge_fingerprint == self.judge:
+                known = (
                     ", which it knows by name only, having been made of "
                     "--judgements without --judge"
                 )
-                if by_name
-                else ""
-            )
-            told = (
+            message = (
                 f"{source}: it is of the judge {self.judge_fingerprint!r}{known}, not of "
                 f"{judge_fingerprint!r}: calibrate this judge, or use that one"
             )
-            raise ConfigError(told, location=source)
+            raise ConfigError(message, location=source)
         for task in tasks:
             labelled = self.rubrics.get(hash_question(task))
             if labelled and hash_rubric(task.rubric) not in labelled:
@@ -333,11 +325,16 @@ class Calibration(Part):
 
 
 def labelled_rubrics(tasks: Iterable[Task]) -> dict[str, tuple[str, ...]]:
-    """Return the hashes of some tasks' rubrics by their questions', as a calibration holds them."""
-    found: dict[str, set[str]] = {}
+    """Return the hashes of tasks' rubrics by the hashes of their questions."""
+    hashes_by_question: dict[str, set[str]] = {}
     for task in tasks:
-        found.setdefault(hash_question(task), set()).add(hash_rubric(task.rubric))
-    return {question: tuple(sorted(hashes)) for question, hashes in found.items()}
+        hashes_by_question.setdefault(hash_question(task), set()).add(
+            hash_rubric(task.rubric)
+        )
+    return {
+        question: tuple(sorted(hashes))
+        for question, hashes in hashes_by_question.items()
+    }
 
 
 def read_calibration(path: Path) -> Calibration:

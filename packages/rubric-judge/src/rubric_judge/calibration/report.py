@@ -1,4 +1,4 @@
-"""A calibration as people read it: a sentence, tables, a page in Markdown, and what to do next."""
+"""A calibration for people to read: a summary, tables, a Markdown page, and next steps."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -12,41 +12,45 @@ from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.page.tables import Report, TextTable, counted, markdown_page
 
 WORDS: Final = toml_beside(__file__, "words.toml")
-"""The tables; what they are called and what stands in them."""
+"""Titles, columns and texts of the tables."""
 
 
 class CalibrationReport(record.Calibration, Report):
     """A calibration that can be shown."""
 
     given: int = Field(exclude=True)
-    """Scores of all raters together: a response and criterion has one of each rater."""
+    """Number of scores of all raters: one of each rater for a response and criterion."""
     pairs: int = Field(exclude=True)
-    """Of responses and criteria, that have a label and a score."""
+    """Number of pairs of response and criterion that have a label and a score."""
     admitted: float | None = Field(exclude=True)
-    """Share of their weight that enters the reward as it is."""
+    """Share of the labelled weight that enters the reward as it is."""
 
     def counts(self) -> str:
-        """Return how many labels of how many raters there are, on how many pairs."""
+        """Return the numbers of labels, raters and pairs, in words."""
         return (
             f"{counted(self.given, 'label')} by {counted(len(self.raters), 'rater')} on "
             f"{counted(self.pairs, 'response–criterion pair')}"
         )
 
     def summary(self) -> str:
-        """Return whose calibration it is, and how many criteria each verdict has."""
+        """Return the judge's name, and the number of criteria of each verdict."""
         order = list(record.Verdict)
-        by_verdict = sorted(self.criteria, key=lambda one: order.index(one.verdict))
-        counts = Counter(calibration.decision for calibration in by_verdict)
+        by_verdict = sorted(
+            self.criteria, key=lambda calibration: order.index(calibration.verdict)
+        )
+        counts = Counter(criterion.decision for criterion in by_verdict)
         verdicts = ", ".join(f"{words} {count}" for words, count in counts.items())
-        kept = self.admitted
-        weight = f"; {kept:.0%} of the labelled weight is admitted" if kept else ""
+        admitted = self.admitted
+        weight = (
+            f"; {admitted:.0%} of the labelled weight is admitted" if admitted else ""
+        )
         return (
             f"{self.judge}, against {self.counts()}. "
             f"{counted(len(self.criteria), 'criterion', 'criteria')}: {verdicts}{weight}."
         )
 
     def tables(self) -> list[TextTable]:
-        """Return verdicts, their reasons and the reward; a dash: the labels cannot say."""
+        """Return tables of verdicts, reasons and the reward; a dash where labels cannot tell."""
         doubted = [
             criterion
             for criterion in self.criteria
@@ -62,7 +66,7 @@ class CalibrationReport(record.Calibration, Report):
         ]
 
     def score_tables(self) -> list[TextTable]:
-        """Return what is too long for a terminal: graded scores, and the same by the label."""
+        """Return the tables too long for a terminal: graded scores, and the same by the label."""
         return [
             TextTable.of(WORDS["kinds"], ([kind] for kind in self.kinds)),
             TextTable.of(
@@ -77,15 +81,15 @@ class CalibrationReport(record.Calibration, Report):
 
     @property
     def heading(self) -> str:
-        """What the report is of."""
+        """Heading of the report."""
         return "Calibration of a judge"
 
     def method(self) -> str:
-        """Return how the intervals were made."""
+        """Return a description of how the intervals were made."""
         return WORDS["method"].format(self)
 
     def markdown(self, figures: Sequence[str]) -> str:
-        """Write it as a page; see `Report.markdown`."""
+        """Return the report as a page; see `Report.markdown`."""
         opening = "\n\n".join([self.summary(), self.method(), *self.notes])
         tables = [*self.tables(), *self.score_tables()]
         return markdown_page(self.heading, opening, tables, figures)
@@ -96,19 +100,19 @@ def _level_table(
     criteria: Sequence[record.CriterionCalibration],
     of: Callable[[record.LevelCalibration], Estimate],
 ) -> TextTable:
-    """Return one figure by what people gave; without a row where no level has it."""
+    """Return a table of one figure by the level of the label; criteria without it are left out."""
     rows: list[tuple[str, ...]] = []
     for criterion in criteria:
-        found = {(level.low, level.high): of(level) for level in criterion.levels}
-        if any(figure.value is not None for figure in found.values()):
-            cells = (found.get(level, UNKNOWN) for level in record.LEVELS)
+        estimates = {(level.low, level.high): of(level) for level in criterion.levels}
+        if any(figure.value is not None for figure in estimates.values()):
+            cells = (estimates.get(level, UNKNOWN) for level in record.LEVELS)
             rows.append((criterion.criterion, *(cell.text() for cell in cells)))
     header = ("criterion", "label z = 0", "below ½", "from ½", "1")
     return TextTable(title, header, tuple(rows))
 
 
 _SHOWN = 8
-"""Criteria that a step names."""
+"""Most criteria that a step names."""
 
 
 class Files(NamedTuple):
@@ -134,7 +138,7 @@ class Step(NamedTuple):
 
 
 def next_steps(found: record.Calibration, files: Files) -> list[Step]:
-    """Return what the verdicts ask for, in the order in which to do it."""
+    """Return the steps that the verdicts ask for, in order."""
     steps: list[Step] = []
     if named := _named(found, record.Verdict.MORE_LABELS):
         steps.append(_more_labels(files, named))
@@ -188,26 +192,26 @@ def _more_labels(files: Files, named: str) -> Step:
 def by_reason(
     criteria: Iterable[record.CriterionCalibration],
 ) -> dict[tuple[record.Verdict, str], list[str]]:
-    """Return the criteria that a verdict and its reason are shared by, which are mostly one."""
+    """Return the names of the criteria that share a verdict and its reason, mostly one."""
     shared: dict[tuple[record.Verdict, str], list[str]] = {}
     for criterion in criteria:
-        shared.setdefault((criterion.verdict, criterion.reason), []).append(
-            criterion.criterion
-        )
+        key = criterion.verdict, criterion.reason
+        shared.setdefault(key, []).append(criterion.criterion)
     return shared
 
 
-def _named(found: record.Calibration, verdict: record.Verdict) -> str:
-    return _listed(
-        [
-            criterion.criterion
-            for criterion in found.criteria
-            if criterion.verdict is verdict
-        ]
-    )
+def _named(calibration: record.Calibration, verdict: record.Verdict) -> str:
+    names = [
+        criterion.criterion
+        for criterion in calibration.criteria
+        if criterion.verdict is verdict
+    ]
+    return _listed(names)
 
 
 def _listed(names: Sequence[str]) -> str:
     others = len(names) - _SHOWN
-    more = f" and {counted(others, 'other')}" if others > 0 else ""
+    more = ""
+    if others > 0:
+        more = f" and {counted(others, 'other')}"
     return ", ".join(names[:_SHOWN]) + more

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rubric_core.arrays import FloatArray
 from rubric_judge.calibration import pairing, record
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.reliability import agreement, noise, rates, shared_errors
@@ -22,12 +23,12 @@ def reward_calibration(
 
     Args:
         paired: judgements and labels.
-        intervals: how they are made.
+        intervals: resampling of the responses.
         answers: `hash_answer` of each response, by its line.
 
     Returns:
-        The noise over replicates of all judgements; the rest over the responses that have both
-        rewards, and without a value where there is none.
+        The noise over replicates of all judgements; the other figures over the responses that have
+        both rewards, without a value where there is none.
     """
     estimate = intervals.estimate
     ratings = paired.ratings
@@ -36,14 +37,8 @@ def reward_calibration(
     )
     rows = np.flatnonzero(paired.complete_N)
     complete: list[int] = rows.tolist()
-    judge_N, label_N = (
-        np.where(
-            paired.complete_N,
-            np.einsum("nm,nm->n", np.nan_to_num(z_NM), ratings.alpha_NM),
-            np.nan,
-        )
-        for z_NM in (paired.first_NM, paired.label_NM)
-    )
+    judge_N = _rewards(paired, paired.first_NM)
+    label_N = _rewards(paired, paired.label_NM)
     turned = noise.advantage_pairs(
         np.stack([judge_N, label_N], axis=1), groups_of(ratings)
     )
@@ -72,11 +67,10 @@ def reward_calibration(
         youden_j=decided.youden_j,
         bias=intervals.bias(judge_N - label_N, rows),
         correlation=estimate(agreement.correlation(judge_N, label_N, "pearsonr"), rows),
-        **{
-            name: estimate(one)
-            for name, one in expected._asdict().items()
-            if name != "tau2"
-        },
+        predicted=estimate(expected.predicted),
+        independent=estimate(expected.independent),
+        measured=estimate(expected.measured),
+        inflation=estimate(expected.inflation),
         m_eff=_exactly(shared_errors.mean_effective(ratings.alpha_NM, rows)),
         effective_criteria=estimate(
             shared_errors.effective_criteria(errors, ratings.alpha_NM), rows
@@ -89,8 +83,14 @@ def reward_calibration(
     )
 
 
+def _rewards(paired: pairing.Paired, z_NM: FloatArray) -> FloatArray:
+    """Return the reward of each complete response by scores z; nan for the others."""
+    sums_N = np.einsum("nm,nm->n", np.nan_to_num(z_NM), paired.ratings.alpha_NM)
+    return np.where(paired.complete_N, sums_N, np.nan)
+
+
 def _exactly(value: float) -> Estimate:
-    """Return what is known of the rubrics, and not drawn; unknown for nan."""
-    return (
-        UNKNOWN if math.isnan(value) else Estimate(value=value, low=value, high=value)
-    )
+    """Return an estimate without error, as rubrics are known and not drawn; unknown for nan."""
+    if math.isnan(value):
+        return UNKNOWN
+    return Estimate(value=value, low=value, high=value)

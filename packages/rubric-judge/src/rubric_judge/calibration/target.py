@@ -1,4 +1,4 @@
-"""What is promised of a cascade, in Python and on the command line."""
+"""The target of a cascade's calibration, in Python and on the command line."""
 
 from typing import Annotated, Literal
 
@@ -9,7 +9,7 @@ from rubric_judge.provider.model_config import Settings
 
 
 class CascadeTarget(Settings, hide_input_in_errors=False):
-    """What is promised, and of whom."""
+    """Risk, confidence and scope that a calibrated cascade promises."""
 
     # No default is shown: on the command line it is required.
     risk: Annotated[float, Parameter(show_default=False)] = Field(
@@ -24,4 +24,4 @@ class CascadeTarget(Settings, hide_input_in_errors=False):
     """How far a score may be from its label, as a share of the weight; left out, they contradict
     each other when only one reaches half of it."""
     unit: Literal["document", "task", "response"] = "document"
-    """What was drawn independently: documents, tasks or responses, with all that belongs to one."""
+    """Units that were drawn independently: documents, tasks or responses, with all their parts."""

@@ -19,13 +19,13 @@ _TINY: Final = 1e-12
 
 
 class RiskTest(NamedTuple):
-    """What the labels say of one threshold."""
+    """Test of one threshold by the labels."""
 
     n: int
     risk: float
-    """Mean loss."""
+    """Mean loss of the labelled units."""
     p_value: float
-    """Of the hypothesis that the risk is above α."""
+    """P-value of the hypothesis that the risk is above α."""
     bound: float
     """Upper confidence bound of the risk."""
 
@@ -61,11 +61,11 @@ def risk_test(losses_N: FloatArray, *, risk: float, delta: float) -> RiskTest:
     Args:
         losses_N: shape [N], the losses of independent units in [0, 1]; N ≥ 1.
         risk: α.
-        delta: δ, of the bound.
+        delta: δ of the bound.
 
     Returns:
-        With the bound that inverts the test: the least risk that is rejected at δ. For losses of 0
-        and 1 it is Clopper and Pearson's.
+        The test, with the bound that inverts it: the least risk that is rejected at δ. For losses
+        of 0 and 1 it is Clopper and Pearson's.
 
     Raises:
         RewardError: no loss, one out of bounds, or α or δ out of bounds; the bound is above the
@@ -88,7 +88,7 @@ def risk_test(losses_N: FloatArray, *, risk: float, delta: float) -> RiskTest:
     mean = float(np.mean(losses_N))
     almost = float(np.nextafter(1.0, 0.0))
     brentq = cast("Any", optimize).brentq
-    bound = (
-        float(brentq(excess, max(mean, _TINY), almost)) if excess(almost) < 0 else 1.0
-    )
+    bound = 1.0
+    if excess(almost) < 0:
+        bound = float(brentq(excess, max(mean, _TINY), almost))
     return RiskTest(len(losses_N), mean, p_value(losses_N, risk), bound)

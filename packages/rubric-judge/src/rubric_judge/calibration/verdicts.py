@@ -1,4 +1,4 @@
-"""From what was measured of a criterion to what to do with it, by rules that are stated here.
+"""Verdicts on a criterion from its measured figures, by the rules of this table.
 
 | interval of J | people | verdict | factor |
 |---|---|---|---|
@@ -10,9 +10,9 @@
 | above 0, holds the bound | | weigh_down | slope |
 | holds both, or there is no J | | more_labels | 0 |
 
-Of α the interval counts, too. An interval of J that ends at or below 0 is masked whoever agrees: it
-teaches the opposite. A judge that says the same of every response (TPR = FPR = 1, or both 0) tells
-nothing of the wording: stronger_judge, unless people are known not to agree.
+The interval of α counts, too. An interval of J that ends at or below 0 is masked whatever people
+say: it teaches the opposite. A judge that says the same of every response (TPR = FPR = 1, or both
+0) says nothing about the wording: stronger_judge, unless people are known not to agree.
 """
 
 import math
@@ -30,28 +30,28 @@ _CASES: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "verdicts.toml"
 PEOPLE_AGREE: Final = 0.667
 """Krippendorff's least α for tentative conclusions."""
 _BLIND_WIDTH: Final = 0.35
-"""Half width of J's interval that is planned for where there is no J yet."""
+"""Planned half width of J's interval where there is no J yet."""
 _LEAST_WIDTH: Final = 0.05
-"""No plan asks for more precision: a J this near a bound will not be told from it."""
+"""Least planned half width: a J nearer to a bound will not be told from it."""
 _ABOUT_TEN: Final = 15
-"""Labels up to which a plan says ten."""
+"""Most labels for which a plan says ten."""
 
 
 class Evidence(NamedTuple):
-    """What a verdict is made of."""
+    """Figures that a verdict is derived from."""
 
     rates: Rates
     positives: int
     negatives: int
     slope: float
-    """Of the label on the judge's z, within [0, 1]: by what their best linear prediction of the
-    label multiplies a difference of scores."""
+    """Slope of the label on the judge's z, within [0, 1]: the best linear prediction of the label
+    multiplies a difference of scores by it."""
     people: Estimate
     """α between raters; without a value where there is one."""
     bound: float
     confidence: float
     unsure: int = 0
-    """Labels that say that the rater cannot tell, where there are no others."""
+    """Number of labels that say that the rater cannot tell, where there are no others."""
 
 
 class Decision(NamedTuple):
@@ -83,62 +83,75 @@ def decide(seen: Evidence) -> Decision:
     return _decision(seen, "holds_both", 0.0, within=farthest)
 
 
-def _weak(seen: Evidence, low: float, high: float) -> Decision:
-    """Decide on a J that is below the bound, as sure as the interval is."""
-    factor = seen.slope if low > 0 else 0.0
-    people = seen.people
+def _weak(evidence: Evidence, low: float, high: float) -> Decision:
+    """Decide on a J whose interval is below the bound."""
+    factor = evidence.slope if low > 0 else 0.0
+    people = evidence.people
     if high <= 0:
-        return _decision(seen, "opposite", 0.0)
+        return _decision(evidence, "opposite", 0.0)
     if people.high is not None and people.high < PEOPLE_AGREE:
-        return _decision(seen, "people_differ", factor)
-    if seen.rates.tpr.value == seen.rates.fpr.value in {0.0, 1.0}:
-        return _decision(seen, "all_met" if seen.rates.tpr.value else "all_unmet", 0.0)
+        return _decision(evidence, "people_differ", factor)
+    if evidence.rates.tpr.value == evidence.rates.fpr.value in {0.0, 1.0}:
+        return _decision(
+            evidence, "all_met" if evidence.rates.tpr.value else "all_unmet", 0.0
+        )
     if people.low is not None and people.low >= PEOPLE_AGREE:
-        return _decision(seen, "people_agree", factor)
-    return _decision(seen, "weak" if factor else "noise", factor)
+        return _decision(evidence, "people_agree", factor)
+    return _decision(evidence, "weak" if factor else "noise", factor)
 
 
 def _decision(
-    seen: Evidence, case: str, factor: float, *, within: float | None = None
+    evidence: Evidence, case: str, factor: float, *, within: float | None = None
 ) -> Decision:
-    """Say why; where it is not settled, also how many labels may make J as precise as `within`."""
-    count, wanted = (None, "") if within is None else _wanted(seen, within)
+    """Return the decision on a case; with `within`, also the labels that J's precision needs."""
+    count: int | None = None
+    wanted = ""
+    if within is not None:
+        count, wanted = _wanted(evidence, within)
     weighed = KEPT if is_whole(factor) else f"weigh it by {factor:.2f}"
+    whether = ""
+    if evidence.people.value is not None:
+        whether = " " + _CASES["open"]["whether"].format(evidence)
     reason = _CASES[case]["reason"].format(
-        j=seen.rates.youden_j,
-        labels=counted(seen.positives + seen.negatives, "label"),
+        j=evidence.rates.youden_j,
+        labels=counted(evidence.positives + evidence.negatives, "label"),
         weighed=weighed,
         meanwhile=f"until then {weighed if factor else 'mask it'}",
-        whether=""
-        if seen.people.value is None
-        else f" {_CASES['open']['whether']}".format(seen),
+        whether=whether,
         wanted=wanted,
-        **seen._asdict(),
+        **evidence._asdict(),
     )
     return Decision(Verdict(_CASES[case]["verdict"]), reason, count, factor)
 
 
-def _wanted(seen: Evidence, half_width: float) -> tuple[int, str]:
-    """Return how many more labels make J so precise, and in words of which class."""
+def _wanted(evidence: Evidence, half_width: float) -> tuple[int, str]:
+    """Return how many more labels make J so precise, and their classes in words."""
     more1, more0 = labels_needed(
-        seen.rates,
-        (seen.positives, seen.negatives),
+        evidence.rates,
+        (evidence.positives, evidence.negatives),
         half_width,
-        confidence=seen.confidence,
+        confidence=evidence.confidence,
     )
-    # A plan that holds already was made of a rounder figure than the interval.
-    more1 = max(more1, 1) if not more0 else more1
-    met, unmet = (f"of responses that {what}" for what in ("meet it", "do not meet it"))
+    # A plan that holds already was computed from rounder figures than the interval.
+    if not more0:
+        more1 = max(more1, 1)
+    met = "of responses that meet it"
+    unmet = "of responses that do not meet it"
     if more1 and more0:
-        return more1 + more0, f"{_roughly(more1)} {met} and {_roughly(more0)} {unmet}"
-    return more1 + more0, f"{_roughly(more1 or more0)} {met if more1 else unmet}"
+        words = f"{_roughly(more1)} {met} and {_roughly(more0)} {unmet}"
+    elif more1:
+        words = f"{_roughly(more1)} {met}"
+    else:
+        words = f"{_roughly(more0)} {unmet}"
+    return more1 + more0, words
 
 
 def _roughly(count: int) -> str:
-    """Return a count's order: rates move with every label, and the count with them."""
+    """Return a count's order of magnitude: rates move with every label, and the count with them."""
     if count <= _ABOUT_TEN:
         return "about 10 more labels"
-    return f"{('tens', 'hundreds', 'thousands')[min(len(str(count)) - 2, 2)]} of labels more"
+    magnitude = min(len(str(count)) - 2, 2)
+    return f"{('tens', 'hundreds', 'thousands')[magnitude]} of labels more"
 
 
 def labels_needed(
@@ -165,12 +178,8 @@ def labels_needed(
     """
     z = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
     target = (half_width / z) ** 2
-    v1, v0 = (
-        _planned_variance(rate, n, worth)
-        for rate, n, worth in zip(
-            (rates.tpr, rates.fpr), counts, rates.worth, strict=True
-        )
-    )
+    v1 = _planned_variance(rates.tpr, counts[0], rates.worth[0])
+    v0 = _planned_variance(rates.fpr, counts[1], rates.worth[1])
     n1, n0 = counts
     both = math.sqrt(v1 * v0)
     best1 = (v1 + both) / target
@@ -179,9 +188,8 @@ def labels_needed(
         best0 = v0 / (target - v1 / n1)
     elif n0 > best0:
         best1 = v1 / (target - v0 / n0)
-    more1, more0 = (
-        max(math.ceil(round(best - n, 6)), 0) for best, n in ((best1, n1), (best0, n0))
-    )
+    more1 = max(math.ceil(round(best1 - n1, 6)), 0)
+    more0 = max(math.ceil(round(best0 - n0, 6)), 0)
     return more1, more0
 
 

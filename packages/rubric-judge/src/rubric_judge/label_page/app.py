@@ -33,7 +33,7 @@ _LARGEST_BODY: Final = 64 * 2**10
 _HOST: Final = re.compile(
     r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?"
 )
-"""What a browser sends as `Host`: an address or name, and perhaps a port."""
+"""Form of a browser's header `Host`: an address or name, and perhaps a port."""
 _LAST_PORT: Final = 2**16 - 1
 _OF_ITSELF: Final = {None, "same-origin", "none"}
 
@@ -41,7 +41,7 @@ _OF_ITSELF: Final = {None, "same-origin", "none"}
 def build_app(desk: Desk | WritingDesk, *, token: SecretStr | None = None) -> FastAPI:
     """Build the application.
 
-    The page itself holds no text and needs no token; all that it asks for does, if there is one.
+    The page itself holds no text and needs no token; its requests do, if there is one.
     Without one, only this machine is answered, and only to a page of its own.
 
     Args:
@@ -139,22 +139,24 @@ def _refused(request: Request, token: SecretStr | None) -> tuple[int, str] | Non
             f"send at most {_LARGEST_BODY} bytes",
         )
     if token is None:
-        # A name that another site has pointed at this machine is not one of this machine's.
+        # A name of another site that resolves to this machine is refused.
         if not is_this_machine(_host(headers.getlist("host"))):
             return HTTPStatus.MISDIRECTED_REQUEST, "ask by 127.0.0.1 or localhost"
     elif not is_page:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+        scheme, _, sent_token = headers.get("authorization", "").partition(" ")
         right = secrets.compare_digest(
-            given.strip().encode(), token.get_secret_value().encode()
+            sent_token.strip().encode(), token.get_secret_value().encode()
         )
         if scheme.lower() != "bearer" or not right:
             return HTTPStatus.UNAUTHORIZED, "the token is missing or wrong"
     return None
 
 
-def _host(given: list[str]) -> str:
-    """Return the name or address of the one header `Host`; nothing where it is not well formed."""
-    match = _HOST.fullmatch(given[0]) if len(given) == 1 else None
+def _host(headers: list[str]) -> str:
+    """Return the name or address of the one header `Host`; "" where it is not well formed."""
+    if len(headers) != 1:
+        return ""
+    match = _HOST.fullmatch(headers[0])
     if match is None or int(match[3] or 0) > _LAST_PORT:
         return ""
     return (match[1] or match[2]).lower()
@@ -162,15 +164,15 @@ def _host(given: list[str]) -> str:
 
 async def _not_valid(_request: Request, error: Exception) -> Response:
     """Name the field and what is wrong, not the value: JSON may not hold it."""
-    problems: Sequence[Any] = (
-        error.errors() if isinstance(error, RequestValidationError) else ()
-    )
-    told = [
+    problems: Sequence[Any] = ()
+    if isinstance(error, RequestValidationError):
+        problems = error.errors()
+    messages = [
         f"{visible(str(problem['loc'][-1]))[:LONGEST_NAME]}: {needed(problem)}"
         for problem in problems
     ]
     return _problem(
-        HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(told[:3]) or "it is not valid"
+        HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(messages[:3]) or "it is not valid"
     )
 
 

@@ -1,4 +1,4 @@
-"""What there is to label, for whom, in which order: what the page asks for, without HTTP."""
+"""The labelling desk, which serves the page its responses, raters and orders, without HTTP."""
 
 import time
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from rubric_judge.page.rendering import visible
 
 
 class NotDrawnError(SchemaError):
-    """A response or criterion that is not among those to be labelled."""
+    """A response or criterion that is not to be labelled here."""
 
 
 class Cell(BaseModel):
-    """One criterion of one response, and whose label of it."""
+    """One criterion of one response, and the rater who labels it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -29,23 +29,23 @@ class Cell(BaseModel):
 
 
 class Scored(Cell):
-    """What a key was pressed for."""
+    """A score that a rater has given by a key."""
 
     line: Annotated[int, Field(strict=True, ge=1)]
     score: rows.Score | None
-    """None: the rater cannot tell."""
+    """The score; None where the rater cannot tell."""
 
 
 @dataclass(frozen=True)
 class Desk:
-    """The drawn responses, the raters' orders and the file. It knows no judge's score."""
+    """The drawn responses, the raters' orders and the file. The desk knows no judge's score."""
 
     source: rows.LabelSource
     drawn: list[sampling.Drawn]
     store: LabelStore
     seed: int
     rater: str | None = None
-    """The only one who labels here; None where the page asks for a name."""
+    """The only rater here; None where the page asks for a name."""
 
     @cached_property
     def _by_line(self) -> dict[int, sampling.Drawn]:
@@ -53,11 +53,11 @@ class Desk:
 
     @property
     def cells(self) -> int:
-        """Labels wanted from each rater."""
+        """Number of labels wanted from each rater."""
         return sum(len(drawn.criteria) for drawn in self.drawn)
 
     def work(self, rater: str) -> dict[str, object]:
-        """Return what a rater is to label, in their order, and what they have labelled so far."""
+        """Return the cells that a rater is to label, in order, with the labels so far."""
         self._check_rater(rater)
         order = sampling.in_order(self.drawn, rater=rater, seed=self.seed)
         place = {cell: i for i, cell in enumerate(order)}
@@ -71,17 +71,17 @@ class Desk:
                 {"line": line, "criterion": criterion} for line, criterion in order
             ],
             "given": [
-                {"place": place[one.line, one.criterion], "score": one.score}
-                for one in labels
+                {"place": place[label.line, label.criterion], "score": label.score}
+                for label in labels
             ],
         }
 
     def raters(self) -> dict[str, object]:
-        """Return who labels, or who has labelled and how much."""
+        """Return the only rater, if any, and the number of labels of each rater."""
         return {"fixed": self.rater, "labels": self.store.raters()}
 
     def texts(self, line: int) -> dict[str, object]:
-        """Return what a rater reads of a response, its control characters made visible."""
+        """Return the texts that a rater reads, their control characters made visible."""
         view = self._view(line)
         drawn = self._by_line[line]
         return {

@@ -1,4 +1,4 @@
-"""What there is to write, and by whom: what the page asks for, without HTTP."""
+"""The writing desk, which serves the page its tasks, authors and answers, without HTTP."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +15,7 @@ from rubric_judge.lexical.words import FUNCTION_WORDS
 from rubric_judge.page.rendering import visible
 
 LONGEST_ANSWER: Final = 10_000
-"""Characters; all of them fit a request, whatever they are."""
+"""Most characters of an answer; so many fit a request, whatever they are."""
 
 
 def _not_blank(text: str) -> str:
@@ -25,7 +25,7 @@ def _not_blank(text: str) -> str:
 
 
 class Place(BaseModel):
-    """One box of one task, and whose."""
+    """One box of one task, and its author."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -35,7 +35,7 @@ class Place(BaseModel):
 
 
 class Typed(Place):
-    """What stands in a box."""
+    """The text in a box."""
 
     # The bound also refuses lone surrogates, which no file can hold.
     response: Annotated[
@@ -45,24 +45,24 @@ class Typed(Place):
 
 @dataclass(frozen=True)
 class WritingDesk:
-    """The drawn tasks, the authors' orders and the file. It knows no judge."""
+    """The drawn tasks, the authors' orders and the file. The desk knows no judge."""
 
     drawn: list[Task]
     store: WrittenStore
     seed: int
     rater: str | None = None
-    """The only one who writes here; None where the page asks for a name."""
+    """The only author here; None where the page asks for a name."""
 
     @cached_property
     def _by_id(self) -> dict[str, Task]:
         return {task.task_id: task for task in self.drawn}
 
     def raters(self) -> dict[str, object]:
-        """Return who writes, or who has written and how much."""
+        """Return the only author, if any, and the number of answers of each author."""
         return {"fixed": self.rater, "answers": self.store.authors()}
 
     def work(self, rater: str) -> dict[str, object]:
-        """Return what somebody is to write, in their order, with what they have written so far."""
+        """Return the tasks that an author is to answer, in order, with the answers so far."""
         self._check_rater(rater)
         order = tasks_in_order(self.drawn, author=rater, seed=self.seed)
         own = self.store.of(rater)
@@ -75,14 +75,14 @@ class WritingDesk:
         ]
         return {
             "tasks": [
-                {"task_id": task.task_id, "given": given}
-                for task, given in zip(order, texts, strict=True)
+                {"task_id": task.task_id, "given": written}
+                for task, written in zip(order, texts, strict=True)
             ],
             "function_words": sorted(FUNCTION_WORDS),
         }
 
     def texts(self, task_id: str) -> dict[str, object]:
-        """Return what is read of a task, its control characters made visible."""
+        """Return the texts of a task that an author reads, control characters made visible."""
         task = self._task(task_id)
         return {
             "question": visible(task.question),

@@ -25,7 +25,7 @@ _COLUMNS: Final = ("line", "task_id", "response", "criterion", "score", "rater")
 _STUDIO: Final = "export as JSON, not as JSON-MIN, CSV or others"
 _ARGILLA: Final = "write the records by `dataset.records.to_json(path)`"
 _EXACT: Final = 2**53
-"""From here on, different whole numbers are read as one."""
+"""Bound from which a float does not tell whole numbers apart."""
 
 
 def _written(value: object) -> object:
@@ -52,7 +52,7 @@ def _only(value: object) -> object:
 
 
 def _named(by: object) -> object:
-    """Return a person's e-mail address, which newer exports hold, or name or number."""
+    """Return a person's e-mail address, which newer exports hold, or the name or number."""
     if not isinstance(by, dict):
         return by
     person = cast("dict[str, object]", by)
@@ -60,12 +60,10 @@ def _named(by: object) -> object:
 
 
 def _shown(response: object) -> str | None:
-    """Return a text as it is; a chat, which tools show too, becomes what no response is."""
-    return (
-        response
-        if response is None or isinstance(response, str)
-        else repr(type(response))
-    )
+    """Return a text as it is; a chat, which tools show too, becomes a text that no response has."""
+    if response is None or isinstance(response, str):
+        return response
+    return repr(type(response))
 
 
 # A length bound, even 0, makes pydantic refuse lone surrogates.
@@ -78,14 +76,14 @@ class _Held(BaseModel):
 
 
 class _About(_Held):
-    """What is said of the response, in fields that whoever made the tool's tasks has named."""
+    """Fields on the response, named by whoever made the tool's tasks."""
 
     line: _Text = None
     task_id: _Text = None
     response: Annotated[str | None, BeforeValidator(_shown)] = None
     criterion: _Text = None
 
-    def given(
+    def score(
         self, place: Place, question: str | None, value: str | None, rater: str | None
     ) -> Given:
         """Return an answer to a question."""
@@ -127,30 +125,31 @@ def read_csv(path: Path) -> Iterator[Given]:
         about = _About.model_validate(
             {name: cell or None for name, cell in cells.items()}
         )
-        yield about.given(place, None, cells["score"], cells.get("rater") or None)
+        yield about.score(place, None, cells["score"], cells.get("rater") or None)
 
 
 def _no_column(missing: list[str], columns: list[str]) -> str:
-    """Say which columns a table lacks, and what to do; the cells only where they are a header."""
-    if len(columns) == 1 and (
-        mark := next((m for m in (";", "\t") if m in columns[0]), None)
-    ):
-        cell = "a tab" if mark == "\t" else f"`{mark}`"
-        return f"its first line is one cell with {cell} in it: separate by commas"
+    """Return the problem of missing columns; cells are quoted only where they are a header."""
+    if len(columns) == 1:
+        for mark, cell in ((";", "`;`"), ("\t", "a tab")):
+            if mark in columns[0]:
+                return (
+                    f"its first line is one cell with {cell} in it: separate by commas"
+                )
     by_lower = {name.lower(): name for name in columns}
     is_header = bool(by_lower.keys() & {*_COLUMNS})
-    wanted = [name for names in missing for name in names.split(" or ")]
-    meant = {name: nearest_key(name, by_lower) for name in wanted if is_header}
+    required = [name for names in missing for name in names.split(" or ")]
+    meant = {name: nearest_key(name, by_lower) for name in required if is_header}
     renamed = [
         f"{by_lower[close]!r} to {name}" for name, close in meant.items() if close
     ]
     needed = ", ".join(missing)
-    found = (
-        ", ".join(map(shown_name, columns)) if is_header else f"{len(columns)} others"
-    )
+    others = f"{len(columns)} others"
+    if is_header:
+        others = ", ".join(map(shown_name, columns))
     rename = f"; rename {', '.join(renamed)}" if renamed else ""
     return (
-        f"has no column {needed}, but {found}: the first line names line or task_id, "
+        f"has no column {needed}, but {others}: the first line names line or task_id, "
         f"criterion, score{rename}"
     )
 
@@ -217,8 +216,10 @@ def read_label_studio(path: Path) -> Iterator[Given]:
     for place, record in _records(path):
         task = place.read(_StudioTask, record, remedy=_STUDIO)
         for annotation in task.annotations:
-            for control in () if annotation.was_cancelled else annotation.result or ():
-                yield task.data.given(
+            if annotation.was_cancelled:
+                continue
+            for control in annotation.result or ():
+                yield task.data.score(
                     place, control.from_name, control.answer, annotation.rater
                 )
 
@@ -236,15 +237,12 @@ class _ArgillaRecord(_About):
 
     @property
     def about(self) -> _About:
-        """What is said in the fields, the metadata or, flattened, the record itself."""
-        held = [
-            about.model_dump(exclude_none=True)
-            for about in (self.metadata, self.fields)
-            if about
-        ]
-        return self.model_copy(
-            update={name: value for one in held for name, value in one.items()}
-        )
+        """Fields on the response: of the metadata, the fields or, flattened, the record itself."""
+        update: dict[str, object] = {}
+        for about in (self.metadata, self.fields):
+            if about is not None:
+                update |= about.model_dump(exclude_none=True)
+        return self.model_copy(update=update)
 
 
 def read_argilla(path: Path) -> Iterator[Given]:
@@ -258,19 +256,23 @@ def read_argilla(path: Path) -> Iterator[Given]:
         RubricFileError: it is another export. Says which record.
         OSError: the file cannot be read.
     """
-    for place, held in _records(path):
-        nested = held if held.get("responses") is not None else _nested(held, place)
+    for place, record_fields in _records(path):
+        nested = (
+            record_fields
+            if record_fields.get("responses") is not None
+            else _nested(record_fields, place)
+        )
         record = place.read(_ArgillaRecord, nested, remedy=_ARGILLA)
         for question, answers in record.responses.items():
             for answer in answers:
                 if answer.status in {None, "submitted"}:
-                    yield record.about.given(
+                    yield record.about.score(
                         place, question, answer.value, answer.user_id
                     )
 
 
 def _nested(record: Mapping[str, object], place: Place) -> dict[str, object]:
-    """Return a flattened record, which has a list a question of values, users and states."""
+    """Return the nested form of a flattened record, which has lists per question."""
     end = ".responses"
     if "_server_id" not in record and not any(key.endswith(end) for key in record):
         raise place.error(f"has no responses: {_ARGILLA}")
@@ -280,12 +282,13 @@ def _nested(record: Mapping[str, object], place: Place) -> dict[str, object]:
             continue
         columns = {"value": values}
         for name, suffix in (("user_id", "users"), ("status", "status")):
-            if (column := record.get(f"{key}.{suffix}")) is not None:
+            column = record.get(f"{key}.{suffix}")
+            if column is not None:
                 columns[name] = column
         lists = [
-            cast("list[object]", one)
-            for one in columns.values()
-            if isinstance(one, list)
+            cast("list[object]", column)
+            for column in columns.values()
+            if isinstance(column, list)
         ]
         if len(lists) < len(columns) or len(set(map(len, lists))) > 1:
             problem = f"{key!r}, its users and its status are no lists of one length: {_ARGILLA}"

@@ -1,4 +1,4 @@
-"""Labels out of a table or another tool's export, checked against what was labelled."""
+"""Labels from a table or another tool's export, checked against what was labelled."""
 
 import re
 from collections import defaultdict
@@ -37,19 +37,19 @@ class Place:
         return f"{'record' if self.is_record else 'line'} {self.number}"
 
     def error(self, problem: str, *, field: str | None = None) -> RubricFileError:
-        """Return the error that says what is wrong here."""
+        """Return an error with the problem and this place."""
         if self.is_record:
             return RubricFileError(f"{self}: {problem}", path=self.path, field=field)
         return RubricFileError(problem, path=self.path, line=self.number, field=field)
 
-    def read(self, model: type[_Model], held: object, *, remedy: str) -> _Model:
-        """Return what is held here as its model.
+    def read(self, model: type[_Model], record: object, *, remedy: str) -> _Model:
+        """Return the record here as an instance of its model.
 
         Raises:
             RubricFileError: it does not fit. Says the field, no value, and the remedy.
         """
         try:
-            return model.model_validate(held)
+            return model.model_validate(record)
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             field = ".".join(map(str, first["loc"]))
@@ -59,15 +59,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A score as another tool holds it, and where it stands there."""
+    """A score from another tool, and its place there."""
 
     place: Place
     criterion: str
     value: str | None
-    """A number, or a word for the whole weight, for 0 or for neither."""
+    """A number, or a word for the full weight, for 0 or for "cannot tell"."""
     rater: str | None
     line: str | None
-    """Of the response; None where the tool was not given it."""
+    """Line of the response; None where the tool does not have it."""
     task_id: str | None = None
     response: str | None = None
 
@@ -85,9 +85,9 @@ def import_given(
     """Turn given scores into labels.
 
     Args:
-        found: what a reader found.
+        found: scores from a reader.
         source: the tasks and responses that were labelled.
-        rater: of scores that name none.
+        rater: rater of scores that name none.
         thoughts: how the source tells thoughts from answers; another tool may have been given whole
             completions.
 
@@ -95,30 +95,33 @@ def import_given(
         RubricFileError: a score that is of no response, criterion or rater that is known, is no
             number from 0 to the weight, or is given twice. Says file and line or record.
     """
-    first: dict[tuple[str, int, str], Given] = {}
+    first_by_cell: dict[tuple[str, int, str], Given] = {}
     finder = _Finder(source, thoughts)
-    for given in found:
-        line, view = finder.find(given)
-        name = (given.rater or rater or "").strip()
+    for imported in found:
+        line, view = finder.find(imported)
+        name = (imported.rater or rater or "").strip()
         if not name:
-            raise given.place.error(
+            raise imported.place.error(
                 "names no rater: name one with --rater", field="rater"
             )
-        held = {
+        fields = {
             "line": line,
             "task_id": view.task_id,
-            "criterion": given.criterion,
-            "score": _score(given, view),
+            "criterion": imported.criterion,
+            "score": _score(imported, view),
             "rater": name,
             "response_sha256": hash_text(view.response),
             "rubric_sha256": hash_rubric(view.rubric),
         }
-        label = given.place.read(Label, held, remedy="give the rater a name in UTF-8")
+        label = imported.place.read(
+            Label, fields, remedy="give the rater a name in UTF-8"
+        )
         for field, problem in label_problems(label, source):
-            raise given.place.error(problem, field=field)
-        if (before := first.setdefault(label.cell, given)) is not given:
+            raise imported.place.error(problem, field=field)
+        before = first_by_cell.setdefault(label.cell, imported)
+        if before is not imported:
             problem = f"scores what {name!r} has scored in {before.place}: keep one of the two"
-            raise given.place.error(problem, field="rater")
+            raise imported.place.error(problem, field="rater")
         yield label
 
 
@@ -130,14 +133,14 @@ def write_labels(path: Path, labels: Iterable[Label]) -> None:
         OSError: it cannot be written.
     """
     if path.exists() and path.stat().st_size:
-        told = "there are labels already: name a new file with --out, or move this one away"
-        raise ConfigError(f"--out {path}: {told}", location="out")
+        problem = "there are labels already: name a new file with --out, or move this one away"
+        raise ConfigError(f"--out {path}: {problem}", location="out")
     with replacing(path) as file:
         file.writelines(label.line_of_file() for label in labels)
 
 
 class _Finder:
-    """Finds a response by its line, or by its task and text."""
+    """Index of the responses by line, and by task and text."""
 
     def __init__(self, source: LabelSource, thoughts: Thoughts) -> None:
         self._thoughts: Thoughts = thoughts
@@ -147,47 +150,48 @@ class _Finder:
             self._lines[view.task_id, None].append(line)
             self._lines[view.task_id, view.response].append(line)
 
-    def find(self, given: Given) -> tuple[int, JudgeView]:
-        error = given.place.error
-        if given.line is not None:
-            number = _number(given.line)
+    def find(self, imported: Given) -> tuple[int, JudgeView]:
+        error = imported.place.error
+        if imported.line is not None:
+            number = _number(imported.line)
             if number is None or not number.is_integer():
                 raise error(
-                    f"line {given.line!r} is no line number: count from 1", field="line"
+                    f"line {imported.line!r} is no line number: count from 1",
+                    field="line",
                 )
             line = int(number)
         else:
-            if given.task_id is None:
+            if imported.task_id is None:
                 raise error(
                     "has neither line nor task_id: name the response by one",
                     field="line",
                 )
-            said = given.response and answer_of(given.response, self._thoughts).text
-            lines = self._lines.get((given.task_id, said), [])
+            text = imported.response
+            if text:
+                text = answer_of(text, self._thoughts).text
+            lines = self._lines.get((imported.task_id, text), [])
             if len(lines) != 1:
-                raise error(_no_single(given, len(lines)), field="line")
+                raise error(_no_single(imported, len(lines)), field="line")
             (line,) = lines
         if line not in self._views:
             problem = f"there is no response in line {line}: give the responses that were labelled"
             raise error(problem, field="line")
         view = self._views[line]
-        if given.task_id not in (None, view.task_id):
-            problem = (
-                f"response {line} is of task {view.task_id!r}, not of {given.task_id!r}"
-            )
+        if imported.task_id not in (None, view.task_id):
+            problem = f"response {line} is of task {view.task_id!r}, not of {imported.task_id!r}"
             raise error(problem, field="task_id")
         return line, view
 
 
-def _no_single(given: Given, found: int) -> str:
-    """Say why a task, or a task and a text, name no response or several."""
-    add = f"add a {'field' if given.place.is_record else 'column'} line"
-    said = " of this text" if given.response else ""
-    if found:
-        more = "" if said else " or response"
-        return f"task {given.task_id!r} has {found} responses{said}: {add}{more}"
-    remedy = add if said else "give the tasks and responses that were labelled"
-    return f"task {given.task_id!r} has no response{said}: {remedy}"
+def _no_single(imported: Given, count: int) -> str:
+    """Return the problem of a task, or a task and a text, with no response or several."""
+    add = f"add a {'field' if imported.place.is_record else 'column'} line"
+    of_text = " of this text" if imported.response else ""
+    if count:
+        more = "" if of_text else " or response"
+        return f"task {imported.task_id!r} has {count} responses{of_text}: {add}{more}"
+    remedy = add if of_text else "give the tasks and responses that were labelled"
+    return f"task {imported.task_id!r} has no response{of_text}: {remedy}"
 
 
 def _number(text: str) -> float | None:
@@ -195,25 +199,33 @@ def _number(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text.strip()) else None
 
 
-def _score(given: Given, view: JudgeView) -> float | None:
-    if given.criterion not in view.rubric.ids:
+def _score(imported: Given, view: JudgeView) -> float | None:
+    if imported.criterion not in view.rubric.ids:
         known = ", ".join(view.rubric.ids)
-        problem = f"its task has no criterion {given.criterion!r}, but {known}"
-        raise given.place.error(problem, field="criterion")
-    word = (given.value or "").strip().lower()
+        problem = f"its task has no criterion {imported.criterion!r}, but {known}"
+        raise imported.place.error(problem, field="criterion")
+    word = (imported.value or "").strip().lower()
     if word in _CANNOT_TELL:
         return None
-    weight = view.rubric[given.criterion].weight
-    if word in _FULL or word in _NONE:
-        return weight if word in _FULL else 0.0
+    weight = view.rubric[imported.criterion].weight
+    if word in _FULL:
+        return weight
+    if word in _NONE:
+        return 0.0
     score = _number(word)
-    if score is None and (meant := _number(word.replace(",", ".", 1))) is not None:
-        problem = (
-            f"the score of {given.criterion!r} has a decimal comma: write {meant:g}"
-        )
-        raise given.place.error(problem, field="score")
+    if score is None:
+        with_point = _number(word.replace(",", ".", 1))
+        if with_point is not None:
+            problem = (
+                f"the score of {imported.criterion!r} has a decimal comma: "
+                f"write {with_point:g}"
+            )
+            raise imported.place.error(problem, field="score")
     if score is None or not 0 <= score <= weight:
-        told = "the score" if score is None else f"the score {score!r}"
-        told = f"{told} of {given.criterion!r} is no number from 0 to its weight {weight!r}"
-        raise given.place.error(f"{told}, nor yes, no or cannot tell", field="score")
+        score_text = "the score" if score is None else f"the score {score!r}"
+        problem = (
+            f"{score_text} of {imported.criterion!r} is no number from 0 to its weight "
+            f"{weight!r}, nor yes, no or cannot tell"
+        )
+        raise imported.place.error(problem, field="score")
     return score

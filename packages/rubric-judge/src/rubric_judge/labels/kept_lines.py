@@ -1,4 +1,4 @@
-"""A file that one process writes line by line: each key once, and no kill loses what was kept."""
+"""A file of rows that one process writes: each key once, and safe against a kill."""
 
 import glob
 import os
@@ -25,16 +25,16 @@ Row = TypeVar("Row", bound=_Line)
 
 
 class KeptLines(Generic[Key, Row]):
-    """The rows of a file, of which it holds each key once at every moment.
+    """The rows of a file, which holds each key once at every moment.
 
     New rows are appended; where one changes or goes, the file is written anew beside the old one,
-    which it then replaces. Either is on the disk when the method returns.
+    which it then replaces. The rows are on the disk when a method returns.
     """
 
     def __init__(self, path: Path, rows: Mapping[Key, Row]) -> None:
         """Take the rows that the file holds; `open_lines` reads and locks it first."""
         self.path = path.resolve()
-        """The file itself, where a link was named."""
+        """The file itself, also where a link was named."""
         self.mutex = threading.RLock()
         """Held while rows are looked at and then changed."""
         self._rows = dict(rows)
@@ -51,7 +51,7 @@ class KeptLines(Generic[Key, Row]):
 
     @property
     def rows(self) -> Mapping[Key, Row]:
-        """What the file holds, in its order; not to be changed."""
+        """The rows of the file, in order; not to be changed."""
         return self._rows
 
     def put(self, rows: Mapping[Key, Row]) -> None:
@@ -77,7 +77,11 @@ class KeptLines(Generic[Key, Row]):
         with self.mutex:
             if key in self._rows:
                 self.keep_only(
-                    {one: row for one, row in self._rows.items() if one != key}
+                    {
+                        row_key: row
+                        for row_key, row in self._rows.items()
+                        if row_key != key
+                    }
                 )
 
     def keep_only(self, rows: Mapping[Key, Row]) -> None:
@@ -137,8 +141,8 @@ def open_lines(
 
     Args:
         path: the file; a last line that a crash has torn is cut off.
-        model: of the rows.
-        start: what a line of ours begins with.
+        model: model of the rows.
+        start: the first bytes of every line that this package writes.
         read: reads and checks the rows, once nobody else writes the file.
 
     Raises:
@@ -148,8 +152,8 @@ def open_lines(
     """
 
     def is_torn(last: bytes) -> bool:
-        # Nobody was told that it is kept. What is a whole JSON text and no row, or is not ours, is
-        # left to `read` to refuse.
+        # Nobody was told that the line is kept. `read` refuses a whole JSON text that is no row,
+        # and a line that this package did not write.
         return (last.startswith(start) or start.startswith(last)) and breaks_off(last)
 
     with file_lock(path):
@@ -163,16 +167,18 @@ def open_lines(
             lines.close()
 
 
-def _state(found: os.stat_result) -> tuple[int, int]:
-    """Return what changes with a file's content, also with an edit that keeps its size."""
-    return found.st_size, found.st_mtime_ns
+def _state(status: os.stat_result) -> tuple[int, int]:
+    """Return size and time of change, which show also an edit that keeps the size."""
+    return status.st_size, status.st_mtime_ns
 
 
 def _remove_unfinished(path: Path) -> None:
-    """Remove what a kill has left of `replacing`; the lock says that nobody writes it now."""
+    """Remove files that a kill has left of `replacing`; the lock shows that nobody writes them."""
     target = path.resolve()
-    for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"):
-        left.unlink(missing_ok=True)
+    for temporary in target.parent.glob(
+        f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"
+    ):
+        temporary.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

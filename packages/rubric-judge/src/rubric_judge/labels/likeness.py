@@ -1,4 +1,4 @@
-"""How much of a text another one repeats word for word."""
+"""Likeness of two texts: the longest run of words that one repeats of the other."""
 
 import re
 from collections.abc import Iterable
@@ -10,11 +10,11 @@ _WORD: Final = re.compile(r"[^\W_]+(?:['’._-][^\W_]+)*")
 
 def words(text: str) -> list[str]:
     """Return the words of a text, in lower case."""
-    return [found.lower() for found in _WORD.findall(text)]
+    return [match.lower() for match in _WORD.findall(text)]
 
 
 def longest_shared_run(text: str, others: Iterable[str]) -> int:
-    """Return how many words in a row a text has in common with one of the others, at most."""
+    """Return the most words in a row that a text has in common with one of the others."""
     own = words(text)
     most = 0
     places: dict[str, list[int]] = {}
@@ -25,5 +25,6 @@ def longest_shared_run(text: str, others: Iterable[str]) -> int:
         """Length of the run that ends at each place of the text and at the last word read."""
         for word in words(other):
             runs = {i: runs.get(i - 1, 0) + 1 for i in places.get(word, ())}
-            most = max(most, *runs.values()) if runs else most
+            if runs:
+                most = max(most, *runs.values())
     return most

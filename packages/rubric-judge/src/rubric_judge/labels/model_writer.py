@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 MOST_SHARED: Final = COPIED - 1
 """Consecutive words of passage or reference that a right answer may repeat."""
 _ATTEMPTS: Final = 2
-"""Times that a model is asked for a pair that can be used."""
+"""Most times that a model is asked for a pair that can be used."""
 _LONGEST_REPLY: Final = 100_000
 
 # Hosted servers refuse a schema with the length that `sealed.Text` states.
 _Text = Annotated[sealed.Text, WithJsonSchema({"type": "string"})]
 
 
-# What the model replies, and what it is asked to know its name. Docstrings would go to the model.
+# Models of the replies. Docstrings would go to the model.
 class _Pair(BaseModel):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
@@ -55,7 +55,7 @@ class _Ready(BaseModel):
 
 
 class _RefusedError(Exception):
-    """A reply that cannot be used: why; `again` where another one may be."""
+    """A reply that cannot be used, and why; `again` where another one may be."""
 
     def __init__(self, why: str, *, again: bool = False) -> None:
         self.why = why
@@ -65,17 +65,17 @@ class _RefusedError(Exception):
 
 @dataclass
 class ByModel:
-    """What came of asking a model."""
+    """Outcome of asking a model for answers."""
 
     written: int = 0
-    """Tasks with both answers."""
+    """Number of tasks with both answers."""
     failed: Counter[str] = field(default_factory=Counter[str])
-    """Tasks without, by the reason."""
+    """Number of tasks without, by the reason."""
     details: dict[str, str] = field(default_factory=dict[str, str])
-    """What the first failure of a reason said beside it."""
+    """Detail of the first failure, by the reason."""
     usage: Usage = field(default_factory=Usage)
     authors: Counter[str] = field(default_factory=Counter[str])
-    """Tasks by the model that answered."""
+    """Number of tasks, by the model that answered."""
 
 
 async def open_tasks(
@@ -88,8 +88,8 @@ async def open_tasks(
 
     Args:
         model: to ask.
-        config: what it is made of.
-        tasks: wanted.
+        config: its configuration.
+        tasks: tasks that need answers.
         store: the file.
 
     Raises:
@@ -105,8 +105,8 @@ async def open_tasks(
     done = {
         task_id
         for name in names
-        for task_id, given in store.of(name, by_model=True).items()
-        if given.keys() == set(Truth)
+        for task_id, answers in store.of(name, by_model=True).items()
+        if answers.keys() == set(Truth)
     }
     return [task for task in tasks if task.task_id not in done]
 
@@ -129,20 +129,20 @@ async def write_by_model(
         on_task: called when a task is over.
 
     Returns:
-        What was written and what was not.
+        Numbers of tasks with and without answers.
 
     Raises:
         RubricFileError: another program has changed the file.
         OSError: it could not be written.
     """
-    found = ByModel()
+    outcome = ByModel()
     waiting = iter(tasks)
     broken: list[RubricError | OSError] = []
 
     async def work() -> None:
         for task in waiting:
             try:
-                await _write(model, task, store, found)
+                await _write(model, task, store, outcome)
             except (RubricError, OSError) as error:
                 broken.append(error)
                 group.cancel_scope.cancel()
@@ -154,38 +154,38 @@ async def write_by_model(
             group.start_soon(work)
     if broken:
         raise broken[0]
-    return found
+    return outcome
 
 
 async def _write(
-    model: ChatModel, task: Task, store: WrittenStore, found: ByModel
+    model: ChatModel, task: Task, store: WrittenStore, outcome: ByModel
 ) -> None:
     problem = ""
     for attempt in range(_ATTEMPTS):
         try:
             answer = await model.complete(reply=_Pair, **_messages(task, problem))
         except JudgeTransportError as error:
-            found.usage = found.usage.plus(error.usage)
+            outcome.usage = outcome.usage.plus(error.usage)
             why = f"no answer came: {error.reason.value}"
-            found.failed[why] += 1
-            found.details.setdefault(why, error.detail)
+            outcome.failed[why] += 1
+            outcome.details.setdefault(why, error.detail)
             return
-        found.usage = found.usage.plus(answer.usage)
+        outcome.usage = outcome.usage.plus(answer.usage)
         try:
             pair = _read(answer, task)
         except _RefusedError as refusal:
             if refusal.again and attempt < _ATTEMPTS - 1:
                 problem = refusal.why
                 continue
-            found.failed[refusal.why] += 1
+            outcome.failed[refusal.why] += 1
             return
         author = _author(_answering(answer))
         store.put(
             written_answer(task, truth, text, author=author, by_model=True)
             for truth, text in pair.items()
         )
-        found.written += 1
-        found.authors[author] += 1
+        outcome.written += 1
+        outcome.authors[author] += 1
         return
 
 

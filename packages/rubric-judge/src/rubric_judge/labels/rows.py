@@ -38,10 +38,10 @@ def rater_name(text: str) -> str:
         raise ValueError(
             f"a rater's name has at most {LONGEST_NAME} characters, not {len(name)}"
         )
-    for one in name:
-        if is_unseen(one):
+    for char in name:
+        if is_unseen(char):
             raise ValueError(
-                f"a rater's name must not hold U+{ord(one):04X}, which nobody sees: leave it out"
+                f"a rater's name must not hold U+{ord(char):04X}, which nobody sees: leave it out"
             )
     return name
 
@@ -60,37 +60,37 @@ class Label(BaseModel):
     """The response's line in its own file, from 1."""
     task_id: StrictStr
     criterion: StrictStr
-    """Its id in the task's rubric."""
+    """Id of the criterion in the task's rubric."""
     score: Score | None
     """s_j, 0 to the criterion's weight; null where the rater could not tell: no number."""
     rater: Rater
     response_sha256: StrictStr | None = None
-    """Of the response's text; where it is there, another text in that line is refused."""
+    """Hash of the response's text; where given, another text in that line is refused."""
     rubric_sha256: StrictStr | None = None
-    """Of the rubric that the rater saw; where it is there, another version is refused."""
+    """Hash of the rubric that the rater saw; where given, another version is refused."""
     at: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)] | None = None
-    """When it was given, in seconds since 1970."""
+    """Time of the label, in seconds since 1970."""
     inclusion: Annotated[float, Field(strict=True, gt=0, le=1)] | None = None
     """Probability with which its response was drawn to be labelled: 1 / inclusion is its weight in
     a mean over all responses; None where that is not known."""
 
     @property
     def cell(self) -> tuple[str, int, str]:
-        """Who labelled what: once in a file."""
+        """Key of the label (rater, line, criterion), once in a file."""
         return self.rater, self.line, self.criterion
 
     def line_of_file(self) -> bytes:
-        """Return the label as a line of a file, its end included; what is not known is left out."""
+        """Return the label as a line of a file, its end included; unknown fields are left out."""
         return self.model_dump_json(exclude_defaults=True).encode() + b"\n"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelSource:
-    """What labels are about: tasks and responses, by which a file of labels is checked."""
+    """The labelled tasks and responses, by which a file of labels is checked."""
 
     tasks: Mapping[str, Task]
     views: Mapping[int, JudgeView] | None = None
-    """What the judge sees, by the response's line; `dict(read_responses(…))`. Without it, labels
+    """The judge's views, by the response's line; `dict(read_responses(…))`. Without it, labels
     are checked against the tasks alone."""
 
 
@@ -109,7 +109,7 @@ def read_labels(
     Args:
         path: JSON Lines; blank lines are skipped.
         source: the tasks and responses that were labelled.
-        seen: what other files hold, so that no rater labels the same in two; is added to.
+        seen: cells of other files, so that no rater labels the same in two; updated.
 
     Raises:
         RubricFileError: a line that is no label; names an unknown task, response or criterion;
@@ -151,8 +151,8 @@ def label_problems(label: Label, source: LabelSource) -> Iterator[tuple[str, str
     """Yield each field of a label that does not fit what was labelled, and why."""
     task = source.tasks.get(label.task_id)
     if task is None:
-        told = f"no task has the id {label.task_id!r}: give the tasks it was labelled under"
-        yield "task_id", told
+        problem = f"no task has the id {label.task_id!r}: give the tasks it was labelled under"
+        yield "task_id", problem
         return
     if source.views is not None:
         view = source.views.get(label.line)
@@ -164,8 +164,10 @@ def label_problems(label: Label, source: LabelSource) -> Iterator[tuple[str, str
             )
             return
         if label.response_sha256 not in (None, hash_text(view.response)):
-            told = f"response {label.line} is another text than was labelled: {remedy}"
-            yield "response_sha256", told
+            problem = (
+                f"response {label.line} is another text than was labelled: {remedy}"
+            )
+            yield "response_sha256", problem
     if label.criterion not in task.rubric.ids:
         known = ", ".join(task.rubric.ids)
         yield "criterion", f"its task has no criterion {label.criterion!r}, but {known}"

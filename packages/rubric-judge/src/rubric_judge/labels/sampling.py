@@ -97,7 +97,7 @@ def draw_more(
     counts: Sequence[int],
     seed: int,
 ) -> list[list[Drawn]]:
-    """Draw the responses whose labels tell most of a judge, and then more of them.
+    """Draw the responses whose labels tell most about a judge, and then more of them.
 
     Whole responses are drawn, since to read one is what takes the time. Their inclusion
     probabilities π maximise Σ_s log Σ_{c in s} π_c over strata s, where c are cells and a stratum
@@ -133,28 +133,34 @@ def draw_more(
     ]
     places = {
         stratum: s
-        for s, stratum in enumerate(sorted({one for row in strata for one in row}))
+        for s, stratum in enumerate(
+            sorted({stratum for row in strata for stratum in row})
+        )
     }
-    stratum_C = np.array([places[one] for row in strata for one in row], np.intp)
+    stratum_C = np.array(
+        [places[stratum] for row in strata for stratum in row], np.intp
+    )
     row_C = np.repeat(np.arange(len(lines)), sizes_N.astype(np.intp))
     pi_N = np.zeros(len(lines))
     drawn = set[int]()
-    found: list[list[Drawn]] = []
+    draws: list[list[Drawn]] = []
     for k, count in enumerate(counts):
-        wanted = min(max(float(count), sizes_N.max(initial=1)), sizes_N.sum())
-        wanted_N = np.minimum(_inclusion(row_C, stratum_C, sizes_N, wanted=wanted), 1.0)
-        gain_N = np.maximum(wanted_N - pi_N, 0.0)
+        expected = min(max(float(count), sizes_N.max(initial=1)), sizes_N.sum())
+        target_N = np.minimum(
+            _inclusion(row_C, stratum_C, sizes_N, wanted=expected), 1.0
+        )
+        gain_N = np.maximum(target_N - pi_N, 0.0)
         further_N = np.divide(gain_N, 1 - pi_N, out=np.zeros_like(pi_N), where=pi_N < 1)
         generator = random.Random(f"draw {seed} {k}" if k else f"draw {seed}")
         order = sorted(range(len(lines)), key=lambda n: (strata[n], generator.random()))
         drawn |= {
             order[i] for i in _systematic(further_N[order], start=generator.random())
         }
-        pi_N = np.maximum(wanted_N, pi_N)
-        found.append(
+        pi_N = np.maximum(target_N, pi_N)
+        draws.append(
             [Drawn(lines[n], criteria[lines[n]], float(pi_N[n])) for n in sorted(drawn)]
         )
-    return found
+    return draws
 
 
 def in_order(drawn: list[Drawn], *, rater: str, seed: int) -> list[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""The file that labels are typed into: one process writes it, and no kill loses what it kept."""
+"""The file of labels, written by one process and safe against a kill."""
 
 import math
 from collections.abc import Generator, Mapping, Sequence
@@ -12,16 +12,16 @@ from rubric_judge.labels.rows import Label, LabelSource, read_labels
 from rubric_judge.labels.sampling import Drawn
 
 Cell = tuple[str, int, str]
-"""Rater, line of the response, id of the criterion."""
+"""Rater, line of the response and id of the criterion."""
 
 _START: Final = b'{"line":'
-"""What a line of ours begins with; a last line that does and has no end was torn by a crash."""
+"""First bytes of each line; a last line with them but without an end was torn by a crash."""
 
 
 class LabelStore:
     """All labels of a file, which holds each (rater, response, criterion) once at every moment.
 
-    What a method keeps is on the disk when it returns.
+    Labels are on the disk when a method returns.
     """
 
     def __init__(self, lines: KeptLines[Cell, Label]) -> None:
@@ -67,7 +67,7 @@ class LabelStore:
         self._lines.remove(cell)
 
     def belong_to(self, draws: Sequence[Sequence[Drawn]]) -> None:
-        """Let all labels be of the last of these draws, of which each holds those before.
+        """Move all labels to the last of these draws, of which each holds those before.
 
         Labels of an earlier one are written anew with the inclusion probability of the last: a
         mean over labels with probabilities of two draws would be biased.
@@ -80,19 +80,20 @@ class LabelStore:
             OSError: it could not be written; the file is as it was.
         """
         with self._lines.mutex:
-            known = [{one.line: one.inclusion for one in drawn} for drawn in draws]
+            known = [
+                {response.line: response.inclusion for response in drawn}
+                for drawn in draws
+            ]
             strange = [self._strange(inclusion) for inclusion in known]
             if all(strange):
                 there = strange[-1][0]
                 here = known[-1].get(there.line)
-                said = (
-                    "no inclusion"
-                    if there.inclusion is None
-                    else f"{there.inclusion:g}"
-                )
+                inclusion = "no inclusion"
+                if there.inclusion is not None:
+                    inclusion = f"{there.inclusion:g}"
                 drawn = "is not drawn" if here is None else f"has {here:g}"
                 problem = (
-                    f"holds labels of another draw: of response {there.line} with {said}, "
+                    f"holds labels of another draw: of response {there.line} with {inclusion}, "
                     f"which here {drawn}. To go on, give the --judgements, --seed and --count "
                     "of the command that began this file; to label more, give a larger "
                     "--count after that one (--count 300 --count 400); for a draw of its "

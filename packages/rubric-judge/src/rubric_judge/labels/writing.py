@@ -13,11 +13,11 @@ from rubric_judge.labels.written import Truth, WrittenAnswer, read_written
 from rubric_judge.ledger.entry import hash_rubric
 
 _START: Final = b'{"question":'
-"""What a line of ours begins with; a last line that does and has no end was torn by a crash."""
+"""First bytes of each line; a last line with them but without an end was torn by a crash."""
 
 
 class Slot(NamedTuple):
-    """What an author writes once."""
+    """Place of an answer, which an author writes once."""
 
     author: str
     by_model: bool
@@ -25,13 +25,13 @@ class Slot(NamedTuple):
     """Empty for an answer to none of the tasks, which stays in the file as it is."""
     truth: Truth
     line: int = 0
-    """Of an answer to none of the tasks, so that each is there on its own."""
+    """Line of an answer to none of the tasks, which tells such answers apart."""
 
 
 def written_answer(
     task: Task, truth: Truth, response: str, *, author: str, by_model: bool = False
 ) -> WrittenAnswer:
-    """Return an answer to a task, with all that is known of it.
+    """Return an answer to a task, with the hash of its rubric.
 
     Raises:
         ValueError: the text is blank, or the author's name is none.
@@ -48,9 +48,9 @@ def written_answer(
 
 
 class WrittenStore:
-    """All answers of a file, of which it holds each author's, task's and truth's once.
+    """The answers of a file, which holds one for each author, task and truth.
 
-    What a method keeps is on the disk when it returns.
+    Answers are on the disk when a method returns.
     """
 
     def __init__(self, lines: KeptLines[Slot, WrittenAnswer]) -> None:
@@ -62,27 +62,27 @@ class WrittenStore:
 
     @property
     def strange(self) -> int:
-        """Answers to none of the tasks, which stay as they are."""
+        """Number of answers to none of the tasks, which stay as they are."""
         return sum(not slot.task_id for slot in self._lines.rows)
 
     def of(
         self, author: str, *, by_model: bool = False
     ) -> dict[str, dict[Truth, WrittenAnswer]]:
-        """Return what an author has written, by task."""
-        found: dict[str, dict[Truth, WrittenAnswer]] = {}
+        """Return an author's answers by task and truth."""
+        texts: dict[str, dict[Truth, WrittenAnswer]] = {}
         with self._lines.mutex:
             for slot, answer in self._lines.rows.items():
                 if slot.task_id and (slot.author, slot.by_model) == (author, by_model):
-                    found.setdefault(slot.task_id, {})[slot.truth] = answer
-        return found
+                    texts.setdefault(slot.task_id, {})[slot.truth] = answer
+        return texts
 
     def authors(self, *, by_model: bool = False) -> dict[str, int]:
         """Return how many answers each person, or each model, has written to these tasks."""
         with self._lines.mutex:
             slots = [
-                row
-                for row in self._lines.rows
-                if row.task_id and row.by_model == by_model
+                slot
+                for slot in self._lines.rows
+                if slot.task_id and slot.by_model == by_model
             ]
         return dict(Counter(slot.author for slot in slots))
 
@@ -99,9 +99,15 @@ class WrittenStore:
             OSError: it could not be written; the file is as it was.
         """
         with self._lines.mutex:
-            given = {_slot(answer, answer.task_id or ""): answer for answer in answers}
+            by_slot = {
+                _slot(answer, answer.task_id or ""): answer for answer in answers
+            }
             known = self._lines.rows
-            new = {slot: one for slot, one in given.items() if known.get(slot) != one}
+            new = {
+                slot: answer
+                for slot, answer in by_slot.items()
+                if known.get(slot) != answer
+            }
             if new:
                 self._lines.put(new)
 
@@ -148,10 +154,15 @@ def draw_tasks(tasks: Iterable[Task], *, count: int | None, seed: int) -> list[T
     by_document: dict[str, list[Task]] = {}
     for task in tasks:
         by_document.setdefault(task.doc_hash, []).append(task)
-    documents = [generator.sample(of, len(of)) for of in by_document.values()]
+    documents = [
+        generator.sample(of_document, len(of_document))
+        for of_document in by_document.values()
+    ]
     generator.shuffle(documents)
-    rounds = range(max(map(len, documents), default=0))
-    return [of[i] for i in rounds for of in documents if i < len(of)][:count]
+    drawn: list[Task] = []
+    for number in range(max(map(len, documents), default=0)):
+        drawn += [tasks_[number] for tasks_ in documents if number < len(tasks_)]
+    return drawn[:count]
 
 
 def tasks_in_order(drawn: Sequence[Task], *, author: str, seed: int) -> list[Task]:
@@ -163,7 +174,7 @@ def _read(path: Path, tasks: Mapping[str, Task]) -> dict[Slot, WrittenAnswer]:
     by_question: dict[str, list[str]] = {}
     for task in tasks.values():
         by_question.setdefault(task.question, []).append(task.task_id)
-    found: dict[Slot, WrittenAnswer] = {}
+    by_slot: dict[Slot, WrittenAnswer] = {}
     lines: dict[Slot, int] = {}
     for line, answer in read_written(path):
         task_id = answer.task_id or ""
@@ -179,14 +190,15 @@ def _read(path: Path, tasks: Mapping[str, Task]) -> dict[Slot, WrittenAnswer]:
                 )
                 raise RubricFileError(problem, path=path, line=line, field=field)
         slot = _slot(answer, task_id if task else "", line=line)
-        if slot in found:
+        if slot in by_slot:
             problem = (
                 f"{answer.author!r} has written a second answer to task {task_id!r} that is "
                 f"{answer.truth.value}, as line {lines[slot]} is: keep one of the two"
             )
             raise RubricFileError(problem, path=path, line=line, field="author")
-        found[slot], lines[slot] = answer, line
-    return found
+        by_slot[slot] = answer
+        lines[slot] = line
+    return by_slot
 
 
 def _changed(answer: WrittenAnswer, task: Task) -> Iterable[tuple[str, str]]:

@@ -1,7 +1,7 @@
-"""Answers that were written to be right, in other words, or false, in the same words.
+"""Answers written to be right, in other words, or false, in the same words.
 
-What a judge pays for either says what its rewards are worth: the first is the highest that a
-policy can honestly reach, the second must lie near the bottom. Each line holds one answer, and
+A judge's rewards for both show their worth: the first is the highest that a policy can honestly
+reach, the second must lie near the bottom. Each line holds one answer, and
 whether a person or a model wrote it. A dataset's own lie beside its tasks, in a file of the name
 `WRITTEN_FILE`; those for forty questions on numpy, scipy and networkx come with this package.
 """
@@ -34,11 +34,11 @@ FORM: Final = (
 
 
 COPIED: Final = 12
-"""Words in a row of passage or reference answer, from which a right answer is in no other words."""
+"""Words in a row from passage or reference answer from which a right answer is a copy."""
 
 
 class Truth(StrEnum):
-    """What an answer was written to be."""
+    """Truth that an answer was written to have."""
 
     RIGHT = "right"
     """Meets every criterion, in other words than the reference answer."""
@@ -50,11 +50,11 @@ CONTROLS: Final = {
     Truth.RIGHT: "right_in_other_words",
     Truth.FALSE: "false_in_the_same_words",
 }
-"""What tables of controls call such answers."""
+"""Names of such answers in tables of controls."""
 
 
 def is_blank(text: str) -> bool:
-    """Tell whether nothing of a text is seen."""
+    """Tell whether no character of a text is visible."""
     return all(char.isspace() or is_unseen(char) for char in text)
 
 
@@ -68,7 +68,7 @@ _Written = Annotated[StrictStr, AfterValidator(_not_blank)]
 
 
 class WrittenAnswer(BaseModel):
-    """One line."""
+    """One written answer, a line of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -81,9 +81,9 @@ class WrittenAnswer(BaseModel):
     by_model: StrictBool = False
     """Whether the author is a model."""
     task_id: StrictStr | None = None
-    """None in what ships: its tasks have the ids of the reader's own documents."""
+    """None in shipped answers: the ids of their tasks depend on the reader's documents."""
     rubric_sha256: StrictStr | None = None
-    """Of the rubric that the author saw."""
+    """Hash of the rubric that the author saw."""
 
     def line_of_file(self) -> bytes:
         """Return the answer as a line of a file, its end included."""
@@ -95,7 +95,7 @@ class KnownAnswers:
     """Written answers, each with its task."""
 
     texts: Mapping[Truth, Mapping[str, str]]
-    """By truth and task id; a truth of which there is none is left out."""
+    """Texts by truth and task id; a truth without answers is left out."""
     strange: int = 0
     """Answers of the tasks' own file that belong to none of them."""
     copied: int = 0
@@ -112,24 +112,24 @@ class KnownAnswers:
 
 
 def warnings_of(*, strange: int, copied: int) -> list[str]:
-    """Say what is wrong with some written answers.
+    """Return warnings on written answers that are left out or copied.
 
     Args:
-        strange: those that belong to no task.
-        copied: right answers that are in no other words.
+        strange: number of answers that belong to no task.
+        copied: number of right answers that copy.
     """
-    told: list[str] = []
+    warnings: list[str] = []
     if strange:
-        told.append(
+        warnings.append(
             f"{counted(strange, 'answer')} of {WRITTEN_FILE} left out: no task that was read asks "
             "such a question, or its rubric is another than the author saw"
         )
     if copied:
-        told.append(
+        warnings.append(
             f"{counted(copied, 'right answer')} with {COPIED} or more words in a row of passage or "
             "reference answer: what these earn is not what a judge pays for other words"
         )
-    return told
+    return warnings
 
 
 def read_written(path: Path) -> Iterator[tuple[int, WrittenAnswer]]:
@@ -143,7 +143,7 @@ def read_written(path: Path) -> Iterator[tuple[int, WrittenAnswer]]:
 
 
 def _with_one_truth(path: Path) -> Iterator[tuple[int, WrittenAnswer]]:
-    """Yield what `read_written` yields.
+    """Yield the lines of `read_written`, refusing a text with two truths.
 
     A page on which answers are being written may hold a text as right and as false for a while;
     who uses the file is told.
@@ -186,7 +186,7 @@ class WrittenAnswers:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Read them.
+        """Read the answers.
 
         Args:
             folder: of the tasks, whose `WRITTEN_FILE` is read if it is there.
@@ -206,7 +206,7 @@ class WrittenAnswers:
         self.questions: frozenset[str] = frozenset(
             answer.question for answer in (*own, *shipped_answers())
         )
-        """That have an answer; a task that asks another has none."""
+        """Questions that have an answer."""
 
     def to(self, tasks: Sequence[Task]) -> KnownAnswers:
         """Find the answers to some tasks' questions.
@@ -260,7 +260,7 @@ def require_written(path: Path) -> None:
     """Refuse responses that are no written answers, and so need labels.
 
     Raises:
-        ConfigError: they are responses of which nobody has said what they are.
+        ConfigError: they are responses without a stated truth.
         OSError: the file cannot be read.
     """
     first = next(iter(read_each_line(path)), None)
@@ -294,13 +294,8 @@ def read_known(
     views: dict[int, JudgeView] = {}
     labels: list[Label] = []
     for line, answer in _with_one_truth(path):
-        task = next(
-            (
-                task
-                for task, _ in _joined([answer], [*tasks.values()], same_rubric=False)
-            ),
-            None,
-        )
+        matches = _joined([answer], [*tasks.values()], same_rubric=False)
+        task = next((task for task, _ in matches), None)
         if task is None:
             problem = (
                 "no task asks this question: give the tasks that it was written for"
