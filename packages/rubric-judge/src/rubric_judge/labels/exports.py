@@ -310,16 +310,16 @@ def _text(path: Path) -> str:
 
 def _records(path: Path) -> Iterator[tuple[Place, dict[str, object]]]:
     try:
-        found = decode(_text(path))
+        records = decode(_text(path))
     except NotJsonError as error:
         raise RubricFileError(
             f"{error}: give the tool's export as it is", path=path
         ) from None
-    if not isinstance(found, list):
+    if not isinstance(records, list):
         raise RubricFileError(
             "holds no list of records: give the tool's export", path=path
         )
-    for number, record in enumerate(cast("list[object]", found), 1):
+    for number, record in enumerate(cast("list[object]", records), 1):
         place = Place(path, number, is_record=True)
         if not isinstance(record, dict):
             raise place.error("is no JSON object: give the tool's export as it is")

@@ -1,6 +1,6 @@
-"""Agreement between judges: one judgement of each, on what they all scored.
+"""Agreement between judges: statistics over one judgement of each.
 
-A replicate is no second judge: of each judge the first scored judgement of a response is taken,
+A replicate is no second judge: each judge's first scored judgement of a response is taken,
 as training would take it.
 """
 
@@ -15,7 +15,7 @@ from rubric_core.arrays import BoolArray, FloatArray
 from rubric_judge.reliability.ratings import IntArray, Statistic, ratio
 
 _DIGITS: Final = 9
-"""Of scores that count as the same: what they differ in beyond is rounding."""
+"""Digits to which equal scores agree; a smaller difference is rounding."""
 _ROUNDING: Final = 1e-9
 Metric: TypeAlias = Literal["interval", "ordinal", "nominal"]
 
@@ -44,8 +44,8 @@ def correlation(
 
     Args:
         x_N: rewards of one judge.
-        y_N: of the other.
-        name: scipy's of the coefficient.
+        y_N: rewards of the other.
+        name: scipy's name of the coefficient.
     """
     correlate = getattr(cast("Any", stats), name)
 
@@ -71,7 +71,7 @@ def kendall_within(
 
     Args:
         x_N: rewards of one judge, nan where missing.
-        y_N: of the other.
+        y_N: rewards of the other.
         groups: the rows of each task.
 
     Returns:
@@ -83,7 +83,8 @@ def kendall_within(
         rows = group[~np.isnan(x_N[group]) & ~np.isnan(y_N[group])]
         tau = correlation(x_N, y_N, "kendalltau")(rows)
         if not math.isnan(tau):
-            tau_N[rows], part_N[rows] = tau / len(rows), 1 / len(rows)
+            tau_N[rows] = tau / len(rows)
+            part_N[rows] = 1 / len(rows)
     return ratio(tau_N, part_N)
 
 
@@ -96,7 +97,7 @@ def kappa(a_NM: FloatArray, b_NM: FloatArray) -> Statistic:
 
     Args:
         a_NM: scores of one judge, nan where missing.
-        b_NM: of the other.
+        b_NM: scores of the other.
 
     Source: Fleiss and Cohen, The equivalence of weighted kappa and the intraclass correlation
         coefficient, Educational and Psychological Measurement 33 (1973).
@@ -128,7 +129,7 @@ def alpha(z_JNM: FloatArray, metric: Metric = "interval") -> Statistic:
 
     Args:
         z_JNM: scores, nan where missing.
-        metric: how far two scores are apart.
+        metric: distance of two scores.
 
     Source: Krippendorff, Computing Krippendorff's alpha-reliability (2011).
     """
@@ -147,13 +148,12 @@ def alpha(z_JNM: FloatArray, metric: Metric = "interval") -> Statistic:
         observed = 0.0
         expected = 0.0
         for level in levels:
-            own_JU = (
-                x_JU if level is None else np.where(is_there_JU, x_JU == level, np.nan)
-            )
-            # Around their mean, so that a spread is no difference of large numbers.
-            centred_JU = np.asarray(
-                own_JU - float(np.nanmean(own_JU)), dtype=np.float64
-            )
+            own_JU = x_JU
+            if level is not None:
+                own_JU = np.where(is_there_JU, x_JU == level, np.nan)
+            # Centred, so that a spread is no difference of large numbers.
+            mean = float(np.nanmean(own_JU))
+            centred_JU = np.asarray(own_JU - mean, dtype=np.float64)
             of_unit, of_all = _squares(centred_JU, is_there_JU)
             observed = observed + of_unit
             expected = expected + of_all
@@ -164,13 +164,14 @@ def alpha(z_JNM: FloatArray, metric: Metric = "interval") -> Statistic:
 
 
 def _squares(x_JU: FloatArray, is_there_JU: BoolArray) -> tuple[float, float]:
-    """Squared differences of pairs, half of them each: within units, and among all n scores."""
+    """Return half the squared differences of pairs: within units, and among all n scores."""
     counts_U = is_there_JU.sum(axis=0)
     n = int(is_there_JU.sum())
     sums_U = np.nansum(x_JU, axis=0)
     squares_U = np.nansum(x_JU**2, axis=0)
     within_U = (counts_U * squares_U - sums_U**2) / (counts_U - 1)
-    return float(within_U.sum()), n * float(squares_U.sum()) - float(sums_U.sum()) ** 2
+    among_all = n * float(squares_U.sum()) - float(sums_U.sum()) ** 2
+    return float(within_U.sum()), among_all
 
 
 def icc_a1(rewards_JN: FloatArray) -> Statistic:
@@ -210,13 +211,13 @@ def icc_a1(rewards_JN: FloatArray) -> Statistic:
 
 
 def effective_judges(rewards_JN: FloatArray) -> Statistic:
-    """Return how many uncorrelated judges would spread as these do.
+    """Return the number of uncorrelated judges whose rewards would spread as these do.
 
         J_eff = (Σ λ)² / Σ λ²
 
     λ are the eigenvalues of the judges' correlation matrix, so that Σλ = J and
     J_eff = J² / Σ_ij ρ_ij²: J for uncorrelated judges, 1 for judges that always move together. It
-    does not know what is right: judges who all see the truth count as few, too.
+    is blind to the truth: judges who all see it count as few, too.
 
     Args:
         rewards_JN: shape [J, N].

@@ -24,7 +24,7 @@ _MOST_JUDGES: Final = len(pictures.COLOURS)
 _LEGEND_CHARS: Final = 80
 _NOTE_CHARS: Final = 45
 _FEWEST_PAIRS: Final = 20
-"""A point of fewer pairs of advantages says nothing."""
+"""Fewest pairs of advantages for a point."""
 _FEWEST_POINTS: Final = 3
 _MOST_POINTS: Final = 8
 
@@ -32,11 +32,11 @@ _MOST_POINTS: Final = 8
 def draw_figures(
     report: ReliabilityReport, ratings: Ratings, folder: Path
 ) -> list[Path]:
-    """Draw what the report has to show.
+    """Draw the figures of a report.
 
     Args:
-        report: the figures' numbers.
-        ratings: the judgements that it was made of.
+        report: the numbers of the figures.
+        ratings: the judgements that the report was computed from.
         folder: where to write; it exists.
 
     Returns:
@@ -53,30 +53,34 @@ def draw_figures(
 
 
 def _noise_by_criterion(report: ReliabilityReport) -> pictures.Figure | None:
-    noises = [
+    measured = [
         criterion for criterion in report.criteria if criterion.tau2.value is not None
     ]
-    if not any(criterion_noise.tau2.value for criterion_noise in noises):
+    if not any(criterion.tau2.value for criterion in measured):
         return None
-    names = list(dict.fromkeys(one.criterion for one in noises))
+    names = list(dict.fromkeys(criterion.criterion for criterion in measured))
     labels = names[:_MOST_CRITERIA]
-    able = [
+    names_with_noise = [
         reliability.judge
         for reliability in report.judges
         if reliability.tau2.value is not None
     ]
-    judges = able[:_MOST_JUDGES]
+    judges = names_with_noise[:_MOST_JUDGES]
     height = 1.5 + 0.2 * len(judges)
     each = max(0.16, 0.12 * len(judges) - 0.08)
     figure, axes = pictures.new_rows(labels, height=height, each=each)
     for k, judge in enumerate(judges):
-        mine = {noise.criterion: noise.tau2 for noise in noises if noise.judge == judge}
-        drawn = [place for place in range(len(labels)) if labels[place] in mine]
+        tau2_by_name = {
+            criterion.criterion: criterion.tau2
+            for criterion in measured
+            if criterion.judge == judge
+        }
+        drawn = [place for place, name in enumerate(labels) if name in tau2_by_name]
         step = min(0.22, 0.8 / len(judges))
         pictures.draw_intervals(
             axes,
             [place + step * (k - (len(judges) - 1) / 2) for place in drawn],
-            [_bounds(mine[labels[place]]) for place in drawn],
+            [_bounds(tau2_by_name[labels[place]]) for place in drawn],
             colour=pictures.COLOURS[k],
             label=pictures.wrap_name(judge, _LEGEND_CHARS),
         )
@@ -84,21 +88,17 @@ def _noise_by_criterion(report: ReliabilityReport) -> pictures.Figure | None:
     axes.set_xlabel(
         r"$\tau_j^2$: variance of the criterion's score z (0 to 1) over replicates"
     )
-    of = (
-        f", the {len(labels)} noisiest of {len(names)}"
-        if len(names) > len(labels)
-        else ""
-    )
-    pictures.draw_title(
-        axes, f"Test–retest noise by criterion{of}{_of_judges(judges, able)}"
-    )
+    title = "Test–retest noise by criterion"
+    if len(names) > len(labels):
+        title += f", the {len(labels)} noisiest of {len(names)}"
+    pictures.draw_title(axes, f"{title}{_of_judges(judges, names_with_noise)}")
     pictures.draw_legend(figure, axes)
     return figure
 
 
 def _noise_predicted_measured(report: ReliabilityReport) -> pictures.Figure | None:
-    able = [judge for judge in report.judges if judge.measured.value is not None]
-    judges = able[:_MOST_JUDGES]
+    measured = [judge for judge in report.judges if judge.measured.value is not None]
+    judges = measured[:_MOST_JUDGES]
     if not any(judge.measured.value for judge in judges):
         return None
     figure, axes = pictures.new_rows(
@@ -118,16 +118,17 @@ def _noise_predicted_measured(report: ReliabilityReport) -> pictures.Figure | No
     axes.set_xlim(0, None)
     axes.set_xlabel("standard deviation of the reward (0 to 1) over replicates")
     pictures.draw_title(
-        axes, f"Noise of the reward: predicted and measured{_of_judges(judges, able)}"
+        axes,
+        f"Noise of the reward: predicted and measured{_of_judges(judges, measured)}",
     )
     pictures.draw_legend(figure, axes, columns=len(kinds))
     return figure
 
 
 def _judges(report: ReliabilityReport, ratings: Ratings) -> pictures.Figure | None:
-    able = [pair for pair in report.pairs if pair.responses]
+    scored = [pair for pair in report.pairs if pair.responses]
     # The least agreeing pairs are the ones to look at.
-    pairs = sorted(able, key=lambda pair: pair.spearman.value or 0.0)[:_MOST_PANELS]
+    pairs = sorted(scored, key=lambda pair: pair.spearman.value or 0.0)[:_MOST_PANELS]
     if not pairs:
         return None
     rewards_JN = single_judgements(ratings.z_JNRM, ratings.rewards_JNR).rewards_JN
@@ -148,8 +149,8 @@ def _judges(report: ReliabilityReport, ratings: Ratings) -> pictures.Figure | No
         pictures.draw_rewards(axes, (rewards_JN[a], rewards_JN[b]), names)
         pictures.draw_title(axes, _pair_title(pair))
     figure.supxlabel(note, x=0.01, ha="left", fontsize=10, color=pictures.INK)
-    if len(pairs) < len(able):
-        heading = f"The {len(pairs)} pairs of {len(able)} that agree least"
+    if len(pairs) < len(scored):
+        heading = f"The {len(pairs)} pairs of {len(scored)} that agree least"
         figure.suptitle(heading, x=0.01, ha="left", fontsize=11, color=pictures.INK)
     return figure
 
@@ -162,12 +163,10 @@ def _pair_title(pair: PairAgreement) -> str:
 def _sign_flips(ratings: Ratings) -> pictures.Figure | None:
     groups = groups_of(ratings)
     judges = ratings.judges[:_MOST_JUDGES]
-    points = [
-        _flip_shares(pairs.sizes, pairs.flipped)
-        for pairs in (
-            advantage_pairs(rewards_NR, groups) for rewards_NR in ratings.rewards_JNR
-        )
-    ][: len(judges)]
+    points: list[tuple[list[float], list[float]]] = []
+    for rewards_NR in ratings.rewards_JNR[: len(judges)]:
+        pairs = advantage_pairs(rewards_NR, groups)
+        points.append(_flip_shares(pairs.sizes, pairs.flipped))
     if max(len(sizes) for sizes, _ in points) < _FEWEST_POINTS:
         return None
     figure, (axes,) = pictures.new_figure(7.2, 3.9 + 0.2 * len(judges))
@@ -202,10 +201,10 @@ def _sign_flips(ratings: Ratings) -> pictures.Figure | None:
 def _flip_shares(
     sizes: FloatArray, flipped: BoolArray
 ) -> tuple[list[float], list[float]]:
-    """Return mean sizes and shares of flips over bins that hold about as many pairs each.
+    """Return mean sizes and shares of flips over bins of about equally many pairs.
 
-    Sizes that are equal to the hundredth are never parted: what is added to a group's standard
-    deviation before advantages are divided by it makes them differ a little.
+    Sizes that are equal to the hundredth stay in one bin: the term that is added to a group's
+    standard deviation makes equal advantages differ a little.
 
     Returns:
         Nothing where there are too few pairs for one bin.
@@ -215,20 +214,20 @@ def _flip_shares(
     )
     fewest = max(_FEWEST_PAIRS, len(sizes) / _MOST_POINTS)
     bin_of_value = np.zeros(len(values), dtype=np.intp)
-    full = held = 0
+    full = 0
+    held = 0
     for place, count in enumerate(counts.tolist()):
         bin_of_value[place] = full
         held += count
         if held >= fewest:
             full = full + 1
             held = 0
-    # What is left over above the last full bin belongs to it.
+    # The rest above the last full bin belongs to it.
     bins = np.minimum(bin_of_value, full - 1)[value_of_pair]
-    chosen = [bins == one for one in range(full)]
-    return (
-        [float(sizes[rows].mean()) for rows in chosen],
-        [float(flipped[rows].mean()) for rows in chosen],
-    )
+    chosen = [bins == number for number in range(full)]
+    mean_sizes = [float(sizes[rows].mean()) for rows in chosen]
+    shares = [float(flipped[rows].mean()) for rows in chosen]
+    return mean_sizes, shares
 
 
 def _of_judges(shown: Sequence[object], able: Sequence[object]) -> str:
@@ -240,7 +239,7 @@ def _bounds(estimate: Estimate) -> tuple[float, float | None, float | None]:
 
 
 def _roots(estimate: Estimate) -> tuple[float, float | None, float | None]:
-    roots = (
+    roots = [
         None if end is None else math.sqrt(max(end, 0.0)) for end in _bounds(estimate)
-    )
+    ]
     return tuple(roots)  # pyright: ignore[reportReturnType]  # three numbers

@@ -1,4 +1,4 @@
-"""Estimates from the rows of a study, with intervals that know which rows go together."""
+"""Bootstrap and Student intervals for estimates from the rows of a study, by cluster."""
 
 import math
 import warnings
@@ -15,14 +15,14 @@ from rubric_judge.reliability.rates import Confusion, Rates, clustered_rates
 from rubric_judge.reliability.ratings import IntArray, Statistic
 
 _FEWEST: Final = 8
-"""Fewer units than this say too little of the spread between units."""
+"""Fewest units for an interval; fewer tell too little of their spread."""
 _MOST_UNDEFINED: Final = 0.1
-"""Share of draws that may be without a value, such as a correlation of equal numbers."""
+"""Largest share of draws without a value, such as a correlation of equal numbers."""
 
 
 @dataclass(frozen=True)
 class Intervals:
-    """How intervals are made, and what the rows belong to."""
+    """Settings of intervals, and the document and task of each row."""
 
     documents_N: Sequence[str]
     tasks_N: Sequence[str]
@@ -30,7 +30,7 @@ class Intervals:
     confidence: float
     seed: int
     weights_N: FloatArray | None = None
-    """Of each row in rates and biases, the greatest 1; None where all weigh the same."""
+    """Weight of each row in rates and biases, the greatest 1; None where all are equal."""
 
     def estimate(
         self,
@@ -42,8 +42,8 @@ class Intervals:
         """Return a statistic with its BCa bootstrap interval.
 
         Args:
-            statistic: what to estimate.
-            rows: the rows that it is about; all when left out.
+            statistic: the statistic of the rows.
+            rows: the rows to use; all when left out.
             of_groups: whether it needs every response of a task, so that no single response can
                 be drawn.
 
@@ -62,13 +62,14 @@ class Intervals:
         unit, clusters = self._clusters(rows)
         if len(clusters) < _FEWEST or (of_groups and unit == "response"):
             return Estimate(value=value)
-        low, high = self._interval(
-            lambda draw: statistic(np.concatenate([clusters[int(i)] for i in draw])),
-            len(clusters),
-        )
-        return Estimate(
-            value=value, low=low, high=high, unit=None if low is None else unit
-        )
+
+        def of_draw(draw: IntArray) -> float:
+            return statistic(np.concatenate([clusters[int(i)] for i in draw]))
+
+        low, high = self._interval(of_draw, len(clusters))
+        if low is None:
+            return Estimate(value=value)
+        return Estimate(value=value, low=low, high=high, unit=unit)
 
     def rates(self, decided: Confusion) -> Rates:
         """Return TPR, FPR and J of counts by row, where documents are clusters; or tasks."""
@@ -89,24 +90,20 @@ class Intervals:
         its label, the limits are those of C* clusters of which none differs, ± t² / (C* + t²).
         """
         unit, clusters = self._clusters(rows)
-        weights_N = (
-            np.ones(len(difference_N)) if self.weights_N is None else self.weights_N
-        )
-        sums_C = np.array(
-            [(weights_N * difference_N)[cluster].sum() for cluster in clusters]
-        )
+        weights_N = self.weights_N
+        if weights_N is None:
+            weights_N = np.ones(len(difference_N))
+        weighted_N = weights_N * difference_N
+        sums_C = np.array([weighted_N[cluster].sum() for cluster in clusters])
         sizes_C = np.array([weights_N[cluster].sum() for cluster in clusters])
         mean = ClusteredMean.of(sums_C, sizes_C)
         if not mean.clusters:
             return UNKNOWN
         if math.isnan(mean.variance):
             return Estimate(value=mean.mean)
-        quantile = float(
-            cast("Any", stats).t.ppf((1 + self.confidence) / 2, mean.freedom)
-        )
-        independent = ClusteredMean.of(
-            (weights_N * difference_N)[rows], weights_N[rows]
-        )
+        level = (1 + self.confidence) / 2
+        quantile = float(cast("Any", stats).t.ppf(level, mean.freedom))
+        independent = ClusteredMean.of(weighted_N[rows], weights_N[rows])
         half = quantile * math.sqrt(max(mean.variance, independent.variance))
         if not difference_N[rows].any():
             half = quantile**2 / (mean.equal_clusters + quantile**2)
@@ -115,9 +112,9 @@ class Intervals:
         return Estimate(value=mean.mean, low=low, high=high, unit=unit)
 
     def _clusters(self, rows: IntArray) -> tuple[Unit, list[IntArray]]:
-        """Return what is independent, and the rows of each: documents, where there are two.
+        """Return the independent unit, and the rows of each: documents, where there are two.
 
-        Within one document it is tasks, or responses where there are too few.
+        Within one document the units are tasks, or responses where these are too few.
         """
         labels: dict[Unit, tuple[Sequence[str], int]] = {
             "document": (self.documents_N, 2),
@@ -137,7 +134,7 @@ class Intervals:
         with warnings.catch_warnings():
             # Equal draws, or a jackknife without a value: handled below.
             warnings.simplefilter("ignore")
-            found = cast("Any", stats).bootstrap(
+            result = cast("Any", stats).bootstrap(
                 (np.arange(units),),
                 statistic,
                 n_resamples=self.resamples,
@@ -146,14 +143,13 @@ class Intervals:
                 method="BCa",
                 rng=np.random.default_rng(self.seed),
             )
-        draws = cast("FloatArray", found.bootstrap_distribution)
+        draws = cast("FloatArray", result.bootstrap_distribution)
         defined = draws[~np.isnan(draws)]
         if len(defined) < (1 - _MOST_UNDEFINED) * len(draws):
             return None, None
-        low, high = (float(end) for end in found.confidence_interval)
+        low, high = (float(end) for end in result.confidence_interval)
         if math.isnan(low) or math.isnan(high):
             outside = (1 - self.confidence) / 2
-            low, high = (
-                float(end) for end in np.quantile(defined, (outside, 1 - outside))
-            )
+            ends = np.quantile(defined, (outside, 1 - outside))
+            low, high = (float(end) for end in ends)
         return low, high

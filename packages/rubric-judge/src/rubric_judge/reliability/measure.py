@@ -1,4 +1,4 @@
-"""From judgements to a reliability report."""
+"""Measurement of noise and agreement: computes a reliability report from judgements."""
 
 import math
 from collections import defaultdict
@@ -40,7 +40,7 @@ def check_reference(reference: str | None, judges: Sequence[str]) -> None:
     """Refuse a reference that is no judge of the study, or its only one.
 
     Raises:
-        ConfigError: says which judges there are.
+        ConfigError: names the judges of the study.
     """
     if reference is None or (reference in judges and len(judges) > 1):
         return
@@ -68,10 +68,10 @@ def measure(
         resamples: bootstrap draws of every interval.
         confidence: nominal coverage, in (0, 1).
         seed: of the draws; the same judgements give the same report.
-        reference: the judge, or person, that the others are held against.
+        reference: the judge, or person, that the others are compared with.
 
     Returns:
-        The report; what the judgements cannot say is None in it.
+        The report; values that the judgements do not determine are None.
 
     Raises:
         ConfigError: the reference is no judge of `ratings`, or its only one.
@@ -107,7 +107,9 @@ def measure(
         resamples=resamples,
         seed=seed,
         judges=tuple(judges),
-        criteria=tuple(sorted(criteria, key=lambda one: -(one.tau2.value or 0.0))),
+        criteria=tuple(
+            sorted(criteria, key=lambda criterion: -(criterion.tau2.value or 0.0))
+        ),
         pairs=tuple(pairs),
         panel=panel,
         reference=reference,
@@ -138,6 +140,10 @@ class _Study:
         count_N = noise.retest(rewards_NR).count
         within = estimate(noise.icc1_within(parts), of_groups=True)
         outcomes = ratings.outcomes_J[j]
+        needed: dict[str, int | None] = {}
+        if within.value is not None:
+            for rho in _TARGETS:
+                needed[f"{rho:g}"] = noise.replicates_needed(within.value, rho)
         return report.JudgeReliability(
             judge=ratings.judges[j],
             judgements=outcomes.total(),
@@ -147,7 +153,11 @@ class _Study:
             reasons=dict(ratings.reasons_J[j].most_common()),
             cost=ratings.costs_J[j],
             mean_reward=estimate(ratio(np.nansum(rewards_NR, axis=1), count_N)),
-            **{name: estimate(one) for name, one in expected._asdict().items()},
+            tau2=estimate(expected.tau2),
+            predicted=estimate(expected.predicted),
+            independent=estimate(expected.independent),
+            measured=estimate(expected.measured),
+            inflation=estimate(expected.inflation),
             icc1=estimate(noise.icc1(rewards_NR)),
             icc1_within=within,
             flips=estimate(ratio(pairs.flips_N, pairs.pairs_N), of_groups=True),
@@ -160,22 +170,15 @@ class _Study:
             ),
             below_noise_frac=estimate(noise.below_noise(parts), of_groups=True),
             **self._by_errors(j),
-            replicates_needed={}
-            if within.value is None
-            else {
-                f"{rho:g}": noise.replicates_needed(within.value, rho)
-                for rho in _TARGETS
-            },
+            replicates_needed=needed,
         )
 
     @cached_property
     def place(self) -> int | None:
-        """Of the reference, among the judges."""
-        return (
-            None
-            if self.reference is None
-            else self.ratings.judges.index(self.reference)
-        )
+        """Position of the reference among the judges."""
+        if self.reference is None:
+            return None
+        return self.ratings.judges.index(self.reference)
 
     def _by_errors(self, j: int) -> dict[str, Any]:
         """Return the effective criteria of a judge's errors against the reference."""
@@ -200,7 +203,10 @@ class _Study:
         retest = noise.retest(np.moveaxis(ratings.z_JNRM[j], 1, 2))
         noises: list[report.CriterionNoise] = []
         for pool, (n, m) in ratings.cells_by_pool.items():
-            squares_N, df_N, share_N, count_N = np.zeros((4, len(ratings.tasks_N)))
+            squares_N = np.zeros(len(ratings.tasks_N))
+            df_N = np.zeros(len(ratings.tasks_N))
+            share_N = np.zeros(len(ratings.tasks_N))
+            count_N = np.zeros(len(ratings.tasks_N))
             # A response may have several criteria of a pool.
             np.add.at(squares_N, n, retest.squares[n, m])
             np.add.at(df_N, n, retest.df[n, m])
@@ -269,21 +275,21 @@ class _Study:
         return self.intervals.estimate(by_errors, rows)
 
     def rates(self) -> tuple[report.ReferenceRates, ...]:
-        """Hold every other judge against one: all criteria pooled, then those of the lowest J."""
+        """Compare every other judge with the reference: all criteria pooled, then by lowest J."""
         if self.place is None:
             return ()
         cells = self.ratings.cells_by_pool
         place = self.place
-        found = [
+        all_rates = [
             self._rates(*confusion)
             for confusion in confusions(self.single.z_JNM, place, cells)
         ]
 
-        def pooled_first(one: report.ReferenceRates) -> tuple[bool, float]:
-            j = one.youden_j.value
-            return one.criterion is not None, math.inf if j is None else j
+        def pooled_first(rates: report.ReferenceRates) -> tuple[bool, float]:
+            j = rates.youden_j.value
+            return rates.criterion is not None, math.inf if j is None else j
 
-        return tuple(sorted(found, key=pooled_first))
+        return tuple(sorted(all_rates, key=pooled_first))
 
     def _rates(
         self, j: int, criterion: str | None, decided: Confusion
@@ -302,9 +308,10 @@ class _Study:
     def _by_criterion(
         self, agree: Callable[[FloatArray], Statistic]
     ) -> dict[str, float | None]:
-        """Return an agreement on each criterion's scores, which are an array with M = 1."""
+        """Return an agreement on each criterion's scores, as an array with M = 1."""
         values: dict[str, float | None] = {}
         for pool, (n, m) in self.ratings.cells_by_pool.items():
-            value = agree(self.single.z_JNM[:, n, m][:, :, None])(np.arange(len(n)))
+            statistic = agree(self.single.z_JNM[:, n, m][:, :, None])
+            value = statistic(np.arange(len(n)))
             values[pool.name] = None if math.isnan(value) else value
         return values

@@ -1,7 +1,7 @@
-"""Test–retest noise of a judge: per criterion, in the reward, and in the signs of advantages.
+"""Test–retest noise of a judge: by criterion, in the reward, and in the signs of advantages.
 
 Replicates of a response differ by the judge's noise alone. All sums here run over the scored
-replicates; a response with fewer than two says nothing.
+replicates; a response with fewer than two adds nothing.
 """
 
 import math
@@ -19,7 +19,7 @@ from rubric_judge.reliability.ratings import IntArray, Statistic, ratio
 
 @dataclass(frozen=True, slots=True)
 class Retest:
-    """Sums over replicates, of which any pooling makes a variance: Σ squares / Σ df."""
+    """Sums over replicates, which give a variance in any pooling: Σ squares / Σ df."""
 
     squares: FloatArray
     """Σ_r (x_r − x̄)²; 0 where there are fewer than two replicates."""
@@ -32,7 +32,7 @@ class Retest:
 
 
 def retest(x_R: FloatArray) -> Retest:
-    """Return the sums that the variance over replicates is made of.
+    """Return the sums that the variance over replicates is computed from.
 
         τ² = Σ_i Σ_r (x_ir − x̄_i)² / Σ_i (R_i − 1)
 
@@ -61,7 +61,7 @@ class RewardNoise(NamedTuple):
     """Statistics of the variance of a reward under judge noise."""
 
     tau2: Statistic
-    """τ²: of z, pooled over criteria."""
+    """τ²: variance of z, pooled over criteria."""
     predicted: Statistic
     independent: Statistic
     measured: Statistic
@@ -126,19 +126,21 @@ def icc1(rewards_NR: FloatArray) -> Statistic:
     Source: Shrout and Fleiss, Intraclass correlations, Psychological Bulletin 86 (1979), ICC(1,1).
     Source: Searle, Casella and McCulloch, Variance Components (1992), §3.6, for unequal R_i.
     """
-    one = retest(rewards_NR)
+    repeated = retest(rewards_NR)
 
     def statistic(rows: IntArray) -> float:
-        kept = rows[one.count[rows] > 0]
-        count = one.count[kept]
-        mean = one.mean[kept]
+        scored = rows[repeated.count[rows] > 0]
+        count = repeated.count[scored]
+        mean = repeated.mean[scored]
         total = float(count.sum())
-        df = float(one.df[kept].sum())
-        if len(kept) < 2 or not df:  # noqa: PLR2004  # two responses to compare
+        df = float(repeated.df[scored].sum())
+        if len(scored) < 2 or not df:  # noqa: PLR2004  # two responses to compare
             return math.nan
         between = float((count * (mean - (count * mean).sum() / total) ** 2).sum())
-        k0 = (total - float((count**2).sum()) / total) / (len(kept) - 1)
-        return _icc(between / (len(kept) - 1), float(one.squares[kept].sum()) / df, k0)
+        k0 = (total - float((count**2).sum()) / total) / (len(scored) - 1)
+        return _icc(
+            between / (len(scored) - 1), float(repeated.squares[scored].sum()) / df, k0
+        )
 
     return statistic
 
@@ -149,7 +151,7 @@ def _icc(between: float, within: float, k0: float) -> float:
 
 
 class GroupParts(NamedTuple):
-    """What each response adds to the sums over its group; a group is the responses of a task."""
+    """Each response's share of the sums over its group, the responses of a task."""
 
     between_N: FloatArray
     """R_i (x̄_i − x̄_group)²."""
@@ -177,21 +179,21 @@ def group_parts(rewards_NR: FloatArray, groups: Sequence[IntArray]) -> GroupPart
     Returns:
         Zeros for responses that were never scored, and for groups with fewer than two that were.
     """
-    one = retest(rewards_NR)
+    repeated = retest(rewards_NR)
     parts = GroupParts(*(np.zeros(len(rewards_NR)) for _ in GroupParts._fields))
     for group in groups:
-        rows = group[one.count[group] > 0]
+        rows = group[repeated.count[group] > 0]
         n = len(rows)
-        if n < 2 or not one.df[rows].sum():  # noqa: PLR2004  # two responses to compare
+        if n < 2 or not repeated.df[rows].sum():  # noqa: PLR2004  # two responses to compare
             continue
-        count = one.count[rows]
-        mean = one.mean[rows]
+        count = repeated.count[rows]
+        mean = repeated.mean[rows]
         total = count.sum()
         parts.between_N[rows] = count * (mean - (count * mean).sum() / total) ** 2
         parts.df_N[rows] = (n - 1) / n
         parts.k_N[rows] = (total - (count**2).sum() / total) / n
-        parts.squares_N[rows] = one.squares[rows]
-        parts.within_df_N[rows] = one.df[rows]
+        parts.squares_N[rows] = repeated.squares[rows]
+        parts.within_df_N[rows] = repeated.df[rows]
         parts.signal_N[rows] = mean.var(ddof=1)
         parts.mean_inverse_N[rows] = (1 / count).mean()
         parts.part_N[rows] = 1 / n
@@ -219,7 +221,7 @@ def icc1_within(parts: GroupParts) -> Statistic:
 
 
 def replicates_needed(icc: float, target: float) -> int | None:
-    """Return how many judgements of a response must be averaged for a reliability.
+    """Return the number of judgements of a response to average for a reliability.
 
         k = ρ* (1 − ρ) / (ρ (1 − ρ*))
 
@@ -261,7 +263,7 @@ class AdvantagePairs(NamedTuple):
 def advantage_pairs(
     rewards_NR: FloatArray, groups: Sequence[IntArray]
 ) -> AdvantagePairs:
-    """Compare the advantages that replicates of the same group's judgements give.
+    """Compare the advantages between replicates of the same group's judgements.
 
         flip: A^(r) A^(r') < 0,   over all pairs r < r' in which either is not 0
 
@@ -288,7 +290,7 @@ def advantage_pairs(
         advantages_RG = group_advantages(
             rewards_RG[judged_R], valid_PG=valid_RG[judged_R]
         )
-        # The mean of the group is on neither side of it, whatever its rounding says.
+        # A reward at the group's mean has no sign, whatever the rounding.
         advantages_RG = np.where(np.abs(advantages_RG) < _ROUNDING, 0.0, advantages_RG)
         valid_RG = valid_RG[judged_R]
         for first, second in combinations(range(len(advantages_RG)), 2):
@@ -299,7 +301,10 @@ def advantage_pairs(
             size_G = (np.abs(a_G) + np.abs(b_G)) / 2
             sizes.append(size_G[counted_G])
             flipped.append(flip_G[counted_G])
-            sums[:4, group] += (flip_G, counted_G, size_G * flip_G, size_G * counted_G)
+            sums[0, group] += flip_G
+            sums[1, group] += counted_G
+            sums[2, group] += size_G * flip_G
+            sums[3, group] += size_G * counted_G
         constant = float((np.abs(advantages_RG).sum(axis=1) == 0).mean())
         sums[4:, group] = np.array([[constant], [1.0]]) / len(group)
     return AdvantagePairs(

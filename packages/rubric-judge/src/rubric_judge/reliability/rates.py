@@ -1,7 +1,7 @@
-"""How often a judge is right where a reference says met, and where it says not met.
+"""Rates at which a judge is right where a reference says met, and where it says not met.
 
-An interval that is drawn by bootstrap is a point where every decision is alike, as 1 of 1 is;
-Wilson's is not. Decisions of one document that go together are counted for what they are worth.
+A bootstrap interval is a point where every decision is alike, as 1 of 1 is; Wilson's is not.
+Decisions of one document that go together count by their effective number.
 """
 
 from __future__ import annotations
@@ -25,47 +25,48 @@ from rubric_judge.estimates import (
 from rubric_judge.reliability import noise, ratings
 
 MET: Final = 0.5
-"""The least z that is met, for judge and reference alike."""
+"""Least z that counts as met, for judge and reference alike."""
 
 
 class Confusion(NamedTuple):
-    """Decisions of a judge beside a reference's, counted by response or by cluster (N of them).
+    """Decisions of a judge and a reference, counted by response or by cluster (N of them).
 
-    Of a judge's replicates the share that says so counts.
+    A judge's replicates count by the share that decides so.
     """
 
     tp_N: FloatArray
-    """Met, says either."""
+    """Count of decisions that both call met."""
     fp_N: FloatArray
-    """Met, says the judge only."""
+    """Count of decisions that only the judge calls met."""
     fn_N: FloatArray
-    """Met, says the reference only."""
+    """Count of decisions that only the reference calls met."""
     tn_N: FloatArray
-    """Not met, says either."""
+    """Count of decisions that both call not met."""
 
     @property
     def met_N(self) -> FloatArray:
-        """How many the reference calls met; whole, whatever shares of replicates sum to."""
+        """Number that the reference calls met, rounded from shares of replicates."""
         return np.rint(self.tp_N + self.fn_N)
 
     @property
     def not_met_N(self) -> FloatArray:
-        """How many it does not."""
+        """Number that the reference calls not met."""
         return np.rint(self.fp_N + self.tn_N)
 
     def by_cluster(self, clusters: Sequence[ratings.IntArray]) -> Confusion:
         """Sum over clusters of rows."""
-        return Confusion(
-            *(np.array([one[rows].sum() for rows in clusters]) for one in self)
+        sums = (
+            np.array([counts_N[rows].sum() for rows in clusters]) for counts_N in self
         )
+        return Confusion(*sums)
 
     def times(self, weights_N: FloatArray) -> Confusion:
         """Weigh each row, for `clustered_rates`."""
-        return Confusion(*(weights_N * one for one in self))
+        return Confusion(*(weights_N * counts_N for counts_N in self))
 
 
 class Rates(NamedTuple):
-    """How a judge decides on what is met and on what is not."""
+    """Rates of a judge's decisions on what is met and on what is not."""
 
     tpr: Estimate
     """P(judge says met | reference says met)."""
@@ -74,7 +75,7 @@ class Rates(NamedTuple):
     youden_j: Estimate
     """TPR − FPR: 1 for a judge that is always right, 0 for one that does not look."""
     worth: tuple[float, float]
-    """Independent decisions that those on what is met, and on what is not, are worth."""
+    """Effective numbers of decisions on what is met, and on what is not."""
 
     @property
     def tnr(self) -> Estimate:
@@ -88,11 +89,11 @@ class Rates(NamedTuple):
 
 
 def confusion(z_NRM: FloatArray, label_NM: FloatArray) -> Confusion:
-    """Count a judge's decisions beside a reference's.
+    """Count a judge's decisions against a reference's.
 
     Args:
         z_NRM: the judge's z, nan where missing; at least `MET` says met.
-        label_NM: the reference's, likewise; what either has not scored is not counted.
+        label_NM: the reference's z, likewise; scores that either lacks are not counted.
 
     Returns:
         Counts by response, shape [N] each.
@@ -103,8 +104,8 @@ def confusion(z_NRM: FloatArray, label_NM: FloatArray) -> Confusion:
     met_NM = np.nan_to_num(met_NM)
     is_met_NM = label_NM >= MET
 
-    def count(said_NM: FloatArray, chosen_NM: BoolArray) -> FloatArray:
-        return np.where(seen_NM & chosen_NM, said_NM, 0.0).sum(axis=1)
+    def count(values_NM: FloatArray, chosen_NM: BoolArray) -> FloatArray:
+        return np.where(seen_NM & chosen_NM, values_NM, 0.0).sum(axis=1)
 
     return Confusion(
         tp_N=count(met_NM, is_met_NM),
@@ -117,26 +118,26 @@ def confusion(z_NRM: FloatArray, label_NM: FloatArray) -> Confusion:
 def confusions(
     z_JNM: FloatArray, reference: int, cells: ratings.Cells
 ) -> Iterator[tuple[int, str | None, Confusion]]:
-    """Hold every other judge against the reference, on criteria that it finds met or not met.
+    """Compare every other judge with the reference, on criteria that it finds met or not met.
 
     These are the criteria that it gives nothing or their whole weight in every response.
 
     Args:
         z_JNM: one judgement of each judge; nan where missing.
-        reference: its j.
+        reference: position of the reference among the judges.
         cells: for each pool of criteria, the (n, m) that they stand at.
 
     Returns:
         j, the pool's name or None for all of them pooled, and the counts.
     """
-    labels_NM: dict[str | None, FloatArray] = {
-        None: np.full_like(z_JNM[reference], np.nan)
-    }
+    empty_NM = np.full_like(z_JNM[reference], np.nan)
+    labels_NM: dict[str | None, FloatArray] = {None: empty_NM.copy()}
     for pool, (n, m) in cells.items():
         label_C = z_JNM[reference, n, m]
         if (np.isnan(label_C) | np.isin(label_C, (0, 1))).all():
-            labels_NM[pool.name] = np.full_like(labels_NM[None], np.nan)
-            labels_NM[pool.name][n, m] = labels_NM[None][n, m] = label_C
+            labels_NM[pool.name] = empty_NM.copy()
+            labels_NM[pool.name][n, m] = label_C
+            labels_NM[None][n, m] = label_C
     for j, z_NM in enumerate(z_JNM):
         if j != reference:
             for name, label_NM in labels_NM.items():
@@ -149,10 +150,10 @@ def youden(tp: int, fp: int, fn: int, tn: int, *, confidence: float = 0.95) -> R
         TPR = TP / (TP + FN),   FPR = FP / (FP + TN),   J = TPR − FPR
 
     Args:
-        tp: met, says either.
-        fp: met, says the judge only.
-        fn: met, says the reference only.
-        tn: not met, says either.
+        tp: number that both call met.
+        fp: number that only the judge calls met.
+        fn: number that only the reference calls met.
+        tn: number that both call not met.
         confidence: nominal coverage, in (0, 1).
 
     Returns:
@@ -190,10 +191,10 @@ def clustered_rates(
 
     Args:
         decided: counts by cluster.
-        weighed: the same, each decision counted by its weight over the greatest in the sample; None
-            where all weigh the same.
+        weighed: the same with each decision weighted, the greatest weight 1; None
+            where all weights are equal.
         confidence: nominal coverage, in (0, 1).
-        unit: what the clusters are.
+        unit: unit of the clusters.
 
     Source: Rao and Scott, A simple method for the analysis of clustered binary data, Biometrics 48
         (1992), for n*.
@@ -225,7 +226,7 @@ def _share(
     confidence: float,
     unit: Unit | None,
 ) -> tuple[Estimate, float]:
-    """Return a rate of (number of, weight of) decisions, and what they are worth."""
+    """Return a rate, and the effective number of its decisions, from their (number, weight)."""
     n, weight = total
     if not n:
         return UNKNOWN, 0.0
@@ -239,35 +240,35 @@ def _share(
     if clusters == 1:  # one document is one decision
         quantile = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
     else:
-        quantile = float(
-            cast("Any", stats).t.ppf((1 + confidence) / 2, decided.freedom)
-        )
+        level = (1 + confidence) / 2
+        quantile = float(cast("Any", stats).t.ppf(level, decided.freedom))
         if 0 < p < 1 and variance > 0:
             worth = max(p * (1 - p) / variance, 1.0)
-            worth = (
-                min(n, worth) if n == weight else worth
-            )  # a draw by the score can beat deff = 1
-            worth = decided.trusted(worth) if clusters < n else worth
+            # A draw by the score can beat deff = 1.
+            if n == weight:
+                worth = min(n, worth)
+            if clusters < n:
+                worth = decided.trusted(worth)
     low, high = wilson(p, worth, quantile)
     return Estimate(value=p, low=low, high=high, unit=unit), worth
 
 
-def _difference(one: Estimate, other: Estimate, correlation: float) -> Estimate:
-    """Return one − other; see `clustered_rates`."""
-    if one.value is None or other.value is None:
+def _difference(first: Estimate, second: Estimate, correlation: float) -> Estimate:
+    """Return first − second; see `clustered_rates`."""
+    if first.value is None or second.value is None:
         return UNKNOWN
-    below = one.value - (one.low or 0.0)
-    above = (one.high or 0.0) - one.value
-    other_below = other.value - (other.low or 0.0)
-    other_above = (other.high or 0.0) - other.value
+    below = first.value - (first.low or 0.0)
+    above = (first.high or 0.0) - first.value
+    second_below = second.value - (second.low or 0.0)
+    second_above = (second.high or 0.0) - second.value
 
     def half(a: float, b: float) -> float:
         return math.sqrt(max(a * a + b * b - 2 * correlation * a * b, 0.0))
 
-    value = one.value - other.value
+    value = first.value - second.value
     return Estimate(
         value=value,
-        low=max(value - half(below, other_above), -1.0),
-        high=min(value + half(above, other_below), 1.0),
-        unit=one.unit,
+        low=max(value - half(below, second_above), -1.0),
+        high=min(value + half(above, second_below), 1.0),
+        unit=first.unit,
     )

@@ -1,6 +1,6 @@
 """Judgements as arrays: **J** judges, **N** responses, **R** replicates, **M** criteria.
 
-A judgement without scores is nan in every array and is counted beside them; it is never a number.
+A judgement without scores is nan in every array, and is counted separately.
 """
 
 import math
@@ -43,22 +43,22 @@ class JudgementCost(Part):
     prompt_tokens: float | None
     completion_tokens: float | None
     cached_tokens: float | None
-    """Of the prompt's; None where no server said."""
+    """Cached tokens of the prompt; None where no server reports them."""
     cost_usd: float | None
     seconds: float | None
     """From the first attempt to the answer."""
 
     @property
     def usd_per_1000(self) -> float | None:
-        """Of a thousand judgements."""
+        """Cost of a thousand judgements in US dollars."""
         return None if self.cost_usd is None else 1000 * self.cost_usd
 
 
 def judgement_cost(results: Sequence[JudgeResult]) -> JudgementCost:
-    """Average what judgements took.
+    """Average the cost of judgements.
 
     Args:
-        results: of one judge.
+        results: judgements of one judge.
     """
     used = [result.usage for result in results if result.usage is not None]
     return JudgementCost(
@@ -77,12 +77,12 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 Cells: TypeAlias = Mapping[Pool, tuple[Sequence[int], Sequence[int]]]
-"""By pool of criteria, the (n, m) that they stand at."""
+"""Positions (n, m) of the criteria of each pool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """Who judged which response, and how; the judge may be a person.
+    """A judgement with its judge, who may be a person, and its response.
 
     A `JudgeResult` alone says neither: it knows no response, and its `judge` may be empty or that
     of two configurations of one model.
@@ -97,7 +97,7 @@ class Rating:
 
 @dataclass(frozen=True)
 class Ratings:
-    """All judgements of a study as arrays; what is missing or has no scores is nan.
+    """All judgements of a study as arrays; nan where a judgement is missing or has no scores.
 
     No list of `JudgeResult`: statistics need every judge's scores of a response side by side, also
     where one has more replicates than another or none.
@@ -107,7 +107,7 @@ class Ratings:
     tasks_N: tuple[Task, ...]
     """The task of each response; responses of one task are one group."""
     lines_N: tuple[int, ...]
-    """Its line in the file of responses."""
+    """Line of each response in the file of responses."""
     z_JNRM: FloatArray
     """z_j = s_j / w_j; nan also for weight 0 and beyond the rubric's M."""
     outcomes_J: tuple[Counter[Outcome], ...]
@@ -116,7 +116,7 @@ class Ratings:
 
     @cached_property
     def task_ids_N(self) -> tuple[str, ...]:
-        """Task ids, one a response."""
+        """Task id of each response."""
         return tuple(task.task_id for task in self.tasks_N)
 
     @cached_property
@@ -129,7 +129,7 @@ class Ratings:
 
     @cached_property
     def rewards_JNR(self) -> FloatArray:
-        """R = αᵀz: equal to the judgement's reward, and exact for what its variance is made of."""
+        """R = αᵀz: equal to the judgement's reward, and exact for its variance."""
         scored_JNR = ~np.isnan(self.z_JNRM).all(axis=3)
         rewards_JNR = np.einsum(
             "jnrm,nm->jnr", np.nan_to_num(self.z_JNRM), self.alpha_NM
@@ -137,9 +137,9 @@ class Ratings:
         return np.where(scored_JNR, rewards_JNR, np.nan)
 
     def cells(self, pooling: Pooling) -> Cells:
-        """For each pool of criteria with weight, the (n, m) that they stand at.
+        """Return the positions (n, m) of the criteria with weight, by pool.
 
-        A response stands there as often as its rubric has criteria of the pool.
+        A response occurs as often as its rubric has criteria of the pool.
         """
         cells: defaultdict[Pool, tuple[list[int], list[int]]] = defaultdict(
             lambda: ([], [])
@@ -154,7 +154,7 @@ class Ratings:
 
     @cached_property
     def cells_by_pool(self) -> Cells:
-        """The same, by what repeats in these very tasks."""
+        """The positions by the pools of these tasks."""
         return self.cells(Pooling.of(self.tasks_N))
 
 
@@ -194,7 +194,7 @@ def collect(ratings: Iterable[Rating], tasks: Mapping[str, Task]) -> Ratings:
                 if result.outcome is Outcome.SCORED:
                     z_JNRM[j, n, r, : len(rubric)] = criterion_scores_z(result, rubric)
     results_J = [
-        [judge_result for many in rated.values() for judge_result in many]
+        [result for replicates_ in rated.values() for result in replicates_]
         for rated in by_judge.values()
     ]
     return Ratings(
@@ -203,10 +203,10 @@ def collect(ratings: Iterable[Rating], tasks: Mapping[str, Task]) -> Ratings:
         lines_N=tuple(line for line, _ in responses),
         z_JNRM=z_JNRM,
         outcomes_J=tuple(
-            Counter(one.outcome for one in results) for results in results_J
+            Counter(result.outcome for result in results) for results in results_J
         ),
         reasons_J=tuple(
-            Counter(one.reason.value for one in results if one.reason)
+            Counter(result.reason.value for result in results if result.reason)
             for results in results_J
         ),
         costs_J=tuple(map(judgement_cost, results_J)),
@@ -254,16 +254,18 @@ def read_ratings(
 
 
 def _of_labels(path: Path, source: LabelSource, notes: list[str]) -> Iterator[Rating]:
-    """Put labels together to judgements."""
-    given: defaultdict[tuple[str, int, str], dict[str, float | None]] = defaultdict(
-        dict
+    """Combine the labels of a rater on a response into a judgement."""
+    scores_by_response: defaultdict[tuple[str, int, str], dict[str, float | None]] = (
+        defaultdict(dict)
     )
     for label in read_labels(path, source):
-        given[label.rater, label.line, label.task_id][label.criterion] = label.score
+        scores_by_response[label.rater, label.line, label.task_id][label.criterion] = (
+            label.score
+        )
     partial: Counter[str] = Counter()
-    for (rater, line, task_id), scores in given.items():
+    for (rater, line, task_id), scores in scores_by_response.items():
         rubric = source.tasks[task_id].rubric
-        # What has no weight earns nothing, and nobody is asked for it.
+        # Criteria without weight earn nothing, and are not labelled.
         whole = {
             criterion.id: scores.get(criterion.id) if criterion.weight else 0.0
             for criterion in rubric
@@ -283,7 +285,7 @@ def _of_labels(path: Path, source: LabelSource, notes: list[str]) -> Iterator[Ra
 
 IntArray: TypeAlias = NDArray[np.intp]
 Statistic: TypeAlias = Callable[[IntArray], float]
-"""From the rows (responses) that were drawn to a number; nan where they do not give one."""
+"""A number from the drawn rows (responses); nan where they determine none."""
 
 
 def ratio(numerator_N: FloatArray, denominator_N: FloatArray) -> Statistic:

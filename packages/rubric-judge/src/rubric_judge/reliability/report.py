@@ -1,4 +1,4 @@
-"""What a reliability study found, as it is written to `reliability.json`."""
+"""The report of a reliability study, which is written to `reliability.json`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,10 +18,10 @@ class CriterionNoise(Part):
 
     judge: str
     criterion: str
-    """Its id; tasks that share the id are pooled."""
+    """Id of the criterion; tasks that share it are pooled."""
     tasks: int
     responses: int
-    """With at least two scored replicates."""
+    """Number of responses with at least two scored replicates."""
     share: float
     """Mean α_j over those responses."""
     tau2: Estimate
@@ -40,7 +40,7 @@ class JudgeReliability(Part):
     reasons: dict[str, int]
     """Judgements without scores, by reason. None of them enters a statistic."""
     cost: JudgementCost
-    """What a judgement takes."""
+    """Mean cost of a judgement."""
     mean_reward: Estimate
     tau2: Estimate
     """τ²: variance of z over replicates, pooled over criteria."""
@@ -59,7 +59,7 @@ class JudgeReliability(Part):
     flips: Estimate
     """Share of advantages whose sign two judgements of the same group give differently."""
     flipped_weight: Estimate
-    """The share of |A| that these have."""
+    """Share of |A| that these flipped advantages have."""
     groups: int
     """Tasks with at least two responses judged at least twice."""
     constant_frac: Estimate
@@ -75,10 +75,9 @@ class JudgeReliability(Part):
 
     @property
     def needed(self) -> str:
-        """These numbers in words."""
-        return (
-            " / ".join(or_dash(k, "d") for k in self.replicates_needed.values()) or "–"
-        )
+        """The numbers of `replicates_needed` as text."""
+        counts = [or_dash(count, "d") for count in self.replicates_needed.values()]
+        return " / ".join(counts) or "–"
 
 
 class PairAgreement(Part):
@@ -103,7 +102,7 @@ class PanelAgreement(Part):
 
     judges: int
     responses: int
-    """That every judge scored."""
+    """Number of responses that every judge scored."""
     icc_a1: Estimate
     """ICC(A,1): two-way random effects, absolute agreement, single judgement, of rewards."""
     alpha: Estimate
@@ -112,7 +111,7 @@ class PanelAgreement(Part):
     effective_judges: Estimate
     """(Σλ)² / Σλ² over the eigenvalues of the correlation matrix of the judges' rewards."""
     effective_judges_by_errors: Estimate = UNKNOWN
-    """Of the judges beside the reference, by errors against it."""
+    """Effective number of the judges beside the reference, by errors against it."""
     alpha_ordinal: Estimate = UNKNOWN
     """The same with the ordinal metric, which only knows the order of scores."""
     alpha_nominal: Estimate = UNKNOWN
@@ -122,13 +121,13 @@ class PanelAgreement(Part):
 
 
 class ReferenceRates(Part):
-    """How often a judge is right, on criteria that the reference finds met or not met."""
+    """Rates at which a judge is right, on criteria that the reference finds met or not met."""
 
     judge: str
     criterion: str | None
-    """Its id; None for all of them pooled."""
+    """Id of the criterion; None for all of them pooled."""
     met: int
-    """Scores of both where the reference says met."""
+    """Number of scores of both where the reference says met."""
     not_met: int
     tpr: Estimate
     """P(judge says met | reference says met); from half of the weight up it says met."""
@@ -139,12 +138,12 @@ class ReferenceRates(Part):
 
     @property
     def of(self) -> str:
-        """What they are the rates of."""
+        """The criterion of the rates, "all" for all pooled."""
         return self.criterion or "all"
 
 
 class ReliabilityReport(Report):
-    """A whole study."""
+    """The report of a whole study."""
 
     documents: int
     tasks: int
@@ -159,20 +158,20 @@ class ReliabilityReport(Report):
     panel: PanelAgreement | None
     """None for one judge."""
     reference: str | None = None
-    """The judge that the others are held against."""
+    """The judge that the others are compared with."""
     rates: tuple[ReferenceRates, ...] = ()
     """Each other judge, all criteria pooled; then each criterion, lowest J first."""
 
     @property
     def marks(self) -> dict[str, str]:
-        """A mark for each judge, in tables and figures that its name is too long for."""
+        """Marks of the judges, for tables and figures where their names are too long."""
         return {
             reliability.judge: f"J{number}"
             for number, reliability in enumerate(self.judges, 1)
         }
 
     def tables(self) -> list[TextTable]:
-        """Return what the report says; what it cannot say is a dash.
+        """Return the tables of the report, with a dash for unknown values.
 
         Several judges are numbered, as their names may be longer than a terminal is wide.
         """
@@ -196,11 +195,11 @@ class ReliabilityReport(Report):
 
     @property
     def heading(self) -> str:
-        """What the report is of."""
+        """Heading of the report."""
         return "Judge reliability"
 
     def summary(self) -> str:
-        """Return how much is noise, and how far judges agree."""
+        """Return sentences on the noise and on the judges' agreement."""
         parts = [self._own_noise()]
         if self.panel is not None and self.panel.alpha.value is not None:
             judges = self.panel.judges
@@ -215,7 +214,7 @@ class ReliabilityReport(Report):
             if rate.criterion is None and rate.youden_j.value
         ]
         if pooled:
-            best = max(pooled, key=lambda one: one.youden_j.value or 0.0)
+            best = max(pooled, key=lambda rate: rate.youden_j.value or 0.0)
             figure = best.youden_j.text()
             parts.append(f"Nearest to {self.reference}: {best.judge}, with J {figure}.")
         return " ".join(parts)
@@ -230,32 +229,30 @@ class ReliabilityReport(Report):
             return "What a second judgement would change is not known: too little was judged twice."
         if not any(flips.value for flips in known.values()):
             return f"A second judgement turns the sign of no advantage: {', '.join(known)}."
-        told = [f"{flips.text('.1%')} with {judge}" for judge, flips in known.items()]
-        most = (
-            f" and {len(told) - _MOST_COLUMNS} more"
-            if len(told) > _MOST_COLUMNS
-            else ""
-        )
-        shown = ", ".join(told[:_MOST_COLUMNS])
+        shares = [f"{flips.text('.1%')} with {judge}" for judge, flips in known.items()]
+        most = ""
+        if len(shares) > _MOST_COLUMNS:
+            most = f" and {len(shares) - _MOST_COLUMNS} more"
+        shown = ", ".join(shares[:_MOST_COLUMNS])
         return (
             f"Share of advantages whose sign a second judgement turns: {shown}{most}."
         )
 
     def method(self) -> str:
-        """Return what was measured, and how the intervals were made."""
+        """Return a description of the data and of the intervals."""
         tasks = counted(self.tasks, "task")
         documents = counted(self.documents, "document")
         return WORDS["method"].format(self, tasks=tasks, documents=documents)
 
     def drawn(self) -> list[Bars]:
         """Return the share of advantages that a second judgement turns, by judge."""
-        flips = (
-            (judge.judge, judge.flips, f"{judge.judgements:,} judgements")
-            for judge in self.judges
-        )
         shares = (
-            (name, (estimate.value, estimate.low, estimate.high), note)
-            for name, estimate, note in flips
+            (
+                judge.judge,
+                (judge.flips.value, judge.flips.low, judge.flips.high),
+                f"{judge.judgements:,} judgements",
+            )
+            for judge in self.judges
         )
         caption = "Share of advantages whose sign a second judgement of the same responses turns."
         return [Bars.of_shares("Noise of each judge", caption, shares, role="main")]
@@ -263,54 +260,53 @@ class ReliabilityReport(Report):
 
 _MOST_CRITERIA: Final = 15
 _MOST_COLUMNS: Final = 4
-"""Judges side by side that a terminal of 80 columns has room for."""
+"""Most judges side by side in a terminal of 80 columns."""
 
 
 WORDS: Final = toml_beside(__file__, "words.toml")
-"""The tables; what they are called and what stands in them."""
+"""Titles, rows and columns of the tables."""
 
 
 def _judges(judges: Sequence[JudgeReliability], columns: Sequence[str]) -> TextTable:
     words = WORDS["judge"]
-    told = [[judge, or_dash(judge.m_eff, ".1f")] for judge in judges]
-    alone = TextTable.turned(words, told, columns)
-    return replace(
-        alone,
-        rows=alone.rows
-        + _known({**words, "rows": words["errors"]}, told, columns)
-        + _known({**words, "rows": words["cost"]}, told, columns),
-    )
+    values = [[judge, or_dash(judge.m_eff, ".1f")] for judge in judges]
+    alone = TextTable.turned(words, values, columns)
+    by_errors = _known({**words, "rows": words["errors"]}, values, columns)
+    by_cost = _known({**words, "rows": words["cost"]}, values, columns)
+    return replace(alone, rows=alone.rows + by_errors + by_cost)
 
 
 def _known(
-    words: Mapping[str, Any], told: Sequence[Sequence[object]], columns: Sequence[str]
+    words: Mapping[str, Any], values: Sequence[Sequence[object]], columns: Sequence[str]
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the rows that some judge has something to say in."""
-    rows = TextTable.turned(words, told, columns).rows
+    """Return the rows that hold a value of some judge."""
+    rows = TextTable.turned(words, values, columns).rows
     return tuple(row for row in rows if set(row[1:]) != {or_dash(None, "")})
 
 
 def _criteria(
     criteria: Sequence[CriterionNoise], marks: Mapping[str, str]
 ) -> TextTable:
-    shown = criteria[:_MOST_CRITERIA]
+    noisiest = criteria[:_MOST_CRITERIA]
     words = WORDS["criteria"]
     if not marks:
         columns = {
             name: form for name, form in words["columns"].items() if name != "judge"
         }
         words = {**words, "columns": columns}
-    of = f" (the {len(shown)} noisiest)" if len(shown) < len(criteria) else ""
+    of = ""
+    if len(noisiest) < len(criteria):
+        of = f" (the {len(noisiest)} noisiest)"
     return TextTable.of(
-        words, ([noise, marks.get(noise.judge)] for noise in shown), of=of
+        words, ([noise, marks.get(noise.judge)] for noise in noisiest), of=of
     )
 
 
 def _panel(panel: PanelAgreement) -> TextTable:
     words = WORDS["panel"]
-    told = [[panel]]
-    whole = TextTable.turned(words, told)
-    by_errors = _known({**words, "rows": words["errors"]}, told, ())
+    values = [[panel]]
+    whole = TextTable.turned(words, values)
+    by_errors = _known({**words, "rows": words["errors"]}, values, ())
     return replace(whole, rows=whole.rows + by_errors)
 
 
@@ -323,11 +319,13 @@ def _alphas(panel: PanelAgreement) -> TextTable:
     ordinal = panel.alpha_ordinal_by_criterion
     nominal = panel.alpha_nominal_by_criterion
     lowest = sorted(known, key=lambda name: known[name])[:_MOST_CRITERIA]
-    told = (
+    values = (
         [name, known[name], ordinal.get(name), nominal.get(name)] for name in lowest
     )
-    of = f" (the {len(lowest)} lowest)" if len(lowest) < len(known) else ""
-    return TextTable.of(WORDS["alphas"], told, of=of)
+    of = ""
+    if len(lowest) < len(known):
+        of = f" (the {len(lowest)} lowest)"
+    return TextTable.of(WORDS["alphas"], values, of=of)
 
 
 def _pairs(pairs: Sequence[PairAgreement], marks: Mapping[str, str]) -> TextTable:
@@ -341,9 +339,7 @@ def _rates(
 ) -> TextTable:
     pooled = [rate for rate in rates if rate.criterion is None]
     single = [rate for rate in rates if rate.criterion is not None]
-    told = (
-        [reference_rates, marks[reference_rates.judge]]
-        for reference_rates in (*pooled, *single[:_MOST_CRITERIA])
-    )
+    shown = [*pooled, *single[:_MOST_CRITERIA]]
+    values = ([rate, marks[rate.judge]] for rate in shown)
     of = f" (the {_MOST_CRITERIA} lowest J)" if len(single) > _MOST_CRITERIA else ""
-    return TextTable.of(WORDS["rates"], told, reference=reference, of=of)
+    return TextTable.of(WORDS["rates"], values, reference=reference, of=of)

@@ -1,7 +1,7 @@
-"""Errors against people that criteria, or judges, share: how many independent ones they are worth.
+"""Errors against people that criteria or judges share, and their effective number.
 
-What varies from call to call says nothing of them. An answer that is hard to judge by one criterion
-is so by the others, and for other judges.
+Variance between calls tells nothing of them. An answer that is hard to judge by one criterion is
+hard by the others, and for other judges.
 """
 
 import math
@@ -13,7 +13,7 @@ from rubric_core.arrays import FloatArray
 from rubric_judge.reliability.ratings import Cells, IntArray, Statistic, ratio
 
 _FEWEST: Final = 2
-"""Judges, and responses, of which something is correlated."""
+"""Fewest judges, and responses, for a correlation."""
 
 
 def centred_errors(
@@ -21,14 +21,14 @@ def centred_errors(
     cells: Cells,
     weights_N: FloatArray | None = None,
 ) -> FloatArray:
-    """Return errors of each criterion, their mean over all responses taken off.
+    """Return errors of each criterion less their mean over all responses.
 
-    What a judge adds to a criterion everywhere is bias, not a spread, and in no advantage.
+    A constant error on a criterion is bias, not a spread, and is in no advantage.
 
     Args:
         error_NM: judge − reference, nan where either is missing.
         cells: for each criterion, or pool of criteria, the (n, m) that it stands at.
-        weights_N: of each response in the mean.
+        weights_N: weight of each response in the mean.
     """
     centred_NM = error_NM.copy()
     for n, m in cells.values():
@@ -65,7 +65,7 @@ def error_inflation(error_NM: FloatArray, alpha_NM: FloatArray) -> Statistic:
 
 
 def effective_criteria(error_NM: FloatArray, alpha_NM: FloatArray) -> Statistic:
-    """Return how many criteria with independent errors would err as the reward does.
+    """Return the number of criteria with independent errors that would err as the reward does.
 
         M_err = M_eff / deff,   deff = Var(Σ_j α_j e_j) / Σ_j α_j² Var(e_j)
         1 / M_eff = mean Σ_j α_j²
@@ -101,7 +101,7 @@ def mean_effective(alpha_NM: FloatArray, rows: IntArray) -> float:
 def effective_judges_by_errors(
     rewards_JN: FloatArray, reference_N: FloatArray
 ) -> Statistic:
-    """Return of how many independent judges the mean would err as that of these does.
+    """Return the number of independent judges whose mean would err as that of these does.
 
         J_err = mean_j Var(e_j) / Var(mean_j e_j),   e_j = r_j − r_reference
 
@@ -109,7 +109,7 @@ def effective_judges_by_errors(
     reference's own errors are in all e_j, so that it is low rather than high.
 
     Args:
-        rewards_JN: of the judges, without the reference.
+        rewards_JN: rewards of the judges, without the reference.
         reference_N: rewards by the labels.
 
     Returns:
@@ -123,8 +123,8 @@ def effective_judges_by_errors(
         if min(error_JN.shape) < _FEWEST:
             return math.nan
         together = float(error_JN.mean(axis=0).var())
-        return (
-            float(error_JN.var(axis=1).mean()) / together if together > 0 else math.nan
-        )
+        if together <= 0:
+            return math.nan
+        return float(error_JN.var(axis=1).mean()) / together
 
     return statistic
