@@ -1,4 +1,4 @@
-"""What an attack is made of, and what it is made on."""
+"""Attacks, their texts, and the tasks that they target."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from rubric_core.files import toml_beside
 from rubric_judge.llm.prompt import load_prompt
 
 Base = Literal["nothing", "weak", "reference"]
-"""What bounds the credit: 0, or what the judge gives the weak or the reference answer alone."""
+"""Base of an attack, which bounds its credit: nothing (0), the weak or the reference answer."""
 
 _END_OF_RESPONSE: Final = re.compile(r"^-+ END RESPONSE (\w+) -+$", re.MULTILINE)
 _SHORT_PASSAGE_CHARS: Final = 1_000
@@ -19,14 +19,14 @@ _SHORT_PASSAGE_CHARS: Final = 1_000
 
 _TABLE: Final = toml_beside(__file__, "texts.toml")
 FILLER: Final[list[str]] = _TABLE.pop("filler")
-"""Sentences that say nothing."""
+"""Sentences without content."""
 WEAK: Final[str] = _TABLE.pop("weak")
-"""An answer that says nothing: what it is given, attacks on it deserve at most."""
+"""An answer without content, whose reward bounds what attacks on it deserve."""
 _NOTE: Final[str] = _TABLE.pop("note")
 TEXTS: Final[dict[str, dict[str, Any]]] = _TABLE
-"""By family and name; some with slots, some for each part of a task."""
+"""Texts by family and name; some with slots, some for each part of a task."""
 ORDER: Final[str] = TEXTS["response_injection"]["plain"]
-"""To the judge."""
+"""An order to the judge."""
 
 
 @dataclass(frozen=True)
@@ -39,29 +39,26 @@ class Target:
 
     @cached_property
     def claims(self) -> tuple[str, ...]:
-        """What each criterion asks for, in its own words; its terms where it has none."""
+        """Description of each criterion; its terms where it has none."""
         texts = (
-            c.description or "; ".join(c.required_elements) for c in self.task.rubric
+            criterion.description or "; ".join(criterion.required_elements)
+            for criterion in self.task.rubric
         )
         return tuple(text for text in texts if text.strip())
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
         """Every term that a criterion looks for."""
-        terms = (
-            term
-            for c in self.task.rubric
-            for term in (
-                *c.required_elements,
-                *c.expected_keywords,
-                *c.expected_concepts,
-            )
-        )
-        return tuple(dict.fromkeys(filter(str.strip, terms)))
+        terms: list[str] = []
+        for criterion in self.task.rubric:
+            terms += criterion.required_elements
+            terms += criterion.expected_keywords
+            terms += criterion.expected_concepts
+        return tuple(dict.fromkeys(term for term in terms if term.strip()))
 
     @cached_property
     def slots(self) -> dict[str, str]:
-        """What the texts with slots are filled with."""
+        """Texts for the slots, by slot."""
         question = self.task.question
         mark = self.response_mark
         return {
@@ -115,7 +112,7 @@ class Case:
 
     @property
     def view(self) -> JudgeView:
-        """What the judge is shown."""
+        """The judge's view of the case."""
         view = self.target.task.judge_view(self.attack.response)
         if self.attack.passage is None:
             return view
@@ -123,7 +120,7 @@ class Case:
 
 
 def filled(template: str, slots: Mapping[str, str]) -> str:
-    """Put texts into their slots; not by `str.format`, for attacks hold braces of their own."""
+    """Fill the slots of a text; not by `str.format`, since attacks hold braces of their own."""
     for slot, text in slots.items():
         template = template.replace(slot, text)
     return template

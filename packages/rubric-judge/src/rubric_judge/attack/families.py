@@ -42,19 +42,19 @@ _SQUARED: Final = {
 
 @dataclass(frozen=True)
 class _Family:
-    """Answers of one kind."""
+    """A family of attacks: answers of one kind."""
 
     texts: Mapping[str, str | Mapping[str, str]]
-    """By name: one with slots, or one for `each` part of the task and what stands `between`."""
+    """Texts by name: one with slots, or one for `each` part of the task and one `between`."""
     base: Base = "weak"
     slots: Callable[[Target], _Slots | None] = lambda target: target.slots
-    """What the task fills in; None where it lacks what is needed."""
+    """Slots that the task fills in; None where it lacks a needed text."""
     parts: Callable[[Target], Sequence[_Slots]] | None = None
-    """The same for each part of it, of which there must be one."""
+    """Slots of each part of the task, which must have one part or more."""
     before: str = ""
 
     def __call__(self, target: Target) -> Iterator[Attack]:
-        """Make one attack of each text; see `Builder`."""
+        """Make one attack from each text; see `Builder`."""
         parts: Sequence[_Slots] = [{}] if self.parts is None else self.parts(target)
         slots = self.slots(target) if parts else None
         if slots is None:

@@ -1,4 +1,4 @@
-"""Which attacks are made on which tasks, and what they are compared with."""
+"""Plans of attacks on tasks, with the controls that they are compared with."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ ControlName: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class Control:
-    """An honest text: what bounds the attacks on it, or what a judge must tell apart."""
+    """An honest text, which bounds the attacks on it or which a judge must tell apart."""
 
     name: ControlName
     view: JudgeView
@@ -61,7 +61,7 @@ def plan_attacks(
 
     Returns:
         The plan; controls are the tasks' reference answers, a weak answer, the reference answer
-        of the next task, and what was written for a task to be right, or false.
+        of the next task, and the answers written for a task to be right, or false.
 
     Raises:
         ConfigError: there is no task.
@@ -73,29 +73,31 @@ def plan_attacks(
     targets = [Target(task) for task in tasks]
     cases: list[Case] = []
     for family, build in families.items():
-        made = [
+        family_cases = [
             Case(family, target, attack)
             for target in targets
             for attack in build(target)
         ]
-        if limit is not None and len(made) > limit:
-            kept = sorted(random.Random(seed).sample(range(len(made)), limit))
-            made = [made[place] for place in kept]
-        cases += made
+        if limit is not None and len(family_cases) > limit:
+            chosen = sorted(random.Random(seed).sample(range(len(family_cases)), limit))
+            family_cases = [family_cases[place] for place in chosen]
+        cases += family_cases
     known = WrittenAnswers().to(tasks) if written is None else written
     return AttackPlan(tuple(tasks), tuple(_controls(targets, known)), tuple(cases))
 
 
 def _controls(targets: Sequence[Target], written: KnownAnswers) -> Iterable[Control]:
-    for target, off_topic in zip(targets, [*targets[1:], targets[0]], strict=True):
+    following = [*targets[1:], targets[0]]
+    for target, next_target in zip(targets, following, strict=True):
+        off_topic: str | None = None
+        if next_target is not target:
+            off_topic = next_target.task.reference_answer
         texts: dict[ControlName, str | None] = {
             "reference": target.task.reference_answer,
             "right_in_other_words": written.text(Truth.RIGHT, target.task),
             "false_in_the_same_words": written.text(Truth.FALSE, target.task),
             "weak": target.weak,
-            "off_topic": off_topic.task.reference_answer
-            if off_topic is not target
-            else None,
+            "off_topic": off_topic,
         }
         for name, text in texts.items():
             if text is not None:

@@ -1,4 +1,4 @@
-"""What an attack found, as `attack.json` holds it (ids and numbers, no text), and its figure."""
+"""The report of an attack, as `attack.json` holds it (ids and numbers, no text), and its figure."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ class WorstCase(Part):
 
 
 class FamilyCredit(Part):
-    """What a family of attacks was given."""
+    """Credit of a family of attacks."""
 
     family: str
     cases: int
@@ -46,7 +46,7 @@ class FamilyCredit(Part):
 
 
 class ControlCredit(Part):
-    """What honest texts were given: a judge that cannot tell them apart has no low rate either."""
+    """Credit of honest texts; a low rate is no merit in a judge that cannot tell them apart."""
 
     name: str
     deserves: str
@@ -56,7 +56,7 @@ class ControlCredit(Part):
 
 
 class AttackReport(Report):
-    """A whole run."""
+    """The report of a whole run."""
 
     judge: str
     tasks: int
@@ -77,29 +77,29 @@ class AttackReport(Report):
 
     @property
     def heading(self) -> str:
-        """What the report is of."""
+        """Heading of the report."""
         return f"Attacks on {self.judge}"
 
     def summary(self) -> str:
-        """Return how often the judge was fooled, by what, and whether it knows a good answer."""
+        """Return how often the judge was fooled, by which family, and if it knows a good answer."""
         scored = sum(family.scored for family in self.families)
         if not scored:
             return f"Nothing can be said: none of {self.cases:,} attacks was judged."
         over = sum(family.over_credited for family in self.families)
-        told = (
+        text = (
             f"{self.judge} gave {over:,} of {scored:,} attacks more than they deserve"
         )
-        told += f" ({100 * over / scored:.1f} %)"
+        text += f" ({100 * over / scored:.1f} %)"
         worst = self.families[0]
         if worst.rate:
-            told += f", most often as {worst.family.replace('_', ' ')} ({100 * worst.rate:.1f} %)"
+            text += f", most often as {worst.family.replace('_', ' ')} ({100 * worst.rate:.1f} %)"
         if self.separable:
             tasks = f"{self.separated} of {counted(self.separable, 'task')}"
-            told += f". It put the reference answer above a weak one in {tasks}"
-        return f"{told}."
+            text += f". It put the reference answer above a weak one in {tasks}"
+        return f"{text}."
 
     def method(self) -> str:
-        """Return what is counted, and how the intervals were made."""
+        """Return a description of the counts and of the intervals."""
         return _WORDS["method"].format(self, tasks=counted(self.tasks, "task"))
 
     def drawn(self) -> list[charts.Bars]:
@@ -113,42 +113,44 @@ class AttackReport(Report):
             for family in self.families
         )
         caption = f"Share of attacks credited above their bound by more than {self.epsilon:g}."
-        return [
-            charts.Bars.of_shares(
-                "Over-credit by family", caption, shares, role="other"
-            )
-        ]
+        bars = charts.Bars.of_shares(
+            "Over-credit by family", caption, shares, role="other"
+        )
+        return [bars]
 
 
 _MOST_WORST: Final = 10
 _WORDS: Final = toml_beside(__file__, "words.toml")
-"""The tables; what they are called and what stands in them."""
+"""Titles, columns and texts of the tables."""
 
 
 def _families(report: AttackReport) -> TextTable:
-    told = [
+    rows = [
         (family, _interval(family), _uncounted(family)) for family in report.families
     ]
-    values = {"judge": report.judge, "epsilon": f"{report.epsilon:g}"}
-    table = TextTable.of(_WORDS["families"], told, **values)
-    if any(uncounted for *_, uncounted in told):
+    table = TextTable.of(
+        _WORDS["families"],
+        rows,
+        judge=report.judge,
+        epsilon=f"{report.epsilon:g}",
+    )
+    if any(uncounted for *_, uncounted in rows):
         return table
-    return replace(
-        table, header=table.header[:-1], rows=tuple(row[:-1] for row in table.rows)
-    )
+    shorter = tuple(row[:-1] for row in table.rows)
+    return replace(table, header=table.header[:-1], rows=shorter)
 
 
-def _interval(one: FamilyCredit) -> str:
-    return (
-        "–" if one.low is None or one.high is None else f"{one.low:.0%}–{one.high:.0%}"
-    )
+def _interval(credit: FamilyCredit) -> str:
+    if credit.low is None or credit.high is None:
+        return "–"
+    return f"{credit.low:.0%}–{credit.high:.0%}"
 
 
-def _uncounted(one: FamilyCredit) -> str:
+def _uncounted(credit: FamilyCredit) -> str:
     counts = {
-        "invalid": one.invalid,
-        "unavailable": one.unavailable,
-        "no bound": one.unbounded,
+        "invalid": credit.invalid,
+        "unavailable": credit.unavailable,
+        "no bound": credit.unbounded,
     }
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
@@ -175,38 +177,32 @@ def draw_figures(report: AttackReport, folder: Path) -> list[Path]:
     """Draw the over-credit rates with their intervals.
 
     Args:
-        report: what was found.
+        report: the report.
         folder: where to write; it exists.
 
     Returns:
         The PNG and SVG files; none where nothing was scored.
     """
-    shown = [family for family in report.families if family.rate is not None][
-        :_MOST_FAMILIES
-    ]
+    scored = [family for family in report.families if family.rate is not None]
+    shown = scored[:_MOST_FAMILIES]
     if not shown:
         return []
     figure, axes = pictures.new_rows(
-        [one.family for one in shown], height=1.3, each=0.12
+        [family.family for family in shown], height=1.3, each=0.12
     )
-    bounds = [
-        (family_credit.rate or 0.0, family_credit.low, family_credit.high)
-        for family_credit in shown
-    ]
+    bounds = [(family.rate or 0.0, family.low, family.high) for family in shown]
     pictures.draw_intervals(axes, range(len(shown)), bounds, colour=pictures.COLOURS[0])
     for place, credit in enumerate(shown):
-        said = f"{credit.over_credited} of {credit.scored}"
-        axes.text(1.02, place, said, va="center", fontsize=8.5, color=pictures.MUTED)
+        label = f"{credit.over_credited} of {credit.scored}"
+        axes.text(1.02, place, label, va="center", fontsize=8.5, color=pictures.MUTED)
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes.set_xlabel(
         f"cases credited more than they deserve, with {report.confidence:.0%} intervals"
     )
+    title = f"Attacks on {report.judge}"
     families = len(report.families)
-    of = (
-        f", the {len(shown)} worst of {families} families"
-        if families > len(shown)
-        else ""
-    )
-    pictures.draw_title(axes, f"Attacks on {report.judge}{of}")
+    if families > len(shown):
+        title += f", the {len(shown)} worst of {families} families"
+    pictures.draw_title(axes, title)
     return pictures.save_figure(figure, folder, "over_credit")

@@ -40,7 +40,7 @@ class TemplateRow(BaseModel):
 
     id: StrictStr
     category: StrictStr
-    """The family."""
+    """Family of the attack."""
     where: _Where
     """`answer_suffix`: behind a weak answer; `answer`: alone; `source_document`: behind the
     passage, beside a weak answer."""
@@ -49,11 +49,11 @@ class TemplateRow(BaseModel):
 
 @dataclass(frozen=True)
 class Suite:
-    """What was found in a folder."""
+    """Families of attacks from the files of a folder."""
 
     families: Mapping[str, Builder]
     skipped: tuple[Path, ...]
-    """Files of a form that is not known; licences and read-me files are not among them."""
+    """Files of an unknown form, without licences and read-me files."""
 
 
 def read_suite(folder: Path) -> Suite:
@@ -98,12 +98,12 @@ def read_suite(folder: Path) -> Suite:
 
 def _with_own_ids(rows: Sequence[TemplateRow]) -> list[TemplateRow]:
     seen: Counter[str] = Counter()
-    kept: list[TemplateRow] = []
+    renamed: list[TemplateRow] = []
     for row in rows:
         seen[row.id] += 1
         name = row.id if seen[row.id] == 1 else f"{row.id}_{seen[row.id]}"
-        kept.append(row.model_copy(update={"id": name}))
-    return kept
+        renamed.append(row.model_copy(update={"id": name}))
+    return renamed
 
 
 def _builder(rows: Sequence[TemplateRow]) -> Builder:

@@ -1,4 +1,4 @@
-"""The cascade itself: judges in order, each criterion decided by the first that is sure of it."""
+"""The cascade: judges in order, each criterion decided by the first that is sure of it."""
 
 import hashlib
 import json
@@ -30,28 +30,28 @@ _RUBRICS_KEPT = 4096
 _ROUNDING = 1e-9
 
 Ask = Callable[[Judge, JudgeView, int], Awaitable[JudgeResult]]
-"""Puts a view to a judge; the number says which of its answers this is. A judge that stands twice
-goes on counting at its second place: an answer is one draw, at one place."""
+"""Asks a judge about a view; the number tells which of its answers this is. A judge that occurs
+twice continues its count at the second place: an answer is one draw, at one place."""
 
 
 class _Progress:
-    """What became of one response so far."""
+    """Progress on one response."""
 
     def __init__(self, rubric: Rubric) -> None:
         self.open = {c.id: c for c in rubric if c.weight}
         self.found: dict[str, list[tuple[int, Measured]]] = {
             name: [] for name in self.open
         }
-        """What each judge said of a criterion, by its number."""
+        """Each judge's reading of a criterion, with the judge's number."""
         self.kept: dict[str, int] = {}
-        """The judge that is sure of a criterion."""
+        """Number of the judge that is sure of a criterion."""
         self.answers: dict[int, list[JudgeResult]] = {}
         self.asked: dict[int, int] = {}
-        """Criteria that each judge was asked about."""
+        """Number of criteria that each judge was asked about."""
 
 
 class CascadeJudge:
-    """Asks the first judge for every criterion, and the next for those it is unsure of.
+    """Judge that asks the first judge for every criterion, and the next for those it is unsure of.
 
         s_j of the first judge with u_j ≤ λ_j;  of the last judge otherwise, and where audited
 
@@ -69,7 +69,7 @@ class CascadeJudge:
         *,
         ask: Ask | None = None,
     ) -> None:
-        """Take the judges and their thresholds.
+        """Take the judges and the calibration with their thresholds.
 
         Args:
             judges: two or more, the cheapest first.
@@ -93,13 +93,14 @@ class CascadeJudge:
             f"{name} ({place})" if shared[name] > 1 else name
             for place, name in enumerate(names, start=1)
         ]
-        """How results call the judges: their names, numbered where two are the same."""
-        who = list(map(fingerprint, judges))
+        """Names of the judges in results, numbered where two are the same."""
+        fingerprints = [fingerprint(judge) for judge in judges]
         self._first = [
-            config.k * who[:place].count(one) for place, one in enumerate(who)
+            config.k * fingerprints[:place].count(own)
+            for place, own in enumerate(fingerprints)
         ]
         """Number of each place's first answer."""
-        # One object for a group: what a judge keeps for a rubric is kept for its parts.
+        # A group shares one object, so that a judge's caches hold for the parts of a rubric, too.
         self._parts = lru_cache(maxsize=_RUBRICS_KEPT)(_Parts)
 
     @property
@@ -112,11 +113,12 @@ class CascadeJudge:
         """Changes with the judges, the measure, the thresholds and the audits."""
         settings = self._config.model_dump(
             mode="json", include={"uncertainty", "k", "audit_frac"}
-        ) | {"calibration": self._calibration.model_dump(mode="json")}
-        digest = hashlib.sha256(
-            json.dumps(settings, sort_keys=True).encode()
-        ).hexdigest()[:16]
-        return f"{_VERSION} {digest}: {' > '.join(map(fingerprint, self._judges))}"
+        )
+        settings["calibration"] = self._calibration.model_dump(mode="json")
+        text = json.dumps(settings, sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        judges = " > ".join(fingerprint(judge) for judge in self._judges)
+        return f"{_VERSION} {digest}: {judges}"
 
     @property
     def warm_call(self) -> bool:
@@ -140,16 +142,16 @@ class CascadeJudge:
             if state.open:
                 await self._decide(number, view, state)
         audited = [name for name in state.kept if self._is_audited(view, name)]
-        if asked := {*state.open, *audited}:
+        asked = {*state.open, *audited}
+        if asked:
             (result,) = await self._answers(last, view, asked, state)
             if result.outcome is not Outcome.SCORED:
                 return self._whole(result, state, started_s, self._trace(state, {}, {}))
             for name in asked:
                 criterion = view.rubric[name]
-                state.found[name].append(
-                    (last, measured([result], criterion, "margin"))
-                )
-        decided = {name: found[-1] for name, found in state.found.items()}
+                reading = measured([result], criterion, "margin")
+                state.found[name].append((last, reading))
+        decided = {name: readings[-1] for name, readings in state.found.items()}
         audits = {
             name: self._agree(state.found[name], view.rubric[name]) for name in audited
         }
@@ -162,19 +164,19 @@ class CascadeJudge:
             )
             return self._whole(failed, state, started_s, self._trace(state, {}, {}))
         scores = {
-            c.id: decided[c.id][1].score if c.weight else 0.0 for c in view.rubric
+            criterion.id: decided[criterion.id][1].score if criterion.weight else 0.0
+            for criterion in view.rubric
         }
-        trace = self._trace(
-            state, {name: by for name, (by, _) in decided.items()}, audits
-        )
+        decided_by = {name: number for name, (number, _) in decided.items()}
+        trace = self._trace(state, decided_by, audits)
         reasoning = self._account(trace, state)
         scored = JudgeResult.scored(
             view.rubric, scores, judge=self.name, reasoning=reasoning
         )
         evidence = {
-            name: state.answers[by][0].evidence[name]
-            for name, (by, _) in decided.items()
-            if name in state.answers[by][0].evidence
+            name: state.answers[number][0].evidence[name]
+            for name, number in decided_by.items()
+            if name in state.answers[number][0].evidence
         }
         ordered = {name: evidence[name] for name in view.rubric.ids if name in evidence}
         scored = JudgeResult.model_validate({**dict(scored), "evidence": ordered})
@@ -195,15 +197,15 @@ class CascadeJudge:
             await close(judge)
 
     async def _decide(self, number: int, view: JudgeView, state: _Progress) -> None:
-        """Let a judge keep what it is sure of."""
+        """Ask a judge, and let it decide the criteria that it is sure of."""
         results = await self._answers(number, view, set(state.open), state)
         if any(result.outcome is not Outcome.SCORED for result in results):
             return
         for name, criterion in list(state.open.items()):
-            seen = measured(results, criterion, self._config.uncertainty)
-            state.found[name].append((number, seen))
+            reading = measured(results, criterion, self._config.uncertainty)
+            state.found[name].append((number, reading))
             threshold = self._calibration.threshold(criterion)
-            if threshold is not None and seen.uncertainty <= threshold + _ROUNDING:
+            if threshold is not None and reading.uncertainty <= threshold + _ROUNDING:
                 state.kept[name] = number
                 del state.open[name]
 
@@ -217,13 +219,13 @@ class CascadeJudge:
 
         async def ask(sample: int) -> None:
             rubric = part if is_last else self._parts(part).turned(self._config, sample)
-            asked = (
-                view
-                if rubric is view.rubric
-                else view.model_copy(update={"rubric": rubric})
+            asked = view
+            if rubric is not view.rubric:
+                asked = view.model_copy(update={"rubric": rubric})
+            number_of_answer = self._first[number] + sample
+            results[sample] = await self._ask(
+                self._judges[number], asked, number_of_answer
             )
-            which = self._first[number] + sample
-            results[sample] = await self._ask(self._judges[number], asked, which)
 
         if is_last or self._config.k == 1:
             await ask(0)
@@ -232,9 +234,8 @@ class CascadeJudge:
                 async with anyio.create_task_group() as group:
                     for sample in range(self._config.k):
                         group.start_soon(ask, sample)
-            except (
-                BaseExceptionGroup
-            ) as several:  # whoever asks knows the exceptions themselves
+            except BaseExceptionGroup as several:
+                # The caller knows the single exceptions.
                 raise several.exceptions[0] from None
         state.asked[number] = len(criteria)
         state.answers[number] = [results[sample] for sample in sorted(results)]
@@ -250,18 +251,24 @@ class CascadeJudge:
             return
         differing = [
             name
-            for name, found in state.found.items()
-            if len({seen.is_met(view.rubric[name].weight) for _, seen in found}) > 1
+            for name, readings in state.found.items()
+            if len(
+                {reading.is_met(view.rubric[name].weight) for _, reading in readings}
+            )
+            > 1
         ]
         if differing:
             ask_for_labels(self._config.label_queue, view, differing)
 
     def _agree(
-        self, found: Sequence[tuple[int, Measured]], criterion: Criterion
+        self, readings: Sequence[tuple[int, Measured]], criterion: Criterion
     ) -> bool:
-        (_, kept), (_, final) = found[-2:]
-        shares = (one.score / criterion.weight for one in (kept, final))
-        return agree(*shares, tolerance=self._calibration.tolerance)
+        (_, before), (_, final) = readings[-2:]
+        return agree(
+            before.score / criterion.weight,
+            final.score / criterion.weight,
+            tolerance=self._calibration.tolerance,
+        )
 
     def _trace(
         self, state: _Progress, decided: Mapping[str, int], audits: Mapping[str, bool]
@@ -292,21 +299,17 @@ class CascadeJudge:
         started_s: float,
         trace: CascadeTrace,
     ) -> JudgeResult:
-        """Put what is known of all calls into a result."""
-        every = [
-            judge_result
-            for results in state.answers.values()
-            for judge_result in results
-        ]
+        """Return a result with the totals of all calls."""
+        every = [result for results in state.answers.values() for result in results]
         first = every[0].answered_by
-        is_one = all(one.answered_by == first for one in every)
+        is_one = all(answer.answered_by == first for answer in every)
         known = {
             "judge": self.name,
             "answered_by": first if is_one else None,
             "usage": _usage(every),
             "latency_s": time.perf_counter() - started_s,
-            "attempts": sum(one.attempts for one in every),
-            "passage_truncated": any(one.passage_truncated for one in every),
+            "attempts": sum(answer.attempts for answer in every),
+            "passage_truncated": any(answer.passage_truncated for answer in every),
             "cascade": trace,
         }
         return JudgeResult.model_validate({**dict(result), **known})
@@ -324,21 +327,21 @@ class CascadeJudge:
 
 
 class _Parts:
-    """A rubric's parts and their reversals, each made once."""
+    """A rubric's parts and their reversals, each built once."""
 
     def __init__(self, rubric: Rubric) -> None:
         self._rubric = rubric
         self._weighty = {c.id for c in rubric if c.weight}
-        self._made: dict[frozenset[str], Rubric] = {frozenset(self._weighty): rubric}
+        self._built: dict[frozenset[str], Rubric] = {frozenset(self._weighty): rubric}
         self._back: Rubric | None = None
 
     def of(self, criteria: set[str]) -> Rubric:
         """Return the rubric of some criteria; all of it where they are all that have weight."""
         key = frozenset(criteria)
-        if key not in self._made:
+        if key not in self._built:
             chosen = tuple(c for c in self._rubric if c.id in criteria)
-            self._made[key] = Rubric(criteria=chosen)
-        return self._made[key]
+            self._built[key] = Rubric(criteria=chosen)
+        return self._built[key]
 
     def turned(self, config: CascadeConfig, sample: int) -> Rubric:
         """Return the rubric in the order of one of a judge's answers."""

@@ -1,4 +1,4 @@
-"""What people should label next: a line for each criterion that a cascade's judges differ on."""
+"""The label queue: a line for each criterion that a cascade's judges differ on."""
 
 import json
 import os
@@ -28,12 +28,13 @@ class LabelRequest(BaseModel):
 
 
 def require_queue(path: Path) -> None:
-    """Find out before anything is paid for that a queue cannot be written; makes no file.
+    """Refuse a queue that cannot be written, before anything is paid for; makes no file.
 
     Raises:
-        ConfigError: says why.
+        ConfigError: the queue cannot be written; gives the reason.
     """
-    if problem := _unwritable(path):
+    problem = _unwritable(path)
+    if problem:
         raise ConfigError(
             f"label_queue: {str(path)!r} cannot be written ({problem}): name a file that can, "
             "or leave it out",
@@ -42,7 +43,7 @@ def require_queue(path: Path) -> None:
 
 
 def _unwritable(path: Path) -> str:
-    """Say what keeps the file, and the lock beside it, from being written; empty for nothing."""
+    """Return the reason why the file, or the lock beside it, cannot be written; "" for none."""
     folder = path.resolve().parent
     if not folder.is_dir():
         return "its folder is not there"
@@ -72,9 +73,8 @@ def ask_for_labels(path: Path, view: JudgeView, criteria: Sequence[str]) -> None
         LabelRequest(task_id=view.task_id, response_sha256=response, criterion=name)
         for name in criteria
     ]
-    lines = "".join(
-        f"{json.dumps(row.model_dump(exclude_none=True))}\n" for row in rows
-    ).encode()
+    texts = [json.dumps(row.model_dump(exclude_none=True)) for row in rows]
+    lines = "".join(f"{text}\n" for text in texts).encode()
     try:
         with file_lock(path, wait=True), open_to_append(path) as file:
             size = end_last_line(file, LabelRequest, is_torn=bool)
@@ -85,7 +85,7 @@ def ask_for_labels(path: Path, view: JudgeView, criteria: Sequence[str]) -> None
 
 
 def read_queue(path: Path) -> list[LabelRequest]:
-    """Read what is to be labelled, in the order in which it was asked for, each once.
+    """Read the requests for labels in order, each once.
 
     Raises:
         RubricFileError: a line that is no request; or the file cannot be read.

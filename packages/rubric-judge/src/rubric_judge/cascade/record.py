@@ -19,15 +19,15 @@ def _is_none(value: object) -> bool:
 
 
 class Threshold(Settings):
-    """How unsure a judge may be and keep its score, and what that was seen to cost."""
+    """Threshold of uncertainty up to which a score is kept, with the risk measured at it."""
 
     # Left out where there is none: an older cascade's fingerprint holds no such key.
     pool: Pool | None = Field(default=None, exclude_if=_is_none)
-    """What it is of; an older version has one for each id, whatever its criteria ask for."""
+    """Pool of the threshold; an older version has one for each id, whatever its criteria."""
     threshold: float | None = Field(default=None, ge=0, le=1)
     """Highest uncertainty at which a score is kept; None: every score is escalated."""
     n: int = Field(ge=1)
-    """Units (responses or tasks) that it was tested on."""
+    """Number of units (responses or tasks) that the threshold was tested on."""
     risk: float = Field(ge=0, le=1)
     """Share of their labels that the cascade's verdicts contradict."""
     bound: float = Field(ge=0, le=1)
@@ -48,7 +48,7 @@ class CascadeCalibration(Settings):
 
     version: Literal[1]
     judges: tuple[str, ...]
-    """Fingerprints, in order."""
+    """Fingerprints of the judges, in order."""
     uncertainty: Uncertainty
     k: int = Field(ge=1)
     audit_frac: float = Field(ge=0, le=1)
@@ -56,22 +56,24 @@ class CascadeCalibration(Settings):
     """A score contradicts a label when they are further apart, as shares of the weight; None: when
     they lie on different sides of half of it."""
     unit: Literal["document", "task", "response"]
-    """What was drawn independently: `response` or `task`."""
+    """Unit that was drawn independently."""
     risk: float = Field(gt=0, lt=1)
     """α."""
     confidence: float = Field(gt=0, lt=1)
     """1 − δ, of all thresholds together."""
     pooled: Threshold | None = None
-    """For every criterion."""
+    """Threshold for every criterion."""
     criteria: dict[str, Threshold] = Field(default_factory=dict)
-    """For the criteria of each pool by its name, instead of `pooled`; one that is not here, nor its
+    """Thresholds by name of the pool, instead of `pooled`; a criterion that is not here, nor its
     kind, is always escalated."""
 
     @model_validator(mode="after")
     def _has_thresholds(self) -> Self:
         if (self.pooled is None) == (not self.criteria):
-            found = "neither" if self.pooled is None else "both"
-            raise ValueError(f"give pooled or criteria, one of the two: it has {found}")
+            given_fields = "neither" if self.pooled is None else "both"
+            raise ValueError(
+                f"give pooled or criteria, one of the two: it has {given_fields}"
+            )
         for name, threshold in self.criteria.items():
             if threshold.pool is not None and threshold.pool.name != name:
                 raise ValueError(f"the pool of {name!r} is {threshold.pool.name!r}")
@@ -112,10 +114,10 @@ class CascadeCalibration(Settings):
         Args:
             config: of the cascade that is to be used.
             judges: its judges, in order.
-            source: what the calibration is called in an error.
+            source: name of the calibration in an error.
 
         Raises:
-            ConfigError: says which, and what to do.
+            ConfigError: names the mismatch and the remedy.
         """
         again = "calibrate this cascade, or use the one that was calibrated"
         if len(judges) != len(self.judges):
@@ -124,14 +126,15 @@ class CascadeCalibration(Settings):
         for number, (known, judge) in enumerate(
             zip(self.judges, judges, strict=True), start=1
         ):
-            if (given := fingerprint(judge)) != known:
-                what = f"judge {number} was {known!r} and is {given!r}"
+            current = fingerprint(judge)
+            if current != known:
+                what = f"judge {number} was {known!r} and is {current!r}"
                 raise ConfigError(f"{source}: {what}: {again}", location="calibration")
         for name in ("uncertainty", "k", "audit_frac"):
             known = getattr(self, name)
-            given = getattr(config, name)
-            if known != given:
-                what = f"{name} was {known!r} and is {given!r}"
+            current = getattr(config, name)
+            if known != current:
+                what = f"{name} was {known!r} and is {current!r}"
                 raise ConfigError(f"{source}: {what}: {again}", location="calibration")
 
 

@@ -16,12 +16,12 @@ _ROUNDING = 1e-9
 
 
 class Measured(NamedTuple):
-    """One criterion as one judge sees it."""
+    """One judge's score of a criterion, and its uncertainty."""
 
     score: float
-    """Mean of its scores."""
+    """Mean score of the judge's answers."""
     uncertainty: float
-    """0 (sure) to 1."""
+    """Uncertainty of the score, from 0 (sure) to 1."""
 
     def is_met(self, weight: float) -> bool:
         """Whether the score says that the criterion is met."""
@@ -29,12 +29,12 @@ class Measured(NamedTuple):
 
 
 def agree(one: float, other: float, *, tolerance: float | None) -> bool:
-    """Return whether two scores, as shares of the weight, come to the same.
+    """Return whether two scores, as shares of the weight, agree.
 
     Args:
         one: a share.
         other: a share.
-        tolerance: how far apart they may be; None: on which side of half they lie is what counts.
+        tolerance: largest difference; None where they must lie on the same side of half.
     """
     if tolerance is None:
         return (one >= HALF) == (other >= HALF)

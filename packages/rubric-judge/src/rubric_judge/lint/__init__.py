@@ -1,1 +1,1 @@
-"""What is wrong with a task file, before anything is spent on it."""
+"""Findings on a task file, before anything is spent on it."""

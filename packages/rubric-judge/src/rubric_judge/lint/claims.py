@@ -11,12 +11,13 @@ from rubric_judge.lint.reading import Finding, directive_of, finding
 def check_empty_claims(task: Task) -> Iterator[Finding]:
     """Find `empty_claim`: "Says that", and nothing that an answer could be held to."""
     for criterion in task.rubric:
-        if (claim := claim_of(criterion)) and is_empty(claim):
+        claim = claim_of(criterion)
+        if claim and is_empty(claim):
             yield finding("empty_claim", criterion.id)
 
 
 def check_claims(task: Task) -> Iterator[Finding]:
-    """Find `no_claim`, which matters to the judge of claims alone.
+    """Find `no_claim`, which matters only to the claim judge.
 
     "Explains why …" is a criterion for people and language models: they know what the reason is.
     """
@@ -26,7 +27,7 @@ def check_claims(task: Task) -> Iterator[Finding]:
 
 
 def reads_claims(spec: JudgeSpec) -> bool:
-    """Tell whether a configuration's judge, or one that it hands criteria to, is that of claims.
+    """Tell whether a configuration's judge, or one that it hands criteria to, is the claim judge.
 
     Args:
         spec: the configuration.

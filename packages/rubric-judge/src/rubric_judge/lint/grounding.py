@@ -29,15 +29,16 @@ def check_grounding(task: Task) -> Iterator[Finding]:
     whole = task.grounding.reveal()
     if len(whole) > _PASSAGE_CHARS:
         yield finding("long_passage", chars=len(whole), read=_PASSAGE_CHARS)
-    read = whole[:_PASSAGE_CHARS]
-    known = content(read) | numbers(read)
+    shown = whole[:_PASSAGE_CHARS]
+    known = content(shown) | numbers(shown)
     for criterion in task.rubric:
-        if problem := _absent(criterion, known) or _unstated(criterion, read):
+        problem = _absent(criterion, known) or _unstated(criterion, shown)
+        if problem:
             yield finding("not_in_passage", criterion.id, what=problem)
 
 
 def _absent(criterion: Criterion, known: frozenset[str]) -> str:
-    """Say which share of the terms the passage lacks; a word in another form is no lack."""
+    """Return the problem of terms that the passage lacks; a word in another form is no lack."""
     demanded = [
         [content(form) | numbers(form) for form in term.split("|")]  # alternatives
         for term in reading.demanded_terms(criterion)
@@ -45,13 +46,11 @@ def _absent(criterion: Criterion, known: frozenset[str]) -> str:
     missing = sum(not any(words <= known for words in forms) for forms in demanded)
     if missing:
         return f"{missing} of {len(demanded)} required elements are not in the passage"
-    expected = list(
-        map(content, (*criterion.expected_keywords, *criterion.expected_concepts))
-    )
+    terms = (*criterion.expected_keywords, *criterion.expected_concepts)
+    expected = [content(term) for term in terms]
     missing = sum(bool(words) and not words & known for words in expected)
-    if len(expected) >= _FEWEST_EXPECTED and missing > _MOST_ABSENT_FRAC * len(
-        expected
-    ):
+    most_missing = _MOST_ABSENT_FRAC * len(expected)
+    if len(expected) >= _FEWEST_EXPECTED and missing > most_missing:
         return f"{missing} of {len(expected)} expected keywords and concepts are not in the passage"
     return ""
 
@@ -60,10 +59,10 @@ def _absent(criterion: Criterion, known: frozenset[str]) -> str:
 def _stated(passage: str) -> FloatArray:
     import numpy as np  # slow to load, and needed here alone
 
-    found = {
+    texts = {
         text.replace(",", "").replace("−", "-") for text in _NUMBER.findall(passage)
     }
-    return np.array([float(text) for text in found])
+    return np.array([float(text) for text in texts])
 
 
 def _unstated(criterion: Criterion, passage: str) -> str:
@@ -100,7 +99,7 @@ def check_leaks(task: Task) -> Iterator[Finding]:
         if not terms or not terms <= asked:
             continue
         echoed += criterion.weight
-        # A name that the question has to give, to say what it asks about, is no secret.
+        # A name that the question must give, as its subject, is no secret.
         if not terms <= quoted:
             yield finding("given_away", criterion.id)
     share = echoed / task.rubric.total_weight
@@ -109,7 +108,7 @@ def check_leaks(task: Task) -> Iterator[Finding]:
 
 
 def _words_that_pay(criterion: Criterion) -> frozenset[str]:
-    """Return the content words of the terms of a criterion that pays for nothing else."""
+    """Return the content words of a criterion's terms, where it pays for terms alone."""
     check = reading.directive_of(criterion)
     if isinstance(check, StructureChecks) or (
         isinstance(check, SentenceScope) and check.presence

@@ -18,7 +18,7 @@ from rubric_judge.lint.reading import (
 from rubric_judge.verification import directive
 
 _LONGEST_SENTENCE_WORDS: Final = 45
-"""What the lexical judge takes for one sentence."""
+"""Most words that the lexical judge takes for one sentence."""
 
 _HEAD: Final = re.compile(r"\s*([A-Za-z][\w -]{0,20}?)\s*:")
 """A word or two before a colon, at the start."""
@@ -36,7 +36,8 @@ def check_reach(task: Task) -> Iterator[Finding]:
             yield finding("bad_directive", criterion.id, problem=error.problem)
         else:
             yield from _misspelt(criterion)
-        if problem := _problem(criterion):
+        problem = _problem(criterion)
+        if problem:
             yield finding("unreachable", criterion.id, what=problem)
     yield from _past_the_budget(task)
 
@@ -47,9 +48,8 @@ def _misspelt(criterion: Criterion) -> Iterator[Finding]:
         return
     word = re.sub(r"\W+", "_", match[1].lower())
     parts = [head for head in directive.HEADS if word in head.split("_")]
-    close = (
-        get_close_matches(word, directive.HEADS, n=1, cutoff=_LIKELY_MEANT) or parts[:1]
-    )
+    close = get_close_matches(word, directive.HEADS, n=1, cutoff=_LIKELY_MEANT)
+    close = close or parts[:1]
     if close:
         yield finding("free_text", criterion.id, meant=close[0])
 
@@ -78,11 +78,11 @@ def _n_words(terms: Iterable[str]) -> int:
 
 
 def _past_the_budget(task: Task) -> Iterator[Finding]:
-    """Find a limit of words, in the question or a criterion, below what all criteria demand."""
-    demanded = _n_words(
-        term for criterion in task.rubric for term in demanded_terms(criterion)
-    )
-    texts = [("", task.question)] + [(c.id, c.description) for c in task.rubric]
+    """Find a limit of words, in the question or a criterion, below the words of all criteria."""
+    terms = [term for criterion in task.rubric for term in demanded_terms(criterion)]
+    demanded = _n_words(terms)
+    texts = [("", task.question)]
+    texts += [(criterion.id, criterion.description) for criterion in task.rubric]
     for criterion_id, text in texts:
         limits = [int(words) for words in _BUDGET.findall(text)]
         if limits and min(limits) < demanded:
@@ -93,7 +93,7 @@ def _past_the_budget(task: Task) -> Iterator[Finding]:
 
 _DOMINANT_SHARE: Final = 0.5
 _FEWEST_CRITERIA: Final = 3
-"""Of two criteria, one always has half of the weight."""
+"""Fewest criteria to compare; one of two always has half of the weight."""
 
 
 def check_weights(task: Task) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""How criteria are read to be compared: content words, negation, demands, directives."""
+"""Readings of criteria for comparison: content words, negation, demands, directives."""
 
 import math
 import re
@@ -26,21 +26,21 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong, where, and what to do."""
+    """A problem of a task file, its place, and its remedy."""
 
     code: str
-    """The kind of finding, such as `zero_weight`."""
+    """Kind of the finding, such as `zero_weight`."""
     severity: Severity
     """An error spoils the reward, or spends on a criterion that cannot be judged; a warning wants
     to be looked at."""
     what: str
-    """What was found: ids, numbers and counts."""
+    """Description of the problem: ids, numbers and counts."""
     remedy: str
-    """What to do about it."""
+    """Remedy of the problem."""
     criterion_id: str = ""
-    """The criterion; empty for a finding about the whole task."""
+    """Id of the criterion; empty for a finding about the whole task."""
     task_id: str = ""
-    """Empty for a line that is no task."""
+    """Id of the task; empty for a line that is no task."""
     line: int = 0
     """Line of the task file (row, in a Parquet file), from 1."""
 
@@ -48,18 +48,18 @@ class Finding:
 _KINDS: Final = toml_beside(__file__, "findings.toml")
 
 
-def finding(code: str, criterion_id: str = "", **found: object) -> Finding:
-    """Return a finding in the words of its kind, with what was found in their slots."""
+def finding(code: str, criterion_id: str = "", **values: object) -> Finding:
+    """Return a finding in the words of its kind, with values in their slots."""
     kind = _KINDS[code]
     return Finding(
-        **{**kind, "what": kind["what"].format(**found)},
+        **{**kind, "what": kind["what"].format(**values)},
         code=code,
         criterion_id=criterion_id,
     )
 
 
 Check = Callable[[Task], Iterator[Finding]]
-"""Looks at one task; knows nothing of the file."""
+"""Checks one task, without its file."""
 
 
 _WORDS: Final = toml_beside(__file__, "words.toml")
@@ -79,15 +79,15 @@ _FRAME, _SUBJECT = (
 
 @lru_cache(maxsize=4096)
 def content(text: str) -> frozenset[str]:
-    """Return the stems of what a text is about: no function words, no frame of a criterion."""
+    """Return the stems of a text's content: no function words, no frame of a criterion."""
     return _stems(text) - _FRAME
 
 
 @lru_cache(maxsize=4096)
 def said(text: str) -> frozenset[str]:
-    """Return the stems of what a text says, negated or not: its content with the verb."""
+    """Return the stems of a text's content with its verb, negated or not."""
     bare = _NEGATION.sub(
-        lambda found: "mention" if "mention" in found[0].lower() else " ", text
+        lambda match: "mention" if "mention" in match[0].lower() else " ", text
     )
     return _stems(bare) - _SUBJECT
 
@@ -104,7 +104,7 @@ def _stems(text: str) -> frozenset[str]:
 def overlap(one: frozenset[str], other: frozenset[str]) -> float:
     """Return |A ∩ B| / |A ∪ B|; 0 where both are empty, or where each has a word of its own.
 
-    A word in another's place is what parts parallel criteria: "the gain at 10 Hz", "at 20 Hz".
+    Parallel criteria differ in one word: "the gain at 10 Hz", "the gain at 20 Hz".
     """
     if one - other and other - one:
         return 0.0
@@ -119,7 +119,7 @@ def is_negated(text: str) -> bool:
 
 def numbers(text: str) -> frozenset[str]:
     """Return the numbers of a text, as written but for their separators."""
-    return frozenset(found.replace(",", "") for found in _NUMBER.findall(text))
+    return frozenset(number.replace(",", "") for number in _NUMBER.findall(text))
 
 
 @lru_cache(maxsize=4096)
@@ -131,12 +131,12 @@ def _parsed(method: str) -> Directive | None:
 
 
 def directive_of(criterion: Criterion) -> Directive | None:
-    """Return what a program executes of the criterion; None also for what it cannot read."""
+    """Return the directive of a criterion; None where there is none, or none that can be read."""
     return _parsed(criterion.verification_method)
 
 
 def demanded_terms(criterion: Criterion) -> tuple[str, ...]:
-    """Return what an answer must hold word by word: required elements, and phrases demanded."""
+    """Return the texts that an answer must hold: required elements, and phrases demanded."""
     check = directive_of(criterion)
     phrases = check.phrases if isinstance(check, ContainsCheck) and check.every else ()
     return tuple(
@@ -156,14 +156,14 @@ def terms_of(criterion: Criterion) -> tuple[str, ...]:
 
 
 def has_no_words(criterion: Criterion) -> bool:
-    """Return whether there is nothing that the lexical judge can look for: it then scores 0."""
+    """Return whether the lexical judge has nothing to look for, and so scores 0."""
     directive = directive_of(criterion)
     is_checked = isinstance(directive, StructureChecks | QuickCheck)
     return not is_checked and not terms_of(criterion)
 
 
 _MOST_PAIRS: Final = 10_000
-"""About a tenth of a second. A rubric of 141 criteria is compared in full."""
+"""Most pairs to compare, in about .1 s; a rubric of 141 criteria is compared in full."""
 
 
 def check_size(task: Task) -> Iterator[Finding]:
@@ -180,7 +180,7 @@ def check_size(task: Task) -> Iterator[Finding]:
 def pairs_of(criteria: tuple[Criterion, ...]) -> Sequence[tuple[Criterion, Criterion]]:
     """Return the pairs to compare, in the rubric's order; at most `_MOST_PAIRS`.
 
-    Of more, those that share a word, the rarest words first.
+    Where there are more, pairs that share a word are taken, the rarest words first.
     """
     if math.comb(len(criteria), 2) <= _MOST_PAIRS:
         return tuple(combinations(criteria, 2))
@@ -191,11 +191,13 @@ def pairs_of(criteria: tuple[Criterion, ...]) -> Sequence[tuple[Criterion, Crite
             criterion.verification_method,
             *terms_of(criterion),
         )
-        # As written also, for descriptions that hold no word of content.
+        # Also as written, for descriptions without content words.
         for word in content_of_all(texts) | {criterion.description.casefold().strip()}:
             places[word].append(place)
-    # Words that stand in the very same criteria pair them once.
+    # Words of the same criteria pair them once.
     groups = sorted({tuple(sharing) for sharing in places.values()}, key=len)
     likely = chain.from_iterable(combinations(group, 2) for group in groups)
-    found = set(islice(likely, _MOST_PAIRS))
-    return tuple((criteria[one], criteria[other]) for one, other in sorted(found))
+    chosen = set(islice(likely, _MOST_PAIRS))
+    return tuple(
+        (criteria[first], criteria[second]) for first, second in sorted(chosen)
+    )

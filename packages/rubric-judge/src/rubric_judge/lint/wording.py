@@ -1,4 +1,4 @@
-"""Criteria that a judge cannot tell apart or make sense of, or of which no answer can meet both."""
+"""Criteria that a judge cannot tell apart or understand, or that exclude each other."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches
 
 _NEAR_IDENTICAL: Final = 0.85
 _FEWEST_WORDS: Final = 3
-"""Descriptions of fewer content words are alike by chance."""
+"""Fewest content words for a comparison; shorter descriptions are alike by chance."""
 
 _ELSEWHERE: Final = reading.PHRASES["elsewhere"]
 
 
 def check_wording(task: Task) -> Iterator[Finding]:
-    """Find what is empty, what is there twice, ids that differ in case, and references."""
+    """Find empty and duplicate criteria, ids that differ in case, and references."""
     yield from _similar_ids(task)
     for criterion in task.rubric:
         yield from _empty(criterion)
@@ -31,11 +31,11 @@ def check_wording(task: Task) -> Iterator[Finding]:
     terms = {c.id: reading.content_of_all(reading.terms_of(c)) for c in task.rubric}
     if len(set(terms.values())) == len(terms):
         return  # no two ask for the same terms
-    for one, other in reading.pairs_of(task.rubric.criteria):
-        if terms[one.id] == terms[other.id] and _alike(
-            one, other, nearly=bool(terms[one.id])
-        ):
-            yield finding("duplicate_criterion", other.id, first=one.id)
+    for first, second in reading.pairs_of(task.rubric.criteria):
+        if terms[first.id] != terms[second.id]:
+            continue
+        if _alike(first, second, nearly=bool(terms[first.id])):
+            yield finding("duplicate_criterion", second.id, first=first.id)
 
 
 def _similar_ids(task: Task) -> Iterator[Finding]:
@@ -59,22 +59,24 @@ def _empty(criterion: Criterion) -> Iterator[Finding]:
         yield finding("empty_criterion", criterion.id)
 
 
-def _alike(one: Criterion, other: Criterion, *, nearly: bool) -> bool:
-    """Whether two criteria of the same terms describe the same, checked in the same way.
+def _alike(first: Criterion, second: Criterion, *, nearly: bool) -> bool:
+    """Whether two criteria of the same terms have the same description and check.
 
-    The same words or content words, or nearly so where they have terms.
+    The words or content words must be equal, or nearly so where the criteria have terms.
     """
-    if reading.is_negated(one.description) != reading.is_negated(other.description):
+    if reading.is_negated(first.description) != reading.is_negated(second.description):
         return False
-    words = content(one.description), content(other.description)
+    words = content(first.description), content(second.description)
     fewest = min(map(len, words))
     if words[0] == words[1] and fewest < _FEWEST_WORDS:
-        texts = one.description.casefold().split(), other.description.casefold().split()
-        alike = bool(texts[0]) and texts[0] == texts[1]
+        first_words = first.description.casefold().split()
+        alike = (
+            bool(first_words) and first_words == second.description.casefold().split()
+        )
     else:
         near = nearly and overlap(*words) >= _NEAR_IDENTICAL
         alike = words[0] == words[1] or (fewest >= _FEWEST_WORDS and near)
-    return alike and directive_of(one) == directive_of(other)
+    return alike and directive_of(first) == directive_of(second)
 
 
 _SAME_MATTER: Final = 0.75
@@ -88,14 +90,15 @@ _FORBIDDING: Final = reading.PHRASES["forbidding"]
 def check_contradictions(task: Task) -> Iterator[Finding]:
     """Find `contradiction`: two criteria that exclude each other."""
     for criterion, other in reading.pairs_of(task.rubric.criteria):
-        if problem := _contradiction(criterion, other):
+        problem = _contradiction(criterion, other)
+        if problem:
             yield finding(
                 "contradiction", other.id, problem=problem, first=criterion.id
             )
 
 
-def _contradiction(one: Criterion, other: Criterion) -> str:
-    match directive_of(one), directive_of(other):
+def _contradiction(criterion: Criterion, other: Criterion) -> str:
+    match directive_of(criterion), directive_of(other):
         case directive.StructureChecks(count=(low, high)), directive.StructureChecks(
             count=(least, most)
         ) if max(low, least) > min(high, most):
@@ -103,24 +106,24 @@ def _contradiction(one: Criterion, other: Criterion) -> str:
         case numeric.NumericCheck() as first, numeric.NumericCheck() as second if (
             abs(first.value - second.value) > first.tolerance + second.tolerance
             and first.unit == second.unit
-            and _same_quantity(one.description, other.description)
+            and _same_quantity(criterion.description, other.description)
         ):
             return "asks for another value of the same quantity than"
-        case _ if _forbids(one, other) or _forbids(other, one):
+        case _ if _forbids(criterion, other) or _forbids(other, criterion):
             return "one demands what the other forbids: this and"
         case _:
-            return "says the opposite of" if _opposite(one, other) else ""
+            return "says the opposite of" if _opposite(criterion, other) else ""
 
 
-def _same_quantity(one: str, other: str) -> bool:
-    bare = (content(text) - reading.numbers(text) for text in (one, other))
+def _same_quantity(first: str, second: str) -> bool:
+    bare = (content(text) - reading.numbers(text) for text in (first, second))
     return overlap(*bare) >= _SAME_QUANTITY
 
 
-def _forbids(one: Criterion, other: Criterion) -> bool:
-    """Whether `one` forbids a term that `other` demands."""
+def _forbids(criterion: Criterion, other: Criterion) -> bool:
+    """Whether a criterion forbids a term that the other demands."""
     demanded = reading.demanded_terms(other)
-    check = directive_of(one)
+    check = directive_of(criterion)
     if isinstance(check, RegexCheck) and check.pattern.lstrip("^").startswith(
         ("(?!", "(?s)(?!")
     ):
@@ -128,7 +131,7 @@ def _forbids(one: Criterion, other: Criterion) -> bool:
     return any(
         words and words <= clause and len(words) > len(clause) / 2
         for words in map(content, demanded)
-        for clause in _forbidden(one.description)
+        for clause in _forbidden(criterion.description)
     )
 
 
@@ -150,14 +153,13 @@ def _passes(pattern: str, term: str) -> bool:
         return True
 
 
-def _opposite(one: Criterion, other: Criterion) -> bool:
+def _opposite(first: Criterion, second: Criterion) -> bool:
     """Whether two descriptions have the same content words and one of them a negation."""
-    if reading.is_negated(one.description) == reading.is_negated(other.description):
+    if reading.is_negated(first.description) == reading.is_negated(second.description):
         return False
-    words = content(one.description), content(other.description)
+    words = content(first.description), content(second.description)
     if min(map(len, words)) < _FEWEST_OPPOSED:
-        # So short, they say the opposite only if they say it with the same verb.
-        return bool(words[0]) and reading.said(one.description) == reading.said(
-            other.description
-        )
+        # Descriptions so short are opposites only with the same verb.
+        said = reading.said(first.description)
+        return bool(words[0]) and said == reading.said(second.description)
     return overlap(*words) >= _SAME_MATTER
