@@ -47,14 +47,13 @@ def weighted(beside: object, *, name: str) -> tuple[Weighted, ...]:
     Raises:
         ConfigError: something else, or a name that stands for two rewards.
     """
-    pairs = (
-        cast("Sequence[object]", beside) if isinstance(beside, Sequence) else (beside,)
-    )
+    pairs: Sequence[object] = (beside,)
+    if isinstance(beside, Sequence):
+        pairs = cast("Sequence[object]", beside)
     functions = [_pair(pair) for pair in pairs]
-    names = [name, *(reward.name for reward in functions)]
-    if twice := sorted(
-        {reward_name for reward_name in names if names.count(reward_name) > 1}
-    ):
+    names = [name, *(function.name for function in functions)]
+    twice = sorted({other for other in names if names.count(other) > 1})
+    if twice:
         raise ConfigError(
             f"two rewards are called {twice[0]!r}: give the rubric's a name of its own, "
             "`rubric_reward(name=...)`",
@@ -150,25 +149,25 @@ class CombinedReward:
 
     def _called(self, arguments: Mapping[str, object]) -> list[Any]:
         """Call all functions, and return their rewards in order."""
-        waiting = [_is_async(function.reward) for function in self._functions]
+        is_async = [_is_async(function.reward) for function in self._functions]
 
         async def gathered() -> list[Any]:
-            calls = zip(self._functions, waiting, strict=True)
-            return await asyncio.gather(
-                *(function.reward(**arguments) for function, waits in calls if waits)
-            )
-
-        with self._lane.running(gathered()) as future:
-            calls = zip(self._functions, waiting, strict=True)
-            results = [
-                None if waits else function.reward(**arguments)
-                for function, waits in calls
+            coroutines = [
+                function.reward(**arguments)
+                for function, waits in zip(self._functions, is_async, strict=True)
+                if waits
             ]
+            return await asyncio.gather(*coroutines)
+
+        results: list[Any] = []
+        with self._lane.running(gathered()) as future:
+            for function, waits in zip(self._functions, is_async, strict=True):
+                results.append(None if waits else function.reward(**arguments))
             awaited = iter(future.result())
-        return [
-            next(awaited) if waits else result
-            for result, waits in zip(results, waiting, strict=True)
-        ]
+        for place, waits in enumerate(is_async):
+            if waits:
+                results[place] = next(awaited)
+        return results
 
     def _sum(
         self, judged: float | None, others: Sequence[float | None]

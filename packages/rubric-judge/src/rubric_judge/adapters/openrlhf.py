@@ -1,7 +1,7 @@
 """OpenRLHF: a `reward_func` for the file that `--reward.remote_url` names.
 
-OpenRLHF logs an exception of a reward at INFO and dies of a missing reward later, so that what is
-wrong with a row is logged here, and what goes wrong with a judge is a number and a log entry.
+OpenRLHF logs an exception of a reward at INFO, and a missing reward ends the run later. A faulty
+row is therefore logged here, and a judge's failure is a number and a log entry.
 """
 
 import re
@@ -99,11 +99,9 @@ def answer_in(query: str, prompt: str, thoughts: Thoughts = "cut") -> Answer:
     Raises:
         SchemaError: as `response_of`.
     """
-    opened = (
-        opens_thought(prompt, thoughts)
-        if isinstance(cast("object", prompt), str)
-        else False
-    )
+    opened = False
+    if isinstance(cast("object", prompt), str):
+        opened = opens_thought(prompt, thoughts)
     # A mark of a thought may be a special token, and the last of a completion.
     answer = answer_of(_completion_of(query, prompt), thoughts, opened=opened)
     text = _without_special_end(answer.text).encode(errors="replace").decode()
@@ -119,7 +117,7 @@ def response_of(query: str, prompt: str) -> str:
         prompt: the whole prompt.
 
     Returns:
-        What the policy wrote, a thought included.
+        The text that the policy wrote, a thought included.
 
     Raises:
         SchemaError: the query does not begin with the prompt or with an end of it, or one of the
@@ -141,19 +139,24 @@ def _completion_of(query: str, prompt: str) -> str:
         for place, char in enumerate(query)
         if not char.isspace() and char != "\ufffd"
     ]
-    begun = _overlap("".join(prompt.split()), "".join(query[place] for place in places))
-    if begun < min(_LEAST_PROMPT_CHARS, len("".join(prompt.split()))):
-        unlike = (
+    bare_query = "".join(query[place] for place in places)
+    bare_prompt = "".join(prompt.split())
+    overlap = _overlap(bare_prompt, bare_query)
+    if overlap < min(_LEAST_PROMPT_CHARS, len(bare_prompt)):
+        problem = (
             f"the query ({len(query)} characters) does not begin with its prompt "
             f"({len(prompt)}): the tokenizer does not give back what it is given"
         )
-        raise SchemaError(unlike, field="queries")
-    return query[places[begun - 1] + 1 :].lstrip()
+        raise SchemaError(problem, field="queries")
+    return query[places[overlap - 1] + 1 :].lstrip()
 
 
 def _without_special_end(text: str) -> str:
     end = len(text.rstrip())
-    while match := _SPECIAL.search(text, max(0, end - _LONGEST_SPECIAL), end):
+    while True:
+        match = _SPECIAL.search(text, max(0, end - _LONGEST_SPECIAL), end)
+        if match is None:
+            break
         end = match.start()
         while end and text[end - 1].isspace():
             end -= 1

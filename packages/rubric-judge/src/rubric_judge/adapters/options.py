@@ -1,4 +1,4 @@
-"""The settings that the adapters share: their types for whoever gives them, and their check."""
+"""The settings that the adapters share: the types of the arguments, and their check."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class ScorerOptions(TypedDict, total=False):
     """Largest share of invalid judgements, 0.5 unless set, of the last 512; above it the training
     ends with a `JudgeContractError`."""
     thoughts: Thoughts
-    """How a policy's thoughts are told from its answers, which alone are judged: "cut", which is
+    """Way to tell a policy's thoughts from its answers, which alone are judged: "cut", which is
     set unless another is, by the tags that are known; "opened", where the chat template opens each
     thought; "kept", where the whole completion is to be judged; or the tags of another family."""
 
 
 class MaskingOptions(ScorerOptions, total=False):
-    """The settings where a stack can be told what a missing judgement is."""
+    """The settings for a stack that accepts a policy for missing judgements."""
 
     on_unavailable: OnUnavailable
     """"mask", which is set unless another is, gives no reward; "zero" gives 0; "raise" ends the
@@ -46,7 +46,7 @@ class MaskingOptions(ScorerOptions, total=False):
 
 
 class Options(BaseModel):
-    """The options, checked; `MaskingOptions` is their type for whoever gives them."""
+    """The options, checked; `MaskingOptions` is the type of the arguments."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
@@ -68,13 +68,13 @@ class Options(BaseModel):
 
 
 class Unmasked(Options):
-    """Those of a stack that cannot leave a response out."""
+    """The options for a stack that cannot leave a response out."""
 
     on_unavailable: Literal["zero", "raise"] = "zero"  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class Shared(Unmasked):
-    """Those that a stack's configuration can hold; code may give a judge."""
+    """The options that a stack's configuration can hold; code may give a judge."""
 
     judge: str | Path | Judge
     tasks: str | Path | tuple[str | Path, ...] | None = None

@@ -1,4 +1,4 @@
-"""From a row of a dataset, and what a policy wrote, to what the judge sees."""
+"""Rows of a dataset: the judge's view of a row and of a policy's response."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ ROW_FIELDS: Final = ("task_id", "rubric", "criteria", "passage", "question", "do
 
 _CRITERIA: Final = ("rubric", "criteria")
 NAMING: Final = {"task_id", *_CRITERIA}
-"""The columns of which a row needs one."""
+"""Columns of which a row needs one."""
 _LONGEST_ID: Final = 64
 
 _MOST_UNLIKE: Final = 32
-"""Prompts without their task's question that are searched for another task's."""
+"""Most prompts without their task's question that are searched for another task's."""
 _SHORTEST_QUESTION: Final = 20
-"""Characters; a shorter one may stand in a prompt by chance."""
+"""Least characters of a question; a shorter one may occur in a prompt by chance."""
 
 Tasks = Mapping[str, Task] | Iterable[Task | Path | str] | Path | str | None
 """Tasks by id; or tasks, or files of them, or one file; None when every row brings its rubric."""

@@ -75,8 +75,8 @@ def stack_module(name: str, *, install: str) -> Any:  # no stack is typed here
     """Import a module of a stack.
 
     Args:
-        name: the module.
-        install: what to give to `pip install` for it.
+        name: name of the module.
+        install: requirement for `pip install`.
 
     Raises:
         MissingExtraError: the stack, or something that it needs, is not installed.
@@ -201,7 +201,7 @@ def shows_options(function: _Function) -> _Function:
 
 
 class RubricScorer:
-    """Judges what a stack hands over, and says what to do where there is no judgement.
+    """Judge of a stack's responses, with a policy for missing judgements.
 
     Holds the tasks, so that passages and rubrics stay on the judge's side. Can be pickled where its
     arguments can; the copy starts a pool of its own, and so does the child of a fork.
@@ -221,9 +221,8 @@ class RubricScorer:
             JudgeSetupError: a judge that cannot be called.
             LedgerError: a file that is no ledger, or cannot be opened.
         """
-        settings = validated(
-            Options if maskable else Unmasked, options, source="options"
-        )
+        kind = Options if maskable else Unmasked
+        settings = validated(kind, options, source="options")
         judge = settings.judge
         tasks = options.get("tasks")
         if isinstance(tasks, Iterator):
@@ -235,14 +234,13 @@ class RubricScorer:
         self._name = settings.name or "rubric"
         self._most_invalid = settings.max_invalid_frac
         self.thoughts: Thoughts = settings.thoughts
-        """How thoughts are told from answers."""
+        """Way to tell thoughts from answers."""
         self._tasks = task_source(tasks)
         self._owned = isinstance(judge, str | Path | BaseModel)
         self._judge = judge
         self._judges = _judges_of(judge)
-        if (
-            self._ledger is not None
-        ):  # a wrong file is found here, not after hours of sampling
+        # A wrong file is found here, not after hours of sampling.
+        if self._ledger is not None:
             Ledger(self._ledger).close()
         self._begin()
 
@@ -274,9 +272,8 @@ class RubricScorer:
         """
         views = self.views(submissions)
         portal, pool = self._running()
-        results = await asyncio.wrap_future(
-            portal.start_task_soon(self._judge_all, pool, views)
-        )
+        future = portal.start_task_soon(self._judge_all, pool, views)
+        results = await asyncio.wrap_future(future)
         return self._judgements(views, results)
 
     def judge_from_thread(self, submissions: Sequence[Submission]) -> list[Judgement]:
@@ -290,11 +287,11 @@ class RubricScorer:
         return self._judgements(views, portal.call(self._judge_all, pool, views))
 
     def statistics(self) -> PoolStatistics:
-        """Return what the judging of this process has come to."""
+        """Return the statistics of the judging in this process."""
         return self._running()[1].statistics()
 
     def close(self) -> None:
-        """Cancel what is in flight, close a judge made here, and stop the event loop."""
+        """Cancel the calls in flight, close a judge made here, and stop the event loop."""
         self._notice_fork()
         with self._lock:
             self._started = None
@@ -308,7 +305,7 @@ class RubricScorer:
         self._outage = Outage(max_invalid_frac=self._most_invalid)
         self._unclosed = UnclosedThoughts()
         self._exit = ExitStack()
-        # A trainer has no place to close a reward in: the end of the process, or of the scorer, is.
+        # A trainer cannot close a reward: the end of the process, or of the scorer, does.
         weakref.finalize(self, _close, self._exit, pid=self._pid)
         self._started: tuple[BlockingPortal, JudgePool] | None = None
 
@@ -375,7 +372,7 @@ class RubricScorer:
 
 
 def _close(stack: ExitStack, *, pid: int) -> None:
-    if os.getpid() != pid:  # what was opened before a fork is the parent's to close
+    if os.getpid() != pid:  # the parent closes what it opened before a fork
         return
     if threading.current_thread().name == _THREAD:
         # Garbage is collected in any thread, and a loop's cannot wait for the end of its loop.
@@ -412,7 +409,7 @@ def shared_scorer(source: str, /, **options: object) -> RubricScorer:
     """Return this process's scorer for a stack that makes its rewards from a configuration.
 
     Args:
-        source: what to call the configuration in an error.
+        source: name of the configuration in an error.
         options: `judge`, and where wanted `tasks`, `workers`, `on_unavailable`, `ledger` and
             `thoughts`.
 

@@ -13,7 +13,7 @@ from rubric_judge.adapters.beside import CombinedReward, Reward, weighted
 __all__ = ["CombinedReward", "RewardFunction", "rubric_reward"]
 
 _FIRST_TO_MASK: Final = [1, 6]
-"""The release of TRL that leaves a missing reward out; those before it count 0."""
+"""The first release of TRL that leaves a missing reward out; earlier ones count 0."""
 _NOT_COLUMNS: Final = {"completion_ids", "environments"}
 """Values that TRL gives for each completion, beside the columns."""
 
@@ -100,7 +100,7 @@ def _require_masking() -> None:
 
 
 class _Reward:
-    """Holds the scorer; its bound method is an `async def` to every release of TRL, and pickles."""
+    """Holder of the scorer; its bound method is an `async def` for every TRL, and pickles."""
 
     def __init__(self, scorer: scoring.RubricScorer, name: str, *, masks: bool) -> None:
         self._scorer = scorer
@@ -131,7 +131,8 @@ class _Reward:
             ConfigError, SchemaError: a row without a task.
             ConfigError: TRL would sum a missing reward as 0 with those of other functions.
         """
-        if self._masks and (others := _others(log_metric)):
+        others = _others(log_metric)
+        if self._masks and others:
             raise ConfigError(
                 f"TRL sums this reward with {others} more and counts a missing one as 0, "
                 "which would push a response without a judgement down: give the others to "
@@ -165,7 +166,7 @@ class _Reward:
 
 
 def _others(log_metric: object) -> int:
-    """Return how many rewards a trainer sums beside ours; `log_metric` is a method of it."""
+    """Return the number of rewards that `log_metric`'s trainer sums beside ours."""
     rewards = getattr(getattr(log_metric, "__self__", None), "reward_funcs", ())
     return max(0, len(cast("Sequence[object]", rewards)) - 1)
 
@@ -183,7 +184,7 @@ def _rows(columns: Mapping[str, object], *, count: int) -> list[dict[str, object
 def _log(
     judgements: Sequence[scoring.Judgement], log_metric: Callable[[str, float], None]
 ) -> None:
-    """Give TRL the means over the batch: of the score, over what was judged."""
+    """Give TRL the means over the batch; the score's mean is over the judged responses."""
     values: dict[str, list[float]] = {}
     for judgement in judgements:
         for name, value in (judgement.metrics | judgement.criteria).items():

@@ -1,4 +1,4 @@
-"""When a policy does nothing but think: a log line."""
+"""The log line on a policy whose thoughts do not end."""
 
 import threading
 from collections import deque
@@ -9,11 +9,11 @@ from rubric_core import JudgeView, Thought
 from rubric_judge import events
 
 _RECENT: Final = 8
-"""Responses that are looked at together where a stack has them judged one at a time."""
+"""Number of responses that are counted together where a stack sends them one at a time."""
 
 
 class UnclosedThoughts:
-    """Tells once that more than half of a batch are thoughts that do not end."""
+    """Log that reports once if more than half of a batch are thoughts that do not end."""
 
     def __init__(self) -> None:
         """Begin without a response."""
@@ -22,7 +22,7 @@ class UnclosedThoughts:
         self._is_told = False
 
     def seen(self, views: Sequence[JudgeView]) -> None:
-        """Log it of a batch, or of the last responses where a batch is a single one."""
+        """Count a batch, or the last responses where a batch is a single one, and log."""
         unclosed = [view.thought is Thought.UNCLOSED for view in views]
         with self._lock:
             if self._is_told:
@@ -30,6 +30,7 @@ class UnclosedThoughts:
             self._recent.extend(unclosed)
             if len(unclosed) == 1:
                 unclosed = list(self._recent) if len(self._recent) == _RECENT else []
-            self._is_told = is_new = 2 * sum(unclosed) > len(unclosed)
+            is_new = 2 * sum(unclosed) > len(unclosed)
+            self._is_told = is_new
         if is_new:
             events.thoughts_unclosed(unclosed=sum(unclosed), of=len(unclosed))

@@ -38,7 +38,7 @@ def rubric_reward(**options: Unpack[ScorerOptions]) -> RewardFunction:
 
 
 def _reply(trace: Any) -> object:
-    """Return the message that `last_reply` is the text of: its reasoning is a field of its own."""
+    """Return the message whose text is `last_reply`; its reasoning is a separate field."""
     messages = getattr(trace, "assistant_messages", None)
     if messages and trace.root_reply is None:
         return messages[-1].model_dump()

@@ -1,6 +1,6 @@
 """Folders of attacks that a user brings: published strings, or templates of one's own.
 
-What is read is data: strings that are put into a response or a passage, and never followed.
+The files are data: strings that are put into a response or a passage, and never followed.
 """
 
 import re
@@ -26,7 +26,7 @@ _FORM: Final = (
 )
 _FEWEST_STRINGS: Final = 3
 _FEWEST_CHARS: Final = 200
-"""JSON with fewer strings, and shorter ones, is taken for something else."""
+"""JSON with fewer strings and characters than these is not taken for attacks."""
 
 
 class TemplateRow(BaseModel):
@@ -130,7 +130,7 @@ def _filled(template: str, target: Target) -> str:
             f"- {claim}: met" for claim in target.claims
         ),
     }
-    # A lone surrogate is in no text that a judge can be sent.
+    # A lone surrogate cannot be sent to a judge.
     return filled(template, slots).encode("utf-8", "replace").decode()
 
 
@@ -153,7 +153,8 @@ def _from_json(path: Path) -> Iterable[TemplateRow]:
         content = decode(read_file(path).decode("utf-8-sig"))
     except ValueError:
         return []  # reported among the skipped
-    if reader := _KNOWN.get(path.name):
+    reader = _KNOWN.get(path.name)
+    if reader is not None:
         try:
             return list(reader(content))
         except (KeyError, TypeError, AttributeError):
@@ -205,12 +206,12 @@ _PAYLOAD: Final = re.compile(r"<\|(?:payload|trigger)\|>")
 
 
 def _latent_injections(content: Any) -> Iterable[TemplateRow]:
-    texts = [
-        f"{before}{_PAYLOAD.sub(_ORDER, instruction)}{behind}"
-        for probe in content["probes"].values()
-        for instruction in probe.get("injection_instructions", [])
-        for before, behind in probe.get("injection_sep_pairs", [["", ""]])
-    ]
+    texts: list[str] = []
+    for probe in content["probes"].values():
+        pairs = probe.get("injection_sep_pairs", [["", ""]])
+        for instruction in probe.get("injection_instructions", []):
+            order = _PAYLOAD.sub(_ORDER, instruction)
+            texts += [f"{before}{order}{behind}" for before, behind in pairs]
     return _listed("latent_injection", texts, where="source_document")
 
 

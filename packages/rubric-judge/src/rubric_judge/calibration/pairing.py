@@ -20,7 +20,7 @@ from rubric_judge.reliability.rates import MET
 from rubric_judge.reliability.ratings import Ratings
 
 Combining = Literal["mean", "majority"]
-"""How the scores of several raters are one label."""
+"""Ways to combine the scores of several raters."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Paired:
 
     @cached_property
     def divided_NM(self) -> BoolArray:
-        """Where as many raters call a criterion met as do not, so that people have not decided."""
+        """Ties: as many raters call a criterion met as do not, so that people have not decided."""
         counts_NM = (~np.isnan(self.people_JNM)).sum(axis=0)
         met_NM = (self.people_JNM >= MET).sum(axis=0)
         return (counts_NM > 0) & (2 * met_NM == counts_NM)
@@ -69,7 +69,7 @@ class Paired:
 
     @cached_property
     def labelled_NM(self) -> BoolArray:
-        """Where there is a label beside a score of the judge."""
+        """Cells with a label and a score of the judge."""
         return ~np.isnan(self.label_NM) & ~np.isnan(self.first_NM)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""How sure a judge is of each criterion, seen from several of its answers."""
+"""Uncertainty of a judge about each criterion, by several of its answers."""
 
 import math
 import statistics
@@ -9,7 +9,7 @@ from rubric_core import Criterion, JudgeResult
 from rubric_judge.config import Uncertainty
 
 HALF = 0.5
-"""A criterion counts as met from this share of its weight on."""
+"""Share of its weight from which a criterion counts as met."""
 
 
 _ROUNDING = 1e-9
@@ -67,8 +67,6 @@ def measured(
         case "margin":
             return Measured(score, max(2 * min(mean, 1 - mean), 0.0))
         case "orders":
-            ahead = shares[::2]
-            back = shares[1::2]
-            return Measured(
-                score, abs(statistics.fmean(ahead) - statistics.fmean(back))
-            )
+            forward = statistics.fmean(shares[::2])
+            reverse = statistics.fmean(shares[1::2])
+            return Measured(score, abs(forward - reverse))

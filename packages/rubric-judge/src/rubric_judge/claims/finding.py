@@ -36,13 +36,13 @@ class Finding(NamedTuple):
 
     stand: Stand
     credit: float
-    """In [0, 1]."""
+    """Credit for the claim, in [0, 1]."""
     where: str = ""
     """The sentence, or the part of one, that speaks of it."""
     why: str = ""
-    """Which part is missing or wrong."""
+    """The missing or wrong part."""
     said: float = 0.0
-    """How much of the claim is said, required elements aside, in [0, 1]."""
+    """Share of the claim that is said, required elements aside, in [0, 1]."""
     is_value: bool = False
     """Whether a value stands where the claim has another one."""
 
@@ -74,7 +74,7 @@ class Answer:
     unsound: dict[int, str]
     """Reasons why a clause's sentence can state nothing, by position of the clause."""
     support: tuple[float, ...]
-    """How well the source supports each clause."""
+    """Support of each clause by the source."""
     _matches: dict[tuple[str, int], Match] = field(
         default_factory=dict[tuple[str, int], Match]
     )

@@ -62,7 +62,7 @@ class Token:
     text: str
     """The word as written."""
     weight: float
-    """How much the word tells, in [0, 1]."""
+    """Weight of the word, in [0, 1]."""
     denied: bool
     """Whether a denial stands before the word in its clause."""
     number: float | None = None

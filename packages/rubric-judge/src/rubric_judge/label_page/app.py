@@ -45,8 +45,8 @@ def build_app(desk: Desk | WritingDesk, *, token: SecretStr | None = None) -> Fa
     Without one, only this machine is answered, and only to a page of its own.
 
     Args:
-        desk: what is labelled, or written.
-        token: what requests must bear.
+        desk: desk for labels, or for answers.
+        token: token that requests must bear.
     """
     name = "label" if isinstance(desk, Desk) else "write"
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -122,7 +122,7 @@ def _add_answers(app: FastAPI, desk: WritingDesk) -> None:
 
 
 def _refused(request: Request, token: SecretStr | None) -> tuple[int, str] | None:
-    """Say why a request is not answered, or None."""
+    """Return status and reason of a refused request, or None."""
     # Never `request.url`: it is made with the header `Host`, which may hold anything.
     headers = request.headers
     is_page = request.scope["path"] == "/"
@@ -163,7 +163,7 @@ def _host(headers: list[str]) -> str:
 
 
 async def _not_valid(_request: Request, error: Exception) -> Response:
-    """Name the field and what is wrong, not the value: JSON may not hold it."""
+    """Name the field and the problem, not the value: JSON may not hold it."""
     problems: Sequence[Any] = ()
     if isinstance(error, RequestValidationError):
         problems = error.errors()
@@ -177,19 +177,16 @@ async def _not_valid(_request: Request, error: Exception) -> Response:
 
 
 async def _not_kept(_request: Request, error: Exception) -> Response:
-    status = (
-        HTTPStatus.NOT_FOUND
-        if isinstance(error, NotDrawnError)
-        else HTTPStatus.CONFLICT
-    )
+    status = HTTPStatus.CONFLICT
+    if isinstance(error, NotDrawnError):
+        status = HTTPStatus.NOT_FOUND
     return _problem(status, str(error))
 
 
 async def _not_written(_request: Request, error: Exception) -> Response:
-    problem = error.strerror if isinstance(error, OSError) else None
-    return _problem(
-        HTTPStatus.INSUFFICIENT_STORAGE, f"cannot be written: {problem or 'no reason'}"
-    )
+    reason = error.strerror if isinstance(error, OSError) else None
+    message = f"cannot be written: {reason or 'no reason'}"
+    return _problem(HTTPStatus.INSUFFICIENT_STORAGE, message)
 
 
 def _problem(status: int, message: str) -> Response:
@@ -197,10 +194,10 @@ def _problem(status: int, message: str) -> Response:
 
 
 class _Server(uvicorn.Server):
-    """Ends on a signal without raising it again: what was typed is kept, so it is no failure."""
+    """Server that ends on a signal without raising it again: typed labels are kept."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End when the requests that are being answered are."""
+        """End after the requests that are being answered."""
         del sig, frame
         self.should_exit = True
 
@@ -216,7 +213,7 @@ def serve_page(
     """Serve the page until a signal.
 
     Args:
-        desk: what is labelled, or written.
+        desk: desk for labels, or for answers.
         host: address to listen on.
         port: port to listen on; 0 takes a free one.
         token_env: environment variable with the token that requests must bear.
@@ -244,7 +241,6 @@ def serve_page(
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family) as bound:
         place, port = bound.getsockname()[:2]
-        on_start(
-            f"http://[{place}]:{port}" if ":" in place else f"http://{place}:{port}"
-        )
+        shown = f"[{place}]" if ":" in place else place
+        on_start(f"http://{shown}:{port}")
         _Server(config).run(sockets=[bound])

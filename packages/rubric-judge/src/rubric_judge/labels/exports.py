@@ -1,4 +1,4 @@
-"""Where other tools keep a score: a table, Label Studio's JSON, Argilla's records."""
+"""Readers of other tools' scores: a table, Label Studio's JSON, Argilla's records."""
 
 import csv
 import io
@@ -331,4 +331,4 @@ READERS: Final[Mapping[str, Reader]] = {
     "label_studio": read_label_studio,
     "argilla": read_argilla,
 }
-"""By the name of the format."""
+"""Readers by the name of the format."""

@@ -236,8 +236,8 @@ def _read(answer: ChatReply, task: Task) -> Mapping[Truth, str]:
         raise _RefusedError("both are the same", again=True)
     texts = (task.grounding.reveal(), task.reference_answer or "")
     if longest_shared_run(right, texts) > MOST_SHARED:
-        said = f"the right one repeats {MOST_SHARED + 1} or more words in a row of the passage"
-        raise _RefusedError(f"{said} or of the reference answer", again=True)
+        problem = f"the right one repeats {MOST_SHARED + 1} or more words in a row of the passage"
+        raise _RefusedError(f"{problem} or of the reference answer", again=True)
     return {Truth.RIGHT: right, Truth.FALSE: false}
 
 
@@ -248,8 +248,8 @@ def _answering(answer: ChatReply) -> str:
 def _author(model: str) -> str:
     """Return a model's name as an author's: its end, where it is too long."""
     try:
-        return rater_name(
-            model if len(model) <= LONGEST_NAME else f"…{model[1 - LONGEST_NAME :]}"
-        )
+        if len(model) > LONGEST_NAME:
+            model = f"…{model[1 - LONGEST_NAME :]}"
+        return rater_name(model)
     except ValueError:
         return "a model"

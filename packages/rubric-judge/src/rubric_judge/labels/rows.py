@@ -98,7 +98,7 @@ FORM = '{"line": 1, "task_id": "…", "criterion": "…", "score": 1.0, "rater":
 
 
 Seen: TypeAlias = dict[tuple[str, int, str], tuple[Path, int]]
-"""Where a rater has labelled a criterion of a response: by rater, response and criterion."""
+"""Path and line of each label, by rater, response and criterion."""
 
 
 def read_labels(

@@ -1,4 +1,4 @@
-"""Which responses are worth labelling: a random sample that holds every class, with its weights.
+"""Samples of responses to label: random, over every class, and with their weights.
 
 **N** responses, **C** cells (a response and one of its criteria), **S** strata.
 """
@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rubric_core import Outcome, RubricFileError, SchemaError
+from rubric_core import JudgeResult, Outcome, Rubric, RubricFileError, SchemaError
 from rubric_core.arrays import FloatArray
 from rubric_judge.labels.rows import LabelSource
 from rubric_judge.responses import read_judgements
@@ -35,7 +35,7 @@ class Drawn:
     criteria: tuple[str, ...]
     """Ids of the criteria with weight; the others can earn nothing."""
     inclusion: float
-    """Probability with which it was drawn, in (0, 1]."""
+    """Probability with which the response was drawn, in (0, 1]."""
 
 
 def judged_levels(path: Path, source: LabelSource) -> dict[int, dict[str, int]]:
@@ -65,17 +65,18 @@ def judged_levels(path: Path, source: LabelSource) -> dict[int, dict[str, int]]:
             view.rubric.check_scores(row.result.scores)
         except SchemaError as error:
             raise RubricFileError(str(error), path=path, line=number) from None
-        levels.setdefault(
-            row.line,
-            {
-                criterion.id: min(
-                    int(_LEVELS * row.result.scores[criterion.id] / criterion.weight),
-                    _LEVELS - 1,
-                )
-                for criterion in view.rubric
-                if criterion.weight > 0
-            },
-        )
+        if row.line not in levels:
+            levels[row.line] = _levels(row.result, view.rubric)
+    return levels
+
+
+def _levels(result: JudgeResult, rubric: Rubric) -> dict[str, int]:
+    """Return the level of each score, by criterion with weight."""
+    levels: dict[str, int] = {}
+    for criterion in rubric:
+        if criterion.weight > 0:
+            level = int(_LEVELS * result.scores[criterion.id] / criterion.weight)
+            levels[criterion.id] = min(level, _LEVELS - 1)
     return levels
 
 
@@ -86,7 +87,7 @@ def draw(
     count: int,
     seed: int,
 ) -> list[Drawn]:
-    """Draw the responses whose labels tell most of a judge; `draw_more` with one count."""
+    """Draw the responses whose labels tell most about a judge; `draw_more` with one count."""
     return draw_more(source, levels, counts=[count], seed=seed)[-1]
 
 
@@ -131,31 +132,25 @@ def draw_more(
         [(name, levels.get(line, {}).get(name, -1)) for name in criteria[line]]
         for line in lines
     ]
+    stratum_of_cell = [stratum for row in strata for stratum in row]
     places = {
-        stratum: s
-        for s, stratum in enumerate(
-            sorted({stratum for row in strata for stratum in row})
-        )
+        stratum: place for place, stratum in enumerate(sorted(set(stratum_of_cell)))
     }
-    stratum_C = np.array(
-        [places[stratum] for row in strata for stratum in row], np.intp
-    )
+    stratum_C = np.array([places[stratum] for stratum in stratum_of_cell], np.intp)
     row_C = np.repeat(np.arange(len(lines)), sizes_N.astype(np.intp))
     pi_N = np.zeros(len(lines))
     drawn = set[int]()
     draws: list[list[Drawn]] = []
     for k, count in enumerate(counts):
         expected = min(max(float(count), sizes_N.max(initial=1)), sizes_N.sum())
-        target_N = np.minimum(
-            _inclusion(row_C, stratum_C, sizes_N, wanted=expected), 1.0
-        )
+        pi_wanted_N = _inclusion(row_C, stratum_C, sizes_N, wanted=expected)
+        target_N = np.minimum(pi_wanted_N, 1.0)
         gain_N = np.maximum(target_N - pi_N, 0.0)
         further_N = np.divide(gain_N, 1 - pi_N, out=np.zeros_like(pi_N), where=pi_N < 1)
         generator = random.Random(f"draw {seed} {k}" if k else f"draw {seed}")
         order = sorted(range(len(lines)), key=lambda n: (strata[n], generator.random()))
-        drawn |= {
-            order[i] for i in _systematic(further_N[order], start=generator.random())
-        }
+        chosen = _systematic(further_N[order], start=generator.random())
+        drawn |= {order[i] for i in chosen}
         pi_N = np.maximum(target_N, pi_N)
         draws.append(
             [Drawn(lines[n], criteria[lines[n]], float(pi_N[n])) for n in sorted(drawn)]

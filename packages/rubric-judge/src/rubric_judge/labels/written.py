@@ -73,11 +73,11 @@ class WrittenAnswer(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     question: _Written
-    """As the task asks it; with another one the answer is no longer an answer to the task."""
+    """The task's question; with another one the answer no longer belongs to the task."""
     truth: Truth
     response: _Written
     author: Rater
-    """Who wrote it: a person's name, or a model's."""
+    """Name of the author, a person or a model."""
     by_model: StrictBool = False
     """Whether the author is a model."""
     task_id: StrictStr | None = None

@@ -1,4 +1,4 @@
-"""How far a judge may be trusted: its noise, its agreement with others, and what both cost.
+"""Reliability of judges: their noise, their agreement with others, and the cost of both.
 
 Needs the extra `reliability`.
 """

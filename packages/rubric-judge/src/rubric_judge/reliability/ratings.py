@@ -46,7 +46,7 @@ class JudgementCost(Part):
     """Cached tokens of the prompt; None where no server reports them."""
     cost_usd: float | None
     seconds: float | None
-    """From the first attempt to the answer."""
+    """Seconds from the first attempt to the answer."""
 
     @property
     def usd_per_1000(self) -> float | None:

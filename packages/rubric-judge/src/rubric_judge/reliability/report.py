@@ -71,7 +71,7 @@ class JudgeReliability(Part):
     effective_criteria: Estimate = UNKNOWN
     """The same by errors against the reference; see `shared_errors.effective_criteria`."""
     replicates_needed: dict[str, int | None]
-    """By target reliability within groups: judgements to average (Spearman–Brown)."""
+    """Number of judgements to average (Spearman–Brown), by target reliability within groups."""
 
     @property
     def needed(self) -> str:
