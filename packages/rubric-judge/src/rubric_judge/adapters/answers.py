@@ -135,22 +135,24 @@ def _answer_in(
     if thought is None:
         return answer_of(text, thoughts, opened=opened)
     if thoughts == "kept":
-        return Answer("\n\n".join(filter(None, (thought, text))))
+        return Answer("\n\n".join(part for part in (thought, text) if part))
     answer = answer_of(text, thoughts)  # the content may hold a second thought
     if answer.thought is not Thought.NONE:
         return answer
     # A message that was cut within its thought has no content; one that calls a tool may have none.
     ended = bool(text.strip() or message.get("tool_calls"))
-    return Answer(text.strip(), Thought.CLOSED if ended else Thought.UNCLOSED)
+    state = Thought.CLOSED if ended else Thought.UNCLOSED
+    return Answer(text.strip(), state)
 
 
 def _thought_apart(message: Mapping[str, object]) -> str | None:
     """Return the thought that stands beside a message's content, None where there is none."""
     thoughts = [message[name] for name in _THOUGHT_FIELDS if message.get(name)]
     thoughts += [part for part in _parts(message) if _is_thought(part)]
-    return (
-        readable("\n".join(filter(None, map(_text_in, thoughts)))) if thoughts else None
-    )
+    if not thoughts:
+        return None
+    texts = [_text_in(thought) for thought in thoughts]
+    return readable("\n".join(text for text in texts if text))
 
 
 def _text_in(thought: object) -> str:
@@ -159,13 +161,12 @@ def _text_in(thought: object) -> str:
             return thought
         case Mapping():
             fields = cast("Mapping[str, object]", thought)
-            return "\n".join(
-                filter(None, (_text_in(fields.get(name)) for name in _TEXTS))
-            )
+            texts = [_text_in(fields.get(name)) for name in _TEXTS]
+            return "\n".join(text for text in texts if text)
         case Sequence():
-            return "\n".join(
-                filter(None, map(_text_in, cast("Sequence[object]", thought)))
-            )
+            parts = cast("Sequence[object]", thought)
+            texts = [_text_in(part) for part in parts]
+            return "\n".join(text for text in texts if text)
         case _:
             return ""
 

@@ -30,24 +30,26 @@ def rubric_rewards(**options: Unpack[MaskingOptions]) -> GroupScorer:
     scorer = RubricScorer(**options)
 
     async def score(group: Any) -> Any:  # a TrajectoryGroup
-        submissions = [
-            Submission(trajectory.metadata, response=messages, prompt=messages)
-            for trajectory in group.trajectories
-            for messages in [trajectory.messages()]
-        ]
-        kept: list[Any] = []
-        for old, judgement in zip(
-            group.trajectories, await scorer.judge(submissions), strict=True
-        ):
+        submissions: list[Submission] = []
+        for trajectory in group.trajectories:
+            messages = trajectory.messages()
+            submission = Submission(
+                trajectory.metadata, response=messages, prompt=messages
+            )
+            submissions.append(submission)
+        judgements = await scorer.judge(submissions)
+        scored: list[Any] = []
+        for trajectory, judgement in zip(group.trajectories, judgements, strict=True):
             if judgement.reward is not None:
-                metrics = {**old.metrics, **judgement.metrics, **judgement.criteria}
-                kept.append(
-                    old.model_copy(
-                        update={"reward": judgement.reward, "metrics": metrics}
-                    )
-                )
-        if len(kept) < min(_SMALLEST_GROUP, len(submissions)):
+                metrics = {
+                    **trajectory.metrics,
+                    **judgement.metrics,
+                    **judgement.criteria,
+                }
+                update = {"reward": judgement.reward, "metrics": metrics}
+                scored.append(trajectory.model_copy(update=update))
+        if len(scored) < min(_SMALLEST_GROUP, len(submissions)):
             return None
-        return group.model_copy(update={"trajectories": kept})
+        return group.model_copy(update={"trajectories": scored})
 
     return score

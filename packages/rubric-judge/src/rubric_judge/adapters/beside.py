@@ -212,7 +212,8 @@ def _log(
 ) -> None:
     """Give TRL the mean of each of the others, by the name that TRL itself would give it."""
     for function, of_batch in zip(functions, rewards, strict=True):
-        if applied := [reward for reward in of_batch if reward is not None]:
+        applied = [reward for reward in of_batch if reward is not None]
+        if applied:
             log(f"rewards/{function.name}/mean", fmean(applied))
 
 

@@ -71,7 +71,8 @@ class Outage:
             Outcome.INVALID: events.judgements_valid,
         }
         for kind, end in ends.items():
-            if (missing := changes[kind].ended_after) is not None:
+            missing = changes[kind].ended_after
+            if missing is not None:
                 end(missing=missing)
         if is_broken:
             limit = f"{self._most_invalid:g}"

@@ -64,9 +64,10 @@ def task_source(tasks: Tasks) -> TaskSource:
                 f"(`read_tasks(FILE)`), not {type(tasks).__name__}",
                 location="tasks",
             )
-    tasks_by_id = {
-        task.task_id: task for source in sources for task in _tasks_in(source)
-    }
+    tasks_by_id: dict[str, Task] = {}
+    for source in sources:
+        for task in _tasks_in(source):
+            tasks_by_id[task.task_id] = task
     if not tasks_by_id:
         raise ConfigError(
             "`tasks` holds no task; leave it out for rows with rubrics of their own"

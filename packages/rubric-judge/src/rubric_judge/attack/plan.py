@@ -73,11 +73,9 @@ def plan_attacks(
     targets = [Target(task) for task in tasks]
     cases: list[Case] = []
     for family, build in families.items():
-        family_cases = [
-            Case(family, target, attack)
-            for target in targets
-            for attack in build(target)
-        ]
+        family_cases: list[Case] = []
+        for target in targets:
+            family_cases += [Case(family, target, attack) for attack in build(target)]
         if limit is not None and len(family_cases) > limit:
             chosen = sorted(random.Random(seed).sample(range(len(family_cases)), limit))
             family_cases = [family_cases[place] for place in chosen]

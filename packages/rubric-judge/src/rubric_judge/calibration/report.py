@@ -140,11 +140,14 @@ class Step(NamedTuple):
 def next_steps(found: record.Calibration, files: Files) -> list[Step]:
     """Return the steps that the verdicts ask for, in order."""
     steps: list[Step] = []
-    if named := _named(found, record.Verdict.MORE_LABELS):
+    named = _named(found, record.Verdict.MORE_LABELS)
+    if named:
         steps.append(_more_labels(files, named))
-    if named := _named(found, record.Verdict.REWRITE):
+    named = _named(found, record.Verdict.REWRITE)
+    if named:
         steps.append(Step(f"word anew, then label and calibrate: {named}"))
-    if named := _named(found, record.Verdict.STRONGER_JUDGE):
+    named = _named(found, record.Verdict.STRONGER_JUDGE)
+    if named:
         steps.append(Step(f"calibrate a stronger judge: {named}"))
     if WORDS["known_by_name"] in found.notes:
         steps.append(

@@ -92,12 +92,12 @@ def _weak(evidence: Evidence, low: float, high: float) -> Decision:
     if people.high is not None and people.high < PEOPLE_AGREE:
         return _decision(evidence, "people_differ", factor)
     if evidence.rates.tpr.value == evidence.rates.fpr.value in {0.0, 1.0}:
-        return _decision(
-            evidence, "all_met" if evidence.rates.tpr.value else "all_unmet", 0.0
-        )
+        case = "all_met" if evidence.rates.tpr.value else "all_unmet"
+        return _decision(evidence, case, 0.0)
     if people.low is not None and people.low >= PEOPLE_AGREE:
         return _decision(evidence, "people_agree", factor)
-    return _decision(evidence, "weak" if factor else "noise", factor)
+    case = "weak" if factor else "noise"
+    return _decision(evidence, case, factor)
 
 
 def _decision(
@@ -109,6 +109,7 @@ def _decision(
     if within is not None:
         count, wanted = _wanted(evidence, within)
     weighed = KEPT if is_whole(factor) else f"weigh it by {factor:.2f}"
+    meanwhile = weighed if factor else "mask it"
     whether = ""
     if evidence.people.value is not None:
         whether = " " + _CASES["open"]["whether"].format(evidence)
@@ -116,7 +117,7 @@ def _decision(
         j=evidence.rates.youden_j,
         labels=counted(evidence.positives + evidence.negatives, "label"),
         weighed=weighed,
-        meanwhile=f"until then {weighed if factor else 'mask it'}",
+        meanwhile=f"until then {meanwhile}",
         whether=whether,
         wanted=wanted,
         **evidence._asdict(),

@@ -300,10 +300,10 @@ class CascadeJudge:
         trace: CascadeTrace,
     ) -> JudgeResult:
         """Return a result with the totals of all calls."""
-        every = [result for results in state.answers.values() for result in results]
+        every = [answer for results in state.answers.values() for answer in results]
         first = every[0].answered_by
         is_one = all(answer.answered_by == first for answer in every)
-        known = {
+        totals = {
             "judge": self.name,
             "answered_by": first if is_one else None,
             "usage": _usage(every),
@@ -312,17 +312,16 @@ class CascadeJudge:
             "passage_truncated": any(answer.passage_truncated for answer in every),
             "cascade": trace,
         }
-        return JudgeResult.model_validate({**dict(result), **known})
+        return JudgeResult.model_validate({**dict(result), **totals})
 
     def _account(self, trace: CascadeTrace, state: _Progress) -> str:
         parts: list[str] = []
         for number, results in sorted(state.answers.items()):
             judge = self.names[number]
-            mine = [name for name, by in trace.decided_by.items() if by == judge]
-            if mine:
-                parts.append(
-                    f"By {judge}: {', '.join(mine)}.\n{results[0].reasoning}".strip()
-                )
+            own = [name for name, by in trace.decided_by.items() if by == judge]
+            if own:
+                heading = f"By {judge}: {', '.join(own)}."
+                parts.append(f"{heading}\n{results[0].reasoning}".strip())
         return "\n\n".join(parts)
 
 

@@ -128,15 +128,18 @@ def _sentences(parts: Sequence[Clause]) -> tuple[Clause, ...]:
     by_sentence: dict[int, list[Clause]] = {}
     for part in parts:
         by_sentence.setdefault(part.sentence, []).append(part)
-    return tuple(map(_joined, by_sentence.values()))
+    return tuple(_joined(clauses) for clauses in by_sentence.values())
 
 
 def _joined(parts: Sequence[Clause]) -> Clause:
+    tokens: list[Token] = []
+    for part in parts:
+        tokens += part.tokens
     return Clause(
-        " ".join(part.text for part in parts),
-        tuple(token for part in parts for token in part.tokens),
-        parts[0].sentence,
-        frozenset[str]().union(*(part.names for part in parts)),
+        text=" ".join(part.text for part in parts),
+        tokens=tuple(tokens),
+        sentence=parts[0].sentence,
+        names=frozenset[str]().union(*(part.names for part in parts)),
     )
 
 
@@ -158,7 +161,8 @@ def contradicted(claim: Claim, answer: Answer) -> Finding | None:
         overlap = answer.match(claim, clause)
         if overlap.reverse * min(1.0, 2 * overlap.coverage) < answer.support[position]:
             continue  # it speaks of something else, and is right there
-        if why := contradiction(claim.clause, clause, overlap):
+        why = contradiction(claim.clause, clause, overlap)
+        if why:
             is_value = why == other_value(claim.clause, clause)
             return Finding("contradicted", 0.0, clause.text, why, is_value=is_value)
     return None

@@ -75,8 +75,10 @@ def _length_of_opening(clause: Clause) -> int:
     start = 0
     if texts and texts[0] in _CONDITIONS and "," in clause.text:
         start = len(clause.text.partition(",")[0].split())
-    links = (place for place in range(start, len(texts)) if texts[place] in _LINKS)
-    return next(links, -1) + 1
+    for place in range(start, len(texts)):
+        if texts[place] in _LINKS:
+            return place + 1
+    return 0
 
 
 def _opening(clause: Clause, length: int) -> _Opening | None:

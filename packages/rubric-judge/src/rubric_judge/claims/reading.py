@@ -148,7 +148,8 @@ def sentences(text: str) -> list[str]:
 
 def _number(text: str) -> float | None:
     folded = text.replace("−", "-").replace(",", "").replace(" ", "")
-    if scientific := re.fullmatch(r"(.+?)[×x*]10\^?([-]?\d+)", folded):
+    scientific = re.fullmatch(r"(.+?)[×x*]10\^?([-]?\d+)", folded)
+    if scientific is not None:
         folded = f"{scientific[1]}e{scientific[2]}"
     try:
         return float(folded)

@@ -135,16 +135,20 @@ class Verifier:
             _nearest(claim, answer, finding)
             for claim, finding in zip(claims, found, strict=True)
         ]
-        pairs = [
-            (plain(sentence.text), plain(claim.clause.text))
-            for claim, sentences in zip(claims, nearest, strict=True)
-            for sentence in sentences
-        ]
-        rows = iter(self._reader.probabilities(pairs) if pairs else ())
+        pairs: list[tuple[str, str]] = []
+        for claim, sentences in zip(claims, nearest, strict=True):
+            text = plain(claim.clause.text)
+            pairs += [(plain(sentence.text), text) for sentence in sentences]
+        rows: Sequence[FloatArray] = ()
+        if pairs:
+            rows = list(self._reader.probabilities(pairs))
         decided: list[Finding] = []
+        start = 0
         for claim, sentences, finding in zip(claims, nearest, found, strict=True):
-            claim_rows = [next(rows) for _ in sentences]
+            end = start + len(sentences)
+            claim_rows = rows[start:end]
             decided.append(self._decided(claim, sentences, claim_rows, answer, finding))
+            start = end
         return decided
 
     def _decided(

@@ -161,7 +161,11 @@ def draw_tasks(tasks: Iterable[Task], *, count: int | None, seed: int) -> list[T
     generator.shuffle(documents)
     drawn: list[Task] = []
     for number in range(max(map(len, documents), default=0)):
-        drawn += [tasks_[number] for tasks_ in documents if number < len(tasks_)]
+        drawn += [
+            of_document[number]
+            for of_document in documents
+            if number < len(of_document)
+        ]
     return drawn[:count]
 
 

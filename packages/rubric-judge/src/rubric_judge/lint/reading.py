@@ -72,9 +72,8 @@ _NEGATION: Final = PHRASES["negation"]
 _ENDING = re.compile(r"(?:n['’]t|['’]s)\b")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?!\w)")
 
-_FRAME, _SUBJECT = (
-    frozenset(map(stem, _WORDS[name].split())) for name in ("frame", "subject")
-)
+_FRAME: Final = frozenset(stem(word) for word in _WORDS["frame"].split())
+_SUBJECT: Final = frozenset(stem(word) for word in _WORDS["subject"].split())
 
 
 @lru_cache(maxsize=4096)

@@ -124,25 +124,30 @@ def _forbids(criterion: Criterion, other: Criterion) -> bool:
     """Whether a criterion forbids a term that the other demands."""
     demanded = reading.demanded_terms(other)
     check = directive_of(criterion)
+    forbidding = ("(?!", "(?s)(?!")
     if isinstance(check, RegexCheck) and check.pattern.lstrip("^").startswith(
-        ("(?!", "(?s)(?!")
+        forbidding
     ):
         return any(not _passes(check.pattern, term) for term in demanded)
-    return any(
-        words and words <= clause and len(words) > len(clause) / 2
-        for words in map(content, demanded)
-        for clause in _forbidden(criterion.description)
-    )
+    clauses = _forbidden(criterion.description)
+    for term in demanded:
+        words = content(term)
+        if not words:
+            continue
+        if any(words <= clause and len(words) > len(clause) / 2 for clause in clauses):
+            return True
+    return False
 
 
 @lru_cache(maxsize=4096)
 def _forbidden(description: str) -> tuple[frozenset[str], ...]:
-    clauses = (
-        clause
-        for match in _FORBIDDING.finditer(description)
-        for clause in match.groups("")
-    )
-    return tuple(filter(None, map(content, clauses)))
+    forbidden: list[frozenset[str]] = []
+    for match in _FORBIDDING.finditer(description):
+        for clause in match.groups(""):
+            words = content(clause)
+            if words:
+                forbidden.append(words)
+    return tuple(forbidden)
 
 
 def _passes(pattern: str, term: str) -> bool:

@@ -194,7 +194,7 @@ def collect(ratings: Iterable[Rating], tasks: Mapping[str, Task]) -> Ratings:
                 if result.outcome is Outcome.SCORED:
                     z_JNRM[j, n, r, : len(rubric)] = criterion_scores_z(result, rubric)
     results_J = [
-        [result for replicates_ in rated.values() for result in replicates_]
+        [result for results in rated.values() for result in results]
         for rated in by_judge.values()
     ]
     return Ratings(
