@@ -146,7 +146,8 @@ class CascadeJudge:
         if asked:
             (result,) = await self._answers(last, view, asked, state)
             if result.outcome is not Outcome.SCORED:
-                return self._whole(result, state, started_s, self._trace(state, {}, {}))
+                trace = self._trace(state, {}, {})
+                return self._whole(result, state, started_s, trace)
             for name in asked:
                 criterion = view.rubric[name]
                 reading = measured([result], criterion, "margin")
@@ -162,7 +163,8 @@ class CascadeJudge:
             failed = JudgeResult.unavailable(
                 Reason.JUDGE_ERROR, judge=self.name, detail=detail
             )
-            return self._whole(failed, state, started_s, self._trace(state, {}, {}))
+            trace = self._trace(state, {}, {})
+            return self._whole(failed, state, started_s, trace)
         scores = {
             criterion.id: decided[criterion.id][1].score if criterion.weight else 0.0
             for criterion in view.rubric
@@ -243,8 +245,10 @@ class CascadeJudge:
 
     def _is_audited(self, view: JudgeView, criterion: str) -> bool:
         parts = (view.grounding.sha256, view.question, view.response, criterion)
-        digest = hashlib.sha256(json.dumps(("audit", *parts)).encode()).digest()
-        return int.from_bytes(digest[:8]) < self._config.audit_frac * 2**64
+        text = json.dumps(("audit", *parts))
+        digest = hashlib.sha256(text.encode()).digest()
+        drawn = int.from_bytes(digest[:8])
+        return drawn < self._config.audit_frac * 2**64
 
     def _queue(self, view: JudgeView, state: _Progress) -> None:
         if self._config.label_queue is None:
@@ -346,7 +350,9 @@ class _Parts:
         """Return the rubric in the order of one of a judge's answers."""
         if config.uncertainty != "orders" or sample % 2 == 0:
             return self._rubric
-        self._back = self._back or Rubric(criteria=tuple(reversed(tuple(self._rubric))))
+        if self._back is None:
+            criteria = tuple(self._rubric)
+            self._back = Rubric(criteria=criteria[::-1])
         return self._back
 
 

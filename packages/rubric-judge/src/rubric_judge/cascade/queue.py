@@ -90,4 +90,5 @@ def read_queue(path: Path) -> list[LabelRequest]:
     Raises:
         RubricFileError: a line that is no request; or the file cannot be read.
     """
-    return list(dict.fromkeys(row for _, row in read_growing(path, LabelRequest)))
+    rows = [row for _, row in read_growing(path, LabelRequest)]
+    return list(dict.fromkeys(rows))

@@ -159,7 +159,8 @@ def contradicted(claim: Claim, answer: Answer) -> Finding | None:
         if len(clause.content) < _SEVERAL or not is_about(claim, clause):
             continue
         overlap = answer.match(claim, clause)
-        if overlap.reverse * min(1.0, 2 * overlap.coverage) < answer.support[position]:
+        score = overlap.reverse * min(1.0, 2 * overlap.coverage)
+        if score < answer.support[position]:
             continue  # it speaks of something else, and is right there
         why = contradiction(claim.clause, clause, overlap)
         if why:
@@ -233,7 +234,8 @@ def _by_words(claim: Claim, overlap: Match) -> float:
     coverage = overlap.coverage
     if len(own_words) < min(_SEVERAL, claim.own):
         coverage *= _ONE_WORD
-    return min(1.0, max(0.0, (coverage - _NOTHING) / (_ALL - _NOTHING)))
+    credit = (coverage - _NOTHING) / (_ALL - _NOTHING)
+    return min(1.0, max(0.0, credit))
 
 
 def _missing(claim: Claim, overlap: Match) -> str:

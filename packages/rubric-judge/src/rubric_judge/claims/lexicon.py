@@ -95,7 +95,9 @@ def weight(root: str) -> float:
     if root in _FRAME:
         return 0.0
     documents, counts = _frequencies()
-    return max(0.1, 1 - math.log(1 + counts.get(root, 0)) / math.log(1 + documents))
+    count = counts.get(root, 0)
+    commonness = math.log(1 + count) / math.log(1 + documents)
+    return max(0.1, 1 - commonness)
 
 
 _FRAME: Final = frozenset(map(stem, FUNCTION_WORDS))
@@ -116,17 +118,16 @@ def likeness(one: str, other: str) -> float:
     groups = _synonyms()
     if not groups.get(one, frozenset()).isdisjoint(groups.get(other, ())):
         return _NEAR
-    if not _sides().get(one, frozenset()).isdisjoint(_sides().get(other, ())):
+    if not sides(one).isdisjoint(sides(other)):
         return _NEAR
     shared = 0
     for a, b in zip(one, other, strict=False):
         if a != b:
             break
         shared += 1
-    long_enough = shared >= _COMMON_PREFIX and shared >= _PREFIX_SHARE * max(
-        len(one), len(other)
-    )
-    return _NEAR if long_enough else 0.0
+    longest = max(len(one), len(other))
+    is_long_enough = shared >= _COMMON_PREFIX and shared >= _PREFIX_SHARE * longest
+    return _NEAR if is_long_enough else 0.0
 
 
 @lru_cache(maxsize=262_144)

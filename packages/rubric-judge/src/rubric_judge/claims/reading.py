@@ -174,7 +174,8 @@ def tokens(text: str) -> tuple[Token, ...]:
             reach = 0
         end = lexeme.end()
         if _denies(text, lexeme):
-            is_more = text[lexeme.end() : lexeme.end() + 6].lstrip().startswith("only")
+            following = text[end : end + 6].lstrip()
+            is_more = following.startswith("only")
             reach = 0 if is_more else _REACH
             words.append(Token(lowered, written, 0.0, denied=False))
             continue
@@ -206,9 +207,14 @@ def _token(match: re.Match[str], written: str, *, denied: bool) -> Token:
         keys = _VALUES | {text, stem(text)}
         return Token(text, written, 1.0, denied, literal=True, keys=keys)
     if match["number"]:
-        value = _number(written)
         return Token(
-            written, written, 0.8, denied, number=value, literal=True, keys=_VALUES
+            written,
+            written,
+            0.8,
+            denied,
+            number=_number(written),
+            literal=True,
+            keys=_VALUES,
         )
     if written in _LITERALS:
         root = written.lower()

@@ -89,8 +89,10 @@ def contradiction(claim: Clause, said: Clause, found: Match) -> str:
     """
     if found.coverage < _ABOUT and found.reverse < _ABOUT:
         return ""
-    if [token.root for token in claim.spoken] == [token.root for token in said.spoken]:
-        return _denied(tuple(zip(claim.spoken, said.spoken, strict=True)))
+    claim_roots = [token.root for token in claim.spoken]
+    if claim_roots == [token.root for token in said.spoken]:
+        pairs = tuple(zip(claim.spoken, said.spoken, strict=True))
+        return _denied(pairs)
     return (
         _other_direction(claim, said)
         or _opposite_word(claim, said)
@@ -108,9 +110,8 @@ def _other_direction(claim: Clause, said: Clause) -> str:
         claim_sides = set(sides)
         said_sides = set(others)
         # "The more, the more" against "the more, the less", and the other way round.
-        inverse = min(len(sides), len(others)) > 1 and len(claim_sides) != len(
-            said_sides
-        )
+        is_paired = min(len(sides), len(others)) > 1
+        inverse = is_paired and len(claim_sides) != len(said_sides)
         if claim_sides.isdisjoint(said_sides) or inverse:
             return f"“{said_word}” against “{word}”"
     return ""

@@ -70,7 +70,8 @@ def _unstated(criterion: Criterion, passage: str) -> str:
     if not isinstance(check, NumericCheck):
         return ""
     slack = check.tolerance + 1e-9 * max(1.0, abs(check.value))
-    if (abs(_stated(passage) - check.value) <= slack).any():
+    distances = abs(_stated(passage) - check.value)
+    if (distances <= slack).any():
         return ""
     return (
         "the passage states no number within the tolerance of its `numeric:` directive"

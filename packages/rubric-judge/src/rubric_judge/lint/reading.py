@@ -151,7 +151,8 @@ def content_of_all(texts: Iterable[str]) -> frozenset[str]:
 def terms_of(criterion: Criterion) -> tuple[str, ...]:
     """Return every term that earns credit: those demanded, keywords and concepts."""
     expected = (*criterion.expected_keywords, *criterion.expected_concepts)
-    return (*demanded_terms(criterion), *(term for term in expected if term.strip()))
+    written = tuple(term for term in expected if term.strip())
+    return demanded_terms(criterion) + written
 
 
 def has_no_words(criterion: Criterion) -> bool:
@@ -191,10 +192,12 @@ def pairs_of(criteria: tuple[Criterion, ...]) -> Sequence[tuple[Criterion, Crite
             *terms_of(criterion),
         )
         # Also as written, for descriptions without content words.
-        for word in content_of_all(texts) | {criterion.description.casefold().strip()}:
+        written = criterion.description.casefold().strip()
+        for word in content_of_all(texts) | {written}:
             places[word].append(place)
     # Words of the same criteria pair them once.
-    groups = sorted({tuple(sharing) for sharing in places.values()}, key=len)
+    distinct = {tuple(sharing) for sharing in places.values()}
+    groups = sorted(distinct, key=len)
     likely = chain.from_iterable(combinations(group, 2) for group in groups)
     chosen = set(islice(likely, _MOST_PAIRS))
     return tuple(

@@ -28,7 +28,9 @@ def check_wording(task: Task) -> Iterator[Finding]:
         # The word first: most texts hold none, and the pattern takes ten times as long.
         if "criteri" in texts.lower() and _ELSEWHERE.search(texts):
             yield finding("refers_to_another", criterion.id)
-    terms = {c.id: reading.content_of_all(reading.terms_of(c)) for c in task.rubric}
+    terms: dict[str, frozenset[str]] = {}
+    for criterion in task.rubric:
+        terms[criterion.id] = reading.content_of_all(reading.terms_of(criterion))
     if len(set(terms.values())) == len(terms):
         return  # no two ask for the same terms
     for first, second in reading.pairs_of(task.rubric.criteria):
@@ -41,7 +43,8 @@ def check_wording(task: Task) -> Iterator[Finding]:
 def _similar_ids(task: Task) -> Iterator[Finding]:
     spellings: defaultdict[str, list[str]] = defaultdict(list)
     for name in task.rubric.ids:
-        spellings["".join(name.split()).casefold()].append(name)
+        spelling = "".join(name.split()).casefold()
+        spellings[spelling].append(name)
     for first, *others in spellings.values():
         if others:
             yield finding("similar_ids", others[0], first=first)
@@ -116,8 +119,9 @@ def _contradiction(criterion: Criterion, other: Criterion) -> str:
 
 
 def _same_quantity(first: str, second: str) -> bool:
-    bare = (content(text) - reading.numbers(text) for text in (first, second))
-    return overlap(*bare) >= _SAME_QUANTITY
+    first_words = content(first) - reading.numbers(first)
+    second_words = content(second) - reading.numbers(second)
+    return overlap(first_words, second_words) >= _SAME_QUANTITY
 
 
 def _forbids(criterion: Criterion, other: Criterion) -> bool:

@@ -30,9 +30,9 @@ class Single(NamedTuple):
 def single_judgements(z_JNRM: FloatArray, rewards_JNR: FloatArray) -> Single:
     """Take the first scored replicate of each response."""
     first_JN1 = np.argmax(~np.isnan(rewards_JNR), axis=2)[:, :, None]
-    z_JNM = np.take_along_axis(z_JNRM, first_JN1[..., None], axis=2)[:, :, 0, :]
-    rewards_JN = np.take_along_axis(rewards_JNR, first_JN1, axis=2)[:, :, 0]
-    return Single(rewards_JN, z_JNM)
+    z_JN1M = np.take_along_axis(z_JNRM, first_JN1[..., None], axis=2)
+    rewards_JN1 = np.take_along_axis(rewards_JNR, first_JN1, axis=2)
+    return Single(rewards_JN=rewards_JN1[:, :, 0], z_JNM=z_JN1M[:, :, 0, :])
 
 
 def correlation(
@@ -80,7 +80,8 @@ def kendall_within(
     tau_N = np.zeros(len(x_N))
     part_N = np.zeros(len(x_N))
     for group in groups:
-        rows = group[~np.isnan(x_N[group]) & ~np.isnan(y_N[group])]
+        has_both = ~np.isnan(x_N[group]) & ~np.isnan(y_N[group])
+        rows = group[has_both]
         tau = correlation(x_N, y_N, "kendalltau")(rows)
         if not math.isnan(tau):
             tau_N[rows] = tau / len(rows)
@@ -109,10 +110,15 @@ def kappa(a_NM: FloatArray, b_NM: FloatArray) -> Statistic:
         both = ~(np.isnan(a) | np.isnan(b))
         a = a[both]
         b = b[both]
-        if not len(a) or max(np.ptp(a), np.ptp(b), abs(a[0] - b[0])) < _ROUNDING:
+        if not len(a):
             return math.nan
-        expected = float(np.var(a) + np.var(b) + (a.mean() - b.mean()) ** 2)
-        return 1 - float(np.mean((a - b) ** 2)) / expected
+        largest_difference = max(np.ptp(a), np.ptp(b), abs(a[0] - b[0]))
+        if largest_difference < _ROUNDING:
+            return math.nan
+        bias = a.mean() - b.mean()
+        expected = float(np.var(a) + np.var(b) + bias**2)
+        observed = float(np.mean((a - b) ** 2))
+        return 1 - observed / expected
 
     return statistic
 
@@ -136,7 +142,8 @@ def alpha(z_JNM: FloatArray, metric: Metric = "interval") -> Statistic:
 
     def statistic(rows: IntArray) -> float:
         x_JU = z_JNM[:, rows].reshape(len(z_JNM), -1)
-        x_JU = np.round(x_JU[:, (~np.isnan(x_JU)).sum(axis=0) > 1], _DIGITS)
+        is_comparable_U = (~np.isnan(x_JU)).sum(axis=0) > 1
+        x_JU = np.round(x_JU[:, is_comparable_U], _DIGITS)
         is_there_JU = ~np.isnan(x_JU)
         values, place = np.unique(x_JU[is_there_JU], return_inverse=True)
         if len(values) < 2:  # noqa: PLR2004  # one value cannot disagree
@@ -171,7 +178,8 @@ def _squares(x_JU: FloatArray, is_there_JU: BoolArray) -> tuple[float, float]:
     squares_U = np.nansum(x_JU**2, axis=0)
     within_U = (counts_U * squares_U - sums_U**2) / (counts_U - 1)
     among_all = n * float(squares_U.sum()) - float(sums_U.sum()) ** 2
-    return float(within_U.sum()), among_all
+    within_units = float(within_U.sum())
+    return within_units, among_all
 
 
 def icc_a1(rewards_JN: FloatArray) -> Statistic:
@@ -200,12 +208,17 @@ def icc_a1(rewards_JN: FloatArray) -> Statistic:
         rows_mean_N = x_JN.mean(axis=0)
         judges_mean_J = x_JN.mean(axis=1)
         mean = x_JN.mean()
-        msr = k * float(((rows_mean_N - mean) ** 2).sum()) / (n - 1)
-        msc = n * float(((judges_mean_J - mean) ** 2).sum()) / (k - 1)
+        rows_squares = float(((rows_mean_N - mean) ** 2).sum())
+        judges_squares = float(((judges_mean_J - mean) ** 2).sum())
+        msr = k * rows_squares / (n - 1)
+        msc = n * judges_squares / (k - 1)
         residual_JN = x_JN - rows_mean_N - judges_mean_J[:, None] + mean
-        mse = float((residual_JN**2).sum()) / ((k - 1) * (n - 1))
+        residual_squares = float((residual_JN**2).sum())
+        mse = residual_squares / ((k - 1) * (n - 1))
         total = msr + (k - 1) * mse + k / n * (msc - mse)
-        return (msr - mse) / total if total > 0 else math.nan
+        if total <= 0:
+            return math.nan
+        return (msr - mse) / total
 
     return statistic
 
@@ -235,6 +248,8 @@ def effective_judges(rewards_JN: FloatArray) -> Statistic:
         if x_JN.shape[1] < 2 or not np.ptp(x_JN, axis=1).all():  # noqa: PLR2004
             return math.nan
         eigenvalues = np.linalg.eigvalsh(np.corrcoef(x_JN))
-        return float(eigenvalues.sum() ** 2 / (eigenvalues**2).sum())
+        square_of_sum = eigenvalues.sum() ** 2
+        sum_of_squares = (eigenvalues**2).sum()
+        return float(square_of_sum / sum_of_squares)
 
     return statistic

@@ -187,8 +187,8 @@ class _Study:
         ratings = self.ratings
         z_JNM = self.single.z_JNM
         error_NM = z_JNM[j] - z_JNM[self.place]
-        complete_N = (~np.isnan(error_NM) | (ratings.alpha_NM == 0)).all(axis=1)
-        rows = np.flatnonzero(complete_N)
+        is_complete_NM = ~np.isnan(error_NM) | (ratings.alpha_NM == 0)
+        rows = np.flatnonzero(is_complete_NM.all(axis=1))
         if not len(rows):
             return {}
         error_NM = shared_errors.centred_errors(error_NM, ratings.cells_by_pool)
@@ -233,6 +233,7 @@ class _Study:
         y_N = self.single.rewards_JN[b]
         rows = np.flatnonzero(~np.isnan(x_N) & ~np.isnan(y_N))
         estimate = partial(self.intervals.estimate, rows=rows)
+        kappa = agreement.kappa(self.single.z_JNM[a], self.single.z_JNM[b])
         return report.PairAgreement(
             a=ratings.judges[a],
             b=ratings.judges[b],
@@ -243,13 +244,14 @@ class _Study:
             kendall_within=estimate(
                 agreement.kendall_within(x_N, y_N, self.groups), of_groups=True
             ),
-            kappa=estimate(agreement.kappa(self.single.z_JNM[a], self.single.z_JNM[b])),
+            kappa=estimate(kappa),
         )
 
     def panel(self) -> report.PanelAgreement:
         ratings = self.ratings
         estimate = self.intervals.estimate
-        rows = np.flatnonzero(~np.isnan(self.single.rewards_JN).any(axis=0))
+        is_missing_N = np.isnan(self.single.rewards_JN).any(axis=0)
+        rows = np.flatnonzero(~is_missing_N)
         alphas: dict[str, Any] = {}
         for name, metric in _METRICS.items():
             alpha = partial(agreement.alpha, metric=metric)

@@ -48,13 +48,15 @@ def retest(x_R: FloatArray) -> Retest:
     present = ~np.isnan(x_R)
     count = present.sum(axis=-1).astype(np.float64)
     filled = np.where(present, x_R, 0.0)
-    mean = np.where(count > 0, filled.sum(axis=-1) / np.maximum(count, 1), np.nan)
+    sums = filled.sum(axis=-1)
+    mean = np.where(count > 0, sums / np.maximum(count, 1), np.nan)
     deviation = np.where(present, x_R - mean[..., None], 0.0)
     # Equal replicates have no spread, whatever the rounding of their mean.
     lowest = np.where(present, x_R, np.inf).min(axis=-1)
     highest = np.where(present, x_R, -np.inf).max(axis=-1)
     squares = np.where(highest > lowest, (deviation**2).sum(axis=-1), 0.0)
-    return Retest(squares, np.maximum(count - 1, 0), mean, count)
+    df = np.maximum(count - 1, 0)
+    return Retest(squares=squares, df=df, mean=mean, count=count)
 
 
 class RewardNoise(NamedTuple):
@@ -94,8 +96,10 @@ def reward_noise(
     """
     per_criterion = retest(np.moveaxis(z_NRM, 1, 2))
     reward = retest(rewards_NR)
-    tau2 = ratio(per_criterion.squares.sum(axis=1), per_criterion.df.sum(axis=1))
-    inverse_effective = ratio(reward.df * (alpha_NM**2).sum(axis=1), reward.df)
+    squares_of_criteria_N = per_criterion.squares.sum(axis=1)
+    tau2 = ratio(squares_of_criteria_N, per_criterion.df.sum(axis=1))
+    inverse_N = (alpha_NM**2).sum(axis=1)
+    inverse_effective = ratio(reward.df * inverse_N, reward.df)
 
     def predicted(rows: IntArray) -> float:
         return tau2(rows) * inverse_effective(rows)
@@ -104,7 +108,11 @@ def reward_noise(
     independent = ratio(squares_N, reward.df)
     measured = ratio(reward.squares, reward.df)
     return RewardNoise(
-        tau2, predicted, independent, measured, ratio(reward.squares, squares_N)
+        tau2=tau2,
+        predicted=predicted,
+        independent=independent,
+        measured=measured,
+        inflation=ratio(reward.squares, squares_N),
     )
 
 
@@ -136,11 +144,11 @@ def icc1(rewards_NR: FloatArray) -> Statistic:
         df = float(repeated.df[scored].sum())
         if len(scored) < 2 or not df:  # noqa: PLR2004  # two responses to compare
             return math.nan
-        between = float((count * (mean - (count * mean).sum() / total) ** 2).sum())
+        grand_mean = (count * mean).sum() / total
+        between = float((count * (mean - grand_mean) ** 2).sum())
         k0 = (total - float((count**2).sum()) / total) / (len(scored) - 1)
-        return _icc(
-            between / (len(scored) - 1), float(repeated.squares[scored].sum()) / df, k0
-        )
+        within = float(repeated.squares[scored].sum())
+        return _icc(between / (len(scored) - 1), within / df, k0)
 
     return statistic
 
@@ -189,7 +197,8 @@ def group_parts(rewards_NR: FloatArray, groups: Sequence[IntArray]) -> GroupPart
         count = repeated.count[rows]
         mean = repeated.mean[rows]
         total = count.sum()
-        parts.between_N[rows] = count * (mean - (count * mean).sum() / total) ** 2
+        group_mean = (count * mean).sum() / total
+        parts.between_N[rows] = count * (mean - group_mean) ** 2
         parts.df_N[rows] = (n - 1) / n
         parts.k_N[rows] = (total - (count**2).sum() / total) / n
         parts.squares_N[rows] = repeated.squares[rows]
@@ -296,7 +305,8 @@ def advantage_pairs(
         for first, second in combinations(range(len(advantages_RG)), 2):
             a_G = advantages_RG[first]
             b_G = advantages_RG[second]
-            counted_G = valid_RG[first] & valid_RG[second] & ((a_G != 0) | (b_G != 0))
+            is_valid_G = valid_RG[first] & valid_RG[second]
+            counted_G = is_valid_G & ((a_G != 0) | (b_G != 0))
             flip_G = counted_G & (a_G * b_G < 0)
             size_G = (np.abs(a_G) + np.abs(b_G)) / 2
             sizes.append(size_G[counted_G])
@@ -305,8 +315,10 @@ def advantage_pairs(
             sums[1, group] += counted_G
             sums[2, group] += size_G * flip_G
             sums[3, group] += size_G * counted_G
-        constant = float((np.abs(advantages_RG).sum(axis=1) == 0).mean())
-        sums[4:, group] = np.array([[constant], [1.0]]) / len(group)
+        sizes_R = np.abs(advantages_RG).sum(axis=1)
+        constant = float((sizes_R == 0).mean())
+        sums[4, group] = constant / len(group)
+        sums[5, group] = 1.0 / len(group)
     return AdvantagePairs(
         np.concatenate([*sizes, np.empty(0)]),
         np.concatenate([*flipped, np.empty(0, dtype=np.bool_)]),
@@ -331,6 +343,8 @@ def below_noise(parts: GroupParts) -> Statistic:
         tau2 = noise(rows)
         signal_N = parts.signal_N - tau2 * parts.mean_inverse_N
         below_N = parts.part_N * (signal_N < tau2)
-        return math.nan if math.isnan(tau2) else ratio(below_N, parts.part_N)(rows)
+        if math.isnan(tau2):
+            return math.nan
+        return ratio(below_N, parts.part_N)(rows)
 
     return statistic

@@ -84,7 +84,10 @@ class Rates(NamedTuple):
         if fpr.value is None or fpr.low is None or fpr.high is None:
             return UNKNOWN
         return Estimate(
-            value=1 - fpr.value, low=1 - fpr.high, high=1 - fpr.low, unit=fpr.unit
+            value=1 - fpr.value,
+            low=1 - fpr.high,
+            high=1 - fpr.low,
+            unit=fpr.unit,
         )
 
 
@@ -134,7 +137,8 @@ def confusions(
     labels_NM: dict[str | None, FloatArray] = {None: empty_NM.copy()}
     for pool, (n, m) in cells.items():
         label_C = z_JNM[reference, n, m]
-        if (np.isnan(label_C) | np.isin(label_C, (0, 1))).all():
+        is_extreme_C = np.isin(label_C, (0, 1))
+        if (np.isnan(label_C) | is_extreme_C).all():
             labels_NM[pool.name] = empty_NM.copy()
             labels_NM[pool.name][n, m] = label_C
             labels_NM[None][n, m] = label_C
@@ -215,9 +219,17 @@ def clustered_rates(
     not_met = float(decided.not_met_N.sum()), float(not_met_C.sum())
     tpr, yes_worth = _share(yes, met, confidence, unit)
     fpr, no_worth = _share(no, not_met, confidence, unit)
-    size = math.sqrt(float((yes.errors_C**2).sum() * (no.errors_C**2).sum()))
-    correlation = float((yes.errors_C * no.errors_C).sum()) / size if size else 0.0
-    return Rates(tpr, fpr, _difference(tpr, fpr, correlation), (yes_worth, no_worth))
+    squares = (yes.errors_C**2).sum() * (no.errors_C**2).sum()
+    size = math.sqrt(float(squares))
+    correlation = 0.0
+    if size:
+        correlation = float((yes.errors_C * no.errors_C).sum()) / size
+    return Rates(
+        tpr=tpr,
+        fpr=fpr,
+        youden_j=_difference(tpr, fpr, correlation),
+        worth=(yes_worth, no_worth),
+    )
 
 
 def _share(
@@ -263,7 +275,8 @@ def _difference(first: Estimate, second: Estimate, correlation: float) -> Estima
     second_above = (second.high or 0.0) - second.value
 
     def half(a: float, b: float) -> float:
-        return math.sqrt(max(a * a + b * b - 2 * correlation * a * b, 0.0))
+        square = a * a + b * b - 2 * correlation * a * b
+        return math.sqrt(max(square, 0.0))
 
     value = first.value - second.value
     return Estimate(

@@ -34,8 +34,9 @@ def centred_errors(
     for n, m in cells.values():
         seen = ~np.isnan(error_NM[n, m])
         if seen.any():
+            error_C = error_NM[n, m][seen]
             weights_C = None if weights_N is None else weights_N[n][seen]
-            centred_NM[n, m] -= np.average(error_NM[n, m][seen], weights=weights_C)
+            centred_NM[n, m] -= np.average(error_C, weights=weights_C)
     return centred_NM
 
 
@@ -61,7 +62,9 @@ def error_correlation(error_NM: FloatArray) -> Statistic:
 def error_inflation(error_NM: FloatArray, alpha_NM: FloatArray) -> Statistic:
     """Return Var(Σ_j α_j e_j) / Σ_j α_j² Var(e_j): 1 for independent errors."""
     weighted_NM = alpha_NM * np.nan_to_num(error_NM)
-    return ratio(weighted_NM.sum(axis=1) ** 2, (weighted_NM**2).sum(axis=1))
+    squares_of_sum_N = weighted_NM.sum(axis=1) ** 2
+    sums_of_squares_N = (weighted_NM**2).sum(axis=1)
+    return ratio(squares_of_sum_N, sums_of_squares_N)
 
 
 def effective_criteria(error_NM: FloatArray, alpha_NM: FloatArray) -> Statistic:
@@ -95,7 +98,8 @@ def mean_effective(alpha_NM: FloatArray, rows: IntArray) -> float:
     """Return M_eff of the rubrics of some rows, their harmonic mean; nan without a row."""
     if not len(rows):
         return math.nan
-    return 1 / float((alpha_NM[rows] ** 2).sum(axis=1).mean())
+    inverse_N = (alpha_NM[rows] ** 2).sum(axis=1)
+    return 1 / float(inverse_N.mean())
 
 
 def effective_judges_by_errors(
