@@ -102,11 +102,11 @@ def _messages(server: Any) -> tuple[type[Any], type[Any]]:
 
 
 def _submission(body: BaseModel) -> scoring.Submission:
-    sent = body.model_dump()
+    request = body.model_dump()
     return scoring.Submission(
-        row={name: sent[name] for name in rows.ROW_FIELDS},
-        response=sent["response"]["output"],
-        prompt=sent["responses_create_params"]["input"],
+        row={name: request[name] for name in rows.ROW_FIELDS},
+        response=request["response"]["output"],
+        prompt=request["responses_create_params"]["input"],
     )
 
 

@@ -67,14 +67,11 @@ def environment_class() -> type[Any]:
             metadata: Sequence[Mapping[str, object]],
         ) -> Any:  # the stack's EnvironmentReturn
             """Judge the last assistant message of every log."""
-            judgements = self._scorer.judge_from_thread(
-                [
-                    Submission(
-                        row, log, log, opened=_opened(log, self._scorer.thoughts)
-                    )
-                    for log, row in zip(message_log_batch, metadata, strict=True)
-                ]
-            )
+            submissions: list[Submission] = []
+            for log, row in zip(message_log_batch, metadata, strict=True):
+                opened = _opened(log, self._scorer.thoughts)
+                submissions.append(Submission(row, log, log, opened=opened))
+            judgements = self._scorer.judge_from_thread(submissions)
             self._unreported += judgements
             count = len(judgements)
             return interfaces.EnvironmentReturn(
@@ -93,7 +90,7 @@ def environment_class() -> type[Any]:
         def global_post_process_and_metrics(
             self, batch: object
         ) -> tuple[object, dict[str, float]]:
-            """Return the batch as it is, and the means of what was judged since the last call."""
+            """Return the batch unchanged, and mean metrics of judgements since the last call."""
             rows = [judgement.metrics for judgement in self._unreported]
             self._unreported = []
             names = rows[0] if rows else ()
@@ -104,7 +101,7 @@ def environment_class() -> type[Any]:
 
 
 def _opened(log: Sequence[Mapping[str, object]], thoughts: Thoughts) -> bool:
-    """Whether the policy was asked within a thought: a message before its own is the whole text."""
+    """Whether the prompt opened a thought; the message before the policy's is the whole prompt."""
     *asked, _ = log
     return bool(asked) and opens_thought(text_of(asked[-1], role="user"), thoughts)
 

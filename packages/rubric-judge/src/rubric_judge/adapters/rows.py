@@ -144,26 +144,28 @@ class TaskSource:
         if column is None:
             if "task_id" not in row:
                 raise no_task_column(row)
-            shown = _shown(row["task_id"])
+            quoted_id = _shown(row["task_id"])
             problem = (
-                f"no task has the id {shown} ({len(self._tasks)} are known) and the row has "
+                f"no task has the id {quoted_id} ({len(self._tasks)} are known) and the row has "
                 "no column 'rubric' or 'criteria': give `tasks` the file that the ids are "
                 "from, or the rows a rubric"
             )
             raise ConfigError(problem, location="task_id")
         question = row.get("question")
-        asked = prompt if question is None else question
+        question_text = prompt if question is None else question
         criteria = criteria_of(row[column], column=column)
         if self._check is not None:
             self._check(criteria)
         rubric = Rubric.model_validate({"criteria": criteria})
         passage = row.get("passage")
-        asked = text_of(asked, role="user")
+        question_text = text_of(question_text, role="user")
         grounding = Grounding("" if passage is None else cast("str", passage))
         doc_hash = str(row.get("doc_hash") or grounding.sha256)
         return JudgeView(
-            task_id=str(row.get("task_id") or task_id_of(doc_hash, asked, rubric)),
-            question=asked,
+            task_id=str(
+                row.get("task_id") or task_id_of(doc_hash, question_text, rubric)
+            ),
+            question=question_text,
             grounding=grounding,
             response=answer.text,
             thought=answer.thought,
@@ -172,17 +174,17 @@ class TaskSource:
 
     def _notice_other_task(self, task: Task, prompt: object) -> None:
         """Warn once of a prompt that holds another task's question and not its own."""
-        asked = ""
+        prompt_text = ""
         if self._unlike < _MOST_UNLIKE:
             with suppress(SchemaError):  # nothing to warn of without a text
-                asked = _even(text_of(prompt, role="user"))
-        if not asked or _even(task.question) in asked:
+                prompt_text = _even(text_of(prompt, role="user"))
+        if not prompt_text or _even(task.question) in prompt_text:
             return
         self._unlike += 1
         for other in self._tasks.values():
             if (
                 len(other.question) >= _SHORTEST_QUESTION
-                and _even(other.question) in asked
+                and _even(other.question) in prompt_text
             ):
                 events.prompt_of_other_task(
                     task_id=task.task_id, question_of=other.task_id
@@ -226,8 +228,8 @@ def _rubric_column(row: Mapping[str, object]) -> str | None:
 
 def _shown(task_id: object) -> str:
     """Return an id for a message; one that is too long may be a private text."""
-    shown = repr(task_id)
-    return shown if len(shown) <= _LONGEST_ID else f"of {len(shown)} characters"
+    text = repr(task_id)
+    return text if len(text) <= _LONGEST_ID else f"of {len(text)} characters"
 
 
 def joined_row(label: object, columns: Mapping[str, object]) -> Mapping[str, object]:

@@ -344,8 +344,8 @@ class RubricScorer:
                 f"{lost[0].reason}: {detail}; on_unavailable='raise' ends the training"
             )
             raise UnavailableRewardError(message)
-        asked = [result for result in results if result.unanswered is None]
-        self._outage.seen(asked, on_unavailable=self._on_unavailable)
+        answered = [result for result in results if result.unanswered is None]
+        self._outage.seen(answered, on_unavailable=self._on_unavailable)
         self._unclosed.seen(views)
         return judgements
 

@@ -97,11 +97,11 @@ def read_suite(folder: Path) -> Suite:
 
 
 def _with_own_ids(rows: Sequence[TemplateRow]) -> list[TemplateRow]:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     renamed: list[TemplateRow] = []
     for row in rows:
-        seen[row.id] += 1
-        name = row.id if seen[row.id] == 1 else f"{row.id}_{seen[row.id]}"
+        counts[row.id] += 1
+        name = row.id if counts[row.id] == 1 else f"{row.id}_{counts[row.id]}"
         renamed.append(row.model_copy(update={"id": name}))
     return renamed
 

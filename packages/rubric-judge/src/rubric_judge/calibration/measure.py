@@ -300,15 +300,15 @@ class PoolOfCells:
             inside = (z_N >= low) & (z_N < high) & (z_N > 0)
             if low == high:
                 inside = z_N == low
-            mine = rows[inside]
-            if not len(mine):
+            level_rows = rows[inside]
+            if not len(level_rows):
                 continue
             level = record.LevelCalibration(
                 low=low,
                 high=high,
-                labels=len(mine),
-                bias=self.intervals.bias(repeated.mean - label_N, mine),
-                noise=self.variance(repeated, mine[repeated.df[mine] > 0]),
+                labels=len(level_rows),
+                bias=self.intervals.bias(repeated.mean - label_N, level_rows),
+                noise=self.variance(repeated, level_rows[repeated.df[level_rows] > 0]),
             )
             calibrations.append(level)
         return tuple(calibrations)

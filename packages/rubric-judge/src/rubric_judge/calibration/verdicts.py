@@ -105,9 +105,9 @@ def _decision(
 ) -> Decision:
     """Return the decision on a case; with `within`, also the labels that J's precision needs."""
     count: int | None = None
-    wanted = ""
+    labels_text = ""
     if within is not None:
-        count, wanted = _wanted(evidence, within)
+        count, labels_text = _wanted(evidence, within)
     weighed = KEPT if is_whole(factor) else f"weigh it by {factor:.2f}"
     meanwhile = weighed if factor else "mask it"
     whether = ""
@@ -119,7 +119,7 @@ def _decision(
         weighed=weighed,
         meanwhile=f"until then {meanwhile}",
         whether=whether,
-        wanted=wanted,
+        wanted=labels_text,
         **evidence._asdict(),
     )
     return Decision(Verdict(_CASES[case]["verdict"]), reason, count, factor)

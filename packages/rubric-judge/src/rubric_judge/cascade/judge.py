@@ -43,10 +43,10 @@ class _Progress:
             name: [] for name in self.open
         }
         """Each judge's reading of a criterion, with the judge's number."""
-        self.kept: dict[str, int] = {}
+        self.sure_judge: dict[str, int] = {}
         """Number of the judge that is sure of a criterion."""
         self.answers: dict[int, list[JudgeResult]] = {}
-        self.asked: dict[int, int] = {}
+        self.criteria_asked: dict[int, int] = {}
         """Number of criteria that each judge was asked about."""
 
 
@@ -141,14 +141,14 @@ class CascadeJudge:
         for number in range(last):
             if state.open:
                 await self._decide(number, view, state)
-        audited = [name for name in state.kept if self._is_audited(view, name)]
-        asked = {*state.open, *audited}
-        if asked:
-            (result,) = await self._answers(last, view, asked, state)
+        audited = [name for name in state.sure_judge if self._is_audited(view, name)]
+        names = {*state.open, *audited}
+        if names:
+            (result,) = await self._answers(last, view, names, state)
             if result.outcome is not Outcome.SCORED:
                 trace = self._trace(state, {}, {})
                 return self._whole(result, state, started_s, trace)
-            for name in asked:
+            for name in names:
                 criterion = view.rubric[name]
                 reading = measured([result], criterion, "margin")
                 state.found[name].append((last, reading))
@@ -208,7 +208,7 @@ class CascadeJudge:
             state.found[name].append((number, reading))
             threshold = self._calibration.threshold(criterion)
             if threshold is not None and reading.uncertainty <= threshold + _ROUNDING:
-                state.kept[name] = number
+                state.sure_judge[name] = number
                 del state.open[name]
 
     async def _answers(
@@ -221,12 +221,12 @@ class CascadeJudge:
 
         async def ask(sample: int) -> None:
             rubric = part if is_last else self._parts(part).turned(self._config, sample)
-            asked = view
+            part_view = view
             if rubric is not view.rubric:
-                asked = view.model_copy(update={"rubric": rubric})
+                part_view = view.model_copy(update={"rubric": rubric})
             number_of_answer = self._first[number] + sample
             results[sample] = await self._ask(
-                self._judges[number], asked, number_of_answer
+                self._judges[number], part_view, number_of_answer
             )
 
         if is_last or self._config.k == 1:
@@ -239,7 +239,7 @@ class CascadeJudge:
             except BaseExceptionGroup as several:
                 # The caller knows the single exceptions.
                 raise several.exceptions[0] from None
-        state.asked[number] = len(criteria)
+        state.criteria_asked[number] = len(criteria)
         state.answers[number] = [results[sample] for sample in sorted(results)]
         return state.answers[number]
 
@@ -281,7 +281,7 @@ class CascadeJudge:
             CascadeLevel(
                 judge=self.names[number],
                 calls=len(results),
-                criteria=state.asked[number],
+                criteria=state.criteria_asked[number],
                 usage=_usage(results),
             )
             for number, results in sorted(state.answers.items())

@@ -85,9 +85,9 @@ def read_claims(rubric: Rubric, question: str) -> Claims:
     texts: dict[str, str] = {}
     for criterion in rubric:
         texts[criterion.id] = "" if _has_directive(criterion) else claim_of(criterion)
-    asked = IDENTIFIER.findall(question)
-    names = _identifiers(texts.values()) | frozenset(asked[1:])
-    names -= frozenset(asked[:1])
+    identifiers = IDENTIFIER.findall(question)
+    names = _identifiers(texts.values()) | frozenset(identifiers[1:])
+    names -= frozenset(identifiers[:1])
     question_stems = frozenset(stem(word) for word in re.findall(r"\w+", question))
     claims = tuple(
         _read_claim(criterion, texts[criterion.id], names, question_stems)

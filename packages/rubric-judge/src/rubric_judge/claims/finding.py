@@ -222,8 +222,12 @@ def required_share(claim: Claim, answer: Answer, said: float) -> tuple[float, st
         return said, ""
     if not lacking:
         return (1 - _REQUIRED) * said + _REQUIRED, ""
-    held = 1 - len(lacking) / len(claim.required)
-    credit = (1 - _REQUIRED) * said + _REQUIRED * held if held else _WITHOUT * said
+    share_held = 1 - len(lacking) / len(claim.required)
+    credit = (
+        (1 - _REQUIRED) * said + _REQUIRED * share_held
+        if share_held
+        else _WITHOUT * said
+    )
     return credit, f"without the required {', '.join(lacking)}"
 
 

@@ -87,28 +87,32 @@ class Statements:
                 return "", score
         return why, 0.0
 
-    def _near(self, said: Clause) -> list[tuple[float, Clause, Match]]:
+    def _near(self, answer_clause: Clause) -> list[tuple[float, Clause, Match]]:
         """Return the clauses of the passage that match an answer's clause best, the best first."""
         near: list[tuple[float, Clause, Match]] = []
-        for most, place in self._bounds(said):
+        for most, place in self._bounds(answer_clause):
             if len(near) == _SEVERAL and most <= near[-1][0]:
                 break
             clause = self._clauses[place]
-            if said.names and clause.names and said.names.isdisjoint(clause.names):
+            if (
+                answer_clause.names
+                and clause.names
+                and answer_clause.names.isdisjoint(clause.names)
+            ):
                 continue
-            overlap = match(clause, said)
+            overlap = match(clause, answer_clause)
             score = overlap.reverse * min(1.0, 2 * overlap.coverage)
             near.append((score, clause, overlap))
             near = sorted(near, key=lambda candidate: -candidate[0])[:_SEVERAL]
         return near
 
-    def _bounds(self, said: Clause) -> list[tuple[float, int]]:
+    def _bounds(self, answer_clause: Clause) -> list[tuple[float, int]]:
         """Return upper bounds of the clauses' scores, by the words that they could share."""
         weights = defaultdict[int, float](float)
-        for token in said.content:
+        for token in answer_clause.content:
             for place in self._holding(token):
                 weights[place] += token.weight
-        total = said.total or 1.0
+        total = answer_clause.total or 1.0
         bounds = ((weight / total, place) for place, weight in weights.items())
         return sorted(bounds, key=lambda bound: (-bound[0], bound[1]))
 

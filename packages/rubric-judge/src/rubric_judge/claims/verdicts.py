@@ -101,9 +101,9 @@ def contradiction(claim: Clause, said: Clause, found: Match) -> str:
     )
 
 
-def _other_direction(claim: Clause, said: Clause) -> str:
+def _other_direction(claim: Clause, clause: Clause) -> str:
     claim_directions = claim.directions
-    said_directions = said.directions
+    said_directions = clause.directions
     for axis in claim_directions.keys() & said_directions.keys():
         sides, word = claim_directions[axis]
         others, said_word = said_directions[axis]
@@ -142,18 +142,18 @@ def swapped(claim: Clause, said: Clause, found: Match, subjects: frozenset[str])
     return f"says of “{said_subject.text}” what holds for “{subject.text}”"
 
 
-def _opposite_word(claim: Clause, said: Clause) -> str:
+def _opposite_word(claim: Clause, clause: Clause) -> str:
     for token in claim.content:
-        if token.literal or token.root in said.roots:
+        if token.literal or token.root in clause.roots:
             continue
-        for candidate in said.content:
+        for candidate in clause.content:
             if candidate.literal or candidate.root in claim.roots:
                 continue
             if token.denied != candidate.denied:
                 continue
             if not lexicon.opposite(token.root, candidate.root):
                 continue
-            if not (_has_like(claim, candidate) or _has_like(said, token)):
+            if not (_has_like(claim, candidate) or _has_like(clause, token)):
                 return f"“{candidate.text}” against “{token.text}”"
     return ""
 
@@ -210,9 +210,9 @@ def other_value(claim: Clause, said: Clause) -> str:
     return ""
 
 
-def _names_it(claim: Clause, said: Clause) -> bool:
+def _names_it(claim: Clause, clause: Clause) -> bool:
     """Tell whether a clause itself names what the claim is about."""
-    return any(token.text in claim.names for token in said.tokens)
+    return any(token.text in claim.names for token in clause.tokens)
 
 
 def _kind(token: Token) -> str:

@@ -241,6 +241,6 @@ def serve_page(
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family) as bound:
         place, port = bound.getsockname()[:2]
-        shown = f"[{place}]" if ":" in place else place
-        on_start(f"http://{shown}:{port}")
+        address = f"[{place}]" if ":" in place else place
+        on_start(f"http://{address}:{port}")
         _Server(config).run(sockets=[bound])

@@ -149,5 +149,5 @@ def shown_criterion(criterion: Criterion) -> dict[str, object]:
         "guide": criterion.scoring_guide,
     }
     elements = [visible(text) for text in criterion.required_elements]
-    shown = {key: visible(text) for key, text in texts.items()}
-    return {**shown, "elements": elements, "weight": criterion.weight}
+    readable = {key: visible(text) for key, text in texts.items()}
+    return {**readable, "elements": elements, "weight": criterion.weight}

@@ -143,7 +143,7 @@ def draw_more(
     draws: list[list[Drawn]] = []
     for k, count in enumerate(counts):
         expected = min(max(float(count), sizes_N.max(initial=1)), sizes_N.sum())
-        pi_wanted_N = _inclusion(row_C, stratum_C, sizes_N, wanted=expected)
+        pi_wanted_N = _inclusion(row_C, stratum_C, sizes_N, expected=expected)
         target_N = np.minimum(pi_wanted_N, 1.0)
         gain_N = np.maximum(target_N - pi_N, 0.0)
         further_N = np.divide(gain_N, 1 - pi_N, out=np.zeros_like(pi_N), where=pi_N < 1)
@@ -170,24 +170,24 @@ def in_order(drawn: list[Drawn], *, rater: str, seed: int) -> list[tuple[int, st
 
 
 def _inclusion(
-    row_C: IntArray, stratum_C: IntArray, sizes_N: FloatArray, *, wanted: float
+    row_C: IntArray, stratum_C: IntArray, sizes_N: FloatArray, *, expected: float
 ) -> FloatArray:
-    """Return π, shape [N]: multiplied by its gradient, over and over, and kept to the count."""
-    even_N = _kept_to(np.ones_like(sizes_N), sizes_N, wanted)
+    """Return π, shape [N]: multiplied by its gradient repeatedly, and scaled to the count."""
+    even_N = _scaled_to(np.ones_like(sizes_N), sizes_N, expected)
     pi_N = even_N
     for _ in range(_ROUNDS):
         expected_S = np.bincount(stratum_C, weights=pi_N[row_C])
         gain_N = np.bincount(row_C, weights=1 / expected_S[stratum_C]) / sizes_N
-        pi_N = _kept_to(pi_N * gain_N, sizes_N, wanted)
+        pi_N = _scaled_to(pi_N * gain_N, sizes_N, expected)
     return (1 - _AT_RANDOM) * pi_N + _AT_RANDOM * even_N
 
 
-def _kept_to(pi_N: FloatArray, sizes_N: FloatArray, wanted: float) -> FloatArray:
-    """Scale π until Σ π · size is what is wanted, none above 1."""
+def _scaled_to(pi_N: FloatArray, sizes_N: FloatArray, expected: float) -> FloatArray:
+    """Scale π until Σ π · size is the expected number, none above 1."""
     certain_N = np.zeros(len(pi_N), np.bool_)
     while not certain_N.all():
-        left = wanted - sizes_N[certain_N].sum()
-        scaled_N = pi_N * left / (pi_N * sizes_N)[~certain_N].sum()
+        remaining = expected - sizes_N[certain_N].sum()
+        scaled_N = pi_N * remaining / (pi_N * sizes_N)[~certain_N].sum()
         above_N = ~certain_N & (scaled_N >= 1)
         certain_N |= above_N
         if not above_N.any():
@@ -196,10 +196,10 @@ def _kept_to(pi_N: FloatArray, sizes_N: FloatArray, wanted: float) -> FloatArray
 
 
 def _systematic(pi_N: FloatArray, *, start: float) -> list[int]:
-    """Draw places with probabilities π: where start, start + 1, … fall into their running sum."""
+    """Draw places with probabilities π: at start, start + 1, … in their running sum."""
     sum_N = np.cumsum(pi_N)
     whole = round(sum_N[-1])
-    if whole and abs(sum_N[-1] - whole) < 1e-6:  # noqa: PLR2004  # what rounding has left
+    if whole and abs(sum_N[-1] - whole) < 1e-6:  # noqa: PLR2004  # rounding only
         sum_N *= whole / sum_N[-1]
     points = np.arange(start, sum_N[-1], 1.0)
     return [int(place) for place in np.searchsorted(sum_N, points, side="right")]

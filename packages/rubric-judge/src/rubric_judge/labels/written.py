@@ -152,10 +152,10 @@ def _with_one_truth(path: Path) -> Iterator[tuple[int, WrittenAnswer]]:
         RubricFileError: as `read_written`; or a line has a text that another one gives another
             truth.
     """
-    seen: dict[tuple[str, str, str], tuple[Truth, int]] = {}
+    truths: dict[tuple[str, str, str], tuple[Truth, int]] = {}
     for line, answer in read_written(path):
         place = answer.task_id or "", answer.question, answer.response.strip()
-        truth, before = seen.setdefault(place, (answer.truth, line))
+        truth, before = truths.setdefault(place, (answer.truth, line))
         if truth is not answer.truth:
             problem = (
                 f"the same text is {truth} in line {before} and {answer.truth} here"

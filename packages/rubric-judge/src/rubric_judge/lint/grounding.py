@@ -29,10 +29,10 @@ def check_grounding(task: Task) -> Iterator[Finding]:
     whole = task.grounding.reveal()
     if len(whole) > _PASSAGE_CHARS:
         yield finding("long_passage", chars=len(whole), read=_PASSAGE_CHARS)
-    shown = whole[:_PASSAGE_CHARS]
-    known = content(shown) | numbers(shown)
+    start = whole[:_PASSAGE_CHARS]
+    known = content(start) | numbers(start)
     for criterion in task.rubric:
-        problem = _absent(criterion, known) or _unstated(criterion, shown)
+        problem = _absent(criterion, known) or _unstated(criterion, start)
         if problem:
             yield finding("not_in_passage", criterion.id, what=problem)
 
@@ -92,12 +92,12 @@ def check_leaks(task: Task) -> Iterator[Finding]:
             yield finding("leak", runs=overlap.count)
         else:
             yield finding("rubric_leak", name, runs=overlap.count)
-    asked = content(task.question)
+    question_words = content(task.question)
     quoted = content(" ".join(_QUOTED.findall(task.question)))
     echoed = 0.0
     for criterion in task.rubric:
         terms = _words_that_pay(criterion)
-        if not terms or not terms <= asked:
+        if not terms or not terms <= question_words:
             continue
         echoed += criterion.weight
         # A name that the question must give, as its subject, is no secret.

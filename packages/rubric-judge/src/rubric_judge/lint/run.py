@@ -1,4 +1,4 @@
-"""The list of checks, and a task file through all of them."""
+"""The list of checks, and their run over a task file."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,15 +20,15 @@ CHECKS: Final[tuple[reading.Check, ...]] = (
     grounding.check_grounding,
     grounding.check_leaks,
 )
-"""One for each family of findings."""
+"""Checks, one for each family of findings."""
 
 
 def lint_task(task: Task, *, by_claims: bool = False) -> Iterator[reading.Finding]:
     """Yield what every check finds in one task.
 
     Args:
-        task: any.
-        by_claims: whether the judge of claims will score its answers.
+        task: a task of any kind.
+        by_claims: whether the claim judge will score its answers.
     """
     task_id = task.task_id  # a hash of the whole rubric
     checks = (*CHECKS, claims.check_claims) if by_claims else CHECKS

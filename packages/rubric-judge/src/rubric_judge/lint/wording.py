@@ -169,6 +169,6 @@ def _opposite(first: Criterion, second: Criterion) -> bool:
     words = content(first.description), content(second.description)
     if min(map(len, words)) < _FEWEST_OPPOSED:
         # Descriptions so short are opposites only with the same verb.
-        said = reading.said(first.description)
-        return bool(words[0]) and said == reading.said(second.description)
+        statement = reading.said(first.description)
+        return bool(words[0]) and statement == reading.said(second.description)
     return overlap(*words) >= _SAME_MATTER

@@ -215,13 +215,13 @@ def _flip_shares(
     fewest = max(_FEWEST_PAIRS, len(sizes) / _MOST_POINTS)
     bin_of_value = np.zeros(len(values), dtype=np.intp)
     full = 0
-    held = 0
+    pairs_in_bin = 0
     for place, count in enumerate(counts.tolist()):
         bin_of_value[place] = full
-        held += count
-        if held >= fewest:
+        pairs_in_bin += count
+        if pairs_in_bin >= fewest:
             full = full + 1
-            held = 0
+            pairs_in_bin = 0
     # The rest above the last full bin belongs to it.
     bins = np.minimum(bin_of_value, full - 1)[value_of_pair]
     chosen = [bins == number for number in range(full)]
@@ -230,8 +230,8 @@ def _flip_shares(
     return mean_sizes, shares
 
 
-def _of_judges(shown: Sequence[object], able: Sequence[object]) -> str:
-    return f", {len(shown)} of {len(able)} judges" if len(shown) < len(able) else ""
+def _of_judges(drawn: Sequence[object], judges: Sequence[object]) -> str:
+    return f", {len(drawn)} of {len(judges)} judges" if len(drawn) < len(judges) else ""
 
 
 def _bounds(estimate: Estimate) -> tuple[float, float | None, float | None]:

@@ -233,10 +233,8 @@ class ReliabilityReport(Report):
         most = ""
         if len(shares) > _MOST_COLUMNS:
             most = f" and {len(shares) - _MOST_COLUMNS} more"
-        shown = ", ".join(shares[:_MOST_COLUMNS])
-        return (
-            f"Share of advantages whose sign a second judgement turns: {shown}{most}."
-        )
+        first_shares = ", ".join(shares[:_MOST_COLUMNS])
+        return f"Share of advantages whose sign a second judgement turns: {first_shares}{most}."
 
     def method(self) -> str:
         """Return a description of the data and of the intervals."""
@@ -339,7 +337,7 @@ def _rates(
 ) -> TextTable:
     pooled = [rate for rate in rates if rate.criterion is None]
     single = [rate for rate in rates if rate.criterion is not None]
-    shown = [*pooled, *single[:_MOST_CRITERIA]]
-    values = ([rate, marks[rate.judge]] for rate in shown)
+    chosen = [*pooled, *single[:_MOST_CRITERIA]]
+    values = ([rate, marks[rate.judge]] for rate in chosen)
     of = f" (the {_MOST_CRITERIA} lowest J)" if len(single) > _MOST_CRITERIA else ""
     return TextTable.of(WORDS["rates"], values, reference=reference, of=of)

@@ -32,10 +32,10 @@ def centred_errors(
     """
     centred_NM = error_NM.copy()
     for n, m in cells.values():
-        seen = ~np.isnan(error_NM[n, m])
-        if seen.any():
-            error_C = error_NM[n, m][seen]
-            weights_C = None if weights_N is None else weights_N[n][seen]
+        is_present = ~np.isnan(error_NM[n, m])
+        if is_present.any():
+            error_C = error_NM[n, m][is_present]
+            weights_C = None if weights_N is None else weights_N[n][is_present]
             centred_NM[n, m] -= np.average(error_C, weights=weights_C)
     return centred_NM
 
