@@ -48,7 +48,7 @@ def answer_from(
     Args:
         response: a text, a message or messages, of which the last of the assistant counts; or an
             answer, which is returned.
-        thoughts: how thoughts are told from answers.
+        thoughts: way to tell thoughts from answers.
         opened: whether the prompt opened a thought.
 
     Raises:
@@ -78,7 +78,7 @@ def answer_behind(
     Args:
         token_ids: all tokens that the policy wrote.
         tokenizer: one of transformers, or one that decodes as it does.
-        thoughts: how thoughts are told from answers.
+        thoughts: way to tell thoughts from answers.
         opened: whether the prompt opened a thought.
     """
     decode = partial(_decoded, tokenizer)

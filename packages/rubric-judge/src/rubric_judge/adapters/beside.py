@@ -108,7 +108,7 @@ class CombinedReward:
 
         Args:
             rubric: the rubric's reward, of weight 1.
-            others: those beside it.
+            others: the rewards beside it.
             name: name of the sum in TRL.
             masking: for each of the others, whether its None is a missing judgement, too.
         """

@@ -27,7 +27,7 @@ class Bound(NamedTuple):
 
 @cache
 def bind() -> Bound:
-    """Make the classes.
+    """Return the classes, bound to the stack.
 
     Raises:
         MissingExtraError: NeMo-Gym is not installed.
@@ -78,7 +78,7 @@ def bind() -> Bound:
 
 
 def _messages(server: Any) -> tuple[type[Any], type[Any]]:
-    """Make the models of what the server is sent and answers."""
+    """Return the models of the server's request and response."""
 
     class RubricVerifyRequest(server.BaseVerifyRequest):
         """A row: the id of a known task, or its rubric."""

@@ -94,7 +94,7 @@ def answer_in(query: str, prompt: str, thoughts: Thoughts = "cut") -> Answer:
     Args:
         query: prompt and response, decoded with special tokens.
         prompt: the whole prompt, as the policy read it; it may open a thought.
-        thoughts: how thoughts are told from answers.
+        thoughts: way to tell thoughts from answers.
 
     Raises:
         SchemaError: as `response_of`.

@@ -38,7 +38,7 @@ class Outage:
         """Log the reasons of a batch that are new, or that an outage has ended.
 
         Raises:
-            JudgeContractError: of the last judgements, more are invalid than may be.
+            JudgeContractError: too many of the last judgements are invalid.
         """
         with self._lock:
             changes = {

@@ -127,9 +127,9 @@ class TaskSource:
             row: `task_id` of a known task; or `rubric` (criteria in the paper's JSON, as a list or
                 as a string), and where there are any `passage` and `question`; or a line of a task
                 file, which has `criteria` in place of `rubric`.
-            prompt: what the policy was asked, a text or messages; the question of a row that has
+            prompt: the policy's prompt, a text or messages; the question of a row that has
                 no column `question`.
-            response: what the policy wrote, a text or messages; or the answer of it.
+            response: the policy's response, a text or messages; or its answer.
 
         Raises:
             ConfigError: no such task, and no rubric in the row.

@@ -87,7 +87,7 @@ def rubric_rewards(
     renderer: Any,  # a tinker_cookbook renderer
     **options: Unpack[MaskingOptions],
 ) -> GroupRewards:
-    """Return what the group builders of a data set share.
+    """Return the rewards that the group builders of a data set share.
 
     Args:
         renderer: the renderer of the policy's chat format.

@@ -29,7 +29,7 @@ class Policy(NamedTuple):
         Args:
             log_metric: the log function that a reward is given; the trainer's method.
             token_ids: the column `completion_ids`.
-            count: of the completions.
+            count: number of completions.
         """
         trainer = getattr(log_metric, "__self__", None)
         if not hasattr(trainer, "processing_class"):

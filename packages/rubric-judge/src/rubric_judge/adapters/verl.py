@@ -40,7 +40,7 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
             each holds up to four responses, so that 8 · 4 · 4 = 128 calls are in flight.
         on_unavailable: "zero", with `rubric/unavailable` 1; or "raise", which ends the training.
         ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
-        thoughts: how thoughts are told from answers; "opened" where the chat template opens each,
+        thoughts: way to tell thoughts from answers; "opened" where the chat template opens each,
             which cannot be seen here.
         router: arguments that verl adds where it serves a reward model of its own; ignored.
 

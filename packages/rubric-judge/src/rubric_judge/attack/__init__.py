@@ -1,4 +1,4 @@
-"""Attacks on a judge: texts that deserve a known credit at most, and what the judge gave them.
+"""Attacks on a judge: texts with a known bound of their credit, and the judge's rewards.
 
 Needs the extra `reliability`.
 """

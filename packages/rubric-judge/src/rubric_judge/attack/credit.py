@@ -52,7 +52,7 @@ def over_credit(
         cases_N: one judgement of every case, in the plan's order.
         judge: the judge's name.
         epsilon: ε ≥ 0; at least twice the noise of one reward, so that noise is no over-credit.
-        confidence: of the Wilson intervals.
+        confidence: confidence of the Wilson intervals.
 
     Returns:
         Rates over the cases that have scores and a bound; the others are counted separately.

@@ -57,7 +57,7 @@ def plan_attacks(
         written: answers to the tasks that were written to be right, or false; those that come with
             this package if None.
         limit: most cases of a family, drawn at random; all when left out.
-        seed: of the draw.
+        seed: seed of the draw.
 
     Returns:
         The plan; controls are the tasks' reference answers, a weak answer, the reference answer

@@ -12,7 +12,7 @@ from rubric_judge.page.tables import Part, Report, TextTable, counted
 
 
 class WorstCase(Part):
-    """One attack that was credited above what it deserves."""
+    """An attack that was credited above its bound."""
 
     id: str
     """`family/name@task_id`."""

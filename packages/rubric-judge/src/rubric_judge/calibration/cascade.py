@@ -181,7 +181,7 @@ class CascadeRun:
         """Take the judges.
 
         Args:
-            judges: those of the configuration, in order.
+            judges: judges of the configuration, in order.
             config: the cascade to calibrate; its label queue gets nothing from here.
             ledger: where answers are looked up and kept; without one each threshold asks anew.
             workers: responses that are judged at once.

@@ -123,7 +123,7 @@ def labelled_population(
     for the other only where its answers to all questions were there when labels were drawn.
 
     Args:
-        calibration: of a judge.
+        calibration: calibration of a judge.
         answers: `hash_answer` of each answer of the population, by task.
 
     Raises:
@@ -176,7 +176,7 @@ def check_population(
         judge_N: rewards of the other answers by the judge.
         pairs: labelled answers.
         probes: a few labelled ones of the other answers.
-        confidence: of the interval, in (0, 1).
+        confidence: confidence of the interval, in (0, 1).
 
     Raises:
         RewardError: pairs or probes of fewer than two documents, or without a spread.

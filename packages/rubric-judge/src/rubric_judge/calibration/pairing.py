@@ -113,8 +113,8 @@ def pair(
     """Put labels beside judgements.
 
     Args:
-        labels: of any raters, each of a criterion of a task of the ratings.
-        ratings: of one judge.
+        labels: labels by any raters, each for a criterion of a task of the ratings.
+        ratings: ratings of one judge.
         combining: "mean" takes the mean of the raters' z; "majority" what most of them call met,
             as 0 or 1, and no label where they are divided evenly, which is none for rates in both.
 

@@ -191,7 +191,7 @@ class RewardPair(Part):
     label: float
     """Normalised reward by the labels, 0 to 1."""
     answer: str = ""
-    """`hash_answer` of what was judged; empty in a calibration of an older version."""
+    """`hash_answer` of the judged answer; empty in a calibration of an older version."""
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     """Weight of the pair in a mean over the answers that it was drawn from."""
 
@@ -232,13 +232,13 @@ class RewardCalibration(Part):
     m_eff: Estimate = UNKNOWN
     """M_eff of the labelled responses' rubrics, by their weights alone, and so without an error."""
     effective_criteria: Estimate = UNKNOWN
-    """M_eff over `error_inflation`: what it is worth by the errors."""
+    """M_eff over `error_inflation`: the effective number by the errors."""
     flips: Rate
     """Share of advantages whose sign the labels turn around."""
 
 
 class Calibration(Part):
-    """A judge measured against labels, and what it may be used for."""
+    """A judge measured against labels, with the verdicts on its use."""
 
     version: Literal[1]
     judge: str
@@ -295,7 +295,7 @@ class Calibration(Part):
         """Refuse another judge than was calibrated, and another version of a labelled rubric.
 
         Args:
-            judge_fingerprint: of the judge that is to be used.
+            judge_fingerprint: fingerprint of the judge to use.
             tasks: the tasks that it is to be used on; those that were not labelled pass.
             source: name of the calibration in an error.
 

@@ -55,7 +55,7 @@ class Evidence(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A verdict, why, and what follows from it."""
+    """A verdict with its reason, the labels still needed, and the factor on the weight."""
 
     verdict: Verdict
     reason: str
@@ -162,17 +162,17 @@ def labels_needed(
     *,
     confidence: float = 0.95,
 ) -> tuple[int, int]:
-    """Return the fewest more labels of what is met and of what is not for a J of this precision.
+    """Return the fewest more labels, met and not met, for a J of this precision.
 
         v₁ / (n₁ + a₁) + v₀ / (n₀ + a₀) ≤ (h / z)²,   v = p̃ (1 − p̃) deff,   p̃ = (n p̂ + 2) / (n + 4)
 
     a₁ + a₀ is least where the classes are as √v₁ to √v₀, or where one class has more than that.
 
     Args:
-        rates: what the labels say so far.
-        counts: labels of what is met, and of what is not.
+        rates: rates by the labels so far.
+        counts: numbers of labels met, and not met.
         half_width: h, of the interval of J.
-        confidence: of it.
+        confidence: confidence of the interval.
 
     Returns:
         (a₁, a₀). Without a label yet, ½ is taken for both rates: (16, 16) for h = 0.35.

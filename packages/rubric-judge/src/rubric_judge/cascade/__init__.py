@@ -1,1 +1,1 @@
-"""A cheap judge first, and a better one for what it is unsure of, with a bound on the risk."""
+"""Cascades: a cheap judge first, a better one where it is unsure, and a bound on the risk."""

@@ -75,7 +75,7 @@ class CascadeJudge:
             judges: two or more, the cheapest first.
             config: the measure and the audits; `config.judges` are not loaded here.
             calibration: the thresholds.
-            ask: how a judge is asked; `judge.judge(view)` when left out.
+            ask: function that asks a judge; `judge.judge(view)` when left out.
 
         Raises:
             ConfigError: the calibration is of other judges or settings.

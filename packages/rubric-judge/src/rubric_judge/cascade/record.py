@@ -1,4 +1,4 @@
-"""The calibration of a cascade, as it is written to `cascade.json`, and whom it is valid for."""
+"""The calibration of a cascade, `cascade.json`, and the cascade that it is valid for."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -112,7 +112,7 @@ class CascadeCalibration(Settings):
         """Refuse judges and settings that were not calibrated.
 
         Args:
-            config: of the cascade that is to be used.
+            config: configuration of the cascade to use.
             judges: its judges, in order.
             source: name of the calibration in an error.
 

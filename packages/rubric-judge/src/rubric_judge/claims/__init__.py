@@ -1,1 +1,1 @@
-"""The embedded judge of claims: what an answer says of each, and whether it says the opposite."""
+"""The embedded claim judge, which finds what an answer says of each claim, or its opposite."""

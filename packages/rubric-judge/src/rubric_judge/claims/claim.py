@@ -18,7 +18,7 @@ _CLAIM_PREFIX: Final = re.compile(
 _QUESTION_WORD_SHARE: Final = 0.1
 """Share of its weight that a word of the question keeps in a claim."""
 _FEWEST_TELLING: Final = 2
-"""A claim of one telling word says nothing of what the word stands for."""
+"""Fewest telling words of a claim; one word alone claims nothing."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class Claims:
 
 
 def claim_of(criterion: Criterion) -> str:
-    """Return the claim that a criterion states: what follows "Says that"; "" where it states none.
+    """Return the claim of a criterion, the text after "Says that"; "" where it states none.
 
     Args:
-        criterion: of a rubric in English.
+        criterion: a criterion in English.
     """
     prefix = _CLAIM_PREFIX.match(criterion.description)
     if prefix is None:
@@ -68,7 +68,7 @@ def is_empty(claim: str) -> bool:
     """Tell whether a claim says nothing: fewer than two telling words, values and names.
 
     Args:
-        claim: what `claim_of` returns.
+        claim: a claim from `claim_of`.
     """
     telling = {token.root for token in tokens(claim) if token.weight > 0}
     return len(telling) < _FEWEST_TELLING
@@ -80,7 +80,7 @@ def read_claims(rubric: Rubric, question: str) -> Claims:
     Args:
         rubric: criteria, of which some may state no claim; one whose verification method a program
             executes is none, whatever its description says.
-        question: what its answers are given to; its words are worth little in a claim.
+        question: the question of the answers; its words are worth little in a claim.
     """
     texts: dict[str, str] = {}
     for criterion in rubric:

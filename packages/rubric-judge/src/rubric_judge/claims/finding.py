@@ -1,4 +1,4 @@
-"""Findings: what an answer says of one claim, where, how much, and what contradicts it."""
+"""Findings on one claim: where and how far an answer states it, and what contradicts it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -83,8 +83,8 @@ class Answer:
         """Match one window of this answer with a claim; the result is cached.
 
         Args:
-            claim: what is true.
-            window: of this answer, which keeps it alive.
+            claim: a true statement.
+            window: a window of this answer, which keeps it alive.
         """
         key = claim.id, id(window)
         answer_match = self._matches.get(key)
@@ -152,8 +152,8 @@ def contradicted(claim: Claim, answer: Answer) -> Finding | None:
     """Find a clause that contradicts a claim.
 
     Args:
-        claim: what is true.
-        answer: what is said.
+        claim: a true statement.
+        answer: the answer to check.
     """
     for position, clause in enumerate(answer.clauses):
         if len(clause.content) < _SEVERAL or not is_about(claim, clause):
@@ -175,9 +175,9 @@ def stated(
     """Find the window that says most of a claim.
 
     Args:
-        claim: what is true.
-        answer: what is said.
-        nearness: how much of the claim a sentence means, in [0, 1], by its position among
+        claim: a true statement.
+        answer: the answer to check.
+        nearness: share of the claim that a sentence means, in [0, 1], by its position among
             `answer.true_sentences`.
     """
     best = 0.0
@@ -205,12 +205,12 @@ def stated(
 
 
 def required_share(claim: Claim, answer: Answer, said: float) -> tuple[float, str]:
-    """Return what a claim earns by its required elements, and which are missing.
+    """Return the credit of a claim by its required elements, and the missing ones in words.
 
     Args:
-        claim: what is true.
-        answer: what is said.
-        said: how much of the claim it says, in [0, 1].
+        claim: a true statement.
+        answer: the answer to check.
+        said: share of the claim that the answer says, in [0, 1].
     """
     about = [window for window in answer.windows if is_about(claim, window)]
     lacking: list[str] = []

@@ -39,7 +39,7 @@ def hedged(said: Sequence[Clause], claims: Sequence[Clause]) -> dict[int, str]:
 
     Args:
         said: the clauses of an answer, in order.
-        claims: those of its rubric; an answer may have as many different ends as they have.
+        claims: the clauses of the rubric's claims; an answer may have as many different ends.
 
     Returns:
         Reasons by position of the clause.
@@ -82,7 +82,7 @@ def _length_of_opening(clause: Clause) -> int:
 
 
 def _opening(clause: Clause, length: int) -> _Opening | None:
-    """Return the opening of a clause; nothing where its words do not say what it is about."""
+    """Return the opening of a clause; None where its words name no subject."""
     tokens = clause.tokens[:length]
     words = tuple(token.root.lower() for token in tokens)
     if any(token.text in clause.names for token in tokens):

@@ -30,7 +30,7 @@ _KEPT: Final = 128
 
 
 class ClaimJudge:
-    """Judge that scores what an answer says of each claim of a rubric.
+    """Judge that scores an answer by each claim of a rubric.
 
         z_j = credit_j (1 − 2.5 · share of clauses against the source), at least 0
 

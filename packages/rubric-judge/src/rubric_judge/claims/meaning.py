@@ -89,9 +89,9 @@ class Meaning:
         """Return how much of each claim each sentence expresses, in [0, 1].
 
         Args:
-            claims: what is true.
-            question: what is asked.
-            sentences: of an answer; they are encoded in one batch.
+            claims: true statements.
+            question: the question.
+            sentences: sentences of an answer, which are encoded in one batch.
 
         Returns:
             One row for each claim.

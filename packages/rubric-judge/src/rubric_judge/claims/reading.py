@@ -1,4 +1,4 @@
-"""Clauses of a text: their words, what is denied among them, their values and names."""
+"""Clauses of a text, with their words, denials, values and names."""
 
 import re
 from dataclasses import dataclass

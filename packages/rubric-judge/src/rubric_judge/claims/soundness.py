@@ -44,9 +44,9 @@ def flaws_of(
     by chance. The same holds for one form that is filled with word after word, and a long list.
 
     Args:
-        sentences: of an answer, in order.
-        claims: of its rubric; where one denies in these words too, a sentence may.
-        question: what was asked; a sentence that repeats it states nothing.
+        sentences: the sentences of an answer, in order.
+        claims: the claims of the rubric; where one denies in these words too, a sentence may.
+        question: the question; a sentence that repeats it states nothing.
     """
     parsed = [read_sentences(sentence) for sentence in sentences]
     if any(disowns_the_rest(part) for parts in parsed for part in parts):
@@ -125,7 +125,7 @@ def framed(clause: Clause) -> Clause:
     """Drop words in the middle of a list, which says nothing of any of them; keep values.
 
     Args:
-        clause: of an answer.
+        clause: a clause of an answer.
     """
     frames = [*(token.text.lower() in FUNCTION_WORDS for token in clause.tokens), True]
     kept_tokens = tuple(

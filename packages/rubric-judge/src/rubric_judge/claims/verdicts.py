@@ -48,11 +48,11 @@ def alike(one: Token, other: Token) -> float:
 
 
 def match(claim: Clause, said: Clause) -> Match:
-    """Match what is said with a claim, word by word.
+    """Match an answer's clause with a claim, word by word.
 
     Args:
-        claim: what is true.
-        said: what an answer says.
+        claim: a true statement.
+        said: a clause of an answer.
     """
     pairs: list[tuple[Token, Token]] = []
     covered = 0.0
@@ -83,8 +83,8 @@ def contradiction(claim: Clause, said: Clause, found: Match) -> str:
     """Say how a clause contradicts a claim that it is about; "" where it does not.
 
     Args:
-        claim: what is true.
-        said: what an answer says.
+        claim: a true statement.
+        said: a clause of an answer.
         found: the overlap of the two.
     """
     if found.coverage < _ABOUT and found.reverse < _ABOUT:
@@ -121,8 +121,8 @@ def swapped(claim: Clause, said: Clause, found: Match, subjects: frozenset[str])
     """Say which other subject a clause says the claim of; "" where there is none.
 
     Args:
-        claim: what is true.
-        said: what an answer says.
+        claim: a true statement.
+        said: a clause of an answer.
         found: the overlap of the two.
         subjects: first words of the source's clauses.
     """
@@ -188,8 +188,8 @@ def other_value(claim: Clause, said: Clause) -> str:
     """Find a value that stands where the claim has another one; "" where there is none.
 
     Args:
-        claim: what is true.
-        said: what an answer says.
+        claim: a true statement.
+        said: a clause of an answer.
     """
     claim_values = [token for token in claim.content if token.literal]
     said_values = [token for token in said.content if token.literal]
@@ -211,7 +211,7 @@ def other_value(claim: Clause, said: Clause) -> str:
 
 
 def _names_it(claim: Clause, clause: Clause) -> bool:
-    """Tell whether a clause itself names what the claim is about."""
+    """Tell whether a clause itself names a parameter of the claim."""
     return any(token.text in claim.names for token in clause.tokens)
 
 

@@ -88,7 +88,7 @@ class Verifier:
         """Check a model folder; its weights are read when used.
 
         Args:
-            folder: of a sequence-classification model with a label of entailment.
+            folder: folder of a sequence-classification model with a label of entailment.
 
         Raises:
             JudgeSetupError: it cannot be read, or is of a model for something else.
@@ -126,8 +126,8 @@ class Verifier:
         """Decide each claim by the model.
 
         Args:
-            claims: what is true.
-            answer: what is said.
+            claims: true statements.
+            answer: the answer to check.
             found: the program's finding for each. A claim contradicted by another value stays
                 contradicted: programs compare figures, and models of entailment often do not.
         """

@@ -1,4 +1,4 @@
-"""The page, what it asks for, and the process that serves it to whom it may."""
+"""The application of the labelling and writing pages, and the server that runs it."""
 
 import re
 import secrets

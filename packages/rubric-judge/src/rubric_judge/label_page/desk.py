@@ -142,7 +142,7 @@ class Desk:
 
 
 def shown_criterion(criterion: Criterion) -> dict[str, object]:
-    """Return what is read of a criterion, its control characters made visible."""
+    """Return the texts of a criterion, their control characters made visible."""
     texts = {
         "name": criterion.name or criterion.id,
         "description": criterion.description,

@@ -1,4 +1,4 @@
-"""Labels from a table or another tool's export, checked against what was labelled."""
+"""Labels from a table or another tool's export, checked against the labelled responses."""
 
 import re
 from collections import defaultdict

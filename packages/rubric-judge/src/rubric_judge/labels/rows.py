@@ -15,7 +15,7 @@ from rubric_judge.responses import read_rows
 
 LONGEST_NAME: Final = 80
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode's categories of what shows nothing or turns a line around, such as NUL or U+202E."""
+"""Unicode's categories of characters that are invisible or reverse a line, as NUL or U+202E."""
 _BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Letters and marks that show nothing."""
 
@@ -148,7 +148,7 @@ def holds_labels(path: Path) -> bool:
 
 
 def label_problems(label: Label, source: LabelSource) -> Iterator[tuple[str, str]]:
-    """Yield each field of a label that does not fit what was labelled, and why."""
+    """Yield each field of a label that does not fit its task or response, and the reason."""
     task = source.tasks.get(label.task_id)
     if task is None:
         problem = f"no task has the id {label.task_id!r}: give the tasks it was labelled under"

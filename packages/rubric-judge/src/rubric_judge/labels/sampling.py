@@ -112,10 +112,10 @@ def draw_more(
 
     Args:
         source: with the responses.
-        levels: of `judged_levels`; what is not judged is a level of its own.
+        levels: levels from `judged_levels`; unjudged cells form a level of their own.
         counts: labels wanted from each rater, at first and then in all; about as many are drawn,
             and at least one response.
-        seed: of the draws.
+        seed: seed of the draws.
 
     Returns:
         After each count, the responses drawn so far, in the order of their lines.

@@ -73,7 +73,7 @@ class LabelStore:
         mean over labels with probabilities of two draws would be biased.
 
         Args:
-            draws: of `draw_more`.
+            draws: draws from `draw_more`.
 
         Raises:
             RubricFileError: the labels are of none of them. The file is as it was.
@@ -124,7 +124,7 @@ def open_labels(path: Path, source: LabelSource) -> Generator[LabelStore]:
 
     Args:
         path: the file; a last line that a crash has torn is cut off.
-        source: what is labelled; labels that are there already are checked against it.
+        source: tasks and responses, which existing labels are checked against.
 
     Raises:
         FolderLockError: another process labels into the file.

@@ -92,7 +92,7 @@ class WrittenStore:
         The same text a second time, from a page that did not hear of the first, changes nothing.
 
         Args:
-            answers: of `written_answer`.
+            answers: answers from `written_answer`.
 
         Raises:
             RubricFileError: another program has changed the file.
@@ -147,8 +147,8 @@ def draw_tasks(tasks: Iterable[Task], *, count: int | None, seed: int) -> list[T
 
     Args:
         tasks: to draw from.
-        count: how many; None for all. A larger one draws these and more.
-        seed: of the draw.
+        count: number of tasks; None for all. A larger one draws these and more.
+        seed: seed of the draw.
     """
     generator = random.Random(f"write {seed}")
     by_document: dict[str, list[Task]] = {}

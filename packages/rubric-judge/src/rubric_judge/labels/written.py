@@ -107,7 +107,7 @@ class KnownAnswers:
         return {CONTROLS[truth]: texts for truth, texts in self.texts.items()}
 
     def text(self, truth: Truth, task: Task) -> str | None:
-        """Return a task's answer; None where nobody has written it."""
+        """Return a task's written answer, or None."""
         return self.texts.get(truth, {}).get(task.task_id)
 
 
@@ -189,7 +189,7 @@ class WrittenAnswers:
         """Read the answers.
 
         Args:
-            folder: of the tasks, whose `WRITTEN_FILE` is read if it is there.
+            folder: folder of the tasks, whose `WRITTEN_FILE` is read if it is there.
 
         Raises:
             RubricFileError: a line of it is no written answer.
@@ -278,11 +278,11 @@ def read_known(
     """Read written answers as responses that are labelled: every criterion met, or none.
 
     Args:
-        path: of written answers.
+        path: file of written answers.
         tasks: by id.
 
     Returns:
-        What the judge will see, by the answer's line, and labels by its author: the full weight of
+        The judge's views, by the answer's line, and labels by its author: the full weight of
         each criterion for a right answer, and 0 for a false one.
 
     Raises:

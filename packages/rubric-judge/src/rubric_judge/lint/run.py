@@ -24,7 +24,7 @@ CHECKS: Final[tuple[reading.Check, ...]] = (
 
 
 def lint_task(task: Task, *, by_claims: bool = False) -> Iterator[reading.Finding]:
-    """Yield what every check finds in one task.
+    """Yield the findings of all checks on one task.
 
     Args:
         task: a task of any kind.

@@ -67,7 +67,7 @@ def measure(
         ratings: judgements of at least one judge.
         resamples: bootstrap draws of every interval.
         confidence: nominal coverage, in (0, 1).
-        seed: of the draws; the same judgements give the same report.
+        seed: seed of the draws; the same judgements give the same report.
         reference: the judge, or person, that the others are compared with.
 
     Returns:

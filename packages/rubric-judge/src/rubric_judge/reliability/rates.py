@@ -66,7 +66,7 @@ class Confusion(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Rates of a judge's decisions on what is met and on what is not."""
+    """Rates of a judge's decisions on met and on unmet criteria."""
 
     tpr: Estimate
     """P(judge says met | reference says met)."""
@@ -75,7 +75,7 @@ class Rates(NamedTuple):
     youden_j: Estimate
     """TPR − FPR: 1 for a judge that is always right, 0 for one that does not look."""
     worth: tuple[float, float]
-    """Effective numbers of decisions on what is met, and on what is not."""
+    """Effective numbers of decisions on met, and on unmet criteria."""
 
     @property
     def tnr(self) -> Estimate:

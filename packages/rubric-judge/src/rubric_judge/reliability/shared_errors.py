@@ -77,7 +77,7 @@ def effective_criteria(error_NM: FloatArray, alpha_NM: FloatArray) -> Statistic:
     more where errors cancel.
 
     Args:
-        error_NM: of `centred_errors`.
+        error_NM: errors from `centred_errors`.
         alpha_NM: shares α_j of each response's rubric.
 
     Returns:
