@@ -98,7 +98,8 @@ class _Labels:
             unit = self._unit(line, view)
             losses = self._losses(group, line, view, result)
             if losses and result.outcome is not Outcome.UNAVAILABLE:
-                units.setdefault(unit, []).append(math.fsum(losses) / len(losses))
+                loss = math.fsum(losses) / len(losses)
+                units.setdefault(unit, []).append(loss)
         if not units:
             raise ConfigError(
                 "the judges were not reached for any labelled response: run it again",

@@ -90,7 +90,8 @@ def corrected_mean(
     residual_D = sample.without_D - mean
     variance = sample.variance_of(residual_D)
     _check_spread(sample, variance)
-    t = float(cast("Any", stats).t.ppf((1 + confidence) / 2, sample.freedom(variance)))
+    level = (1 + confidence) / 2
+    t = float(cast("Any", stats).t.ppf(level, sample.freedom(variance)))
     within = min(max(mean, 0.0), 1.0)
     low, high = score_limits(within, variance, t, least=0.5 / sample.labelled_documents)
     return CorrectedMean(
@@ -204,7 +205,8 @@ def check_population(
             )
     total = here.variance + there.variance
     parts = sum(mean.variance**2 / mean.freedom for mean in (here, there))
-    t = float(cast("Any", stats).t.ppf((1 + confidence) / 2, total**2 / parts))
+    level = (1 + confidence) / 2
+    t = float(cast("Any", stats).t.ppf(level, total**2 / parts))
     value = here.mean - there.mean
     half = t * math.sqrt(total)
     difference = Estimate(
@@ -401,7 +403,8 @@ class _Sample:
         """Return Var(θ̂) from the change of θ̂ without each document."""
         is_labelled_D = self._moments[0] > 0
         labelled = int(is_labelled_D.sum())
-        squares = float((moved_D[is_labelled_D] ** 2).sum()) * (labelled - 1) / labelled
+        squares = float((moved_D[is_labelled_D] ** 2).sum())
+        squares = squares * (labelled - 1) / labelled
         variance = squares + float((moved_D[~is_labelled_D] ** 2).sum())
         # Documents alike by chance must not give less variance than independent answers.
         alone = ClusteredMean.of(self.weights_n * self._residual_n, self.weights_n)

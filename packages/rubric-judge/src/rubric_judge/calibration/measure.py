@@ -115,14 +115,15 @@ def _admitted_frac(
     whole = {criterion.pooled for criterion in criteria if criterion.factor == 1}
     admitted = total = 0.0
     for pool, (n, m) in paired.ratings.cells(paired.pooling).items():
-        weight = float(paired.ratings.alpha_NM[n, m][paired.labelled_NM[n, m]].sum())
+        shares = paired.ratings.alpha_NM[n, m]
+        weight = float(shares[paired.labelled_NM[n, m]].sum())
         total += weight
         admitted += weight if pool in whole else 0.0
     return admitted / total if total else None
 
 
 def _require_scores(paired: pairing.Paired) -> None:
-    if not (~np.isnan(paired.first_NM) & ~np.isnan(paired.label_NM)).any():
+    if not paired.labelled_NM.any():
         failed = ", ".join(
             f"{name} {n}" for name, n in paired.ratings.reasons_J[0].items()
         )
@@ -227,6 +228,8 @@ class Study:
         first_N = self.paired.first_NM[n, m]
         rows = np.flatnonzero(~np.isnan(label_N) & ~np.isnan(first_N))
         shares_N = ratings.alpha_NM[n, m]
+        if len(rows):
+            shares_N = shares_N[rows]
         decided_N = self.paired.decided_NM[n, m]
         confusion, measured = cells.decided(decided_N)
         positives = int(confusion.met_N.sum())
@@ -256,7 +259,7 @@ class Study:
             labels=len(rows),
             positives=positives,
             divided=int(np.isnan(decided_N[rows]).sum()),
-            share=float((shares_N[rows] if len(rows) else shares_N).mean()),
+            share=float(shares_N.mean()),
             tpr=measured.tpr,
             fpr=measured.fpr,
             youden_j=measured.youden_j,

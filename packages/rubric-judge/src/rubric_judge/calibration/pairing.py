@@ -75,7 +75,8 @@ class Paired:
     @cached_property
     def pooling(self) -> Pooling:
         """Pools of criteria that are measured together, over the labelled tasks."""
-        labelled = np.flatnonzero((~np.isnan(self.label_NM)).any(axis=1)).tolist()
+        has_label_N = (~np.isnan(self.label_NM)).any(axis=1)
+        labelled = np.flatnonzero(has_label_N).tolist()
         return Pooling.of(self.ratings.tasks_N[n] for n in labelled)
 
     @property

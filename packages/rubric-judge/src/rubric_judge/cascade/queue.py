@@ -73,8 +73,8 @@ def ask_for_labels(path: Path, view: JudgeView, criteria: Sequence[str]) -> None
         LabelRequest(task_id=view.task_id, response_sha256=response, criterion=name)
         for name in criteria
     ]
-    texts = [json.dumps(row.model_dump(exclude_none=True)) for row in rows]
-    lines = "".join(f"{text}\n" for text in texts).encode()
+    dumps = [row.model_dump(exclude_none=True) for row in rows]
+    lines = "".join(f"{json.dumps(dump)}\n" for dump in dumps).encode()
     try:
         with file_lock(path, wait=True), open_to_append(path) as file:
             size = end_last_line(file, LabelRequest, is_torn=bool)

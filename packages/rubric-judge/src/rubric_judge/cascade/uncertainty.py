@@ -56,9 +56,8 @@ def measured(
         criterion: with a weight above 0.
         kind: the measure.
     """
-    shares = [
-        min(result.scores[criterion.id] / criterion.weight, 1.0) for result in results
-    ]
+    scores = [result.scores[criterion.id] for result in results]
+    shares = [min(score / criterion.weight, 1.0) for score in scores]
     mean = math.fsum(shares) / len(shares)
     score = min(criterion.weight * mean, criterion.weight)
     match kind:

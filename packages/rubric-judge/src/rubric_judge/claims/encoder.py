@@ -86,9 +86,11 @@ class Encoder:
 
     def sentence_vectors(self, texts: Sequence[str]) -> FloatArray:
         """Return a vector of length one for each text; texts of similar length share a batch."""
-        order = sorted(
-            range(len(texts)), key=lambda place: (len(texts[place]), texts[place])
-        )
+
+        def by_length(place: int) -> tuple[int, str]:
+            return len(texts[place]), texts[place]
+
+        order = sorted(range(len(texts)), key=by_length)
         vectors: dict[int, FloatArray] = {}
         for start in range(0, len(order), _BATCH):
             places = order[start : start + _BATCH]
@@ -107,10 +109,11 @@ class Encoder:
                 if self._takes_first
                 else (states * mask).sum(1) / mask.sum(1)
             )
-            rows = torch.nn.functional.normalize(pooled, dim=-1).numpy()
+            normalized = torch.nn.functional.normalize(pooled, dim=-1)
+            rows = normalized.numpy()
             vectors |= dict(zip(places, rows, strict=True))
-        stacked = np.stack([vectors[place] for place in range(len(texts))])
-        return stacked.astype(np.float64)
+        in_order = [vectors[place] for place in range(len(texts))]
+        return np.stack(in_order).astype(np.float64)
 
 
 class PairReader:

@@ -108,9 +108,12 @@ class Answer:
     @cached_property
     def sentences(self) -> tuple[Clause, ...]:
         """The sound sentences, with all of their clauses."""
-        return _sentences(
-            [clause for i, clause in enumerate(self.clauses) if i not in self.unsound]
-        )
+        sound = [
+            clause
+            for place, clause in enumerate(self.clauses)
+            if place not in self.unsound
+        ]
+        return _sentences(sound)
 
     @cached_property
     def true_sentences(self) -> tuple[Clause, ...]:
@@ -120,7 +123,9 @@ class Answer:
     @property
     def _live(self) -> list[Clause]:
         dead = self.false.keys() | self.unsound.keys()
-        return [clause for i, clause in enumerate(self.clauses) if i not in dead]
+        return [
+            clause for place, clause in enumerate(self.clauses) if place not in dead
+        ]
 
 
 def _sentences(parts: Sequence[Clause]) -> tuple[Clause, ...]:
@@ -133,13 +138,15 @@ def _sentences(parts: Sequence[Clause]) -> tuple[Clause, ...]:
 
 def _joined(parts: Sequence[Clause]) -> Clause:
     tokens: list[Token] = []
+    names = set[str]()
     for part in parts:
         tokens += part.tokens
+        names |= part.names
     return Clause(
         text=" ".join(part.text for part in parts),
         tokens=tuple(tokens),
         sentence=parts[0].sentence,
-        names=frozenset[str]().union(*(part.names for part in parts)),
+        names=frozenset(names),
     )
 
 

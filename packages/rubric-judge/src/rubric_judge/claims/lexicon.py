@@ -161,4 +161,6 @@ def keys(root: str) -> frozenset[str | int | tuple[int, int]]:
         root: a stem.
     """
     shared: set[str | int | tuple[int, int]] = {root, root[:_COMMON_PREFIX]}
-    return frozenset(shared | _synonyms().get(root, frozenset()) | sides(root))
+    shared |= _synonyms().get(root, frozenset())
+    shared |= sides(root)
+    return frozenset(shared)

@@ -137,13 +137,15 @@ class Clause:
 
 def plain(text: str) -> str:
     """Return a text without code marks and LaTeX commands."""
-    return _LATEX.sub("", text.replace("`", "").replace("\\times", "×"))
+    unmarked = text.replace("`", "").replace("\\times", "×")
+    return _LATEX.sub("", unmarked)
 
 
 def sentences(text: str) -> list[str]:
     """Split a text at end marks and line breaks, after joining the lines of a wrapped text."""
     whole = _WRAPPED.sub(r"\1 ", text[:_MOST_CHARS])
-    return [part.strip() for part in _SENTENCE_END.split(whole) if part.strip()]
+    parts = [part.strip() for part in _SENTENCE_END.split(whole)]
+    return [part for part in parts if part]
 
 
 def _number(text: str) -> float | None:

@@ -56,7 +56,8 @@ def flaws_of(
         jumble = _jumble(parts)
         if jumble:
             jumbled[place] = jumble
-    if _is_no_prose(list(jumbled.values()), of=len(parsed)) or _is_one_form(parsed):
+    is_no_prose = _is_no_prose(list(jumbled.values()), of=len(parsed))
+    if is_no_prose or _is_one_form(parsed):
         no_prose = "in an answer that is no prose"
         return dict.fromkeys(range(len(parsed)), no_prose) | jumbled
     claim_parts = [part for claim in claims for part in read_sentences(claim)]
@@ -109,8 +110,9 @@ def _items(sentence: str) -> int:
 
 def _is_bare(sentence: Sentence) -> bool:
     """Tell whether a sentence is a heading or a list item: few words, no end mark, no value."""
-    ends = sentence.text.rstrip("\"')]*_ ").endswith((".", "!", "?"))
-    is_short = len(sentence.words) < _FEWEST and not ends
+    bare_text = sentence.text.rstrip("\"')]*_ ")
+    has_end = bare_text.endswith((".", "!", "?"))
+    is_short = len(sentence.words) < _FEWEST and not has_end
     return is_short and not any(token.literal for token in tokens(sentence.text))
 
 
@@ -127,7 +129,8 @@ def framed(clause: Clause) -> Clause:
     Args:
         clause: a clause of an answer.
     """
-    frames = [*(token.text.lower() in FUNCTION_WORDS for token in clause.tokens), True]
+    frames = [token.text.lower() in FUNCTION_WORDS for token in clause.tokens]
+    frames.append(True)  # the end
     kept_tokens = tuple(
         token
         for place, token in enumerate(clause.tokens)

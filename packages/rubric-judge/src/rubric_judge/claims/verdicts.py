@@ -75,8 +75,12 @@ def match(claim: Clause, said: Clause) -> Match:
             covered += best * token.weight
             used.add(where)
             pairs.append((token, content[where]))
-    reverse = sum(content[place].weight for place in used) / (said.total or 1.0)
-    return Match(covered / (claim.total or 1.0), reverse, tuple(pairs))
+    shared_weight = sum(content[place].weight for place in used)
+    return Match(
+        coverage=covered / (claim.total or 1.0),
+        reverse=shared_weight / (said.total or 1.0),
+        pairs=tuple(pairs),
+    )
 
 
 def contradiction(claim: Clause, said: Clause, found: Match) -> str:

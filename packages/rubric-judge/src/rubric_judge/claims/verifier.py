@@ -72,7 +72,8 @@ def labels_of(settings: Mapping[str, object], *, folder: Path) -> Labels:
 
     entailment = place_of(_NAMES["entailment"])
     if entailment is None:
-        labels = ", ".join(sorted(map(str, by_place.values()))) or "none"
+        names = sorted(str(label) for label in by_place.values())
+        labels = ", ".join(names) or "none"
         raise JudgeSetupError(
             f"entailment: {folder} has no label of entailment (its labels: {labels}): give a "
             "model of MNLI or of fact checking, or write into id2label of its config.json "

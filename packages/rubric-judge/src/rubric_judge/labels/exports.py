@@ -290,7 +290,8 @@ def _nested(record: Mapping[str, object], place: Place) -> dict[str, object]:
             for column in columns.values()
             if isinstance(column, list)
         ]
-        if len(lists) < len(columns) or len(set(map(len, lists))) > 1:
+        lengths = {len(values) for values in lists}
+        if len(lists) < len(columns) or len(lengths) > 1:
             problem = f"{key!r}, its users and its status are no lists of one length: {_ARGILLA}"
             raise place.error(problem, field=key)
         rows = zip(*lists, strict=True)

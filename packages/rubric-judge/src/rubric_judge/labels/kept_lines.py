@@ -117,9 +117,8 @@ class KeptLines(Generic[Key, Row]):
     def _refuse_changed(self) -> None:
         with suppress(FileNotFoundError):
             now = self.path.stat()
-            if os.path.samestat(now, self._known) and _state(now) == _state(
-                self._known
-            ):
+            is_same_file = os.path.samestat(now, self._known)
+            if is_same_file and _state(now) == _state(self._known):
                 return
         problem = (
             "another program has changed this file, and nothing more is written to it"

@@ -232,7 +232,7 @@ def _read(answer: ChatReply, task: Task) -> Mapping[Truth, str]:
     false = pair.false.strip()
     if is_blank(right) or is_blank(false):
         raise _RefusedError("one of them is empty", again=True)
-    if " ".join(right.split()) == " ".join(false.split()):
+    if right.split() == false.split():
         raise _RefusedError("both are the same", again=True)
     texts = (task.grounding.reveal(), task.reference_answer or "")
     if longest_shared_run(right, texts) > MOST_SHARED:

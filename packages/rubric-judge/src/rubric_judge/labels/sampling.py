@@ -128,10 +128,10 @@ def draw_more(
     }
     lines = list(criteria)
     sizes_N = np.array([len(ids) for ids in criteria.values()], np.float64)
-    strata = [
-        [(name, levels.get(line, {}).get(name, -1)) for name in criteria[line]]
-        for line in lines
-    ]
+    strata: list[list[tuple[str, int]]] = []
+    for line in lines:
+        of_line = levels.get(line, {})
+        strata.append([(name, of_line.get(name, -1)) for name in criteria[line]])
     stratum_of_cell = [stratum for row in strata for stratum in row]
     places = {
         stratum: place for place, stratum in enumerate(sorted(set(stratum_of_cell)))
@@ -142,7 +142,8 @@ def draw_more(
     drawn = set[int]()
     draws: list[list[Drawn]] = []
     for k, count in enumerate(counts):
-        expected = min(max(float(count), sizes_N.max(initial=1)), sizes_N.sum())
+        expected = max(float(count), sizes_N.max(initial=1))
+        expected = min(expected, sizes_N.sum())
         pi_wanted_N = _inclusion(row_C, stratum_C, sizes_N, expected=expected)
         target_N = np.minimum(pi_wanted_N, 1.0)
         gain_N = np.maximum(target_N - pi_N, 0.0)
@@ -152,9 +153,11 @@ def draw_more(
         chosen = _systematic(further_N[order], start=generator.random())
         drawn |= {order[i] for i in chosen}
         pi_N = np.maximum(target_N, pi_N)
-        draws.append(
-            [Drawn(lines[n], criteria[lines[n]], float(pi_N[n])) for n in sorted(drawn)]
-        )
+        responses: list[Drawn] = []
+        for n in sorted(drawn):
+            line = lines[n]
+            responses.append(Drawn(line, criteria[line], float(pi_N[n])))
+        draws.append(responses)
     return draws
 
 

@@ -219,10 +219,11 @@ class WrittenAnswers:
         for task, answer in joined:
             texts.setdefault(answer.truth, {}).setdefault(task.task_id, answer.response)
         belonging = {id(answer) for _, answer in joined}
+        right = texts.get(Truth.RIGHT, {})
         return KnownAnswers(
-            {truth: texts[truth] for truth in Truth if truth in texts},
+            texts={truth: texts[truth] for truth in Truth if truth in texts},
             strange=sum(id(answer) not in belonging for answer in self._own),
-            copied=sum(_is_copied(task, texts.get(Truth.RIGHT, {})) for task in tasks),
+            copied=sum(_is_copied(task, right) for task in tasks),
         )
 
 
@@ -264,7 +265,10 @@ def require_written(path: Path) -> None:
         OSError: the file cannot be read.
     """
     first = next(iter(read_each_line(path)), None)
-    if first is not None and isinstance(first[1], dict) and "truth" not in first[1]:
+    if first is None:
+        return
+    _, row = first
+    if isinstance(row, dict) and "truth" not in row:
         problem = f"{path} does not say of its responses whether they are right"
         remedy = "give people's scores of them, which `rubric-judge label` collects"
         raise ConfigError(
