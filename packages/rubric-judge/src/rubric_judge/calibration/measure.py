@@ -283,9 +283,9 @@ class PoolOfCells:
     people_JN: FloatArray
     """z of each rater."""
 
-    def decided(self, decided_N: FloatArray) -> tuple[rates.Confusion, rates.Rates]:
+    def decided(self, said_N: FloatArray) -> tuple[rates.Confusion, rates.Rates]:
         """Return counts and rates against the labels that people have decided."""
-        decided = rates.confusion(self.z_NR[:, :, None], decided_N[:, None])
+        decided = rates.confusion(self.z_NR[:, :, None], said_N[:, None])
         return decided, self.intervals.rates(decided)
 
     def variance(self, repeated: noise.Retest, rows: IntArray) -> Estimate:

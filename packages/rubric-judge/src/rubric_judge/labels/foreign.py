@@ -42,14 +42,14 @@ class Place:
             return RubricFileError(f"{self}: {problem}", path=self.path, field=field)
         return RubricFileError(problem, path=self.path, line=self.number, field=field)
 
-    def read(self, model: type[_Model], record: object, *, remedy: str) -> _Model:
+    def read(self, model: type[_Model], held: object, *, remedy: str) -> _Model:
         """Return the record here as an instance of its model.
 
         Raises:
             RubricFileError: it does not fit. Says the field, no value, and the remedy.
         """
         try:
-            return model.model_validate(record)
+            return model.model_validate(held)
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             field = ".".join(map(str, first["loc"]))
