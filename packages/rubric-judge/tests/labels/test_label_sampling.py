@@ -62,10 +62,10 @@ def one_source(monkeypatch: pytest.MonkeyPatch) -> None:
     compute: Callable[..., Any] = sampling._inclusion
     found: dict[float, Any] = {}
 
-    def once(*arrays: Any, wanted: float) -> Any:
-        if wanted not in found:
-            found[wanted] = compute(*arrays, wanted=wanted)
-        return found[wanted]
+    def once(*arrays: Any, expected: float) -> Any:
+        if expected not in found:
+            found[expected] = compute(*arrays, expected=expected)
+        return found[expected]
 
     monkeypatch.setattr(sampling, "_inclusion", once)
 
