@@ -1,1 +1,1 @@
-"""From markup and print to prose: Markdown, HTML, pages of a PDF, reStructuredText docstrings."""
+"""Conversion to prose of Markdown, HTML, pages of a PDF and reStructuredText docstrings."""

@@ -1,7 +1,7 @@
-"""Pieces of printed lines in the order of reading, by where they stand on the page.
+"""Pieces of printed lines in the order of reading, by their places on the page.
 
-A program may draw a page of two columns line by line across the gutter. What parts columns of prose
-from the columns of a table: their lines go on from one to the next, in lower case.
+A program may draw a page of two columns line by line across the gutter. Columns of prose differ
+from the columns of a table in that their lines go on from one to the next, in lower case.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ _SAME_ROW: Final = 0.9
 
 
 class Piece(NamedTuple):
-    """Part of a printed line that a gap parts from what stands beside it."""
+    """Part of a printed line that a gap parts from the text beside it."""
 
     text: str
     height: float
@@ -28,14 +28,14 @@ class Piece(NamedTuple):
     left: float
     right: float
     joins: bool
-    """Whether it stands on the line of the piece before."""
+    """Whether it is on the line of the piece before."""
 
 
 _Row = list[Piece]
 
 
 def reading_order(pieces: Sequence[Piece]) -> list[Line]:
-    """Return the lines of a page, a column below the other where there are columns of prose."""
+    """Return the lines of a page, one column below the other where there are columns of prose."""
     return list(_ordered(_rows(pieces)))
 
 
@@ -66,8 +66,8 @@ def _ordered(rows: Sequence[_Row]) -> Iterator[Line]:
                 and median(len(text.split()) for text in texts) <= _CELL_WORDS
             )
             parts = len(texts) if is_row else min(2, len(texts))
-            shown = " | ".join(texts) if is_row else " ".join(texts)
-            yield Line(shown, first.height, first.top, first.left, parts)
+            text = " | ".join(texts) if is_row else " ".join(texts)
+            yield Line(text, first.height, first.top, first.left, parts)
         return
     left: list[_Row] = []
     right: list[_Row] = []
@@ -79,49 +79,49 @@ def _ordered(rows: Sequence[_Row]) -> Iterator[Line]:
             right = []
             yield from _ordered([row])
             continue
-        for side, column in (
-            ([piece for piece in row if piece.right <= gutter], left),
-            ([piece for piece in row if piece.left >= gutter], right),
-        ):
-            if side:
-                column.append(side)
+        if left_pieces := [piece for piece in row if piece.right <= gutter]:
+            left.append(left_pieces)
+        if right_pieces := [piece for piece in row if piece.left >= gutter]:
+            right.append(right_pieces)
     yield from _ordered(left)
     yield from _ordered(right)
 
 
 def _gutter(rows: Sequence[_Row]) -> float | None:
-    """Return where a gutter lies between two columns of prose that share their lines."""
-    gaps = [(one.right, two.left) for row in rows for one, two in pairwise(row)]
+    """Return the place of a gutter between two columns of prose that share their lines."""
+    gaps: list[tuple[float, float]] = []
+    for row in rows:
+        gaps.extend((left.right, right.left) for left, right in pairwise(row))
     if len(gaps) < _MIN_ROWS:
         return None
-    places = sorted(
-        {(start + end) / 2 for start, end in gaps} | {end for _, end in gaps}
-    )
-    place = max(places, key=lambda x: sum(start <= x <= end for start, end in gaps))
-    parted = [
-        row for row in rows if any(a.right <= place <= b.left for a, b in pairwise(row))
-    ]
+    middles = {(start + end) / 2 for start, end in gaps}
+    ends = {end for _, end in gaps}
+
+    def gaps_at(place: float) -> int:
+        return sum(start <= place <= end for start, end in gaps)
+
+    place = max(sorted(middles | ends), key=gaps_at)
+    parted = [row for row in rows if _has_gap_at(row, place)]
     if len(parted) < _MIN_ROWS:
         return None
     top = max(row[0].top for row in parted)
     bottom = min(row[0].top for row in parted)
-    crossing = sum(
-        any(piece.left < place < piece.right for piece in row)
-        for row in rows
-        if bottom <= row[0].top <= top
-    )
-    sides = (
-        [
-            " ".join(piece.text for piece in row if piece.right <= place)
-            for row in parted
-        ],
-        [
-            " ".join(piece.text for piece in row if piece.left >= place)
-            for row in parted
-        ],
-    )
-    is_gutter = crossing <= _MOST_CROSSING * len(parted) and all(map(_is_prose, sides))
-    return place if is_gutter else None
+    crossing = 0
+    for row in rows:
+        if bottom <= row[0].top <= top:
+            crossing += any(piece.left < place < piece.right for piece in row)
+    if crossing > _MOST_CROSSING * len(parted):
+        return None
+    left_lines: list[str] = []
+    right_lines: list[str] = []
+    for row in parted:
+        left_lines.append(" ".join(piece.text for piece in row if piece.right <= place))
+        right_lines.append(" ".join(piece.text for piece in row if piece.left >= place))
+    return place if _is_prose(left_lines) and _is_prose(right_lines) else None
+
+
+def _has_gap_at(row: _Row, place: float) -> bool:
+    return any(left.right <= place <= right.left for left, right in pairwise(row))
 
 
 def _is_prose(lines: Sequence[str]) -> bool:

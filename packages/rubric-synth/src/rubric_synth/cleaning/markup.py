@@ -1,6 +1,6 @@
-"""Texts with markup: Markdown and reStructuredText, and what a page or a record left of HTML.
+"""Texts with markup: Markdown and reStructuredText, and remains of HTML in pages and records.
 
-Markdown is cleaned without losing headings, and cut into sections of prose. Of reStructuredText,
+Markdown is cleaned without losing headings, and cut into sections of prose. In reStructuredText,
 as docstrings use it, formulas, code, tables, doctests, footnotes, version notes and figures are
 dropped whole; notes, warnings and every other paragraph are kept, without inline markup.
 """
@@ -26,8 +26,8 @@ def normal_characters(text: str) -> str:
     """Return a text in NFC, with one kind of line end, without control characters.
 
     Soft hyphens, marks of byte order and of direction go too; a no-break space becomes a space, and
-    a control character within a word U+FFFD: there was a letter, or a gap. Ligatures are letters.
-    Of the marks on one letter, 30 are kept.
+    a control character within a word U+FFFD: there was a letter, or a gap. Ligatures become
+    letters. At most 30 marks on one letter are kept.
     """
     if "\x1b" in text:
         text = _MARKDOWN["escape_sequence"].sub("", text)
@@ -44,7 +44,7 @@ def without_ligatures(text: str) -> str:
     """
     text = _MARKDOWN["gap_of_ligature"].sub(r"\1", text)
     return _MARKDOWN["ligature"].sub(
-        lambda found: _LETTERS[ord(found[0]) - 0xFB00], text
+        lambda ligature: _LETTERS[ord(ligature[0]) - 0xFB00], text
     )
 
 
@@ -65,17 +65,20 @@ class Section(NamedTuple):
 
 def clean_markdown(text: str) -> str:
     """Normalise characters, drop front matter and comments, and write exponents as characters."""
-    text = _without_comments(_MARKDOWN["front_matter"].sub("", normal_characters(text)))
-    text = plain_scripts(
-        _MARKDOWN["entity"].sub(lambda found: html.unescape(found[0]), text)
-    )
+    text = _MARKDOWN["front_matter"].sub("", normal_characters(text))
+    text = _without_comments(text)
+    text = _MARKDOWN["entity"].sub(lambda entity: html.unescape(entity[0]), text)
+    text = plain_scripts(text)
     lines = (line.rstrip() for line in text.split("\n"))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
 def document_title(text: str) -> str:
     """Return the first heading of a document, cut like any title, or ""."""
-    return short_title(next((heading for heading, _ in _blocks(text) if heading), ""))
+    for heading, _ in _blocks(text):
+        if heading:
+            return short_title(heading)
+    return ""
 
 
 def short_title(title: str) -> str:
@@ -93,11 +96,11 @@ def sections(text: str) -> tuple[Section, ...]:
     The text before the first heading is a section with an empty heading.
     """
     # Every stage looks at the sections of the documents in work: cut each document once.
-    return tuple(
-        Section(heading, paragraphs)
-        for heading, lines in _blocks(_MARKDOWN["display_math"].sub(" ", text))
-        if (paragraphs := tuple(_paragraphs(lines)))
-    )
+    prose_sections: list[Section] = []
+    for heading, lines in _blocks(_MARKDOWN["display_math"].sub(" ", text)):
+        if paragraphs := tuple(_paragraphs(lines)):
+            prose_sections.append(Section(heading, paragraphs))
+    return tuple(prose_sections)
 
 
 def inline_text(text: str) -> str:
@@ -105,21 +108,19 @@ def inline_text(text: str) -> str:
 
     Code and formulas stay as they are: `x[1]` cites nothing, and `<div>` is a word of its page.
     """
-    kept: dict[str, str] = {}
+    set_aside: dict[str, str] = {}
 
-    def put_aside(found: re.Match[str]) -> str:
-        mark = chr(_ASIDE + len(kept))
-        kept[mark] = found[0]
+    def put_aside(match: re.Match[str]) -> str:
+        mark = chr(_ASIDE + len(set_aside))
+        set_aside[mark] = match[0]
         return mark
 
-    bare = (
-        _MARKDOWN["as_written"].sub(put_aside, text)
-        if "`" in text or "$" in text
-        else text
-    )
+    bare = text
+    if "`" in text or "$" in text:
+        bare = _MARKDOWN["as_written"].sub(put_aside, text)
     bare = _without_citations(_WITHOUT_MARKUP(_MARKUP["tag"].sub("", bare)))
-    if kept:
-        bare = bare.translate(str.maketrans(kept))
+    if set_aside:
+        bare = bare.translate(str.maketrans(set_aside))
     return " ".join(html.unescape(bare).split())
 
 
@@ -139,7 +140,8 @@ def _without_citations(text: str) -> str:
 
 def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each heading with the lines below it, fenced code removed."""
-    heading = fence = ""
+    heading = ""
+    fence = ""
     body: list[str] = []
     for line in text.split("\n"):
         mark = _MARKDOWN["fence"].match(line)
@@ -162,9 +164,10 @@ def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _without_comments(text: str) -> str:
-    """Drop the comments of HTML that end soon, each opening looked at once."""
+    """Drop the comments of HTML that end soon; each opening is looked at once."""
     parts: list[str] = []
-    copied = end = 0
+    copied = 0
+    end = 0
     start = text.find("<!--")
     while start >= 0:
         if end < start + 4:
@@ -173,7 +176,8 @@ def _without_comments(text: str) -> str:
             break
         if end - start - 4 <= _MAX_COMMENT_CHARS:
             parts.append(text[copied:start])
-            copied = start = end + 3
+            start = end + 3
+            copied = start
         else:
             start = end - _MAX_COMMENT_CHARS - 4
         start = text.find("<!--", start)
@@ -181,29 +185,30 @@ def _without_comments(text: str) -> str:
 
 
 def _marked_heading(line: str) -> str | None:
-    """Return what stands behind the marks of a heading; None for any other line, or prose."""
+    """Return the text behind the marks of a heading; None for any other line, or prose."""
     if _MARKDOWN["heading_mark"].match(line) is None:
         return None
-    found = line.lstrip("#").strip().rstrip("#").rstrip()
-    return found if len(found) <= _MAX_HEADING_CHARS else None
+    heading = line.lstrip("#").strip().rstrip("#").rstrip()
+    return heading if len(heading) <= _MAX_HEADING_CHARS else None
 
 
 def _underlined(body: list[str]) -> bool:
-    """Say whether an underline makes the last line a heading."""
+    """Whether an underline makes the last line a heading."""
     *before, last = body[-2:] or [""]
     is_alone = not "".join(before).strip()
     return bool(last.strip()) and len(last) <= _MAX_HEADING_CHARS and is_alone
 
 
 def _paragraphs(lines: list[str]) -> Iterator[str]:
-    """Yield paragraphs of running text, but for those with a character that nobody could tell.
+    """Yield paragraphs of running text, but for those with an unknown character.
 
     Tables, lists and indented code are left out.
     """
     current: list[str] = []
     in_list = False
-    for written in [*lines, ""]:
-        line = _MARKDOWN["quote_mark"].sub("", written) if ">" in written else written
+    for line in [*lines, ""]:
+        if ">" in line:
+            line = _MARKDOWN["quote_mark"].sub("", line)  # noqa: PLW2901
         bare = line.strip()
         bullet = "new_bullet" if current else "bullet"
         is_note = _MARKDOWN["footnote"].match(line) is not None
@@ -238,16 +243,18 @@ def inline_to_prose(text: str) -> str:
 
 def with_titles_of_labels(text: str) -> str:
     """Write the titles of headings for references to their labels in the same file."""
-    found = _MARKUP["labelled_heading"].finditer(text)
-    titles = {
-        label[1].strip().lower(): inline_to_prose(label["title"]) for label in found
-    }
+    titles: dict[str, str] = {}
+    for match in _MARKUP["labelled_heading"].finditer(text):
+        label = match[1].strip().lower()
+        titles[label] = inline_to_prose(match["title"])
+    if not titles:
+        return text
 
     def title(reference: re.Match[str]) -> str:
-        known = titles.get(reference[1].strip().lower())
-        return known or reference[0]
+        label = reference[1].strip().lower()
+        return titles.get(label) or reference[0]
 
-    return _MARKUP["label_reference"].sub(title, text) if titles else text
+    return _MARKUP["label_reference"].sub(title, text)
 
 
 def _prose_lines(lines: list[str]) -> Iterator[str]:
@@ -299,19 +306,21 @@ def article_text(markdown: str) -> str:
     blocks: list[str] = []
     is_code = False
     for block in re.split(r"\n{2,}", markdown):
-        marks = sum(
-            _MARKUP["fence"].match(line) is not None for line in block.split("\n")
-        )
-        if is_code or marks:
+        lines = block.split("\n")
+        fences = sum(_MARKUP["fence"].match(line) is not None for line in lines)
+        if is_code or fences:
             blocks.append(block)
-            is_code ^= marks % 2 == 1
+            is_code ^= fences % 2 == 1
         elif not _is_menu(block):
-            text = _MARKUP["link"].sub(
-                lambda link: "" if link[0][0] == "!" else link[1], block
-            )
+            text = _MARKUP["link"].sub(_link_text, block)
             if text.strip() and not _MARKUP["skip_link"].match(text.strip()):
                 blocks.append(text)
     return "\n\n".join(blocks)
+
+
+def _link_text(link: re.Match[str]) -> str:
+    """Return the text of a link; "" for an image."""
+    return "" if link[0].startswith("!") else link[1]
 
 
 def without_tags(text: str) -> str:
@@ -324,15 +333,14 @@ def without_tags(text: str) -> str:
 
 def paragraphs_of_tags(text: str) -> str:
     """Return the text of a record, without tags where it has paragraphs of HTML or of JATS."""
-    return (
-        without_tags(text)
-        if _MARKUP["paragraph_end"].search(text) is not None
-        else text
-    )
+    if _MARKUP["paragraph_end"].search(text) is None:
+        return text
+    return without_tags(text)
 
 
 def _is_menu(block: str) -> bool:
+    """Whether a block is mostly links."""
     links = _MARKUP["link"].findall(block)
-    shown = sum(len(link) for link in links)
+    linked = sum(len(link) for link in links)
     rest = len(re.sub(r"[^\w]", "", _MARKUP["link"].sub("", block)))
-    return len(links) >= _MENU_LINKS and shown > _MENU_LINK_FRAC * (shown + rest)
+    return len(links) >= _MENU_LINKS and linked > _MENU_LINK_FRAC * (linked + rest)

@@ -1,6 +1,6 @@
 """Formulas of MathML as a line of plain characters: 1/2, √2, x_1^2, ^235_92U.
 
-What is left when the tags are dropped is another number: a half is no 12.
+Dropping the tags alone would make another number: a half is no 12.
 """
 
 import html
@@ -29,29 +29,29 @@ _ONE_SIGN: Final = str.maketrans(dict.fromkeys("−–‐‑‒", "-"))
 
 
 def plain_mathml(text: str) -> str:
-    """Write the formulas of a text; one that is no XML stays as it is."""
+    """Write the formulas of a text as plain characters; a formula that is no XML stays as it is."""
     return _PATTERNS["formula"].sub(_formula, text) if "<" in text else text
 
 
-def _formula(found: re.Match[str]) -> str:
-    if found["code"]:
-        return found[0]
-    bare = _PATTERNS["prefix"].sub(r"\1", found[0])
-    named = _PATTERNS["entity"].sub(lambda entity: html.unescape(entity[0]), bare)
+def _formula(match: re.Match[str]) -> str:
+    if match["code"]:
+        return match[0]
+    bare = _PATTERNS["prefix"].sub(r"\1", match[0])
+    xml = _PATTERNS["entity"].sub(lambda entity: html.unescape(entity[0]), bare)
     try:
-        shown = _shown(ET.fromstring(named))  # noqa: S314 - without a DTD
+        plain = _plain(ET.fromstring(xml))  # noqa: S314 - without a DTD
     except (ET.ParseError, RecursionError):
-        return found[0]
-    return html.escape(shown, quote=False)
+        return match[0]
+    return html.escape(plain, quote=False)
 
 
-def _shown(element: ET.Element, depth: int = 0) -> str:
+def _plain(element: ET.Element, depth: int = 0) -> str:
     if depth > _MOST_DEPTH:
         raise RecursionError
     name = _name(element)
     if name in _UNSEEN:
         return ""
-    parts = [_shown(child, depth + 1) for child in element]
+    parts = [_plain(child, depth + 1) for child in element]
     if name in _SCRIPTS:
         return _with_scripts(name, parts)
     if name in _PAIRS and len(parts) == 2:  # noqa: PLR2004 - over and under, radicand and index
@@ -74,7 +74,9 @@ def _joined(element: ET.Element, name: str, parts: Sequence[str]) -> str:
         return f"√{_whole(text)}"
     if name == "mtable":
         return f"[{text.strip()}]"
-    return " " if name == "mspace" else text if name == "mtext" else text.strip()
+    if name == "mspace":
+        return " "
+    return text if name == "mtext" else text.strip()
 
 
 def _with_scripts(kind: str, parts: Sequence[str]) -> str:
@@ -90,28 +92,32 @@ def _with_scripts(kind: str, parts: Sequence[str]) -> str:
 def _around(names: Sequence[str], parts: Sequence[str]) -> str:
     """Return a base with the scripts behind it, and before it."""
     place = names.index("mprescripts") if "mprescripts" in names else len(names)
-    behind, before = (
-        "".join(
-            _script(mark, script)
-            for pair in zip(some[::2], some[1::2], strict=False)
-            for mark, script in zip("_^", pair, strict=False)
-        )
-        for some in (parts[1:place], parts[place + 1 :])
-    )
-    return f"{before}{''.join(parts[:1])}{behind}"
+    base = "".join(parts[:1])
+    behind = _script_pairs(parts[1:place])
+    before = _script_pairs(parts[place + 1 :])
+    return f"{before}{base}{behind}"
+
+
+def _script_pairs(scripts: Sequence[str]) -> str:
+    """Return lowered and raised scripts, which alternate; a last one without a pair is dropped."""
+    texts: list[str] = []
+    for low, high in zip(scripts[::2], scripts[1::2], strict=False):
+        texts.append(_script("_", low))
+        texts.append(_script("^", high))
+    return "".join(texts)
 
 
 def _script(mark: str, script: str) -> str:
     bare = script.strip().translate(_ONE_SIGN)
-    return (
-        f"{mark}{bare if _PATTERNS['simple'].fullmatch(bare) else f'({bare})'}"
-        if bare
-        else ""
-    )
+    if not bare:
+        return ""
+    if _PATTERNS["simple"].fullmatch(bare):
+        return f"{mark}{bare}"
+    return f"{mark}({bare})"
 
 
 def _whole(text: str) -> str:
-    """Return what can only be read as one term."""
+    """Return text that can only be read as one term."""
     bare = text.strip()
     return bare if _PATTERNS["term"].fullmatch(bare) else f"({bare})"
 

@@ -1,4 +1,4 @@
-"""Lines of printed pages to Markdown: headings and paragraphs, without what only print needs.
+"""Conversion of printed lines to Markdown: headings and paragraphs, without what print alone needs.
 
 Running heads, page numbers, tables of contents and the list of references go; words that were
 parted at the end of a line are whole again.
@@ -16,9 +16,9 @@ from rubric_synth.cleaning.markup import without_ligatures
 from rubric_synth.tables import phrase, read_table, word_set
 
 PARTED: Final = "\x02"
-"""Stands where the end of a line parted a word."""
+"""Mark of the place where the end of a line parted a word."""
 NOTE: Final = "\x03"
-"""Stands at the begin of a line that begins with a raised mark, as notes do."""
+"""Mark at the beginning of a line that begins with a raised sign, as notes do."""
 
 _EDGE_LINES: Final = 2
 _SHORT_PRINT_PAGES: Final = 4
@@ -50,23 +50,23 @@ class Line(NamedTuple):
 
     text: str
     height: float
-    """Of its first letter."""
+    """Height of its first letter, in points."""
     top: float
-    """Distance from the lower edge of the page."""
+    """Distance of its top from the lower edge of the page."""
     left: float
     """Distance from the left edge."""
     parts: int = 1
-    """Pieces that gaps part: a row of a table has several."""
+    """Number of pieces that gaps part: a row of a table has several."""
 
 
 class _Measures(NamedTuple):
-    """What is usual in one print."""
+    """Usual measures of the lines of one print."""
 
     height: float
     gap: float
     chars: float
     numbered: frozenset[float] = frozenset()
-    """Heights of numbered headings, where these are of more than one line in a print."""
+    """Heights of numbered headings, where a print has several of them."""
 
 
 def pages_to_markdown(
@@ -81,37 +81,32 @@ def pages_to_markdown(
     if not any(pages):
         return ""
     usual = _measures(pages)
-    lines = [
-        line
-        for page in _without_running_lines(pages, usual)
-        for line in _without_notes(page, usual)
-        if not _PATTERNS["contents_line"].search(line.text[-200:])
-        and _letter_frac(line.text) >= _MIN_LINE_LETTERS
-    ]
-    known = frozenset(_key(title) for title in outline)
+    lines: list[Line] = []
+    for page in _without_running_lines(pages, usual):
+        for line in _without_notes(page, usual):
+            is_contents = _PATTERNS["contents_line"].search(line.text[-200:])
+            if not is_contents and _letter_frac(line.text) >= _MIN_LINE_LETTERS:
+                lines.append(line)
+    outline_keys = frozenset(_key(title) for title in outline)
     usual = usual._replace(numbered=_numbered_heights(lines, usual))
-    blocks = _without_references(_blocks(lines, usual, known))
-    text = "\n\n".join(filter(_is_text, blocks))
+    blocks = _without_references(_blocks(lines, usual, outline_keys))
+    text = "\n\n".join(block for block in blocks if _is_text(block))
     return without_ligatures(_whole_words(text))
 
 
 def _without_running_lines(
     pages: Sequence[Sequence[Line]], usual: _Measures
 ) -> list[list[Line]]:
-    """Drop what comes back at the edges of pages; a title above them all is taller and stays."""
+    """Drop lines that come back at the edges of pages; a title is taller and stays."""
     tallest = _HEADING_SCALE * usual.height
-    ordered = [sorted(page, key=lambda line: line.top) for page in pages]
-    edges = [
-        {
-            line
-            for line in (*page[:_EDGE_LINES], *page[-_EDGE_LINES:])
-            if line.height < tallest
-        }
-        for page in ordered
-    ]
-    repeats = Counter(
-        key for page in edges for key in {_key(line.text) for line in page}
-    )
+    edges: list[set[Line]] = []
+    repeats: Counter[str] = Counter()
+    for page in pages:
+        ordered = sorted(page, key=lambda line: line.top)
+        outermost = (*ordered[:_EDGE_LINES], *ordered[-_EDGE_LINES:])
+        edge = {line for line in outermost if line.height < tallest}
+        edges.append(edge)
+        repeats.update({_key(line.text) for line in edge})
     least = 2 if len(pages) <= _SHORT_PRINT_PAGES else 3
 
     def is_running(text: str) -> bool:
@@ -126,7 +121,7 @@ def _without_running_lines(
 
 
 def _without_notes(page: Sequence[Line], usual: _Measures) -> Iterator[Line]:
-    """Drop the notes below the text: small lines behind the first that begins with a mark."""
+    """Drop the notes below the text: small lines from the first that begins with a mark."""
     in_notes = False
     for line in page:
         is_small = line.height < _NOTE_SCALE * usual.height
@@ -136,7 +131,7 @@ def _without_notes(page: Sequence[Line], usual: _Measures) -> Iterator[Line]:
 
 
 def _key(text: str) -> str:
-    """Return what stays the same in a running line: all but numbers and case."""
+    """Return a running line without what changes from page to page: numbers and case."""
     return " ".join(re.sub(r"\d+|\b[ivxlc]+\b", "#", text.casefold()).split())
 
 
@@ -146,33 +141,34 @@ def _measures(pages: Sequence[Sequence[Line]]) -> _Measures:
     for line in lines:
         heights[round(line.height * 2) / 2] += len(line.text)
     height = heights.most_common(1)[0][0]
-    downward = [
-        above.top - below.top for page in pages for above, below in pairwise(page)
-    ]
-    usual = [gap for gap in downward if 0 < gap < 4 * height] or [height]
-    return _Measures(height, median(usual), median(len(line.text) for line in lines))
+    gaps: list[float] = []
+    for page in pages:
+        for above, below in pairwise(page):
+            gap = above.top - below.top
+            if 0 < gap < 4 * height:
+                gaps.append(gap)
+    chars = median(len(line.text) for line in lines)
+    return _Measures(height, median(gaps or [height]), chars)
 
 
 def _blocks(
-    lines: Sequence[Line], usual: _Measures, known: frozenset[str]
+    lines: Sequence[Line], usual: _Measures, outline_keys: frozenset[str]
 ) -> list[str]:
     """Return headings, list items and paragraphs; a paragraph keeps its lines."""
     blocks: list[list[str]] = []
     before: Line | None = None
     heading_height = 0.0
     is_open = False  # whether the last block is a paragraph that may go on
-    is_numbered = (
-        False  # whether there was a numbered heading; before it stands the title
-    )
-    tallest = 0.0  # of the headings so far
+    is_numbered = False  # whether a numbered heading came: the title stands before it
+    tallest = 0.0  # height of the tallest heading so far
     for line, after in zip_longest(lines, lines[1:]):
         bullet = _PATTERNS["bullet"].match(line.text)
-        is_heading = _is_heading(line, before, usual, known)
+        is_heading = _is_heading(line, before, usual, outline_keys)
         is_heading = is_heading and not _goes_on(line, after, usual)
         tallest = max(tallest, line.height) if is_heading else tallest
         is_numbered = is_numbered or (is_heading and line.height in usual.numbered)
         is_title = not is_numbered and line.height >= tallest
-        is_label = is_heading and not is_title and _is_label(line, usual, known)
+        is_label = is_heading and not is_title and _is_label(line, usual, outline_keys)
         is_heading = is_heading and not is_label
         is_close = before and 0 < before.top - line.top <= 2.0 * line.height
         if is_heading and is_close and heading_height == line.height:
@@ -194,51 +190,48 @@ def _blocks(
 
 
 def _is_heading(
-    line: Line, before: Line | None, usual: _Measures, known: frozenset[str]
+    line: Line, before: Line | None, usual: _Measures, outline_keys: frozenset[str]
 ) -> bool:
     text = line.text
-    if (
-        _is_row(line)
-        or len(text) > _MAX_HEADING_CHARS
-        or sum(map(str.isalpha, text)) < _MIN_LETTERS
-    ):
+    if _is_row(line) or len(text) > _MAX_HEADING_CHARS:
+        return False
+    if sum(map(str.isalpha, text)) < _MIN_LETTERS:
         return False
     is_tall = line.height >= _HEADING_SCALE * usual.height
-    if is_tall or (known and _key(text) in known) or _NAMED_HEADING.fullmatch(text):
+    is_listed = bool(outline_keys) and _key(text) in outline_keys
+    if is_tall or is_listed or _NAMED_HEADING.fullmatch(text):
         return True
-    stands_off = (
-        before is None
-        or not 0 < _gap(before, line, usual) <= _PARAGRAPH_GAP * usual.gap
-    )
-    return stands_off and _PATTERNS["numbered_heading"].match(text) is not None
+    if before is not None:
+        is_close = 0 < _gap(before, line, usual) <= _PARAGRAPH_GAP * usual.gap
+        if is_close:
+            return False
+    return _PATTERNS["numbered_heading"].match(text) is not None
 
 
 def _numbered_heights(lines: Sequence[Line], usual: _Measures) -> frozenset[float]:
-    """Return the heights of numbered headings that are taller than text, if they are a habit."""
-    found = [
+    """Return the heights of numbered headings that are taller than text, if there are enough."""
+    heights = [
         line.height
         for line in lines
         if line.height >= _HEADING_SCALE * usual.height
         and _PATTERNS["numbered_heading"].match(line.text)
     ]
-    return frozenset(found) if len(found) >= _MIN_NUMBERED else frozenset()
+    return frozenset(heights) if len(heights) >= _MIN_NUMBERED else frozenset()
 
 
-def _is_label(line: Line, usual: _Measures, known: frozenset[str]) -> bool:
+def _is_label(line: Line, usual: _Measures, outline_keys: frozenset[str]) -> bool:
     """Tell the large print of a figure from a heading, in a print that numbers its headings."""
     is_short = len(line.text.split()) <= _MOST_LABEL_WORDS
-    is_ranked = any(
-        abs(line.height - height) <= _SAME_HEIGHT for height in usual.numbered
-    )
-    is_named = (
-        _key(line.text) in known or _NAMED_HEADING.fullmatch(line.text) is not None
-    )
     is_tall = line.height >= _HEADING_SCALE * usual.height
     if not (usual.numbered and is_tall and is_short):
         return False
+    if any(abs(line.height - height) <= _SAME_HEIGHT for height in usual.numbered):
+        return False
+    if _key(line.text) in outline_keys or _NAMED_HEADING.fullmatch(line.text):
+        return False
     is_chapter = line.height >= _CHAPTER_SCALE * max(usual.numbered)
     is_worded = _letter_frac(line.text) >= _MIN_TITLE_LETTERS
-    return not (is_ranked or is_named or (is_chapter and is_worded))
+    return not (is_chapter and is_worded)
 
 
 def _goes_on(line: Line, after: Line | None, usual: _Measures) -> bool:
@@ -259,19 +252,19 @@ def _is_row(line: Line) -> bool:
 
 
 def _begins(line: Line, before: Line, usual: _Measures) -> bool:
-    """Say whether a line begins a paragraph."""
+    """Whether a line begins a paragraph."""
     gap = _gap(before, line, usual)
-    ended = _PATTERNS["sentence_end"].search(before.text) is not None
+    has_ended = _PATTERNS["sentence_end"].search(before.text) is not None
     if gap <= 0:  # the next column or page
-        return ended and not line.text[:1].islower()
+        return has_ended and not line.text[:1].islower()
     if gap > _PARAGRAPH_GAP * usual.gap:
         return True
-    indented = line.left > before.left + 0.8 * usual.height
-    return ended and (indented or len(before.text) < 0.75 * usual.chars)
+    is_indented = line.left > before.left + 0.8 * usual.height
+    return has_ended and (is_indented or len(before.text) < 0.75 * usual.chars)
 
 
 def _gap(above: Line, below: Line, usual: _Measures) -> float:
-    """Return the distance of two lines; one with parted words reaches over several."""
+    """Return the distance of two lines; a line with parted words stands for several."""
     return above.top - below.top - above.text.count(PARTED) * usual.gap
 
 
@@ -280,8 +273,8 @@ def _without_references(blocks: Sequence[str]) -> Iterator[str]:
     in_references = False
     for place, block in enumerate(blocks):
         if block.startswith("## "):
-            named = _REFERENCES.fullmatch(block.removeprefix("## ")) is not None
-            in_references = named and place > len(blocks) // 2
+            match = _REFERENCES.fullmatch(block.removeprefix("## "))
+            in_references = match is not None and place > len(blocks) // 2
         if not in_references:
             yield block
 
@@ -309,16 +302,21 @@ def _whole_words(text: str) -> str:
             return f"{first}-{second}"
         apart = seen[f"{first}-{second}".lower()]
         together = seen[f"{first}{second}".lower()]
-        both = seen[first.lower()] and seen[second.lower()]
-        named = _names_compound(first.rpartition("-")[2].lower(), second.lower(), seen)
-        is_compound = apart > together or (not together and bool(both or named))
-        return f"{first}-{second}" if is_compound else f"{first}{second}"
+        if apart > together:
+            return f"{first}-{second}"
+        if together:
+            return f"{first}{second}"
+        are_words = seen[first.lower()] and seen[second.lower()]
+        last_part = first.rpartition("-")[2].lower()
+        if are_words or _names_compound(last_part, second.lower(), seen):
+            return f"{first}-{second}"
+        return f"{first}{second}"
 
     return _PARTED_WORD.sub(whole, text).replace(PARTED, "-")
 
 
 def _names_compound(first: str, second: str, seen: Counter[str]) -> bool:
-    """Tell "long-term" from "gravi-tational" by the words that compounds are made of."""
+    """Tell "long-term" from "gravi-tational" by words that usually make compounds."""
     if second in _COMPOUND_ENDS:
         return first not in _PREFIXES and len(first) >= _MIN_LETTERS
     return first in _COMPOUND_STARTS and bool(seen[second])

@@ -1,8 +1,8 @@
 """A page of a PDF, character by character as PDFium sees it, as pieces of printed lines.
 
-A piece ends where the line does, and where a gap parts it from what stands beside it. Raised and
+A piece ends where the line does, and where a gap parts it from the text beside it. Raised and
 lowered text is written as plain characters. A character that its font gives no Unicode for stands
-as a code of that font until `Fonts` has seen all pages: only then can it be told what it is.
+as a code of that font until `Fonts` has seen all pages: only then can the character be known.
 """
 
 import re
@@ -19,20 +19,23 @@ from rubric_synth.cleaning.scripts import lowered, raised
 from rubric_synth.tables import read_table
 
 UNKNOWN: Final = "\ufffd"
-"""Stands where nobody can tell the character."""
+"""Replacement for a character that cannot be known."""
 NOTE: Final = "\x03"
-"""Stands at the begin of a note below the text."""
+"""Mark at the beginning of a note below the text."""
 _HYPHEN: Final = "\x02"
 _TABLE: Final = read_table("fonts")
 _NAMES: Final = patterns(_TABLE["names"])
-_CODES: Final = {
-    name: {int(code, 16): text for code, text in row.items()}
-    for name, row in _TABLE["codes"].items()
-}
-_ASCII_OF_OT1: Final = frozenset(code for code in _CODES["OT1_ascii"])
+
+
+def _parsed_codes(row: Mapping[str, str]) -> dict[int, str]:
+    return {int(code, 16): text for code, text in row.items()}
+
+
+_CODES: Final = {name: _parsed_codes(row) for name, row in _TABLE["codes"].items()}
+_ASCII_OF_OT1: Final = frozenset(_CODES["OT1_ascii"])
 _FIRST_PRIVATE: Final = 0xF0000
 _MOST_FONTS: Final = 255
-_SMALL: Final = 0.88  # of the height of the line
+_SMALL: Final = 0.88  # share of the height of the line
 _RAISED: Final = 0.12
 _LOWERED: Final = 0.05
 _SAME_HEIGHT: Final = 0.01
@@ -41,26 +44,29 @@ _SPACE: Final = 0.15
 _MAY_STAND_HIGH: Final = re.compile(r"[\w+−*†‡§¶∗′,.()/\[\]∞°–-]")
 _WIDE_GAP: Final = 0.9
 _MOST_SCRIPT_CHARS: Final = 12
+_MOST_MARK_CHARS: Final = 3
 
 Piece = tuple[str, float, float, float, float, bool]
-"""Text, height of letters, top, left, right, and whether it goes on the line of the one before."""
+"""Text, height of letters, top, left, right, and whether it is on the line of the piece before."""
 
 
 class Fonts:
-    """The fonts of a document, and what the codes without Unicode in them stand for."""
+    """The fonts of a document, and the characters that their codes without Unicode stand for."""
 
     def __init__(self) -> None:
-        """Know none."""
+        """Begin without a font."""
         self._numbers: dict[int, int] = {}
         self._names: list[str] = []
         self._codes: list[Counter[int]] = []
 
     def private(self, textpage: Any, index: int, code: int) -> str:
-        """Return what stands for a code of a font until all pages were seen."""
+        """Return a private character that stands for a code of a font until all pages are seen."""
         pdfium: Any = import_module("pypdfium2.raw")
 
-        item: Any = pdfium.FPDFText_GetTextObject(textpage, index)
-        font: Any = pdfium.FPDFTextObj_GetFont(item) if item else None
+        text_object: Any = pdfium.FPDFText_GetTextObject(textpage, index)
+        font: Any = None
+        if text_object:
+            font = pdfium.FPDFTextObj_GetFont(text_object)
         key = addressof(font.contents) if font else 0
         if key not in self._numbers:
             if len(self._names) == _MOST_FONTS:
@@ -73,16 +79,17 @@ class Fonts:
         return chr(_FIRST_PRIVATE + 256 * number + code)
 
     def table(self) -> dict[int, str]:
-        """Return what each of those characters stands for, `UNKNOWN` where it cannot be told."""
+        """Return the text for each private character, `UNKNOWN` where it cannot be known."""
         table: dict[int, str] = {}
         for number, codes in enumerate(self._codes):
             name = self._names[number]
-            known = _encoding(name, frozenset(codes))
+            encoding = _encoding(name, frozenset(codes))
             # A sign of mathematics is no letter of the word that it stands beside.
             unknown = f" {UNKNOWN} " if _NAMES["symbols"].search(name) else UNKNOWN
             for code in codes:
-                own = chr(code) if code in _ASCII_OF_OT1 else unknown
-                table[_FIRST_PRIVATE + 256 * number + code] = known.get(code, own)
+                default = chr(code) if code in _ASCII_OF_OT1 else unknown
+                private = _FIRST_PRIVATE + 256 * number + code
+                table[private] = encoding.get(code, default)
         return table
 
 
@@ -94,7 +101,7 @@ def _font_name(pdfium: Any, font: Any) -> str:
 
 
 def _encoding(name: str, codes: frozenset[int]) -> Mapping[int, str]:
-    """Return what the codes of a font mean; nothing where two encodings would both do."""
+    """Return the text for each code of a font; empty where no encoding fits."""
     unmapped = codes - _ASCII_OF_OT1
     ot1 = {**_CODES["OT1"], **_CODES["OT1_ascii"]}
     by_name = {
@@ -103,14 +110,16 @@ def _encoding(name: str, codes: frozenset[int]) -> Mapping[int, str]:
         "extension": _CODES["extension"],
         "symbols": {},
     }
-    known = next(
-        (codes for kind, codes in by_name.items() if _NAMES[kind].search(name)), None
-    )
-    if known is not None or not unmapped:
-        return known or {}
+    for kind, encoding in by_name.items():
+        if _NAMES[kind].search(name):
+            return encoding
+    if not unmapped:
+        return {}
     upper = _CODES["cp1252"] if name else _CODES["bullet"]
-    found = [table for table in (ot1, _CODES["T1"], upper) if unmapped <= table.keys()]
-    return found[0] if found else {}
+    for encoding in (ot1, _CODES["T1"], upper):
+        if unmapped <= encoding.keys():
+            return encoding
+    return {}
 
 
 class _Char(NamedTuple):
@@ -120,15 +129,18 @@ class _Char(NamedTuple):
     top: float
     bottom: float
     size: float
-    """Of its font, as printed."""
+    """Size of its font, as printed."""
     base: float
-    """Where the line stands that it is written on."""
+    """Height of the line that it is written on."""
 
 
 def pieces(textpage: Any, fonts: Fonts) -> list[Piece]:
-    """Return the pieces of a page's lines, in the order in which it was drawn."""
+    """Return the pieces of a page's lines, in the order in which they were drawn."""
     lines = list(_lines(textpage, fonts))
-    marks = {run[0] for line in lines if (run := _leading_mark(line))}
+    marks: set[str] = set()
+    for line in lines:
+        if leading := _leading_mark(line):
+            marks.add(leading[0])
     return [piece for line in lines for piece in _line_pieces(line, marks)]
 
 
@@ -139,30 +151,31 @@ def _lines(textpage: Any, fonts: Fonts) -> Iterator[list[_Char]]:
         if char is None:
             has_ended = True
             continue
-        last = next((seen for seen in reversed(line) if not seen.text.isspace()), None)
-        if has_ended and last is not None and not _goes_on(last, char):
-            yield line
-            line = []
-        elif (
-            has_ended
-            and last is not None
-            and char.left - last.right > _SPACE * last.size
-        ):
-            line.append(last._replace(text=" ", left=last.right))
+        last = _last_visible(line) if has_ended else None
+        if last is not None:
+            if not _goes_on(last, char):
+                yield line
+                line = []
+            elif char.left - last.right > _SPACE * last.size:
+                line.append(last._replace(text=" ", left=last.right))
         line.append(char)
         has_ended = False
     if line:
         yield line
 
 
+def _last_visible(line: list[_Char]) -> _Char | None:
+    for char in reversed(line):
+        if not char.text.isspace():
+            return char
+    return None
+
+
 def _goes_on(last: _Char, char: _Char) -> bool:
     """Tell a new line from a raised or lowered character, for which PDFium begins one too."""
     is_level = abs(char.base - last.base) < _SAME_LINE * max(last.size, char.size)
-    return (
-        is_level
-        and char.left > last.right - _SPACE * last.size
-        and last.text != _HYPHEN
-    )
+    is_behind = char.left > last.right - _SPACE * last.size
+    return is_level and is_behind and last.text != _HYPHEN
 
 
 def _chars(textpage: Any, fonts: Fonts) -> Iterator[_Char | None]:
@@ -178,20 +191,22 @@ def _chars(textpage: Any, fonts: Fonts) -> Iterator[_Char | None]:
         if not text:
             continue
         left, bottom, right, top = textpage.get_charbox(index, loose=True)
+        is_space = text.isspace()
         if last and (
-            text.isspace() or abs(last.top - last.bottom - top + bottom) < _SAME_HEIGHT
+            is_space or abs(last.top - last.bottom - top + bottom) < _SAME_HEIGHT
         ):
             size = last.size
             base = bottom + last.base - last.bottom
         else:
             size, base = _measured(pdfium, textpage, index)
         char = _Char(text, left, right, top, bottom, size, base)
-        last = last if text.isspace() else char
+        if not is_space:
+            last = char
         yield char
 
 
 def _measured(pdfium: Any, textpage: Any, index: int) -> tuple[float, float]:
-    """Return the size of a character's font as printed, and where its line stands."""
+    """Return the size of a character's font as printed, and the height of its line."""
     left = c_double()
     base = c_double()
     pdfium.FPDFText_GetCharOrigin(textpage, index, left, base)
@@ -202,7 +217,7 @@ def _measured(pdfium: Any, textpage: Any, index: int) -> tuple[float, float]:
 
 
 def _text_of(textpage: Any, index: int, code: int, fonts: Fonts) -> str:
-    """Return the text of a character, "" for one that nobody sees."""
+    """Return the text of a character, "" for an invisible one."""
     if code == 0:
         return ""
     pdfium: Any = import_module("pypdfium2.raw")
@@ -215,27 +230,27 @@ def _text_of(textpage: Any, index: int, code: int, fonts: Fonts) -> str:
 
 
 def _scripts(line: list[_Char]) -> list[int]:
-    """Return for each character whether it is raised (1) or lowered (-1)."""
+    """Return for each character whether it is raised (1), lowered (-1) or neither (0)."""
     weights = Counter[float]()
     for char in line:
         weights[round(char.size, 1)] += not char.text.isspace()
     full = max(weights, key=lambda size: (weights[size] * size, size), default=0.0)
-    found: list[int] = []
+    kinds: list[int] = []
     base = next((char.base for char in line if char.size >= _SMALL * full), 0.0)
     for char in line:
         shift = char.base - base
+        kind = 0
         if char.text.isspace():
-            found.append(found[-1] if found else 0)
+            kind = kinds[-1] if kinds else 0
         elif char.size >= _SMALL * full:
             base = char.base
-            found.append(0)
-        elif not _MAY_STAND_HIGH.match(char.text):
-            found.append(0)
-        else:
-            found.append(
-                1 if shift > _RAISED * full else -1 if shift < -_LOWERED * full else 0
-            )
-    return found
+        elif _MAY_STAND_HIGH.match(char.text):
+            if shift > _RAISED * full:
+                kind = 1
+            elif shift < -_LOWERED * full:
+                kind = -1
+        kinds.append(kind)
+    return kinds
 
 
 def _leading_mark(line: list[_Char]) -> tuple[str, int] | None:
@@ -243,21 +258,23 @@ def _leading_mark(line: list[_Char]) -> tuple[str, int] | None:
     kinds = _scripts(line)
     end = next((place for place, kind in enumerate(kinds) if kind != 1), len(kinds))
     mark = "".join(char.text for char in line[:end]).strip()
-    return (mark, end) if mark and end < len(line) and len(mark) <= 3 else None  # noqa: PLR2004
+    if mark and end < len(line) and len(mark) <= _MOST_MARK_CHARS:
+        return mark, end
+    return None
 
 
 def _line_pieces(line: list[_Char], marks: set[str]) -> Iterator[Piece]:
     kinds = _scripts(line)
-    seen = [place for place, char in enumerate(line) if not char.text.isspace()]
+    visible = [place for place, char in enumerate(line) if not char.text.isspace()]
     starts = [
         place
-        for before, place in pairwise(seen)
+        for before, place in pairwise(visible)
         if line[place].left - line[before].right > _WIDE_GAP * line[place].size
     ]
-    for start, following in pairwise([*seen[:1], *starts, len(line)]):
-        end = max(place for place in seen if place < following)
+    for start, following in pairwise([*visible[:1], *starts, len(line)]):
+        end = max(place for place in visible if place < following)
         text, height, top, left, right = _piece(line, kinds, marks, start, end)
-        joins = start != seen[0]
+        joins = start != visible[0]
         note = NOTE if not joins and _leading_mark(line) else ""
         yield note + text, height, top, left, right, joins
 
@@ -275,13 +292,15 @@ def _piece(
         after = "".join(char.text for char in line[stop : min(stop + 3, end + 1)])
         text = _with(text, run, after, kinds[place], marks)
         place = stop
-    inside = range(start, end + 1)
-    full = [line[p] for p in inside if not kinds[p] and not line[p].text.isspace()]
+    full = [
+        line[place]
+        for place in range(start, end + 1)
+        if not kinds[place] and not line[place].text.isspace()
+    ]
     full = full or [line[start]]
-    # Of most letters: the first may be of another font.
-    height = Counter(round(char.top - char.bottom, 1) for char in full).most_common(1)[
-        0
-    ][0]
+    # The height of most letters: the first letter may have another font.
+    heights = Counter(round(char.top - char.bottom, 1) for char in full)
+    height = heights.most_common(1)[0][0]
     left = line[start].left
     right = line[end].right
     top = full[0].top

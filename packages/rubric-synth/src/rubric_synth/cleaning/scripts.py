@@ -1,7 +1,7 @@
 """Raised and lowered text as a line of plain characters: 10^6, m^-2, H2O, T_max.
 
-What is left when its tags are dropped is another number: 10<sup>6</sup> is no 106. Marks of notes
-and of citations go; what a mark stands behind tells them from exponents.
+Dropping the tags alone would make another number: 10<sup>6</sup> is no 106. Marks of notes and of
+citations go; the text before a mark tells them from exponents.
 """
 
 import html
@@ -34,7 +34,7 @@ _GREEK: Final = {
 def plain_scripts(text: str) -> str:
     """Write the raised and lowered text of HTML, of records and of formulas as plain characters.
 
-    Code stays as it is: who reads it sees its tags.
+    Code stays as it is: its readers see its tags.
     """
     if "<" not in text and "{su" not in text and "$" not in text:
         return text
@@ -48,15 +48,15 @@ def plain_scripts(text: str) -> str:
         pieces.append(text[place : match.start()])
         before = (before + pieces[-1])[-_MOST_BEFORE:]
         place = match.end()
-        pieces.append(_shown(match, before, text[place : place + 4]))
+        pieces.append(_script(match, before, text[place : place + 4]))
         before += pieces[-1]
     return "".join([*pieces, text[place:]])
 
 
 def with_script_tags(page: str) -> str:
-    """Return a page of HTML that has tags where it raised or lowered text by its style.
+    """Return a page of HTML with tags where it raised or lowered text by its style.
 
-    Its MathML is plain, and so is what its code raises and lowers.
+    Its MathML is plain, and so are the raised and lowered parts of its code.
     """
     page = _PATTERNS["styled"].sub(
         r"<su\g<kind>>\g<inside></su\g<kind>>", plain_mathml(page)
@@ -65,63 +65,63 @@ def with_script_tags(page: str) -> str:
 
 
 def _plain_code(code: re.Match[str]) -> str:
-    def shown(found: re.Match[str]) -> str:
-        return f"{'^' if found['kind'] in 'pP' else '_'}{found[2]}"
+    def plain(match: re.Match[str]) -> str:
+        mark = "^" if match["kind"] in "pP" else "_"
+        return f"{mark}{match[2]}"
 
-    return _PATTERNS["html_code_script"].sub(shown, code[0])
+    return _PATTERNS["html_code_script"].sub(plain, code[0])
 
 
-def _fraction(found: re.Match[str]) -> str:
+def _fraction(match: re.Match[str]) -> str:
     """Write 4<sup>1</sup>/<sub>2</sub> as 4 1/2."""
-    if found["code"]:
-        return found[0]
-    gap = " " if found["before"] else found["gap"]
-    return f"{found['before']}{gap}{found['over']}/{found['under']}"
+    if match["code"]:
+        return match[0]
+    gap = " " if match["before"] else match["gap"]
+    return f"{match['before']}{gap}{match['over']}/{match['under']}"
 
 
-def _from_mathml(found: re.Match[str]) -> str:
-    if found["code"]:
-        return found[0]
-    script = _PATTERNS["tag"].sub("", found["script"])
-    base = found["base"].strip()
-    tag = f"su{found['kind']}"
+def _from_mathml(match: re.Match[str]) -> str:
+    if match["code"]:
+        return match[0]
+    script = _PATTERNS["tag"].sub("", match["script"])
+    base = match["base"].strip()
+    tag = f"su{match['kind']}"
     return f"{base}<{tag}>{''.join(script.split())}</{tag}>"
 
 
-def _shown(found: re.Match[str], before: str, after: str) -> str:
-    if found["code"]:
-        return found[0]
-    inside = (
-        found["tagged"] or found["braced"] or found["formula"] or found["short"] or ""
-    )
-    inside = found["lowered"] or inside
-    gap = found["gap"]
-    if (
-        found["lowered"]
-        or "b" in (found["tag"], found["brace"])
-        or found["mark"] == "_"
-    ):
-        if gap:
-            return f"{gap}{lowered('', inside, after=after)}"
-        return lowered(before, inside, after=after)
-    return raised(before, inside, after=after, gap=gap)
+def _script(match: re.Match[str], before: str, after: str) -> str:
+    """Return one raised or lowered text as plain characters."""
+    if match["code"]:
+        return match[0]
+    inside = ""
+    for group in ("lowered", "tagged", "braced", "formula", "short"):
+        if match[group]:
+            inside = match[group]
+            break
+    is_tagged_low = "b" in (match["tag"], match["brace"])
+    is_lowered = match["lowered"] or is_tagged_low or match["mark"] == "_"
+    gap = match["gap"]
+    if not is_lowered:
+        return raised(before, inside, after=after, gap=gap)
+    if gap:
+        return gap + lowered("", inside, after=after)
+    return lowered(before, inside, after=after)
 
 
 def lowered(before: str, inside: str, *, after: str = "") -> str:
     """Return lowered text as it follows the text before it: H2, T_max.
 
     Args:
-        before: What stands to the left.
-        inside: What is lowered, perhaps with tags.
-        after: What stands to the right.
+        before: Text to the left.
+        inside: The lowered text, perhaps with tags.
+        after: Text to the right.
     """
     bare = _bare(inside)
     before = _unmarked(before)
     if not bare:
         return ""
-    is_index = bare.replace(".", "").isdigit() and (
-        before[-1:].isalpha() or before[-1:] in ")]"
-    )
+    follows_letter = before[-1:].isalpha() or before[-1:] in ")]"
+    is_index = follows_letter and bare.replace(".", "").isdigit()
     is_formula = bare in {"x", "n"} and before[-1:].isupper()  # NOx
     if is_index or is_formula or not before.strip():
         return bare
@@ -132,10 +132,10 @@ def raised(before: str, inside: str, *, after: str = "", gap: str = "") -> str:
     """Return raised text as it follows the text before it: an exponent, or "" for a mark.
 
     Args:
-        before: What stands to the left.
-        inside: What is raised, perhaps with tags.
-        after: What stands to the right.
-        gap: The space between it and what stands to the left.
+        before: Text to the left.
+        inside: The raised text, perhaps with tags.
+        after: Text to the right.
+        gap: The space between it and the text to the left.
     """
     if _PATTERNS["link"].search(inside):
         return ""
@@ -159,17 +159,15 @@ def _is_ordinal(before: str, bare: str) -> bool:
 
 
 def _bare(inside: str) -> str:
+    """Return raised or lowered text without its tags, entities and emphasis."""
     plain = html.unescape(_PATTERNS["tag"].sub("", inside)).translate(_ONE_SIGN)
-    plain = (
-        "".join(plain.split())
-        if len(plain) <= _MOST_BEFORE
-        else " ".join(plain.split())
-    )
+    separator = "" if len(plain) <= _MOST_BEFORE else " "
+    plain = separator.join(plain.split())
     return _GREEK.get(plain, plain).strip("*_" if len(plain) > 1 else "")
 
 
 def _bracketed(bare: str, after: str) -> str:
-    """Return what can only be read as one exponent or index: 1s^(2)2p is not 1s^22p."""
+    """Return text that can only be read as one exponent or index: 1s^(2)2p is not 1s^22p."""
     is_clear = _PATTERNS["simple"].fullmatch(bare) and not after[:1].isalnum()
     return bare if is_clear else f"({bare})"
 
@@ -188,12 +186,9 @@ def _is_isotope(bare: str, after: str) -> bool:
     if whole := _PATTERNS["whole_isotope"].fullmatch(bare):
         return whole[1] in _ELEMENTS
     element = _PATTERNS["element"].match(after)
-    return (
-        element is not None
-        and element[1] in _ELEMENTS
-        and not after[:1].isspace()
-        and _PATTERNS["isotope"].fullmatch(bare) is not None
-    )
+    if element is None or element[1] not in _ELEMENTS or after[:1].isspace():
+        return False
+    return _PATTERNS["isotope"].fullmatch(bare) is not None
 
 
 def _is_degree(bare: str, after: str) -> bool:
@@ -204,26 +199,29 @@ def _is_degree(bare: str, after: str) -> bool:
 
 def _is_exponent(before: str, bare: str, *, is_apart: bool) -> bool:
     """Tell an exponent, a charge or an index from the mark of a note."""
-    if not bare or (
-        _PATTERNS["trade_mark"].fullmatch(bare) and not before[-1:].isdigit()
-    ):
-        return bool(bare) and len(_word(before)) == 1 and not is_apart
+    if not bare:
+        return False
     last = before[-1:]
+    follows_letter = len(_word(before)) == 1 and not is_apart
+    if _PATTERNS["trade_mark"].fullmatch(bare) and not last.isdigit():
+        return follows_letter
     if _PATTERNS["mark"].fullmatch(bare):
-        return bare == "*" and len(_word(before)) == 1 and not is_apart
+        return bare == "*" and follows_letter
     if last.isdigit():
         return _is_power_of_number(before, bare, is_apart=is_apart)
     if last.isalpha() or last in {"°", "$", "}"}:
         return _is_power_of_word(_word(before), bare, is_apart=is_apart)
+    return not is_apart and _is_power_of_group(before, bare)
+
+
+def _is_power_of_group(before: str, bare: str) -> bool:
+    """Whether a raised text behind brackets is an exponent."""
+    if _PATTERNS["listed"].fullmatch(bare):
+        return False
+    if before.endswith("]"):
+        return True
     group = _PATTERNS["bracketed"].search(before)
-    return (
-        not is_apart
-        and (
-            last == "]"
-            or (group is not None and not _PATTERNS["long_word"].search(group[0]))
-        )
-        and not _PATTERNS["listed"].fullmatch(bare)
-    )
+    return group is not None and not _PATTERNS["long_word"].search(group[0])
 
 
 def _is_power_of_number(before: str, bare: str, *, is_apart: bool) -> bool:
@@ -232,8 +230,7 @@ def _is_power_of_number(before: str, bare: str, *, is_apart: bool) -> bool:
     word = before[: len(before) - len(base)]
     if word[-1:].isalpha():  # SO4^2-, CaCO3 (note)
         return not is_apart and _PATTERNS["charge"].fullmatch(bare) is not None
-    is_ten = base == "10" or before.endswith(("×10", "·10"))
-    if is_ten:
+    if base == "10" or before.endswith(("×10", "·10")):
         return True
     if _PATTERNS["listed"].fullmatch(bare) and not bare.startswith("-"):
         return False
@@ -252,23 +249,18 @@ def _is_power_of_word(word: str, bare: str, *, is_apart: bool) -> bool:
         return len(word) < _LONG_WORD or not word.islower()
     if _PATTERNS["listed"].fullmatch(bare):
         return False
-    is_short = len(word) < _LONG_WORD
+    if len(word) == 1 or word in _FUNCTIONS:
+        return True
     if bare.isdigit():
-        is_measure = word in _LENGTHS or (
-            word in _UNITS and bare in {"2", "3", "4", "6"}
-        )
+        is_mixed = not word.islower() and not word.isupper()
+        is_no_word = _PATTERNS["no_word"].fullmatch(word) is not None
         return (
-            len(word) == 1
-            or is_measure
-            or word in _FUNCTIONS
-            or (is_short and not word.islower() and not word.isupper())
-            or (
-                bare in {"2", "3", "4"}
-                and _PATTERNS["no_word"].fullmatch(word) is not None
-            )
+            word in _LENGTHS
+            or (word in _UNITS and bare in {"2", "3", "4", "6"})
+            or (is_mixed and len(word) < _LONG_WORD)
+            or (is_no_word and bare in {"2", "3", "4"})
         )
-    is_letter = len(bare) == 1 and bare.islower()
-    return not is_letter or len(word) == 1 or word in _FUNCTIONS
+    return not (len(bare) == 1 and bare.islower())
 
 
 __all__ = ["lowered", "plain_scripts", "raised", "with_script_tags"]

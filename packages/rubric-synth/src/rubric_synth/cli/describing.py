@@ -184,7 +184,7 @@ def _print_statistics(found: rubric_synth.DatasetStatistics, dataset: Path) -> N
     }
     console.print_left_out(dataset, left_out)
     if found.context is not None:
-        console.print_table("Context", ("",), ("",), found.context.told().items())
+        console.print_table("Context", ("",), ("",), found.context.summary().items())
     printed = read_table("printed")
     spreads = [
         (name.replace("_", " "), spread)

@@ -1,4 +1,4 @@
-"""Sources to one folder of distinct, cleaned documents, with everything left out counted."""
+"""Collection of sources into one folder of distinct, cleaned documents, with counts of the rest."""
 
 import contextlib
 import json
@@ -21,10 +21,10 @@ from rubric_synth.sources import DATASET_PREFIX, PACKAGE_PREFIX, SUFFIXES, read_
 
 
 class CollectReport(Frozen):
-    """What a collection holds and what it left out."""
+    """Counts of the documents that a collection holds, and of those that it left out."""
 
     out: Path
-    """The folder."""
+    """Folder of the collection."""
     documents: int
     """Documents kept."""
     by_kind: dict[str, int]
@@ -43,13 +43,13 @@ Step = Literal["reading", "comparing", "writing"]
 
 
 class CollectProgress(NamedTuple):
-    """How far a collection is."""
+    """Progress of a collection."""
 
     step: Step
     read: int
     """Documents read, whatever became of them."""
     left_out: int
-    """Of these; duplicates are known after reading."""
+    """Documents left out among these; duplicates are known only after reading."""
 
 
 def collect(
@@ -72,7 +72,7 @@ def collect(
         sources: Folders, files, and names of packages and data sets; see `read_source`.
         out: Folder to write; made if missing.
         config: Limits; the defaults if None.
-        on_progress: Told after each document that was read, and before each further step.
+        on_progress: Called after each document that was read, and before each further step.
 
     Raises:
         SourceError: A source is missing or holds the folder to write, or all of them together
@@ -80,12 +80,12 @@ def collect(
         OutputError: The folder could not be written, or holds other files of these names.
     """
     config = config or CollectConfig()
-    given = _given_sources(sources, out)
-    readers = _readers(given, config)
+    sources_by_name = _sources_by_name(sources, out)
+    readers = _readers(sources_by_name, config)
     older = folder.read_older(out, config)
     with alone_in(out), contextlib.closing(Intake(out)) as intake:
 
-        def tell(step: Step) -> None:
+        def report_progress(step: Step) -> None:
             if on_progress is not None:
                 left_out = len(intake.left_out)
                 read = len(intake.candidates) + left_out
@@ -94,42 +94,43 @@ def collect(
         for name, items in readers:
             for item in items:
                 intake.take(item, name, config)
-                tell("reading")
-        tell("comparing")
-        kept = _distinct(intake, older, config)
-        tell("writing")
-        report = _report(out, list(given), kept, intake, older)
-        if not kept:
+                report_progress("reading")
+        report_progress("comparing")
+        distinct = _distinct(intake, older, config)
+        report_progress("writing")
+        report = _report(out, list(sources_by_name), distinct, intake, older)
+        if not distinct:
             raise _nothing_found(report, intake)
         with writing([out / name for name in folder.FILES]) as (
             documents,
             rejected,
             manifest,
         ):
-            for candidate in kept:
+            for candidate in distinct:
                 documents.write(intake.line(candidate))
             for line in intake.rejection_lines():
                 rejected.write(line)
-            hashes = documents.sha256, rejected.sha256
-            manifest.write(
-                _manifest(report, config, dict(zip(folder.FILES, hashes, strict=False)))
-            )
+            hashes = {
+                folder.DOCUMENTS_FILE: documents.sha256,
+                folder.REJECTED_FILE: rejected.sha256,
+            }
+            manifest.write(_manifest(report, config, hashes))
     log_finished(
         "synth.collect.finished", documents=report.documents, rejected=report.rejected
     )
     return report
 
 
-def _given_sources(sources: Sequence[str | Path], out: Path) -> dict[str, str | Path]:
-    """Return the sources by name, in the order of their names; one that is given twice is one.
+def _sources_by_name(sources: Sequence[str | Path], out: Path) -> dict[str, str | Path]:
+    """Return the sources by name, in the order of their names, each of them once.
 
     Raises:
         SourceError: There is none, or one of them is or holds the folder to write.
     """
     if not sources or "" in sources:
-        what = "a source has no name" if sources else "no source was given"
-        raise SourceError(f"{what}; name a folder, a file or python:PACKAGE")
-    given: dict[str, str | Path] = {}
+        problem = "a source has no name" if sources else "no source was given"
+        raise SourceError(f"{problem}; name a folder, a file or python:PACKAGE")
+    by_identity: dict[str, str | Path] = {}
     target = out.resolve()
     for source in sorted(sources, key=str):
         name = str(source)
@@ -141,8 +142,8 @@ def _given_sources(sources: Sequence[str | Path], out: Path) -> dict[str, str | 
                 "would read its own output; choose a folder outside the source",
                 source=name,
             )
-        given.setdefault(identity, source)
-    return {str(source): source for source in given.values()}
+        by_identity.setdefault(identity, source)
+    return {str(source): source for source in by_identity.values()}
 
 
 def _is_output(source: Path, target: Path) -> bool:
@@ -151,32 +152,45 @@ def _is_output(source: Path, target: Path) -> bool:
 
 
 def _readers(
-    given: Mapping[str, str | Path], config: CollectConfig
+    sources: Mapping[str, str | Path], config: CollectConfig
 ) -> Iterator[tuple[str, Found]]:
-    """Find all sources before the first is read, so that a missing one is told at once.
+    """Find all sources before the first is read, so that a missing one is reported at once.
 
     Packages are imported as they are read, and before all else: importing one may change the
     docstrings of another.
     """
-    packages = [name for name in given if name.startswith(PACKAGE_PREFIX)]
+    packages = {
+        name: source
+        for name, source in sources.items()
+        if name.startswith(PACKAGE_PREFIX)
+    }
     others = [
-        (n, read_source(x, config=config))
-        for n, x in given.items()
-        if n not in packages
+        (name, read_source(source, config=config))
+        for name, source in sources.items()
+        if name not in packages
     ]
-    return chain(((n, read_source(given[n], config=config)) for n in packages), others)
+    lazy = (
+        (name, read_source(source, config=config)) for name, source in packages.items()
+    )
+    return chain(lazy, others)
 
 
 def _distinct(
     intake: Intake, older: folder.Older, config: CollectConfig
 ) -> list[Candidate]:
-    """Drop duplicates; what the folder held already is kept before anything new."""
+    """Drop duplicates; documents that the folder held already go before new ones."""
 
     def rank(candidate: Candidate) -> tuple[int, bool, str, bytes, str]:
         place = older.places.get(candidate.doc_hash)
         order = len(older.places) if place is None else place.order
         has_moved = place is not None and place.source != candidate.source
-        return order, has_moved, candidate.source, candidate.doc_hash, candidate.given
+        return (
+            order,
+            has_moved,
+            candidate.source,
+            candidate.doc_hash,
+            candidate.given_source,
+        )
 
     ordered = sorted(intake.candidates, key=rank)
     stayed = sum(candidate.doc_hash in older.places for candidate in ordered)
@@ -194,44 +208,44 @@ def _distinct(
 def _nothing_found(report: CollectReport, intake: Intake) -> SourceError:
     why = f"there is no file to read: put files in that end in {', '.join(SUFFIXES)}"
     if report.rejected:
-        first: dict[str, str] = {}
-        for row in map(json.loads, intake.rejection_lines()):
-            first.setdefault(
-                row["reason"], ", ".join(filter(None, (row["source"], row["detail"])))
-            )
-        counts = report.rejected.items()
+        examples: dict[str, str] = {}
+        for line in intake.rejection_lines():
+            row = json.loads(line)
+            texts = [text for text in (row["source"], row["detail"]) if text]
+            examples.setdefault(row["reason"], ", ".join(texts))
         reasons = "; ".join(
-            f"{count} {reason} (first {first[reason]})" for reason, count in counts
+            f"{count} {reason} (first {examples[reason]})"
+            for reason, count in report.rejected.items()
         )
-        advice = remedies(report.rejected)
-        why = f"left out: {reasons}" + (f". What to do: {advice}" if advice else "")
-    message = f"no document was found in {', '.join(report.by_source)}; {why}"
-    return SourceError(message, source=next(iter(report.by_source)))
+        why = f"left out: {reasons}"
+        if advice := remedies(report.rejected):
+            why += f". What to do: {advice}"
+    names = list(report.by_source)
+    message = f"no document was found in {', '.join(names)}; {why}"
+    return SourceError(message, source=names[0])
 
 
 def _report(
     out: Path,
-    given: Sequence[str],
-    kept: Sequence[Candidate],
+    sources: Sequence[str],
+    documents: Sequence[Candidate],
     intake: Intake,
     older: folder.Older,
 ) -> CollectReport:
-    """Count what was kept and left out."""
-    by_given = Counter(candidate.given for candidate in kept)
-    reasons = sum(intake.reasons.values(), Counter[str]())
-    stayed = sum(candidate.doc_hash in older.places for candidate in kept)
+    """Count the documents of a collection and what was left out."""
+    kinds = Counter(candidate.kind for candidate in documents)
+    documents_by_source = Counter(candidate.given_source for candidate in documents)
+    by_source: dict[str, dict[str, int]] = {}
+    for name in sources:
+        reasons = most_first(intake.reasons.get(name, {}))
+        by_source[name] = {"documents": documents_by_source[name], **reasons}
+    stayed = sum(candidate.doc_hash in older.places for candidate in documents)
     return CollectReport(
         out=out,
-        documents=len(kept),
-        by_kind=dict(sorted(Counter(candidate.kind for candidate in kept).items())),
-        by_source={
-            name: {
-                "documents": by_given[name],
-                **most_first(intake.reasons.get(name, {})),
-            }
-            for name in given
-        },
-        rejected=most_first(reasons),
+        documents=len(documents),
+        by_kind=dict(sorted(kinds.items())),
+        by_source=by_source,
+        rejected=most_first(sum(intake.reasons.values(), Counter[str]())),
         stayed=stayed,
         gone=len(older.places) - stayed,
     )

@@ -51,11 +51,11 @@ def collected_hashes(folder: Path) -> Iterator[tuple[str, int]]:
     with _opened(path) as lines:
         offset = 0
         for number, line in enumerate(lines, start=1):
-            start = _START.match(line)
-            yield (
-                start[1].decode() if start else _parsed_hash(line, path, number),
-                offset,
-            )
+            if start := _START.match(line):
+                doc_hash = start[1].decode()
+            else:
+                doc_hash = _parsed_hash(line, path, number)
+            yield doc_hash, offset
             offset += len(line)
 
 
@@ -64,7 +64,7 @@ def read_document(file: IO[bytes], offset: int) -> Document:
 
     Args:
         file: The documents file, opened for reading bytes.
-        offset: Of the line.
+        offset: Byte offset of the line.
 
     Raises:
         CollectedFolderError: There is no whole document.
@@ -115,15 +115,15 @@ def _row(line: bytes) -> dict[str, object]:
 
 def _parsed_hash(line: bytes, path: Path, number: int) -> str:
     """Read the hash of a line that another program wrote, its fields in another order."""
-    found = _row(line).get("doc_hash")
-    if not isinstance(found, str) or not _HASH.fullmatch(found):
+    doc_hash = _row(line).get("doc_hash")
+    if not isinstance(doc_hash, str) or not _HASH.fullmatch(doc_hash):
         place = f"line {number}"
         raise CollectedFolderError(
             f"{str(path)!r}, {place}, is not a document; collect again",
             path=path,
             line=number,
         )
-    return found
+    return doc_hash
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -141,25 +141,27 @@ def _unreadable(path: str) -> CollectedFolderError:
 
 
 class Place(NamedTuple):
-    """Where a document stood in the earlier collection."""
+    """Place of a document in the earlier collection."""
 
     order: int
+    """Number of documents before it."""
     source: str
+    """Source that it came from."""
 
 
 class Older(NamedTuple):
     """An older collection in the same folder."""
 
     places: dict[bytes, Place]
-    """By the hash of each document."""
+    """Place of each document, by its hash."""
     same_thresholds: bool
     """Whether its near duplicates were decided as they are now."""
 
 
 def read_older(out: Path, config: CollectConfig) -> Older:
-    """Read the hashes and sources of what a folder holds, if it holds anything.
+    """Read the hashes and sources of the documents that a folder holds, if it holds any.
 
-    Damaged lines are left alone: collecting again is what repairs them.
+    Damaged lines are skipped: collecting again repairs them.
 
     Raises:
         OutputError: Files of these names stand there which `collect` did not write.
@@ -174,10 +176,13 @@ def read_older(out: Path, config: CollectConfig) -> Older:
             "it; choose another folder",
             path=present,
         )
-    kinds = ("jaccard", "containment", "cosine")
-    names = [f"near_duplicate_{kind}" for kind in kinds]
-    same = all((settings or {}).get(name) == getattr(config, name) for name in names)
-    return Older(_places(documents), same)
+    older_settings = settings or {}
+    same_thresholds = True
+    for measure in ("jaccard", "containment", "cosine"):
+        name = f"near_duplicate_{measure}"
+        if older_settings.get(name) != getattr(config, name):
+            same_thresholds = False
+    return Older(_places(documents), same_thresholds)
 
 
 def read_settings(

@@ -25,7 +25,7 @@ from rubric_synth.lookup.recall import ContextCounts
 
 
 def versions() -> dict[str, str]:
-    """Return those of the packages that make a dataset."""
+    """Return the versions of the packages that make a dataset."""
     return {
         name: version(name) for name in ("rubric-core", "rubric-judge", "rubric-synth")
     }
@@ -35,7 +35,7 @@ class Origin(Frozen):
     """Documents, prompts, model and judge behind a dataset; no address, no key, no time."""
 
     collected_sha256: str
-    """Of the collected documents' file."""
+    """SHA-256 of the collected documents' file."""
     prompts: dict[str, str]
     """SHA-256 of each prompt file by its name; empty where no model was asked."""
     model: dict[str, Any] | None
@@ -48,14 +48,14 @@ class Provenance(Origin):
     """Where the outcomes of a run come from."""
 
     documents: int = Field(ge=0)
-    """Documents collected."""
+    """Number of collected documents."""
     pending: int = Field(default=0, ge=0)
-    """Those of them without an outcome yet."""
+    """Number of collected documents without an outcome yet."""
     collect: dict[str, Any] | None = None
     """Configuration of the collection, as its own manifest has it; None where that is not known."""
     spent: dict[Stage, calls.CallTotals] | None = None
-    """What all calls took that were made for this dataset, of finished documents or not; None for
-    those that the outcomes name."""
+    """Totals of all calls made for this dataset, for finished documents or not; None to add up
+    the calls that the outcomes name."""
 
 
 _PLACES: Final = frozenset({"address", "api_base", "api_key_env", "litellm_config"})
@@ -66,25 +66,25 @@ _SECRET: Final = re.compile(
     r"key|secret|password|credential|auth|token$", re.IGNORECASE
 )
 _NUMBER: Final = re.compile(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])")
-_UNSHOWN: Final = "…"
+_REDACTED: Final = "…"
 
 
 class Usage(Frozen):
     """Calls, tokens and costs."""
 
     total: calls.CallTotals = calls.CallTotals()
-    """Of all calls that were made for this dataset."""
+    """Totals of all calls made for this dataset."""
     by_stage: dict[Stage, calls.CallTotals] = Field(
         default_factory=dict[Stage, calls.CallTotals]
     )
     """The same by the stage that asked."""
     unfinished: calls.CallTotals = calls.CallTotals()
-    """Of the total, what no finished document used: calls for pending documents, for earlier
-    settings or collections, and tokens of calls without an answer."""
+    """The part of the total that no finished document used: calls for pending documents, for
+    earlier settings or collections, and tokens of calls without an answer."""
 
 
 class DatasetCounts(Frozen):
-    """What a dataset holds and what was left out."""
+    """Counts of the documents and tasks of a dataset, and of what was left out."""
 
     documents: int = Field(ge=0)
     """Documents collected: accepted, rejected and pending ones."""
@@ -93,8 +93,8 @@ class DatasetCounts(Frozen):
     pending_documents: int = Field(ge=0)
     """Documents that another run goes on with."""
     unanswered_documents: int = Field(default=0, ge=0)
-    """Those of the pending ones that were worked on and got no answer from a model or judge: each
-    has a line in rejected.jsonl that says so, and tasks where some of its questions were done."""
+    """Pending documents that were worked on and got no answer from a model or judge: each has a
+    line in rejected.jsonl that says so, and tasks where some of its questions were done."""
     tasks: dict[str, int]
     """Tasks by split."""
     rejected: dict[str, int]
@@ -102,52 +102,54 @@ class DatasetCounts(Frozen):
 
 
 class Manifest(DatasetCounts, Origin):
-    """What `manifest.json` holds; the same answers give the same bytes."""
+    """Content of `manifest.json`; the same answers give the same bytes."""
 
     versions: dict[str, str]
-    """Of the packages that made the dataset."""
+    """Versions of the packages that made the dataset."""
     rejected_documents: int = Field(ge=0)
     """Finished documents without a task, each with its reasons in rejected.jsonl."""
     rejected_by_stage: dict[Stage, dict[str, int]]
     """The same as `rejected`, by stage and reason."""
     usage: Usage
-    """What the calls took, over all runs."""
+    """Calls, tokens and costs over all runs."""
     context: ContextCounts | None = Field(
         default=None, exclude_if=lambda counts: counts is None
     )
-    """What the contexts of the tasks hold; None of a closed-book dataset."""
+    """Counts over the contexts of the tasks; None for a closed-book dataset."""
     config: dict[str, Any]
     """Configuration, without the places of models and keys."""
     sha256: dict[str, str]
-    """Of each file of the folder but the manifest."""
+    """SHA-256 of each file of the folder but the manifest, by its name."""
 
 
 def published(settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings without addresses, paths and what may be a key in a wrong place."""
-    return cast("dict[str, Any]", _shown(settings, name="", is_option=False))
+    return cast("dict[str, Any]", _redacted(settings, name="", is_option=False))
 
 
 def without_key(name: str) -> str:
     """Return the name of a model or judge; `…` for what may be a key. Dates are numbers."""
-    return _UNSHOWN if may_be_key(_NUMBER.sub("", name)) else name
+    return _REDACTED if may_be_key(_NUMBER.sub("", name)) else name
 
 
-def _shown(value: object, *, name: str, is_option: bool) -> object:
+def _redacted(value: object, *, name: str, is_option: bool) -> object:
     match value:
         case dict():
             fields = cast("dict[str, object]", value)
-            return {
-                _UNSHOWN if is_option and may_be_key(key) else key: _shown(
+            redacted: dict[str, object] = {}
+            for key, field in fields.items():
+                if key in _PLACES:
+                    continue
+                shown_key = _REDACTED if is_option and may_be_key(key) else key
+                redacted[shown_key] = _redacted(
                     field, name=key, is_option=is_option or key in _OPTIONS
                 )
-                for key, field in fields.items()
-                if key not in _PLACES
-            }
+            return redacted
         case list():
             items = cast("list[object]", value)
-            return [_shown(item, name=name, is_option=is_option) for item in items]
+            return [_redacted(item, name=name, is_option=is_option) for item in items]
         case str() if is_option and (may_be_key(value) or _SECRET.search(name)):
-            return _UNSHOWN
+            return _REDACTED
         case str() if name == "model":
             return without_key(value)
         case _:
@@ -168,9 +170,9 @@ DATASET_FILES: Final = (
     MANIFEST_FILE,
 )
 STATISTICS_FILES: Final = ("stats.json", "stats.html")
-"""What `rubric-synth stats` writes of a dataset; of an older one they would mislead."""
+"""Files that `rubric-synth stats` writes; beside a newer dataset they would mislead."""
 WORK_FOLDER: Final = "work"
-"""What a run keeps in the folder so that the next one can go on with it."""
+"""Folder that holds what the next run needs to go on."""
 
 _GROUP_ROWS: Final = 1_000
 _GROUP_BYTES: Final = 4_000_000
@@ -190,9 +192,9 @@ class ParquetRows:
         """Begin a file.
 
         Args:
-            file: to be written.
-            path: its name in errors.
-            has_context: whether there is a column for contexts.
+            file: File to write.
+            path: Its path, for errors.
+            has_context: Whether there is a column for contexts.
         """
         parquet: Any = import_module("pyarrow.parquet")
         self._arrow_errors: type[Exception] = import_module("pyarrow").ArrowException
@@ -207,7 +209,7 @@ class ParquetRows:
         """Add one row.
 
         Raises:
-            DatasetFolderError: It or one shortly before it is no task.
+            DatasetFolderError: The row, or one shortly before it, is no task.
         """
         self._lines.append(line)
         self._bytes += len(line)
@@ -215,7 +217,7 @@ class ParquetRows:
             self._write_group()
 
     def finish(self) -> None:
-        """Write what is left and the foot of the file.
+        """Write the last rows and the footer of the file.
 
         Raises:
             DatasetFolderError: A row is no task.
@@ -225,10 +227,9 @@ class ParquetRows:
         self._writer.close()
 
     def close(self) -> None:
-        """Give an unfinished file up; else its foot would be written when memory is freed."""
-        with contextlib.suppress(
-            OSError
-        ):  # as where there is no room: the file is not wanted
+        """Give an unfinished file up; else its footer would be written when memory is freed."""
+        # No room, for example: nobody wants the file any more.
+        with contextlib.suppress(OSError):
             self._writer.close()
 
     def _write_group(self) -> None:
@@ -305,7 +306,7 @@ def split_path(dataset: Path, split: str) -> Path:
     path = dataset / f"{split}.jsonl"
     if not path.is_file():
         _check_is_dataset(dataset)
-        raise _not_there(path)
+        raise _missing_file_error(path)
     return path
 
 
@@ -315,8 +316,8 @@ def read_rejections(path: Path) -> Iterator[tuple[int, Rejection | None]]:
     Raises:
         DatasetFolderError: The file is missing, cannot be read, or is no regular one.
     """
-    if not path.is_file():  # to open a pipe is to wait for whoever writes into it
-        raise _not_there(path)
+    if not path.is_file():  # opening a pipe would wait for whoever writes into it
+        raise _missing_file_error(path)
     try:
         with open_file(path) as lines:
             for number, line in enumerate(lines, start=1):
@@ -330,10 +331,10 @@ def read_rejections(path: Path) -> Iterator[tuple[int, Rejection | None]]:
         ) from error
 
 
-def _not_there(path: Path) -> errors.DatasetFolderError:
-    wrong = "is no regular file" if path.exists() else "is missing"
+def _missing_file_error(path: Path) -> errors.DatasetFolderError:
+    problem = "is no regular file" if path.exists() else "is missing"
     return errors.DatasetFolderError(
-        f"{str(path)!r} {wrong}; write the dataset with `rubric-synth run`", path=path
+        f"{str(path)!r} {problem}; write the dataset with `rubric-synth run`", path=path
     )
 
 
@@ -341,24 +342,25 @@ def _check_is_dataset(dataset: Path) -> None:
     if (dataset / MANIFEST_FILE).is_file() and not (dataset / DOCUMENTS_FILE).is_file():
         return
     if not dataset.exists():
-        found = "nothing"
+        content = "nothing"
     elif not dataset.is_dir():
-        found = "file"
+        content = "file"
     elif (dataset / DOCUMENTS_FILE).is_file():
-        found = "collected"
+        content = "collected"
+    elif (dataset / WORK_FOLDER).is_dir():
+        content = "work"
     else:
-        found = "work" if (dataset / WORK_FOLDER).is_dir() else "other"
-    message: str = tables.read_table("no_dataset")[found].format(
-        shown=str(dataset), folder=dataset, near=near(dataset)
-    )
+        content = "other"
+    template: str = tables.read_table("no_dataset")[content]
+    message = template.format(shown=str(dataset), folder=dataset, near=near(dataset))
     raise errors.DatasetFolderError(message, path=dataset)
 
 
 def question_lines(dataset: Path, *, split: str = "test") -> Iterator[str]:
-    """Yield one line of JSON for each task of a split: what a policy sees of it.
+    """Yield one line of JSON for each task of a split, with what a policy sees of it.
 
-    That is `task_id` and `question`, and of an open-book task `prompt` too: the question behind its
-    context.
+    A line has `task_id` and `question`, and for an open-book task also `prompt`: the context and
+    then the question.
 
     Args:
         dataset: Folder written by `synthesise`.
@@ -372,8 +374,9 @@ def question_lines(dataset: Path, *, split: str = "test") -> Iterator[str]:
     count = 0
     for count, task in enumerate(read_tasks(path), start=1):  # noqa: B007 - whether there was one
         view = task.policy_view()
-        opened = {} if view.context is None else {"prompt": view.message}
-        row = {"task_id": view.task_id, "question": view.question, **opened}
+        row = {"task_id": view.task_id, "question": view.question}
+        if view.context is not None:
+            row["prompt"] = view.message
         yield files.json_line(row).decode()
     if not count:
         raise errors.DatasetFolderError(

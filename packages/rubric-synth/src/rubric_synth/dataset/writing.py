@@ -1,4 +1,4 @@
-"""Outcomes in, a dataset folder out: split, checked for repeated questions, counted and hashed."""
+"""Writer of a dataset folder: outcomes are split, checked for repetitions, counted and hashed."""
 
 import contextlib
 from collections import Counter, defaultdict
@@ -33,22 +33,21 @@ def asked_of_models(usage: folder.Usage) -> folder.Usage:
     A judge that is a program is counted like any other, and costs nothing.
     """
     by_stage: dict[Stage, CallTotals] = {
-        stage: totals for stage, totals in usage.by_stage.items() if _is_models(totals)
+        stage: totals
+        for stage, totals in usage.by_stage.items()
+        if _asked_a_model(totals)
     }
     if not by_stage:
-        return (
-            folder.Usage(total=usage.total)
-            if _is_models(usage.total)
-            else folder.Usage()
-        )
-    left = sum(
-        (usage.by_stage[stage] for stage in usage.by_stage.keys() - by_stage),
-        CallTotals(),
-    )
-    return folder.Usage(total=usage.total - left, by_stage=by_stage)
+        if _asked_a_model(usage.total):
+            return folder.Usage(total=usage.total)
+        return folder.Usage()
+    left_out = CallTotals()
+    for stage in usage.by_stage.keys() - by_stage:
+        left_out += usage.by_stage[stage]
+    return folder.Usage(total=usage.total - left_out, by_stage=by_stage)
 
 
-def _is_models(totals: CallTotals) -> bool:
+def _asked_a_model(totals: CallTotals) -> bool:
     tokens = totals.prompt_tokens + totals.completion_tokens
     return bool(tokens or totals.cost_usd or totals.unpriced_calls)
 
@@ -67,28 +66,35 @@ def card_text(manifest: folder.Manifest, *, parquet: bool) -> str:
 
     Args:
         manifest: What the dataset holds; the hashes are not looked at.
-        parquet: Whether Parquet files stand beside the JSON lines; they are then what is loaded.
+        parquet: Whether Parquet files stand beside the JSON lines; then these are loaded.
     """
     # Loaded at its first use: `import rubric_synth` stays quick.
     from rubric_judge.page.rendering import text_template
 
-    tasks = sum(manifest.tasks.values())
     return text_template(_CARD).render(
         m=manifest,
-        size=next((name for limit, name in _SIZES.items() if tasks < limit), "n>1M"),
+        size=_size_category(sum(manifest.tasks.values())),
         asked=asked_of_models(manifest.usage).total,
         splits=folder.SPLITS,
         parquet=parquet,
     )
 
 
+def _size_category(tasks: int) -> str:
+    """Return the size of a dataset as a tag of its card."""
+    for limit, name in _SIZES.items():
+        if tasks < limit:
+            return name
+    return "n>1M"
+
+
 class SynthReport(folder.DatasetCounts):
-    """What a dataset holds and what was left out."""
+    """Counts of a dataset that was written, its folder and its usage."""
 
     out: Path
-    """The folder."""
+    """Folder of the dataset."""
     usage: CallTotals = CallTotals()
-    """What all calls for this dataset took, earlier runs and unfinished documents included."""
+    """Totals of all calls for this dataset, earlier runs and unfinished documents included."""
     gone_documents: int = 0
     """Documents of an earlier run into the folder that the collection does not hold any more."""
 
@@ -110,8 +116,8 @@ def write_dataset(
     installed, `rejected.jsonl`, `manifest.json` and the card `README.md`. They take their places
     together, when all are complete and on disk: a run that fails leaves an older dataset whole.
     Statistics of an older dataset are removed then.
-    Of questions that are the same or nearly so the first is kept, and of passages that different
-    splits would share. No time of day is in any file.
+    Among questions that are the same or nearly so the first is kept, and so it is with passages
+    that different splits would share. No time of day is in any file.
 
     Args:
         out: Folder to write; made if missing.
@@ -157,13 +163,12 @@ class _Rows:
         self._context = ContextCounts()
         self._files = files
         self._config = config
-        self._parquet = {
-            split: folder.ParquetRows(
-                files[name], out / name, has_context=lookup is not None
-            )
-            for split in folder.SPLITS
-            if (name := f"{split}.parquet") in files
-        }
+        self._parquet: dict[str, folder.ParquetRows] = {}
+        for split, name in zip(folder.SPLITS, folder.PARQUET_FILES, strict=True):
+            if name in files:
+                self._parquet[split] = folder.ParquetRows(
+                    files[name], out / name, has_context=lookup is not None
+                )
         self._questions = QuestionIndex(config.quality.near_duplicate_question_jaccard)
         self._passages = PassageIndex(config.quality.near_duplicate_passage_containment)
         self._documents = self._accepted = self._unanswered = 0
@@ -172,7 +177,7 @@ class _Rows:
         self._used: defaultdict[Stage, CallTotals] = defaultdict(CallTotals)
 
     def add(self, outcome: DocumentOutcome) -> None:
-        """Write what came of one document."""
+        """Write the outcome of one document."""
         for rejection in outcome.rejections:
             self._reject(rejection)
         train = self._config.train_frac
@@ -186,7 +191,7 @@ class _Rows:
         self._accepted += outcome.is_settled and any(written)
 
     def close(self) -> None:
-        """Give up what is not finished."""
+        """Give unfinished files up."""
         for rows in self._parquet.values():
             rows.close()
 
@@ -206,6 +211,13 @@ class _Rows:
             )
         spent = self._used if provenance.spent is None else provenance.spent
         total = sum(spent.values(), CallTotals())
+        used = sum(self._used.values(), CallTotals())
+        rejected_by_stage: dict[Stage, dict[str, int]] = {}
+        for stage, counts in sorted(self._rejected.items()):
+            rejected_by_stage[stage] = most_first(counts)
+        model = None
+        if provenance.model is not None:
+            model = folder.published(provenance.model)
         config = folder.published(self._config.model_dump(mode="json"))
         if provenance.collect is not None:
             config["collect"] = provenance.collect
@@ -219,18 +231,14 @@ class _Rows:
             unanswered_documents=self._unanswered,
             tasks=self._tasks,
             rejected=most_first(sum(self._rejected.values(), Counter[str]())),
-            rejected_by_stage={
-                s: most_first(n) for s, n in sorted(self._rejected.items())
-            },
-            model=None
-            if provenance.model is None
-            else folder.published(provenance.model),
+            rejected_by_stage=rejected_by_stage,
+            model=model,
             judge=folder.without_key(provenance.judge),
             prompts=dict(sorted(provenance.prompts.items())),
             usage=folder.Usage(
                 total=total,
                 by_stage=dict(sorted(spent.items())),
-                unfinished=_rest(total, sum(self._used.values(), CallTotals())),
+                unfinished=_rest(total, used),
             ),
             context=None if self._lookup is None else self._context,
             config=config,
@@ -245,16 +253,16 @@ class _Rows:
     def _write(
         self, task: dict[str, Any], split: str, outcome: DocumentOutcome
     ) -> bool:
+        """Write a task, or its rejection; return whether the task was written."""
         name = outcome.doc_hash[:_SHORT_HASH]
+        reason = None
+        detail = ""
         if twin := self._questions.find_or_add(task["question"], name):
             reason = RejectionReason.DUPLICATE_QUESTION
             detail = f"of a question of document {twin}"
         elif twin := self._passages.find_or_add(task["passage"], split, name):
             reason = RejectionReason.DUPLICATE_PASSAGE
             detail = f"of a passage of document {twin}, in another split"
-        else:
-            reason = None
-            detail = ""
         if self._lookup is not None and reason is None:
             task, counts = self._lookup.add_to(task, split=split)
             self._context += counts
@@ -272,9 +280,8 @@ class _Rows:
         return True
 
     def _reject(self, rejection: Rejection) -> None:
-        self._files[folder.REJECTED_FILE].write(
-            json_line(rejection.model_dump(mode="json"))
-        )
+        line = json_line(rejection.model_dump(mode="json"))
+        self._files[folder.REJECTED_FILE].write(line)
         self._rejected[rejection.stage][str(rejection.reason)] += 1
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Signatures = NDArray[np.uint16]
 
 SHINGLE_WORDS: Final = 5
-"""Words of a shingle: long enough that two texts share one by copying, not by chance."""
+"""Words of a shingle: so many that two texts share one by copying, not by chance."""
 PERMUTATIONS: Final = 256
 """Hash functions of a signature; the standard error of an estimate is at most 0.032."""
 
@@ -70,11 +70,10 @@ def _words(text: str) -> Iterator[list[str]]:
 
 
 _MISSED_FRAC: Final = 0.005
-_MOST_KEPT: Final = (
-    128  # of one bucket: documents made from one template would all be compared
-)
+_MOST_KEPT: Final = 128
+"""Documents kept in one bucket: else all those made from one template would be compared."""
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
-_HALF: Final = np.uint64(32)
+_HALF_BITS: Final = np.uint64(32)
 
 
 def signature_twins(
@@ -86,9 +85,9 @@ def signature_twins(
     the threshold.
 
     Args:
-        signatures: Of all documents, in the order in which the first is kept.
-        jaccard: Threshold.
-        settled: This many documents, at the beginning, are never dropped.
+        signatures: Signatures of all documents; the earlier one of a pair is kept.
+        jaccard: Threshold of the similarity.
+        settled: Number of documents, at the beginning, that are never dropped.
     """
     twins: dict[int, int] = {}
     if not signatures:
@@ -111,7 +110,7 @@ def signature_twins(
 
 
 def rows_per_band(jaccard: float) -> int:
-    """Return the most rows with which a pair at the threshold is still found: 199 of 200 times.
+    """Return the most rows with which a pair at the threshold is still found 199 of 200 times.
 
     A pair of similarity s shares one of b bands of r rows with probability 1 − (1 − s^r)^b.
     """
@@ -124,13 +123,12 @@ def rows_per_band(jaccard: float) -> int:
 
 
 class _Buckets:
-    """Which kept documents agree with another one in a whole band of their signatures."""
+    """Buckets of kept documents that agree in a whole band of their signatures."""
 
     def __init__(self, rows: Signatures, band_rows: int) -> None:
         self._numbers, count = _bucket_numbers(rows, band_rows)
-        self._first = np.full(
-            count, -1, dtype=np.int32
-        )  # most buckets never hold a second
+        # Most buckets never hold a second document.
+        self._first = np.full(count, -1, dtype=np.int32)
         self._others: dict[int, list[int]] = {}
         self.sharing = np.flatnonzero((self._numbers >= 0).any(axis=1))
         """Documents that share a bucket with any other, kept or not."""
@@ -138,11 +136,11 @@ class _Buckets:
     def candidates(self, document: int) -> set[int]:
         numbers = self._shared(document)
         firsts = self._first[numbers]
-        found = set(firsts[firsts >= 0].tolist())
+        documents = set(firsts[firsts >= 0].tolist())
         if self._others:
             for number in numbers.tolist():
-                found.update(self._others.get(number, ()))
-        return found
+                documents.update(self._others.get(number, ()))
+        return documents
 
     def keep(self, document: int) -> None:
         numbers = self._shared(document)
@@ -159,7 +157,11 @@ class _Buckets:
 
 
 def _bucket_numbers(rows: Signatures, band_rows: int) -> tuple[NDArray[np.int32], int]:
-    """Number the buckets of two and more documents: [document, band], -1 where there is one."""
+    """Number the buckets of two and more documents.
+
+    Returns:
+        Numbers [document, band], -1 where a bucket holds one document; and the number of buckets.
+    """
     bands = PERMUTATIONS // band_rows
     numbers = np.full((len(rows), bands), -1, dtype=np.int32)
     count = 0
@@ -167,8 +169,8 @@ def _bucket_numbers(rows: Signatures, band_rows: int) -> tuple[NDArray[np.int32]
         keys = _mixed(rows[:, band * band_rows : (band + 1) * band_rows])
         _, groups, sizes = np.unique(keys, return_inverse=True, return_counts=True)
         is_shared = sizes > 1
-        named = np.where(is_shared, np.cumsum(is_shared) - 1 + count, -1)
-        numbers[:, band] = named[groups]
+        group_numbers = np.where(is_shared, np.cumsum(is_shared) - 1 + count, -1)
+        numbers[:, band] = group_numbers[groups]
         count += int(is_shared.sum())
     return numbers, count
 
@@ -178,5 +180,5 @@ def _mixed(columns: Signatures) -> NDArray[np.uint64]:
     keys = np.zeros(len(columns), dtype=np.uint64)
     for column in columns.T:
         keys = (keys ^ column) * _MIX
-        keys ^= keys >> _HALF
+        keys ^= keys >> _HALF_BITS
     return keys

@@ -1,7 +1,7 @@
 """Texts that hold much of one another: a page beside the handbook that it is part of.
 
-The similarity of Jaccard is low where one text is long, so what counts is the share of the shorter
-one. It is estimated by a sample of shingles that is the same for all: those whose hash is low.
+The similarity of Jaccard is low where one text is long, so the share of the shorter text counts.
+It is estimated by a sample of shingles that is the same for all: those whose hash is low.
 """
 
 from __future__ import annotations
@@ -13,32 +13,37 @@ from hashlib import blake2b
 from typing import Final
 
 _SAMPLED: Final = 8
-"""One shingle of so many is looked at."""
+"""One shingle in so many is sampled."""
 _LIMIT: Final = 2**64 // _SAMPLED
-_FEWEST: Final = 3  # of a passage of thirty words: fewer in common are chance
-_MOST_HOLDERS: Final = 64  # of a shingle: what more texts share is boilerplate
-_PROBED: Final = 0.6  # of the threshold, above which texts are compared whole
+_FEWEST: Final = 3
+"""Sampled shingles that two passages of thirty words must share: fewer are chance."""
+_MOST_HOLDERS: Final = 64
+"""Texts that may share a shingle: what more texts share is boilerplate."""
+_PROBED: Final = 0.6
+"""Share of the threshold above which texts are compared whole."""
 
 
 def sample(text: str) -> bytes:
     """Return the sampled shingles of a text, 8 bytes each."""
-    return array("Q", sorted(h for h in _hashes(text) if h < _LIMIT)).tobytes()
+    sampled = sorted(number for number in _hashes(text) if number < _LIMIT)
+    return array("Q", sampled).tobytes()
 
 
 def _hashes(text: str) -> set[int]:
     from rubric_synth.duplicates.minhash import shingles  # loads numpy
 
-    return {
-        int.from_bytes(blake2b(piece.encode(errors="replace"), digest_size=8).digest())
-        for pieces in shingles(text)
-        for piece in pieces
-    }
+    hashes: set[int] = set()
+    for pieces in shingles(text):
+        for piece in pieces:
+            digest = blake2b(piece.encode(errors="replace"), digest_size=8).digest()
+            hashes.add(int.from_bytes(digest))
+    return hashes
 
 
 def _numbers(sampled: bytes) -> array[int]:
-    found = array("Q")
-    found.frombytes(sampled)
-    return found
+    numbers = array("Q")
+    numbers.frombytes(sampled)
+    return numbers
 
 
 def contained_twins(
@@ -48,13 +53,13 @@ def contained_twins(
     containment: float,
     settled: int = 0,
 ) -> dict[int, int]:
-    """Map each text of which another holds much to that one; the shorter of two goes.
+    """Map each text that is largely contained in another to that one; the shorter of two goes.
 
     Args:
-        samples: Of all texts, as `sample` gives them; an empty one is not compared.
+        samples: Samples of all texts, as `sample` returns them; an empty one is not compared.
         text_of: Reads a text by its place.
         containment: Share of the shingles of the shorter text above which one of the two goes.
-        settled: This many texts, at the beginning, never go; a longer one goes in their place.
+        settled: Number of texts, at the beginning, that never go; a longer one goes in their place.
     """
     twins: dict[int, int] = {}
     sizes = [len(sampled) for sampled in samples]
@@ -65,44 +70,46 @@ def contained_twins(
     for place in ranked:
         own = _numbers(samples[place])
         shared = _shared(holders, own)
-        probed = (
-            other
-            for other, count in sorted(
-                shared.items(), key=lambda item: (-item[1], item[0])
-            )
-            if count
-            > _PROBED * containment * min(len(own), sizes[other] // own.itemsize)
-        )
-        twin = next(
-            (o for o in probed if _share(text_of(place), text_of(o)) > containment),
-            None,
-        )
+        twin: int | None = None
+        for other, count in sorted(
+            shared.items(), key=lambda item: (-item[1], item[0])
+        ):
+            shorter = min(len(own), sizes[other] // own.itemsize)
+            if count <= _PROBED * containment * shorter:
+                continue
+            if _share(text_of(place), text_of(other)) > containment:
+                twin = other
+                break
         if twin is not None and place >= settled:
             twins[place] = twin
             continue
         for number in own:
-            known = holders.setdefault(number, [])
-            if len(known) < _MOST_HOLDERS:
-                known.append(place)
+            places = holders.setdefault(number, [])
+            if len(places) < _MOST_HOLDERS:
+                places.append(place)
     return twins
 
 
 def _shared(holders: dict[int, list[int]], own: Iterable[int]) -> Counter[int]:
-    lists = (holders[number] for number in own if number in holders)
-    return Counter(
-        place for known in lists if len(known) < _MOST_HOLDERS for place in known
-    )
+    """Return how many shingles a text shares with each earlier text, boilerplate left out."""
+    shared: Counter[int] = Counter()
+    for number in own:
+        places = holders.get(number, ())
+        if len(places) < _MOST_HOLDERS:
+            shared.update(places)
+    return shared
 
 
-def _share(one: str, other: str) -> float:
+def _share(first: str, second: str) -> float:
     """Return the share of the shingles of the shorter text that the other holds."""
-    mine = _hashes(one)
-    theirs = _hashes(other)
-    return len(mine & theirs) / max(1, min(len(mine), len(theirs)))
+    first_hashes = _hashes(first)
+    second_hashes = _hashes(second)
+    shorter = min(len(first_hashes), len(second_hashes))
+    return len(first_hashes & second_hashes) / max(1, shorter)
 
 
 class PassageIndex:
-    """Passages of tasks, to find one of which another split holds much."""
+    """Index of the passages of tasks, which finds those that another split largely holds."""
 
     def __init__(self, containment: float) -> None:
         """Begin without passages.
@@ -118,9 +125,9 @@ class PassageIndex:
         """Return the task of another split with such a passage; None if there is none.
 
         Args:
-            passage: Compared by its runs of five words, without case and punctuation.
-            split: Of the task.
-            task_id: Given back for later twins of this passage, which is added where it is new.
+            passage: Passage, compared by its runs of five words, without case and punctuation.
+            split: Split of the task.
+            task_id: Id to return for later twins of this passage, which is added where it is new.
         """
         own = _numbers(sample(passage))
         return self.find_or_add_sample(own, len(own), split, task_id)
@@ -131,32 +138,34 @@ class PassageIndex:
         """Do the same with the sampled shingles of a passage.
 
         Args:
-            own: Those that count.
-            size: How many there are with those that do not.
-            split: Of the task.
-            task_id: Given back for later twins.
+            own: Shingles to compare.
+            size: Number of all sampled shingles, those not compared included.
+            split: Split of the task.
+            task_id: Id to return for later twins.
         """
-        lists = (self._holders[number] for number in own if number in self._holders)
-        shared = Counter(task for known in lists for task in known)
+        shared: Counter[int] = Counter()
+        for value in own:
+            shared.update(self._holders.get(value, ()))
         for task, count in shared.items():
-            name, theirs, of_other = self._tasks[task]
-            least = max(_FEWEST, self._containment * min(size, of_other))
-            if theirs != split and count > least:
-                return name
+            other_id, other_split, other_size = self._tasks[task]
+            least = max(_FEWEST, self._containment * min(size, other_size))
+            if other_split != split and count > least:
+                return other_id
         number = len(self._tasks)
         self._tasks.append((task_id, split, size))
         for value in own:
-            known = self._holders.setdefault(value, array("i"))
-            if len(known) < _MOST_HOLDERS:
-                known.append(number)
+            tasks = self._holders.setdefault(value, array("i"))
+            if len(tasks) < _MOST_HOLDERS:
+                tasks.append(number)
         return None
 
 
 class PassageSet:
-    """Passages of finished tasks, compared once all are there: in whatever order, with one result.
+    """Passages of finished tasks, compared once all are there: the result is the same in any order.
 
-    What 64 passages and more share is boilerplate here. `PassageIndex`, which meets them one by
-    one, takes the first 64 for more than that, so it leaves nothing that is found here.
+    Shingles that 64 passages and more share are boilerplate here. `PassageIndex`, which meets
+    passages one by one, still compares such shingles of the first 64, so it leaves nothing that is
+    found here.
     """
 
     def __init__(self, containment: float) -> None:
@@ -174,14 +183,17 @@ class PassageSet:
 
     def twins(self) -> Iterator[tuple[str, str]]:
         """Yield pairs of tasks of two splits that share a passage, the later one once."""
-        holders = Counter(value for _, _, own in self._tasks for value in own)
+        holders: Counter[int] = Counter()
+        for _, _, own in self._tasks:
+            holders.update(own)
         index = PassageIndex(self._containment)
-        for name, split, own in self._tasks:
-            rare = array(
-                "Q", (value for value in own if holders[value] < _MOST_HOLDERS)
-            )
-            if twin := index.find_or_add_sample(rare, len(own), split, name):
-                yield twin, name
+        for task_id, split, own in self._tasks:
+            rare = array("Q")
+            for value in own:
+                if holders[value] < _MOST_HOLDERS:
+                    rare.append(value)
+            if twin := index.find_or_add_sample(rare, len(own), split, task_id):
+                yield twin, task_id
 
 
 __all__ = ["PassageIndex", "PassageSet", "contained_twins", "sample"]

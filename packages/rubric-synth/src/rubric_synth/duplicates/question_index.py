@@ -1,4 +1,4 @@
-"""Questions that were asked before: equal ones, and ones that share nearly all of their wording."""
+"""Index of questions that finds repetitions: equal ones, and those with nearly the same wording."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Final
 
 _WORD: Final = re.compile(r"\w+|[^\w\s.,;:!?'\"()\[\]{}`]")
-_RUN_WORDS: Final = (
-    3  # one other name in a question of usual length makes another question
-)
+_RUN_WORDS: Final = 3
+"""Words of a run: one other name in a question of usual length makes another question."""
+_MOST_COMPARED: Final = 64
 
 
 class QuestionIndex:
-    """Questions by their words, for one pass over a dataset.
+    """Index of questions by their words, for one pass over a dataset.
 
     Questions are compared by their runs of three words, exactly. A twin misses few of these, so
     it misses few words, and it holds one of the rarest words of the question: only questions
@@ -40,8 +40,8 @@ class QuestionIndex:
         """Return the task of an earlier twin of a question; None if it is new, and is added.
 
         Args:
-            question: Compared without case, spacing and punctuation.
-            task_id: Given back for later twins of this question.
+            question: Question, compared without case, spacing and punctuation.
+            task_id: Id to return for later twins of this question.
         """
         words = _WORD.findall(question.casefold())
         key = hashlib.sha256(" ".join(words).encode(errors="replace")).digest()[:12]
@@ -56,29 +56,30 @@ class QuestionIndex:
         return self._tasks[twin]
 
     def _near(self, words: Sequence[str], runs: set[int], sketch: int) -> int | None:
-        known = [self._holders[word] for word in set(words) if word in self._holders]
+        """Return the number of an earlier question with nearly the same runs."""
+        distinct = set(words)
+        known = [self._holders[word] for word in distinct if word in self._holders]
         missed_runs = math.floor((1 - self._jaccard) * len(runs) + 1e-9)
-        spare = missed_runs * _RUN_WORDS - (len(set(words)) - len(known))
+        spare = missed_runs * _RUN_WORDS - (len(distinct) - len(known))
         if spare < 0:  # too many words that no question holds
             return None
         for number in sorted(self._candidates(known, spare + 1)):
-            # A bit that they lack is a run that they lack: that tells most apart.
+            # A bit that the other lacks is a run that it lacks: that tells most apart.
             if (sketch & ~self._sketches[number]).bit_count() > missed_runs:
                 continue
-            theirs = self._runs[number]
-            common = len(runs.intersection(theirs))
-            if common > self._jaccard * (len(runs) + len(theirs) - common):
+            other_runs = self._runs[number]
+            common = len(runs.intersection(other_runs))
+            if common > self._jaccard * (len(runs) + len(other_runs) - common):
                 return number
         return None
 
     def _candidates(self, known: list[tuple[int, array[int]]], probes: int) -> set[int]:
         """Return the questions with the rarest words, of equally rare ones the words seen first."""
-        found: set[int] = set()
-        for _, holders in sorted(known, key=lambda word: (len(word[1]), word[0]))[
-            :probes
-        ]:
-            found.update(holders[: 64 - len(found)])
-        return found
+        rarest = sorted(known, key=lambda word: (len(word[1]), word[0]))[:probes]
+        candidates: set[int] = set()
+        for _, holders in rarest:
+            candidates.update(holders[: _MOST_COMPARED - len(candidates)])
+        return candidates
 
     def _add(
         self,
@@ -93,8 +94,10 @@ class QuestionIndex:
         self._tasks.append(task_id)
         self._by_text[key] = question
         for word in dict.fromkeys(words):
-            number = len(self._holders)
-            self._holders.setdefault(word, (number, array("i")))[1].append(question)
+            _, questions = self._holders.setdefault(
+                word, (len(self._holders), array("i"))
+            )
+            questions.append(question)
         self._runs.append(array("q", runs))
         self._sketches.append(sketch)
 

@@ -1,4 +1,4 @@
-"""Which documents are twins of another one: equal, nearly equal, part of it, or equally named."""
+"""Twins among documents: equal, nearly equal, contained in one another, or equally named."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
@@ -21,21 +21,21 @@ def cosine_twins(
     """Map each near duplicate to the earlier entry that it is close to.
 
     Args:
-        entries: Numbers of the entries, in the order in which the first is kept.
+        entries: Numbers of the entries; the earlier one of a pair is kept.
         text_of: Reads the text of an entry.
         cosine: TF-IDF cosine above which two entries are near duplicates.
         settled: Entries with a number below this are never dropped.
     """
     dropped: dict[int, int] = {}
     left = list(entries)
-    # Weights of words move when entries go, and with them a pair's cosine: until none is left.
-    while twins := _one_round(left, text_of, cosine, settled):
+    # Weights of words move when entries go, and with them the cosines: until no twin is left.
+    while twins := _twins_among(left, text_of, cosine, settled):
         dropped |= twins
         left = [entry for entry in left if entry not in twins]
     return dropped
 
 
-def _one_round(
+def _twins_among(
     entries: Sequence[int], text_of: Callable[[int], str], cosine: float, settled: int
 ) -> dict[int, int]:
     twins: dict[int, int] = {}
@@ -44,10 +44,10 @@ def _one_round(
     # Loaded at its first use: it takes longer to import than all of this package.
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    small = len(entries) < _SMALL_COLLECTION
+    is_small = len(entries) < _SMALL_COLLECTION
     vectorizer: Any = TfidfVectorizer(
-        max_df=1.0 if small else 0.2,
-        min_df=1 if small else 2,
+        max_df=1.0 if is_small else 0.2,
+        min_df=1 if is_small else 2,
         sublinear_tf=True,
         token_pattern=_WORDS,
     )
@@ -61,17 +61,16 @@ def _one_round(
     for start in range(0, len(entries), block_rows):
         block = (rows[start : start + block_rows] @ columns).tocoo()
         close = (block.data > cosine) & (block.col < block.row + start)
-        pairs = zip(
-            (block.row[close] + start).tolist(), block.col[close].tolist(), strict=True
-        )
-        for later, earlier in sorted(cast("Iterable[tuple[int, int]]", pairs)):
+        later_rows = cast("list[int]", (block.row[close] + start).tolist())
+        earlier_rows = cast("list[int]", block.col[close].tolist())
+        for later, earlier in sorted(zip(later_rows, earlier_rows, strict=True)):
             if entries[later] >= settled and entries[earlier] not in twins:
                 twins.setdefault(entries[later], entries[earlier])
     return twins
 
 
 class Fingerprint(NamedTuple):
-    """What duplicates are told by, so that no text need be held."""
+    """Hashes that tell duplicates, so that no text need be held."""
 
     text_key: bytes
     """Hash of the text without case and spacing."""
@@ -80,18 +79,18 @@ class Fingerprint(NamedTuple):
     signature: bytes
     """MinHash of prose; empty for API entries and for texts without words."""
     sample: bytes = b""
-    """Some of the shingles of prose, by which a part of another text is told."""
+    """Some of the shingles of prose, which tell a part of another text."""
 
 
 class Twin(NamedTuple):
-    """Why a document is left out, and for which one that is kept."""
+    """The reason why a document is left out, and the document that is kept in its place."""
 
     reason: RejectionReason
     earlier: int
 
 
 def fingerprint(document: Document) -> Fingerprint:
-    """Return what tells a document from another."""
+    """Return the hashes that tell a document from others."""
     from rubric_synth.duplicates.minhash import signature  # loads numpy
     from rubric_synth.duplicates.passages import sample
 
@@ -114,16 +113,16 @@ def find_twins(
 ) -> dict[int, Twin]:
     """Map each document that is left out to its reason and to the twin that is kept.
 
-    Of two of which one is part of the other, the shorter is left out.
+    Where one document is part of another, the shorter of the two is left out.
 
-    Nothing that is kept is close to anything else that is kept, as far as an estimate can tell,
-    so that no split can hold a twin of a document on another side.
+    No two documents that are kept are close to each other, as far as an estimate can tell, so that
+    no split can hold a twin of a document of another split.
 
     Args:
-        fingerprints: Of all documents, in the order in which the first is kept.
+        fingerprints: Fingerprints of all documents; the earlier one of a pair is kept.
         text_of: Reads the text of a document by its place in that order.
         config: The thresholds.
-        settled: This many documents, at the beginning, were found to be no near duplicates
+        settled: Number of documents, at the beginning, that were found to be no near duplicates
             before and are not dropped as such: later documents move the weights of words.
     """
     from rubric_synth.duplicates.minhash import signature_twins  # loads numpy
@@ -154,12 +153,16 @@ def find_twins(
 
 
 def _same(fingerprints: Iterable[Fingerprint]) -> dict[int, Twin]:
+    """Map each document with the text or the name of an earlier one to that one."""
     twins: dict[int, Twin] = {}
     by_text: dict[bytes, int] = {}
     by_name: dict[str, int] = {}
     for index, (text_key, name_key, *_) in enumerate(fingerprints):
-        if (earlier := by_text.setdefault(text_key, index)) != index:
+        earlier = by_text.setdefault(text_key, index)
+        if earlier != index:
             twins[index] = Twin(RejectionReason.EXACT_DUPLICATE, earlier)
-        elif name_key and (earlier := by_name.setdefault(name_key, index)) != index:
-            twins[index] = Twin(RejectionReason.SAME_NAME, earlier)
+        elif name_key:
+            earlier = by_name.setdefault(name_key, index)
+            if earlier != index:
+                twins[index] = Twin(RejectionReason.SAME_NAME, earlier)
     return twins

@@ -1,1 +1,1 @@
-"""What the policy may look up: documents cut into sections, found by the words of a question."""
+"""Lookup for the policy: documents cut into sections, found by the words of a question."""

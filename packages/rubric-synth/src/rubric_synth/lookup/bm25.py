@@ -39,46 +39,45 @@ class Bm25:
         self._library: Any = None
 
     def __len__(self) -> int:
-        """Sections that were added."""
+        """Return the number of sections."""
         return len(self._added)
 
     def add(self, text: str) -> None:
         """Add a section.
 
         Args:
-            text: all that it is found by.
+            text: Text whose words find the section.
         """
-        known = self._vocabulary
-        self._added.append(
-            array("i", (known.setdefault(term, len(known)) for term in terms(text)))
-        )
+        vocabulary = self._vocabulary
+        ids = array("i")
+        for term in terms(text):
+            ids.append(vocabulary.setdefault(term, len(vocabulary)))
+        self._added.append(ids)
 
     def best(self, query: str, *, among: NDArray[np.bool_], most: int) -> list[int]:
         """Return the sections that share a word with a query, the best first.
 
         Args:
-            query: its words count as often as they stand there.
-            among: N marks, of the sections that are to be looked at.
-            most: at most so many are returned.
+            query: Text whose words count as often as they occur.
+            among: N marks of the sections to choose from.
+            most: Largest number of sections to return.
         """
         import numpy as np  # not with the command line, whose help needs none
 
         if self._library is None:
             self._library = self._indexed()
-        known = self._vocabulary
-        ids = [known[term] for term in terms(query) if term in known]
+        vocabulary = self._vocabulary
+        ids = [vocabulary[term] for term in terms(query) if term in vocabulary]
         if not ids or not len(self):
             return []
         scores_N: NDArray[np.float32] = self._library.get_scores_from_ids(ids)
         scores_N = np.where(among, scores_N, np.float32(0))
-        bound = (
-            np.partition(scores_N, -most)[-most]
-            if most < len(scores_N)
-            else np.float32(0)
-        )
-        found = np.flatnonzero((scores_N >= bound) & (scores_N > 0))
-        order = np.argsort(-scores_N[found], kind="stable")
-        return [int(number) for number in found[order][:most]]
+        bound = np.float32(0)
+        if most < len(scores_N):
+            bound = np.partition(scores_N, -most)[-most]
+        candidates = np.flatnonzero((scores_N >= bound) & (scores_N > 0))
+        order = np.argsort(-scores_N[candidates], kind="stable")
+        return [int(number) for number in candidates[order][:most]]
 
     def _indexed(self) -> Any:
         bm25s = import_module("bm25s")  # looks for numba and jax: only where it is used

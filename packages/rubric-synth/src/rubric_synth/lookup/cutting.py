@@ -12,27 +12,27 @@ _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'(\[`$])")
 
 
 class _Piece(NamedTuple):
-    """What is not cut any further."""
+    """A piece of text that is not cut any further."""
 
     heading: str
-    """That it stands under."""
+    """Heading that it stands under."""
     text: str
     opens: bool
     """Whether it is the first under its heading."""
     before: str
-    """What stands between it and the piece before, in one section."""
+    """Text between it and the piece before, where both are in one section."""
 
 
 def cut(document: Document, *, most_words: int) -> list[Section]:
     """Cut a document into sections, in its order, none of them twice.
 
     Args:
-        document: whose text is Markdown.
-        most_words: of one section, its heading left out.
+        document: Document whose text is Markdown.
+        most_words: Largest number of words of a section, its heading left out.
 
     Returns:
-        Sections of at most so many words. One begins at a heading as soon as the one before has
-        half of them; a heading with nothing below it is left out.
+        Sections of at most so many words. A section begins at a heading as soon as the section
+        before has half of them; a heading with nothing below it is left out.
     """
     sections: list[Section] = []
     held: list[_Piece] = []
@@ -56,12 +56,12 @@ def cut(document: Document, *, most_words: int) -> list[Section]:
 def _section(document: Document, pieces: list[_Piece]) -> Section:
     title = document.title.strip()
     name = pieces[0].heading
-    text = pieces[0].text + "".join(
-        f"{piece.before}{piece.text}" for piece in pieces[1:]
-    )
-    heading = (
-        f"{title}: {name}" if name and name.casefold() != title.casefold() else title
-    )
+    text = pieces[0].text
+    for piece in pieces[1:]:
+        text += f"{piece.before}{piece.text}"
+    heading = title
+    if name and name.casefold() != title.casefold():
+        heading = f"{title}: {name}"
     return Section(doc_hash=document.doc_hash, heading=heading, text=text)
 
 
@@ -73,17 +73,20 @@ def _pieces(text: str, most_words: int) -> Iterator[_Piece]:
     for block in re.split(r"\n\s*\n", text):
         for line_or_block in _blocks(block):
             if match := _HEADING.fullmatch(line_or_block.strip()):
-                # The first heading names the document, which every section says.
+                # The first heading names the document, as every section does.
                 heading = "" if is_first else _plain(match["name"])
                 opens = bool(heading)
                 is_first = False
                 continue
             is_first = False
             for number, part in enumerate(_parts(line_or_block, most_words)):
-                named = f"\n\n{heading}\n" if opens and not number else "\n\n"
-                yield _Piece(
-                    heading, part, opens and not number, " " if number else named
-                )
+                if number:
+                    before = " "
+                elif opens:
+                    before = f"\n\n{heading}\n"
+                else:
+                    before = "\n\n"
+                yield _Piece(heading, part, opens and not number, before)
                 opens = opens and bool(number)
             opens = False
 
@@ -106,8 +109,7 @@ def _parts(text: str, most_words: int) -> Iterator[str]:
     if len(text.split()) <= most_words:
         yield text
         return
-    for way in ("\n", _SENTENCE_END):
-        parts = text.split(way) if isinstance(way, str) else way.split(text)
+    for parts in (text.split("\n"), _SENTENCE_END.split(text)):
         if len(parts) > 1:
             for part in parts:
                 yield from _parts(part, most_words)

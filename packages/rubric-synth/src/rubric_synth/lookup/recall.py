@@ -1,4 +1,4 @@
-"""How much of a task's own passage stands in its context."""
+"""Recall of contexts: how much of a task's own passage stands in its context."""
 
 import re
 from collections.abc import Set as AbstractSet
@@ -9,34 +9,34 @@ from rubric_synth.config import Frozen
 
 _WORD: Final = re.compile(r"\w+")
 _RUN_WORDS: Final = 8
-"""As where a question is compared with its passage."""
+"""Words of a run, as where a question is compared with its passage."""
 _HALF: Final = 0.5
 _Run = tuple[str, ...]
 """Words in a row, in lower case."""
 
 
 class ContextCounts(Frozen):
-    """Of tasks with a context, how many have what."""
+    """Counts over tasks with a context."""
 
     tasks: int = 0
-    """With a context."""
+    """Tasks with a context."""
     own_document: int = 0
-    """Those with a section of the document that the task was made of."""
+    """Tasks whose context has a section of the document that the task was made of."""
     own_passage: int = 0
-    """Those with a section of the passage that answers are judged against: the two share at least
-    half of the runs of eight words of the shorter one."""
+    """Tasks whose context has a section of the passage that answers are judged against: the two
+    share at least half of the runs of eight words of the shorter one."""
     passage_share: float = 0.0
     """The sum over the tasks of the share of the passage that their contexts hold."""
     sections: int = 0
-    """In all contexts."""
+    """Sections in all contexts."""
     words: int = 0
-    """In all contexts, headings left out."""
+    """Words in all contexts, headings left out."""
     passed_over: int = 0
     """Sections that were found and not taken, since they hold a run of words of the rubric or the
     reference answer that the passage does not."""
 
-    def told(self) -> dict[str, str]:
-        """Say what there is, for people."""
+    def summary(self) -> dict[str, str]:
+        """Return the counts in words and per task, for people."""
         n = self.tasks or 1
         share = self.passage_share / n
         return {
@@ -50,27 +50,28 @@ class ContextCounts(Frozen):
         }
 
     def __add__(self, other: Self) -> Self:
-        """Add up."""
-        return type(self)(
-            **{name: value + getattr(other, name) for name, value in self}
-        )
+        """Return the sum of each count."""
+        sums = {name: value + getattr(other, name) for name, value in self}
+        return type(self)(**sums)
 
 
 def counts_of(task: Task) -> ContextCounts:
-    """Count one task; nothing of a closed-book one."""
+    """Return the counts of one task; all of them are 0 for a closed-book task."""
     context = task.context
     if context is None:
         return ContextCounts()
     passage = _runs(task.grounding.reveal())
-    held = {run for section in context for run in _runs(section.text)}
-    share = len(passage & held) / len(passage) if passage else 0.0
+    context_runs: set[_Run] = set()
+    for section in context:
+        context_runs |= _runs(section.text)
+    share = len(passage & context_runs) / len(passage) if passage else 0.0
     return ContextCounts(
         tasks=1,
-        own_document=any(one.doc_hash == task.doc_hash for one in context),
-        own_passage=any(_is_part(one.text, passage) for one in context),
+        own_document=any(section.doc_hash == task.doc_hash for section in context),
+        own_passage=any(_is_part(section.text, passage) for section in context),
         passage_share=share,
         sections=len(context),
-        words=sum(len(one.text.split()) for one in context),
+        words=sum(len(section.text.split()) for section in context),
     )
 
 
@@ -82,6 +83,5 @@ def _is_part(text: str, passage: AbstractSet[_Run]) -> bool:
 def _runs(text: str) -> set[_Run]:
     words = _WORD.findall(text.lower())
     length = min(_RUN_WORDS, len(words))
-    return {
-        tuple(words[start : start + length]) for start in range(len(words) - length + 1)
-    }
+    starts = range(len(words) - length + 1)
+    return {tuple(words[start : start + length]) for start in starts}

@@ -16,26 +16,28 @@ from rubric_synth.lookup.cutting import cut
 from rubric_synth.lookup.recall import ContextCounts, counts_of
 
 _LEVELS: Final = {"train": 0, "validation": 1, "test": 2}
-"""A task may look up documents of its own split and of those before it."""
-_SPARE: Final = 8
+"""Level of each split: a task may look up documents of its own split and of those before it."""
+_SPARE_SECTIONS: Final = 8
 """Sections that may be passed over before a context has fewer than were asked for."""
-_KEPT_DOCUMENTS: Final = 256
+_CACHED_DOCUMENTS: Final = 256
 
 
 def check_sections(collected: Path, context: ContextConfig) -> None:
     """Refuse a collection in which there is nothing to choose from.
 
     Raises:
-        CollectedFolderError: it has no more sections than a context takes, or cannot be read.
+        CollectedFolderError: The collection has no more sections than a context takes, or cannot be
+            read.
     """
-    documents = n = 0
+    documents = 0
+    sections = 0
     for document in folder.read_collected(collected):
         documents += 1
-        n += len(cut(document, most_words=context.section_words))
-        if n > context.sections:
+        sections += len(cut(document, most_words=context.section_words))
+        if sections > context.sections:
             return
     raise CollectedFolderError(
-        f"{str(collected)!r} has {n} sections in {documents} documents, and a context takes "
+        f"{str(collected)!r} has {sections} sections in {documents} documents, and a context takes "
         f"{context.sections} of them: there is nothing to choose from; collect more "
         "documents, or lower the number in context or context.section_words (now "
         f"{context.section_words})",
@@ -55,12 +57,12 @@ class Lookup:
         """Read the collection once.
 
         Args:
-            collected: folder written by `collect`.
-            config: what splits its documents, and what a leak is.
-            context: how many sections, and how long.
+            collected: Folder written by `collect`.
+            config: Shares of the splits, and the length of a leak.
+            context: Number of sections, and their length.
 
         Raises:
-            CollectedFolderError: it cannot be read, or has too few sections.
+            CollectedFolderError: The folder cannot be read, or has too few sections.
         """
         import numpy as np  # not with the command line, whose help needs none
 
@@ -69,21 +71,23 @@ class Lookup:
         self._context = context
         self._path = collected / folder.DOCUMENTS_FILE
         self._file: IO[bytes] | None = None
-        self._offsets = array("q", (at for _, at in folder.collected_hashes(collected)))
-        self._documents, self._places = array("i"), array("i")
+        self._offsets = array("q")
+        for _, offset in folder.collected_hashes(collected):
+            self._offsets.append(offset)
+        self._documents = array("i")
+        self._places = array("i")
         self._index = Bm25()
         levels = bytearray()
         for number, document in enumerate(folder.read_collected(collected)):
             level = _LEVELS[self._split(document.doc_hash)]
-            for place, section in enumerate(
-                cut(document, most_words=context.section_words)
-            ):
+            sections = cut(document, most_words=context.section_words)
+            for place, section in enumerate(sections):
                 self._index.add(f"{section.heading}\n{section.text}")
                 self._documents.append(number)
                 self._places.append(place)
                 levels.append(level)
         self._levels_N = np.frombuffer(bytes(levels), dtype=np.uint8)
-        self._sections_of = lru_cache(_KEPT_DOCUMENTS)(self._read)
+        self._sections_of = lru_cache(_CACHED_DOCUMENTS)(self._read)
 
     def close(self) -> None:
         """Read no more sections."""
@@ -97,18 +101,18 @@ class Lookup:
         """Give a task its context.
 
         Args:
-            row: the task in the paper's JSON.
-            split: its side.
+            row: The task in the paper's JSON.
+            split: Split of the task.
 
         Returns:
-            The row with its context, and its counts; as it was, and of no task, where no section
-            shares a word with the question.
+            The row with its context, and the counts of the task; the row as it was, and counts of
+            no task, where no section shares a word with the question.
         """
         task = Task.from_json(row)
         chosen: list[Section] = []
         passed_over = 0
-        for section in self._found(task.question, split):
-            if any(section.text == one.text for one in chosen):
+        for section in self._matches(task.question, split):
+            if any(section.text == earlier.text for earlier in chosen):
                 continue
             if self._gives_away(task, section):
                 passed_over += 1
@@ -120,15 +124,13 @@ class Lookup:
             return row, ContextCounts(passed_over=passed_over)
         task = task.model_copy(update={"context": tuple(chosen)})
         counts = counts_of(task).model_copy(update={"passed_over": passed_over})
-        return {
-            **row,
-            "context": [one.model_dump(mode="json") for one in chosen],
-        }, counts
+        context = [section.model_dump(mode="json") for section in chosen]
+        return {**row, "context": context}, counts
 
-    def _found(self, question: str, split: str) -> Iterator[Section]:
+    def _matches(self, question: str, split: str) -> Iterator[Section]:
         """Yield sections that share a word with a question, the best first."""
         among = self._levels_N <= _LEVELS[split]
-        most = self._context.sections + _SPARE
+        most = self._context.sections + _SPARE_SECTIONS
         for number in self._index.best(question, among=among, most=most):
             yield self._sections_of(self._documents[number])[self._places[number]]
 

@@ -27,21 +27,22 @@ from rubric_judge.wrong_answers import (
 from rubric_synth import language, stages, tables
 
 CONTROLS: Final[dict[str, str]] = tables.read_table("controls")
-"""Each control, and what it is."""
+"""Description of each control, by its name."""
 
 WRITTEN: Final = tuple(written.CONTROLS.values())
-"""Those that somebody has to write."""
+"""Names of the controls that somebody has to write."""
 
 OF_CONTEXT: Final = ("context_start", "nearest_sentences")
-"""Those that only open-book tasks have."""
+"""Names of the controls that only open-book tasks have."""
 _WARNINGS: Final[dict[str, str]] = tables.read_table("control_warnings")
-_MUCH: Final = 0.5
-"""Of what the reference earns; less is what any text of the subject picks up."""
-_OF_ANOTHER: Final = "other_reference"
+_OVERPAID_FRAC: Final = 0.5
+"""Share of the reference's reward from which a wrong answer is overpaid; any text about the subject
+picks up less."""
+_OTHER_REFERENCE: Final = "other_reference"
 _PATTERNS: Final = patterns(tables.read_table("patterns")["controls"])
-_TERMS: Final = 12
-"""As many as a sentence that reads as one can hold."""
-_FEWEST: Final = 5
+_MOST_TERMS: Final = 12
+"""As many as a sentence can hold and still read as one."""
+_FEWEST_TERMS: Final = 5
 
 
 def usual_terms(tasks: Sequence[Task]) -> dict[str, list[str]]:
@@ -49,10 +50,13 @@ def usual_terms(tasks: Sequence[Task]) -> dict[str, list[str]]:
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for task in tasks:
         for criterion in task.rubric:
+            kind = criterion.id.rstrip("_0123456789")
             terms = (*criterion.required_elements, *criterion.expected_keywords)
-            words = (term.lower() for term in terms if term.isalpha())
-            counts[criterion.id.rstrip("_0123456789")].update(words)
-    return {kind: [w for w, _ in c.most_common(20)] for kind, c in counts.items()}
+            counts[kind].update(term.lower() for term in terms if term.isalpha())
+    usual: dict[str, list[str]] = {}
+    for kind, counter in counts.items():
+        usual[kind] = [word for word, _ in counter.most_common(20)]
+    return usual
 
 
 def learned_template(question: str, usual: Mapping[str, Sequence[str]]) -> str:
@@ -63,45 +67,54 @@ def learned_template(question: str, usual: Mapping[str, Sequence[str]]) -> str:
 
     Args:
         question: The question.
-        usual: Of `usual_terms`.
+        usual: The words that `usual_terms` returns.
     """
     names = [f"`{name}`" for name in _PATTERNS["named"].findall(question)]
-    asked = _PATTERNS["points"].search(question)
-    points = [
-        f"The {point} is {_phrase(usual, 'supporting_point', turn=number)}."
-        for number, point in enumerate(re.split(r", | and ", asked[1]) if asked else ())
-    ]
+    points: list[str] = []
+    if match := _PATTERNS["points"].search(question):
+        for number, point in enumerate(re.split(r", | and ", match[1])):
+            phrase = _phrase(usual, "supporting_point", turn=number)
+            points.append(f"The {point} is {phrase}.")
     if len(names) > 1:
-        takes = (
-            f"It takes {name} as {_phrase(usual, 'parameter', turn=number)}."
-            for number, name in enumerate(names[1:])
-        )
-        return " ".join((
-            f"{names[0]} is used to compute {_phrase(usual, 'purpose')}.",
-            *takes,
-            f"It returns {_phrase(usual, 'returns')}.",
-            *points,
-            f"Note that {_phrase(usual, 'caveat')} must not be used if it is not the default.",
-        ))  # fmt: skip
-    subject = (
-        names[0]
-        if names
-        else " ".join(language.content_words(question)[1:3]) or "subject"
-    )
+        return _learned_api_answer(names, points, usual)
+    words = " ".join(language.content_words(question)[1:3])
+    subject = names[0] if names else words or "subject"
     first = f"The {subject} is {_phrase(usual, 'central_idea')}."
-    last = f"However, {_phrase(usual, 'limitation')} must not be used in all of these cases."
+    limitation = _phrase(usual, "limitation")
+    last = f"However, {limitation} must not be used in all of these cases."
     return " ".join([first, *points, last])
+
+
+def _learned_api_answer(
+    names: Sequence[str], points: Sequence[str], usual: Mapping[str, Sequence[str]]
+) -> str:
+    """Return the form for a question on a function and its parameters.
+
+    Args:
+        names: The function and its parameters, as code.
+        points: Sentences on the points that the question asks for.
+        usual: The words that `usual_terms` returns.
+    """
+    sentences = [f"{names[0]} is used to compute {_phrase(usual, 'purpose')}."]
+    for number, name in enumerate(names[1:]):
+        parameter = _phrase(usual, "parameter", turn=number)
+        sentences.append(f"It takes {name} as {parameter}.")
+    sentences.append(f"It returns {_phrase(usual, 'returns')}.")
+    sentences.extend(points)
+    caveat = _phrase(usual, "caveat")
+    sentences.append(f"Note that {caveat} must not be used if it is not the default.")
+    return " ".join(sentences)
 
 
 def _phrase(usual: Mapping[str, Sequence[str]], kind: str, *, turn: int = 0) -> str:
     """Join the most usual words of a kind as a phrase, each turn in another order."""
-    terms = deque(usual.get(kind, ())[:_TERMS])
-    if len(terms) < _FEWEST:
+    terms = deque(usual.get(kind, ())[:_MOST_TERMS])
+    if len(terms) < _FEWEST_TERMS:
         return "the value of an input"
     terms.rotate(turn)
     words = list(terms)
     pairs = zip(words[::2], words[1::2], strict=False)
-    return language.listed([f"the {one} of {other}" for one, other in pairs])
+    return language.listed([f"the {first} of {second}" for first, second in pairs])
 
 
 def keyword_spam(task: Task) -> str:
@@ -111,27 +124,27 @@ def keyword_spam(task: Task) -> str:
 
 
 class ControlRewards(NamedTuple):
-    """What the controls earn."""
+    """Rewards of the controls."""
 
     controls: dict[str, float]
-    """Mean reward by name in `CONTROLS`, in [0, 1]; one that no answer of was judged is left out.
-    """
+    """Mean reward in [0, 1] by name in `CONTROLS`, of each control with a judged answer."""
     control_failures: int
     """Answers that could not be judged."""
     written_answers: dict[str, int]
-    """Questions that a control has a written answer to, by name; no other is answered by all."""
+    """Number of questions with a written answer, by control; the other controls answer all."""
 
 
 def described(name: str, counts: Mapping[str, int]) -> str:
-    """Return what a control is, and of how many questions where not of all.
+    """Return what a control is, and for how many questions where not for all.
 
     Args:
-        name: In `CONTROLS`; of any other the answer is empty.
-        counts: Questions that have a written answer, by control.
+        name: Name of the control; the description is empty where it is not in `CONTROLS`.
+        counts: Number of questions that have a written answer, by control.
     """
-    count = counts.get(name)
-    questions = "" if count is None else f", for {counted(count, 'question')}"
-    return f"{CONTROLS.get(name, '')}{questions}"
+    description = CONTROLS.get(name, "")
+    if name in counts:
+        description += f", for {counted(counts[name], 'question')}"
+    return description
 
 
 def overpaid(rewards: Mapping[str, float]) -> dict[str, str]:
@@ -142,10 +155,12 @@ def overpaid(rewards: Mapping[str, float]) -> dict[str, str]:
     """
     reference = rewards.get("reference", 0.0)
     return {
-        name: f"{CONTROLS[name]}: {100 * rewards[name]:.1f} %, where the reference earns "
-        f"{100 * reference:.1f} %; {meaning}"
+        name: (
+            f"{CONTROLS[name]}: {100 * rewards[name]:.1f} %, where the reference earns "
+            f"{100 * reference:.1f} %; {meaning}"
+        )
         for name, meaning in _WARNINGS.items()
-        if reference > 0 and rewards.get(name, 0.0) >= _MUCH * reference
+        if reference > 0 and rewards.get(name, 0.0) >= _OVERPAID_FRAC * reference
     }
 
 
@@ -157,37 +172,34 @@ async def control_rewards(
     """Return the mean reward of each control over the tasks.
 
     Args:
-        tasks: At least one task; of one document alone there is no other reference answer.
+        tasks: At least one task; tasks of a single document have no other reference answer.
         judge: Scores the answers, many at a time; or several replicas of one.
-        answered: Tasks that somebody has written right and false answers to, and these.
+        answered: Tasks that somebody has written right and false answers to, and these answers.
 
     Raises:
         JudgeSetupError: The judge is not there.
     """
-    made = _answers(tasks)
-    answers = [
-        (name, task, write(task)) for name, write in made.items() for task in tasks
-    ]
+    answers: list[tuple[str, Task, str]] = []
+    for name, write in _writers(tasks).items():
+        answers.extend((name, task, write(task)) for task in tasks)
     counts: dict[str, int] = {}
     if answered is not None:
-        asked, known = answered
+        answered_tasks, known = answered
         for name, texts in known.controls.items():
-            found = [
+            written_answers = [
                 (name, task, texts[task.task_id])
-                for task in asked
+                for task in answered_tasks
                 if task.task_id in texts
             ]
-            answers += found
-            counts[name] = len(found)
+            answers += written_answers
+            counts[name] = len(written_answers)
     # Once a task: the id of a view is a hash of the rubric.
     views = {task.task_id: task.judge_view("") for _, task, _ in answers}
-    results = await _judged(
-        [
-            views[task.task_id].model_copy(update={"response": text})
-            for _, task, text in answers
-        ],
-        judge,
-    )
+    answer_views = [
+        views[task.task_id].model_copy(update={"response": text})
+        for _, task, text in answers
+    ]
+    results = await _judge_all(answer_views, judge)
     rewards: defaultdict[str, list[float]] = defaultdict(list)
     for (name, task, _), result in zip(answers, results, strict=True):
         if result.outcome is not rubric_core.Outcome.UNAVAILABLE:
@@ -199,10 +211,11 @@ async def control_rewards(
     )
 
 
-def _answers(tasks: Sequence[Task]) -> dict[str, Callable[[Task], str]]:
+def _writers(tasks: Sequence[Task]) -> dict[str, Callable[[Task], str]]:
+    """Return the function that writes each control's answer to a task, by control."""
     usual = usual_terms(tasks)
     others = other_references(tasks)
-    answers: dict[str, Callable[[Task], str]] = {
+    writers: dict[str, Callable[[Task], str]] = {
         "reference": lambda task: task.reference_answer or "",
         "fixed_template": lambda task: fixed_template(task.question),
         "learned_template": lambda task: learned_template(task.question, usual),
@@ -216,14 +229,14 @@ def _answers(tasks: Sequence[Task]) -> dict[str, Callable[[Task], str]]:
         "empty": lambda _task: "",
     }
     if others:
-        answers[_OF_ANOTHER] = lambda task: others[task.task_id]
+        writers[_OTHER_REFERENCE] = lambda task: others[task.task_id]
     if all(task.context for task in tasks):
-        answers |= of_context()
-    return answers
+        writers |= of_context()
+    return writers
 
 
 def of_context() -> dict[str, Callable[[Task], str]]:
-    """Return what writes the controls that only open-book tasks have, by their names."""
+    """Return the functions that write the controls of open-book tasks alone, by control."""
     return {
         "context_start": lambda task: context_start(task.context or ()),
         "nearest_sentences": lambda task: nearest_sentences(
@@ -232,13 +245,11 @@ def of_context() -> dict[str, Callable[[Task], str]]:
     }
 
 
-async def _judged(
+async def _judge_all(
     views: Sequence[JudgeView], judge: Judge | Sequence[Judge]
 ) -> list[JudgeResult]:
-    if isinstance(judge, LexicalJudge | ClaimJudge):
-        return [
-            judge.judge_now(view) for view in views
-        ]  # a program: nothing to wait for
+    if isinstance(judge, LexicalJudge | ClaimJudge):  # a program: nothing to wait for
+        return [judge.judge_now(view) for view in views]
     async with aclosing(JudgePool(judge, workers=16)) as pool:
         await pool.check()
         return await pool.judge_all(views)

@@ -22,15 +22,18 @@ _T = TypeVar("_T")
 
 
 class Sample(Generic[_T]):
-    """At most so many items, each as likely as any other; no more than these in memory."""
+    """A sample of bounded size, in which each item is as likely as any other.
+
+    No more items than those of the sample are in memory.
+    """
 
     def __init__(self, limit: int, *, seed: str) -> None:
-        """Begin without one; another seed chooses others."""
+        """Begin an empty sample of at most `limit` items; another seed chooses other items."""
         self._limit = limit
         self._seed = seed
         self._chosen: list[tuple[int, int, _T]] = []
         self.offered = 0
-        """How many items there were to choose from."""
+        """Number of items that were offered."""
 
     def offer(self, key: str, item: _T) -> None:
         """Offer one item; its key tells it from the others."""
@@ -45,7 +48,7 @@ class Sample(Generic[_T]):
             heapq.heapreplace(self._chosen, entry)
 
     def items(self) -> list[_T]:
-        """Return the chosen ones in the order in which they were offered."""
+        """Return the chosen items in the order in which they were offered."""
         return [item for _, _, item in sorted(self._chosen, key=itemgetter(1))]
 
 
@@ -59,33 +62,34 @@ class Example:
     """One task or refused draft as the page shows it."""
 
     question: str
-    """What is asked; "" where no draft was made."""
+    """The question; "" where no draft was made."""
     criteria: list[dict[str, Any]]
     """The rubric."""
     reference: str
     """The reference answer."""
     rationale: str
-    """Why it is asked."""
+    """Why the question is asked."""
     passage: str | None
-    """None unless it was asked for by name."""
+    """The passage; None unless passages are revealed."""
     tags: tuple[str, ...]
-    """Split and kind, or stage and reason."""
+    """Split and kind of a task, or stage and reason of a refusal."""
     origin: str
     """Task id and document, or the source."""
     detail: str = ""
-    """What explains a refusal."""
+    """Explanation of a refusal."""
 
     @property
     def total_weight(self) -> float:
-        """W, of the weights that are numbers."""
-        return sum(c["weight"] for c in self.criteria if isinstance(c["weight"], float))
+        """W, the sum of the weights that are numbers."""
+        weights = (criterion["weight"] for criterion in self.criteria)
+        return sum(weight for weight in weights if isinstance(weight, float))
 
 
 class Examples:
     """The examples of one page."""
 
     def __init__(self, *, reveal_grounding: bool) -> None:
-        """Begin without one; passages are shown only if `reveal_grounding` says so."""
+        """Begin without an example; passages are shown only if `reveal_grounding` says so."""
         self._reveal = reveal_grounding
         self._accepted: Sample[tuple[Task, tuple[str, ...]]] = Sample(60, seed=_SEED)
         self._rejected: dict[str, Sample[Rejection]] = {}
@@ -103,12 +107,16 @@ class Examples:
     def rejected(self) -> list[Example]:
         """Refusals, the same number for each reason that has so many."""
         samples = sorted(self._rejected.values(), key=lambda sample: -sample.offered)
-        chosen = (rejection for sample in samples for rejection in sample.items())
-        return [rejection_example(one, reveal_grounding=self._reveal) for one in chosen]
+        examples: list[Example] = []
+        for sample in samples:
+            for rejection in sample.items():
+                example = rejection_example(rejection, reveal_grounding=self._reveal)
+                examples.append(example)
+        return examples
 
     @property
     def rejected_of(self) -> int:
-        """Refusals to choose from."""
+        """Number of refusals that were offered."""
         return sum(sample.offered for sample in self._rejected.values())
 
     def offer_task(self, task: Task, split: str, kind: str) -> None:
@@ -117,15 +125,15 @@ class Examples:
 
     def offer_rejections(self, path: Path) -> int:
         """Offer the lines of a file, and return how many are damaged: `check` names them."""
+        if not path.exists():
+            return 0
         damaged = 0
-        for line, rejection in read_rejections(path) if path.exists() else ():
+        for line, rejection in read_rejections(path):
             if rejection is None:
                 damaged += 1
                 continue
-            of_reason = self._rejected.setdefault(
-                rejection.reason, Sample(5, seed=_SEED)
-            )
-            of_reason.offer(f"{rejection.doc_hash} {line}", rejection)
+            sample = self._rejected.setdefault(rejection.reason, Sample(5, seed=_SEED))
+            sample.offer(f"{rejection.doc_hash} {line}", rejection)
         return damaged
 
 
@@ -141,41 +149,47 @@ def task_example(
     Args:
         task: The task.
         tags: Its split, and its kind where it is known.
-        reveal_grounding: With its passage.
+        reveal_grounding: Whether to show its passage.
     """
+    row = task.to_json(reveal_grounding=True)
     origin = f"task {task.task_id}, document {task.doc_hash[:12]}"
-    return _example(
-        task.to_json(reveal_grounding=True), tags, origin, reveal=reveal_grounding
-    )
+    return _example(row, tags, origin, reveal=reveal_grounding)
 
 
 def rejection_example(rejection: Rejection, *, reveal_grounding: bool) -> Example:
     """Return a document or draft that was left out, whatever its fields hold."""
+    row = rejection.draft or {}
     tags = (rejection.stage, str(rejection.reason))
-    shown = _example(
-        rejection.draft or {}, tags, _cut(rejection.source), reveal=reveal_grounding
-    )
-    return replace(shown, detail=_cut(rejection.detail))
+    example = _example(row, tags, _cut(rejection.source), reveal=reveal_grounding)
+    return replace(example, detail=_cut(rejection.detail))
 
 
 def _example(
     row: Mapping[str, Any], tags: tuple[str, ...], origin: str, *, reveal: bool
 ) -> Example:
-    found: object = row.get("criteria")
-    criteria = cast("list[object]", found) if isinstance(found, list) else []
+    value: object = row.get("criteria")
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    criteria = [
+        _criterion(cast("dict[str, object]", item))
+        for item in items
+        if isinstance(item, dict)
+    ]
+    passage = None
+    if reveal and row.get("passage"):
+        passage = _cut(row["passage"])
     return Example(
         question=_cut(row.get("question")),
-        criteria=[_criterion(cast("Any", c)) for c in criteria if isinstance(c, dict)],
+        criteria=criteria,
         reference=_cut(row.get("reference_answer")),
         rationale=_cut(row.get("question_rationale")),
-        passage=_cut(row.get("passage")) if reveal and row.get("passage") else None,
+        passage=passage,
         tags=tags,
         origin=origin,
     )
 
 
 def _criterion(row: dict[str, object]) -> dict[str, Any]:
-    """Return the fields of a criterion, each of the kind that it should be."""
+    """Return the fields of a criterion, each with the type that it should have."""
     return {
         "weight": _weight(row.get("weight", 0.0)),
         **{name: _cut(row.get(name)) for name in TEXT_FIELDS},
@@ -202,11 +216,9 @@ def _cut(value: object) -> str:
             return ""
         case str():
             left = len(value) - _MOST_CHARS
-            return (
-                value
-                if left <= 0
-                else f"{value[:_MOST_CHARS]} […{left:,} more characters]"
-            )
+            if left <= 0:
+                return value
+            return f"{value[:_MOST_CHARS]} […{left:,} more characters]"
         case _:  # a model may put anything anywhere, of any size and depth
             return f"[a {type(value).__name__} and no text]"
 
@@ -219,9 +231,9 @@ def chosen_examples(
     Args:
         dataset: Folder written by `synthesise`.
         split: "train", "validation" or "test"; None for what was left out, without damaged lines.
-        limit: At most this many.
-        seed: Another one chooses others.
-        reveal_grounding: With their passages.
+        limit: Largest number of examples.
+        seed: Seed of the choice.
+        reveal_grounding: Whether to show their passages.
 
     Raises:
         DatasetFolderError: The folder is no dataset, or the split or the account of what was left
@@ -243,6 +255,6 @@ def chosen_examples(
         if rejection is not None:
             refused.offer(f"{rejection.doc_hash} {line}", rejection)
     return [
-        rejection_example(one, reveal_grounding=reveal_grounding)
-        for one in refused.items()
+        rejection_example(rejection, reveal_grounding=reveal_grounding)
+        for rejection in refused.items()
     ]

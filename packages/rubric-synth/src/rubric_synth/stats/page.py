@@ -11,6 +11,7 @@ from rubric_judge.labels import written
 from rubric_judge.page.charts import Bar, Bars, Distribution
 from rubric_judge.page.rendering import render_page
 from rubric_judge.page.tables import TextTable, counted
+from rubric_synth.calls import CallTotals
 from rubric_synth.dataset.folder import Manifest
 from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
@@ -18,19 +19,19 @@ from rubric_synth.stats.controls import described, overpaid
 from rubric_synth.stats.examples import Examples
 from rubric_synth.stats.report import Coverage, DatasetStatistics, Spread
 
-_GOOD: Final = ("reference", written.CONTROLS[written.Truth.RIGHT])
+_SHOULD_SCORE_WELL: Final = ("reference", written.CONTROLS[written.Truth.RIGHT])
 """Controls that should score well."""
 _MOST_BARS: Final = 12
 
 
-def whereabouts(found: DatasetStatistics) -> Bars:
+def whereabouts(statistics: DatasetStatistics) -> Bars:
     """Return where the collected documents ended."""
     parts = (
-        ("accepted", found.documents_accepted, "main"),
-        ("rejected", found.documents_rejected, "other"),
-        ("pending", found.documents_pending, "muted"),
+        ("accepted", statistics.documents_accepted, "main"),
+        ("rejected", statistics.documents_rejected, "other"),
+        ("pending", statistics.documents_pending, "muted"),
     )
-    total = max(found.documents_collected, 1)
+    total = max(statistics.documents_collected, 1)
     bars = tuple(
         Bar(
             name,
@@ -42,38 +43,44 @@ def whereabouts(found: DatasetStatistics) -> Bars:
         for name, count, role in parts
         if count or name != "pending"
     )
-    return Bars("Documents", f"Of {found.documents_collected:,} collected.", bars)
+    return Bars("Documents", f"Of {statistics.documents_collected:,} collected.", bars)
 
 
-def reasons(found: DatasetStatistics) -> list[Bars]:
+def reasons(statistics: DatasetStatistics) -> list[Bars]:
     """Return the reasons for leaving documents and drafts out, by stage, all to one scale."""
-    by_stage = found.rejected_by_stage
+    by_stage = statistics.rejected_by_stage
     longest = max(
-        (count for of in by_stage.values() for count in of.values()), default=1
+        (max(by_reason.values(), default=1) for by_reason in by_stage.values()),
+        default=1,
     )
-    noun = "document or draft", "documents or drafts"
-    told = (
-        (stage, f"{counted(sum(of.values()), *noun)}.", of)
-        for stage, of in by_stage.items()
-    )
-    return [
-        counts(
-            f"Left out in stage “{stage}”", caption, of, role="other", longest=longest
+    charts: list[Bars] = []
+    for stage, by_reason in by_stage.items():
+        total = counted(
+            sum(by_reason.values()), "document or draft", "documents or drafts"
         )
-        for stage, caption, of in told
-    ]
+        charts.append(
+            counts(
+                f"Left out in stage “{stage}”",
+                f"{total}.",
+                by_reason,
+                role="other",
+                longest=longest,
+            )
+        )
+    return charts
 
 
-def per_task(found: DatasetStatistics) -> dict[str, int]:
+def per_task(statistics: DatasetStatistics) -> dict[str, int]:
     """Return the numbers of tasks, by their numbers of criteria in words."""
     return {
-        f"{number} criteria": count for number, count in found.criteria_per_task.items()
+        f"{number} criteria": count
+        for number, count in statistics.criteria_per_task.items()
     }
 
 
-def criteria(found: DatasetStatistics) -> int:
+def criteria(statistics: DatasetStatistics) -> int:
     """Return how many criteria all rubrics have together."""
-    return sum(number * count for number, count in found.criteria_per_task.items())
+    return sum(number * count for number, count in statistics.criteria_per_task.items())
 
 
 def counts(
@@ -94,78 +101,92 @@ def counts(
 
 
 def spread(
-    title: str, caption: str, found: Spread, noun: tuple[str, str] = ("task", "tasks")
+    title: str,
+    caption: str,
+    numbers_spread: Spread,
+    noun: tuple[str, str] = ("task", "tasks"),
 ) -> Distribution:
     """Return where some numbers lie."""
-    numbers = found.model_dump(exclude={"histogram"})
+    numbers = numbers_spread.model_dump(exclude={"histogram"})
     return Distribution(
         title,
         caption,
         noun=noun,
         numbers=tuple((name, _number(value)) for name, value in numbers.items()),
-        marked=found.median,
-        **found.histogram.model_dump(),
+        marked=numbers_spread.median,
+        **numbers_spread.histogram.model_dump(),
     )
 
 
-def coverage(title: str, found: Coverage) -> Distribution:
+def coverage(title: str, shares: Coverage) -> Distribution:
     """Return which share of a rubric's terms occurs in a text."""
-    numbers = (("mean", found.mean), ("tasks with all", found.complete_frac))
+    numbers = (("mean", shares.mean), ("tasks with all", shares.complete_frac))
     return Distribution(
         title,
-        f"Share of a task's terms that occur, over {found.tasks:,} tasks that have any.",
+        f"Share of a task's terms that occur, over {shares.tasks:,} tasks that have any.",
         noun=("task", "tasks"),
         numbers=tuple((name, f"{100 * value:.1f} %") for name, value in numbers),
         is_share=True,
-        **found.histogram.model_dump(),
+        **shares.histogram.model_dump(),
     )
 
 
-def controls(found: DatasetStatistics) -> Bars:
-    """Return what answers earn that should or should not score well."""
-    judged = found.control_tasks
-    warned = overpaid(found.controls)
-    of = "all" if judged == sum(found.tasks.values()) else "a sample with a fixed seed:"
+def controls(statistics: DatasetStatistics) -> Bars:
+    """Return the mean reward of answers that should or should not score well."""
+    judged = statistics.control_tasks
+    warned = overpaid(statistics.controls)
+    which = "a sample with a fixed seed:"
+    if judged == sum(statistics.tasks.values()):
+        which = "all"
     caption = (
-        f"Mean reward of answers to {of} {counted(judged, 'task')}, by the judge "
-        f"{found.control_judge}. A rubric is worth training on where the reference is far above "
-        "what knows nothing."
+        f"Mean reward of answers to {which} {counted(judged, 'task')}, by the judge "
+        f"{statistics.control_judge}. A rubric is worth training on where the reference is far "
+        "above what knows nothing."
     )
-    bars = tuple(
-        Bar(
-            name.replace("_", " "),
-            f"{100 * reward:.1f} %",
-            min(max(reward, 0.0), 1.0),
-            note=described(name, found.written_answers),
-            role="main" if name in _GOOD else "bad" if name in warned else "muted",
+    bars: list[Bar] = []
+    for name, reward in statistics.controls.items():
+        if name in _SHOULD_SCORE_WELL:
+            role = "main"
+        elif name in warned:
+            role = "bad"
+        else:
+            role = "muted"
+        bars.append(
+            Bar(
+                name.replace("_", " "),
+                f"{100 * reward:.1f} %",
+                min(max(reward, 0.0), 1.0),
+                note=described(name, statistics.written_answers),
+                role=role,
+            )
         )
-        for name, reward in found.controls.items()
-    )
-    return Bars("Controls", caption, bars)
+    return Bars("Controls", caption, tuple(bars))
 
 
-def judged_by_words(found: DatasetStatistics) -> str:
+def judged_by_words(statistics: DatasetStatistics) -> str:
     """Return what the controls do not show where the judge finds words and reads nothing."""
-    of = counted(criteria(found), "criterion", "criteria")
+    total = counted(criteria(statistics), "criterion", "criteria")
     return (
-        f"Judged by words only: {found.unread_criteria:,} of {of} are "
-        f"in free text or unit tests, of which the judge {found.control_judge} sees the words and "
-        "not the meaning. These rewards say little of such rubrics; name the judge of the "
+        f"Judged by words only: {statistics.unread_criteria:,} of {total} are "
+        f"in free text or unit tests, of which the judge {statistics.control_judge} sees the words "
+        "and not the meaning. These rewards say little of such rubrics; name the judge of the "
         "training: rubric-synth stats --judge JUDGE.yaml"
     )
 
 
-def unreadable_rejections(found: DatasetStatistics) -> str:
+def unreadable_rejections(statistics: DatasetStatistics) -> str:
     """Return how many damaged lines were skipped."""
-    lines = counted(found.unreadable_rejections, "damaged line")
+    lines = counted(statistics.unreadable_rejections, "damaged line")
     return f"{lines} of rejected.jsonl left out; see `rubric-synth check`"
 
 
 def _left(counts: Mapping[str, int]) -> str:
+    """Return a note on the counts that are not drawn; "" where all are."""
     left = list(islice(counts.values(), _MOST_BARS, None))
     if not left:
         return ""
-    rest = "each once" if sum(left) == len(left) else f"{sum(left):,} together"
+    total = sum(left)
+    rest = "each once" if total == len(left) else f"{total:,} together"
     return f"and {len(left)} more, {rest}"
 
 
@@ -188,7 +209,7 @@ def write_page(
         statistics: Numbers to show.
         manifest: Where the dataset comes from.
         examples: Tasks and refused drafts to read.
-        name: Of the dataset, for the heading.
+        name: Name of the dataset, for the heading.
 
     Raises:
         OutputError: The page could not be written.
@@ -208,33 +229,34 @@ def write_page(
     )
 
 
-def context(found: DatasetStatistics) -> TextTable:
+def context(statistics: DatasetStatistics) -> TextTable:
     """Return what the policy may look up, and how often its task's own passage is there."""
-    counts = found.context
-    rows = () if counts is None else tuple(counts.told().items())
+    rows: tuple[tuple[str, str], ...] = ()
+    if statistics.context is not None:
+        rows = tuple(statistics.context.summary().items())
     return TextTable("What the policy may look up", ("", ""), rows)
 
 
-def calls(found: DatasetStatistics) -> TextTable:
+def calls(statistics: DatasetStatistics) -> TextTable:
     """Return what was asked of models, by stage and in all; without a row where nothing was."""
-    asked = asked_of_models(found.usage)
-    shown = {**asked.by_stage, "all": asked.total} if asked.total.calls else {}
-    counts = (
-        "calls",
-        "attempts",
-        "prompt_tokens",
-        "completion_tokens",
-        "unpriced_calls",
-    )
-    rows = (
+    usage = asked_of_models(statistics.usage)
+    totals_by_stage: dict[str, CallTotals] = {}
+    if usage.total.calls:
+        totals_by_stage = {**usage.by_stage, "all": usage.total}
+    rows = tuple(
         (
             stage,
-            *(f"{getattr(took, name):,}" for name in counts),
-            f"{took.cost_usd:,.2f}",
+            f"{totals.calls:,}",
+            f"{totals.attempts:,}",
+            f"{totals.prompt_tokens:,}",
+            f"{totals.completion_tokens:,}",
+            f"{totals.unpriced_calls:,}",
+            f"{totals.cost_usd:,.2f}",
         )
-        for stage, took in shown.items()
+        for stage, totals in totals_by_stage.items()
     )
     header = (
+        "stage",
         "calls",
         "attempts",
         "tokens read",
@@ -242,11 +264,11 @@ def calls(found: DatasetStatistics) -> TextTable:
         "without a price",
         "US$",
     )
-    return TextTable("Calls of models", ("stage", *header), tuple(rows))
+    return TextTable("Calls of models", header, rows)
 
 
 def _record(manifest: Manifest) -> list[tuple[str, str]]:
-    """Versions, prompts and files, by name."""
+    """Return versions of packages and hashes of prompts and files, by name."""
     prompts = {f"prompt {name}": sha256 for name, sha256 in manifest.prompts.items()}
     collected = ("collected documents", manifest.collected_sha256)
     return [

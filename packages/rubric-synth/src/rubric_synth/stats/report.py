@@ -1,4 +1,4 @@
-"""What is measured of a dataset, as `stats.json` holds it, and how numbers are gathered."""
+"""Statistics of a dataset, as `stats.json` holds them, and how numbers are gathered."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ class Histogram(Frozen):
 
 
 class Spread(Frozen):
-    """Where some numbers lie."""
+    """Range, mean and percentiles of some numbers."""
 
     min: float
-    """Least."""
+    """Least number."""
     p5: float
-    """5 % lie below."""
+    """Number that 5 % lie below."""
     median: float
-    """Half lie below."""
+    """Number that half lie below."""
     mean: float
-    """Their mean."""
+    """Mean of the numbers."""
     p95: float
-    """95 % lie below."""
+    """Number that 95 % lie below."""
     max: float
-    """Greatest."""
+    """Greatest number."""
     histogram: Histogram
-    """How many lie where."""
+    """Histogram of the numbers."""
 
 
 class Coverage(Frozen):
@@ -62,7 +62,7 @@ class Coverage(Frozen):
     complete_frac: float
     """Share of these tasks all of whose terms occur."""
     histogram: Histogram
-    """Of the shares."""
+    """Histogram of the shares."""
 
 
 class DatasetStatistics(Frozen):
@@ -71,11 +71,11 @@ class DatasetStatistics(Frozen):
     documents_collected: int
     """Documents that the dataset was made of."""
     documents_accepted: int
-    """Those with at least one task."""
+    """Documents with at least one task."""
     documents_rejected: int
-    """Those without one."""
+    """Documents without a task."""
     documents_pending: int
-    """Those that have not been worked on yet."""
+    """Documents that have not been worked on yet."""
     tasks: dict[str, int]
     """Tasks by split."""
     documents: dict[str, int]
@@ -83,27 +83,28 @@ class DatasetStatistics(Frozen):
     task_kinds: dict[str, int]
     """Tasks by the checks that a program can execute: code, quantitative or open."""
     criteria_per_task: dict[int, int]
-    """How many tasks have how many criteria."""
+    """Tasks by their number of criteria."""
     criteria: dict[str, int]
-    """How many tasks have each criterion id; the most frequent."""
+    """Tasks by criterion id; the most frequent."""
     weights: dict[str, int]
-    """How many criteria have each weight; the most frequent."""
+    """Criteria by weight; the most frequent."""
     verification: dict[str, int]
     """Criteria by the first word of their verification method; "free text" where none executes."""
     total_weight: Spread
-    """W."""
+    """W, the sum of a rubric's weights."""
     effective_criteria: Spread
     """M_eff = W² / Σ w_j²."""
     question_words: Spread
-    """Length of questions."""
+    """Words of questions."""
     passage_words: Spread
-    """Length of passages."""
+    """Words of passages."""
     reference_words: Spread
-    """Length of reference answers."""
+    """Words of reference answers."""
     criterion_words: Spread
-    """Length of all that one criterion says."""
+    """Words of all parts of a criterion."""
     coverage: dict[str, Coverage]
-    """Keywords and required elements, in the passage and in the reference answer."""
+    """Shares of keywords and required elements that occur in the passage and in the reference
+    answer."""
     genres: dict[str, int]
     """Tasks by kind of document; the most frequent."""
     depths: dict[str, int]
@@ -119,23 +120,23 @@ class DatasetStatistics(Frozen):
     context: ContextCounts | None = Field(
         default=None, exclude_if=lambda counts: counts is None
     )
-    """What the contexts of the tasks hold; None of a closed-book dataset."""
+    """Counts over the contexts of the tasks; None for a closed-book dataset."""
     usage: Usage
     """Calls, tokens and costs, by stage and in total."""
     controls: dict[str, float]
     """Mean reward of answers that should or should not score well."""
     control_tasks: int
-    """Tasks that these means are of: all, or a sample with a fixed seed."""
+    """Tasks behind these means: all, or a sample with a fixed seed."""
     control_judge: str
-    """Name of the judge that scored them."""
+    """Name of the judge that scored the controls."""
     control_failures: int = 0
-    """Answers that it could not judge: the means leave them out."""
+    """Answers that the judge could not score: the means leave them out."""
     written_answers: dict[str, int] = Field(default_factory=dict[str, int])
-    """Questions that somebody has written an answer to, by control: its mean is of these alone."""
+    """Questions that somebody has written an answer to, by control: its mean is over these."""
     strange_answers: int = 0
     """Written answers beside the tasks that belong to none of them."""
     copied_answers: int = 0
-    """Right ones that repeat a dozen words in a row of passage or reference answer."""
+    """Written right answers that repeat a dozen words in a row of passage or reference answer."""
     unread_criteria: int = 0
     """Criteria in free text or unit tests, where that judge looks for words alone; 0 otherwise."""
     unreadable_rejections: int = 0
@@ -150,11 +151,12 @@ _MOST_NAMES: Final = 20_000
 
 
 def spread(numbers: array[float]) -> Spread:
-    """Return where some numbers lie; there is at least one."""
+    """Return range, mean and percentiles of at least one number."""
     import numpy as np  # heavy
 
     values = np.frombuffer(numbers, dtype=np.float64)
-    p5, median, p95, p99 = (float(q) for q in np.percentile(values, [5, 50, 95, 99]))
+    percentiles = np.percentile(values, [5, 50, 95, 99])
+    p5, median, p95, p99 = (float(percentile) for percentile in percentiles)
     return Spread(
         min=float(values.min()),
         p5=p5,
@@ -170,22 +172,23 @@ def coverage(shares: array[float]) -> Coverage:
     """Return mean and histogram of shares in [0, 1]; 0 where there are none."""
     tasks = max(len(shares), 1)
     counts = Counter(min(int(share * _SHARE_BINS), _SHARE_BINS - 1) for share in shares)
-    edges = tuple(number / _SHARE_BINS for number in range(_SHARE_BINS + 1))
+    histogram = Histogram(
+        edges=tuple(number / _SHARE_BINS for number in range(_SHARE_BINS + 1)),
+        counts=tuple(counts[number] for number in range(_SHARE_BINS)),
+    )
     return Coverage(
         tasks=len(shares),
         mean=sum(shares) / tasks,
         complete_frac=shares.count(1.0) / tasks,
-        histogram=Histogram(
-            edges=edges, counts=tuple(counts[n] for n in range(_SHARE_BINS))
-        ),
+        histogram=histogram,
     )
 
 
 class Names:
-    """How often each name occurs; of very many different ones, the rare are forgotten."""
+    """Counter of names that forgets the rare ones where there are very many."""
 
     def __init__(self) -> None:
-        """Begin without one."""
+        """Begin without a name."""
         self._counts: Counter[str] = Counter()
 
     def add(self, names: Iterable[str]) -> None:
@@ -195,7 +198,7 @@ class Names:
             self._counts = Counter(dict(self._counts.most_common(_MOST_NAMES)))
 
     def most(self, limit: int = 40) -> dict[str, int]:
-        """Return the most frequent, the first of them first."""
+        """Return the counts of the most frequent names, the most frequent first."""
         ordered = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
         return dict(ordered[:limit])
 

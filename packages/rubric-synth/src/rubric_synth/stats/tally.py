@@ -1,4 +1,4 @@
-"""What is counted of each task, and a dataset folder read once into statistics and a page."""
+"""Counts over tasks, and a dataset folder read once into statistics and a page."""
 
 from __future__ import annotations
 
@@ -33,29 +33,31 @@ class Text(NamedTuple):
     """A text as its words are counted and matched."""
 
     words: int
-    """How many there are."""
+    """Number of words."""
     stems: frozenset[str]
-    """Their stems."""
+    """Stems of the words."""
     lowered: str
-    """All of it in lower case, for terms without a word."""
+    """The text in lower case, for terms without a word."""
 
 
 def read_text(text: str) -> Text:
     """Return a text as its words are counted and matched; numbers are words too."""
     lowered = text.lower()
     parts = lowered.split()
-    # Each different part once: of a passage most are known from others.
-    return Text(len(parts), frozenset().union(*map(_stems, set(parts))), lowered)
+    # Each different part once: most parts of a passage are known from other passages.
+    stems = frozenset[str]().union(*map(_stems, set(parts)))
+    return Text(len(parts), stems, lowered)
 
 
 def occurring(terms: AbstractSet[str], text: Text) -> int:
     """Return how many terms have all of their words in the text, in whatever order and form."""
-    return sum(
-        needed <= text.stems
-        if (needed := _stems(term))
-        else term.lower() in text.lowered
-        for term in terms
-    )
+    count = 0
+    for term in terms:
+        if stems := _stems(term):
+            count += stems <= text.stems
+        else:
+            count += term.lower() in text.lowered
+    return count
 
 
 @lru_cache(maxsize=65_536)
@@ -81,7 +83,7 @@ class TaskTally:
     def __init__(self) -> None:
         """Begin without a task."""
         self.tasks: dict[str, int] = dict.fromkeys(dataset_folder.SPLITS, 0)
-        self._documents: dict[str, set[str]] = {
+        self._doc_hashes: dict[str, set[str]] = {
             split: set() for split in dataset_folder.SPLITS
         }
         self._kinds: Counter[str] = Counter()
@@ -94,33 +96,31 @@ class TaskTally:
         self._shares: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
 
     def unread_by(self, judge: Judge) -> int:
-        """Return the criteria of which a judge that is a program can only look for words.
+        """Return the number of criteria for which a judge that is a program only looks for words.
 
         Args:
-            judge: Any; of one that is no program of ours it is 0.
+            judge: Any judge; the number is 0 for all but the programs of `rubric_judge`.
         """
-        worded = self._verification[FREE_TEXT] + self._verification[_CODE]
+        not_executable = self._verification[FREE_TEXT] + self._verification[_CODE]
         match judge:
             case LexicalJudge():
-                return worded
+                return not_executable
             case ClaimJudge():
-                return worded - self._claims
+                return not_executable - self._claims
             case _:
                 return 0
 
     def statistics(self) -> dict[str, Any]:
         """Return what was counted and measured; there is at least one task."""
+        documents = {split: len(hashes) for split, hashes in self._doc_hashes.items()}
+        coverages = {name: coverage(shares) for name, shares in self._shares.items()}
         return {
             "tasks": self.tasks,
-            "documents": {
-                split: len(found) for split, found in self._documents.items()
-            },
+            "documents": documents,
             "task_kinds": dict(self._kinds.most_common()),
             "criteria_per_task": dict(sorted(self._criteria_per_task.items())),
             "verification": dict(self._verification.most_common()),
-            "coverage": {
-                name: coverage(shares) for name, shares in self._shares.items()
-            },
+            "coverage": coverages,
             "context": self._context if self._context.tasks else None,
             **{name: names.most() for name, names in self._names.items()},
             **{name: spread(numbers) for name, numbers in self._numbers.items()},
@@ -133,11 +133,12 @@ class TaskTally:
         kind = kind_of(heads)
         self.tasks[split] += 1
         self._kinds[kind] += 1
-        self._documents[split].add(task.doc_hash)
+        self._doc_hashes[split].add(task.doc_hash)
         self._criteria_per_task[len(criteria)] += 1
         self._verification.update(heads)
-        told = zip(criteria, heads, strict=True)
-        self._claims += sum(head == FREE_TEXT and bool(claim_of(c)) for c, head in told)
+        for criterion, head in zip(criteria, heads, strict=True):
+            if head == FREE_TEXT and claim_of(criterion):
+                self._claims += 1
         self._names["criteria"].add(task.rubric.ids)
         self._names["weights"].add(f"{criterion.weight:g}" for criterion in criteria)
         if (analysis := task.document_analysis) is not None:
@@ -160,8 +161,13 @@ class TaskTally:
         numbers["passage_words"].append(passage.words)
         numbers["reference_words"].append(reference.words)
         for criterion in criteria:
-            texts = (criterion.name, criterion.description, criterion.scoring_guide)
-            parts = (*texts, criterion.verification_method, *stages.terms_of(criterion))
+            parts = (
+                criterion.name,
+                criterion.description,
+                criterion.scoring_guide,
+                criterion.verification_method,
+                *stages.terms_of(criterion),
+            )
             numbers["criterion_words"].append(len(" ".join(parts).split()))
         keywords = set(chain.from_iterable(c.expected_keywords for c in criteria))
         elements = set(chain.from_iterable(c.required_elements for c in criteria))
@@ -197,16 +203,16 @@ def dataset_statistics(
     page: Path | None = None,
     reveal_grounding: bool = False,
 ) -> DatasetStatistics:
-    """Read a dataset folder, write `stats.json` and a page to look at, and return what it holds.
+    """Read a dataset folder, write `stats.json` and a page to look at, and return the statistics.
 
     Controls are scored on a sample of the tasks with a fixed seed; all else is of all tasks.
 
     Args:
         dataset: Folder written by `synthesise`.
-        judge: Scores the controls, or replicas of one that do; that of claims if None.
-        controls: Score the controls of at most this many tasks, each with an answer a control.
+        judge: Judge of the controls, or several replicas of one; the judge of claims if None.
+        controls: Largest number of tasks whose controls are scored, each with an answer a control.
         page: HTML file to write; `stats.html` in the folder if None.
-        reveal_grounding: Show passages on the page too.
+        reveal_grounding: Whether to show passages on the page too.
 
     Raises:
         DatasetFolderError: The folder is no dataset, a file is missing, or there is no task.
@@ -260,13 +266,12 @@ def dataset_statistics(
 
 
 def _counted(tally: TaskTally, manifest: dataset_folder.Manifest) -> dict[str, Any]:
-    counted = tally.statistics()
-    if counted["context"] is not None and manifest.context is not None:
-        passed_over = manifest.context.passed_over  # of which the tasks say nothing
-        counted["context"] = counted["context"].model_copy(
-            update={"passed_over": passed_over}
-        )
-    return counted
+    counts = tally.statistics()
+    if counts["context"] is not None and manifest.context is not None:
+        # Tasks do not say what was passed over: the manifest does.
+        update = {"passed_over": manifest.context.passed_over}
+        counts["context"] = counts["context"].model_copy(update=update)
+    return counts
 
 
 def _controls(
@@ -275,13 +280,14 @@ def _controls(
     judge: Judge | Sequence[Judge],
     tally: TaskTally,
 ) -> dict[str, Any]:
-    earned = anyio.run(control_rewards, tasks, judge, written)
-    one = judge[0] if isinstance(judge, Sequence) else judge
+    rewards = anyio.run(control_rewards, tasks, judge, written)
+    _, known_answers = written
+    first_judge = judge[0] if isinstance(judge, Sequence) else judge
     return {
-        **earned._asdict(),
+        **rewards._asdict(),
         "control_tasks": len(tasks),
-        "strange_answers": written[1].strange,
-        "copied_answers": written[1].copied,
-        "control_judge": one.name,
-        "unread_criteria": tally.unread_by(one),
+        "strange_answers": known_answers.strange,
+        "copied_answers": known_answers.copied,
+        "control_judge": first_judge.name,
+        "unread_criteria": tally.unread_by(first_judge),
     }

@@ -1,6 +1,6 @@
-"""What a run has come to, kept so that the next one goes on with it.
+"""Calls and outcomes of a run, kept so that the next run goes on with them.
 
 segments   append-only files of checked lines
-index      where the lines of each document are
+index      places of the lines of each document
 folder     both together, for one run at a time: calls and outcomes
 """

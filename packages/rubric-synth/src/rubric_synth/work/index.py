@@ -1,4 +1,4 @@
-"""Where the calls and the outcome of each document lie, found by the content's hash.
+"""Index of the places of each document's calls and outcome, by the content's hash.
 
 All of it can be made again from the files that it points into, so rows are written in batches.
 """
@@ -23,20 +23,20 @@ Kind = Literal["calls", "shard"]
 
 INDEX_FILE: Final = "index.sqlite"
 _VERSION: Final = 3
-"""Of the tables in `index.sql`."""
+"""Version of the tables in `index.sql`."""
 _BATCH_ROWS: Final = 16_384
-"""Hashes lie anywhere in a table: each row of a small batch would have a page of the file written.
-What a killed run had not written is found again within seconds."""
-_IN_ORDER: Final = itemgetter(0, 1)
-"""Of the primary key; of equal ones the last comes last, and counts."""
+"""Rows written together. Hashes lie anywhere in a table: each row of a small batch would have a
+page of the file written. What a killed run had not written is found again within seconds."""
+_PRIMARY_KEY: Final = itemgetter(0, 1)
+"""Key to sort rows by; among rows with equal keys the last comes last, and counts."""
 _LARGEST_CHECKED_BYTES: Final = 64 * 2**20
-"""Up to here the whole file is checked when it is opened, in a fraction of a second."""
+"""Size up to which the whole file is checked when it is opened, in a fraction of a second."""
 
 _TABLES: Final[dict[Kind, tuple[str, int]]] = {
     "calls": ("calls", 13),
     "shard": ("outcomes", 6),
 }
-"""For the lines of each kind of file: the table of their places, and its columns."""
+"""For the lines of each kind of file: the table of their places, and the number of its columns."""
 _SUMS: Final = (
     "calls",
     "attempts",
@@ -69,14 +69,14 @@ class CollectedLine(NamedTuple):
 
 
 class Index:
-    """One SQLite file, of one process at a time."""
+    """One SQLite file, used by one process at a time."""
 
     def __init__(self, path: Path) -> None:
         """Open the file, or make it.
 
         Raises:
-            WorkFolderError: It is damaged or of another version.
-            OutputError: It cannot be written.
+            WorkFolderError: The file is damaged or of another version.
+            OutputError: The file cannot be written.
         """
         self._path = path
         self._added: dict[Kind, list[tuple[Any, ...]]] = {"calls": [], "shard": []}
@@ -87,31 +87,37 @@ class Index:
             for leftover in path.parent.glob(f"{path.name}-*"):
                 leftover.unlink()  # the log of a file that somebody deleted
         try:
-            self._database = self._opened()
+            self._database = self._open()
         except sqlite3.Error as error:
-            raise self._wrong(error) from error
+            raise self._translated(error) from error
 
     def add_call(self, document: str, call: calls.CallRecord, place: Place) -> None:
-        """Note where a call is, and what it took."""
-        used: tuple[float | None, ...] = (None, None, None, None)
-        if (u := call.usage) is not None:
-            used = (u.prompt_tokens, u.completion_tokens, u.cached_tokens, u.cost_usd)
-        took = (call.stage, call.answered, call.attempts, bool(call.fallback), *used)
-        self._add(
-            "calls",
-            (bytes.fromhex(document), bytes.fromhex(call.key), *place, *took),
-            place,
+        """Note the place of a call, and what it used."""
+        usage = call.usage
+        row = (
+            bytes.fromhex(document),
+            bytes.fromhex(call.key),
+            *place,
+            call.stage,
+            call.answered,
+            call.attempts,
+            bool(call.fallback),
+            None if usage is None else usage.prompt_tokens,
+            None if usage is None else usage.completion_tokens,
+            None if usage is None else usage.cached_tokens,
+            None if usage is None else usage.cost_usd,
         )
+        self._add("calls", row, place)
 
     def add_outcome(
         self, outcome: DocumentOutcome, settings: bytes, place: Place
     ) -> None:
-        """Note where an outcome is; the latest with the same settings counts."""
-        name = bytes.fromhex(outcome.doc_hash)
-        self._add("shard", (name, settings, *place, outcome.is_settled), place)
+        """Note the place of an outcome; the latest with the same settings counts."""
+        document = bytes.fromhex(outcome.doc_hash)
+        self._add("shard", (document, settings, *place, outcome.is_settled), place)
 
     def calls_of(self, document: str) -> list[Place]:
-        """Return where the answered calls of a document are."""
+        """Return the places of the answered calls of a document."""
         query = (
             "SELECT segment, offset, length FROM calls WHERE document = ? AND answered"
         )
@@ -120,25 +126,23 @@ class Index:
     def outcomes_of(
         self, wanted: Sequence[CollectedLine]
     ) -> list[tuple[Place, bool] | None]:
-        """Return where outcomes are and whether they are settled, None for each that is missing."""
+        """Return the place of each outcome and whether it is settled, None where it is missing."""
         columns = "segment, offset, length, settled"
         marks = ", ".join("?" * len(wanted))
         query = f"SELECT document, settings, {columns} FROM outcomes WHERE document IN ({marks})"  # noqa: S608 - marks alone
-        names = [bytes.fromhex(line.doc_hash) for line in wanted]
-        found = {
-            (name, settings): (Place(*place), bool(settled))
-            for name, settings, *place, settled in self._rows_of(query, *names)
-        }
+        documents = [bytes.fromhex(line.doc_hash) for line in wanted]
+        outcomes: dict[tuple[bytes, bytes], tuple[Place, bool]] = {}
+        for document, settings, *place, settled in self._rows_of(query, *documents):
+            outcomes[document, settings] = (Place(*place), bool(settled))
         return [
-            found.get((name, collected_line.settings))
-            for name, collected_line in zip(names, wanted, strict=True)
+            outcomes.get((document, line.settings))
+            for document, line in zip(documents, wanted, strict=True)
         ]
 
     def extents(self, kind: Kind) -> dict[int, int]:
-        """Return how many bytes of each file are known here."""
-        return dict(
-            self._rows("SELECT segment, bytes FROM extents WHERE kind = ?", kind)
-        )
+        """Return how many bytes of each file are known here, by its number."""
+        query = "SELECT segment, bytes FROM extents WHERE kind = ?"
+        return dict(self._rows(query, kind))
 
     def spent(
         self,
@@ -147,19 +151,12 @@ class Index:
         """Add up the calls of each stage, over all runs.
 
         Args:
-            price: Of the tokens of a stage's calls that came without one; None if not known.
+            price: Returns the price of a stage's tokens whose calls came without one, in USD; None
+                if it is not known.
         """
         totals: dict[Stage, calls.CallTotals] = {}
-        for (
-            stage,
-            *sums,
-            cost_usd,
-            unpriced,
-            late,
-            prompt,
-            completion,
-            cached,
-        ) in self._rows(read_text("spent.sql")):
+        for row in self._rows(read_text("spent.sql")):
+            stage, *sums, cost_usd, unpriced, late, prompt, completion, cached = row
             usage = Usage(
                 prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached
             )
@@ -173,45 +170,46 @@ class Index:
 
     def documents(self) -> set[str]:
         """Return the hashes of all documents with an outcome, whatever the settings."""
-        return {
-            row[0].hex() for row in self._rows("SELECT DISTINCT document FROM outcomes")
-        }
+        rows = self._rows("SELECT DISTINCT document FROM outcomes")
+        return {document.hex() for (document,) in rows}
 
     def note(self, name: str) -> str | None:
-        """Return a note."""
-        found = self._rows("SELECT content FROM notes WHERE name = ?", name)
-        return str(found[0][0]) if found else None
+        """Return a note; None where there is none of this name."""
+        rows = self._rows("SELECT content FROM notes WHERE name = ?", name)
+        return str(rows[0][0]) if rows else None
 
     def set_note(self, name: str, content: str) -> None:
         """Keep a note."""
         self._rows("INSERT OR REPLACE INTO notes VALUES (?, ?)", name, content)
 
     def flush(self) -> None:
-        """Write what has been added.
+        """Write the rows that have been added.
 
         Raises:
             OutputError: There is no room.
         """
         if not self._extents:
             return
-        put = "INSERT OR REPLACE INTO"
+        insert = "INSERT OR REPLACE INTO"
         try:
             self._database.execute("BEGIN")
             for kind, rows in self._added.items():
                 table, columns = _TABLES[kind]
-                rows.sort(key=_IN_ORDER)
+                rows.sort(key=_PRIMARY_KEY)
                 marks = ", ".join("?" * columns)
-                self._database.executemany(f"{put} {table} VALUES ({marks})", rows)
+                self._database.executemany(f"{insert} {table} VALUES ({marks})", rows)
             extents = [(*key, size) for key, size in self._extents.items()]
-            self._database.executemany(f"{put} extents VALUES (?, ?, ?)", extents)
+            self._database.executemany(f"{insert} extents VALUES (?, ?, ?)", extents)
             self._database.execute("COMMIT")
         except sqlite3.Error as error:
-            raise self._wrong(error) from error
-        for added in (*self._added.values(), self._extents, self._unwritten):
-            added.clear()
+            raise self._translated(error) from error
+        for rows in self._added.values():
+            rows.clear()
+        self._extents.clear()
+        self._unwritten.clear()
 
     def close(self) -> None:
-        """Close the file; what was not flushed is found again in the files."""
+        """Close the file; rows that were not flushed are found again in the files."""
         self._database.close()
 
     def _add(self, kind: Kind, row: tuple[Any, ...], place: Place) -> None:
@@ -230,9 +228,9 @@ class Index:
         try:
             return self._database.execute(query, arguments).fetchall()
         except sqlite3.Error as error:
-            raise self._wrong(error) from error
+            raise self._translated(error) from error
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         """Open the file, which may be a new one."""
         database = sqlite3.connect(self._path, isolation_level=None)
         # One process at a time, which a lock sees to: no file of shared memory is needed.
@@ -246,9 +244,9 @@ class Index:
                 path=self._path,
             )
         if version and self._path.stat().st_size <= _LARGEST_CHECKED_BYTES:
-            (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
-            if found != "ok":
-                raise self._damaged(found)
+            (result,) = database.execute("PRAGMA quick_check(1)").fetchone()
+            if result != "ok":
+                raise self._damaged(result)
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = OFF")
         database.execute("PRAGMA cache_size = -16000")
@@ -256,15 +254,14 @@ class Index:
             database.executescript(read_text("index.sql"))
         return database
 
-    def _wrong(
+    def _translated(
         self, error: sqlite3.Error
     ) -> errors.WorkFolderError | errors.OutputError:
+        """Return an error of SQLite as one of this package."""
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-        return (
-            unwritable(self._path, error, KEPT)
-            if code in _FULL
-            else self._damaged(str(error))
-        )
+        if code in _FULL:
+            return unwritable(self._path, error, KEPT)
+        return self._damaged(str(error))
 
     def _damaged(self, problem: str) -> errors.WorkFolderError:
         return errors.WorkFolderError(

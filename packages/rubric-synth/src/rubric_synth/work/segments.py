@@ -1,4 +1,4 @@
-"""Append-only files of checked lines: what a run has come to, line by line as it comes.
+"""Append-only files of checked lines, which keep the results of a run as they come.
 
 A line is handed to the kernel with one write before it is used, so that a killed process
 loses nothing that was used. A power cut may take the last seconds: nothing here waits for a disk.
@@ -25,7 +25,7 @@ _FILES_OPEN: Final = 16
 
 
 class Place(NamedTuple):
-    """Where a line is."""
+    """Place of a line."""
 
     segment: int
     """Number of the file."""
@@ -42,20 +42,21 @@ class Segments:
     """
 
     def __init__(self, folder: Path, name: str, *, lines_per_file: int) -> None:
-        """Look at what is there; nothing is written."""
+        """Look for existing files; nothing is written."""
         self._folder = folder
         self._name = name
         self._lines_per_file = lines_per_file
         self._writing: int | None = None
         self._number = max(self.numbers(), default=-1)
-        self._lines = self._offset = 0
+        self._lines = 0
+        self._offset = 0
         self._reading: OrderedDict[int, int] = OrderedDict()
 
     def numbers(self) -> list[int]:
         """Return the numbers of the files that are there, in order."""
         pattern = re.compile(rf"{re.escape(self._name)}-(\d{{5,}})\.jsonl")
-        found = (pattern.fullmatch(path.name) for path in self._folder.iterdir())
-        return sorted(int(match[1]) for match in found if match)
+        matches = (pattern.fullmatch(path.name) for path in self._folder.iterdir())
+        return sorted(int(match[1]) for match in matches if match)
 
     def path(self, segment: int) -> Path:
         """Return the path of a file."""
@@ -86,38 +87,37 @@ class Segments:
         """Return the body of a line.
 
         Raises:
-            WorkFolderError: The line is not what was written.
+            WorkFolderError: The line is not as it was written.
         """
         try:
             line = os.pread(self._descriptor(place.segment), place.length, place.offset)
         except OSError as error:
-            raise self._damaged(
-                place.segment, f"cannot be read ({error.strerror})"
-            ) from error
+            problem = f"cannot be read ({error.strerror})"
+            raise self._damaged(place.segment, problem) from error
         body = _body(line) if len(line) == place.length else None
         if body is None:
             raise self._damaged(place.segment, f"byte {place.offset}: a damaged line")
         return body
 
     def scan(self, known_bytes: Mapping[int, int]) -> Iterator[tuple[Place, bytes]]:
-        """Yield the lines that lie beyond what is known of each file, in the order of writing.
+        """Yield the lines that lie beyond the known bytes of each file, in the order of writing.
 
         A last line without an end is left out: its writer was killed before it went on. A damaged
-        line in between is left out with a warning: what it held is done again.
+        line in between is left out with a warning: its work is done again.
 
         Raises:
             WorkFolderError: A file is missing, or shorter than known.
         """
         numbers = self.numbers()
-        for segment in sorted(known_bytes.keys() - set(numbers)):
-            raise self._damaged(segment, "the file is missing")
+        missing = known_bytes.keys() - set(numbers)
+        if missing:
+            raise self._damaged(min(missing), "the file is missing")
         for segment in numbers:
             known = known_bytes.get(segment, 0)
             size = self.path(segment).stat().st_size
             if size < known:
-                raise self._damaged(
-                    segment, f"{size} bytes, of which there were {known}"
-                )
+                problem = f"{size} bytes, of which there were {known}"
+                raise self._damaged(segment, problem)
             if size > known:
                 yield from self._scan_file(segment, known)
 
@@ -133,7 +133,8 @@ class Segments:
             flags = os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_WRONLY
             self._writing = os.open(path, flags, 0o644)
             self._number += 1
-            self._lines = self._offset = 0
+            self._lines = 0
+            self._offset = 0
         append_whole(self._writing, line, size=self._offset)
 
     def _scan_file(self, segment: int, known: int) -> Iterator[tuple[Place, bytes]]:
@@ -145,9 +146,10 @@ class Segments:
                 if not line.endswith(b"\n"):
                     break
                 body = _body(line)
-                if body is not None:
+                if body is None:
+                    damaged += 1
+                else:
                     yield Place(segment, offset, len(line)), body
-                damaged += body is None
                 offset += len(line)
         if damaged:
             path = str(self.path(segment))
@@ -180,7 +182,7 @@ class Segments:
 
 
 def _body(line: bytes) -> bytes | None:
-    """Return the body of a line; None where it is not what was written."""
+    """Return the body of a line; None where the line is not as it was written."""
     body = line[_OPENING_BYTES : -len(_CLOSING)]
-    whole = line.endswith(_CLOSING) and line.startswith(_OPENING % zlib.crc32(body))
-    return body if whole else None
+    is_whole = line.endswith(_CLOSING) and line.startswith(_OPENING % zlib.crc32(body))
+    return body if is_whole else None
