@@ -1,4 +1,4 @@
-"""What was asked about one document, and answered: no question is asked twice, over any restart."""
+"""Calls for one document and their answers: no question is asked twice, over any restart."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class CallRecord(Frozen):
     finish: Finish = "complete"
     """How the reply ended."""
     usage: Usage | None = None
-    """Of all attempts."""
+    """Tokens and cost of all attempts."""
     attempts: int = 1
-    """Attempts that it took."""
+    """Number of attempts."""
     fallback: str = ""
     """The group of a `litellm_config` that answered in place of the one that was asked."""
     answered: bool = True
@@ -49,20 +49,20 @@ class CallRecord(Frozen):
 
 
 class CallTotals(Frozen):
-    """What several calls took."""
+    """Totals of several calls."""
 
     calls: int = 0
     """Answered calls."""
     attempts: int = 0
-    """Attempts of them."""
+    """Attempts of answered calls."""
     prompt_tokens: int = 0
     """Tokens read."""
     completion_tokens: int = 0
     """Tokens written."""
     cost_usd: float = 0.0
-    """Of the calls with a known price."""
+    """Cost of the calls with a known price."""
     unpriced_calls: int = 0
-    """Calls without one."""
+    """Calls without a known price."""
     fallback_calls: int = 0
     """Answered calls that a fallback of a `litellm_config` answered: another model, perhaps."""
 
@@ -76,7 +76,7 @@ class CallTotals(Frozen):
 
     @classmethod
     def of_call(cls, record: CallRecord, cost_usd: float | None) -> CallTotals:
-        """Return what one call took, at the price that is known of it."""
+        """Return the totals of one call, at its price if that is known."""
         usage = record.usage or Usage()
         return cls(
             calls=record.answered,
@@ -90,11 +90,13 @@ class CallTotals(Frozen):
 
     @property
     def cost(self) -> str:
-        """What was paid, in words, as far as the prices are known."""
+        """Cost in words, as far as the prices are known."""
         if self.unpriced_calls and self.unpriced_calls >= self.calls:
             return "cost not known (no `prices:`)"
-        unpriced = f" and {self.unpriced_calls} calls without a known price"
-        return f"{self.cost_usd:.4g} USD{unpriced if self.unpriced_calls else ''}"
+        cost = f"{self.cost_usd:.4g} USD"
+        if self.unpriced_calls:
+            cost += f" and {self.unpriced_calls} calls without a known price"
+        return cost
 
     def __add__(self, other: CallTotals) -> CallTotals:
         return CallTotals(
@@ -135,13 +137,13 @@ class DocumentCalls:
 
     @property
     def totals(self) -> dict[Stage, CallTotals]:
-        """What each stage has used, known answers included."""
+        """Totals of each stage, known answers included."""
         return {
             stage: CallTotals.of([*used.values()]) for stage, used in self._used.items()
         }
 
     def raise_interruption(self) -> None:
-        """Raise again what `permit` or `on_answer` raised, whatever a stage made of it.
+        """Raise again the error that `permit` or `on_answer` raised, if a stage swallowed it.
 
         Raises:
             CallsStoppedError: no further call may be made.
@@ -196,9 +198,8 @@ class DocumentCalls:
     async def judge(self, judge: Judge, view: JudgeView) -> JudgeResult:
         """Judge a response, unless the same was judged before; an unavailable one is not kept."""
         if isinstance(judge, LexicalJudge | ClaimJudge):
-            return judge.judge_now(
-                view
-            )  # a program: cheaper to run again than to remember
+            # A program is cheaper to run again than to remember.
+            return judge.judge_now(view)
         key = _hash([fingerprint(judge), view.task_id, view.response])
         if (record := self._known.get(key)) is not None:
             self.count(record)
@@ -219,9 +220,9 @@ class DocumentCalls:
 
     def _new(self, record: CallRecord, answer: ChatReply | JudgeResult) -> CallRecord:
         """Tell of an answer that has just come, and of who gave it in how many attempts."""
-        by = answer.answered_by
-        took = {"attempts": answer.attempts or 1, "fallback": by.fallback if by else ""}
-        record = record.model_copy(update=took)
+        fallback = answer.answered_by.fallback if answer.answered_by else ""
+        update = {"attempts": answer.attempts or 1, "fallback": fallback}
+        record = record.model_copy(update=update)
         self._tell(record)
         return record
 
@@ -233,15 +234,15 @@ class DocumentCalls:
     def _used_up(self, stage: Stage, usage: Usage | None, attempts: int) -> None:
         """Tell what a call without an answer took; no document's account holds it."""
         if usage is not None:
-            key = _hash(
-                [uuid.uuid4().hex]
-            )  # of no question: it is never taken for an answer
-            lost: dict[str, Any] = {
-                "usage": usage,
-                "attempts": attempts,
-                "answered": False,
-            }
-            self._tell(CallRecord(key=key, stage=stage, text="", **lost))
+            record = CallRecord(
+                key=_hash([uuid.uuid4().hex]),  # no question has this key
+                stage=stage,
+                text="",
+                usage=usage,
+                attempts=attempts,
+                answered=False,
+            )
+            self._tell(record)
 
     def _tell(self, record: CallRecord) -> None:
         if record.answered:
@@ -260,9 +261,8 @@ class DocumentCalls:
 
     def count(self, record: CallRecord) -> None:
         """Add a call to what its stage has used."""
-        self._used.setdefault(record.stage, {})[record.key] = (
-            record  # one question, one price
-        )
+        records = self._used.setdefault(record.stage, {})
+        records[record.key] = record  # one question, one price
 
 
 @lru_cache(maxsize=64)

@@ -40,21 +40,21 @@ _LATER_QUALITY: Final = ("near_duplicate_passage_containment",)
 
 
 def rules_of(config: Mapping[str, Any]) -> tuple[SynthConfig | None, list[str]]:
-    """Return the rules that a manifest's configuration gives, or what is wrong with them.
+    """Return the rules in the configuration of a manifest, or the faults of these rules.
 
     The other settings are without the places of models, and are not read.
     """
-    found: object = config.get("quality")
-    quality = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    section: object = config.get("quality")
+    quality = cast("dict[str, object]", section) if isinstance(section, dict) else {}
     later = {name: quality[name] for name in _LATER_QUALITY if name in quality}
     rules = {
-        **{name: config.get(name) for name in ("train_frac", "validation_frac")},
+        "train_frac": config.get("train_frac"),
+        "validation_frac": config.get("validation_frac"),
         "quality": {name: quality.get(name) for name in _QUALITY} | later,
     }
+    source = f"{folder.MANIFEST_FILE}: config"
     try:
-        return validated(
-            SynthConfig, rules, source=f"{folder.MANIFEST_FILE}: config"
-        ), []
+        return validated(SynthConfig, rules, source=source), []
     except ConfigError as error:
         return None, str(error).splitlines()
 
@@ -105,14 +105,15 @@ def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:
     files: Any = import_module("pyarrow.parquet")
     try:
         with open_file(parquet) as table, open_file(lines) as rows:
-            found = files.ParquetFile(table)
-            has_context = "context" in found.schema_arrow.names
-            if not found.schema_arrow.equals(task_schema(has_context=has_context)):
+            parquet_file = files.ParquetFile(table)
+            schema = parquet_file.schema_arrow
+            has_context = "context" in schema.names
+            if not schema.equals(task_schema(has_context=has_context)):
                 yield f"{parquet.name} does not have the columns of a file of tasks"
                 return
             done = 0
-            for group in range(found.num_row_groups):
-                right = found.read_row_group(group, use_threads=False)
+            for group in range(parquet_file.num_row_groups):
+                right = parquet_file.read_row_group(group, use_threads=False)
                 left = list(islice(rows, right.num_rows))
                 before = done
                 done = done + right.num_rows
@@ -268,16 +269,15 @@ class _Folder:
         waiting = self._unanswered  # pending, whatever else came of them
         accepted = len(self._split_of.keys() - waiting)
         rejected = len(self._rejected - waiting)
-        for what, found, listed in (
-            ("documents with a task", accepted, manifest.accepted_documents),
-            ("documents without a task", rejected, manifest.rejected_documents),
-            (
-                "documents without an answer",
-                len(waiting),
-                manifest.unanswered_documents,
-            ),
-        ):
-            yield from _compared(what, found, listed)
+        yield from _compared(
+            "documents with a task", accepted, manifest.accepted_documents
+        )
+        yield from _compared(
+            "documents without a task", rejected, manifest.rejected_documents
+        )
+        yield from _compared(
+            "documents without an answer", len(waiting), manifest.unanswered_documents
+        )
         ended = accepted + rejected + manifest.pending_documents
         if ended != manifest.documents:
             yield (
@@ -319,16 +319,17 @@ class _Folder:
 
 
 def _there(path: Path) -> Path:
-    """Return the path of a file that can be read; to open a pipe is to wait for its writer."""
+    """Return the path of a file that can be read; opening a pipe would wait for its writer."""
     if not path.is_file():
-        wrong = "is no regular file" if path.exists() else "is missing"
-        raise DatasetFolderError(f"{path.name} {wrong}")
+        problem = "is no regular file" if path.exists() else "is missing"
+        raise DatasetFolderError(f"{path.name} {problem}")
     return path
 
 
-def _compared(what: str, found: int, listed: int) -> Iterator[str]:
-    if found != listed:
-        yield f"{what}: {found}, but {folder.MANIFEST_FILE} says {listed}"
+def _compared(name: str, count: int, listed: int) -> Iterator[str]:
+    """Yield a problem where a count is not the one that the manifest lists."""
+    if count != listed:
+        yield f"{name}: {count}, but {folder.MANIFEST_FILE} says {listed}"
 
 
 def _broken_rules(

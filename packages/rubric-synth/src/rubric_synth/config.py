@@ -53,7 +53,7 @@ class RecordFields(_Config):
 
 
 class CollectConfig(_Config):
-    """What a document must be to be collected."""
+    """Requirements of a document to be collected."""
 
     min_document_words: int = Field(default=30, ge=1)
     """Documents with fewer words are too short."""
@@ -63,7 +63,7 @@ class CollectConfig(_Config):
     """Two documents of prose that share more than this of their word shingles, as MinHash
     estimates it, are near duplicates."""
     near_duplicate_containment: float = Field(default=0.5, gt=0.0, le=1.0)
-    """Of two documents of prose that share more than this of the word shingles of the shorter, the
+    """Where two documents of prose share more than this of the word shingles of the shorter, the
     shorter is a near duplicate: a page beside the handbook that it is part of."""
     near_duplicate_cosine: float = Field(default=0.55, gt=0.0, le=1.0)
     """Two API entries whose TF-IDF vectors are closer than this are near duplicates: their common
@@ -119,7 +119,7 @@ SynthesiserConfig = Annotated[ExtractiveConfig | LLMConfig, Field(discriminator=
 
 
 class QualityConfig(_Config):
-    """What a task must be to enter the dataset."""
+    """Requirements of a task to enter the dataset."""
 
     min_criteria: int = Field(default=5, ge=1)
     """Fewest criteria of a rubric; 3 by default where rules write it, which ask of prose only what
@@ -165,7 +165,7 @@ class QualityConfig(_Config):
 
 
 class ContextConfig(_Config):
-    """What the policy may look up beside a question; `bm25:2` is short for `sections: 2`."""
+    """Context that the policy may look up for a question; `bm25:2` is short for `sections: 2`."""
 
     retriever: Literal["bm25"] = "bm25"
     """How sections of the collected documents are found: by the words of the question."""
@@ -176,10 +176,10 @@ class ContextConfig(_Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _short(cls, given: object) -> object:
-        if not isinstance(given, str):
-            return given
-        retriever, mark, number = given.partition(":")
+    def _short(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        retriever, mark, number = value.partition(":")
         if retriever not in RETRIEVERS:
             known = ", ".join(RETRIEVERS)
             raise ValueError(
@@ -188,21 +188,21 @@ class ContextConfig(_Config):
             )
         if not (mark and number.isascii() and number.isdigit() and int(number[:9]) > 0):
             raise ValueError(
-                f"{given[:40]!r}: a number of sections, 1 or more, follows the colon, as in bm25:2"
+                f"{value[:40]!r}: a number of sections, 1 or more, follows the colon, as in bm25:2"
             )
         return {"retriever": retriever, "sections": int(number[:9])}
 
 
 RETRIEVERS: Final = ("bm25",)
-"""What can find sections."""
+"""Names of the retrievers that find sections."""
 
 
 class RayConfig(_Config):
     """The Ray engine: documents in work spread over actors."""
 
     address: str | None = None
-    """Of a running cluster; left out, the one that this process is in, `RAY_ADDRESS` names or
-    `ray start` has made here, or else a new one."""
+    """Address of a running cluster; left out, the cluster that this process is in, `RAY_ADDRESS`
+    names or `ray start` has made here, or else a new one."""
     actors: int | None = Field(default=None, ge=1)
     """Workers; left out, one for each CPU of the cluster."""
     cpus_per_actor: float = Field(default=1.0, gt=0.0)
@@ -227,7 +227,7 @@ class SynthConfig(_Config):
     context: ContextConfig | None = Field(
         default=None, exclude_if=lambda context: context is None, examples=["bm25:2"]
     )
-    """What the policy may look up beside each question; left out, tasks are closed-book."""
+    """Context that the policy may look up for each question; left out, tasks are closed-book."""
     max_cost_usd: float | None = Field(default=None, gt=0.0)
     """Stop before the calls of this dataset, all runs together, cost more; needs known prices."""
     max_unavailable_in_a_row: int = Field(default=50, ge=1)

@@ -195,7 +195,7 @@ class Document(Frozen):
 
 
 Found = Iterator[Document | Rejection]
-"""What a source gives: documents, and a rejection for each item that is not one."""
+"""Items of a source: documents, and a rejection for each item that is not one."""
 
 
 class DocumentOutcome(Frozen):
@@ -208,9 +208,9 @@ class DocumentOutcome(Frozen):
     tasks: tuple[dict[str, Any], ...] = Field(default=(), repr=False)
     """Checked tasks in the paper's JSON, passages included."""
     rejections: tuple[Rejection, ...] = Field(default=(), repr=False)
-    """What was refused, and why."""
+    """Refusals with their reasons."""
     totals: dict[Stage, CallTotals] = Field(default_factory=dict[Stage, CallTotals])
-    """What each stage asked and what it cost, earlier runs included."""
+    """Calls and cost of each stage, earlier runs included."""
 
     @property
     def is_settled(self) -> bool:
@@ -252,7 +252,7 @@ class ApiItem(Frozen):
     kind: str = ""
     """Its type, as documented."""
     description: str = ""
-    """What it is, in one paragraph."""
+    """Its description, in one paragraph."""
 
     def rendered(self) -> str:
         """Return the item as a line of a list."""
@@ -267,7 +267,7 @@ class ApiEntry(Frozen):
     qualified_name: str
     """Dotted name: the owner (module or class), then the bare name."""
     form: ApiForm = "function"
-    """What the object is."""
+    """Form of the object."""
     summary: tuple[str, ...] = ()
     """Paragraphs before the first section."""
     parameters: tuple[ApiItem, ...] = ()
@@ -275,7 +275,7 @@ class ApiEntry(Frozen):
     returns: tuple[ApiItem, ...] = ()
     """Results."""
     yields: tuple[ApiItem, ...] = ()
-    """What a generator yields, one at a time."""
+    """Items that a generator yields, one at a time."""
     raises: tuple[ApiItem, ...] = ()
     """Exceptions."""
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What can go wrong between a document and a dataset.
+"""Errors between a document and a dataset.
 
 RubricError
 └── SynthError

@@ -64,7 +64,7 @@ class HashedFile:
     """A file open for writing that knows the SHA-256 of what was written."""
 
     closed = False
-    """What libraries that write into a file ask of it; whoever opened it closes it."""
+    """Attribute that writing libraries ask for; the caller that opened the file closes it."""
 
     def __init__(self, file: BinaryIO) -> None:
         """Write to `file` from here on."""
@@ -73,7 +73,7 @@ class HashedFile:
 
     @property
     def sha256(self) -> str:
-        """Of all bytes so far."""
+        """SHA-256 of all bytes so far."""
         return self._hash.hexdigest()
 
     def write(self, data: bytes) -> int:

@@ -51,9 +51,9 @@ class CriterionDraft(Frozen):
     expected_concepts: tuple[str, ...] = ()
     """Ideas of a good answer."""
     kind: CriterionKind | None = None
-    """What sort of claim the description states."""
+    """Kind of claim that the description states."""
     wrong_answer: str = ""
-    """An answer that must not earn it, where a model wrote one; not published."""
+    """An answer that must not earn the criterion, where a model wrote one; not published."""
 
 
 TEXT_FIELDS: Final = (
@@ -63,9 +63,9 @@ TEXT_FIELDS: Final = (
     "scoring_guide",
     "verification_method",
 )
-"""Of a criterion; each is one text."""
+"""Fields of a criterion that hold one text each."""
 TERM_FIELDS: Final = ("required_elements", "expected_keywords", "expected_concepts")
-"""Of a criterion; each is a tuple of texts."""
+"""Fields of a criterion that hold a tuple of texts each."""
 
 
 def terms_of(criterion: Criterion | CriterionDraft) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ class Draft(Frozen):
 
 
 Drafts = Sequence[Draft | StageRefusal]
-"""What stage 2 gives: drafts, and a refusal for each that cannot be used."""
+"""Results of stage 2: drafts, and a refusal for each that cannot be used."""
 
 
 @runtime_checkable

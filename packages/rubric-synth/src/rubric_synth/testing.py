@@ -56,10 +56,10 @@ def scripted_reply(call: FakeCall) -> str:
 
 def _schema_name(body: Mapping[str, object]) -> str:
     """Return the name of the reply's schema in a request; "" where there is none."""
-    found: Any = body
+    section: Any = body
     for key in ("response_format", "json_schema"):
-        found = found.get(key) or {}
-    return str(found.get("name", ""))
+        section = section.get(key) or {}
+    return str(section.get("name", ""))
 
 
 def _reply(name: str, message: str) -> _Json:
@@ -132,9 +132,7 @@ def _draft(draft: Draft, shown: _Shown, *, has_checks: bool) -> _Json:
         number
         for number, paragraph in enumerate(shown.paragraphs, start=1)
         if any(
-            found in parts
-            for section in sections(paragraph)
-            for found in section.paragraphs
+            not parts.isdisjoint(section.paragraphs) for section in sections(paragraph)
         )
     ] or [1, len(shown.paragraphs)]
     of_draft: _Json = {"task_type": "open"} if has_checks else {}
@@ -187,7 +185,7 @@ def _now(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
 _CORPUS: Final = read_table("corpus")
 _WORDS: Final = {kind: tuple(words.split()) for kind, words in _CORPUS["words"].items()}
 _SENTENCES: Final[list[int]] = _CORPUS["articles"]["sentences"]
-"""Of each section."""
+"""Number of sentences of each section."""
 _FRAMES: Final = tuple(
     " ".join(f"{frame}.".split())
     for frame in _CORPUS["articles"]["frames"].split(".")[:-1]

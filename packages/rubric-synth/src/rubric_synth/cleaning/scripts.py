@@ -147,7 +147,7 @@ def raised(before: str, inside: str, *, after: str = "", gap: str = "") -> str:
         return f"{gap}°"
     if not gap and _is_ordinal(before, bare):
         return bare
-    if not _is_exponent(before, bare, is_apart=bool(gap)):
+    if not bare or not _is_exponent(before, bare, is_apart=bool(gap)):
         return "" if not after[:1].isalnum() else gap
     return f"^{_bracketed(bare, after)}"
 
@@ -199,14 +199,13 @@ def _is_degree(bare: str, after: str) -> bool:
 
 def _is_exponent(before: str, bare: str, *, is_apart: bool) -> bool:
     """Tell an exponent, a charge or an index from the mark of a note."""
-    if not bare:
-        return False
     last = before[-1:]
-    follows_letter = len(_word(before)) == 1 and not is_apart
-    if _PATTERNS["trade_mark"].fullmatch(bare) and not last.isdigit():
-        return follows_letter
-    if _PATTERNS["mark"].fullmatch(bare):
-        return bare == "*" and follows_letter
+    is_trade_mark = (
+        not last.isdigit() and _PATTERNS["trade_mark"].fullmatch(bare) is not None
+    )
+    if is_trade_mark or _PATTERNS["mark"].fullmatch(bare):
+        follows_letter = len(_word(before)) == 1 and not is_apart
+        return follows_letter and (is_trade_mark or bare == "*")
     if last.isdigit():
         return _is_power_of_number(before, bare, is_apart=is_apart)
     if last.isalpha() or last in {"°", "$", "}"}:
@@ -249,18 +248,19 @@ def _is_power_of_word(word: str, bare: str, *, is_apart: bool) -> bool:
         return len(word) < _LONG_WORD or not word.islower()
     if _PATTERNS["listed"].fullmatch(bare):
         return False
-    if len(word) == 1 or word in _FUNCTIONS:
-        return True
-    if bare.isdigit():
-        is_mixed = not word.islower() and not word.isupper()
-        is_no_word = _PATTERNS["no_word"].fullmatch(word) is not None
-        return (
-            word in _LENGTHS
-            or (word in _UNITS and bare in {"2", "3", "4", "6"})
-            or (is_mixed and len(word) < _LONG_WORD)
-            or (is_no_word and bare in {"2", "3", "4"})
-        )
-    return not (len(bare) == 1 and bare.islower())
+    is_base = len(word) == 1 or word in _FUNCTIONS
+    if not bare.isdigit():
+        is_letter = len(bare) == 1 and bare.islower()
+        return is_base or not is_letter
+    is_mixed = not word.islower() and not word.isupper()
+    is_no_word = _PATTERNS["no_word"].fullmatch(word) is not None
+    return (
+        is_base
+        or word in _LENGTHS
+        or (word in _UNITS and bare in {"2", "3", "4", "6"})
+        or (is_mixed and len(word) < _LONG_WORD)
+        or (is_no_word and bare in {"2", "3", "4"})
+    )
 
 
 __all__ = ["lowered", "plain_scripts", "raised", "with_script_tags"]

@@ -1,4 +1,4 @@
-"""What the commands share: the application, tables, lines and messages."""
+"""Console of the commands: the application, tables, lines and messages."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,35 +28,31 @@ def print_table(
 
 def print_counts(title: str, counts: Mapping[str, int]) -> None:
     """Print counts as a table, unless there are none."""
-    print_table(
-        title, ("",), ("count",), ((name, str(count)) for name, count in counts.items())
-    )
+    rows = [(name, str(count)) for name, count in counts.items()]
+    print_table(title, ("",), ("count",), rows)
 
 
-def print_left_out(folder: Path, found: Mapping[str, tuple[str, int]]) -> None:
-    """Print how many were left out for each reason, what to do, and the first of them.
+def print_left_out(folder: Path, reasons: Mapping[str, tuple[str, int]]) -> None:
+    """Print how many were left out for each reason, advice, and the first of them.
 
     Args:
-        folder: of a collection or a dataset.
-        found: what to do and the number, by reason, which may stand behind its stage.
+        folder: Folder of a collection or a dataset.
+        reasons: Advice and number by reason; the name of a reason may follow that of its stage.
     """
     from rubric_synth.dataset.folder import REJECTED_FILE, read_rejections
 
-    first: dict[str, str] = {}
-    for _, rejection in read_rejections(folder / REJECTED_FILE) if found else ():
+    if not reasons:
+        return
+    examples: dict[str, str] = {}
+    for _, rejection in read_rejections(folder / REJECTED_FILE):
         if rejection is not None:
-            first.setdefault(
-                rejection.reason,
-                ", ".join(filter(None, (rejection.source, rejection.detail))),
-            )
-    rows = (
-        (
-            name,
-            "\n".join(filter(None, (todo, first.get(name.rpartition(" ")[2])))),
-            str(count),
-        )
-        for name, (todo, count) in found.items()
-    )
+            texts = [text for text in (rejection.source, rejection.detail) if text]
+            examples.setdefault(rejection.reason, ", ".join(texts))
+    rows: list[tuple[str, str, str]] = []
+    for name, (advice, count) in reasons.items():
+        example = examples.get(name.rpartition(" ")[2])
+        texts = [text for text in (advice, example) if text]
+        rows.append((name, "\n".join(texts), str(count)))
     title = f"Left out, line by line in {folder / REJECTED_FILE}"
     print_table(title, ("", "what to do; the first of them"), ("count",), rows)
 

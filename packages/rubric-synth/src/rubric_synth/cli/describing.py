@@ -93,21 +93,21 @@ def _say_calls(dataset: Path, sample: int) -> None:
     )
 
 
-def _warn_of(found: rubric_synth.DatasetStatistics) -> None:
-    """Say what the numbers do not cover."""
+def _warn_of(statistics: rubric_synth.DatasetStatistics) -> None:
+    """Warn of what the numbers do not cover."""
     from rubric_judge.labels.written import warnings_of
     from rubric_synth.stats.page import judged_by_words, unreadable_rejections
 
-    if found.unread_criteria:
-        console.warn(judged_by_words(found))
-    if failures := found.control_failures:
+    if statistics.unread_criteria:
+        console.warn(judged_by_words(statistics))
+    if failures := statistics.control_failures:
         console.warn(
             f"{failures:,} answers could not be judged; the means leave them out"
         )
-    if found.unreadable_rejections:
-        console.warn(unreadable_rejections(found))
+    if statistics.unreadable_rejections:
+        console.warn(unreadable_rejections(statistics))
     for warning in warnings_of(
-        strange=found.strange_answers, copied=found.copied_answers
+        strange=statistics.strange_answers, copied=statistics.copied_answers
     ):
         console.warn(warning)
 
@@ -158,61 +158,62 @@ def questions(
         console.print_line(f"{counted(write_lines(out, lines), 'question')} in {out}")
 
 
-def _print_statistics(found: rubric_synth.DatasetStatistics, dataset: Path) -> None:
+def _print_statistics(
+    statistics: rubric_synth.DatasetStatistics, dataset: Path
+) -> None:
     from rubric_synth.dataset.writing import asked_of_models
     from rubric_synth.stats.controls import described, overpaid
     from rubric_synth.stats.page import calls, per_task
     from rubric_synth.stats.report import Spread
     from rubric_synth.tables import read_table
 
-    states = ("accepted", "rejected", "pending")
-    for title, counts in (
-        (
-            "Documents",
-            {state: getattr(found, f"documents_{state}") for state in states},
-        ),
-        ("Tasks", found.tasks),
-        ("Kinds of tasks", found.task_kinds),
-        ("Criteria per task", per_task(found)),
-        ("Criteria", found.criteria),
-        ("Weights", found.weights),
-    ):
-        console.print_counts(title, counts)
-    by_stage = found.rejected_by_stage.items()
-    left_out = {
-        f"{s}: {r}": ("", n) for s, reasons in by_stage for r, n in reasons.items()
+    documents = {
+        "accepted": statistics.documents_accepted,
+        "rejected": statistics.documents_rejected,
+        "pending": statistics.documents_pending,
     }
+    console.print_counts("Documents", documents)
+    console.print_counts("Tasks", statistics.tasks)
+    console.print_counts("Kinds of tasks", statistics.task_kinds)
+    console.print_counts("Criteria per task", per_task(statistics))
+    console.print_counts("Criteria", statistics.criteria)
+    console.print_counts("Weights", statistics.weights)
+    left_out: dict[str, tuple[str, int]] = {}
+    for stage, reasons in statistics.rejected_by_stage.items():
+        for reason, count in reasons.items():
+            left_out[f"{stage}: {reason}"] = ("", count)
     console.print_left_out(dataset, left_out)
-    if found.context is not None:
-        console.print_table("Context", ("",), ("",), found.context.summary().items())
-    printed = read_table("printed")
+    if statistics.context is not None:
+        summary = statistics.context.summary()
+        console.print_table("Context", ("",), ("",), summary.items())
+    layouts = read_table("printed")
     spreads = [
         (name.replace("_", " "), spread)
-        for name, spread in found
+        for name, spread in statistics
         if isinstance(spread, Spread)
     ]
-    command.print_figures(printed["spread"], spreads)
+    command.print_figures(layouts["spread"], spreads)
     shares = (
         (name.replace("_", " "), coverage)
-        for name, coverage in found.coverage.items()
+        for name, coverage in statistics.coverage.items()
         if coverage.tasks
     )
-    command.print_figures(printed["coverage"], shares)
-    written = found.written_answers
-    earned = (
-        (name, described(name, written), reward)
-        for name, reward in found.controls.items()
+    command.print_figures(layouts["coverage"], shares)
+    rewards = (
+        (name, described(name, statistics.written_answers), reward)
+        for name, reward in statistics.controls.items()
     )
-    judged = {
-        "tasks": counted(found.control_tasks, "task"),
-        "judge": found.control_judge,
-    }
-    command.print_figures(printed["controls"], earned, **judged)
-    for warning in overpaid(found.controls).values():
+    command.print_figures(
+        layouts["controls"],
+        rewards,
+        tasks=counted(statistics.control_tasks, "task"),
+        judge=statistics.control_judge,
+    )
+    for warning in overpaid(statistics.controls).values():
         console.print_line(f"warning: {warning}")
-    table = calls(found)
+    table = calls(statistics)
     console.print_table(table.title, table.header[:1], table.header[1:], table.rows)
-    console.print_fallbacks(asked_of_models(found.usage).total)
+    console.print_fallbacks(asked_of_models(statistics.usage).total)
 
 
 @console.app.command

@@ -57,17 +57,17 @@ def plan(
         "At most", ("",), ("calls", "tokens read", "written", "USD"), rows
     )
     cost = synth_estimate.cost_usd
-    told = {
-        "found": synth_estimate,
-        "documents": counted(synth_estimate.documents, "document"),
-        "time": duration_text(synth_estimate.seconds),
-        "cost": say["unpriced"] if cost is None else f"{cost:,.2f} USD",
-    }
-    console.print_line(say["total"].format(**told))
-    console.print_line(say["assumed"].format(**told, **read_table("estimate")))
+    values: dict[str, object] = dict(
+        read_table("estimate"),
+        found=synth_estimate,
+        documents=counted(synth_estimate.documents, "document"),
+        time=duration_text(synth_estimate.seconds),
+        cost=say["unpriced"] if cost is None else f"{cost:,.2f} USD",
+    )
+    console.print_line(say["total"].format_map(values))
+    console.print_line(say["assumed"].format_map(values))
     ceiling = max_cost_usd or settings.max_cost_usd
     if ceiling is not None and cost is not None and cost > ceiling:
         reach = int(synth_estimate.documents * ceiling / cost)
-        console.print_line(
-            say["ceiling"].format(ceiling=ceiling, reach=f"{reach:,}", **told)
-        )
+        values |= {"ceiling": ceiling, "reach": f"{reach:,}"}
+        console.print_line(say["ceiling"].format_map(values))

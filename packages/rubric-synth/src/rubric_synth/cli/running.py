@@ -18,13 +18,13 @@ from rubric_synth.tables import read_table
 _STATUS: Final = {"cost": 3, "unpriced": 5, "unavailable": 4}
 _ENDINGS: Final[dict[str, str]] = read_table("endings")
 _BY_SIGNAL: Final = 128
-"""Status of a command that a signal ended, less the signal's number."""
+"""Difference of the status of a command that a signal ended and the signal's number."""
 _STEPS: Final = {
     "reading": ("reading", "documents"),
     "comparing": ("looking for duplicates", ""),
     "writing": ("writing the documents", ""),
 }
-"""What `collect` does, and what is counted of it."""
+"""Name of each step of `collect`, and the noun for what it counts."""
 
 
 @console.app.command(name="collect")
@@ -207,51 +207,51 @@ def _print_reasons(
     """Print the reasons for leaving out, each with what to do about it, unless there are none."""
     from rubric_synth.document import what_to_do
 
-    console.print_left_out(
-        folder,
-        {
-            reason: (what_to_do(reason, config), count)
-            for reason, count in counts.items()
-        },
-    )
+    reasons = {
+        reason: (what_to_do(reason, config), count) for reason, count in counts.items()
+    }
+    console.print_left_out(folder, reasons)
 
 
 def _overridden(
-    settings: rubric_synth.SynthConfig, **given: object
+    settings: rubric_synth.SynthConfig, **options: object
 ) -> rubric_synth.SynthConfig:
     from rubric_core.configuration import validated
 
-    overrides = {name: value for name, value in given.items() if value is not None}
-    return validated(
-        type(settings), settings.model_dump() | overrides, source="the command line"
-    )
+    overrides = {name: value for name, value in options.items() if value is not None}
+    values = settings.model_dump() | overrides
+    return validated(type(settings), values, source="the command line")
 
 
 def _stop(error: RubricError, status: int) -> NoReturn:
-    console.fail(
-        "; ".join([str(error), *getattr(error, "__notes__", [])]), status=status
-    )
+    notes: list[str] = getattr(error, "__notes__", [])
+    console.fail("; ".join([str(error), *notes]), status=status)
 
 
 def _shown_by(phase: Phase) -> Callable[[rubric_synth.Progress], None]:
-    """Return what shows how far a run is, what it costs, and what it left out."""
+    """Return a function that shows the progress, the cost and the rejections of a run."""
 
     def show(now: rubric_synth.Progress) -> None:
         if phase.total is None:
             phase.start_at(now.done)
-        phase.done, phase.total, phase.note = now.done, now.total, _figures(now)
+        phase.done = now.done
+        phase.total = now.total
+        phase.note = _figures(now)
 
     return show
 
 
 def _figures(now: rubric_synth.Progress) -> str:
-    parts = (
-        ("writing the dataset", now.done == now.total),
-        (f"{now.calls_in_flight} in flight", now.calls_in_flight),
-        (f"{now.cost_usd:.2f} USD", now.cost_usd),
-        (f"{now.left_out} left out", now.left_out),
-    )
-    return ", ".join(text for text, is_shown in parts if is_shown)
+    figures: list[str] = []
+    if now.done == now.total:
+        figures.append("writing the dataset")
+    if now.calls_in_flight:
+        figures.append(f"{now.calls_in_flight} in flight")
+    if now.cost_usd:
+        figures.append(f"{now.cost_usd:.2f} USD")
+    if now.left_out:
+        figures.append(f"{now.left_out} left out")
+    return ", ".join(figures)
 
 
 def _fatal_shortfall(report: rubric_synth.SynthReport) -> str:

@@ -31,12 +31,12 @@ _STARTS: Final = 3
 _LIVES: Final = 3
 """Actors that a document is given to, before it is taken for what kills them."""
 _RESTARTS: Final = 100
-"""Of one actor, by Ray; one that dies more often will not live."""
+"""Restarts of one actor by Ray; an actor that dies more often will not live."""
 _MANY: Final = 100_000
 """Calls of an actor at once: the number of documents in work bounds them."""
 _ASK_EVERY_S: Final = 0.2
 _SPEAK_EVERY_S: Final = 1.0
-"""To each actor, which waits when it has heard nothing for a few times as long."""
+"""Interval of the words to each actor, which waits when it hears nothing for a few intervals."""
 
 
 @contextmanager
@@ -163,7 +163,8 @@ class RayEngine(EngineBase):
             OutputError: The sink could not keep something.
         """
         with connected(self._config.ray.address) as self._ray:
-            self._sink, self._numbers = sink, count(1)
+            self._sink = sink
+            self._numbers = count(1)
             self._ask_for_actors()
             try:
                 async with plain_task_group() as self._group:
@@ -183,9 +184,13 @@ class RayEngine(EngineBase):
         config = self._config
         self._alone = anyio.Lock()
         self._came_up = anyio.Event()
-        # Their counts are lost with them, and that is all: they are started again.
-        lasting = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1}
-        limiting = ray.remote(max_concurrency=_MANY, **lasting)(LimiterActor)
+        # A limiter that dies loses its counts alone: it is started again.
+        limiting = ray.remote(
+            num_cpus=0,
+            max_restarts=-1,
+            max_task_retries=-1,
+            max_concurrency=_MANY,
+        )(LimiterActor)
         self._limiters = [
             SharedLimiter(
                 limiting.remote(model.limits if model else LimitsConfig()),
@@ -193,7 +198,7 @@ class RayEngine(EngineBase):
             )
             for model in (config.model, config.judge_model)
         ]
-        # Once for all actors: it may hold what a collection says of words.
+        # Once for all actors: it may hold the word counts of a collection.
         self._shared_spec = ray.put(self._spec)
         cpus = config.ray.cpus_per_actor
         working = ray.remote(

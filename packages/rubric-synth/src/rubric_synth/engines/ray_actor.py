@@ -1,4 +1,4 @@
-"""What runs inside of Ray's actors: one worker with its own clients, many documents at once.
+"""The actors of Ray: each is one worker with its own clients and many documents at once.
 
 Nothing here loads Ray.
 """
@@ -21,7 +21,7 @@ from rubric_synth.errors import CallsStoppedError
 _Permit = Callable[[], AbstractContextManager[None]]
 
 _SILENCE_S: Final = 3.0
-"""Without a word from the driver, after which it may be dead, and answers may reach nobody."""
+"""Silence of the driver after which it may be dead, and answers may reach nobody."""
 
 _run: Final[ContextVar[str]] = ContextVar("run", default="")
 
@@ -32,14 +32,14 @@ def current_run() -> str:
 
 
 class News(NamedTuple):
-    """What has come of a document since the last time."""
+    """Results for a document since the last news."""
 
     records: tuple[CallRecord, ...]
     """Calls answered."""
     is_over: bool = False
     """Whether nothing more comes."""
     outcome: DocumentOutcome | None = None
-    """The end; none while it goes on, and where no more calls may be made."""
+    """The outcome; None while the work goes on, and where no more calls may be made."""
 
 
 class WorkerActor:

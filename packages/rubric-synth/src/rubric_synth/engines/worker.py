@@ -52,15 +52,15 @@ class Worker:
     """The steps for one document after another, any number at a time."""
 
     stages: Stages | StagesFactory
-    """The same for each document, or what makes them for one."""
+    """The same stages for each document, or a factory that makes them for one document."""
     judge: Judge
-    """Scores the answers that a task is tried with."""
+    """Judge of the answers that a task is tried with."""
     quality: QualityConfig
-    """What a task must be."""
+    """Requirements of a task."""
     model: ChatModel | None = None
-    """Checked and closed with the worker."""
+    """Model that is checked and closed with the worker."""
     owns_judge: bool = False
-    """Whether the judge is too."""
+    """Whether the judge is checked and closed with the worker too."""
 
     async def check(self) -> None:
         """Ask the model and the judge whether they are there.
@@ -157,8 +157,8 @@ def _first(error: Exception) -> Exception:
     return error
 
 
-def _drafts(found: Drafts) -> Drafts:
-    drafts = list(found)
+def _drafts(returned: Drafts) -> Drafts:
+    drafts = list(returned)
     if not drafts:
         raise StageRefusal(RejectionReason.NO_QUESTION)
     for draft in drafts:
@@ -301,7 +301,7 @@ def _is_one_endpoint(config: SynthConfig) -> bool:
 
 
 class EngineBase:
-    """What engines have in common: the settings, and a bounded number of documents in work."""
+    """Base of the engines: the settings, and a bounded number of documents in work."""
 
     def __init__(self, spec: WorkerSpec) -> None:
         """Keep the settings; nothing is built or started yet."""

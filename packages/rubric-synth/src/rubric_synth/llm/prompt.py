@@ -1,4 +1,4 @@
-"""What the model is shown: a document as numbered paragraphs, and the prompt files, filled.
+"""Prompts for the model: a document as numbered paragraphs, and the prompt files, filled in.
 
 One opening with the document for all three stages, then the task: a server's prefix cache reads the
 document once for the three questions about it. A long document is shown in part: the sections that
@@ -24,7 +24,7 @@ from rubric_synth.config import LLMConfig, TaskType
 from rubric_synth.document import Document
 
 GAP: Final = "[…]"
-"""Stands in a passage where paragraphs between its first and last were not shown."""
+"""Mark in a passage for paragraphs between its first and last that were not shown."""
 
 _BLANK: Final = re.compile(r"\n[^\S\n]*\n\s*")
 _CODE_FENCE: Final = re.compile(r"^\s{0,3}(```|~~~)", re.MULTILINE)
@@ -33,18 +33,18 @@ _BACK_MATTER: Final = tables.phrase("back_matter", re.IGNORECASE | re.MULTILINE)
 _SPACE: Final = re.compile(r"\s+")
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
 _LONGEST: Final = 4_000
-"""A paragraph above this, such as the page of a PDF, is cut."""
+"""Characters above which a paragraph, such as the page of a PDF, is cut."""
 _LONG_SECTION: Final = 5_000
-"""A section above this, such as all of a text without headings, is chosen in parts."""
+"""Characters above which a section, such as a text without headings, is chosen in parts."""
 
 
 class Paragraph(NamedTuple):
-    """Where a paragraph stands in the text."""
+    """Place of a paragraph in the text."""
 
     start: int
-    """Of its heading, where it has one."""
+    """Offset of its heading, where it has one."""
     body: int
-    """Of its own first line."""
+    """Offset of its own first line."""
     end: int
 
 
@@ -55,7 +55,7 @@ class ShownText:
     text: str
     """The whole document."""
     paragraphs: tuple[Paragraph, ...]
-    """Shown ones, in order."""
+    """Paragraphs that are shown, in order."""
     omitted: tuple[int, ...]
     """Paragraphs left out before each shown one, and after the last."""
 
@@ -96,16 +96,16 @@ def shown_text(text: str, *, limit: int) -> ShownText:
         their length, where the weight of a word grows with how often the document uses it; the
         first paragraph, which says what the document is about, is among them.
     """
-    found = _paragraphs(text)
-    # More are not looked at, as of a text of nothing but line breaks.
-    paragraphs = tuple(islice(found, 50_000))
-    unread = sum(1 for _ in islice(found, 1))
+    remaining = _paragraphs(text)
+    # More are not looked at: a text may hold nothing but line breaks.
+    paragraphs = tuple(islice(remaining, 50_000))
+    unread = sum(1 for _ in islice(remaining, 1))
     if not unread and _cost(paragraphs) <= limit:
         return ShownText(text, paragraphs, (0,) * (len(paragraphs) + 1))
-    kept = _richest(text, paragraphs, limit)
-    shown = (-1, *kept, len(paragraphs) + unread)
-    omitted = tuple(after - before - 1 for before, after in pairwise(shown))
-    return ShownText(text, tuple(paragraphs[index] for index in kept), omitted)
+    chosen = _richest(text, paragraphs, limit)
+    bounds = (-1, *chosen, len(paragraphs) + unread)
+    omitted = tuple(after - before - 1 for before, after in pairwise(bounds))
+    return ShownText(text, tuple(paragraphs[index] for index in chosen), omitted)
 
 
 def _gap(left_out: int) -> list[str]:
@@ -166,9 +166,9 @@ def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 def _cut(text: str, earliest: int, latest: int) -> int:
     """Return the last good place to cut: behind a line, a sentence, a word; or the latest."""
     for mark in ("\n", ". ", " "):
-        found = text.rfind(mark, earliest, latest)
-        if found >= 0:
-            return found + len(mark)
+        place = text.rfind(mark, earliest, latest)
+        if place >= 0:
+            return place + len(mark)
     return latest
 
 
@@ -238,14 +238,14 @@ _SLOT: Final = "\0"
 
 
 class Prompts(NamedTuple):
-    """The files of one configuration, filled but for what is asked about."""
+    """The prompt files of one configuration, filled in but for the document."""
 
     system: str
-    """The same for all stages."""
+    """The system message, the same for all stages."""
     analysis: str
     """The task of stage 1, which nothing changes."""
     document: str
-    """Of each question, with a slot for the one text that differs; so are the next two."""
+    """The opening of each question, with a slot for one text, as the next two have."""
     synthesis: str
     enrichment: str
 
@@ -259,18 +259,18 @@ class Prompts(NamedTuple):
 
     def for_synthesis(self, document: Document, analysis: DocumentAnalysis) -> str:
         """Return the task of stage 2."""
-        found = analysis.model_dump(mode="json")
-        return _filled(self.synthesis, found, "ANALYSIS", document)
+        fields = analysis.model_dump(mode="json")
+        return _filled(self.synthesis, fields, "ANALYSIS", document)
 
     def for_enrichment(self, document: Document, draft: stages.Draft) -> str:
         """Return the task of stage 3."""
-        seen = {"question", "criteria", "reference_answer"}
-        fields = draft.model_dump(mode="json", include=seen)
+        names = {"question", "criteria", "reference_answer"}
+        fields = draft.model_dump(mode="json", include=names)
         return _filled(self.enrichment, fields, "DRAFT", document)
 
 
-def _filled(task: str, found: dict[str, Any], label: str, document: Document) -> str:
-    text = json.dumps(found, ensure_ascii=False)
+def _filled(task: str, fields: dict[str, Any], label: str, document: Document) -> str:
+    text = json.dumps(fields, ensure_ascii=False)
     return task.replace(_SLOT, fenced(text, label=label, seed=document.doc_hash))
 
 
@@ -282,11 +282,11 @@ def load_prompts(config: LLMConfig) -> Prompts:
 def prompt_hashes(config: LLMConfig) -> dict[str, str]:
     """Return the prompt files that a configuration uses, each with its SHA-256."""
     kinds = type_files(config.task_types) if asks_for_checks(config.task_types) else ()
-    texts = {name: _read(name) for name in _FILES} | {
-        name: _text(name) for name in kinds
-    }
+    texts = {name: _read(name) for name in _FILES}
+    texts |= {name: _text(name) for name in kinds}
     return {
-        name: hashlib.sha256(texts[name].encode()).hexdigest() for name in sorted(texts)
+        name: hashlib.sha256(text.encode()).hexdigest()
+        for name, text in sorted(texts.items())
     }
 
 

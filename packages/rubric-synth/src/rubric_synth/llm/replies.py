@@ -292,7 +292,7 @@ class CheckedSynthesisReply(StageReply):
 
 
 class CuesReply(StageReply):
-    """What tells full, partial and no credit apart."""
+    """Cues that tell full, partial and no credit apart."""
 
     full_credit: Text
     partial_credit: Text
@@ -300,7 +300,7 @@ class CuesReply(StageReply):
 
 
 class EnrichedReply(StageReply):
-    """What stage 3 adds to one criterion."""
+    """Additions of stage 3 to one criterion."""
 
     id: CriterionId
     cues: CuesReply
@@ -386,12 +386,12 @@ def items_of(value: object, *, name: str) -> list[object]:
     """Return the list that a reply holds under its only key.
 
     Raises:
-        StageRefusal: it is not such an object.
+        StageRefusal: The reply is not such an object.
     """
     fields = cast("dict[str, object]", value) if isinstance(value, dict) else {}
-    found = fields.get(name)
-    if not isinstance(found, list) or len(fields) != 1:
+    items = fields.get(name)
+    if not isinstance(items, list) or len(fields) != 1:
         raise StageRefusal(
             RejectionReason.REPLY_OFF_SCHEMA, f"no object with only a list {name!r}"
         )
-    return cast("list[object]", found)
+    return cast("list[object]", items)

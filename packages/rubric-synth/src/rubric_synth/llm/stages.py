@@ -76,24 +76,24 @@ class LLMStages:
         """
         task = self._prompts.for_synthesis(document, analysis)
         reply = replies.SynthesisReply
-        one = replies.DraftReply
+        draft_reply = replies.DraftReply
         if asks_for_checks(self._config.task_types):
             reply = replies.CheckedSynthesisReply
-            one = replies.CheckedDraftReply
+            draft_reply = replies.CheckedDraftReply
         value = await self._ask(document, task, "synthesise", reply)
         items = replies.items_of(value, name="drafts")
         refuse(RejectionReason.NO_QUESTION, "the model found none", when=not items)
         most = self._config.questions_per_document
-        found: list[Draft | StageRefusal] = []
+        drafts: list[Draft | StageRefusal] = []
         for item in items[:most]:
             try:
-                found.append(self._draft(replies.checked(one, item)))
+                drafts.append(self._draft(replies.checked(draft_reply, item)))
             except StageRefusal as refusal:
-                found.append(refusal)
+                drafts.append(refusal)
         if len(items) > most:
             detail = f"{len(items)} drafts, {most} asked for; the others are not read"
-            found.append(StageRefusal(_OFF_SCHEMA, detail))
-        return found
+            drafts.append(StageRefusal(_OFF_SCHEMA, detail))
+        return drafts
 
     async def enrich(
         self,
@@ -118,13 +118,11 @@ class LLMStages:
         unknown = len(added.keys() - {criterion.id for criterion in draft.criteria})
         detail = f"criteria: {unknown} ids that are not the rubric's"
         refuse(_OFF_SCHEMA, detail, when=bool(unknown))
-        criteria = tuple(
-            enriched(criterion, added[criterion.id])
-            if criterion.id in added
-            else criterion
-            for criterion in draft.criteria
-        )
-        return draft.model_copy(update={"criteria": criteria})
+        criteria = list(draft.criteria)
+        for place, criterion in enumerate(criteria):
+            if criterion.id in added:
+                criteria[place] = enriched(criterion, added[criterion.id])
+        return draft.model_copy(update={"criteria": tuple(criteria)})
 
     async def _ask(
         self, document: Document, task: str, stage: Stage, reply: type[BaseModel]
@@ -132,22 +130,25 @@ class LLMStages:
         """Ask for a reply and decode it; it is not yet checked against the schema.
 
         Args:
-            document: what is asked about; the message begins with it.
-            task: what comes behind.
-            stage: who asks.
-            reply: the model of the reply, whose schema goes to the server.
+            document: Document that the message begins with.
+            task: Text of the task, which follows.
+            stage: Stage that asks.
+            reply: Model of the reply, whose schema goes to the server.
 
         Raises:
-            StageRefusal: no answer came, or one that holds no JSON document.
+            StageRefusal: No answer came, or one that holds no JSON document.
         """
         if self._document is not document:
             self._document = document
             self._shown = shown_text(document.text, limit=self._config.document_chars)
             self._opening = self._prompts.opening(document, self._shown)
-        texts = {"system": self._prompts.system, "user": f"{self._opening}\n\n{task}"}
         try:
             answer = await self._calls.ask(
-                self._model, stage=stage, reply=reply, **texts
+                self._model,
+                stage=stage,
+                system=self._prompts.system,
+                user=f"{self._opening}\n\n{task}",
+                reply=reply,
             )
         except JudgeTransportError as error:
             about = f", for the field {error.refused}" if error.refused else ""

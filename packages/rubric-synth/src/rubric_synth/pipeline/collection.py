@@ -23,12 +23,12 @@ from rubric_synth.work.index import CollectedLine
 
 
 class Settings(NamedTuple):
-    """What outcomes of one run have in common."""
+    """Settings that all outcomes of one run have in common."""
 
     digest: bytes
-    """Changes with everything that may change an outcome."""
+    """Digest of everything that may change an outcome."""
     origin: Origin
-    """Where they come from."""
+    """Where the outcomes come from."""
 
 
 def settings_of(
@@ -38,14 +38,15 @@ def settings_of(
     stages: Stages | StagesFactory | None,
     judge: Judge | None,
 ) -> Settings:
-    """Return what the outcomes of a run depend on; nothing is sent.
+    """Return the settings that the outcomes of a run depend on; nothing is sent.
 
     Args:
         config: The configuration.
-        collected_sha256: Of the collected file, on which the extractive stages depend as a whole.
-        stages: The caller's own. One without a `fingerprint` may give other drafts tomorrow: what
-            comes of it is not used again by another run.
-        judge: The caller's own.
+        collected_sha256: SHA-256 of the collected file, on which the extractive stages depend as a
+            whole.
+        stages: The caller's own stages. Stages without a `fingerprint` may give other drafts
+            tomorrow: another run does not use their outcomes again.
+        judge: The caller's own judge.
 
     Raises:
         JudgeSetupError: A key is named and not there.
@@ -180,10 +181,10 @@ class Collection:
             digests = bytearray()
             with self._opened() as lines:
                 for line, _ in zip(lines, self._offsets, strict=True):
-                    made = hashlib.blake2b(
+                    line_hash = hashlib.blake2b(
                         line, key=settings, digest_size=_DIGEST_BYTES
                     )
-                    digests += made.digest()
+                    digests += line_hash.digest()
             self._digests = {settings: digests}
         return self._digests[settings]
 

@@ -1,4 +1,4 @@
-"""What a run would ask, read, write, take and cost, before anything is asked."""
+"""Estimate of the calls, tokens, time and cost of a run, before anything is asked."""
 
 import math
 from collections.abc import Sequence
@@ -18,27 +18,27 @@ _ANSWERS: Final = 3  # the reference, the empty one and the question
 
 
 class StageEstimate(NamedTuple):
-    """What one stage takes at most, over all documents."""
+    """The most that one stage takes, over all documents."""
 
     stage: Stage
     calls: int
     prompt_tokens: int
     completion_tokens: int
     cost_usd: float | None
-    """None where no price is known."""
+    """Cost of the calls; None where no price is known."""
 
 
 class SynthEstimate(NamedTuple):
-    """What a run takes at most: every document gives all its questions, and all pass the checks."""
+    """The most that a run takes, where every document gives all its questions and all are sound."""
 
     documents: int
     counted: int
-    """Documents whose prompts were counted; the others are taken for like them."""
+    """Documents whose prompts were counted; the others are assumed to be like them."""
     stages: tuple[StageEstimate, ...]
     in_flight: int
     """Calls at one time."""
     seconds: float
-    """Of all calls, so many at a time."""
+    """Duration of all calls, so many at a time."""
 
     @property
     def calls(self) -> int:
@@ -47,7 +47,7 @@ class SynthEstimate(NamedTuple):
 
     @property
     def cost_usd(self) -> float | None:
-        """What all stages cost; None where a price is not known."""
+        """Cost of all stages; None where a price is not known."""
         costs = [stage.cost_usd for stage in self.stages]
         known = [cost for cost in costs if cost is not None]
         return math.fsum(known) if len(known) == len(costs) else None
@@ -60,12 +60,12 @@ def estimate(
 
     Args:
         collected: Folder written by `collect`.
-        config: That of the run.
-        limit: The first so many documents only.
+        config: Configuration of the run.
+        limit: Number of documents, from the first; all if None.
 
     Returns:
-        Calls, tokens, time and money. What is read of documents is counted in their prompts; what
-        models write is assumed.
+        Calls, tokens, time and money. Tokens read are counted in the prompts; tokens written are
+        assumed.
 
     Raises:
         CollectedFolderError: The folder was not written by `collect`.

@@ -157,7 +157,7 @@ def rare_garbage_collection() -> Generator[None]:
 
 
 class Progress(NamedTuple):
-    """How far a run is at one moment."""
+    """Progress of a run at one moment."""
 
     done: int
     """Documents with an outcome, those of earlier runs included."""
@@ -168,9 +168,9 @@ class Progress(NamedTuple):
     calls_in_flight: int
     """Calls under way now."""
     cost_usd: float
-    """Of all calls with a known price, those of earlier runs included."""
+    """Cost of all calls with a known price, those of earlier runs included."""
     documents_per_s: float
-    """Over the last half minute, or longer where less is done; 0 while it is not known."""
+    """Rate over the last half minute, or longer where less is done; 0 while it is not known."""
 
     @property
     def eta_s(self) -> float | None:
@@ -186,11 +186,11 @@ class Spending:
         """Start from what earlier runs have spent."""
         self._config = config
         self.by_stage: dict[Stage, CallTotals] = folder.index.spent(self._price)
-        """What each stage has taken."""
+        """Totals of each stage."""
 
     @property
     def total(self) -> CallTotals:
-        """What all calls have taken."""
+        """Totals of all calls."""
         return sum(self.by_stage.values(), CallTotals())
 
     @property

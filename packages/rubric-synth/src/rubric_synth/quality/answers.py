@@ -44,7 +44,7 @@ _NO_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 _REST: Final = LexicalConfig()
 _KINDS: Final = {"quantitative": NumericCheck, "code": python_tests.PythonTests}
-"""What a draft of a type holds at least one of."""
+"""Kind of check that a draft of each type has at least one of."""
 
 
 async def check_executable_criteria(draft: Draft, config: QualityConfig) -> None:
@@ -246,16 +246,17 @@ def _other_terms(task: Task, answer: str, chance: random.Random) -> str:
     chance.shuffle(others)
     stand_ins: dict[str, str] = {}
 
-    def replaced(found: re.Match[str]) -> str:
-        key = stem(found[0])
+    def replaced(match: re.Match[str]) -> str:
+        word = match[0]
+        key = stem(word)
         if key not in asked:
-            return found[0]
-        if found[0].isdigit():
-            return _other_number(found, chance)
+            return word
+        if word.isdigit():
+            return _other_number(match, chance)
         if key not in stand_ins and others:
             stand_ins[key] = others[len(stand_ins) % len(others)]
-        stand_in = stand_ins.get(key, found[0])
-        return stand_in.capitalize() if found[0][0].isupper() else stand_in
+        stand_in = stand_ins.get(key, word)
+        return stand_in.capitalize() if word[0].isupper() else stand_in
 
     return _TOKEN.sub(replaced, answer)
 
@@ -265,20 +266,22 @@ def _half(_task: Task, answer: str, chance: random.Random) -> str:
     if len(pieces) == 1:
         words = answer.split()
         return " ".join(words[: len(words) // 2])
-    # Of an odd number the smaller part, which lacks the first sentence.
+    # An odd number of sentences: the smaller part, which lacks the first sentence.
     first = 1 if len(pieces) % 2 else chance.randrange(2)
     return "".join(pieces[first::2]).strip()
 
 
 def _numbers(_task: Task, answer: str, chance: random.Random) -> str:
-    return _NUMBER.sub(lambda found: _other_number(found, chance), answer)
+    return _NUMBER.sub(lambda number: _other_number(number, chance), answer)
 
 
-def _other_number(found: re.Match[str], chance: random.Random) -> str:
-    """Return a number of as many digits, no digit of it the same."""
-    return re.sub(
-        r"\d", lambda digit: str((int(digit[0]) + chance.randint(1, 9)) % 10), found[0]
-    )
+def _other_number(number: re.Match[str], chance: random.Random) -> str:
+    """Return a number with as many digits, each of them another one."""
+
+    def other_digit(digit: re.Match[str]) -> str:
+        return str((int(digit[0]) + chance.randint(1, 9)) % 10)
+
+    return re.sub(r"\d", other_digit, number[0])
 
 
 def _first_sentence(_task: Task, answer: str, _chance: random.Random) -> str:

@@ -35,16 +35,15 @@ def _is_run(criterion: CriterionDraft) -> bool:
 
 
 def states_nothing(description: str) -> bool:
-    """Tell whether a description of a criterion names a topic and states nothing of it.
+    """Whether a description of a criterion names a topic and states nothing of it.
 
     Args:
         description: "Explains the role of X" does; "Says that X lowers Y" and "Names X, Y and Z as
             the causes" do not.
     """
-    told = _CLAIMS["opening"].sub("", description.strip())
-    if _CLAIMS["play"].search(told):
+    content = _CLAIMS["opening"].sub("", description.strip())
+    if _CLAIMS["play"].search(content):
         return True
-    return (
-        _CLAIMS["topic"].match(told) is not None
-        and _CLAIMS["claim"].search(told) is None
-    )
+    if _CLAIMS["topic"].match(content) is None:
+        return False
+    return _CLAIMS["claim"].search(content) is None

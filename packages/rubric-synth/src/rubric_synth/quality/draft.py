@@ -59,9 +59,9 @@ def _nothing_behind(
     pattern: re.Pattern[str], text: str, end: int | None = None
 ) -> bool:
     """Match where the thing is not brought along."""
-    found = pattern.finditer(text, 0, len(text) if end is None else end)
+    matches = pattern.finditer(text, 0, len(text) if end is None else end)
     return any(
-        _PATTERNS["carried_by"].search(text, match.end()) is None for match in found
+        _PATTERNS["carried_by"].search(text, match.end()) is None for match in matches
     )
 
 
@@ -141,11 +141,11 @@ def _pointers(kind: str) -> tuple[Pointer, ...]:
 
 
 GUIDE_POINTERS: Final = _pointers("guide")
-"""Of a scoring guide: it speaks to the judge, who has the passage, but has no figures."""
+"""Pointers in a scoring guide: its reader, the judge, has the passage, but has no figures."""
 CRITERION_POINTERS: Final = (*GUIDE_POINTERS, *_pointers("criterion"))
-"""Of what a criterion asks for."""
+"""Pointers in the texts of a criterion."""
 QUESTION_POINTERS: Final = (*CRITERION_POINTERS, *_pointers("question"))
-"""Of a question."""
+"""Pointers in a question."""
 
 _LONGEST: Final = {
     "question": 10_000,
@@ -274,7 +274,7 @@ _TOKEN: Final = re.compile(r"\w+|[\[\\§]|\?\?")
 _HINTS: Final = frozenset[str]().union(
     *(pointer.hints for pointer in QUESTION_POINTERS)
 )
-"""Of all pointers, for those of a question are among the others."""
+"""Hints of all pointers, for those of a question include all others."""
 
 
 def check_self_contained(draft: Draft) -> None:
@@ -355,10 +355,11 @@ def _tells(question: str, answer: str, fewest_words: int) -> bool:
     whole = plain(answer)
     if whole in asked and whole.count(" ") > _FEWEST_WORDS:
         return True
-    told = map(plain, _PATTERNS["sentence"].split(answer))
-    return any(
-        sentence.count(" ") > fewest_words and sentence in asked for sentence in told
-    )
+    for sentence in _PATTERNS["sentence"].split(answer):
+        words = plain(sentence)
+        if words.count(" ") > fewest_words and words in asked:
+            return True
+    return False
 
 
 _PUNCTUATION: Final = str.maketrans(dict.fromkeys(".,;:?!'\"`", " "))

@@ -1,4 +1,4 @@
-"""Where documents come from: folders, files, data sets and installed packages."""
+"""Readers of the sources of documents: folders, files, data sets and installed packages."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -58,13 +58,12 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Found:
     if name.startswith(PACKAGE_PREFIX):
         return read_package(name.removeprefix(PACKAGE_PREFIX))
     if name.startswith(DATASET_PREFIX):
-        found = records.read_hugging_face(
-            name.removeprefix(DATASET_PREFIX), config=config
-        )
+        location = name.removeprefix(DATASET_PREFIX)
+        items = records.read_hugging_face(location, config=config)
     elif path.is_dir():
-        found = _documents(raw_text.visible_files(path), config)
+        items = _documents(raw_text.visible_files(path), config)
     elif path.is_file():
-        found = _documents([(_file_at(path), None)], config)
+        items = _documents([(_file_at(path), None)], config)
     elif path.exists():
         raise SourceError(
             f"source {name!r} is a pipe or a device, which may never end; name a regular file",
@@ -77,7 +76,7 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Found:
             f"package{near(path)}",
             source=name,
         )
-    return (raw_text.unless_foreign(item, config=config) for item in found)
+    return (raw_text.unless_foreign(item, config=config) for item in items)
 
 
 def _file_at(path: Path) -> SourceFile:

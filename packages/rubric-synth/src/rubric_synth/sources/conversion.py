@@ -1,4 +1,4 @@
-"""HTML and PDF files, notebooks and markup to documents, by a process that may hang or be killed.
+"""Conversion of HTML, PDF, notebooks and markup to documents, in a process that may hang or crash.
 
 reStructuredText, LaTeX, Word and their like are read by pandoc, which has no access to files.
 """
@@ -41,7 +41,7 @@ class IsolatedReader:
         """Start nothing yet.
 
         Args:
-            timeout_s: For one answer; none if None.
+            timeout_s: Seconds for one answer; no limit if None.
         """
         self._timeout_s = timeout_s
         self._process: subprocess.Popen[bytes] | None = None
@@ -73,14 +73,13 @@ class IsolatedReader:
             while not (answer := self._receive()).get("done"):
                 yield answer
         except GeneratorExit:
-            self.close()  # what it has yet to say is no answer to the next job
+            self.close()  # its remaining answers are none to the next job
             raise
 
     def _send(self, job: _Job, file: BinaryIO | None) -> None:
         process, files = self._running()
-        with contextlib.suppress(
-            BrokenPipeError, ConnectionError
-        ):  # then there is no answer
+        # Where the process has died, there is no answer.
+        with contextlib.suppress(BrokenPipeError, ConnectionError):
             if file is not None:
                 socket.send_fds(files, [b"f"], [file.fileno()])
             line = json.dumps({**job, "with_file": file is not None}) + "\n"
@@ -155,7 +154,7 @@ PANDOC_FORMATS: Final = {
     ".rest": "rst",
     ".tex": "latex",
 }
-"""What pandoc calls the format of a file, by the end of its name."""
+"""Format of a file as pandoc calls it, by the end of its name."""
 
 _NOT_PARSED: Final = frozenset({63, 64, 91, 92, 93})  # exit statuses of pandoc
 _ARGUMENTS: Final = (
@@ -167,8 +166,8 @@ _ARGUMENTS: Final = (
     "-M1g",
     "-RTS",
 )
-_HEAP_EXHAUSTED: Final = 251  # of its run-time system
-# Directives and options that read other files, which pandoc is not allowed to, and it ends there.
+_HEAP_EXHAUSTED: Final = 251  # exit status of pandoc's run-time system
+# Directives and options that read other files: pandoc is not allowed to, and ends there.
 _OTHER_FILES: Final = phrase("other_files", re.MULTILINE)
 _CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE
@@ -183,7 +182,7 @@ _FEWEST_VOWELS: Final = 0.2
 
 
 class Converter:
-    """Files that are not text as they are, to documents."""
+    """Converter of files that are no plain text to documents."""
 
     def __init__(self, config: CollectConfig) -> None:
         """Start no process yet."""
@@ -193,7 +192,7 @@ class Converter:
         self._timeout_s = config.conversion_timeout_s
         self._reader = IsolatedReader(config.conversion_timeout_s)
         self.tables = IsolatedReader(config.conversion_timeout_s)
-        """Reads Parquet, of which each row is a document; its library takes a process's memory."""
+        """Reader of Parquet, in a process of its own: its library takes a process's memory."""
 
     def close(self) -> None:
         """End its processes."""
@@ -232,13 +231,12 @@ class Converter:
         pages = [
             reading_order([Piece(*piece) for piece in page]) for page in answer["pages"]
         ]
-        letters = sum(
-            sum(map(str.isalpha, line.text)) for page in pages for line in page
-        )
+        texts = [line.text for page in pages for line in page]
+        letters = sum(sum(map(str.isalpha, text)) for text in texts)
         if letters < 20 * len(pages):
             detail = f"{letters} letters on {len(pages)} pages; recognise its text (OCR) first"
             raise NotTextError(RejectionReason.NO_TEXT_LAYER, detail)
-        _check_letters([line.text for page in pages for line in page])
+        _check_letters(texts)
         markdown = pages_to_markdown(pages, outline=answer["outline"])
         return self._document(file, markdown, answer["title"])
 
@@ -253,7 +251,7 @@ class Converter:
         return self._document(file, answer["markdown"], "")
 
     def markup(self, file: raw_text.SourceFile) -> Document:
-        """Return the text of a file that pandoc reads, what Sphinx adds to its markup as words.
+        """Return the text of a file that pandoc reads, with the markup of Sphinx as words.
 
         Raises:
             NotTextError: It cannot be read, or not within bounds, or pandoc is not installed.
@@ -263,15 +261,13 @@ class Converter:
             # A file with pictures may be so many times larger than one without.
             data = file.read(most=4 * self._most_markup)
         else:
-            data = raw_text.decoded(file.read(most=self._most_markup)).encode(
-                errors="replace"
-            )
+            text = raw_text.decoded(file.read(most=self._most_markup))
+            data = text.encode(errors="replace")
         if not data.strip():
             raise NotTextError(RejectionReason.EMPTY, f"{len(data)} bytes")
         if kind == "rst":
-            data = markup.with_titles_of_labels(
-                _OTHER_FILES.sub("", data.decode())
-            ).encode()
+            text = _OTHER_FILES.sub("", data.decode())
+            data = markup.with_titles_of_labels(text).encode()
         if kind == "latex":
             data = plain_latex(data.decode()).encode()
         markdown = _pandoc(
@@ -283,17 +279,18 @@ class Converter:
         self, file: raw_text.SourceFile, markdown: str, title: str
     ) -> Document:
         text = raw_text.cleaned(raw_text.short_enough(markdown, most=self._most))
-        named = " ".join(markup.normal_characters(markup.without_tags(title)).split())
-        title = (
-            "" if _NO_TITLE.search(named) else named.encode(errors="replace").decode()
-        )
+        plain = markup.normal_characters(markup.without_tags(title))
+        title = " ".join(plain.split())
+        if _NO_TITLE.search(title):
+            title = ""
+        title = title.encode(errors="replace").decode()
         heading = markup.short_title(title) or markup.document_title(text)
         heading = heading or raw_text.printable(file.path.stem)
         return Document(title=heading, text=text, source=file.source)
 
 
 def _check_letters(lines: list[str]) -> None:
-    """Refuse a print of which letters cannot be told: its words would be others.
+    """Refuse a print with unknown letters: its words would be others.
 
     Raises:
         NotTextError: More than one word of 200 has such a letter, or hardly any has a vowel.
@@ -314,22 +311,20 @@ def _check_letters(lines: list[str]) -> None:
 def _pandoc(data: bytes, kind: str, *, most: int, timeout_s: int) -> str:
     """Convert markup in a process that is bounded in time, memory and output."""
     options = f"--from={kind}", f"--metadata=rubric-synth-format:{kind}"
-    with tempfile.TemporaryFile() as random:
-        random.write(data)
-        random.seek(0)
+    with tempfile.TemporaryFile() as source:
+        source.write(data)
+        source.seek(0)
         process = subprocess.Popen(  # noqa: S603 - the program of a wheel, and our own arguments
             [pandoc_program(), *_ARGUMENTS, *options],
-            stdin=random,
+            stdin=source,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # its messages hold text of the file
             start_new_session=True,
         )
-    with contextlib.suppress(
-        AttributeError, OSError
-    ):  # it may outlive us, where Linux is
-        resource.prlimit(
-            process.pid, resource.RLIMIT_CPU, (2 * timeout_s, 2 * timeout_s)
-        )
+    # Linux alone has this limit, for a pandoc that outlives this process.
+    with contextlib.suppress(AttributeError, OSError):
+        limit_s = 2 * timeout_s
+        resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit_s, limit_s))
     timer = threading.Timer(timeout_s, process.kill)
     timer.start()
     try:

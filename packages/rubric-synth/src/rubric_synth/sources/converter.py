@@ -1,4 +1,4 @@
-"""The process of `isolated`, which reads files for another: it may hang, crash or be killed.
+"""The process of `IsolatedReader`, which reads files for another: it may hang, crash or be killed.
 
 A script of its own: it imports nothing of this package, so that it starts in a moment. One job
 and one answer a line, as JSON, and the file that a job is about as an open descriptor. An answer
@@ -32,9 +32,9 @@ _LINE_END = re.compile(r"[ \t]*\r?\n[ \t]*")
 _TAG = re.compile(r"<[^<>]*>")
 _TITLE = re.compile(r"<title[^>]{0,200}>(.{0,2000}?)</title", re.DOTALL | re.IGNORECASE)
 _MIN_MAIN_CHARS = 400
-_STATE_FILE = "state.json"  # of `datasets`, as the next
+_STATE_FILE = "state.json"  # this file and the next are written by `datasets`
 _SPLITS_FILE = "dataset_dict.json"
-_WRONG_PASSWORD = 4  # of PDFium
+_WRONG_PASSWORD = 4  # error code of PDFium
 _BROKEN = {"refused": "broken_pdf"}
 
 
@@ -45,14 +45,16 @@ def main() -> None:
     with contextlib.suppress(OSError, ValueError):  # not every system limits memory
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         resource.setrlimit(resource.RLIMIT_DATA, (most_memory, hard))
-    # What a library prints must not be taken for an answer.
+    # Output that a library prints must not be taken for an answer.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    given = socket.socket(fileno=files)
+    descriptors = socket.socket(fileno=files)
     for line in sys.stdin.buffer:
         signal.alarm(seconds)
         job = json.loads(line)
-        handle = socket.recv_fds(given, 1, 1)[1][0] if job["with_file"] else -1
+        handle = -1
+        if job["with_file"]:
+            _, (handle,), *_ = socket.recv_fds(descriptors, 1, 1)
         for answer in _answers(job, handle):
             signal.alarm(0)  # whoever reads the answers may take time
             answers.write(json.dumps(answer, default=_no_text).encode() + b"\n")
@@ -64,7 +66,7 @@ def main() -> None:
 
 
 def _answers(job: dict[str, Any], handle: int) -> Iterator[dict[str, Any]]:
-    """Do a job; what any library raises over a file becomes an answer here."""
+    """Do a job; an exception that any library raises over a file becomes an answer here."""
     try:
         match job["kind"]:
             case "html":
@@ -108,7 +110,7 @@ def _html(page: str) -> dict[str, Any]:
 
 
 def _elements(page: str, name: str) -> Iterator[tuple[int, int]]:
-    """Yield where elements begin and end; one without an end is none."""
+    """Yield the places where elements begin and end; an element without an end is left out."""
     opening = re.compile(rf"<{name}[\s>]", re.IGNORECASE)
     closing = re.compile(rf"</{name}\s*>", re.IGNORECASE)
     start = opening.search(page)
@@ -122,7 +124,8 @@ def _elements(page: str, name: str) -> Iterator[tuple[int, int]]:
 
 def _letters(page: str) -> int:
     """Count the letters that a reader would see, however deep they lie."""
-    place = count = 0
+    place = 0
+    count = 0
     for start, end in (*_elements(page, _UNSEEN), (len(page), len(page))):
         count += sum(map(str.isalpha, _TAG.sub("", page[place:start])))
         place = end
@@ -130,7 +133,7 @@ def _letters(page: str) -> int:
 
 
 def _markdown(page: str) -> str:
-    """Convert HTML; where little is left without what names call a menu, names are no guide."""
+    """Convert HTML; names of menus are ignored where little is left without them."""
     strict = _converted(page, [*_NO_CONTENT, *_NO_CONTENT_BY_NAME])
     if len(strict) >= _MIN_MAIN_CHARS:
         return strict
@@ -162,7 +165,7 @@ def _converted(page: str, left_out: list[str], *, clean: bool = True) -> str:
 
 
 def _unwrapped(page: str) -> str:
-    """Join the lines of a page, as who reads it sees them; else "2016. If" might begin a list."""
+    """Join the lines of a page, as its readers see them; else "2016. If" might begin a list."""
     pieces: list[str] = []
     place = 0
     for start, end in (*_elements(page, "(?:pre|textarea)"), (len(page), len(page))):
@@ -212,20 +215,19 @@ def _pdf(path: str, most: int) -> dict[str, Any]:
             return {"refused": "too_long", "detail": detail}
     if broken == count:
         return _BROKEN | {"detail": f"{broken} broken pages"}
-    known = fonts.table()
-    shown = [[(_text(text, known), *place) for text, *place in page] for page in pages]
+    characters = fonts.table()
+    readable = [
+        [(_text(text, characters), *place) for text, *place in page] for page in pages
+    ]
     outline = [str(mark.get_title()) for mark in document.get_toc(max_depth=6)][:5000]
     title = str(document.get_metadata_dict().get("Title", ""))
-    return {"pages": shown, "outline": outline, "title": title}
+    return {"pages": readable, "outline": outline, "title": title}
 
 
-def _text(raw: str, known: dict[int, str]) -> str:
+def _text(raw: str, characters: dict[int, str]) -> str:
     """Return a text of PDFium, which gives characters beyond 16 bits in two halves."""
-    return (
-        raw.translate(known)
-        .encode("utf-16", "surrogatepass")
-        .decode("utf-16", "replace")
-    )
+    encoded = raw.translate(characters).encode("utf-16", "surrogatepass")
+    return encoded.decode("utf-16", "replace")
 
 
 def _notebook(handle: int) -> dict[str, Any]:
@@ -303,7 +305,7 @@ def _dataset(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     try:
         splits = _splits(job["path"])
     except Exception as error:  # noqa: BLE001 - see the docstring
-        yield {"error": _told(error)}
+        yield {"error": _described(error)}
         return
     if "split" not in job:
         yield {"splits": list(splits)}
@@ -330,7 +332,8 @@ def _texts(value: object) -> list[str]:
 def _splits(path: str) -> Mapping[str, Any]:
     """Open a data set without reading its rows, once.
 
-    Of a folder that `save_to_disk` wrote, also the splits without a row, which it cannot open.
+    In a folder that `save_to_disk` wrote, splits without a row are included, though `datasets`
+    cannot open them.
     """
     datasets: Any = import_module("datasets")
     folder = Path(path)
@@ -339,12 +342,11 @@ def _splits(path: str) -> Mapping[str, Any]:
         return {name: _saved_split(folder / name, datasets)[1] for name in names}
     if (folder / _STATE_FILE).is_file():
         return dict([_saved_split(folder, datasets)])
-    found: Any = datasets.load_dataset(path, streaming=True)
-    if isinstance(found, dict):
-        return {
-            str(name): rows for name, rows in cast("dict[object, Any]", found).items()
-        }
-    return {str(found.split or "all"): found}
+    loaded: Any = datasets.load_dataset(path, streaming=True)
+    if isinstance(loaded, dict):
+        splits = cast("dict[object, Any]", loaded)
+        return {str(name): rows for name, rows in splits.items()}
+    return {str(loaded.split or "all"): loaded}
 
 
 def _saved_split(folder: Path, datasets: Any) -> tuple[str, Any]:
@@ -353,7 +355,7 @@ def _saved_split(folder: Path, datasets: Any) -> tuple[str, Any]:
     return str(state.get("_split") or "all"), rows
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     """Describe an error without words of the data, which a parser's message may hold."""
     package = type(error).__module__.partition(".")[0]
     name = type(error).__name__

@@ -1,4 +1,4 @@
-r"""LaTeX as pandoc reads it without loss: what it drops in silence is written otherwise beforehand.
+r"""Rewriting of LaTeX so that pandoc reads it without loss.
 
 pandoc 3.9 leaves out commands it does not know together with a number behind them ("59\textendash
 60" becomes "59"), all of mhchem, and the sign of powers behind siunitx's `\per`.
@@ -19,58 +19,65 @@ _POWERS: Final = {"square": "2", "squared": "2", "cubic": "3", "cubed": "3"}
 
 
 def plain_latex(source: str) -> str:
-    """Return LaTeX of which pandoc keeps every number, unit and formula of chemistry.
+    """Return LaTeX whose numbers, units and formulas of chemistry pandoc keeps.
 
-    Formulas, code, comments and what stands before the document stay as they are.
+    Formulas, code, comments and the preamble stay as they are.
     """
     match = _PATTERNS["begin"].search(source)
     place = match.end() if match else 0
     own = frozenset(name[1] for name in _PATTERNS["defined"].finditer(source))
     pieces = [source[:place]]
-    for kept in _PATTERNS["kept"].finditer(source, place):
-        pieces.append(_rewritten(source[place : kept.start()], own))
-        place = kept.end()
-        pieces.append(_rewritten(kept["chemistry"], own) if kept["alone"] else kept[0])
+    for match in _PATTERNS["kept"].finditer(source, place):
+        pieces.append(_rewritten(source[place : match.start()], own))
+        place = match.end()
+        if match["alone"]:
+            pieces.append(_rewritten(match["chemistry"], own))
+        else:
+            pieces.append(match[0])
     text = "".join([*pieces, _rewritten(source[place:], own)])
     return _definitions(text, own) + text
 
 
 def _definitions(text: str, own: frozenset[str]) -> str:
-    """Define the commands whose words are seen, but for those that the document defines itself."""
-    shown_by_name = _SHOWN if _PATTERNS["siunitx"].search(text) else _SHOWN | _UNITS
-    return "".join(
-        f"\\providecommand{{\\{name}}}{f'[{count}]' if count else ''}{{{shown}}}\n"
-        for name, shown in shown_by_name.items()
-        if name not in own and f"\\{name}" in text
-        for count in (max(map(int, re.findall(r"#(\d)", shown)), default=0),)
-    )
+    """Define the visible commands, but for those that the document defines itself."""
+    replacements = _SHOWN if _PATTERNS["siunitx"].search(text) else _SHOWN | _UNITS
+    definitions: list[str] = []
+    for name, replacement in replacements.items():
+        if name in own or f"\\{name}" not in text:
+            continue
+        count = max(map(int, re.findall(r"#(\d)", replacement)), default=0)
+        arguments = f"[{count}]" if count else ""
+        definitions.append(
+            f"\\providecommand{{\\{name}}}{arguments}{{{replacement}}}\n"
+        )
+    return "".join(definitions)
 
 
 def _rewritten(text: str, own: frozenset[str]) -> str:
-    def kept_apart(found: re.Match[str]) -> str:
-        name = found["name"]
-        is_taken = name in own | _SHOWN.keys() | _UNITS.keys() or _PATTERNS[
-            "takes"
-        ].fullmatch(name)
-        return found[0] if is_taken else f"\\{name}{{}}{found['gap']}"
+    def set_apart(match: re.Match[str]) -> str:
+        name = match["name"]
+        is_known = name in own or name in _SHOWN or name in _UNITS
+        if is_known or _PATTERNS["takes"].fullmatch(name):
+            return match[0]
+        return f"\\{name}{{}}{match['gap']}"
 
-    text = _PATTERNS["chemistry"].sub(lambda found: _CHEMISTRY(found["formula"]), text)
+    text = _PATTERNS["chemistry"].sub(lambda match: _CHEMISTRY(match["formula"]), text)
     text = _PATTERNS["isotope"].sub(r"\\textsuperscript{\1}\2", text)
     text = _PATTERNS["per"].sub(_inverse, text)
     text = _PATTERNS["boxed"].sub(r"\\mbox", text)
     text = _PATTERNS["mixed"].sub(_fraction, text)
     text = _PATTERNS["upright"].sub(r"\1", text)
-    return _PATTERNS["number"].sub(kept_apart, text)
+    return _PATTERNS["number"].sub(set_apart, text)
 
 
-def _fraction(found: re.Match[str]) -> str:
-    gap = " " if found["before"] else ""
-    return f"{found['before']}{gap}{found['over']}/{found['under']}"
+def _fraction(match: re.Match[str]) -> str:
+    gap = " " if match["before"] else ""
+    return f"{match['before']}{gap}{match['over']}/{match['under']}"
 
 
-def _inverse(found: re.Match[str]) -> str:
-    power = _POWERS.get(found["power"] or found["after"] or "") or found["to"] or "1"
-    return f"{found['unit']}\\tothe{{-{power}}}"
+def _inverse(match: re.Match[str]) -> str:
+    power = _POWERS.get(match["power"] or match["after"] or "") or match["to"] or "1"
+    return f"{match['unit']}\\tothe{{-{power}}}"
 
 
 __all__ = ["plain_latex"]

@@ -1,4 +1,4 @@
-"""`python:PACKAGE`: the documentation of an installed package, read from its public docstrings.
+"""Reader of the documentation of an installed package (`python:PACKAGE`), from its docstrings.
 
 Modules are imported, never executed as scripts; private modules, tests and command-line entry
 modules are left alone. An object is read once, under the shortest public path that names it.
@@ -15,7 +15,7 @@ import signal
 import threading
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import FrameType, ModuleType
 from typing import Final, NamedTuple
 
@@ -140,7 +140,7 @@ def _import_tree(
 
 
 def _named_objects(module: ModuleType) -> Iterator[tuple[str, object]]:
-    """Yield what a module names in public."""
+    """Yield the public names of a module with their objects."""
     namespace = vars(module)
     declared = namespace.get("__all__")
     for name in sorted(
@@ -283,13 +283,14 @@ def _items(
     section: str, pattern: re.Pattern[str]
 ) -> list[tuple[re.Match[str], list[str]]]:
     """Return each line that begins an item, with the lines below it."""
-    found: list[tuple[re.Match[str], list[str]]] = []
+    items: list[tuple[re.Match[str], list[str]]] = []
     for line in section.splitlines():
         if match := pattern.match(line):
-            found.append((match, []))
-        elif found:
-            found[-1][1].append(line)
-    return found
+            items.append((match, []))
+        elif items:
+            _, lines_below = items[-1]
+            lines_below.append(line)
+    return items
 
 
 class _Block(NamedTuple):
@@ -298,7 +299,7 @@ class _Block(NamedTuple):
     place: str
     """The part of the entry that it belongs to."""
     argument: str
-    """What a field names."""
+    """Argument of a field, such as the name of a parameter."""
     lines: list[str]
 
 
@@ -314,52 +315,62 @@ def _fields_entry(lines: list[str], bare: ApiEntry) -> ApiEntry | None:
         parts[block.place].append((block.argument, text))
     if parts.keys().isdisjoint({"parameters", "returns", "yields", "raises"}):
         return None
-    if is_sphinx:
-        kinds = {name.lstrip("\\*"): kind for name, kind in parts["type"]}
-        parameters = (
-            item
-            for argument, text in parts["parameters"]
-            for kind, _, name in [argument.rpartition(" ")]
-            for item in _named(name, kind or kinds.get(name.lstrip("\\*"), ""), text)
-        )
-        raises = (
-            item for name, text in parts["raises"] for item in _named(name, "", text)
-        )
-        kind = next((kind for _, kind in parts["rtype"]), "")
-        results = parts["returns"] or [("", "")] * (bool(kind) and not parts["yields"])
-        returns = [_item("", kind, text) for _, text in results]
-        yields = [_item("", kind, text) for _, text in parts["yields"]]
-    else:
-        parameters = (
-            item
-            for _, text in parts["parameters"]
-            for item in _listed(text, _PARAMETER)
-        )
-        raises = (
-            item
-            for _, text in parts["raises"]
-            for item in _listed(text, _PATTERNS["error"])
-        )
-        returns, yields = (
-            [
-                _item(typed[1], "", typed[2]) if typed else _item("", "", text)
-                for _, text in parts[place]
-                for typed in [_PATTERNS["typed"].match(text)]
-            ]
-            for place in ("returns", "yields")
-        )
+    items = _sphinx_items(parts) if is_sphinx else _google_items(parts)
+    # A parameter that is named twice keeps its first place.
+    parameters = {item.name: item for item in reversed(items["parameters"])}
     return bare.model_copy(
         update={
             "summary": _paragraphs(parts["summary"]),
-            "parameters": tuple(
-                {p.name: p for p in reversed(list(parameters))}.values()
-            )[::-1],
-            "returns": tuple(returns),
-            "yields": tuple(yields),
-            "raises": tuple(raises),
+            "parameters": tuple(parameters.values())[::-1],
+            "returns": tuple(items["returns"]),
+            "yields": tuple(items["yields"]),
+            "raises": tuple(items["raises"]),
             "notes": _paragraphs(parts["notes"]),
         }
     )
+
+
+def _sphinx_items(
+    parts: Mapping[str, Sequence[tuple[str, str]]],
+) -> dict[str, list[ApiItem]]:
+    """Return the items of a docstring with Sphinx fields, by part of the entry."""
+    kinds = {name.lstrip("\\*"): kind for name, kind in parts.get("type", ())}
+    parameters: list[ApiItem] = []
+    for argument, text in parts.get("parameters", ()):
+        kind, _, name = argument.rpartition(" ")
+        kind = kind or kinds.get(name.lstrip("\\*"), "")
+        parameters.extend(_named(name, kind, text))
+    raises: list[ApiItem] = []
+    for name, text in parts.get("raises", ()):
+        raises.extend(_named(name, "", text))
+    result_kind = next((kind for _, kind in parts.get("rtype", ())), "")
+    returned = list(parts.get("returns", ()))
+    yielded = parts.get("yields", ())
+    if not returned and result_kind and not yielded:
+        returned = [("", "")]
+    return {
+        "parameters": parameters,
+        "raises": raises,
+        "returns": [_item("", result_kind, text) for _, text in returned],
+        "yields": [_item("", result_kind, text) for _, text in yielded],
+    }
+
+
+def _google_items(
+    parts: Mapping[str, Sequence[tuple[str, str]]],
+) -> dict[str, list[ApiItem]]:
+    """Return the items of a docstring with Google sections, by part of the entry."""
+    items: dict[str, list[ApiItem]] = defaultdict(list)
+    for place, pattern in (("parameters", _PARAMETER), ("raises", _PATTERNS["error"])):
+        for _, text in parts.get(place, ()):
+            items[place].extend(_listed(text, pattern))
+    for place in ("returns", "yields"):
+        for _, text in parts.get(place, ()):
+            if typed := _PATTERNS["typed"].match(text):
+                items[place].append(_item(typed[1], "", typed[2]))
+            else:
+                items[place].append(_item("", "", text))
+    return items
 
 
 def _paragraphs(blocks: list[tuple[str, str]]) -> tuple[str, ...]:

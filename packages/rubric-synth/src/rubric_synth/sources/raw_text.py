@@ -1,4 +1,4 @@
-"""Read files and decode them, or say why a file is not text; and tell the language of a text.
+"""Reading and decoding of files, refusals of those that are no text, and the language of a text.
 
 Files are opened so that reading can neither block nor follow a link out of their folder.
 """
@@ -72,8 +72,8 @@ def need_extra(extra: Extra, *, source: str = "") -> None:
     """Check that an optional library is installed; an error names the command that installs it.
 
     Raises:
-        SourceError: It is not, and the source needs it.
-        NotTextError: It is not, and no source is named: a file is left out for it.
+        SourceError: It is not installed, and the source needs it.
+        NotTextError: It is not installed, and no source is named: a file is left out for it.
     """
     module = _MODULES[extra]
     if find_spec(module) is not None:
@@ -89,10 +89,10 @@ def decoded(data: bytes, *, declared: str = "") -> str:
 
     Args:
         data: The whole file.
-        declared: Encoding that the file names itself; taken where it is not UTF-8.
+        declared: Encoding that the file names itself, used where the file is not UTF-8.
 
     Raises:
-        NotTextError: It is binary, or in an encoding that cannot be told.
+        NotTextError: The file is binary, or in an unknown encoding.
     """
     marked = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "")
     if marked:
@@ -110,9 +110,8 @@ def decoded(data: bytes, *, declared: str = "") -> str:
         text = data.decode()
     except UnicodeDecodeError as error:
         text = _decoded_otherwise(data, error.start, declared)
-    if len(_CONTROL.findall(text[:_SAMPLE_BYTES])) > _MAX_CONTROL_FRAC * len(
-        text[:_SAMPLE_BYTES]
-    ):
+    sample = text[:_SAMPLE_BYTES]
+    if len(_CONTROL.findall(sample)) > _MAX_CONTROL_FRAC * len(sample):
         raise NotTextError(RejectionReason.BINARY, f"{len(data)} bytes")
     return text
 
@@ -178,17 +177,15 @@ def _unmarked(data: bytes) -> str:
 
 
 def _decoded_otherwise(data: bytes, start: int, declared: str) -> str:
-    """Decode what is not UTF-8."""
+    """Decode data that is not UTF-8."""
     detail = f"not UTF-8 at byte {start}"
-    if declared and not declared.lower().startswith(
-        ("utf-16", "utf-32")
-    ):  # it reads as ASCII
+    # A file that names a wide encoding in ASCII is not in that encoding.
+    is_wide = declared.lower().startswith(("utf-16", "utf-32"))
+    if declared and not is_wide:
         try:
             return data.decode(declared)
-        except (
-            LookupError,
-            ValueError,
-        ):  # no encoding, no encoding of text, or not this one
+        except (LookupError, ValueError):
+            # It is no encoding, no encoding of text, or not that of the file.
             detail += ", nor the encoding that it declares"
     lossy = data.decode(errors="replace")
     damaged = lossy.count("\ufffd")
@@ -233,21 +230,20 @@ _MAX_DOUBT: Final = 0.05
 
 
 def unless_foreign(
-    found: Document | Rejection, *, config: CollectConfig
+    item: Document | Rejection, *, config: CollectConfig
 ) -> Document | Rejection:
-    """Return what was found, or the refusal of a prose document in a language that is not wanted.
+    """Return the item, or the rejection of a prose document in a language that is not wanted.
 
     A text is refused only if its beginning and its middle both look foreign beyond doubt: one of
     few words or full of formulas stays.
     """
-    if isinstance(found, Rejection) or found.kind == "api" or not config.languages:
-        return found
-    if not (
-        language := foreign_language(found.text, wanted=frozenset(config.languages))
-    ):
-        return found
+    if isinstance(item, Rejection) or item.kind == "api" or not config.languages:
+        return item
+    language = foreign_language(item.text, wanted=frozenset(config.languages))
+    if not language:
+        return item
     return left_out(
-        found.source, RejectionReason.OTHER_LANGUAGE, language, found.doc_hash
+        item.source, RejectionReason.OTHER_LANGUAGE, language, item.doc_hash
     )
 
 
@@ -270,9 +266,8 @@ def _foreign(window: str, *, wanted: frozenset[str]) -> str:
     """Return the likeliest language of a text, "" where it may well be in a wanted one."""
     sample = " ".join(_WORD.findall(_NOT_WORDS.sub(" ", window)))[:_SAMPLE_CHARS]
     wide = sum(ord(char) >= 0x2E80 for char in sample)  # noqa: PLR2004 - first of the CJK blocks
-    if (
-        len(sample) < _MIN_LETTERS and 3 * wide < _MIN_LETTERS
-    ):  # few of these make a text
+    # Few wide characters make a text.
+    if len(sample) < _MIN_LETTERS and 3 * wide < _MIN_LETTERS:
         return ""
     ranked: list[tuple[str, float]] = _identifier().rank(sample)
     if sum(share for language, share in ranked if language in wanted) > _MAX_DOUBT:
@@ -313,7 +308,7 @@ class SourceFile(NamedTuple):
     """A file that may be read."""
 
     path: Path
-    """Where it is."""
+    """Path of the file."""
     source: str
     """Its name in the collection."""
     root: Path | None = None
@@ -367,8 +362,8 @@ def _check_regular(mode: int) -> None:
 
 def unreadable(error: BaseException) -> NotTextError:
     """Return the refusal of a file that could not be read."""
-    told = error.strerror if isinstance(error, OSError) else None
-    return NotTextError(RejectionReason.UNREADABLE, told or type(error).__name__)
+    message = error.strerror if isinstance(error, OSError) else None
+    return NotTextError(RejectionReason.UNREADABLE, message or type(error).__name__)
 
 
 def visible_files(folder: Path) -> Iterator[tuple[SourceFile, NotTextError | None]]:

@@ -1,4 +1,4 @@
-"""Records with an id, a title and a text, whatever file or table they come from; files of JSON."""
+"""Readers of records with an id, a title and a text, from tables and from files of JSON."""
 
 import codecs
 import contextlib
@@ -25,25 +25,25 @@ _MOST_NUMBER: Final = 10**18
 
 
 class RecordReader:
-    """Records of one source to documents; it remembers the ids that it saw.
+    """Reader of the records of one source, which remembers the ids that it saw.
 
     An OSTI number or a DOI names a record everywhere, so that it counts once in all files of the
     source; any other id names it in its own file.
     """
 
     def __init__(self, config: CollectConfig) -> None:
-        """Remember nothing yet."""
+        """Begin without an id."""
         self._fields = config.fields
         self.most = config.max_document_bytes
-        """Bytes of a text."""
+        """Largest size of a text in bytes."""
         # With escapes and other fields, a row may be so many times its text.
         self.most_row = 8 * self.most
-        """Bytes of a row of a table, or of a line."""
+        """Largest size of a row of a table, or of a line, in bytes."""
         self._seen: set[bytes] = set()
 
     @property
     def job(self) -> dict[str, object]:
-        """What a process needs to know to read a table: the names of all fields, and a limit."""
+        """Job of the process that reads a table: the names of all fields, and a limit."""
         fields = self._fields
         columns = (*fields.id, *fields.title, *fields.description, *fields.text)
         return {"columns": columns, "most": self.most_row}
@@ -52,12 +52,12 @@ class RecordReader:
         """Return the document of a record.
 
         Args:
-            record: What the file holds.
+            record: The record, as the file holds it.
             file: Name of the file.
-            number: Line or row.
+            number: Number of the line or row.
 
         Raises:
-            NotTextError: It is no record, has no text, or its id was there before.
+            NotTextError: The record is none, has no text, or repeats an id.
         """
         if not isinstance(record, dict):
             detail = f"a {type(record).__name__}, not an object"
@@ -74,7 +74,7 @@ class RecordReader:
         )
 
     def item(self, record: object, *, file: str, number: int) -> Document | Rejection:
-        """Return the document of a record, or why it is none."""
+        """Return the document of a record, or the rejection of the record."""
         try:
             return self.document(record, file=file, number=number)
         except NotTextError as error:
@@ -97,7 +97,7 @@ class RecordReader:
     def _identifier(
         self, columns: Mapping[str, object], file: str
     ) -> tuple[str, bytes]:
-        """Return the id, "" for none, and what to remember of it."""
+        """Return the id, "" for none, and the key by which to remember it."""
         name, value = _field(columns, self._fields.id)
         identifier = _one_line(value)
         if not identifier:
@@ -171,8 +171,8 @@ def read_hugging_face(location: str, *, config: CollectConfig) -> Found:
     """Yield one document per row of a data set, split by split: `PATH` or `PATH:SPLIT`.
 
     Args:
-        location: A folder that `save_to_disk` wrote, or what `load_dataset` takes; after it,
-            a colon and a split, or else all of them.
+        location: A folder that `save_to_disk` wrote, or a path that `load_dataset` takes; after it
+            a colon and a split, or else all splits are read.
         config: Limits, and names of fields.
 
     Raises:
@@ -242,12 +242,13 @@ def _documents(
 
 
 JSON_LINES_SUFFIXES: Final = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
-_MOST_BLANK_BYTES: Final = (
-    1 << 22
-)  # in a row; compressed, they cost no more than a few bytes
-_MOST_SKIPPED_BYTES: Final = 1 << 30  # of one line
+_MOST_BLANK_BYTES: Final = 1 << 22
+"""Blank bytes in a row; compressed, they cost no more than a few bytes."""
+_MOST_SKIPPED_BYTES: Final = 1 << 30
+"""Bytes of one line that are read to skip it."""
 _FEW_CONTAINERS: Final = 1 << 20
-_CONTAINER_BYTES: Final = 8  # of a file, for each list and object; a text has hundreds
+_CONTAINER_BYTES: Final = 8
+"""Bytes of a file for each list and object: a text has hundreds."""
 _WIDE_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -282,8 +283,8 @@ def read_json(file: SourceFile, *, records: RecordReader) -> Found:
     except NotTextError as error:
         yield error.rejection(file.source)
         return
-    found = cast("list[object]", content) if isinstance(content, list) else [content]
-    for number, record in enumerate(found, start=1):
+    items = cast("list[object]", content) if isinstance(content, list) else [content]
+    for number, record in enumerate(items, start=1):
         yield records.item(record, file=file.source, number=number)
 
 
@@ -293,19 +294,17 @@ def _unpacked_lines(
     """Yield the lines of a file that may be compressed, as long as they are in proportion to it.
 
     Raises:
-        NotTextError: It unpacks to far more than text does, or is no text.
+        NotTextError: The file unpacks to far more than text does, or is no text.
     """
     if not name.lower().endswith(".gz"):
         yield from _lines(file, most=most)
         return
     expansion = Expansion(os.fstat(file.fileno()).st_size)
-    for number, line in _lines(
-        cast("BinaryIO", gzip.GzipFile(fileobj=file)), most=most
-    ):
+    unpacked = cast("BinaryIO", gzip.GzipFile(fileobj=file))
+    for number, line in _lines(unpacked, most=most):
+        size = line if isinstance(line, int) else len(line)
         try:
-            expansion.add(
-                line if isinstance(line, int) else len(line), place=f"line {number}"
-            )
+            expansion.add(size, place=f"line {number}")
         except TooLargeError as error:
             raise NotTextError(RejectionReason.TOO_LONG, str(error)) from None
         yield number, line
@@ -313,7 +312,8 @@ def _unpacked_lines(
 
 def _lines(file: BinaryIO, *, most: int) -> Iterator[tuple[int, bytes | int]]:
     """Yield the number of each line that is not blank, and the line, or its length if too long."""
-    number = blank = 0
+    number = 0
+    blank = 0
     while line := file.readline(most):
         number += 1
         size = len(line)
@@ -326,8 +326,10 @@ def _lines(file: BinaryIO, *, most: int) -> Iterator[tuple[int, bytes | int]]:
             while (more := file.readline(1 << 20)) and not more.endswith(b"\n"):
                 size += len(more)
                 if size > _MOST_SKIPPED_BYTES:
-                    what = f"a line of more than {_MOST_SKIPPED_BYTES} bytes"
-                    raise raw_text.too_long(what, most, more="; the rest is not read")
+                    problem = f"a line of more than {_MOST_SKIPPED_BYTES} bytes"
+                    raise raw_text.too_long(
+                        problem, most, more="; the rest is not read"
+                    )
             yield number, size + len(more)
         elif line.strip():
             blank = 0
@@ -347,7 +349,7 @@ def _parsed(data: bytes) -> object:
     """Return the content of JSON.
 
     Raises:
-        NotTextError: It is none, is not UTF-8, or is nested too deeply.
+        NotTextError: The data is no JSON, is not UTF-8, or is nested too deeply.
     """
     if not data.strip():
         raise NotTextError(RejectionReason.EMPTY, f"{len(data)} bytes")
@@ -356,10 +358,9 @@ def _parsed(data: bytes) -> object:
         detail = f"{containers} lists and objects in {len(data)} bytes"
         raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
     try:
-        is_wide = data.startswith(_WIDE_MARKS)
-        return json.loads(
-            raw_text.decoded(data) if is_wide else data.decode("utf-8-sig")
-        )
+        if data.startswith(_WIDE_MARKS):
+            return json.loads(raw_text.decoded(data))
+        return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         detail = f"not UTF-8 at byte {error.start}"
         raise NotTextError(RejectionReason.WRONG_ENCODING, detail) from None
