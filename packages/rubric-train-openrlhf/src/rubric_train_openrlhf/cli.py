@@ -130,9 +130,9 @@ def run(
         (name, value) for name, value in facts.items() if value is not None
     )
     for name, factor in summary.admission.items():
-        told = "masked from the reward" if factor == 0 else f"weighed at {factor:g}"
+        effect = "masked from the reward" if factor == 0 else f"weighed at {factor:g}"
         print(
-            f"rubric-train: criterion {name} {told} (judge.calibration)",
+            f"rubric-train: criterion {name} {effect} (judge.calibration)",
             file=sys.stderr,
         )
     for name, count in summary.by_fallback.items():
@@ -286,14 +286,14 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
         run=not checks_only,
     )
     with Progress.of(app.name[0]) as progress:
-        found = rehearse(
+        rehearsal = rehearse(
             request,
             progress=progress,
-            # Whoever sees it now need not wait for the rest.
+            # Shown at once, so that nobody need wait for the rest.
             on_failure=print_failure,
         )
-    print_report(found, folder=request.folder)
-    if not found.passed:
+    print_report(rehearsal, folder=request.folder)
+    if not rehearsal.passed:
         sys.exit(command.FAILED)
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong while a policy is trained.
+"""Errors in the training of a policy.
 
 RubricError
 └── TrainError
@@ -63,7 +63,7 @@ class JudgeAbortError(TrainError, RuntimeError):
     invalid_frac: float = 0.0
     unavailable_frac: float = 0.0
     reasons: Mapping[str, int] = field(default_factory=dict[str, int])
-    """How many answers had which."""
+    """Number of answers by reason."""
 
 
 @dataclass(eq=False, repr=False)

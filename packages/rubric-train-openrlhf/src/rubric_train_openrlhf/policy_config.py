@@ -78,16 +78,14 @@ def check_arguments(folder: Path, *, prompt: ChatPrompt) -> None:
     words = set[str]()
     for text in template_texts(folder):
         words |= set(re.findall(r"\w+", text))
-        with suppress(
-            jinja2.TemplateError
-        ):  # it may use what transformers adds to the language
+        # A template may use extensions of the language that transformers adds.
+        with suppress(jinja2.TemplateError):
             known |= jinja2.meta.find_undeclared_variables(
                 reader.parse(_MARKED.sub("", text))
             )
     if unread := [name for name in prompt.arguments if name not in known | words]:
-        names = ", ".join(
-            sorted(one for one in known - _GIVEN if not one.endswith("_token"))
-        )
+        readable = [name for name in known - _GIVEN if not name.endswith("_token")]
+        names = ", ".join(sorted(readable))
         raise TrainConfigError(
             f"the chat template in {str(folder)!r} does not read {', '.join(unread)}, given as "
             f"chat_template_kwargs: it reads {names or 'no such name'}; correct the name, or "
@@ -136,9 +134,9 @@ class PretrainConfig(Section):
     """Schedule of language-model training, in steps."""
 
     decay: ClassVar[Literal["cosine", "linear"]] = "cosine"
-    """How the learning rate falls to a tenth."""
+    """Curve along which the learning rate falls to a tenth."""
     betas: ClassVar[tuple[float, float]] = (0.9, 0.95)
-    """Of AdamW."""
+    """Decay rates β₁ and β₂ of AdamW."""
     steps: PositiveInt = 200
     """Optimiser steps."""
     batch_size: PositiveInt = 8
@@ -150,16 +148,16 @@ class PretrainConfig(Section):
     warmup_steps: NonNegativeInt = 20
     """Steps over which the learning rate rises."""
     weight_decay: NonNegativeFloat = 0.05
-    """Of AdamW."""
+    """Weight decay of AdamW."""
 
 
 class SftConfig(Section):
     """Schedule of the warm start, in steps."""
 
     decay: ClassVar[Literal["cosine", "linear"]] = "linear"
-    """How the learning rate falls to a tenth."""
+    """Curve along which the learning rate falls to a tenth."""
     betas: ClassVar[tuple[float, float]] = (0.9, 0.999)
-    """Of AdamW."""
+    """Decay rates β₁ and β₂ of AdamW."""
     steps: PositiveInt = 250
     """Optimiser steps."""
     batch_size: PositiveInt = 8
@@ -170,7 +168,7 @@ class SftConfig(Section):
     warmup_steps: NonNegativeInt = 10
     """Steps over which the learning rate rises."""
     weight_decay: NonNegativeFloat = 0.01
-    """Of AdamW."""
+    """Weight decay of AdamW."""
     max_prompt_tokens: PositiveInt = 1024
     """Examples with longer questions are left out."""
     max_answer_tokens: PositiveInt = 1024

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.policy import Policy
 
 _VERSION: Final = 2
-"""Of how tokens are drawn: raised where the same seed would give another answer."""
+"""Version of the sampling of tokens: raised where the same seed would give another answer."""
 
 
 class PolicyOptions(BaseModel):
-    """What a specification of a policy may say."""
+    """Options in the specification of a policy."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -48,7 +48,7 @@ class PolicyOptions(BaseModel):
     """Answers written at once; does not change them."""
 
     prompt_date: dt.date = PROMPT_DATE
-    """What a chat template that writes the date takes for today."""
+    """Date of today for a chat template that writes it."""
 
     chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
     """Names that the chat template is given, such as `enable_thinking: false`."""
@@ -58,7 +58,7 @@ class PolicyOptions(BaseModel):
 
     @property
     def chat_prompt(self) -> ChatPrompt:
-        """What the chat template is given beside the question."""
+        """Arguments of the chat template beside the question."""
         return ChatPrompt(date=self.prompt_date, arguments=self.chat_template_kwargs)
 
 

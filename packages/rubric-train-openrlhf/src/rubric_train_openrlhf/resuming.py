@@ -39,9 +39,9 @@ def holds_run_to_resume(
             run can be continued from.
     """
     if not folder.holds_run:
-        if taken := folder.names_taken:
+        if names := folder.names_taken:
             raise ResumeError(
-                f"{str(folder.path)!r} holds no run, but already has {', '.join(taken)}, which a "
+                f"{str(folder.path)!r} holds no run, but already has {', '.join(names)}, which a "
                 "run would write over; choose another `out`, or move them away",
                 path=folder.path,
             )

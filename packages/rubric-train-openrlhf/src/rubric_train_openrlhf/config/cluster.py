@@ -66,7 +66,7 @@ class DeepspeedConfig(Section):
     """How the policy and the reference are laid out over the GPUs that train."""
 
     zero_stage: Literal[1, 2, 3] = 2
-    """What is split over GPUs: 1 the optimiser's state, 2 gradients too, 3 weights too."""
+    """State that is split over GPUs: 1 the optimiser's state, 2 gradients too, 3 weights too."""
     offload_optimizer: bool = False
     """Keep the optimiser's state in the machine's memory and step on its CPUs."""
     offload_reference: bool = False
@@ -132,9 +132,9 @@ class ClusterConfig(Section):
     nodes: Annotated[int, Field(ge=1)] = 1
     """Machines."""
     gpus_per_node: Annotated[int, Field(ge=1)] = 8
-    """GPUs of each; on a CPU, processes that take their part."""
+    """GPUs of each machine; on a CPU, processes that take their part."""
     judge_gpus_per_node: Annotated[int, Field(ge=0)] = 0
-    """Of these, GPUs that the run leaves alone: for servers of the judge that you start there."""
+    """GPUs of each machine that the run leaves to servers of the judge that you start there."""
     device: Literal["cuda", "cpu"] = "cuda"
     """`cpu` runs the same trainer and engines on a CPU, for rehearsals and tests."""
     colocation: Literal["all", "models"] = "all"
@@ -227,7 +227,7 @@ class ClusterConfig(Section):
         return "eager" if on_cpu else self.deepspeed.attention
 
     def problems(self, rollout: RolloutConfig, optim: OptimConfig) -> tuple[str, ...]:
-        """What is wrong with this layout, by itself and with sampling and updates."""
+        """Return the faults of this layout, by itself and with sampling and updates."""
         return (
             *self._gpu_problems(),
             *self._deepspeed_problems(),

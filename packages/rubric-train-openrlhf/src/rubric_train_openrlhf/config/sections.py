@@ -162,7 +162,7 @@ class ValidationConfig(Section):
 
 
 class CheckpointConfig(Section):
-    """What is kept on disk."""
+    """Checkpoints that are kept on disk."""
 
     every: Annotated[int, Field(ge=1)] = 10
     """Steps between two checkpoints."""
@@ -174,11 +174,11 @@ class CheckpointConfig(Section):
 
 
 class _Model(Section):
-    """What all models have."""
+    """Properties of all models."""
 
     @property
     def chat_prompt(self) -> ChatPrompt:
-        """What its chat template is given beside the question."""
+        """Arguments of the chat template beside the question."""
         return PLAIN
 
     @property
@@ -194,8 +194,8 @@ class PathModel(_Model):
     path: UserPath
     """Folder with config.json, weights and tokenizer."""
     prompt_date: dt.date = PROMPT_DATE
-    """What a chat template that writes the date takes for today, so that the prompts of a run do
-    not change at midnight."""
+    """Date of today for a chat template that writes it, so that the prompts of a run do not change
+    at midnight."""
     chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
     """Names that its chat template is given, such as `enable_thinking: false`; one that the
     template does not read is refused."""
@@ -206,7 +206,7 @@ class PathModel(_Model):
 
     @property
     def chat_prompt(self) -> ChatPrompt:
-        """What its chat template is given beside the question."""
+        """Arguments of the chat template beside the question."""
         return ChatPrompt(date=self.prompt_date, arguments=self.chat_template_kwargs)
 
     @property

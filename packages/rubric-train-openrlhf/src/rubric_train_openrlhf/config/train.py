@@ -26,7 +26,7 @@ from rubric_train_openrlhf.policy_config import Section, SftConfig
 
 
 class PolicySettings(Section):
-    """What the policy's side of a run may know of its configuration: no task file, no judge."""
+    """Settings that the policy's side of a run may know: no task file, no judge."""
 
     steps: Annotated[int, Field(ge=1)]
     """Rollout batches to train on."""
@@ -43,8 +43,8 @@ class PolicySettings(Section):
     optim: sections.OptimConfig = Field(default_factory=sections.OptimConfig)
     """Optimiser."""
     on_mismatch: Literal["stop", "warn"] = "stop"
-    """What to do where the first update, at unchanged weights, gives tokens other probabilities
-    than they were drawn with, or than the reference that it starts from gives them."""
+    """Reaction where the first update, at unchanged weights, gives tokens other probabilities than
+    they were drawn with, or than the reference that it starts from gives them."""
     validation: sections.ValidationConfig = Field(
         default_factory=sections.ValidationConfig
     )
@@ -94,7 +94,7 @@ class TrainConfig(PolicySettings):
         return self.rollout.prompts * self.rollout.group_size
 
     def problems(self) -> tuple[str, ...]:
-        """What the sections, each right in itself, do not let each other do."""
+        """Return the conflicts between sections that are each right in themselves."""
         misfits = (
             *self._batch_misfits(),
             *self._reward_misfits(),
@@ -107,7 +107,7 @@ class TrainConfig(PolicySettings):
         return misfits + self.cluster.problems(self.rollout, self.optim)
 
     def traps(self) -> tuple[str, ...]:
-        """What runs on any backend, but seldom does what was meant; each begins with its key."""
+        """Return settings that run on any backend but seldom do what was meant, each by its key."""
         warmup = self.optim.warmup_steps
         if self.steps > warmup:
             return ()
@@ -249,12 +249,14 @@ def load_config(path: Path, *, overrides: Sequence[str] = ()) -> TrainConfig:
 
 
 def written_at(path: Path, *, overrides: Sequence[str] = ()) -> Callable[[Keys], str]:
-    """Return what says where a key stands: at a line of the file, or on the command line."""
-    given = [keys for keys, _, _ in _given(overrides)]
+    """Return a function that finds a key: at a line of the file, or on the command line."""
+    overridden = [keys for keys, _, _ in _split_overrides(overrides)]
 
     def place(keys: Keys) -> str:
-        is_given = any([str(key) for key in keys[: len(one)]] == one for one in given)
-        return "the command line" if is_given else yaml_place(path, keys)
+        for prefix in overridden:
+            if [str(key) for key in keys[: len(prefix)]] == prefix:
+                return "the command line"
+        return yaml_place(path, keys)
 
     return place
 
@@ -303,12 +305,12 @@ def _with_overrides(
 ) -> dict[str, Any]:
     """Apply `--a.b value` and `--a.b=value`; values are read as YAML, where no text is wanted."""
     merged = deepcopy(document)
-    for keys, name, value in _given(overrides):
+    for keys, name, value in _split_overrides(overrides):
         _put(merged, keys, _parsed(name, value, is_text=_takes_text(keys)))
     return merged
 
 
-def _given(overrides: Sequence[str]) -> Iterator[tuple[list[str], str, str]]:
+def _split_overrides(overrides: Sequence[str]) -> Iterator[tuple[list[str], str, str]]:
     """Yield the keys of each override, its name and its text."""
     tokens = iter(overrides)
     for token in tokens:
@@ -342,7 +344,7 @@ def _takes_text(keys: Sequence[str]) -> bool:
 
 
 def _kinds(annotation: object) -> Iterator[object]:
-    """What a choice is made of."""
+    """Yield the kinds that a choice is made of."""
     origin = get_origin(annotation)
     if origin is Annotated:
         yield from _kinds(get_args(annotation)[0])
@@ -354,11 +356,11 @@ def _kinds(annotation: object) -> Iterator[object]:
 
 
 def _parsed(name: str, value: str, *, is_text: bool) -> object:
-    if not value.isprintable() and any("\udc80" <= one <= "\udcff" for one in value):
+    if not value.isprintable() and any("\udc80" <= char <= "\udcff" for char in value):
         raise TrainConfigError(
             f"--{name} is not UTF-8; give a text that is", location=name
         )
-    # Who quotes a text has YAML in mind, as who means no value has.
+    # A quoted text is meant as YAML, and so is a null.
     if is_text and value not in _NULLS and value[0] not in "\"'":
         return value
     try:

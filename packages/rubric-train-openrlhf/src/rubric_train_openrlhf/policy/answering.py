@@ -7,6 +7,7 @@ import threading
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -55,6 +56,20 @@ class _Answer:
     def is_done(self) -> bool:
         """Whether nothing more is drawn."""
         return self.ended or len(self.tokens) >= self.most
+
+
+def _unanswered(
+    batch: Sequence[Question], reported: AbstractSet[int]
+) -> list[Question]:
+    """Return the questions without a reply, one for each ask."""
+    left: list[Question] = []
+    for question in batch:
+        left.extend(
+            replace(question, asks=(index,))
+            for index in question.asks
+            if index not in reported
+        )
+    return left
 
 
 class Answers:
@@ -137,19 +152,14 @@ class Answers:
     def _write(
         self, batch: Sequence[Question], report: Report[tuple[int, Reply]]
     ) -> None:
-        """Answer a batch; what is left of it in halves where memory runs out."""
-        told: set[int] = set()
+        """Answer a batch; where memory runs out, the rest of it in halves."""
+        reported: set[int] = set()
         try:
             for index, reply in self._replies(batch, report.left):
-                told.add(index)
+                reported.add(index)
                 report((index, reply))
         except torch.OutOfMemoryError as error:
-            left = [
-                replace(one, asks=(index,))
-                for one in batch
-                for index in one.asks
-                if index not in told
-            ]
+            left = _unanswered(batch, reported)
             if len(left) > 1:
                 half = len(left) // 2
                 for part in (left[:half], left[half:]):
@@ -160,9 +170,8 @@ class Answers:
             detail = str(error)
         else:
             return
-        for index in (
-            index for question in batch for index in question.asks if index not in told
-        ):
+        for question in _unanswered(batch, reported):
+            (index,) = question.asks
             report((index, Reply.unavailable(Reason.SERVER_ERROR, detail)))
 
     def _replies(
@@ -282,17 +291,16 @@ class Answers:
         )
 
     def _stop_at(self, text: str) -> int | None:
-        found = [
-            place for stop in self._decoding.stop if (place := text.find(stop)) >= 0
-        ]
-        return min(found, default=None)
+        """Return the place of the first text that stops an answer; None where there is none."""
+        places = [text.find(stop) for stop in self._decoding.stop]
+        return min((place for place in places if place >= 0), default=None)
 
     def _longest(self, question: Question) -> int:
-        """Tokens of a prompt and its answer, at most."""
+        """Return the most tokens that a prompt and its answer may have."""
         return len(question.prompt.token_ids) + self._most(question)
 
     def _most(self, question: Question) -> int:
-        """Tokens that an answer may have; below 1 where the prompt alone does not fit."""
+        """Return the most tokens of an answer; below 1 where the prompt alone does not fit."""
         if self._positions is None:
             return self._decoding.max_tokens
         room = self._positions - len(question.prompt.token_ids)

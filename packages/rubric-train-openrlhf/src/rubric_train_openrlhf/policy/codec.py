@@ -39,11 +39,11 @@ class TextCodec(ABC):
     pad_token_id: int
     """Token that fills rectangles; never read."""
     prompt: ChatPrompt = PLAIN
-    """What a chat template is given beside the question."""
+    """Arguments of the chat template beside the question."""
 
     def __init__(self, tokenizer: Tokenizer, thoughts: Thoughts = "cut") -> None:
         self.thoughts: Thoughts = thoughts
-        """How its thoughts are told from its answers."""
+        """How thoughts are told from answers."""
         self._tokenizer = tokenizer
         self._path = cast("str", tokenizer.name_or_path)
         self._vocabulary = cast("dict[object, int]", tokenizer.get_vocab())
@@ -89,7 +89,7 @@ class TextCodec(ABC):
 
     @property
     def record(self) -> dict[str, JsonValue]:
-        """What else than the model and the question the tokens of a prompt follow from."""
+        """Everything besides model and question that the tokens of a prompt depend on."""
         words = sorted((str(word), number) for word, number in self._vocabulary.items())
         template = cast("str | dict[str, str] | None", self._tokenizer.chat_template)
         written = (
@@ -162,11 +162,11 @@ class ChatCodec(TextCodec):
         self.eos_token_id = self.end_token_ids[0]
         pad = tokenizer.pad_token or tokenizer.eos_token
         self.pad_token_id = self._vocabulary[pad] if pad else self.eos_token_id
-        # "A" is one token in every vocabulary: what stands before it was added.
+        # "A" is one token in every vocabulary: the tokens before it were added.
         added = self.encode_text("A")[: -len(self._ids("A"))]
         self._lead = self._text(added, skip_special=False)
         self._opens: dict[str, bool] = {}
-        """Of each question that was asked about."""
+        """Whether the prompt opens a thought, by question, for those asked so far."""
 
     def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
         """Turn the question into the prompt its answer follows."""
@@ -262,7 +262,7 @@ class ChatCodec(TextCodec):
         return tags
 
     def _closing(self, view: PolicyView, tags: ThoughtTags) -> str:
-        """What ends the thought that the prompt opens, as the template itself does it if it can."""
+        """Return the end of the thought that the prompt opens, from the template if possible."""
         prompt = self.prompt_text(view)
         for name in _SWITCHES:
             switched = replace(

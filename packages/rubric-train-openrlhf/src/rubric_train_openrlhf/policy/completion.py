@@ -1,4 +1,4 @@
-"""What a policy wrote, and what of it is its answer; neither torch nor transformers is loaded."""
+"""Responses of a policy and their answers; neither torch nor transformers is loaded."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ class Completion(NamedTuple):
     text: str
     """Without special tokens, but for those that may be the marks of a thought."""
     answer: Answer
-    """What of it is judged."""
+    """The part that is judged."""
 
 
 def completion_of(
@@ -33,8 +33,8 @@ def completion_of(
         thoughts: how thoughts are told from answers.
         opened: whether the prompt opened a thought.
     """
-    found = answer_of_tokens(token_ids, decode, thoughts, opened=opened)
-    answer = found._replace(text=found.text.strip())
+    answer = answer_of_tokens(token_ids, decode, thoughts, opened=opened)
+    answer = answer._replace(text=answer.text.strip())
     if answer.thought is Thought.NONE:
         return Completion(answer.text, answer)
     has_end = bool(token_ids) and token_ids[-1] in ends

@@ -22,7 +22,7 @@ from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, PaddedPrompts, 
 
 _log = structlog.get_logger()
 _CACHE_NAMES: Final = ("cache", "past_key_values", "cache_params")
-"""What a forward may call its cache, the newest name first."""
+"""Names that a forward may have for its cache, the newest first."""
 
 
 class Decoder(Protocol):
@@ -42,7 +42,7 @@ class Decoder(Protocol):
 
 
 def cache_name(forward: Callable[..., Any]) -> str | None:
-    """What a forward calls its cache; None where it takes none by a name that is known."""
+    """Return the name of a forward's cache; None where it takes none by a known name."""
     accepted = inspect.signature(forward).parameters
     return next((name for name in _CACHE_NAMES if name in accepted), None)
 
@@ -94,11 +94,11 @@ class _Forward:
         if "position_ids" not in self._accepted:
             del inputs["position_ids"]
         output = self._model(**inputs)
-        given = (getattr(output, name, None) for name in _CACHE_NAMES)
-        kept = next((one for one in given if one is not None), None)
-        if kept is None:
-            raise LookupError("no cache among the outputs")
-        return output.logits[:, -1], kept
+        for name in _CACHE_NAMES:
+            cache = getattr(output, name, None)
+            if cache is not None:
+                return output.logits[:, -1], cache
+        raise LookupError("no cache among the outputs")
 
 
 class SharedDecoder:
@@ -147,9 +147,9 @@ class _Part:
     """Rows of one length, which no padding stands in."""
 
     places_N: torch.Tensor
-    """Of its rows, among all that are alive."""
+    """Places of its rows among all rows that are alive."""
     tokens_NS: torch.Tensor
-    """All that was read."""
+    """All tokens that were read."""
     cache: Any = None
 
 
@@ -178,12 +178,12 @@ class LengthwiseDecoder:
 
     def advance(self, tokens_N: torch.Tensor) -> torch.Tensor:
         """Append one token per row."""
-        found: list[torch.Tensor] = []
+        logits: list[torch.Tensor] = []
         for part in self._parts:
             new_N1 = tokens_N[part.places_N, None]
             part.tokens_NS = torch.cat((part.tokens_NS, new_N1), dim=1)
-            found.append(self._read(part, new_N1))
-        return self._together(found)
+            logits.append(self._read(part, new_N1))
+        return self._together(logits)
 
     def keep(self, rows_N: torch.Tensor) -> None:
         """Go on with these rows alone."""
@@ -254,7 +254,7 @@ _LENGTHS: Final = (5, 3)
 _GROUP: Final = 2
 _STEPS: Final = 2
 _FEW_ROWS: Final = (3, 0)
-"""Of those tried, the ones that go on for one more token, in another order."""
+"""Rows of the trial that go on for one more token, in another order."""
 _EXACT: Final = 1e-4
 _ROUNDED: Final = 0.2
 """Mean distance of logits to their spread, in float32 and in 8 or 11 bits of mantissa. A state that
@@ -265,34 +265,32 @@ def _chosen(
     model: PreTrainedModel, prompts: PaddedPrompts
 ) -> Callable[[PreTrainedModel], Decoder]:
     ids = prompts.encoded[0].token_ids
-    known = (ids * max(_LENGTHS))[: max(_LENGTHS)]
-    tried = [EncodedPrompt(known[:length]) for length in _LENGTHS]
-    tokens_NT = torch.tensor(
-        [
-            [ids[(row + step) % len(ids)] for step in range(_STEPS + 1)]
-            for row in range(4)
-        ],
-        device=model.device,
-    )
-    wanted = _plain(model, tried, tokens_NT)
+    longest = (ids * max(_LENGTHS))[: max(_LENGTHS)]
+    trial_prompts = [EncodedPrompt(longest[:length]) for length in _LENGTHS]
+    rows = [
+        [ids[(row + step) % len(ids)] for step in range(_STEPS + 1)] for row in range(4)
+    ]
+    tokens_NT = torch.tensor(rows, device=model.device)
+    expected = _plain(model, trial_prompts, tokens_NT)
     failures: list[str] = []
     for way in _WAYS:
-        # The named boundary of an architecture: what its cache makes the library raise is open.
+        # The named boundary of an architecture: its cache may make the library raise anything.
         try:
-            padded = left_pad(tried, pad_token_id=ids[0], device=model.device)
-            found = _stepwise(way(model), padded, tokens_NT)
+            padded = left_pad(trial_prompts, pad_token_id=ids[0], device=model.device)
+            logits = _stepwise(way(model), padded, tokens_NT)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # noqa: BLE001
-            failures.append(
-                f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            )
+            message = " ".join(str(error).split())[:200]
+            failures.append(f"{type(error).__name__}: {message}")
             continue
-        if _agree(found, wanted, tolerance=_tolerance(model)):
+        if _agree(logits, expected, tolerance=_tolerance(model)):
             if way is _reads_again:
-                told = {"architecture": type(model).__name__, "failures": failures}
                 _log.warning(
-                    "policy.sampling.without_cache", **told, why="sampling is slow"
+                    "policy.sampling.without_cache",
+                    architecture=type(model).__name__,
+                    failures=failures,
+                    why="sampling is slow",
                 )
             return way
         failures.append("other logits than a plain forward")
@@ -306,24 +304,23 @@ def _chosen(
 def _plain(
     model: PreTrainedModel, prompts: Sequence[EncodedPrompt], tokens_NT: torch.Tensor
 ) -> torch.Tensor:
-    """Logits behind each prompt, and at last of the rows that go on, a row at a time."""
-    found: list[torch.Tensor] = []
+    """Return the logits behind each prompt, then those of the rows that go on, row by row."""
+    logits: list[torch.Tensor] = []
     forward = _Forward(model)
     for prompt in prompts:
         ids = torch.tensor([prompt.token_ids], device=tokens_NT.device)
-        found += [forward.last_logits(ids)] * _GROUP
+        logits += [forward.last_logits(ids)] * _GROUP
     for row in _FEW_ROWS:
         ids = torch.tensor([prompts[row // _GROUP].token_ids], device=tokens_NT.device)
-        found.append(
-            forward.last_logits(torch.cat((ids, tokens_NT[row : row + 1]), dim=1))
-        )
-    return torch.cat(found).float()
+        whole_row = torch.cat((ids, tokens_NT[row : row + 1]), dim=1)
+        logits.append(forward.last_logits(whole_row))
+    return torch.cat(logits).float()
 
 
 def _stepwise(
     decoder: Decoder, prompts: PaddedPrompts, tokens_NT: torch.Tensor
 ) -> torch.Tensor:
-    """The same by a decoder."""
+    """Return the same logits by a decoder."""
     first = decoder.start(prompts, _GROUP)
     for step in range(_STEPS):
         decoder.advance(tokens_NT[:, step])
@@ -339,9 +336,9 @@ def _tolerance(model: PreTrainedModel) -> float:
     return _EXACT if dtype in {torch.float32, torch.float64} else _ROUNDED
 
 
-def _agree(found: torch.Tensor, wanted: torch.Tensor, *, tolerance: float) -> bool:
-    if not bool(wanted.isfinite().all()):
-        return True  # whoever draws from it says so
-    distance_N = (found - wanted).abs().mean(dim=1)
-    spread_N = wanted.std(dim=1).clamp(min=1e-6)
+def _agree(logits: torch.Tensor, expected: torch.Tensor, *, tolerance: float) -> bool:
+    if not bool(expected.isfinite().all()):
+        return True  # sampling reports it
+    distance_N = (logits - expected).abs().mean(dim=1)
+    spread_N = expected.std(dim=1).clamp(min=1e-6)
     return bool((distance_N <= tolerance * spread_N).all())

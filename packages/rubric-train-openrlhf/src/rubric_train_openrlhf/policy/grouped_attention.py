@@ -28,7 +28,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from rubric_train_openrlhf.policy.rollouts import TokenBatch
 
 NAME: Final = "rubric_groups"
-"""Of this attention among those of transformers."""
+"""Name of this attention among those of transformers."""
 _ATEN: Final[Any] = torch.ops.aten
 
 
@@ -173,12 +173,13 @@ class _Grouped(torch.autograd.Function):
             )
             if answers.start < answers.stop:
                 # Queries that share a key stand where a sequence would.
-                found = _attend(_joined(q[:, answers], len(k)), keys, values, scale)
-                out[:, answers], normaliser[:, answers] = (
-                    _split(one, 1, times, -1).flatten(0, 1) for one in found
-                )
+                joined = _joined(q[:, answers], len(k))
+                joined_out, heights = _attend(joined, keys, values, scale)
+                out[:, answers] = _split(joined_out, 1, times, -1).flatten(0, 1)
+                normaliser[:, answers] = _split(heights, 1, times, -1).flatten(0, 1)
         if len(row.rectangle_RT):
-            own_k, own_v = (_wide(row.by_response(one), times) for one in (k, v))
+            own_k = _wide(row.by_response(k), times)
+            own_v = _wide(row.by_response(v), times)
             mixed, own_normaliser = _attend_rows(
                 row.by_response(q), own_k, own_v, scale
             )
@@ -208,27 +209,29 @@ class _Grouped(torch.autograd.Function):
             keys = k[None, :, prompt]
             values = v[None, :, prompt]
             seen = _Seen(
-                *(one[None, :, prompt] for one in (gradient, q, out, normaliser))
+                gradient[None, :, prompt],
+                q[None, :, prompt],
+                out[None, :, prompt],
+                normaliser[None, :, prompt],
             )
             wide = (_wide(keys, times), _wide(values, times))
             by_q, by_k, by_v = _slopes(seen, *wide, scale, is_causal=True)
             to_q[:, prompt] = by_q[0]
-            to_k[:, prompt], to_v[:, prompt] = (
-                _narrow(one, times)[0] for one in (by_k, by_v)
-            )
+            to_k[:, prompt] = _narrow(by_k, times)[0]
+            to_v[:, prompt] = _narrow(by_v, times)[0]
             if answers.start < answers.stop:
                 seen = _Seen(
-                    *(
-                        _joined(one[:, answers], len(k))
-                        for one in (gradient, q, out, normaliser)
-                    )
+                    _joined(gradient[:, answers], len(k)),
+                    _joined(q[:, answers], len(k)),
+                    _joined(out[:, answers], len(k)),
+                    _joined(normaliser[:, answers], len(k)),
                 )
                 by_q, by_k, by_v = _slopes(seen, keys, values, scale, is_causal=False)
                 to_q[:, answers] = _split(by_q[0], 1, times, -1).flatten(0, 1)
                 to_k[:, prompt] += by_k[0]
                 to_v[:, prompt] += by_v[0]
         if len(row.rectangle_RT):
-            # Beyond the end of a response nothing has a gradient, nor any weight.
+            # Places beyond the end of a response have neither gradient nor weight.
             beyond = ~row.inside_RT[:, None]
             heights = row.by_response(normaliser[..., None])[..., 0]
             seen = _Seen(
@@ -237,7 +240,8 @@ class _Grouped(torch.autograd.Function):
                 row.by_response(out),
                 heights.masked_fill(beyond, torch.finfo(q.dtype).max),
             )
-            own_k, own_v = (_wide(row.by_response(one), times) for one in (k, v))
+            own_k = _wide(row.by_response(k), times)
+            own_v = _wide(row.by_response(v), times)
             by_q, by_k, by_v = _slopes(seen, own_k, own_v, scale, is_causal=True)
             to_q[:, row.answers] += row.in_row(by_q)
             to_k[:, row.answers] = row.in_row(_narrow(by_k, times))
@@ -297,11 +301,12 @@ def _join(
     mixed: torch.Tensor,
     own: torch.Tensor,
 ) -> None:
-    """Add a part of the softmax to what stands at a place."""
+    """Add a part of the softmax to the part that is already at a place."""
     before = normaliser[:, place]
     both = torch.logaddexp(before, own)
-    weights = [(one - both).exp_()[..., None] for one in (before, own)]
-    out[:, place] = out[:, place] * weights[0] + mixed * weights[1]
+    weight_before = (before - both).exp_()[..., None]
+    weight_own = (own - both).exp_()[..., None]
+    out[:, place] = out[:, place] * weight_before + mixed * weight_own
     normaliser[:, place] = both
 
 
@@ -331,7 +336,7 @@ class _Pass:
     config: Any
     row: GroupedRow
     mask: torch.Tensor
-    """What the model is given for a mask; it stays as it is where attention is plain."""
+    """Mask that the model is given; plain attention leaves it as it is."""
 
     @contextmanager
     def running(self) -> Generator[None]:
@@ -354,7 +359,8 @@ _PASSED: Final = frozenset({
     "output_hidden_states", "output_router_logits", "past_key_value", "past_key_values",
     "position_ids", "return_dict", "sliding_window", "use_cache",
 })  # fmt: skip
-"""What layers hand to any attention. A window is wider than the row: its reader sees to that."""
+"""Arguments that layers pass to any attention. The caller checks that a window is wider
+than the row."""
 
 
 def _attention(  # noqa: PLR0913, PLR0917 -- transformers' own call

@@ -92,8 +92,13 @@ def _recomputed(forward: Callable[..., Any], *inputs: Any, **named: Any) -> Any:
     if not torch.is_grad_enabled():
         return forward(*inputs, **named)
     # In evaluation mode no layer draws random numbers, whose state would have to be kept.
-    kept = {"use_reentrant": False, "preserve_rng_state": False}
-    return checkpoint(resuming(forward), *inputs, **kept, **named)
+    return checkpoint(
+        resuming(forward),
+        *inputs,
+        use_reentrant=False,
+        preserve_rng_state=False,
+        **named,
+    )
 
 
 ROTARY_FILE: Final = "rotary.json"
@@ -158,12 +163,13 @@ def read_rotary(folder: Path) -> int | None:
 def _following(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
     for module in model.modules():
         kinds = getattr(module, "rope_type", None)
-        by_layer = (
-            cast("dict[str, object]", kinds) if isinstance(kinds, dict) else {"": kinds}
-        )
-        named = [one for one in by_layer.values() if isinstance(one, str)]
-        if any(word in kind for kind in named for word in _FOLLOWS):
-            yield module
+        by_layer: dict[str, object] = {"": kinds}
+        if isinstance(kinds, dict):
+            by_layer = cast("dict[str, object]", kinds)
+        for kind in by_layer.values():
+            if isinstance(kind, str) and any(word in kind for word in _FOLLOWS):
+                yield module
+                break
 
 
 def _rotated(
@@ -193,11 +199,10 @@ def _forget_longer(module: torch.nn.Module, longest: int) -> None:
         first = getattr(module, f"{prefix}{original}", None)
         shortest = int(vars(module)["original_max_seq_len"])
         if first is not None and getattr(module, name) > max(longest, shortest):
-            # A copy: some versions write into what they find there.
-            found = (
-                first.detach().clone().to(getattr(module, f"{prefix}inv_freq").device)
-            )
-            module.register_buffer(f"{prefix}inv_freq", found, persistent=False)
+            # A copy: some versions write into the buffer.
+            device = getattr(module, f"{prefix}inv_freq").device
+            frequencies = first.detach().clone().to(device)
+            module.register_buffer(f"{prefix}inv_freq", frequencies, persistent=False)
             setattr(module, name, shortest)
 
 

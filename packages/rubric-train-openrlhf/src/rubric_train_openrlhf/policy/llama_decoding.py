@@ -262,7 +262,8 @@ class LlamaDecoder:
         cos, sin = body.rotary_emb(self._embedding[:1], positions)
         # The first half of a head turns by the second half, negated.
         first, second = sin[0].chunk(2, dim=-1)
-        self._cos_SD, self._sin_SD = cos[0], torch.cat((-first, second), dim=-1)
+        self._cos_SD = cos[0]
+        self._sin_SD = torch.cat((-first, second), dim=-1)
         self._prompt_keys: list[torch.Tensor] = []
         self._prompt_values: list[torch.Tensor] = []
         self._keys: list[torch.Tensor] = []

@@ -174,11 +174,10 @@ def cast_folder(folder: Path, dtype: torch.dtype) -> None:
             tensor.is_floating_point() and tensor.dtype != dtype
             for tensor in tensors.values()
         ):
-            of_dtype = {
-                name: one.to(dtype) if one.is_floating_point() else one
-                for name, one in tensors.items()
-            }
-            files.save_file(of_dtype, path, metadata={"format": "pt"})
+            for name, tensor in tensors.items():
+                if tensor.is_floating_point():
+                    tensors[name] = tensor.to(dtype)
+            files.save_file(tensors, path, metadata={"format": "pt"})
     file = folder / "config.json"
     settings = read_settings(file) | {"dtype": str(dtype).removeprefix("torch.")}
     file.write_text(

@@ -155,7 +155,7 @@ class _HeadLogprobs(torch.autograd.Function):
 
 
 class _RunningSoftmax(NamedTuple):
-    """What N softmaxes have come to after some of their columns; each [N, 1]."""
+    """State of N softmaxes after some of their columns; each [N, 1]."""
 
     top_N1: torch.Tensor
     """The highest score."""
@@ -223,7 +223,7 @@ _plain_heads: WeakKeyDictionary[torch.nn.Module, bool] = WeakKeyDictionary()
 
 
 class ResponseLogprobs(NamedTuple):
-    """What a policy makes of each response token; 0 outside the response mask."""
+    """Log-probability and entropy at each response token; 0 outside the response mask."""
 
     logprobs_BT: torch.Tensor
     """log π(token), float32, with gradient where the caller has it enabled."""

@@ -218,10 +218,13 @@ def _shape_problem(rollouts: Rollouts) -> str:
         "mask_BT": (tuple(shape), torch.bool),
         "ended_B": (tuple(shape[:1]), torch.bool),
     }
-    for name, (wanted, dtype) in expected.items():
+    for name, (expected_shape, dtype) in expected.items():
         tensor: torch.Tensor = getattr(rollouts, name)
-        if (found := tuple(tensor.shape)) != wanted or tensor.dtype != dtype:
-            return f"{name} is {found} {tensor.dtype}, expected {wanted} {dtype}"
+        actual = tuple(tensor.shape)
+        if actual != expected_shape or tensor.dtype != dtype:
+            return (
+                f"{name} is {actual} {tensor.dtype}, expected {expected_shape} {dtype}"
+            )
     if len(shape) != 2 or not rollouts.prompts or shape[0] % len(rollouts.prompts):  # noqa: PLR2004 -- [B, T]
         return f"tokens_BT of shape {tuple(shape)} has no whole group per prompt"
     return ""

@@ -94,7 +94,8 @@ def _drawn(
     ends_E: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Draw until every response has ended or is full: tokens, log-probabilities and mask."""
-    (n_rows, max_new_tokens), device = shape, rows.device
+    n_rows, max_new_tokens = shape
+    device = rows.device
     tokens_BT = torch.zeros(shape, dtype=torch.long, device=device)
     logprobs_BT = torch.zeros(shape, device=device)
     mask_BT = torch.zeros(shape, dtype=torch.bool, device=device)

@@ -73,7 +73,7 @@ Way = Callable[[PreTrainedModel, TokenBatch], torch.Tensor]
 
 
 def padded(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
-    """Each response reads its own prompt."""
+    """Return hidden states where each response reads its own prompt."""
     hidden_BSH: torch.Tensor = body_of(model)(
         input_ids=batch.input_ids_BS, use_cache=False
     )[0]
@@ -81,24 +81,24 @@ def padded(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
 
 
 def grouped(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
-    """All prompts and responses stand in one row, each once."""
+    """Return hidden states of one row that holds all prompts and responses once."""
     row = GroupedRow.of(batch)
     return row_states(body_of(model), row).index_select(0, row.predicting_N)
 
 
 def handed(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
-    """Each response is handed the keys and values of its prompt."""
+    """Return hidden states where each response is handed the keys and values of its prompt."""
     prompts = batch.prompts
     index_B = batch.prompt_index_B
     body = body_of(model)
     cache = DynamicCache(config=model.config)
-    given: dict[str, Any] = {str(cache_name(type(body).forward)): cache}
+    cache_argument: dict[str, Any] = {str(cache_name(type(body).forward)): cache}
     prompt_PSH = body(
         input_ids=prompts.token_ids_PS,
         attention_mask=prompts.mask_PS.long(),
         position_ids=prompts.positions_PS,
         use_cache=True,
-        **given,
+        **cache_argument,
     )[0]
     # Where indices repeat, only `index_select` adds gradients up in a fixed order.
     first_B1H: torch.Tensor = prompt_PSH[:, -1:].index_select(0, index_B)
@@ -116,7 +116,7 @@ def handed(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
         ),
         position_ids=prompts.lengths_P[index_B, None] + steps_T,
         use_cache=True,
-        **given,
+        **cache_argument,
     )[0]
     return torch.cat((first_B1H, later_BTH), dim=1)[batch.response_mask_BT]
 
@@ -211,12 +211,9 @@ def _few(model: PreTrainedModel, batch: TokenBatch) -> TokenBatch:
     other = cast("list[int]", batch.response_tokens_BT[0, :1].tolist())  # pyright: ignore[reportUnknownMemberType]  # torch's
     prompts = [EncodedPrompt(ids[-length:]) for length in _LENGTHS]
     responses = [(*other, *ids)[:length] for length in _RESPONSES]
-    rows = [(prompt, response) for prompt in prompts for response in responses]
-    return pack_responses(
-        [encoded_prompt for encoded_prompt, _ in rows],
-        [one for _, one in rows],
-        device=model.device,
-    )
+    row_prompts = [prompt for prompt in prompts for _ in responses]
+    row_responses = responses * len(prompts)
+    return pack_responses(row_prompts, row_responses, device=model.device)
 
 
 def _longest(model: PreTrainedModel, batch: TokenBatch) -> TokenBatch:
@@ -257,7 +254,9 @@ def tell_unshared(model: PreTrainedModel, reasons: Mapping[str, str]) -> None:
     """Say once of a model that every response reads its prompt, and why."""
     if model not in _TOLD:
         _TOLD.add(model)
-        told = {"architecture": type(model).__name__, **reasons}
         _log.warning(
-            "policy.prompts.read_by_each_response", **told, why="an update is slow"
+            "policy.prompts.read_by_each_response",
+            architecture=type(model).__name__,
+            **reasons,
+            why="an update is slow",
         )

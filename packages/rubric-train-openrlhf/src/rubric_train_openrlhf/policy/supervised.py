@@ -20,7 +20,7 @@ from rubric_train_openrlhf.policy.rollouts import (
 from rubric_train_openrlhf.policy_config import PretrainConfig, SftConfig
 
 _TINY_PARAMETERS = 10_000_000
-"""Of a larger model nobody has said that the default learning rate of `SftConfig` does it good."""
+"""Parameters up to which the default learning rate of `SftConfig` is known to suit a model."""
 _FINAL_FRAC = 0.1
 """Learning rate at the last step, as a share of the highest."""
 
@@ -197,7 +197,7 @@ def in_rounds(n: int, *, seed: int) -> Iterator[int]:
 
 
 class SftReport(NamedTuple):
-    """What the warm start did."""
+    """Result of the warm start."""
 
     examples: int
     """Examples that were trained on."""

@@ -1,8 +1,7 @@
-"""What the report draws of a run: series by name, role and style. `charts.toml` says which."""
+"""Charts of a run in the report: series by name, role and style, as `charts.toml` lists them."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from math import nan
 from typing import Any, Final, TypeAlias
 
@@ -28,33 +27,34 @@ def sections(
     Args:
         metrics: the steps.
         heldout: the validation passes.
-        best_step: of the pass to ring in the chart of rewards.
+        best_step: step of the pass to ring in the chart of rewards.
     """
     names = _criterion_names(metrics, heldout)
-    found: dict[str, tuple[Chart, ...]] = {}
+    charts: dict[str, tuple[Chart, ...]] = {}
     for entry in _CHARTS:
-        told = (_series(one, metrics, heldout, names) for one in entry["series"])
-        series = tuple(chain.from_iterable(told))
-        if any(one.values for one in series):
-            ringed = best_step if entry.get("size") == "lead" else None
-            fields: dict[str, Any] = {**entry, "series": series, "ringed": ringed}
-            if entry["key"].startswith("criteria") and len(names) > MAX_PARTS:
-                part = (
-                    f" The {MAX_PARTS} of {len(names)} criteria that most steps have."
-                )
-                fields["caption"] += part
-            heading = fields.pop("heading")
-            found[heading] = (*found.get(heading, ()), Chart(**fields))
-    return found
+        series: list[Series] = []
+        for series_entry in entry["series"]:
+            series.extend(_series(series_entry, metrics, heldout, names))
+        if not any(drawn.values for drawn in series):
+            continue
+        fields: dict[str, Any] = {**entry, "series": tuple(series), "ringed": None}
+        if entry.get("size") == "lead":
+            fields["ringed"] = best_step
+        if entry["key"].startswith("criteria") and len(names) > MAX_PARTS:
+            part = f" The {MAX_PARTS} of {len(names)} criteria that most steps have."
+            fields["caption"] += part
+        heading = fields.pop("heading")
+        charts[heading] = (*charts.get(heading, ()), Chart(**fields))
+    return charts
 
 
 def _series(
-    told: Mapping[str, str],
+    entry: Mapping[str, str],
     metrics: Sequence[MetricsRow],
     heldout: Sequence[HeldoutRow],
     names: Sequence[str],
 ) -> Iterator[Series]:
-    match told:
+    match entry:
         case {"layers": "seconds"}:
             yield from _stack(metrics, map(_seconds, metrics))
         case {"layers": field}:
@@ -67,13 +67,13 @@ def _series(
             values = _values(passes, field)
             yield Series(label, role, steps, values, style="dots")
         case _:
-            field = told["field"]
-            spread = told.get("spread")
+            field = entry["field"]
+            spread = entry.get("spread")
             # Not every backend computes every quantity.
             rows = [row for row in metrics if getattr(row, field) is not None]
             yield Series(
-                told["label"],
-                told["role"],
+                entry["label"],
+                entry["role"],
                 tuple(row.step for row in rows),
                 _values(rows, field),
                 spread=_values(rows, spread) if spread else (),

@@ -55,13 +55,13 @@ class Difference(Estimate):
 
 
 class SameQuestion(_Part):
-    """What each stage answered to one test question."""
+    """Answers of each stage to one test question."""
 
     task_id: str = ""
     question: str
     answers: dict[str, str]
     rewards: dict[str, float | None] = {}
-    """In [0, 1]; None where it could not be judged."""
+    """Reward in [0, 1] by stage; None where an answer could not be judged."""
 
 
 class Contrast(_Part):
@@ -74,7 +74,7 @@ class Contrast(_Part):
     result: str = ""
     """The last stage against the others and the strongest control, in a sentence."""
     claim: str = ""
-    """What the numbers allow to be said, and what they do not."""
+    """Conclusion that the numbers allow, with its limits."""
     judge: str = ""
     confidence: float = 0.95
     samples: int | None = None
@@ -94,14 +94,14 @@ class Contrast(_Part):
                 return document
 
     def label(self, name: str) -> str:
-        """How a stage or control is written."""
+        """Return the label of a stage or control."""
         row = self.heldout.get(name) or self.controls.get(name)
         return (row.label if row else "") or name.replace("_", " ")
 
     def tables(self) -> list[Table]:
         """Rewards, paired differences and criteria, as far as there are any."""
-        found = (self._rewards(), self._differences(), self._criteria())
-        return [table for table in found if table.rows]
+        tables = (self._rewards(), self._differences(), self._criteria())
+        return [table for table in tables if table.rows]
 
     def _rewards(self) -> Table:
         responses = "response" if self.samples == 1 else "responses"
@@ -192,7 +192,7 @@ def revealed_tasks(
 
 @dataclass(frozen=True)
 class KnownQuestion:
-    """What the judge knew of a question that all stages answered."""
+    """The judge's knowledge of a question that all stages answered."""
 
     passage: str
     lacks: TextTable
@@ -202,37 +202,31 @@ class KnownQuestion:
 def known_questions(
     contrast: Contrast, tasks: Mapping[str, Task]
 ) -> list[KnownQuestion | None]:
-    """Return what the judge knew of each question of a comparison; None of one without its task."""
+    """Return the judge's knowledge of each question of a comparison; None without its task."""
     stages = contrast.heldout
     header = (
         "criterion",
         "asks for",
         *(f"{contrast.label(name)} lacks" for name in stages),
     )
-    return [
-        _known(
-            tasks[answer.task_id],
-            header,
-            [answer.answers.get(name, "") for name in stages],
-        )
-        if answer.task_id in tasks
-        else None
-        for answer in contrast.answers
-    ]
+    known: list[KnownQuestion | None] = []
+    for question in contrast.answers:
+        task = tasks.get(question.task_id)
+        if task is None:
+            known.append(None)
+            continue
+        texts = [question.answers.get(name, "") for name in stages]
+        known.append(_known(task, header, texts))
+    return known
 
 
 def _known(
     task: Task, header: tuple[str, ...], answers: Sequence[str]
 ) -> KnownQuestion:
-    shown = told_grounding(task)
-    lacks = [
-        [" · ".join(missing_terms(criterion, text)) or "–" for text in answers]
-        for criterion in task.rubric
-    ]
-    rows = tuple(
-        (told["id"], told["text"], *terms)
-        for told, terms in zip(shown["rubric"], lacks, strict=True)
-    )
-    return KnownQuestion(
-        shown["passage"], TextTable("What each answer lacks", header, rows)
-    )
+    grounding = told_grounding(task)
+    rows: list[tuple[str, ...]] = []
+    for criterion, entry in zip(task.rubric, grounding["rubric"], strict=True):
+        lacks = [" · ".join(missing_terms(criterion, text)) or "–" for text in answers]
+        rows.append((entry["id"], entry["text"], *lacks))
+    table = TextTable("What each answer lacks", header, tuple(rows))
+    return KnownQuestion(grounding["passage"], table)

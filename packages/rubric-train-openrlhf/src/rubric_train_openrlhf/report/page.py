@@ -41,10 +41,10 @@ _WINDOW: Final = 5
 
 @dataclass(frozen=True)
 class Revealed:
-    """That a page may show passages, rubrics and the judge's words."""
+    """Permission to show passages, rubrics and the judge's words on a page."""
 
     files: tuple[Path, ...] = ()
-    """Of tasks; those that the run names when left out."""
+    """Files of tasks; those that the run names when left out."""
 
 
 def write_report(
@@ -108,13 +108,14 @@ def _admitted(run: Run) -> str:
     factors = run.admission.factors.values()
     masked = sum(factor == 0 for factor in factors)
     lowered = sum(factor != 0 for factor in factors)
-    told = f"criteria masked: {masked}" + (
-        f", weighed down: {lowered}" if lowered else ""
-    )
-    withheld = [
-        one for row in run.metrics if (one := row.withheld_weight_frac) is not None
-    ]
-    return f"{written(1 - fmean(withheld), 'percent')} % ({told})" if withheld else told
+    counts = f"criteria masked: {masked}"
+    if lowered:
+        counts += f", weighed down: {lowered}"
+    fractions = [row.withheld_weight_frac for row in run.metrics]
+    withheld = [fraction for fraction in fractions if fraction is not None]
+    if not withheld:
+        return counts
+    return f"{written(1 - fmean(withheld), 'percent')} % ({counts})"
 
 
 def _steps_table(metrics: Sequence[MetricsRow]) -> TextTable:
@@ -157,12 +158,13 @@ def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
         return Figure(label, after, "" if alone else before, window)
 
     kl = Figure("KL to reference", f"{metrics[-1].kl:.3g}", note="last step")
-    return [*(figure(*told) for told in _TABLES["figures"]["of_steps"]), kl]
+    figures = [figure(*arguments) for arguments in _TABLES["figures"]["of_steps"]]
+    return [*figures, kl]
 
 
 MOST_RUNS: Final = 8
-"""Colours that can be told apart."""
-_TOLD: Final[dict[str, Any]] = toml_beside(__file__, "runs.toml")
+"""Number of colours that can be told apart."""
+_RUNS: Final[dict[str, Any]] = toml_beside(__file__, "runs.toml")
 _PLACES: Final = ("out",)
 """Settings in which any two runs differ."""
 
@@ -240,40 +242,40 @@ def result(runs: Mapping[str, Run]) -> str:
         if run.contrast and run.contrast.heldout
     }
     if tested:
-        told = (f"{name} {written(mean, 'percent')} %" for name, mean in tested.items())
-        parts.append(f"on the test questions: {', '.join(told)}")
-    return (
-        f"{'; '.join(parts)}."
-        if parts
-        else "No run has a validation pass or a test result."
-    )
+        results = [
+            f"{name} {written(mean, 'percent')} %" for name, mean in tested.items()
+        ]
+        parts.append(f"on the test questions: {', '.join(results)}")
+    if not parts:
+        return "No run has a validation pass or a test result."
+    return f"{'; '.join(parts)}."
 
 
 def run_charts(runs: Mapping[str, Run]) -> list[Chart]:
     """Draw each quantity that some run has, one line a run, in the same colour everywhere."""
     charts: list[Chart] = []
-    for told in _TOLD["charts"]:
-        fields = dict(told)
+    for entry in _RUNS["charts"]:
+        fields = dict(entry)
         rows = fields.pop("rows")
         field = fields.pop("field")
-        series = tuple(
-            one
-            for number, (name, run) in enumerate(runs.items(), start=1)
-            if (one := _series(name, f"c{number}", run, rows, field)).values
-        )
+        series: list[Series] = []
+        for number, (name, run) in enumerate(runs.items(), start=1):
+            line = _series(name, f"c{number}", run, rows, field)
+            if line.values:
+                series.append(line)
         if series:
-            charts.append(Chart(**fields, series=series))
+            charts.append(Chart(**fields, series=tuple(series)))
     return charts
 
 
 def _series(name: str, role: str, run: Run, rows: str, field: str) -> Series:
-    found = [
-        (row.step, value)
-        for row in (run.heldout if rows == "validation" else run.metrics)
-        if (value := getattr(row, field)) is not None
-    ]
-    steps = tuple(step for step, _ in found)
-    values = tuple(value for _, value in found)
+    points: list[tuple[int, float]] = []
+    for row in run.heldout if rows == "validation" else run.metrics:
+        value = getattr(row, field)
+        if value is not None:
+            points.append((row.step, value))
+    steps = tuple(step for step, _ in points)
+    values = tuple(value for _, value in points)
     return Series(
         name, role, steps, values, style="dots" if rows == "validation" else "line"
     )
@@ -281,7 +283,7 @@ def _series(name: str, role: str, run: Run, rows: str, field: str) -> Series:
 
 def _runs_table(runs: Mapping[str, Run]) -> Table:
     rows = (Row(name=name, cells=_cells(run)) for name, run in runs.items())
-    return Table.told(_TOLD["table"], rows, key="runs")
+    return Table.told(_RUNS["table"], rows, key="runs")
 
 
 def _cells(run: Run) -> tuple[Cell, ...]:

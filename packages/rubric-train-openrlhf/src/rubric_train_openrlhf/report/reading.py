@@ -30,12 +30,12 @@ _REPAIR = "repair or remove the row"
 
 
 class Summary(BaseModel):
-    """What the page takes from summary.json; whoever wrote the run may keep more in it."""
+    """Fields of summary.json that the page shows; the file may hold more."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     status: str = "unknown"
-    """As the run says, and "killed" where it says that it runs and does not."""
+    """Status that the run wrote, or "killed" where it wrote that it runs and does not."""
     wall_s: float | None = None
     error: str | None = None
 
@@ -52,9 +52,9 @@ class Run:
     heldout: tuple[records.HeldoutRow, ...]
     contrast: Contrast | None
     admission: records.AdmissionFile | None
-    """What a calibration keeps from the reward; None without one."""
+    """Criteria that a calibration keeps from the reward; None without a calibration."""
     notes: list[str]
-    """What a reader should know about the files, such as a row that is still being written."""
+    """Notes on the files for the reader, such as a row that is still being written."""
 
     @property
     def best(self) -> records.HeldoutRow | None:
@@ -102,7 +102,7 @@ def _by_step(path: Path, model: type[_Step], notes: list[str]) -> tuple[_Step, .
 
 
 def _content(path: Path) -> bytes:
-    """What a file holds; nothing where there is no such file."""
+    """Return the content of a file; nothing where there is no such file."""
     try:
         return read_file(path)
     except FileNotFoundError:
@@ -152,15 +152,15 @@ class Excerpt:
     policy: dict[str, Any]
     """Steps with prompt, response, reward and advantage."""
     judge: dict[str, Any]
-    """By response id: result, z, share and attribution."""
+    """Result, z, share and attribution by response id."""
     caption: str
-    """What is shown, and out of how much."""
+    """Numbers of steps and responses on the page and in the run."""
     grounding: dict[str, Any]
-    """By task id: passage and rubric; empty unless they may be shown."""
+    """Passage and rubric by task id; empty unless they may be shown."""
 
     @property
     def rows(self) -> int:
-        """Responses on the page."""
+        """Number of responses on the page."""
         return sum(len(step["rows"]) for step in self.policy["steps"])
 
 
@@ -268,7 +268,7 @@ def _policy_entry(row: records.RolloutRow, prompts: dict[str, int]) -> dict[str,
 def _judge_entry(
     row: records.JudgementRow, response: str, tasks: Mapping[str, Task] | None
 ) -> dict[str, Any]:
-    """What the judge gave; its own words and what the response lacks only where that is asked."""
+    """Return the judge's result, with its words and missing terms only where tasks are given."""
     result = row.result
     task = (tasks or {}).get(row.task_id)
     names = dict.fromkeys((*row.shares, *row.z, *row.attribution))

@@ -60,14 +60,12 @@ class RunFolder:
         The summary of a start that was killed while it read its input counts for none.
         """
         ours: list[Path] = [path for path in vars(self).values() if path != self.path]
-        taken = [path.name for path in ours if path.exists() or path.is_symlink()]
-        summary = self.told if taken == [self.summary.name] else None
-        left_early = (
-            summary
-            and summary.pid
-            and (summary.status, summary.steps) == ("running", 0)
-        )
-        return [] if left_early else taken
+        names = [path.name for path in ours if path.exists() or path.is_symlink()]
+        summary = self.told if names == [self.summary.name] else None
+        if summary is not None and summary.pid:
+            has_begun = (summary.status, summary.steps) != ("running", 0)
+            return names if has_begun else []
+        return names
 
     @property
     def holds_rows(self) -> bool:
@@ -205,7 +203,7 @@ class RunFolder:
 
     @property
     def told(self) -> records.RunSummary | None:
-        """How the run stands; None where no whole summary says so."""
+        """Summary of the run; None where there is no whole one."""
         try:
             return self.read_summary()
         except ResumeError:

@@ -158,12 +158,15 @@ class LiveSummary:
                 return written
             place = written.model_dump(include=set(_PLACE))
             wall_s = written.wall_s
+        update = self._signed()
         if status == "finished":
-            told = {"warning": _warning(self._folder.read_metrics())}
+            update["warning"] = _warning(self._folder.read_metrics())
         else:
-            told = {name: value for name, value in place.items() if value is not None}
-        told |= {"status": status, "wall_s": wall_s, "error": error and _shown(error)}
-        summary = summed_up(self._folder).model_copy(update=self._signed() | told)
+            update |= {
+                name: value for name, value in place.items() if value is not None
+            }
+        update |= {"status": status, "wall_s": wall_s, "error": error and _shown(error)}
+        summary = summed_up(self._folder).model_copy(update=update)
         if summary.warning is not None:
             _log.warning("train.run.suspect", why=summary.warning)
         self._folder.write_summary(summary)

@@ -21,7 +21,7 @@ class _Row(BaseModel):
 
 
 class ClusterStep(_Row):
-    """What a step on a cluster has beside the figures of every step."""
+    """Figures of a step on a cluster beside those of every step."""
 
     sampler_gap: float
     """Mean |log π_engine − log π_policy| of the tokens trained on, in nats, before the update: what
@@ -52,7 +52,7 @@ class _StepRow(_Row):
 
 
 class JudgingFigures(_Row):
-    """What the judgements of a step come to."""
+    """Figures of the judgements of a step."""
 
     zero_reward_by_reason: dict[str, float]
     """Shares of all responses with reward 0; "scored" are zeros that the judge gave, and
@@ -62,8 +62,8 @@ class JudgingFigures(_Row):
     m_eff_mean: float
     """Mean M_eff of the groups' rubrics."""
     invalid_frac: float
-    """Of all that was judged for the step, also what dynamic sampling dropped, as are the next
-    three."""
+    """Share of all judgements of the step, those that dynamic sampling dropped included, as are the
+    next three."""
     unavailable_frac: float
     degenerate_group_frac: float
     by_fallback: dict[str, int] = Field(default_factory=dict, exclude_if=not_)
@@ -106,7 +106,7 @@ class Timing(_Row):
 
 
 class AnswerShares(_Row):
-    """What the responses of a step or of a pass hold beside answers.
+    """Shares of the responses of a step or of a pass that hold more or less than an answer.
 
     None in rows of an earlier version. A response without an answer has reward 0, and no judge is
     asked about it.
@@ -145,12 +145,12 @@ class MetricsRow(AnswerShares, Timing, UpdateMetrics, JudgingFigures, _StepRow):
 
 
 class HeldoutReward(_Row):
-    """What the judge gave in one pass over N held-out questions, without penalties."""
+    """Rewards of the judge in one pass over N held-out questions, without penalties."""
 
     reward_mean: float
     """Mean over questions of the mean over their samples."""
     reward_std: float
-    """Between questions."""
+    """Standard deviation between questions."""
     zero_reward_frac: float
     n: int
     """Questions with at least one usable judgement."""
@@ -174,33 +174,33 @@ class _ResponseRow(_Row):
 
 
 class RolloutRow(_ResponseRow):
-    """What the policy was asked and answered: the side that anything may read."""
+    """Prompt and response of the policy: the side that anything may read."""
 
     prompt: str
     response: str
     """All that the policy wrote, its thought with its marks included."""
     answer: str | None = Field(default=None, exclude_if=_is_none)
-    """What of it was judged; left out of a row where it is the response."""
+    """The part that was judged; left out of a row where it is the whole response."""
     thought: Thought | None = Field(default=None, exclude_if=_is_none)
-    """What stands before the answer; left out of a row without a thought."""
+    """Kind of thought before the answer; left out of a row without a thought."""
     reward: float | None
-    """The judge's; None where the sample was masked."""
+    """Reward of the judge; None where the sample was masked."""
     advantage: float
-    """That the response was trained on; on a cluster, as the policy's own processes report it."""
+    """Advantage in training; on a cluster, as the policy's own processes report it."""
     tokens: int
-    """Of the whole response, its thought and end token included."""
+    """Tokens of the whole response, its thought and end token included."""
     ended: bool
-    """Whether it came to its end token."""
+    """Whether the response came to its end token."""
     outcome: str
 
     @property
     def judged(self) -> str:
-        """What of the response was judged."""
+        """The part of the response that was judged."""
         return self.response if self.answer is None else self.answer
 
 
 class JudgementRow(_ResponseRow):
-    """What the judge said of one response, and what that did to its advantage."""
+    """Judgement of one response, and its effect on the advantage."""
 
     result: JudgeResult
     z: dict[str, float]
@@ -210,12 +210,12 @@ class JudgementRow(_ResponseRow):
 
 
 class AdmissionFile(_Row):
-    """What of the rubrics a calibration admits to the reward: admission.json."""
+    """Criteria that a calibration admits to the reward: content of admission.json."""
 
     factors: dict[str, float]
-    """Those other than 1, by id or kind as calibrated; 0 masks."""
+    """Factors of weights other than 1, by id or kind as calibrated; 0 masks."""
     rates: dict[str, tuple[float, float]]
-    """TPR and FPR that scores are corrected for, likewise."""
+    """TPR and FPR that scores are corrected for, by id or kind."""
 
 
 class RunSummary(_Row):
@@ -224,20 +224,20 @@ class RunSummary(_Row):
     status: Status
     """"running" is what a killed run leaves too: then no process holds its folder."""
     steps: int
-    """Steps done."""
+    """Number of finished steps."""
     total_steps: int | None = None
-    """Steps that are asked for."""
+    """Number of steps that are asked for."""
     phase: str | None = None
-    """What is being done, or was when the run failed or was stopped."""
+    """Current phase, or the phase in which the run failed or was stopped."""
     phase_done: int = 0
-    """How much of it is done; 0 where nothing is counted."""
+    """Finished items of the phase; 0 where nothing is counted."""
     phase_total: int | None = None
     rate: float | None = None
-    """Of `phase_done`, in a second."""
+    """Increase of `phase_done` in a second."""
     eta_s: float | None = None
     """Seconds that are left of the phase."""
     note: str | None = None
-    """Figures of the moment, and what is being done within the phase."""
+    """Figures of the moment, and the current step within the phase."""
     updated_at: str | None = None
     """Date and time of this file, UTC; a run that goes on is never more than seconds behind."""
     pid: int | None = None
@@ -249,19 +249,19 @@ class RunSummary(_Row):
     first_heldout_reward: float | None = None
     last_heldout_reward: float | None = None
     wall_s: float = 0.0
-    """Summed over restarts, without loading and without the work that a kill threw away."""
+    """Seconds over all restarts, without loading and without the work that a kill threw away."""
     by_fallback: dict[str, int] = Field(default_factory=dict)
     """How many judgements of the steps each fallback of a `litellm_config` gave."""
     unclosed_thought_frac: float | None = None
-    """Of the responses of the last step: those whose thought does not end."""
+    """Share of the responses of the last step whose thought does not end."""
     empty_answer_frac: float | None = None
-    """Of the responses of the last step: those with an empty answer."""
+    """Share of the responses of the last step with an empty answer."""
     admission: dict[str, float] = Field(default_factory=dict)
     """Factor of each criterion's weight that a calibration does not leave at 1; 0 where it
     masks the criterion from the reward."""
     error: str | None = None
     warning: str | None = None
-    """What makes a run that ended well worth a look."""
+    """Reason why a run that ended well is worth a look."""
 
 
 def row_id(*, step: int, prompt: int, response: int) -> str:
