@@ -91,7 +91,7 @@ class CheckReport(Frozen):
     problems: tuple[str, ...]
     """One line per problem, the first of them; empty for a sound dataset."""
     problem_count: int = 0
-    """How many problems there are."""
+    """Number of problems."""
 
 
 def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:

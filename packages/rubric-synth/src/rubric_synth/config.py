@@ -17,7 +17,7 @@ from rubric_judge.yaml_files import read_yaml, yaml_place
 from rubric_synth.tables import word_set
 
 Stage = Literal["collect", "analyse", "synthesise", "enrich", "quality"]
-"""Where a document can be left out."""
+"""Stage at which a document can be left out."""
 
 TaskType = Literal["open", "quantitative", "code"]
 Corruption = Literal["half", "first_sentence", "terms", "numbers"]
@@ -91,9 +91,9 @@ class ExtractiveConfig(_Config):
     type: Literal["extractive"] = "extractive"
     """Name of the synthesiser."""
     questions_per_document: int = Field(default=3, ge=1, le=5)
-    """At most this many questions from one document (K_d), each about a passage of its own."""
+    """Most questions from one document (K_d), each about a passage of its own."""
     key_terms: int = Field(default=5, ge=2, le=8)
-    """At most this many expected keywords per criterion."""
+    """Most expected keywords of a criterion."""
     min_passage_words: int = Field(default=120, ge=30)
     """A passage of a prose document has at least this many words."""
     max_passage_words: int = Field(default=900, ge=60)
@@ -108,7 +108,7 @@ class LLMConfig(_Config):
     model: ModelConfig = Field(examples=["{model: openai/gpt-4.1-mini}"])
     """The model, where it is, its limits and prices."""
     questions_per_document: int = Field(default=3, ge=1, le=10)
-    """At most this many questions from one document (K_d)."""
+    """Most questions from one document (K_d)."""
     document_chars: int = Field(default=50_000, ge=500)
     """The model reads at most this many characters of a document: its richest parts."""
     task_types: Many[TaskType] = Field(default=("open",), min_length=1)
@@ -170,7 +170,7 @@ class ContextConfig(_Config):
     retriever: Literal["bm25"] = "bm25"
     """How sections of the collected documents are found: by the words of the question."""
     sections: int = Field(ge=1, le=20, examples=[2])
-    """At most this many, the best first."""
+    """Most sections of a context, the best first."""
     section_words: int = Field(default=180, ge=30, le=2_000)
     """A section has at most this many words, some 250 tokens of technical English."""
 
@@ -210,7 +210,7 @@ class RayConfig(_Config):
 
 
 class SynthConfig(_Config):
-    """From documents to a dataset."""
+    """Settings of all steps from documents to a dataset."""
 
     collect: CollectConfig = CollectConfig()
     """Collection."""
@@ -223,7 +223,7 @@ class SynthConfig(_Config):
     engine: Literal["local", "ray"] = "local"
     """`local`: this process. `ray`: actors on a Ray cluster."""
     ray: RayConfig = RayConfig()
-    """For `engine: ray`."""
+    """Settings of `engine: ray`."""
     context: ContextConfig | None = Field(
         default=None, exclude_if=lambda context: context is None, examples=["bm25:2"]
     )

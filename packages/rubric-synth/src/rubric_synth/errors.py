@@ -79,7 +79,7 @@ class UnfinishedError(SynthError, RuntimeError):
     pending: int = 0
     """Documents that are to be done yet."""
     signal: int | None = None
-    """By which it was stopped."""
+    """Signal by which the run was stopped."""
 
 
 class CallsStoppedError(SynthError, RuntimeError):

@@ -43,7 +43,7 @@ class CriterionDraft(Frozen):
     required_elements: tuple[str, ...] = ()
     """E: what an answer must hold."""
     scoring_guide: str = ""
-    """How much credit for what."""
+    """Amounts of credit, and what earns them."""
     verification_method: str = ""
     """ν: how to check; the first line may be a directive that a program can execute."""
     expected_keywords: tuple[str, ...] = ()

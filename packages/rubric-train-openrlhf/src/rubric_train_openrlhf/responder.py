@@ -87,13 +87,13 @@ class PolicyResponder:
 
     @property
     def prompt_form(self) -> str:
-        """By the tokenizer's files; "slots" where names are read as slots."""
+        """Name of the tokenizer by its files; "slots" where names are read as slots."""
         path = self._options.path
         return "slots" if (path / SLOT_FILE).exists() else prompt_form(path)
 
     @property
     def scores_choices(self) -> bool:
-        """Through its own codec, as it was trained."""
+        """Whether choices are scored: through its own codec, as it was trained."""
         return True
 
     @property

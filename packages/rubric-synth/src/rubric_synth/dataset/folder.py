@@ -45,7 +45,7 @@ class Origin(Frozen):
 
 
 class Provenance(Origin):
-    """Where the outcomes of a run come from."""
+    """Origin of the outcomes of a run."""
 
     documents: int = Field(ge=0)
     """Number of collected documents."""
@@ -77,7 +77,7 @@ class Usage(Frozen):
     by_stage: dict[Stage, calls.CallTotals] = Field(
         default_factory=dict[Stage, calls.CallTotals]
     )
-    """The same by the stage that asked."""
+    """Totals by the stage that asked."""
     unfinished: calls.CallTotals = calls.CallTotals()
     """The part of the total that no finished document used: calls for pending documents, for
     earlier settings or collections, and tokens of calls without an answer."""

@@ -1,4 +1,4 @@
-"""Where the work on documents is done: in this process, or on the actors of a Ray cluster."""
+"""Engines that work on documents: in this process, or on the actors of a Ray cluster."""
 
 from rubric_synth.engines.ray import RayEngine
 from rubric_synth.engines.worker import LocalEngine, WorkerSpec

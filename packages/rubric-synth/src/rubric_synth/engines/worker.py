@@ -202,7 +202,7 @@ class Pending(NamedTuple):
 
     document: Document
     known: tuple[CallRecord, ...]
-    """Its calls that earlier runs have had answered."""
+    """Calls of the document that earlier runs have had answered."""
 
 
 class Sink(Protocol):

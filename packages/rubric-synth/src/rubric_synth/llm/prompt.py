@@ -234,7 +234,7 @@ _FILES: Final = (
     _SYSTEM, "document_v1.jinja", "analysis_v1.jinja", "synthesis_v1.jinja", "enrichment_v1.jinja",
 )  # fmt: skip
 _SLOT: Final = "\0"
-"""Where the one text stands that each question has of its own."""
+"""Mark of the place for the one text that differs between questions."""
 
 
 class Prompts(NamedTuple):

@@ -46,6 +46,8 @@ _Number = Annotated[float, Field(strict=True)]
 class _Reply(Frozen):
     """Closed, and every field required: what structured outputs of all servers can hold."""
 
+    # Docstrings of replies are part of the schema that the model is sent, and so of the key of a
+    # call: another wording asks again for answers that are known.
     # Bounds are checked by `to_directive`: some servers refuse their keywords in a schema.
     model_config = ConfigDict(allow_inf_nan=False, use_attribute_docstrings=True)
 
@@ -292,7 +294,7 @@ class CheckedSynthesisReply(StageReply):
 
 
 class CuesReply(StageReply):
-    """Cues that tell full, partial and no credit apart."""
+    """What tells full, partial and no credit apart."""
 
     full_credit: Text
     partial_credit: Text
@@ -300,7 +302,7 @@ class CuesReply(StageReply):
 
 
 class EnrichedReply(StageReply):
-    """Additions of stage 3 to one criterion."""
+    """What stage 3 adds to one criterion."""
 
     id: CriterionId
     cues: CuesReply

@@ -28,7 +28,7 @@ class Settings(NamedTuple):
     digest: bytes
     """Digest of everything that may change an outcome."""
     origin: Origin
-    """Where the outcomes come from."""
+    """Origin of the outcomes."""
 
 
 def settings_of(
@@ -130,7 +130,7 @@ class Collection:
         self._version = _version(self._path.stat())
         self.sha256 = file_sha256(self._path)
         self.config = folder.read_settings(path) or None
-        """That it was collected with, None where its manifest does not say."""
+        """Configuration of the collection; None where its manifest has none."""
 
     def hashes(self) -> set[str]:
         """Return the hashes of all documents."""

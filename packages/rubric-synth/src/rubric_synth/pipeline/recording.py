@@ -227,13 +227,13 @@ class Recorder:
     """The sink of a run: keeps, counts, and says when to stop."""
 
     folder: WorkFolder
-    """Where calls and outcomes are kept."""
+    """Folder that keeps calls and outcomes."""
     config: SynthConfig
     """Ceilings."""
     stop: Stop
     """Ended by this recorder or by others."""
     on_document: Callable[[int], None]
-    """Told the number of finished documents."""
+    """Called with the number of finished documents."""
     done: int
     """Documents that are done."""
     left_out: int = 0

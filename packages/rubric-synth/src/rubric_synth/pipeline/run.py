@@ -1,4 +1,4 @@
-"""From collected documents to a dataset: find what is done, do the rest, write the dataset."""
+"""A run from collected documents to a dataset: find finished work, do the rest, write it."""
 
 import hashlib
 import itertools

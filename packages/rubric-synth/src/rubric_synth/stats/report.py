@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class Histogram(Frozen):
-    """How many numbers lie between each edge and the next."""
+    """Counts of the numbers between each edge and the next."""
 
     edges: tuple[float, ...]
-    """One more than the counts, rising."""
+    """Rising edges, one more than the counts."""
     counts: tuple[int, ...]
-    """From each edge up to the next, the next left out."""
+    """Counts of the numbers from each edge up to the next, the next excluded."""
     has_tail: bool = False
     """Whether the last count holds all that lies above its lower edge."""
     is_whole: bool = False

@@ -215,7 +215,10 @@ class ClusterConfig(Section):
 
     @property
     def sync_backend(self) -> Literal["nccl", "gloo"]:
-        """How new weights reach an engine: NCCL knows GPUs only, and vLLM's engines no other."""
+        """Backend that brings new weights to an engine.
+
+        NCCL knows GPUs only, and vLLM's engines know NCCL only.
+        """
         return "nccl" if self.device == "cuda" else "gloo"
 
     @property

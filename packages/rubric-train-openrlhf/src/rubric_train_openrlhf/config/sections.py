@@ -35,7 +35,7 @@ _HELDOUT: Final = Decoding()
 
 
 class DataConfig(Section):
-    """Where the tasks are."""
+    """Files of the tasks."""
 
     train: UserPath
     """Tasks to train on, JSONL or Parquet."""
@@ -46,7 +46,7 @@ class DataConfig(Section):
 
 
 class RolloutConfig(Section):
-    """How responses are sampled."""
+    """Sampling of responses."""
 
     prompts: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 64
     """Prompts per step (P; the paper's B)."""
@@ -64,7 +64,7 @@ class RolloutConfig(Section):
 
 
 class JudgingConfig(Section):
-    """Who judges, how wide, and what a failure means."""
+    """The judge, its concurrency, and the handling of its failures."""
 
     spec: JudgeSpec = Field(default_factory=ClaimConfig)
     """The judge."""
@@ -215,7 +215,7 @@ class PathModel(_Model):
         return self.thoughts
 
     def folder(self) -> Path:
-        """Where the model is, or should be."""
+        """Folder where the model is, or should be."""
         return self.path
 
 

@@ -50,7 +50,7 @@ class _Answer:
     """Tokens after which it is cut, ≥ 1."""
     tokens: list[int] = field(default_factory=list[int])
     ended: bool = False
-    """By the end token, or by a text that ends an answer."""
+    """Whether the end token, or a text that ends an answer, has come."""
 
     @property
     def is_done(self) -> bool:

@@ -37,7 +37,7 @@ class NoGroupedAttentionError(Exception):
 
 
 class Group(NamedTuple):
-    """Where a prompt and all its responses stand in the row."""
+    """Places of a prompt and of all its responses in the row."""
 
     prompt: slice
     answers: slice

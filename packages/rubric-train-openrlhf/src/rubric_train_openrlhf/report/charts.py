@@ -126,7 +126,7 @@ def _criteria(rows: Rows, names: Sequence[str]) -> Iterator[Series]:
 def _criterion_names(
     metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow]
 ) -> list[str]:
-    """Those that most rows have come first, and among equals the first that is named."""
+    """Return the ids of criteria: those in most rows first, then in the order of naming."""
     counts: Counter[str] = Counter()
     for row in (*heldout, *metrics):
         counts.update(row.criteria.keys())

@@ -35,7 +35,7 @@ class Estimate(_Part):
 
     @property
     def cell(self) -> Cell:
-        """As a table holds it."""
+        """The value and its bounds as a cell of a table."""
         return Cell(value=self.mean, low=self.ci_low, high=self.ci_high)
 
 
@@ -196,7 +196,7 @@ class KnownQuestion:
 
     passage: str
     lacks: TextTable
-    """By criterion what it asks for, and the terms that each stage's answer lacks."""
+    """Table of the criteria: their texts, and the terms that each stage's answer lacks."""
 
 
 def known_questions(

@@ -255,7 +255,7 @@ def step_note(row: MetricsRow) -> str:
 
 @dataclass(frozen=True)
 class Watch:
-    """Who is told what a run is doing: its summary, its progress, and callers of its rows."""
+    """Receivers of the news of a run: its summary, its progress, and callers of its rows."""
 
     summary_file: LiveSummary
     progress: Progress

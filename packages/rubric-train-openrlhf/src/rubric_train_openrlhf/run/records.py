@@ -96,13 +96,13 @@ class UpdateMetrics(_Row):
 
 
 class Timing(_Row):
-    """Where the time of a pass over prompts went."""
+    """Seconds of the parts of a pass over prompts."""
 
     generate_s: float
     judge_s: float
-    """Summed over what was judged side by side, which overlaps generation too."""
+    """Sum over judgements that run side by side, and beside generation too."""
     judge_wait_s: float
-    """From the end of the last response to the last judgement: training stood still."""
+    """Seconds from the end of the last response to the last judgement: training stood still."""
 
 
 class AnswerShares(_Row):
@@ -219,7 +219,7 @@ class AdmissionFile(_Row):
 
 
 class RunSummary(_Row):
-    """How a run stands: summary.json."""
+    """State of a run: content of summary.json."""
 
     status: Status
     """"running" is what a killed run leaves too: then no process holds its folder."""
