@@ -241,11 +241,10 @@ class _Folder:
                 self._unanswered.add(rejection.doc_hash)
             if rejection.doc_hash not in self._split_of:
                 self._rejected.add(rejection.doc_hash)
-        listed = {
-            (stage, reason): count
-            for stage, reasons in self._manifest.rejected_by_stage.items()
-            for reason, count in reasons.items()
-        }
+        listed: dict[tuple[str, str], int] = {}
+        for stage, reasons in self._manifest.rejected_by_stage.items():
+            for reason, count in reasons.items():
+                listed[stage, reason] = count
         for key in sorted(counts.keys() | listed.keys()):
             yield from _compared(
                 f"rejections ({', '.join(key)})", counts[key], listed.get(key, 0)

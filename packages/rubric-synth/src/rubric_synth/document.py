@@ -339,7 +339,10 @@ def parse_entry(text: str) -> ApiEntry | None:
 
 
 def _parse_items(blocks: list[str]) -> tuple[ApiItem, ...]:
-    lines = (line for block in blocks for line in block.splitlines())
-    return tuple(
-        ApiItem(**m.groupdict(default="")) for line in lines if (m := _ITEM.match(line))
-    )
+    items: list[ApiItem] = []
+    for block in blocks:
+        matches = (_ITEM.match(line) for line in block.splitlines())
+        items.extend(
+            ApiItem(**match.groupdict(default="")) for match in matches if match
+        )
+    return tuple(items)

@@ -144,18 +144,10 @@ def run(  # noqa: PLR0913 - what to replace of the configuration
         "--engine": engine,
         "--context": context,
     }
-    words = [
-        "run",
-        str(collected),
-        "--out",
-        str(out),
-        *(
-            str(word)
-            for pair in options.items()
-            if pair[1] is not None
-            for word in pair
-        ),
-    ]
+    words = ["run", str(collected), "--out", str(out)]
+    for option, value in options.items():
+        if value is not None:
+            words += [option, str(value)]
     go_on = f"go on with: {typed_command('rubric-synth', words)}"
     try:
         with (

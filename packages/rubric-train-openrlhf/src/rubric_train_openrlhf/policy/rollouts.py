@@ -79,8 +79,12 @@ class PaddedPrompts:
         mask = torch.zeros(
             len(banned), vocab_size, dtype=torch.bool, device=self.mask_PS.device
         )
-        rows = [row for row, ids in enumerate(banned) for _ in ids]
-        mask[rows, [token for ids in banned for token in ids]] = True
+        rows: list[int] = []
+        tokens: list[int] = []
+        for row, ids in enumerate(banned):
+            rows.extend([row] * len(ids))
+            tokens.extend(ids)
+        mask[rows, tokens] = True
         if bool(mask.all(dim=1).any()):
             raise PolicyInputError(
                 "a prompt bans every token of the vocabulary; leave at least one to sample"

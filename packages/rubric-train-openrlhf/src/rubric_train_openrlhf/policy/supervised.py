@@ -251,13 +251,16 @@ def sft(
             f"{config.max_answer_tokens}; raise the limits or shorten the answers"
         )
     batches = _batches(policy, pairs, config, seed=seed)
-    losses = (
-        (-response_logprobs(policy.model, batch).logprobs_BT.sum() / tokens, tokens)
-        for batch in batches
-        for tokens in [batch.n_response_tokens]
-    )
+    losses = (_loss(policy, batch) for batch in batches)
     loss = _train(policy, losses, config, on_step)
     return SftReport(len(pairs), len(examples) - len(pairs), loss)
+
+
+def _loss(policy: Policy, batch: TokenBatch) -> tuple[torch.Tensor, int]:
+    """Return the mean loss of the answer tokens of a batch, and their number."""
+    tokens = batch.n_response_tokens
+    logprobs_BT = response_logprobs(policy.model, batch).logprobs_BT
+    return -logprobs_BT.sum() / tokens, tokens
 
 
 def _batches(

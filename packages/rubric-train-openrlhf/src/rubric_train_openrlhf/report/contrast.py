@@ -105,16 +105,16 @@ class Contrast(_Part):
 
     def _rewards(self) -> Table:
         responses = "response" if self.samples == 1 else "responses"
-        rows = (
-            Row(
-                name=self.label(name),
-                group="" if rows is self.heldout else "Controls",
-                cells=(row.cell, Cell(value=row.zero_frac), Cell(value=row.n)),
-                role="other" if rows is self.heldout else "",
-            )
-            for rows in (self.heldout, self.controls)
-            for name, row in rows.items()
-        )
+        rows: list[Row] = []
+        for stages, group, role in (
+            (self.heldout, "", "other"),
+            (self.controls, "Controls", ""),
+        ):
+            for name, row in stages.items():
+                cells = (row.cell, Cell(value=row.zero_frac), Cell(value=row.n))
+                rows.append(
+                    Row(name=self.label(name), group=group, cells=cells, role=role)
+                )
         return self._table(
             "rewards",
             rows,
@@ -134,9 +134,9 @@ class Contrast(_Part):
         return self._table("differences", rows)
 
     def _criteria(self) -> Table:
-        names = dict.fromkeys(
-            key for row in self.heldout.values() for key in row.criteria
-        )
+        names: dict[str, None] = {}
+        for row in self.heldout.values():
+            names |= dict.fromkeys(row.criteria)
         stages = self.heldout.values()
         rows = (
             Row(

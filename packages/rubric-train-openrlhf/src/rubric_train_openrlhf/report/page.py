@@ -304,10 +304,13 @@ def _cells(run: Run) -> tuple[Cell, ...]:
 def differing_settings(runs: Mapping[str, Run]) -> TextTable:
     """Return the settings that are not the same in all runs."""
     settings = [dict(leaves(run.config)) for run in runs.values()]
-    names = dict.fromkeys(name for of in settings for name in of if name not in _PLACES)
-    rows = (
-        (name, *(str(of.get(name, "–")) for of in settings))
-        for name in names
-        if len({str(of.get(name)) for of in settings}) > 1
-    )
+    names: dict[str, None] = {}
+    for run_settings in settings:
+        names |= dict.fromkeys(run_settings)
+    rows: list[tuple[str, ...]] = []
+    for name in names:
+        distinct = {str(run_settings.get(name)) for run_settings in settings}
+        if name not in _PLACES and len(distinct) > 1:
+            values = [str(run_settings.get(name, "–")) for run_settings in settings]
+            rows.append((name, *values))
     return TextTable("Settings that differ", ("setting", *runs), tuple(rows))

@@ -208,17 +208,19 @@ def excerpt(
             for _, row in read_growing(judged, records.JudgementRow, notes=notes)
             if row.id in responses
         )
-    asked = {row["task"] for step in steps for row in step["rows"]}
-    chars = min(MAX_PASSAGE_CHARS, MAX_CHARS // max(1, len(asked)))
+    task_ids: set[str] = set()
+    for step in steps:
+        task_ids.update(row["task"] for row in step["rows"])
+    chars = min(MAX_PASSAGE_CHARS, MAX_CHARS // max(1, len(task_ids)))
+    grounding: dict[str, Any] = {}
+    for task_id, task in (tasks or {}).items():
+        if task_id in task_ids:
+            grounding[task_id] = told_grounding(task, passage_chars=chars)
     return Excerpt(
         policy={"prompts": list(prompts), "steps": steps},
         judge=judge,
         caption=_caption(shown, len(files), kept, total),
-        grounding={
-            id_: told_grounding(task, passage_chars=chars)
-            for id_, task in (tasks or {}).items()
-            if id_ in asked
-        },
+        grounding=grounding,
     )
 
 
