@@ -1,4 +1,4 @@
-"""Figure 3: what training and validation rewarded, and how many answers earned nothing."""
+"""Figure 3: rewards of training and validation, and how many answers earned nothing."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from rubric_judge.page.charts import Chart, Series
 
 
 class _Row(BaseModel):
-    """What the page takes from a row; a run keeps much more in it."""
+    """Columns of a row that the page uses; a run writes many more."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
@@ -36,7 +36,7 @@ class ValidationPass(_Row):
 
 @dataclass(frozen=True)
 class Training:
-    """A run, as far as it got."""
+    """Rows of a training run, up to the last one written."""
 
     path: Path
     steps: tuple[TrainingStep, ...]
@@ -44,7 +44,7 @@ class Training:
 
     @property
     def best(self) -> ValidationPass | None:
-        """The pass that a checkpoint is chosen by: the earliest of the highest reward."""
+        """Validation pass that picks the checkpoint: the earliest with the highest reward."""
         return max(self.passes, key=lambda row: row.reward_mean, default=None)
 
 
@@ -52,13 +52,13 @@ def read_training(path: Path) -> Training:
     """Read the curves of a run folder.
 
     Args:
-        path: a folder with metrics.jsonl, and heldout.jsonl where the run validated.
+        path: folder with metrics.jsonl, and with heldout.jsonl if the run validated.
 
     Returns:
-        The rows. A torn last line, which a run may be writing, is left out.
+        The rows. A torn last line, which a run may still be writing, is left out.
 
     Raises:
-        RubricFileError: no run there, a broken row, or steps that do not rise.
+        RubricFileError: the folder holds no run, a row is broken, or steps do not rise.
     """
     metrics = path / "metrics.jsonl"
     if not metrics.exists():
@@ -73,7 +73,7 @@ def read_training(path: Path) -> Training:
 
 
 def training_charts(training: Training) -> tuple[Chart, ...]:
-    """Choose the charts that a run can fill; none where it has no step."""
+    """Return the charts of a run; none if it has no step."""
     if not training.steps and not training.passes:
         return ()
     best = training.best
@@ -82,9 +82,9 @@ def training_charts(training: Training) -> tuple[Chart, ...]:
     )
     has_spread = len(spread) == len(training.steps)
     ring = " The ring marks the best validation pass." if best else ""
-    band = (
-        ", with one standard deviation of its answers either side" if has_spread else ""
-    )
+    band = ""
+    if has_spread:
+        band = ", with one standard deviation of its answers either side"
     return (
         Chart(
             "reward",
@@ -107,15 +107,12 @@ def training_charts(training: Training) -> tuple[Chart, ...]:
 def _series(
     training: Training, field: str, *, spread: tuple[float, ...] = ()
 ) -> tuple[Series, ...]:
-    steps, passes = (
-        (
-            tuple(row.step for row in rows),
-            tuple(float(getattr(row, field)) for row in rows),
-        )
-        for rows in (training.steps, training.passes)
+    steps = tuple(row.step for row in training.steps)
+    step_values = tuple(float(getattr(row, field)) for row in training.steps)
+    passes = tuple(row.step for row in training.passes)
+    pass_values = tuple(float(getattr(row, field)) for row in training.passes)
+    both = (
+        Series("training", "main", steps, step_values, spread=spread),
+        Series("held out", "other", passes, pass_values, style="dots"),
     )
-    found = (
-        Series("training", "main", *steps, spread=spread),
-        Series("held out", "other", *passes, style="dots"),
-    )
-    return tuple(series for series in found if series.steps)
+    return tuple(series for series in both if series.steps)

@@ -1,4 +1,4 @@
-"""Answers to the chosen questions, side by side: what the page's browser shows.
+"""Answers to selected questions, side by side, for the browser of the page.
 
 A judge's words, passages and criteria are read only where they are asked for.
 """
@@ -22,24 +22,24 @@ Values = Mapping[str, float | None]
 
 MOST_HELDOUT: Final = 300
 MOST_ITEMS: Final = 60
-"""Of one benchmark."""
+"""Number of questions shown from one benchmark, at most."""
 
 
-def by_question(one: Measured) -> dict[str, float | None]:
-    """Mean over the usable answers to each question, by its id; None where there is none."""
-    return dict(zip(one.ids, one.means_N, strict=True))
+def by_question(measured: Measured) -> dict[str, float | None]:
+    """Return the mean over the usable answers to each question by its id; None without any."""
+    return dict(zip(measured.ids, measured.means_N, strict=True))
 
 
 def most_different(groups: Iterable[Mapping[str, Values]], *, limit: int) -> list[str]:
-    """Choose questions, so that every pair of models has its greatest differences among them.
+    """Choose questions so that the greatest differences of every pair of models are among them.
 
     Args:
-        groups: under each judge, or on one benchmark, the means of each model by question id.
-        limit: most questions.
+        groups: means of each model by question id, for each judge or for one benchmark.
+        limit: number of questions at most.
 
     Returns:
-        Ids, the greatest differences of all pairs taken in turn: those with the first model come
-        first. Questions that no two models share are at the end, in their order.
+        Ids, with the pairs taking turns to add their greatest remaining difference; pairs with
+        the first model come first. Questions that no two models share follow in their order.
     """
     ranked: list[list[str]] = []
     known: dict[str, None] = {}
@@ -47,27 +47,31 @@ def most_different(groups: Iterable[Mapping[str, Values]], *, limit: int) -> lis
         for values in models.values():
             known.update(dict.fromkeys(values))
         ranked += [_ranked(models[a], models[b]) for a, b in combinations(models, 2)]
-    taken = dict.fromkeys(
-        id_ for ids in zip_longest(*ranked) for id_ in ids if id_ is not None
-    )
-    return [*taken, *(id_ for id_ in known if id_ not in taken)][:limit]
+    turns = zip_longest(*ranked)
+    selected = dict.fromkeys(id_ for ids in turns for id_ in ids if id_ is not None)
+    unpaired = [id_ for id_ in known if id_ not in selected]
+    return [*selected, *unpaired][:limit]
 
 
 def _ranked(a: Values, b: Values) -> list[str]:
-    gaps = {id_: abs(one - other) for id_, one in a.items()
-            if one is not None and (other := b.get(id_)) is not None}  # fmt: skip
+    """Return the ids of the questions that both models answered, greatest difference first."""
+    gaps: dict[str, float] = {}
+    for id_, mean_a in a.items():
+        mean_b = b.get(id_)
+        if mean_a is not None and mean_b is not None:
+            gaps[id_] = abs(mean_a - mean_b)
     return sorted(gaps, key=lambda id_: -gaps[id_])
 
 
 MAX_CHARS: Final = 4_000_000
-"""Texts of the whole page."""
+"""Characters of all texts on the page together."""
 MAX_TEXT_CHARS: Final = 12_000
-"""Of one answer."""
+"""Characters of one response."""
 MAX_STATED_CHARS: Final = 200
-"""Of the answer that was read from one."""
+"""Characters of the final answer that a response states."""
 MAX_REASONING_CHARS: Final = 4_000
 MOST_ANSWERS: Final = 4
-"""Of one model to one question."""
+"""Number of answers by one model to one question."""
 
 Entry = dict[str, Any]
 
@@ -83,85 +87,78 @@ def excerpts(
 
     Args:
         heldout: the held-out evaluation.
-        transfer: the one on benchmarks.
-        tasks: with their passages and rubrics, by id; shown only when revealed.
+        transfer: the evaluation on benchmarks.
+        tasks: tasks by id, with their passages and rubrics; shown only when revealed.
         is_revealed: whether judges' words, and passages and rubrics of `tasks`, are shown.
 
     Returns:
-        What the page's script reads: sets of questions, and entries in order of their difference,
-        as many as a page can hold.
+        The data of the page's script: sets of questions, and entries in order of their
+        difference, as many as a page can hold.
     """
-    found: Entry = {"sets": [], "entries": []}
+    data: Entry = {"sets": [], "entries": []}
     if heldout is not None:
         entries = _heldout_entries(heldout, tasks or {}, is_revealed=is_revealed)
-        _keep(
-            found,
-            heldout,
-            "heldout",
-            entries,
-            budget=MAX_CHARS // (2 if transfer else 1),
-        )
+        budget = MAX_CHARS // 2 if transfer else MAX_CHARS
+        _add_set(data, heldout, "heldout", entries, budget=budget)
     if transfer is not None:
         budget = MAX_CHARS // 2 // len(transfer.groups)
         for benchmark in transfer.groups:
-            _keep(
-                found,
-                transfer,
-                benchmark,
-                _item_entries(transfer, benchmark),
-                budget=budget,
-            )
-    return found
+            entries = _item_entries(transfer, benchmark)
+            _add_set(data, transfer, benchmark, entries, budget=budget)
+    return data
 
 
-def _keep(
-    found: Entry,
+def _add_set(
+    data: Entry,
     evaluation: Evaluation,
     name: str,
     entries: list[Entry],
     *,
     budget: int,
 ) -> None:
-    kept: list[Entry] = []
+    """Add a set of questions to the data, with as many entries as `budget` characters hold."""
+    shown: list[Entry] = []
     for entry in entries:
         budget -= len(entry["question"] or "")
-        budget -= sum(
-            _size(answer) for all_ in entry["answers"].values() for answer in all_
-        )
-        if budget < 0 and kept:
+        for answers in entry["answers"].values():
+            budget -= sum(_size(answer) for answer in answers)
+        if budget < 0 and shown:
             break
-        kept.append(entry)
-    is_heldout = name == "heldout"
-    known = benchmark_of(name)
-    found["sets"].append(
+        shown.append(entry)
+    run = evaluation.run
+    judges: list[str] = []
+    answers_per_question = len(run.seeds)
+    if name == "heldout":
+        judges = list(evaluation.groups)
+        answers_per_question *= run.samples
+    benchmark = benchmark_of(name)
+    data["sets"].append(
         {
             "name": name,
             "title": benchmark_title(name),
             "models": list(evaluation.models),
-            "judges": list(evaluation.groups) if is_heldout else [],
-            "shown": len(kept),
-            "total": evaluation.run.questions[name].count,
-            "answers": len(evaluation.run.seeds)
-            * (evaluation.run.samples if is_heldout else 1),
-            "unpublished": known is not None and known.is_unpublished,
+            "judges": judges,
+            "shown": len(shown),
+            "total": run.questions[name].count,
+            "answers": answers_per_question,
+            "unpublished": benchmark is not None and benchmark.is_unpublished,
         }
     )
-    found["entries"] += kept
+    data["entries"] += shown
 
 
 def _size(answer: Entry) -> int:
-    return (
-        len(answer["text"] or "")
-        + sum(map(len, answer.get("reasons", {}).values()))
-        + 300
-    )
+    """Return about how many characters of the page an answer takes."""
+    reasons = answer.get("reasons", {})
+    reason_chars = sum(len(text) for text in reasons.values())
+    return len(answer["text"] or "") + reason_chars + 300
 
 
 def _heldout_entries(
     evaluation: Evaluation, tasks: Mapping[str, Task], *, is_revealed: bool
 ) -> list[Entry]:
     groups = {
-        judge: {model: by_question(one) for model, one in models.items()}
+        judge: {model: by_question(measured) for model, measured in models.items()}
         for judge, models in evaluation.groups.items()
     }
     chosen = most_different(groups.values(), limit=MOST_HELDOUT)
@@ -176,13 +173,14 @@ def _heldout_entries(
     entries: list[Entry] = []
     for id_ in chosen:
         row = evaluation.questions[id_]
-        asked: Entry = {
+        question: Entry = {
             "question": visible(row.question),
             "field": visible(row.field),
             "document": row.doc_hash[:12],
-            **(told_grounding(tasks[id_]) if is_revealed and id_ in tasks else {}),
         }
-        entries.append(asked | _compared("heldout", id_, groups, answers))
+        if is_revealed and id_ in tasks:
+            question |= told_grounding(tasks[id_])
+        entries.append(question | _compared("heldout", id_, groups, answers))
     return entries
 
 
@@ -196,30 +194,27 @@ def _compared(
     groups: Mapping[str, Mapping[str, Values]],
     answers: Mapping[str, Mapping[_Key, Entry]],
 ) -> Entry:
-    """A question with its means, by judge and model, and the first answers of each model to it."""
-    return {
-        "set": name,
-        "id": id_,
-        "means": {
-            judge: {model: values.get(id_) for model, values in models.items()}
-            for judge, models in groups.items()
-        },
-        "answers": {
-            model: [found[key] for key in sorted(found) if key[0] == id_][:MOST_ANSWERS]
-            for model, found in answers.items()
-        },
+    """Return a question's means by judge and model, and each model's first answers to it."""
+    means = {
+        judge: {model: values.get(id_) for model, values in models.items()}
+        for judge, models in groups.items()
     }
+    first_answers: dict[str, list[Entry]] = {}
+    for model, entries in answers.items():
+        keys = [key for key in sorted(entries) if key[0] == id_]
+        first_answers[model] = [entries[key] for key in keys[:MOST_ANSWERS]]
+    return {"set": name, "id": id_, "means": means, "answers": first_answers}
 
 
 def _answers(evaluation: Evaluation, model: str, chosen: set[str]) -> dict[_Key, Entry]:
-    found: dict[_Key, Entry] = {}
+    answers: dict[_Key, Entry] = {}
     for seed in evaluation.run.seeds:
         path = evaluation.folder.answers(model, seed)
         where = str(path.relative_to(evaluation.folder.root))
         for row in read_answers(path):
             if row.task_id not in chosen:
                 continue
-            found[row.task_id, seed, row.sample] = {
+            answers[row.task_id, seed, row.sample] = {
                 "seed": seed,
                 "sample": row.sample,
                 "text": row.text and shortened(row.text, MAX_TEXT_CHARS, where=where),
@@ -228,7 +223,7 @@ def _answers(evaluation: Evaluation, model: str, chosen: set[str]) -> dict[_Key,
                 "why": row.reason and str(row.reason),
                 "scores": {},
             }
-    return found
+    return answers
 
 
 def _add_scores(
@@ -242,7 +237,8 @@ def _add_scores(
     folder = evaluation.folder
     for seed in evaluation.run.seeds:
         for _, row in iterate_rows(folder.scores(judge, model, seed), ScoreRow):
-            if (answer := answers.get((row.task_id, seed, row.sample))) is not None:
+            answer = answers.get((row.task_id, seed, row.sample))
+            if answer is not None:
                 answer["scores"][judge] = {
                     "outcome": str(row.outcome),
                     "why": row.reason and str(row.reason),
@@ -253,7 +249,8 @@ def _add_scores(
         if not is_revealed or not path.exists():
             continue
         for _, row in iterate_rows(path, ReasoningRow):
-            if (answer := answers.get((row.task_id, seed, row.sample))) is not None:
+            answer = answers.get((row.task_id, seed, row.sample))
+            if answer is not None:
                 where = str(path.relative_to(folder.root))
                 reasons = answer.setdefault("reasons", {})
                 reasons[judge] = shortened(
@@ -262,29 +259,32 @@ def _add_scores(
 
 
 def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:
-    models = {m: by_question(one) for m, one in evaluation.groups[benchmark].items()}
+    models = {
+        model: by_question(measured)
+        for model, measured in evaluation.groups[benchmark].items()
+    }
     chosen = most_different([models], limit=MOST_ITEMS)
     answers: dict[str, dict[_Key, Entry]] = {model: {} for model in models}
-    asked: dict[str, ItemRow] = {}
+    rows: dict[str, ItemRow] = {}
     for model in models:
         for seed in evaluation.run.seeds:
             path = evaluation.folder.items(benchmark, model, seed)
             where = str(path.relative_to(evaluation.folder.root))
             for _, row in iterate_rows(path, ItemRow):
                 if row.item_id in chosen:
-                    asked.setdefault(row.item_id, row)
+                    rows.setdefault(row.item_id, row)
                     answers[model][row.item_id, seed, 0] = _item_answer(
                         row, seed, where
                     )
     return [
-        _item(asked[id_], f"items/{benchmark}")
+        _item(rows[id_], f"items/{benchmark}")
         | _compared(benchmark, id_, {"": models}, answers)
         for id_ in chosen
     ]
 
 
 def _item(row: ItemRow, where: str) -> Entry:
-    """What was asked, and what is right."""
+    """Return a benchmark's question and its right answer."""
     return {
         "question": shortened(row.question, MAX_TEXT_CHARS, where=where),
         "target": visible(row.target),
@@ -294,12 +294,13 @@ def _item(row: ItemRow, where: str) -> Entry:
 
 
 def _item_answer(row: ItemRow, seed: int, where: str) -> Entry:
+    text = None
+    if row.correct is not None:
+        text = shortened(row.response, MAX_TEXT_CHARS, where=where)
     return {
         "seed": seed,
         "sample": 0,
-        "text": None
-        if row.correct is None
-        else shortened(row.response, MAX_TEXT_CHARS, where=where),
+        "text": text,
         "finish": "truncated" if row.is_truncated else None,
         "tokens": row.tokens,
         "why": row.reason and str(row.reason),

@@ -1,7 +1,7 @@
-"""The report of an evaluation: a page that needs no network, and beside it the tables as files."""
+"""The report of an evaluation: a page that needs no network, and its tables as files beside it."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -9,9 +9,8 @@ from typing import Final
 
 from rubric_core import Task, read_tasks
 from rubric_core.files import replacing
-from rubric_eval.comparison import ModelScore
 from rubric_eval.errors import EvalConfigError, EvalFolderError
-from rubric_eval.heldout.table import corrected_rewards
+from rubric_eval.heldout.table import CorrectedReward, corrected_rewards
 from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs
 from rubric_eval.report import views
 from rubric_eval.report.curves import Training, read_training, training_charts
@@ -33,37 +32,44 @@ from rubric_judge.page.tables import Figure, Table, counted, latex, markdown, wr
 
 
 def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """How answers were made, in a few words each."""
+    """Describe in a few words each how the answers were generated and judged."""
     run = evaluation.run
-    decoding = run.decoding
-    parts = [
-        "greedy"
-        if decoding.temperature == 0
-        else f"temperature {decoding.temperature:g}"
-    ]
-    parts += [f"top-p {decoding.top_p:g}"] if decoding.top_p < 1 else []
-    parts += [f"top-k {decoding.top_k}"] if decoding.top_k is not None else []
-    parts += [f"at most {_budget(evaluation)} tokens"]
-    if run.suite == SuiteName.LIKELIHOOD:
-        parts = ["the likeliest of the choices; nothing is written"]
-    draws = len(run.seeds) * run.samples
-    is_product = 1 not in {len(run.seeds), run.samples}
-    of_both = f" ({len(run.seeds)} seeds × {run.samples})" if is_product else ""
-    found = [
+    judges_label = "Judge" if len(run.judges) == 1 else "Judges"
+    judges = ", ".join(judge.name for judge in run.judges)
+    answers = str(len(run.seeds) * run.samples)
+    if len(run.seeds) > 1 and run.samples > 1:
+        answers += f" ({len(run.seeds)} seeds × {run.samples})"
+    rows = [
         ("Models", ", ".join(evaluation.models)),
-        (
-            "Judge" if len(run.judges) == 1 else "Judges",
-            ", ".join(j.name for j in run.judges),
-        ),
-        ("Decoding", ", ".join(parts)),
-        ("Answers a question", f"{draws}{of_both}"),
+        (judges_label, judges),
+        ("Decoding", _decoding(evaluation)),
+        ("Answers a question", answers),
         ("Finished", (run.finished or "")[:16].replace("T", " ")),
     ]
-    return [(name, value) for name, value in found if value]
+    return [(name, value) for name, value in rows if value]
+
+
+def _decoding(evaluation: Evaluation) -> str:
+    """Describe the settings that answers were sampled with."""
+    run = evaluation.run
+    if run.suite == SuiteName.LIKELIHOOD:
+        return "the likeliest of the choices; nothing is written"
+    decoding = run.decoding
+    parts: list[str] = []
+    if decoding.temperature == 0:
+        parts.append("greedy")
+    else:
+        parts.append(f"temperature {decoding.temperature:g}")
+    if decoding.top_p < 1:
+        parts.append(f"top-p {decoding.top_p:g}")
+    if decoding.top_k is not None:
+        parts.append(f"top-k {decoding.top_k}")
+    parts.append(f"at most {_budget(evaluation)} tokens")
+    return ", ".join(parts)
 
 
 def _budget(evaluation: Evaluation) -> str:
-    """Tokens of an answer; benchmarks may differ."""
+    """Return the token limit of an answer, or several where benchmarks differ."""
     run = evaluation.run
     budgets = sorted(
         {run.max_tokens.get(name, run.decoding.max_tokens) for name in run.questions}
@@ -71,44 +77,51 @@ def _budget(evaluation: Evaluation) -> str:
     return " or ".join(f"{budget:,}" for budget in budgets)
 
 
-def _heldout_figures(found: Findings, heldout: Evaluation | None) -> list[Figure]:
+def _heldout_figures(findings: Findings, heldout: Evaluation | None) -> list[Figure]:
     if heldout is None:
         return []
-    judge, models = next(iter(found.judges.items()))
-    named = list(models.values())
-    first = named[0]
-    last = named[-1]
-    alone = len(models) == 1
-    between = "" if alone else f"{first.model} → {last.model}, "
-    documents = f"from {counted(first.clusters, 'document')}"
-
-    def percent(label: str, of: Callable[[ModelScore], float], note: str) -> Figure:
-        now, before = (written(of(score), "percent") for score in (last, first))
-        return Figure(label, now, "" if alone else before, note)
-
+    judge, models = next(iter(findings.judges.items()))
+    scores = list(models.values())
+    first = scores[0]
+    last = scores[-1]
+    reward_note = f"judged by {judge}"
+    reward_before = ""
+    zero_before = ""
+    if len(scores) > 1:
+        reward_note = f"{first.model} → {last.model}, {reward_note}"
+        reward_before = written(first.mean, "percent")
+        zero_before = written(first.zero_frac, "percent")
+    questions = len(heldout.measured[0].ids)
     return [
-        percent(
-            "Held-out reward, %", lambda one: one.mean, f"{between}judged by {judge}"
+        Figure(
+            "Held-out reward, %",
+            written(last.mean, "percent"),
+            reward_before,
+            reward_note,
         ),
-        percent(
+        Figure(
             "Zero reward, %",
-            lambda one: one.zero_frac,
+            written(last.zero_frac, "percent"),
+            zero_before,
             "share of answers that earned nothing",
         ),
         Figure(
-            "Held-out questions", f"{len(heldout.measured[0].ids):,}", note=documents
+            "Held-out questions",
+            f"{questions:,}",
+            note=f"from {counted(first.clusters, 'document')}",
         ),
     ]
 
 
-def _transfer_figures(found: Findings, transfer: Evaluation | None) -> list[Figure]:
+def _transfer_figures(findings: Findings, transfer: Evaluation | None) -> list[Figure]:
     if transfer is None:
         return []
-    benchmarks = counted(len(found.benchmarks), "benchmark")
+    benchmarks = counted(len(findings.benchmarks), "benchmark")
     first = transfer.models[0]
     last = transfer.models[-1]
-    if (average := found.average(last, first)) is None:
-        mean = written(average_transfer(found), "percent")
+    average = findings.average(last, first)
+    if average is None:
+        mean = written(average_transfer(findings), "percent")
         return [Figure("Accuracy, %", mean, note=f"mean of {benchmarks}")]
     note = f"{last} − {first}, mean of {benchmarks}, points"
     return [Figure("Average transfer Δ", written(average.mean, "points"), note=note)]
@@ -116,7 +129,7 @@ def _transfer_figures(found: Findings, transfer: Evaluation | None) -> list[Figu
 
 @dataclass(frozen=True)
 class Content:
-    """All that a page shows."""
+    """Everything that the page shows."""
 
     heldout: Evaluation | None
     transfer: Evaluation | None
@@ -130,7 +143,7 @@ class Content:
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:
-        """Those that there are."""
+        """The evaluations that are reported: held-out, transfer or both."""
         return tuple(
             evaluation
             for evaluation in (self.heldout, self.transfer)
@@ -139,16 +152,16 @@ class Content:
 
     @property
     def edited(self) -> tuple[str, ...]:
-        """What was not as an evaluation left it, and was accepted so."""
+        """Edits to evaluations' files that the user accepted."""
         return tuple(
-            what for evaluation in self.evaluations for what in evaluation.edited
+            edit for evaluation in self.evaluations for edit in evaluation.edited
         )
 
     @property
     def file_notes(self) -> tuple[str, ...]:
-        """What else a reader should know of the files."""
+        """Remarks about evaluations' files for the reader."""
         return tuple(
-            what for evaluation in self.evaluations for what in evaluation.notes
+            note for evaluation in self.evaluations for note in evaluation.notes
         )
 
 
@@ -156,11 +169,13 @@ _TITLES: Final = {"heldout": "Held-out", "transfer": "Transfer"}
 
 
 def page(content: Content) -> str:
-    """Make the page; the same evaluation gives the same text."""
+    """Render the page; the same evaluation gives the same text."""
     heldout = content.heldout
     level = content.findings.level
     groups = heldout.groups if heldout else {}
-    shown = {
+    is_alone = len(groups) == 1
+    heats = [heat(judge, models, is_alone=is_alone) for judge, models in groups.items()]
+    context = {
         "content": content,
         "tables": {table.key: table for table in content.tables},
         "name": content.evaluations[0].folder.root.resolve().name,
@@ -174,7 +189,7 @@ def page(content: Content) -> str:
         "views": views,
         "counted": counted,
         "level": level,
-        "heats": [heat(*group, is_alone=len(groups) == 1) for group in groups.items()],
+        "heats": heats,
         "parts": exploratory(content.findings),
         "charts": training_charts(content.training) if content.training else (),
         "titles": _TITLES,
@@ -182,30 +197,32 @@ def page(content: Content) -> str:
         "inputs": _inputs(content),
         "data": inert_json(content.excerpts),
     }
-    return render_page(__package__, "report", shown, scripts=("charts.js", "report.js"))
+    return render_page(
+        __package__, "report", context, scripts=("charts.js", "report.js")
+    )
 
 
 def _identities(content: Content) -> list[tuple[str, str]]:
-    """What each model and judge was, for the record."""
-    found: dict[str, str] = {}
+    """Return the identity of each model and judge as JSON, by its name and fingerprint."""
+    identities: dict[str, str] = {}
     for evaluation in content.evaluations:
         for entry in (*evaluation.run.models, *evaluation.run.judges):
             text = json.dumps(
                 entry.identity, ensure_ascii=False, indent=2, sort_keys=True
             )
-            found.setdefault(f"{entry.name} · {entry.fingerprint}", text)
-    return list(found.items())
+            identities.setdefault(f"{entry.name} · {entry.fingerprint}", text)
+    return list(identities.items())
 
 
 def _inputs(content: Content) -> list[tuple[str, str]]:
-    """What the numbers were read from, by content."""
-    return [
-        (f"{evaluation.folder.root.resolve().name}/{file.path}", file.sha256)
-        for evaluation in content.evaluations
-        for file in hashed_inputs(
-            evaluation_files(evaluation.folder), beside=evaluation.folder.run
-        )
-    ]
+    """Return path and SHA-256 of each file that the numbers were read from."""
+    inputs: list[tuple[str, str]] = []
+    for evaluation in content.evaluations:
+        folder = evaluation.folder
+        name = folder.root.resolve().name
+        files = hashed_inputs(evaluation_files(folder), beside=folder.run)
+        inputs += [(f"{name}/{file.path}", file.sha256) for file in files]
+    return inputs
 
 
 TABLE_KEYS = (
@@ -222,7 +239,7 @@ TABLE_KEYS = (
 
 @dataclass(frozen=True)
 class ReportSources:
-    """What a report is made of."""
+    """Folders and files that a report is made from."""
 
     folders: tuple[Path, ...]
     """A held-out evaluation, a transfer evaluation, or one of each."""
@@ -234,24 +251,24 @@ class ReportSources:
     """reliability.json of `rubric-judge reliability`, or its folder."""
 
     tasks: Path | None = None
-    """Tasks that were asked, for their passages and rubrics."""
+    """File of the tasks that the questions come from, for their passages and rubrics."""
 
     is_revealed: bool = False
     """Whether the page may show judges' words, and passages and rubrics of the tasks."""
 
     accepts_edited: bool = False
-    """Whether evaluations are reported whose files are not as their run left them; it is said."""
+    """Whether edited evaluations are reported all the same; the page then says so."""
 
 
 @dataclass(frozen=True)
 class ReportFiles:
-    """What was written."""
+    """Files that a report consists of, and remarks about the evaluations in it."""
 
     page: Path
     tables: tuple[Path, ...]
     pictures: tuple[Path, ...] = ()
     edited: tuple[str, ...] = ()
-    """What was not as an evaluation left it, and was accepted so."""
+    """Edits to evaluations' files that the user accepted."""
 
     notes: tuple[str, ...] = ()
 
@@ -259,21 +276,20 @@ class ReportFiles:
 def write_report(
     sources: ReportSources, out: Path | None = None, *, figures: Path | None = None
 ) -> ReportFiles:
-    """Write the page and the tables, and pictures where they are asked for.
+    """Write the page and the tables, and the pictures if a folder for them is given.
 
     Args:
         sources: what to report.
-        out: folder for report.html and tables/; the first evaluation's own when left out.
-        figures: folder for the figures as PNG and PDF; none are drawn when left out.
+        out: folder for report.html and tables/; by default that of the first evaluation.
+        figures: folder for the figures as PNG and PDF; without it none are drawn.
 
     Returns:
-        The files, each of which has replaced an earlier one in one step.
+        The files written; each replaces an earlier one atomically.
 
     Raises:
         EvalEditedError: files are not as their evaluation left them, or contradict each other.
-        EvalFolderError: an evaluation that is missing, has not ended well, or does not fit the
-            others.
-        RubricFileError: a damaged file.
+        EvalFolderError: an evaluation is missing, did not finish, or does not fit the others.
+        RubricFileError: a file is damaged.
         ConfigError: tasks are named that may not be shown.
         MissingExtraError: figures are asked for and matplotlib is not installed.
         OSError: a file cannot be read or written.
@@ -288,28 +304,32 @@ def write_report(
     evaluations = [
         evaluation for evaluation in (heldout, transfer) if evaluation is not None
     ]
-    found = findings(evaluations)
+    compared = findings(evaluations)
     tasks = _tasks(sources, heldout)
-    seen = None if heldout is None else signs(heldout, tasks)
-    corrected = (
-        corrected_rewards(heldout.folder, heldout.run.judges, heldout.measured)
-        if heldout
-        else ()
-    )
-    tables = (
-        *all_tables(found, corrected),
-        *(() if seen is None else (signs_table(seen),)),
-    )
+    hacking_signs = None
+    corrected: Sequence[CorrectedReward] = ()
+    if heldout is not None:
+        hacking_signs = signs(heldout, tasks)
+        corrected = corrected_rewards(
+            heldout.folder, heldout.run.judges, heldout.measured
+        )
+    tables = all_tables(compared, corrected)
+    if hacking_signs is not None:
+        tables += (signs_table(hacking_signs),)
+    training = None
+    if sources.training is not None:
+        training = read_training(sources.training)
+    reliability = None
+    if sources.reliability is not None:
+        reliability = read_reliability(sources.reliability)
     content = Content(
         heldout=heldout,
         transfer=transfer,
-        findings=found,
+        findings=compared,
         tables=tables,
-        signs=seen,
-        training=None if sources.training is None else read_training(sources.training),
-        reliability=None
-        if sources.reliability is None
-        else read_reliability(sources.reliability),
+        signs=hacking_signs,
+        training=training,
+        reliability=reliability,
         excerpts=excerpts(
             heldout, transfer, tasks=tasks, is_revealed=sources.is_revealed
         ),
@@ -319,13 +339,13 @@ def write_report(
     folder = EvalFolder(sources.folders[0] if out is None else out)
     folder.tables.mkdir(parents=True, exist_ok=True)
     _write(folder.report, text)
-    written = tuple(_write_tables(folder.tables, tables))
-    pictures = (
-        () if figures is None else write_pictures(found, content.training, figures)
-    )
+    table_files = tuple(_write_tables(folder.tables, tables))
+    pictures: tuple[Path, ...] = ()
+    if figures is not None:
+        pictures = write_pictures(compared, training, figures)
     return ReportFiles(
         folder.report,
-        written,
+        table_files,
         pictures,
         edited=content.edited,
         notes=content.file_notes,
@@ -333,18 +353,18 @@ def write_report(
 
 
 def _write_tables(folder: Path, tables: tuple[Table, ...]) -> list[Path]:
-    written = {
-        folder / f"{table.key}.{suffix}": form(table)
-        for table in tables
-        for suffix, form in _FORMS.items()
-    }
-    for path, text in written.items():
+    texts: dict[Path, str] = {}
+    for table in tables:
+        for suffix, form in _FORMS.items():
+            texts[folder / f"{table.key}.{suffix}"] = form(table)
+    for path, text in texts.items():
         _write(path, text)
-    # What an earlier report of more evaluations has left would be taken for a part of this one.
+    # A table left by an earlier report of more evaluations would be mistaken for part of this one.
     for key, suffix in product(TABLE_KEYS, _FORMS):
-        if (path := folder / f"{key}.{suffix}") not in written:
+        path = folder / f"{key}.{suffix}"
+        if path not in texts:
             path.unlink(missing_ok=True)
-    return list(written)
+    return list(texts)
 
 
 def _json(table: Table) -> str:
@@ -363,7 +383,7 @@ def _write(path: Path, text: str) -> None:
 def _tasks(
     sources: ReportSources, heldout: Evaluation | None
 ) -> Mapping[str, Task] | None:
-    """Read the tasks, and refuse others than those that were asked: ids are of their content."""
+    """Read the tasks; refuse a file that lacks one of those asked, by hashes of content."""
     if sources.tasks is None:
         return None
     if not sources.is_revealed:
@@ -376,11 +396,12 @@ def _tasks(
         raise EvalFolderError(
             f"{sources.tasks} holds tasks, but no held-out evaluation is named; leave out --tasks"
         )
-    found = {task.task_id: task for task in read_tasks(sources.tasks)}
-    if missing := [id_ for id_ in heldout.measured[0].ids if id_ not in found]:
+    tasks = {task.task_id: task for task in read_tasks(sources.tasks)}
+    missing = [id_ for id_ in heldout.measured[0].ids if id_ not in tasks]
+    if missing:
         raise EvalFolderError(
             f"{sources.tasks} lacks {len(missing)} of the {len(heldout.measured[0].ids)} "
             f"questions of {heldout.folder.root}, the first is {missing[0]}; name the file "
             "that was evaluated"
         )
-    return found
+    return tasks

@@ -1,4 +1,4 @@
-"""The paper's figures as pictures for a paper, drawn on matplotlib's axes: PNG and PDF.
+"""The paper's figures as pictures for a paper, drawn with matplotlib as PNG and PDF.
 
 Every picture shows numbers of the report's tables, at the size at which it is printed.
 """
@@ -22,13 +22,13 @@ from rubric_judge.page.tables import written
 _COLOURS: Final = (
     "#6f7a75", "#2f6690", "#c4501b", "#7d5ba6", "#3a8a5f", "#b38a1d", "#b0406a", "#3d98a3",
 )  # fmt: skip
-"""Of models, as on the page."""
+"""Colours of the models, the same as on the page."""
 _ROLES: Final = {"main": "#2f6690", "other": "#c4501b"}
 _INK: Final = "#1b1f1d"
-_TAKEN: Final = 0.82
-"""Of the room of a group, by its bars."""
-_LABELLED: Final = 12
-"""Bars beyond which their values do not fit above them."""
+_GROUP_WIDTH: Final = 0.82
+"""Share of the room of a group that its bars fill."""
+_MOST_LABELLED: Final = 12
+"""Number of bars up to which values fit above them."""
 
 
 def bars(
@@ -42,22 +42,22 @@ def bars(
     """Draw bars from zero, side by side in each group, with their intervals.
 
     Args:
-        axes: to draw on.
+        axes: axes to draw on.
         groups: names along the axis.
-        values: by series, one for each group; None where a series has none.
-        scale: what shares are multiplied by.
-        levels: a broken line across each group, such as chance.
+        values: one interval for each group, by series; None where a series has none.
+        scale: factor by which shares are multiplied.
+        levels: height of a dashed line across each group, such as chance.
     """
-    width = _TAKEN / len(values)
+    width = _GROUP_WIDTH / len(values)
     tops: list[float] = []
     for at, (name, series) in enumerate(values.items()):
-        drawn = [(place, one) for place, one in enumerate(series) if one is not None]
-        places = [place - _TAKEN / 2 + width * (at + 0.5) for place, _ in drawn]
-        means = [scale * one.mean for _, one in drawn]
-        axes.bar(
-            places, means, 0.9 * width, color=_COLOURS[at % len(_COLOURS)], label=name
-        )
-        for x, mean, (_, interval) in zip(places, means, drawn, strict=True):
+        colour = _COLOURS[at % len(_COLOURS)]
+        offset = width * (at + 0.5) - _GROUP_WIDTH / 2
+        places = [i + offset for i, value in enumerate(series) if value is not None]
+        intervals = [value for value in series if value is not None]
+        means = [scale * interval.mean for interval in intervals]
+        axes.bar(places, means, 0.9 * width, color=colour, label=name)
+        for x, mean, interval in zip(places, means, intervals, strict=True):
             top = mean
             if interval.ci_low is not None and interval.ci_high is not None:
                 low = scale * interval.ci_low
@@ -65,7 +65,7 @@ def bars(
                 axes.plot([x, x], [low, high], color=_INK, linewidth=0.9)
                 top = max(top, high)
             tops.append(top)
-            if len(values) * len(groups) <= _LABELLED:
+            if len(values) * len(groups) <= _MOST_LABELLED:
                 axes.annotate(
                     f"{mean:.1f}",
                     (x, top),
@@ -133,8 +133,8 @@ def forest(axes: Any, rows: Sequence[tuple[str, PairedResult]]) -> None:
     """Draw differences with their intervals, the first on top.
 
     Args:
-        axes: to draw on.
-        rows: name, and difference as a share.
+        axes: axes to draw on.
+        rows: name and difference as a share, for each row.
     """
     axes.axvline(0, color=_INK, linewidth=0.8)
     for at, (_, result) in enumerate(rows):
@@ -169,21 +169,22 @@ _FORMS: Final = ("png", "pdf")
 _POINTS: Final = 8.0
 _COLUMN: Final = 3.4
 _PAGE: Final = 7.0
-"""Inches of a column of a paper, and of a whole page."""
+"""Widths of a column and of a whole page of a paper, in inches."""
 
 
 def write_pictures(
-    found: Findings, training: Training | None, folder: Path
+    findings: Findings, training: Training | None, folder: Path
 ) -> tuple[Path, ...]:
-    """Draw what there are numbers for.
+    """Draw every picture that there are numbers for.
 
     Args:
-        found: scores and differences.
+        findings: scores and differences.
         training: curves of a run.
-        folder: where the pictures go; ours of an earlier report that this one lacks are removed.
+        folder: folder of the pictures; those of an earlier report that this one lacks are
+            removed.
 
     Returns:
-        The files, a PNG and a PDF of each.
+        The files, a PNG and a PDF of each picture.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -193,15 +194,15 @@ def write_pictures(
     folder.mkdir(parents=True, exist_ok=True)
     figures: dict[str, Any] = {}
     with load_pictures().style(_POINTS):
-        if found.judges:
+        if findings.judges:
             figures |= {
-                "table1_heldout": _heldout(found),
-                "figure2_judges": _judges(found),
+                "table1_heldout": _heldout(findings),
+                "figure2_judges": _judges(findings),
             }
-        if found.benchmarks:
-            figures["table2_transfer"] = _transfer(found)
-        if found.comparison:
-            figures["differences"] = _differences(found)
+        if findings.benchmarks:
+            figures["table2_transfer"] = _transfer(findings)
+        if findings.comparison:
+            figures["differences"] = _differences(findings)
         if training is not None and (training.steps or training.passes):
             figures["figure3_training"] = _training(training)
     for key, figure in figures.items():
@@ -209,18 +210,21 @@ def write_pictures(
             figure, folder, key, forms=_FORMS, dpi=300
         )
     for key, form in product(PICTURE_KEYS, _FORMS):
-        if (path := folder / f"{key}.{form}") not in written:
+        path = folder / f"{key}.{form}"
+        if path not in written:
             path.unlink(missing_ok=True)
     return tuple(written)
 
 
-def _heldout(found: Findings) -> Any:
+def _heldout(findings: Findings) -> Any:
     """Table 1: reward and zero reward of each model, judged by the first judge."""
-    judge, models = next(iter(found.judges.items()))
+    judge, models = next(iter(findings.judges.items()))
     figure, (rewards, zeros) = _figure(_PAGE, 2.4, columns=2)
     groups = [f"judged by {judge}"]
-    bars(rewards, groups, found.of_models({judge: models}), scale=100)
-    rewards.set_title(f"Held-out rubric reward, % ({found.level} interval)", loc="left")
+    bars(rewards, groups, findings.of_models({judge: models}), scale=100)
+    rewards.set_title(
+        f"Held-out rubric reward, % ({findings.level} interval)", loc="left"
+    )
     shares = {
         model: [Interval(mean=score.zero_frac, ci_low=None, ci_high=None, n=score.n)]
         for model, score in models.items()
@@ -231,44 +235,47 @@ def _heldout(found: Findings) -> Any:
     return figure
 
 
-def _judges(found: Findings) -> Any:
+def _judges(findings: Findings) -> Any:
     """Figure 2: every model under every judge, out of ten."""
-    figure, (axes,) = _figure(_PAGE if len(found.judges) > 2 else _COLUMN, 2.6)  # noqa: PLR2004
-    bars(axes, list(found.judges), found.of_models(found.judges), scale=10)
-    axes.set_ylabel(f"Mean rubric reward out of 10\n({found.level} interval)")
+    has_many_judges = len(findings.judges) > 2  # noqa: PLR2004
+    width = _PAGE if has_many_judges else _COLUMN
+    figure, (axes,) = _figure(width, 2.6)
+    bars(axes, list(findings.judges), findings.of_models(findings.judges), scale=10)
+    axes.set_ylabel(f"Mean rubric reward out of 10\n({findings.level} interval)")
     _legend(figure, axes)
     return figure
 
 
-def _transfer(found: Findings) -> Any:
+def _transfer(findings: Findings) -> Any:
     """Table 2: accuracy of every model on every benchmark, with chance."""
     figure, (axes,) = _figure(_PAGE, 2.6)
     chances = [
-        next(iter(column.values())).chance for column in found.benchmarks.values()
+        next(iter(column.values())).chance for column in findings.benchmarks.values()
     ]
-    titles = [benchmark_title(name) for name in found.benchmarks]
-    bars(axes, titles, found.of_models(found.benchmarks), scale=100, levels=chances)
-    axes.set_ylabel(f"Accuracy, % ({found.level} interval)")
+    titles = [benchmark_title(name) for name in findings.benchmarks]
+    bars(
+        axes, titles, findings.of_models(findings.benchmarks), scale=100, levels=chances
+    )
+    axes.set_ylabel(f"Accuracy, % ({findings.level} interval)")
     _legend(figure, axes)
     return figure
 
 
-def _differences(found: Findings) -> Any:
+def _differences(findings: Findings) -> Any:
     """Every paired difference as a forest plot."""
-    differences = found.comparison.differences if found.comparison else ()
-    several = len(found.judges) > 1
-    rows = [
-        (
-            f"{difference.a} − {difference.b}, {benchmark_title(difference.benchmark)}"
-            + (f", {difference.judge}" if several and difference.judge else ""),
-            difference,
-        )
-        for difference in differences
-    ]
+    differences = findings.comparison.differences if findings.comparison else ()
+    several = len(findings.judges) > 1
+    rows: list[tuple[str, PairedResult]] = []
+    for difference in differences:
+        benchmark = benchmark_title(difference.benchmark)
+        name = f"{difference.a} − {difference.b}, {benchmark}"
+        if several and difference.judge:
+            name += f", {difference.judge}"
+        rows.append((name, difference))
     figure, (axes,) = _figure(_PAGE, 0.9 + 0.24 * len(rows))
     forest(axes, rows)
     axes.set_xlabel(
-        f"Difference in percentage points ({found.level} interval); filled: the corrected "
+        f"Difference in percentage points ({findings.level} interval); filled: the corrected "
         "test finds one"
     )
     return figure
@@ -277,10 +284,10 @@ def _differences(found: Findings) -> Any:
 def _training(training: Training) -> Any:
     """Figure 3: reward and zero reward over steps."""
     charts = training_charts(training)
-    figure, axes = _figure(_PAGE, 2.6, columns=len(charts))
-    for chart, one in zip(charts, axes, strict=True):
-        curve(one, chart)
-    _legend(figure, axes[0])
+    figure, panels = _figure(_PAGE, 2.6, columns=len(charts))
+    for chart, axes in zip(charts, panels, strict=True):
+        curve(axes, chart)
+    _legend(figure, panels[0])
     return figure
 
 
@@ -297,7 +304,7 @@ def _legend(figure: Any, axes: Any) -> None:
 
 
 def load_pictures() -> ModuleType:
-    """Load what draws pictures.
+    """Load the module that draws pictures.
 
     Raises:
         MissingExtraError: matplotlib is not installed.

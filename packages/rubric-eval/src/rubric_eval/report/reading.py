@@ -1,4 +1,4 @@
-"""Evaluation folders, read and checked, whole or not at all, and what their numbers say."""
+"""Readers of evaluation folders, checked as a whole, and of the scores and differences in them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,36 +30,37 @@ class Evaluation:
     folder: EvalFolder
     run: EvalRun
     measured: tuple[Measured, ...]
-    """Held-out: judge by judge, in each the models in order; transfer: benchmark by benchmark."""
+    """Values of each judge (held-out) or benchmark (transfer) in turn, models in order."""
 
     controls: tuple[Measured, ...]
-    """Answers that no model wrote, judge by judge."""
+    """Values of answers that no model wrote, judge by judge."""
 
     judged: dict[str, dict[str, Judged]]
-    """By judge and model, answers and rewards: of the first judge whole, of the second rewards."""
+    """Answers and rewards by judge and model; for the second judge rewards alone."""
 
     edited: tuple[str, ...] = ()
-    """What was not as the evaluation left it, and was accepted so."""
+    """Edits to the evaluation's files that the user accepted."""
 
     notes: tuple[str, ...] = ()
-    """What else a reader should know of the files."""
+    """Remarks about the files for the reader."""
 
     @cached_property
     def models(self) -> tuple[str, ...]:
-        """Names, the first being what the others are compared with."""
+        """Names of the models; the first is the one that the others are compared with."""
         return tuple(entry.name for entry in self.run.models if not entry.is_control)
 
     @cached_property
     def groups(self) -> dict[str, dict[str, Measured]]:
-        """By judge, or by benchmark, the values of each model."""
-        found: dict[str, dict[str, Measured]] = {}
-        for one in self.measured:
-            found.setdefault(one.judge or one.benchmark, {})[one.model] = one
-        return found
+        """Values of each model, by judge or by benchmark."""
+        groups: dict[str, dict[str, Measured]] = {}
+        for measured in self.measured:
+            group = groups.setdefault(measured.judge or measured.benchmark, {})
+            group[measured.model] = measured
+        return groups
 
     @cached_property
     def questions(self) -> dict[str, QuestionRow]:
-        """What was asked, by id; empty for benchmarks."""
+        """Held-out questions by id; empty for benchmarks."""
         if self.run.kind != "heldout":
             return {}
         return {
@@ -77,34 +78,36 @@ def read_evaluations(
         accept_edited: go on where files are not as their evaluation left them.
 
     Returns:
-        The held-out one and the transfer one; None for what was not given.
+        The held-out and the transfer evaluation; None for one that is not among the folders.
 
     Raises:
         EvalEditedError: files are not as their evaluation left them, or contradict each other.
-        EvalFolderError: no evaluation there, one that has not ended well, two of a kind, or one
-            name for two different models.
-        RubricFileError: a damaged file.
+        EvalFolderError: a folder holds no evaluation or an unfinished one, two are of a kind,
+            or two different models have one name.
+        RubricFileError: a file is damaged.
     """
-    found: dict[str, Evaluation] = {}
+    by_kind: dict[str, Evaluation] = {}
     for path in paths:
         evaluation = _read(EvalFolder(path), accept_edited=accept_edited)
-        if (other := found.get(evaluation.run.kind)) is not None:
+        earlier = by_kind.get(evaluation.run.kind)
+        if earlier is not None:
             raise EvalFolderError(
-                f"{other.folder.root} and {evaluation.folder.root} are both {evaluation.run.kind} "
-                "evaluations; a report shows one held-out and one transfer evaluation, so "
-                "name one of them"
+                f"{earlier.folder.root} and {evaluation.folder.root} are both "
+                f"{evaluation.run.kind} evaluations; a report shows one held-out and one "
+                "transfer evaluation, so name one of them"
             )
-        found[evaluation.run.kind] = evaluation
+        by_kind[evaluation.run.kind] = evaluation
     check_names(
-        [one.folder for one in found.values()], [one.run for one in found.values()]
+        [evaluation.folder for evaluation in by_kind.values()],
+        [evaluation.run for evaluation in by_kind.values()],
     )
-    return found.get("heldout"), found.get("transfer")
+    return by_kind.get("heldout"), by_kind.get("transfer")
 
 
 def _read(folder: EvalFolder, *, accept_edited: bool) -> Evaluation:
     with refusing_edits(is_accepted=accept_edited) as edits:
         run = read_finished_run(folder, edits=edits)
-        # A judge that came later may not have judged every model.
+        # A judge that was added later may not have judged any model yet.
         done = [
             judge
             for judge in run.judges
@@ -115,23 +118,23 @@ def _read(folder: EvalFolder, *, accept_edited: bool) -> Evaluation:
         ]
         judged: dict[str, dict[str, Judged]] = {}
 
-        def keep(one: JudgedAnswers) -> None:
-            """Keep what signs of hacking are looked for in: what the first two judges gave."""
-            if one.judge in done[:2] and not one.model.is_control:
-                found = observed(one, run.seeds)
-                if one.judge is not done[0]:
-                    found.answers.clear()
-                judged.setdefault(one.judge.name, {})[one.model.name] = found
+        def keep(answers: JudgedAnswers) -> None:
+            """Keep the data that signs of hacking are looked for in, of the first two judges."""
+            if answers.judge not in done[:2] or answers.model.is_control:
+                return
+            observations = observed(answers, run.seeds)
+            if answers.judge is not done[0]:
+                observations.answers.clear()
+            by_model = judged.setdefault(answers.judge.name, {})
+            by_model[answers.model.name] = observations
 
         measured = measured_of(folder, run, edits, keep)
     groups = [judge.name for judge in run.judges] or list(run.questions)
-    measured.sort(key=lambda one: groups.index(one.judge or one.benchmark))
-    of_models = tuple(one for one in measured if one.model not in run.controls)
-    controls = tuple(one for one in measured if one.model in run.controls)
-    notes = (
-        *edits.notes,
-        *dict.fromkeys(model.thought_note for model in of_models if model.thought_note),
-    )
+    measured.sort(key=lambda values: groups.index(values.judge or values.benchmark))
+    of_models = tuple(values for values in measured if values.model not in run.controls)
+    controls = tuple(values for values in measured if values.model in run.controls)
+    thought_notes = [values.thought_note for values in of_models if values.thought_note]
+    notes = (*edits.notes, *dict.fromkeys(thought_notes))
     return Evaluation(
         folder, run, of_models, controls, judged, edited=edits.found, notes=notes
     )
@@ -149,37 +152,38 @@ class Findings:
     comparison: EvalComparison | None
     settings: CompareSettings
     controls: tuple[ModelScore, ...] = ()
-    """Scores of what no model wrote."""
+    """Scores of answers that no model wrote."""
 
     is_anew: bool = False
-    """Whether comparison.json was of other files, so that everything was compared again."""
+    """Whether everything was compared again, since comparison.json was made from other files."""
 
     @property
     def level(self) -> str:
-        """Confidence of the intervals, as it is written."""
+        """Confidence of the intervals, as text."""
         return f"{100 * self.settings.confidence:g} %"
 
     @cached_property
     def columns(self) -> Mapping[_Column, Mapping[str, ModelScore]]:
-        """By benchmark and judge, the score of each model."""
-        found: dict[_Column, dict[str, ModelScore]] = {}
+        """Score of each model, by benchmark and judge."""
+        columns: dict[_Column, dict[str, ModelScore]] = {}
         for score in self.scores:
-            found.setdefault((score.benchmark, score.judge), {})[score.model] = score
-        return found
+            column = columns.setdefault((score.benchmark, score.judge), {})
+            column[score.model] = score
+        return columns
 
     @property
     def judges(self) -> Mapping[str, Mapping[str, ModelScore]]:
-        """The held-out columns, by judge."""
+        """Held-out columns, by judge."""
         return {
-            judge: found
-            for (_, judge), found in self.columns.items()
+            judge: column
+            for (_, judge), column in self.columns.items()
             if judge is not None
         }
 
     def of_models(
         self, columns: Mapping[str, Mapping[str, ModelScore]]
     ) -> dict[str, list[ModelScore | None]]:
-        """By model, its score in each of these columns."""
+        """Return each model's score in each of these columns, by model."""
         models = dict.fromkeys(model for column in columns.values() for model in column)
         return {
             model: [column.get(model) for column in columns.values()]
@@ -188,34 +192,35 @@ class Findings:
 
     @property
     def benchmarks(self) -> Mapping[str, Mapping[str, ModelScore]]:
-        """The columns of benchmarks."""
+        """Columns of benchmarks, by name."""
         return {
-            name: found
-            for (name, judge), found in self.columns.items()
+            name: column
+            for (name, judge), column in self.columns.items()
             if judge is None
         }
 
     def average(self, a: str, b: str) -> AverageDelta | None:
-        """Mean over benchmarks of a − b, where these two were compared."""
+        """Return the mean over benchmarks of a − b; None unless these two were compared."""
         averages = self.comparison.averages if self.comparison else ()
-        return next(
-            (average for average in averages if (average.a, average.b) == (a, b)), None
-        )
+        for average in averages:
+            if (average.a, average.b) == (a, b):
+                return average
+        return None
 
 
 def findings(evaluations: Sequence[Evaluation]) -> Findings:
-    """Score and compare, or take what `compare` has found of these very files.
+    """Score and compare models, or use the results of `compare` if they are of these very files.
 
     Args:
-        evaluations: what is reported.
+        evaluations: the evaluations that are reported.
 
     Returns:
         Scores of all models. A comparison.json whose inputs have changed since is not used, but
         its settings are, as far as its pairs of models are still there.
 
     Raises:
-        ComparisonError: sides that do not match.
-        EvalShapeError: a model without a value.
+        ComparisonError: sides do not match.
+        EvalShapeError: a model has no value.
         RubricFileError: comparison.json is no comparison.
     """
     folders = [evaluation.folder for evaluation in evaluations]
@@ -232,9 +237,10 @@ def findings(evaluations: Sequence[Evaluation]) -> Findings:
                 )
             stored.append(comparison)
     measured = [values for evaluation in evaluations for values in evaluation.measured]
-    models = {one.model for one in measured}
+    models = {values.model for values in measured}
     settings = stored[0].settings if stored else CompareSettings()
-    if not models.issuperset(name for pair in settings.pairs for name in pair):
+    paired = {name for pair in settings.pairs for name in pair}
+    if not paired <= models:
         settings = settings.model_copy(update={"pairs": ()})
     controls = _control_scores(evaluations, settings)
     if len(models) == 1:
@@ -246,4 +252,5 @@ def findings(evaluations: Sequence[Evaluation]) -> Findings:
 def _control_scores(
     evaluations: Sequence[Evaluation], settings: CompareSettings
 ) -> tuple[ModelScore, ...]:
-    return scores((control for of in evaluations for control in of.controls), settings)
+    controls = [control for each in evaluations for control in each.controls]
+    return scores(controls, settings)

@@ -1,4 +1,4 @@
-"""What speaks against a gain: signs that a policy learned the judge, and the judge's own noise."""
+"""Evidence against a gain: signs that a policy learned the judge, and the judge's own noise."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,22 +20,22 @@ from rubric_judge.page.tables import Cell, Table
 
 @dataclass(frozen=True)
 class Signs:
-    """The panel, and whether hacking.json was out of date."""
+    """Panel of hacking signs, and whether hacking.json was out of date."""
 
     panel: HackingPanel
     is_anew: bool
 
 
 def signs(heldout: Evaluation, tasks: Mapping[str, Task] | None) -> Signs:
-    """Take hacking.json where it is up to date, and look for the signs here otherwise.
+    """Read hacking.json if it is up to date, and look for the signs here otherwise.
 
     Args:
         heldout: the evaluation.
-        tasks: for wording of their criteria in the answers.
+        tasks: tasks whose criteria may be echoed in the answers.
 
     Raises:
         RubricFileError: hacking.json holds no such panel.
-        ComparisonError, EvalShapeError: no answer to look at.
+        ComparisonError, EvalShapeError: there is no answer to look at.
     """
     path = heldout.folder.hacking
     stored = read_derived(path, HackingPanel, command="rubric-eval hacking")
@@ -44,22 +44,21 @@ def signs(heldout: Evaluation, tasks: Mapping[str, Task] | None) -> Signs:
     ):
         return Signs(stored, is_anew=False)
     judges = list(heldout.groups)
-    settings = HackingSettings(
-        judge=judges[0], second=judges[1] if len(judges) > 1 else None
-    )
-    by_other = heldout.judged.get(settings.second or "", {})
+    second = judges[1] if len(judges) > 1 else None
+    settings = HackingSettings(judge=judges[0], second=second)
+    by_second = heldout.judged.get(settings.second or "", {})
     panel = hacking_panel(
         heldout.judged[settings.judge],
         settings,
         tasks=(tasks or {}).values(),
-        second={model: one.rewards for model, one in by_other.items()},
+        second={model: judged.rewards for model, judged in by_second.items()},
     )
     return Signs(panel, is_anew=stored is not None)
 
 
-def signs_table(found: Signs) -> Table:
-    """What the answers of each model are like."""
-    panel = found.panel
+def signs_table(hacking_signs: Signs) -> Table:
+    """Make the table of signs in the answers of each model."""
+    panel = hacking_signs.panel
     second = {opinion.model: opinion.second_mean for opinion in panel.opinions}
     rows = (
         row(
@@ -78,13 +77,13 @@ def signs_table(found: Signs) -> Table:
 
 
 class _Part(BaseModel):
-    """What the page takes; the file holds more."""
+    """Part of reliability.json that the page uses; the file holds more."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
 
 class Bounded(Cell):
-    """A number and its interval, as a cell of a table; None where the data cannot say."""
+    """A number and its interval as a table cell; None where the data do not determine it."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -97,7 +96,7 @@ class JudgeNoise(_Part):
     icc1_within: Bounded
     """Reliability of one judgement within the answers to a question."""
     flips: Bounded
-    """Share of advantages whose sign a second judgement turns."""
+    """Share of advantages whose sign a second judgement reverses."""
     tau2: Bounded
     """Variance of a criterion's score over judgements of the same answer."""
 
@@ -114,7 +113,7 @@ class JudgeAgreement(_Part):
 
 
 class Reliability(_Part):
-    """A study of judges."""
+    """Results of a reliability study of judges."""
 
     tasks: int
     responses: int
@@ -124,10 +123,10 @@ class Reliability(_Part):
 
 
 def read_reliability(path: Path) -> Reliability:
-    """Read reliability.json, named itself or by its folder.
+    """Read reliability.json, given as the file or its folder.
 
     Raises:
-        RubricFileError: no such file, or not such a study.
+        RubricFileError: there is no such file, or it holds no reliability study.
     """
     file = path / "reliability.json" if path.is_dir() else path
     try:

@@ -1,4 +1,4 @@
-"""The paper's tables, with the intervals, tests and failures that it does not report."""
+"""The paper's tables, with intervals, tests and failures that the paper does not report."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
@@ -17,7 +17,7 @@ _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 
 
 CONTROL_GROUP: Final = "Controls: no model wrote them"
-"""Begins the titles of their groups."""
+"""Start of the titles of the groups that hold controls."""
 _TABLES: Final = toml_beside(__file__, "tables.toml")
 
 
@@ -37,7 +37,7 @@ Shown = float | str | Cell | Interval | Correlation | None
 
 
 def cell(value: Shown) -> Cell:
-    """A word, a number, or one with its bounds; nothing where there is none."""
+    """Return the cell of a word, a number or a number with its bounds; empty for None."""
     match value:
         case Cell():
             return value
@@ -52,69 +52,67 @@ def cell(value: Shown) -> Cell:
 
 
 def row(name: str, *values: Shown, group: str = "") -> Row:
-    """A row of such cells."""
-    return Row(name=name, cells=tuple(map(cell, values)), group=group)
+    """Return a row that has a cell for each value."""
+    return Row(name=name, cells=tuple(cell(value) for value in values), group=group)
 
 
 def all_tables(
-    found: Findings, corrected: Sequence[CorrectedReward] = ()
+    findings: Findings, corrected: Sequence[CorrectedReward] = ()
 ) -> tuple[Table, ...]:
     """Make every table that there are numbers for."""
     tables: list[Table] = []
-    if found.judges:
-        tables += [heldout_table(found), judge_table(found)]
+    if findings.judges:
+        tables += [heldout_table(findings), judge_table(findings)]
     if corrected:
-        tables.append(corrected_table(corrected, found.level))
-    if found.benchmarks:
-        tables += [transfer_table(found), quality_table(found)]
-    if found.comparison is not None and found.comparison.differences:
-        tables.append(difference_table(found, found.comparison.differences))
+        tables.append(corrected_table(corrected, findings.level))
+    if findings.benchmarks:
+        tables += [transfer_table(findings), quality_table(findings)]
+    if findings.comparison is not None and findings.comparison.differences:
+        tables.append(difference_table(findings, findings.comparison.differences))
     return tuple(tables)
 
 
-def heldout_table(found: Findings) -> Table:
+def heldout_table(findings: Findings) -> Table:
     """Table 1: held-out rubric reward of each model, under each judge."""
-    many = len(found.judges) > 1
-    first = next(iter(next(iter(found.judges.values())).values()))
-    models = (score for of in found.judges.values() for score in of.values())
-    rows = [
-        _heldout_row(model, f"judged by {model.judge}" if many else "")
-        for model in models
-    ]
-    beside = f"{CONTROL_GROUP}, judged by {{}}" if many else CONTROL_GROUP
-    rows += [
-        _heldout_row(control, beside.format(control.judge))
-        for control in found.controls
-    ]
-    judges = f"judge{'s' if many else ''} ({', '.join(found.judges)})"
-    asked = counted(first.n, "held-out question")
+    many = len(findings.judges) > 1
+    scores = [score for models in findings.judges.values() for score in models.values()]
+    rows: list[Row] = []
+    for score in scores:
+        group = f"judged by {score.judge}" if many else ""
+        rows.append(_heldout_row(score, group))
+    for control in findings.controls:
+        group = f"{CONTROL_GROUP}, judged by {control.judge}" if many else CONTROL_GROUP
+        rows.append(_heldout_row(control, group))
+    names = ", ".join(findings.judges)
+    judges = f"judges ({names})" if many else f"judge ({names})"
+    questions = counted(scores[0].n, "held-out question")
     return table_of(
-        "table1_heldout", rows, questions=asked, judges=judges, level=found.level
+        "table1_heldout", rows, questions=questions, judges=judges, level=findings.level
     )
 
 
-def _heldout_row(one: ModelScore, group: str) -> Row:
+def _heldout_row(score: ModelScore, group: str) -> Row:
     return row(
-        one.model,
-        one,
-        one.zero_frac,
-        one.invalid_frac,
-        one.unavailable_frac,
-        one.truncated_frac,
-        one.no_answer_frac,
-        one.thought_frac,
-        one.unclosed_frac,
-        one.tokens_mean,
+        score.model,
+        score,
+        score.zero_frac,
+        score.invalid_frac,
+        score.unavailable_frac,
+        score.truncated_frac,
+        score.no_answer_frac,
+        score.thought_frac,
+        score.unclosed_frac,
+        score.tokens_mean,
         group=group,
     )
 
 
 def corrected_table(corrected: Sequence[CorrectedReward], level: str) -> Table:
-    """Rewards as labels would have them, beside those that the judge gave."""
+    """Rewards corrected by labels, beside those that the judge gave."""
     refused = "".join(
-        f" {corrected_reward.model} is not corrected: {corrected_reward.refused}."
-        for corrected_reward in corrected
-        if corrected_reward.refused
+        f" {reward.model} is not corrected: {reward.refused}."
+        for reward in corrected
+        if reward.refused
     )
     rows = (
         row(
@@ -129,28 +127,31 @@ def corrected_table(corrected: Sequence[CorrectedReward], level: str) -> Table:
     return table_of("corrected_heldout", rows, level=level, refused=refused)
 
 
-def judge_table(found: Findings) -> Table:
+def judge_table(findings: Findings) -> Table:
     """Figure 2's numbers: every model under every judge, out of ten."""
     rows = (
-        row(name, *scores) for name, scores in found.of_models(found.judges).items()
+        row(name, *scores)
+        for name, scores in findings.of_models(findings.judges).items()
     )
-    return table_of("figure2_judges", rows, {judge: judge for judge in found.judges})
+    return table_of("figure2_judges", rows, {judge: judge for judge in findings.judges})
 
 
-def transfer_table(found: Findings) -> Table:
+def transfer_table(findings: Findings) -> Table:
     """Table 2: accuracy on benchmarks, and the average difference from the first model."""
-    models = found.of_models(found.benchmarks)
+    models = findings.of_models(findings.benchmarks)
     base = next(iter(models))
     rows = (
-        row(model, *scores, found.average(model, base))
+        row(model, *scores, findings.average(model, base))
         for model, scores in models.items()
     )
-    benchmarks = {name: benchmark_title(name) for name in found.benchmarks}
-    return table_of("table2_transfer", rows, benchmarks, level=found.level, base=base)
+    benchmarks = {name: benchmark_title(name) for name in findings.benchmarks}
+    return table_of(
+        "table2_transfer", rows, benchmarks, level=findings.level, base=base
+    )
 
 
-def quality_table(found: Findings) -> Table:
-    """What lies behind an accuracy: answers that could not be read, and those cut short."""
+def quality_table(findings: Findings) -> Table:
+    """Shares of answers behind an accuracy that could not be read or were cut short."""
     rows = (
         row(
             model,
@@ -163,55 +164,57 @@ def quality_table(found: Findings) -> Table:
             score.unavailable_frac,
             group=benchmark_title(name),
         )
-        for name, models in found.benchmarks.items()
+        for name, models in findings.benchmarks.items()
         for model, score in models.items()
     )
     return table_of("transfer_quality", rows)
 
 
-def difference_table(found: Findings, differences: Sequence[PairedResult]) -> Table:
-    """Every paired difference, with the test that decides and what it could have found."""
-    order = list(found.columns)
-    rows = (
-        row(
-            f"{difference.a} − {difference.b}",
-            difference,
-            difference.p,
-            difference.p_adjusted,
-            _decision(difference),
-            difference.detectable,
-            difference.n,
-            difference.test,
-            group=benchmark_title(difference.benchmark)
-            + (
-                f", judged by {difference.judge}"
-                if difference.judge and len(found.judges) > 1
-                else ""
-            ),
+def difference_table(findings: Findings, differences: Sequence[PairedResult]) -> Table:
+    """Every paired difference, with its test and the least difference that it could detect."""
+    order = list(findings.columns)
+    several = len(findings.judges) > 1
+    rows: list[Row] = []
+    for difference in sorted(
+        differences, key=lambda result: order.index((result.benchmark, result.judge))
+    ):
+        group = benchmark_title(difference.benchmark)
+        if difference.judge and several:
+            group += f", judged by {difference.judge}"
+        rows.append(
+            row(
+                f"{difference.a} − {difference.b}",
+                difference,
+                difference.p,
+                difference.p_adjusted,
+                _decision(difference),
+                difference.detectable,
+                difference.n,
+                difference.test,
+                group=group,
+            )
         )
-        for difference in sorted(
-            differences, key=lambda one: order.index((one.benchmark, one.judge))
-        )
-    )
-    correction = found.settings.correction.value
+    correction = findings.settings.correction.value
     return table_of(
         "differences",
         rows,
-        level=found.level,
+        level=findings.level,
         correction=_CORRECTIONS.get(correction, correction),
-        power=100 * found.settings.power,
+        power=100 * findings.settings.power,
     )
 
 
-def average_transfer(found: Findings) -> float | None:
+def average_transfer(findings: Findings) -> float | None:
     """Mean accuracy over benchmarks of the only model."""
     means = [
-        model.mean for models in found.benchmarks.values() for model in models.values()
+        model.mean
+        for models in findings.benchmarks.values()
+        for model in models.values()
     ]
     return fmean(means) if means else None
 
 
-def _decision(one: PairedResult) -> str:
-    if not one.is_significant:
+def _decision(difference: PairedResult) -> str:
+    if not difference.is_significant:
         return "no difference shown"
-    return "higher" if one.mean > 0 else "lower"
+    return "higher" if difference.mean > 0 else "lower"

@@ -1,4 +1,4 @@
-"""Tables and bars that the page alone shows: the paper's tables in the form that a reader scans."""
+"""Tables and bars that only the page shows: the paper's tables in a form that is easy to scan."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,15 +21,12 @@ from rubric_judge.page.tables import Cell, Column, Row, Table, bounds, counted, 
 
 def heldout_view(table: Table, level: str) -> Table:
     """Rewards along an axis, each model in its colour."""
-    rows = [
-        row.model_copy(
-            update={
-                "role": "" if row.group.startswith(CONTROL_GROUP) else f"m{at % 8 + 1}"
-            }
-        )
-        for rows in table.groups.values()
-        for at, row in enumerate(rows)
-    ]
+    rows: list[Row] = []
+    for group in table.groups.values():
+        for at, line in enumerate(group):
+            is_control = line.group.startswith(CONTROL_GROUP)
+            role = "" if is_control else f"m{at % 8 + 1}"
+            rows.append(line.model_copy(update={"role": role}))
     first = table.columns[0].model_copy(update={"title": "Reward, %"})
     return _scanned(table, level, (first, *table.columns[1:]), rows)
 
@@ -46,49 +43,52 @@ def _scanned(
     return table.model_copy(update=update)
 
 
-def result(found: Findings) -> str:
+def result(findings: Findings) -> str:
     """Say what the last model earns against the best of the others, and the strongest control.
 
-    By the first judge; a difference that the corrected test does not find is told as none shown.
+    The rewards are those of the first judge. The sentence says of a difference that is not
+    significant after correction that none is shown.
     """
-    if not found.judges:
+    if not findings.judges:
         return ""
-    judge, models = next(iter(found.judges.items()))
-    asked = counted(list(models.values())[-1].n, "held-out question")
+    judge, models = next(iter(findings.judges.items()))
+    controls = {
+        control.model: control
+        for control in findings.controls
+        if control.judge == judge
+    }
+    last = list(models.values())[-1]
+    questions = counted(last.n, "held-out question")
     return results.result_sentence(
         models,
-        {
-            control.model: control
-            for control in found.controls
-            if control.judge == judge
-        },
-        partial(_gain, found, judge),
-        on=f"{asked}, judged by {judge}",
+        controls,
+        partial(_gain, findings, judge),
+        on=f"{questions}, judged by {judge}",
     )
 
 
-def _gain(found: Findings, judge: str, a: str, b: str) -> str:
-    pairs = found.comparison.differences if found.comparison else ()
-    paired_result = next(
-        (pair for pair in pairs if (pair.judge, pair.a, pair.b) == (judge, a, b)), None
-    )
-    if paired_result is None:
+def _gain(findings: Findings, judge: str, a: str, b: str) -> str:
+    """Describe the difference a − b under a judge."""
+    differences = findings.comparison.differences if findings.comparison else ()
+    for difference in differences:
+        if (difference.judge, difference.a, difference.b) == (judge, a, b):
+            break
+    else:
         return ", a difference that was not tested,"
-    figures = (
-        f"{written(paired_result.mean, 'points')} points "
-        f"({bounds(cell(paired_result), 'points')})"
-    )
-    return f": {figures}" + (
-        "" if paired_result.is_significant else ", no difference shown,"
-    )
+    points = written(difference.mean, "points")
+    interval = bounds(cell(difference), "points")
+    gain = f": {points} points ({interval})"
+    return gain if difference.is_significant else f"{gain}, no difference shown,"
 
 
-def control_warnings(found: Findings) -> list[str]:
+def control_warnings(findings: Findings) -> list[str]:
     """Say which controls earn no less than the last model under the same judge."""
-    last = {judge: list(models.values())[-1] for judge, models in found.judges.items()}
+    last = {
+        judge: list(models.values())[-1] for judge, models in findings.judges.items()
+    }
     pairs = (
         (control, last[control.judge])
-        for control in found.controls
+        for control in findings.controls
         if control.judge in last
     )
     return [
@@ -104,51 +104,48 @@ def judge_bars(table: Table, level: str) -> Bars:
     """Every model under every judge."""
     several = len(table.columns) > 1
     each = " under each judge" if several else ""
+    all_bars: list[Bar] = []
+    for number, line in enumerate(table.rows):
+        name = line.name
+        for column, score in zip(table.columns, line.cells, strict=True):
+            all_bars.append(
+                Bar(
+                    name,
+                    written(score.value, "tenths"),
+                    score.value or 0.0,
+                    note=column.title if several else "",
+                    role=f"m{number % 8 + 1}",
+                    low=score.low,
+                    high=score.high,
+                )
+            )
+            name = ""  # only the first bar of a model has its name
     return Bars(
         "Judge comparison",
         f"Mean rubric reward out of 10 of each model{each}, with its {level} interval.",
-        tuple(
-            Bar(
-                row.name if at == 0 else "",
-                written(cell.value, "tenths"),
-                cell.value or 0.0,
-                note=column.title if several else "",
-                role=f"m{number % 8 + 1}",
-                low=cell.low,
-                high=cell.high,
-            )
-            for number, row in enumerate(table.rows)
-            for at, (column, cell) in enumerate(
-                zip(table.columns, row.cells, strict=True)
-            )
-        ),
+        tuple(all_bars),
     )
 
 
 def difference_view(table: Table, level: str) -> Table:
-    """Differences around zero; what the corrected test has found is filled and in bold."""
+    """Differences around zero; those significant after correction are filled and in bold."""
     place = {column.key: at for at, column in enumerate(table.columns)}
-    at = [
-        place[key]
-        for key in ("difference", "decision", "p_adjusted", "detectable", "questions")
-    ]
-    rows = tuple(
-        row.model_copy(
-            update={
-                "cells": tuple(row.cells[i] for i in at),
-                "group": f"{row.group} · {row.cells[place['test']].text}",
-                "role": ""
-                if row.cells[at[1]].text == "no difference shown"
-                else "main",
-            }
-        )
-        for row in table.rows
-    )
+    keys = ("difference", "decision", "p_adjusted", "detectable", "questions")
+    at = [place[key] for key in keys]
+    rows: list[Row] = []
+    for line in table.rows:
+        is_shown = line.cells[place["decision"]].text != "no difference shown"
+        update = {
+            "cells": tuple(line.cells[i] for i in at),
+            "group": f"{line.group} · {line.cells[place['test']].text}",
+            "role": "main" if is_shown else "",
+        }
+        rows.append(line.model_copy(update=update))
     return _scanned(table, level, [table.columns[i] for i in at], rows)
 
 
 def quality_view(table: Table) -> Table:
-    """Rows by benchmark, a column for each model: the long form is for programs."""
+    """A row for each benchmark and a column for each model; the long form is for programs."""
     names = dict.fromkeys(row.name for row in table.rows)
     keys = [column.key for column in table.columns]
     rows: list[Row] = []
@@ -159,20 +156,18 @@ def quality_view(table: Table) -> Table:
         rows.append(Row(name=group, cells=cells))
     shares = "Share of answers that nothing could be extracted from, and share that was cut short"
     shares += ", that stands behind a thought, and that ended within one"
+    model_columns = [Column(key=name, title=name, form="text") for name in names]
     update = {
         "first": "Benchmark",
         "caption": f"{shares}, in %. {table.caption}",
-        "columns": (
-            *table.columns[:2],
-            *(Column(key=name, title=name, form="text") for name in names),
-        ),
+        "columns": (*table.columns[:2], *model_columns),
         "rows": tuple(rows),
     }
     return table.model_copy(update=update)
 
 
 def _quality(row: Row, keys: Sequence[str]) -> str:
-    """Say how answers ended; what never happened is left out, but for the first two."""
+    """Say how answers ended; except for the first two, ends that never occurred are left out."""
     values = {key: cell.value for key, cell in zip(keys, row.cells, strict=True)}
     words = {
         "no_answer_frac": "none",
@@ -190,8 +185,10 @@ def _quality(row: Row, keys: Sequence[str]) -> str:
 
 
 def judge_pairs(heldout: Evaluation) -> Table:
-    """Every two judges side by side."""
-    measured = {(one.model, one.judge or ""): one for one in heldout.measured}
+    """Agreement of each pair of judges."""
+    measured = {
+        (values.model, values.judge or ""): values for values in heldout.measured
+    }
     pairs = (judge_pair(measured, a, b) for a, b in combinations(heldout.groups, 2))
     rows = (
         row(
@@ -207,9 +204,9 @@ def judge_pairs(heldout: Evaluation) -> Table:
     return table_of("judge_pairs", rows)
 
 
-def divergences(found: Signs) -> Table:
-    """What a second judge thinks of the gain."""
-    panel = found.panel
+def divergences(signs: Signs) -> Table:
+    """Gains by the first judge beside those by the second."""
+    panel = signs.panel
     first = panel.settings.judge
     second = panel.settings.second or ""
     rows = (
@@ -223,7 +220,7 @@ def divergences(found: Signs) -> Table:
         for divergence in panel.divergences
     )
     judges = {"first": first, "second": second}
-    return table_of("divergences", rows, judges, **judges)
+    return table_of("divergences", rows, judges, first=first, second=second)
 
 
 def reliability_tables(study: Reliability) -> list[Table]:
@@ -252,43 +249,42 @@ def reliability_tables(study: Reliability) -> list[Table]:
 
 
 MOST_PARTS: Final = 24
-"""Of one difference; the greatest."""
+"""Number of parts shown of one difference; the greatest ones."""
 MOST_ROWS: Final = 40
-"""Criteria that a reader can still compare."""
+"""Number of criteria that a reader can still compare."""
 
 
-def exploratory(found: Findings) -> list[Table]:
+def exploratory(findings: Findings) -> list[Table]:
     """Return the breakdowns of the last model's difference from the first one.
 
-    Every pair's is in comparison.json; a page shows the one that a reader asks about first.
+    comparison.json has those of every pair; the page shows the pair that readers ask about first.
     """
-    if found.comparison is None:
+    if findings.comparison is None:
         return []
     groups: dict[tuple[str, str, str | None], list[Part]] = {}
-    for part in found.comparison.exploratory:
-        models = list(found.columns[part.benchmark, part.judge])
+    for part in findings.comparison.exploratory:
+        models = list(findings.columns[part.benchmark, part.judge])
         if (part.a, part.b) == (models[-1], models[0]):
             groups.setdefault((part.kind, part.benchmark, part.judge), []).append(part)
-    several = len(found.judges) > 1
-    judged = {
-        judge: f", judged by {judge}" if several and judge else ""
-        for *_, judge in groups
-    }
-    return [
-        _breakdown(kind, benchmark, judged[judge], parts, level=found.level)
-        for (kind, benchmark, judge), parts in groups.items()
-        if len(parts) > 1
-    ]
+    several = len(findings.judges) > 1
+    tables: list[Table] = []
+    for (kind, benchmark, judge), parts in groups.items():
+        if len(parts) > 1:
+            judged = f", judged by {judge}" if several and judge else ""
+            table = _breakdown(kind, benchmark, judged, parts, level=findings.level)
+            tables.append(table)
+    return tables
 
 
 def _breakdown(
     kind: str, benchmark: str, judged: str, parts: list[Part], *, level: str
 ) -> Table:
-    shown = sorted(parts, key=lambda one: -abs(one.mean))[:MOST_PARTS]
-    rows = (
-        row(part.name, part, part.n)
-        for part in sorted(shown, key=lambda one: -one.mean)
-    )
+    greatest = sorted(parts, key=lambda part: -abs(part.mean))[:MOST_PARTS]
+    ranked = sorted(greatest, key=lambda part: -part.mean)
+    rows = (row(part.name, part, part.n) for part in ranked)
+    shown = ""
+    if len(greatest) < len(parts):
+        shown = f"the {len(greatest)} greatest of {len(parts)}"
     return table_of(
         "by_kind",
         rows,
@@ -296,9 +292,7 @@ def _breakdown(
         kind=kind,
         heading=kind.capitalize(),
         where=f"{benchmark_title(benchmark)}{judged}",
-        shown=f"the {len(shown)} greatest of {len(parts)}"
-        if len(shown) < len(parts)
-        else "",
+        shown=shown,
         key=f"by-{kind}-{benchmark}",
         level=level,
     )
@@ -308,14 +302,14 @@ def heat(judge: str, models: Mapping[str, Measured], *, is_alone: bool = True) -
     """Mean z of each criterion under one judge, models' greatest differences first.
 
     Args:
-        judge: whose scores.
-        models: values of each.
-        is_alone: whether there is no other judge to tell it from.
+        judge: the judge that gave the scores.
+        models: values of each model.
+        is_alone: whether it is the only judge, so that its name is left out.
     """
     of_models = [criterion_values(model) for model in models.values()]
     questions: Counter[str] = Counter()
-    for found in of_models:
-        questions |= Counter({name: len(z) for name, z in found.items()})
+    for criteria in of_models:
+        questions |= Counter({name: len(z) for name, z in criteria.items()})
     rows: list[tuple[float, Row]] = []
     for name, count in questions.most_common(MOST_ROWS):
         means = [present_mean(model.get(name, {}).values()) for model in of_models]
@@ -324,12 +318,14 @@ def heat(judge: str, models: Mapping[str, Measured], *, is_alone: bool = True) -
         rows.append((spread, row(name, *means, spread, count)))
     rows.sort(key=lambda ranked: -ranked[0])
     left_out = len(questions) - len(rows)
-    others = f"; the {len(rows)} criteria of most questions, {left_out:,} others are left out"
+    others = ""
+    if left_out:
+        others = f"; the {len(rows)} criteria of most questions, {left_out:,} others are left out"
     return table_of(
         "heat",
         (ranked for _, ranked in rows),
         {model: model for model in models},
         judged="" if is_alone else f"; judged by {judge}",
-        others=others if left_out else "",
+        others=others,
         key=judge,
     )
