@@ -1,10 +1,10 @@
-"""Tasks for lm-eval, shipped in the package: what a model is asked and how it is scored.
+"""Tasks for lm-eval, shipped in the package, with their data, prompts and scoring.
 
 tasks         the YAML files, for `--include_path`
 small         a small set written for this package, so that a run can be tried without data
-sources       where rows come from, and each as what is asked: called by the YAML files
-scoring       from a response to lm-eval's metrics: called by the YAML files
-answers       what counts as a response's answer, and as the right one
+sources       readers of a benchmark's rows, which the YAML files call
+scoring       lm-eval's metrics of a response, which the YAML files call
+answers       extraction of a response's answer, and its comparison with the target
 heldout_task  held-out rubric reward as a task of lm-eval: all responses judged at once
 """
 

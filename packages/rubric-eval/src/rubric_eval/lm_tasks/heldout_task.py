@@ -1,8 +1,8 @@
 """Held-out rubric reward as a task of lm-eval.
 
 lm-eval hands over all responses of a task at once in `apply_filters`: there they are judged,
-concurrently, before any of them is scored, so its means, standard errors and sample logs work as
-for every other task. What it logs holds neither a passage nor a judge's words.
+concurrently, before any of them is scored, so that its means, standard errors and sample logs work
+as for every other task. Its logs hold neither a passage nor a judge's words.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _Result = TypeVar("_Result")
 def run_async(
     function: Callable[..., Awaitable[_Result]], *arguments: object
 ) -> _Result:
-    """Run a coroutine function to its end; in a thread where this one has a loop, as a notebook's.
+    """Run a coroutine function to its end; in a thread if a loop is running, as in a notebook.
 
     Args:
         function: the coroutine function.
@@ -53,7 +53,7 @@ _SHARED_FRAC: Final = 0.05
 
 @dataclass(frozen=True)
 class ScoredResponse:
-    """What a response was given."""
+    """A response with its judgement."""
 
     response: str
     outcome: str
@@ -65,7 +65,7 @@ class ScoredResponse:
     """z of the criteria that many questions share."""
 
     is_fallback: bool = False
-    """Whether a fallback of a `litellm_config` judged it: another model, perhaps."""
+    """Whether a fallback of a `litellm_config` judged it, which may be another model."""
 
 
 def verdict(
@@ -79,11 +79,11 @@ def verdict(
     """Return the verdict on a response.
 
     Args:
-        task: what it answers.
-        result: its judgement.
-        response: its text.
-        criteria: those to keep the score of, as `shared_criteria` names them.
-        pooling: of the questions.
+        task: task that the response answers.
+        result: judgement of the response.
+        response: text of the response.
+        criteria: criteria whose scores are kept, as `shared_criteria` names them.
+        pooling: pooling of the criteria of all questions.
     """
     kinds = kinds_of(task.rubric, pooling)
     scores = pooled_z(criteria_z(result, task.rubric), kinds).items()
@@ -97,55 +97,55 @@ def verdict(
     )
 
 
-def only(given: ScoredResponse, criteria: Collection[str]) -> ScoredResponse:
+def only(verdict: ScoredResponse, criteria: Collection[str]) -> ScoredResponse:
     """Return a verdict with the scores of these criteria alone."""
-    kept = {name: z for name, z in given.criteria_z.items() if name in criteria}
-    return replace(given, criteria_z=kept)
+    scores = {name: z for name, z in verdict.criteria_z.items() if name in criteria}
+    return replace(verdict, criteria_z=scores)
 
 
 def shared_criteria(tasks: Collection[Task], pooling: Pooling) -> tuple[str, ...]:
     """Return the criteria, or kinds of them, that at least one in twenty questions has.
 
-    The mean over a criterion that one question has is that question's score; lm-eval's table would
-    have thousands of rows of them.
+    The mean of a criterion that only one question has is that question's score; lm-eval's table
+    would have thousands of rows of them.
     """
-    named = (
-        {pooling.pool(criterion).name for criterion in task.rubric} for task in tasks
-    )
-    counts = Counter(name for of_task in named for name in of_task)
+    counts: Counter[str] = Counter()
+    for task in tasks:
+        counts.update({pooling.pool(criterion).name for criterion in task.rubric})
     least = max(_SHARED_FRAC * len(tasks), min(2, len(tasks)))
     return tuple(sorted(name for name, count in counts.items() if count >= least))
 
 
 @dataclass(frozen=True)
 class RankResult:
-    """What one process says of its verdicts to the others."""
+    """Summary of one process's verdicts for the other processes."""
 
     responses: int
     reasons: tuple[str, ...]
-    """Of each response without a judgement."""
+    """Reason of each response without a judgement."""
 
     criteria: frozenset[str]
-    """That at least one of its verdicts has a score of."""
+    """Criteria that at least one of the verdicts has a score of."""
 
 
 def rank_result(verdicts: Sequence[ScoredResponse]) -> RankResult:
-    """Sum the verdicts of this process up."""
-    lost = [
-        response for response in verdicts if response.outcome == Outcome.UNAVAILABLE
-    ]
+    """Summarise the verdicts of this process."""
+    reasons: list[str] = []
+    criteria: set[str] = set()
+    for response in verdicts:
+        criteria.update(response.criteria_z)
+        if response.outcome == Outcome.UNAVAILABLE:
+            reasons.append(str(response.reason))
     return RankResult(
-        responses=len(verdicts),
-        reasons=tuple(str(scored_response.reason) for scored_response in lost),
-        criteria=frozenset(name for one in verdicts for name in one.criteria_z),
+        responses=len(verdicts), reasons=tuple(reasons), criteria=frozenset(criteria)
     )
 
 
 def gathered(result: RankResult, *, world_size: int) -> list[RankResult]:
-    """Return the results of all processes, in their order; they must all come here.
+    """Return the results of all processes, in their order; each process must call this.
 
     Raises:
-        ConfigError: processes that torch.distributed does not join.
+        ConfigError: torch.distributed does not join the processes.
     """
     if world_size == 1:
         return [result]
@@ -170,10 +170,10 @@ def gathered(result: RankResult, *, world_size: int) -> list[RankResult]:
 
 
 def refuse_unreached(results: Sequence[RankResult], *, allowed: float) -> None:
-    """End where too many responses of all processes have no judgement, or all of one process.
+    """Raise if too many responses of all processes lack a judgement, or all of one process.
 
     Raises:
-        HeldoutAbortError: the same in every process.
+        HeldoutAbortError: raised alike in every process.
     """
     reasons = Counter(reason for result in results for reason in result.reasons)
     responses = sum(result.responses for result in results)
@@ -183,8 +183,9 @@ def refuse_unreached(results: Sequence[RankResult], *, allowed: float) -> None:
         listed = ", ".join(
             f"{reason} {count}" for reason, count in sorted(reasons.items())
         )
-        bound = f"more than the allowed share {allowed!r}"
-        if share <= allowed:
+        if share > allowed:
+            bound = f"more than the allowed share {allowed!r}"
+        else:
             bound = "all those of one process, whose mean would be of none"
         raise HeldoutAbortError(
             f"rubric_heldout: no judgement for {reasons.total()} of {responses} responses "
@@ -196,13 +197,9 @@ def refuse_unreached(results: Sequence[RankResult], *, allowed: float) -> None:
 
 
 def common_criteria(results: Sequence[RankResult]) -> frozenset[str]:
-    """Return the criteria that every process has a score of; of the others there is no mean."""
+    """Return the criteria that every process has a score of; the others have no mean."""
     first, *others = results
-    return frozenset(
-        name
-        for name in first.criteria
-        if all(name in result.criteria for result in others)
-    )
+    return first.criteria.intersection(*(result.criteria for result in others))
 
 
 _LOG: Final = logging.getLogger(__name__)
@@ -212,11 +209,11 @@ _METRICS: Final = {
     "judge_invalid": False,
     "judge_fallback": False,
 }
-"""Whether more of it is better."""
+"""Whether a higher value is better, by metric."""
 
 
 class _Settings(BaseModel):
-    """What `--metadata` says to this task; the rest of it is others'."""
+    """Keys of `--metadata` that this task reads; other tasks may have keys of their own."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -228,7 +225,7 @@ class _Settings(BaseModel):
 
 
 class HeldoutTask(ConfigurableTask):
-    """Questions of a file, and responses judged against the passages and rubrics that it holds."""
+    """Task that asks the questions of a file and judges responses by its passages and rubrics."""
 
     def __init__(
         self,
@@ -237,18 +234,19 @@ class HeldoutTask(ConfigurableTask):
         download_mode: Any = None,
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        """Read the questions and the judge's file; whether it answers is asked before generation.
+        """Read the questions and the judge's file; the judge is tried before generation.
 
         Raises:
-            ConfigError: metadata that this task cannot do without, or cannot use.
-            RubricFileError, BenchmarkDataError: the file of tasks.
+            ConfigError: metadata is missing or cannot be used.
+            RubricFileError, BenchmarkDataError: the file of tasks cannot be used.
         """
-        given = {key: value for key, value in (config or {}).items() if key != "class"}
-        self._settings = _settings(given.get("metadata") or {})
+        options = dict(config or {})
+        options.pop("class", None)
+        self._settings = _settings(options.get("metadata") or {})
         self._spec = read_judge_spec(self._settings.judge)
         self._world_size = 1
         harness: Any = super()  # its annotations are partial
-        harness.__init__(data_dir, cache_dir, download_mode, given)
+        harness.__init__(data_dir, cache_dir, download_mode, options)
         self._tasks = {
             task.task_id: task for task in read_tasks(self._settings.questions)
         }
@@ -256,7 +254,7 @@ class HeldoutTask(ConfigurableTask):
         self._criteria = shared_criteria(tuple(self._tasks.values()), self._pooling)
 
     def build_all_requests(self, **options: Any) -> None:
-        """Build the requests; a judge that is not there is found out before an hour of answers."""
+        """Build the requests, after a check that the judge is there before hours of generation."""
         run_async(self._check)
         self._world_size = int(options.get("world_size") or 1)
         harness: Any = super()
@@ -266,53 +264,54 @@ class HeldoutTask(ConfigurableTask):
         """Judge every response.
 
         Raises:
-            HeldoutAbortError: more of them than allowed got no judgement.
+            HeldoutAbortError: more responses than allowed got no judgement.
             LedgerError: the ledger cannot be read or written.
         """
         super().apply_filters()
         instances = cast("list[Any]", self._instances)
         for name in list(instances[0].filtered_resps):
-            pairs = [
-                (
-                    self._tasks[instance.doc["task_id"]],
-                    _text(instance.filtered_resps[name]),
-                )
-                for instance in instances
-            ]
+            pairs: list[tuple[Task, str]] = []
+            for instance in instances:
+                task = self._tasks[instance.doc["task_id"]]
+                pairs.append((task, _text(instance.filtered_resps[name])))
+            judgements = run_async(self._judge, pairs)
             responses = [
                 verdict(
                     task,
-                    result,
+                    judgement,
                     response=response,
                     criteria=self._criteria,
                     pooling=self._pooling,
                 )
-                for (task, response), result in zip(
-                    pairs, run_async(self._judge, pairs), strict=True
-                )
+                for (task, response), judgement in zip(pairs, judgements, strict=True)
             ]
             ranks = gathered(rank_result(responses), world_size=self._world_size)
             refuse_unreached(ranks, allowed=self._settings.max_unavailable_frac)
             common = common_criteria(ranks)
-            partly = {name for rank in ranks for name in rank.criteria} - common
-            if partly:
+            partial = (
+                frozenset[str]().union(*(rank.criteria for rank in ranks)) - common
+            )
+            if partial:
                 _LOG.warning(
                     "rubric_heldout: no mean of %s, which not every process has a question of",
-                    sorted(partly),
+                    sorted(partial),
                 )
-            for one, scored_response in zip(instances, responses, strict=True):
-                one.filtered_resps[name] = asdict(only(scored_response, common))
+            for instance, response in zip(instances, responses, strict=True):
+                instance.filtered_resps[name] = asdict(only(response, common))
 
     def aggregation(self) -> dict[str, Any]:
-        """Mean of every metric, those of criteria too."""
-        mean = cast(
-            "Any", harness_metrics
-        ).mean  # lm-eval knows the standard error of this one
-        return dict.fromkeys((*_METRICS, *map(_metric, self._criteria)), mean)
+        """Return the mean as the aggregation of every metric, those of criteria included."""
+        # lm-eval knows the standard error of its own mean only.
+        mean = cast("Any", harness_metrics).mean
+        metrics = [*_METRICS, *self._criterion_metrics()]
+        return dict.fromkeys(metrics, mean)
 
     def higher_is_better(self) -> dict[str, bool]:
-        """Say it of the criteria too."""
-        return {**_METRICS, **dict.fromkeys(map(_metric, self._criteria), True)}
+        """Return for every metric, those of criteria included, whether higher is better."""
+        return _METRICS | dict.fromkeys(self._criterion_metrics(), True)
+
+    def _criterion_metrics(self) -> list[str]:
+        return [_metric(criterion) for criterion in self._criteria]
 
     async def _check(self) -> None:
         async with aclosing(self._pool(None)) as pool:
@@ -336,7 +335,7 @@ class HeldoutTask(ConfigurableTask):
 def process_results(
     doc: Mapping[str, Any], results: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Turn a verdict into lm-eval's metrics; one that never came has no reward, not 0."""
+    """Turn a verdict into lm-eval's metrics; a missing judgement has no reward rather than 0."""
     del doc
     response = ScoredResponse(**results[0])
     metrics = {
@@ -357,14 +356,15 @@ def _metric(criterion: str) -> str:
 
 
 def _text(response: object) -> str:
-    return str(
-        cast("list[object]", response)[0] if isinstance(response, list) else response
-    )
+    if isinstance(response, list):
+        return str(cast("list[object]", response)[0])
+    return str(response)
 
 
 def _settings(metadata: Mapping[str, Any]) -> _Settings:
-    given = {key: value for key, value in metadata.items() if value not in (None, "")}
-    if missing := [key for key in ("questions", "judge") if key not in given]:
+    values = {key: value for key, value in metadata.items() if value not in (None, "")}
+    missing = [key for key in ("questions", "judge") if key not in values]
+    if missing:
         location = f"metadata.{missing[0]}"
         lacks = " and ".join(missing)
         raise EvalConfigError(
@@ -372,4 +372,4 @@ def _settings(metadata: Mapping[str, Any]) -> _Settings:
             "judge=judge.yaml ledger=ledger.sqlite`",
             location=location,
         )
-    return validated(_Settings, given, source="rubric_heldout: --metadata")
+    return validated(_Settings, values, source="rubric_heldout: --metadata")

@@ -1,8 +1,8 @@
-"""What the YAML files name as `process_results`: from a response to lm-eval's metrics.
+"""Functions that the YAML files name as `process_results`, which score a response.
 
-exact_match  1 where the answer is the right one
-no_answer    1 where none is stated
-truncated    1 where the response was cut; only of a model that says so
+exact_match  1 if the answer is right
+no_answer    1 if the response states none
+truncated    1 if the response was cut; only for a model that says so
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,41 +15,41 @@ from rubric_eval.records.files import AnswerRow
 
 
 class Response(str):
-    """The text of an answer, which knows how it ended; empty where none came."""
+    """Text of an answer with its row, which says how it ended; empty if there is no answer."""
 
     __slots__ = ("row",)
 
     row: AnswerRow
 
     def __new__(cls, row: AnswerRow) -> Self:
-        """Take the text of a row."""
+        """Make a response from the text of a row."""
         self = super().__new__(cls, row.text or "")
         self.row = row
         return self
 
     @property
     def is_available(self) -> bool:
-        """Whether an answer came at all."""
+        """Whether there is an answer at all."""
         return self.row.text is not None
 
     @property
     def is_truncated(self) -> bool | None:
-        """Whether it was cut; None where none came."""
+        """Whether the answer was cut; None if there is none."""
         return None if self.row.finish is None else self.row.finish is Finish.TRUNCATED
 
 
 def target(doc: Mapping[str, Any]) -> str:
-    """Return the target as text, which a template would read as a list or a number."""
+    """Return the target as text; a template would turn it into a list or a number."""
     return str(doc["target"])
 
 
 def stated(benchmark: str, response: str, choices: Sequence[str] = ()) -> str | None:
-    """Return the answer that a response is scored by; None where it states none.
+    """Return the answer that a response is scored by; None if it states none.
 
     Args:
         benchmark: "gsm8k", "math", "gpqa_main" or "gpqa_diamond".
-        response: what the model wrote; a `Response` that was cut states no answer by its last line.
-        choices: texts of A to D, of a question that has them.
+        response: text of the model; the last line of a `Response` that was cut is not an answer.
+        choices: texts of A to D, if the question has choices.
     """
     # lm-eval's own models do not say whether a response was cut.
     is_cut = isinstance(response, Response) and response.is_truncated is True
@@ -64,29 +64,29 @@ def stated(benchmark: str, response: str, choices: Sequence[str] = ()) -> str | 
 
 def number(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Score a response to GSM8K."""
-    found = stated("gsm8k", results[0])
-    is_right = found is not None and expressions.is_number(found, target(doc))
-    return _metrics(results[0], found, correct=is_right)
+    answer = stated("gsm8k", results[0])
+    is_right = answer is not None and expressions.is_number(answer, target(doc))
+    return _metrics(results[0], answer, correct=is_right)
 
 
 def expression(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Score a response to MATH."""
-    found = stated("math", results[0])
-    is_right = found is not None and expressions.is_expression(found, target(doc))
-    return _metrics(results[0], found, correct=is_right)
+    answer = stated("math", results[0])
+    is_right = answer is not None and expressions.is_expression(answer, target(doc))
+    return _metrics(results[0], answer, correct=is_right)
 
 
 def letter(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Score a response to GPQA."""
-    found = stated("gpqa_main", results[0], doc["choices"])
-    return _metrics(results[0], found, correct=found == target(doc))
+    answer = stated("gpqa_main", results[0], doc["choices"])
+    return _metrics(results[0], answer, correct=answer == target(doc))
 
 
-def _metrics(response: str, found: str | None, *, correct: bool) -> dict[str, float]:
-    """An answer that never came is left out of every mean: it is no wrong one."""
+def _metrics(response: str, answer: str | None, *, correct: bool) -> dict[str, float]:
+    """Return the metrics of a response; none if it is missing, which does not count as wrong."""
     if isinstance(response, Response) and not response.is_available:
         return {}
-    metrics = {"exact_match": float(correct), "no_answer": float(found is None)}
+    metrics = {"exact_match": float(correct), "no_answer": float(answer is None)}
     if isinstance(response, Response) and response.is_truncated is not None:
         metrics["truncated"] = float(response.is_truncated)
     return metrics

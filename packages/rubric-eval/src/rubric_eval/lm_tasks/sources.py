@@ -1,6 +1,6 @@
-"""Where the rows of a benchmark come from, and each as what is asked of a model.
+"""Readers of the rows of a benchmark, which make each of them a question for a model.
 
-Rows are those of a folder of files, of the small set, or of the Hub.
+Rows come from a folder of files, from the small set, or from the Hub.
 """
 
 import csv
@@ -27,17 +27,19 @@ from rubric_eval.lm_tasks.answers.statements import statements
 def shuffled(
     question: str, correct: str, wrong: Sequence[str]
 ) -> tuple[tuple[str, ...], int]:
-    """Return the choices in the order of this question, and where the correct one is.
+    """Return the choices in an order drawn from the question, and the place of the correct one.
 
     The same question has the same order in every process, on every machine, in every subset.
 
     Args:
         question: text of the question.
         correct: the correct choice.
-        wrong: the others.
+        wrong: the wrong choices.
     """
-    texts = (choice.replace(" [title]", ". ") for choice in (correct, *wrong))
-    choices = [re.sub(r"\s+", " ", text).strip() for text in texts]
+    choices: list[str] = []
+    for choice in (correct, *wrong):
+        text = choice.replace(" [title]", ". ")
+        choices.append(re.sub(r"\s+", " ", text).strip())
     digest = hashlib.sha256(json.dumps([question, *choices]).encode()).digest()
     order = list(range(len(choices)))
     random.Random(int.from_bytes(digest[:8], "big")).shuffle(order)
@@ -56,20 +58,22 @@ class Item:
     """Number, expression, or letter."""
 
     group: str = ""
-    """Subject or domain, where the benchmark has one."""
+    """Subject or domain, if the benchmark has one."""
 
     choices: tuple[str, ...] = ()
     """Texts of A to D, in the order in which they are shown."""
 
     def shown(self) -> str:
-        """Return the question with its choices, for a reader of what was answered."""
-        lettered = [
-            f"({a}) {text}" for a, text in zip("ABCD", self.choices, strict=False)
-        ]
-        return "\n".join((self.question, "", *lettered)) if lettered else self.question
+        """Return the question with its choices, for a reader of the answers."""
+        if not self.choices:
+            return self.question
+        lines = [self.question, ""]
+        for letter, text in zip("ABCD", self.choices, strict=False):
+            lines.append(f"({letter}) {text}")
+        return "\n".join(lines)
 
     def document(self) -> dict[str, object]:
-        """Return the item as lm-eval's documents have it."""
+        """Return the item as a document of lm-eval."""
         return {**asdict(self), "choices": list(self.choices)}
 
 
@@ -81,15 +85,15 @@ def read_items(
 ) -> list[Item]:
     """Turn the rows of a benchmark into items.
 
-    A question that is there twice keeps both: the second one's id ends in `-2`.
+    A question that occurs twice gives two items: the id of the second ends in `-2`.
 
     Args:
         benchmark: "gsm8k", "math", "gpqa_main" or "gpqa_diamond".
-        rows: line and fields.
+        rows: line number and fields of each row.
         source: file or data set, for errors.
 
     Raises:
-        BenchmarkDataError: no rows, or one that lacks what the benchmark's rows have.
+        BenchmarkDataError: there are no rows, or one lacks a field of the benchmark.
     """
     read = READERS[benchmark]
     items: list[Item] = []
@@ -101,17 +105,18 @@ def read_items(
             raise BenchmarkDataError(
                 f"{source}:{line}: {error}; give the rows of {benchmark} as they are published"
             ) from None
-        count = seen[item.item_id] = seen.get(item.item_id, 0) + 1
-        items.append(
-            item if count == 1 else replace(item, item_id=f"{item.item_id}-{count}")
-        )
+        count = seen.get(item.item_id, 0) + 1
+        seen[item.item_id] = count
+        if count > 1:
+            item = replace(item, item_id=f"{item.item_id}-{count}")
+        items.append(item)
     if not items:
         raise BenchmarkDataError(f"{source} holds no rows; give those of {benchmark}")
     return items
 
 
 class _FieldError(ValueError):
-    """A field that a row must have."""
+    """A row lacks a field, or has one of the wrong form."""
 
 
 def _gsm8k(row: Mapping[str, object]) -> Item:
@@ -126,8 +131,9 @@ def _gsm8k(row: Mapping[str, object]) -> Item:
 def _math(row: Mapping[str, object]) -> Item:
     question = _text(row, "problem")
     group = str(row.get("subject") or row.get("type") or "")
-    if isinstance(row.get("answer"), str) and str(row["answer"]).strip():
-        return _item(question, str(row["answer"]).strip(), group=group)
+    answer = row.get("answer")
+    if isinstance(answer, str) and answer.strip():
+        return _item(question, answer.strip(), group=group)
     boxes = [
         statement.text
         for statement in statements(_text(row, "solution"))
@@ -168,18 +174,18 @@ READERS: Final[dict[str, Callable[[Mapping[str, object]], Item]]] = {
     "gpqa_main": _gpqa,
     "gpqa_diamond": _gpqa,
 }
-"""How a row of each benchmark is read."""
+"""Functions that read a row, by benchmark."""
 
 
 SMALL: Final = "small"
-"""What `--data` calls the set that was written for this package."""
+"""Name in `--data` of the set that was written for this package."""
 
 
 class HubBenchmark(NamedTuple):
-    """Where the rows of a benchmark are."""
+    """Places where the rows of a benchmark are found."""
 
     files: list[str]
-    """Names of local copies; the first one that is there is taken."""
+    """Names of local copies; the first one that exists is read."""
     hub: str
     """Data set of the Hugging Face Hub."""
     subsets: list[str]
@@ -193,7 +199,7 @@ SOURCES: Final = {name: HubBenchmark(**fields) for name, fields in _TABLE.items(
 
 @dataclass(frozen=True)
 class Loaded:
-    """Items and where they are from."""
+    """Items and their source."""
 
     items: tuple[Item, ...]
     source: str
@@ -204,17 +210,16 @@ def load_items(benchmark: str, data: str | Path | None = None) -> Loaded:
 
     Args:
         benchmark: "gsm8k", "math", "gpqa_main" or "gpqa_diamond".
-        data: a folder with local copies, "small", or None for the Hub.
+        data: folder with local copies, "small", or None for the Hub.
 
     Raises:
         BenchmarkDataError: the data is missing, gated, or not well formed.
-        MissingExtraError: the Hub is asked for without the extra.
+        MissingExtraError: the Hub is to be read without the extra installed.
     """
     if data is None:
         hub = SOURCES[benchmark]
-        items = read_items(
-            benchmark, enumerate(_hub_rows(hub), start=1), source=hub.hub
-        )
+        numbered = enumerate(_hub_rows(hub), start=1)
+        items = read_items(benchmark, numbered, source=hub.hub)
         return Loaded(tuple(items), hub.hub)
     folder = SMALL_DATA if str(data) == SMALL else Path(data).expanduser()
     path = _find(benchmark, folder)
@@ -261,12 +266,10 @@ def _hub_rows(source: HubBenchmark) -> Iterator[dict[str, object]]:
     for name in source.subsets:
         try:
             split = datasets.load_dataset(source.hub, name, split=source.split)
-        except Exception as error:  # whatever the Hub, a proxy or a cache does
-            gated = (
-                "; it is gated: accept its terms and log in first"
-                if source.is_gated
-                else ""
-            )
+        except Exception as error:  # any failure of the Hub, a proxy or a cache
+            gated = ""
+            if source.is_gated:
+                gated = "; it is gated: accept its terms and log in first"
             files = " or ".join(source.files)
             kind = type(error).__name__
             raise BenchmarkDataError(
@@ -280,11 +283,11 @@ _Documents = dict[str, Any]
 
 
 def heldout(questions: str, **_: object) -> _Documents:
-    """Questions of a file of tasks: ids and prompts alone, for lm-eval logs its documents.
+    """Return the questions of a file of tasks: only ids and prompts, as lm-eval logs its documents.
 
     Raises:
-        BenchmarkDataError: it holds no task, or one twice.
-        RubricFileError: it holds something else.
+        BenchmarkDataError: the file holds no task, or one twice.
+        RubricFileError: the file holds something other than tasks.
     """
     rows: list[dict[str, Any]] = [
         {
@@ -311,16 +314,17 @@ def heldout(questions: str, **_: object) -> _Documents:
 def benchmark_documents(
     benchmark: str, data: str | None = None, **_: object
 ) -> _Documents:
-    """Documents of a benchmark, in memory: nothing of them is mapped, or cached by its name."""
-    return _documents([item.document() for item in load_items(benchmark, data).items])
+    """Return the documents of a benchmark in memory, neither memory-mapped nor cached by name."""
+    loaded = load_items(benchmark, data)
+    return _documents([item.document() for item in loaded.items])
 
 
 def _documents(rows: list[dict[str, Any]]) -> _Documents:
     return {"test": import_module("datasets").Dataset.from_list(rows)}
 
 
-gsm8k, math, gpqa_main, gpqa_diamond = (
-    partial(benchmark_documents, name)
-    for name in ("gsm8k", "math", "gpqa_main", "gpqa_diamond")
-)
-"""What the YAML files name as `custom_dataset`."""
+# The YAML files name these as `custom_dataset`.
+gsm8k = partial(benchmark_documents, "gsm8k")
+math = partial(benchmark_documents, "math")
+gpqa_main = partial(benchmark_documents, "gpqa_main")
+gpqa_diamond = partial(benchmark_documents, "gpqa_diamond")

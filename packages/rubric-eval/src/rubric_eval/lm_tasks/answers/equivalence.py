@@ -1,9 +1,9 @@
-"""Whether two mathematical expressions are the same.
+"""Equivalence of two mathematical expressions.
 
-What is written alike, or is the same number, needs no algebra. The rest is math-verify's to decide,
-in a process of its own: an expression comes from a model, and a tower of powers in it would hold up
-or fill whoever evaluates it. That process has a time and a memory limit, and what passes them is
-not the same.
+Expressions that are written alike, or are the same number, need no algebra. math-verify decides the
+rest in a process of its own: an expression comes from a model, and a tower of powers in it could
+block the process that evaluates it or fill its memory. That process has a time and a memory limit;
+expressions that exceed them count as different.
 """
 
 import atexit
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from decimal import Decimal
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
@@ -35,95 +36,113 @@ _LONGEST_NAME: Final = 40
 
 def tidy(text: str) -> str:
     """Return an expression with signs, fractions, separators and percent in one form."""
-    return _PATTERNS["tail"].sub("", _IN_ONE_FORM(text.translate(_SIGNS))).strip()
+    text = _IN_ONE_FORM(text.translate(_SIGNS))
+    return _PATTERNS["tail"].sub("", text).strip()
 
 
 def alike(text: str) -> str:
-    """Return what is the same for all ways to write an expression that need no algebra."""
+    """Return a text that is the same for all spellings of an expression that need no algebra."""
     return _PATTERNS["blanks"].sub("", _bare(text))
 
 
-def unled(one: str, other: str) -> tuple[str, str]:
-    """Return both tidied, and `x = 5` as 5 where the other one is no equation, or one of x too.
+def unled(first: str, second: str) -> tuple[str, str]:
+    """Return both tidied, with `x = 5` as 5 unless the other is an equation that is not of x.
 
-    What stands before the sign is a name or a calculation without one; else it is an equation.
+    Only a name, or a calculation without one, is taken away before the sign; anything else there
+    makes an equation.
     """
-    one = tidy(one)
-    other = tidy(other)
-    names = one.rpartition("=")[0], other.rpartition("=")[0]
-    if all(names) and alike(names[0]) == alike(names[1]):
-        one = _behind_names(one)
-        other = _behind_names(other)
-    elif "=" in one and not _PATTERNS["relation"].search(other):
-        one = _behind_names(one)
-    elif "=" in other and not _PATTERNS["relation"].search(one):
-        other = _behind_names(other)
-    return one, other
+    first = tidy(first)
+    second = tidy(second)
+    first_name = first.rpartition("=")[0]
+    second_name = second.rpartition("=")[0]
+    if first_name and second_name and alike(first_name) == alike(second_name):
+        first = _behind_names(first)
+        second = _behind_names(second)
+    elif "=" in first and not _PATTERNS["relation"].search(second):
+        first = _behind_names(first)
+    elif "=" in second and not _PATTERNS["relation"].search(first):
+        second = _behind_names(second)
+    return first, second
 
 
-def decided_by_form(one: str, other: str) -> bool | None:
+def decided_by_form(first: str, second: str) -> bool | None:
     """Decide on numbers, words, bases, and values beside equations; None for everything else."""
-    numbers = _number(one), _number(other)
-    if None not in numbers:
-        return numbers[0] == numbers[1]
-    words = _words(one, other)
+    first_number = _number(first)
+    second_number = _number(second)
+    if first_number is not None and second_number is not None:
+        return first_number == second_number
+    words = _words(first, second)
     if words is not None:
         return words[0].casefold() == words[1].casefold()
-    bases = _base(one), _base(other)
-    if bases[0] != bases[1] and (None not in bases or numbers != (None, None)):
+    bases = (_base(first), _base(second))
+    has_number = first_number is not None or second_number is not None
+    if bases[0] != bases[1] and (None not in bases or has_number):
         return False  # 40 is not 40 of base nine
-    kinds = {_brackets(one), _brackets(other)}
-    if "{}" in kinds and kinds & {"()", "[]", "(]", "[)"}:
+    brackets = {_brackets(first), _brackets(second)}
+    if "{}" in brackets and brackets & {"()", "[]", "(]", "[)"}:
         return False  # a set has no order
-    for equation, value in ((one, other), (other, one)):
-        is_value = not _PATTERNS["relation"].search(value) and not re.search(
-            r",|\b(?:or|and)\b|\\pm", value
-        )
-        if "=" in equation and is_value:
-            return False
+    if _is_beside_equation(first, second) or _is_beside_equation(second, first):
+        return False
     return None
 
 
-def same_brackets(one: str, other: str) -> tuple[str, str]:
+def _is_beside_equation(text: str, equation: str) -> bool:
+    """Return whether a text is a single value and the other one an equation."""
+    if "=" not in equation:
+        return False
+    if _PATTERNS["relation"].search(text):
+        return False
+    return re.search(r",|\b(?:or|and)\b|\\pm", text) is None
+
+
+def same_brackets(first: str, second: str) -> tuple[str, str]:
     """Return both, a bare list in the brackets of the other, so that its order counts too."""
     ordered = ("()", "[]", "(]", "[)")
-    kinds = _brackets(one), _brackets(other)
-    if kinds[0] in ordered and kinds[1] == ",":
-        return one, f"{kinds[0][0]}{other}{kinds[0][1]}"
-    if kinds[1] in ordered and kinds[0] == ",":
-        return f"{kinds[1][0]}{one}{kinds[1][1]}", other
-    return one, other
+    first_brackets = _brackets(first)
+    second_brackets = _brackets(second)
+    if first_brackets in ordered and second_brackets == ",":
+        opening, closing = first_brackets
+        return first, f"{opening}{second}{closing}"
+    if second_brackets in ordered and first_brackets == ",":
+        opening, closing = second_brackets
+        return f"{opening}{first}{closing}", second
+    return first, second
 
 
 def _bare(text: str) -> str:
     text = _PATTERNS["tail"].sub("", _WITHOUT_DRESS(text)).strip()
-    return re.sub(r"[()]", "", text) if re.fullmatch(r"\([A-Za-z]\)", text) else text
+    if re.fullmatch(r"\([A-Za-z]\)", text):
+        return re.sub(r"[()]", "", text)
+    return text
 
 
 def _behind_names(text: str) -> str:
     *names, value = text.split("=")
-    return value.strip() if all(map(_is_name, names)) and value.strip() else text
+    value = value.strip()
+    if value and all(_is_name(name) for name in names):
+        return value
+    return text
 
 
 def _is_name(text: str) -> bool:
-    if (
-        _PATTERNS["relation"].search(text)
-        or len(text) > _LONGEST_NAME
-        or not text.strip()
-    ):
+    if not text.strip() or len(text) > _LONGEST_NAME:
         return False
-    has_letter = re.search(r"[A-Za-z]", _PATTERNS["command"].sub("", text)) is not None
+    if _PATTERNS["relation"].search(text):
+        return False
+    plain = _PATTERNS["command"].sub("", text)
+    has_letter = re.search(r"[A-Za-z]", plain) is not None
     return not has_letter or not _PATTERNS["operator"].search(text)
 
 
 def _number(text: str) -> Decimal | None:
     text = _bare(text).strip()  # blanks count: `1, 200` is two numbers
-    text = re.sub("[ ,]", "", text) if _PATTERNS["grouped"].fullmatch(text) else text
+    if _PATTERNS["grouped"].fullmatch(text):
+        text = re.sub("[ ,]", "", text)
     return Decimal(text) if _PATTERNS["plain"].fullmatch(text) else None
 
 
 def without_base(text: str) -> str:
-    """Return the digits of a numeral that names its base, and anything else as it is."""
+    """Return the digits of a numeral that names its base, and any other text unchanged."""
     return alike(text).partition("_")[0] if _base(text) else text
 
 
@@ -132,14 +151,16 @@ def _base(text: str) -> str | None:
     return match.group(1) if match else None
 
 
-def _words(one: str, other: str) -> tuple[str, str] | None:
-    """Return both where they are words: multiplied, their letters would have no order."""
-    bare = tuple(" ".join(_bare(text).split()) for text in (one, other))
-    if not all(_PATTERNS["words"].fullmatch(text) for text in bare):
-        return None
-    is_text = any(_WORDED.search(text) for text in (one, other))
-    are_long = all(len(text) >= _LONG_WORD for text in bare)
-    return (bare[0], bare[1]) if is_text or are_long else None
+def _words(first: str, second: str) -> tuple[str, str] | None:
+    """Return both if they are words: as products, their letters would have no order."""
+    first_words = " ".join(_bare(first).split())
+    second_words = " ".join(_bare(second).split())
+    for words in (first_words, second_words):
+        if not _PATTERNS["words"].fullmatch(words):
+            return None
+    is_text = _WORDED.search(first) or _WORDED.search(second)
+    are_long = min(len(first_words), len(second_words)) >= _LONG_WORD
+    return (first_words, second_words) if is_text or are_long else None
 
 
 def _brackets(text: str) -> str:
@@ -155,8 +176,8 @@ def _brackets(text: str) -> str:
             depth -= 1
             if depth == 0 and closes_at < 0:
                 closes_at = place
-        elif char == "," and depth <= 1:
-            commas += 1 if depth or closes_at < 0 else 0
+        elif char == "," and depth <= 1 and (depth or closes_at < 0):
+            commas += 1
     if not commas:
         return ""
     is_whole = text[:1] in "([⦃" and closes_at == len(text) - 1
@@ -169,7 +190,7 @@ _MEMORY_BYTES: Final = 4 * 2**30
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Compare the pair of expressions on each line of the input until it ends."""
     _limit_memory()
     try:
         math_verify = import_module("math_verify")
@@ -179,24 +200,28 @@ def main() -> None:
     logging.disable()
     print("ready", flush=True)  # noqa: T201
     for line in sys.stdin:
-        one, other = json.loads(line)
-        is_same = _is_same(math_verify, one, other)
+        first, second = json.loads(line)
+        is_same = _is_same(math_verify, first, second)
         print("1" if is_same else "0", flush=True)  # noqa: T201
 
 
-def _is_same(math_verify: Any, one: str, other: str) -> bool:
-    """Whoever asks limits the time: it can end this process, and a signal cannot end a power.
+def _is_same(math_verify: Any, first: str, second: str) -> bool:
+    """Compare two expressions without a time limit of its own.
 
-    math-verify takes an interval for an inequality and not the other way about: each is the target
-    once.
+    The parent process limits the time: it can end this process, whereas a signal cannot interrupt
+    the computation of a power. math-verify accepts an interval for an inequality but not the
+    reverse, so that each expression is the target once.
     """
-    parsed = _parse(math_verify, one), _parse(math_verify, other)
+    first_parsed = _parse(math_verify, first)
+    second_parsed = _parse(math_verify, second)
+    verify = partial(math_verify.verify, timeout_seconds=None)
     try:
-        is_same = any(
-            math_verify.verify(target, answer, timeout_seconds=None)
-            for target, answer in (parsed, reversed(parsed))
-        )
-        return is_same and not _differ(*(each[0] for each in parsed if each))
+        if not (
+            verify(first_parsed, second_parsed) or verify(second_parsed, first_parsed)
+        ):
+            return False
+        values = [parsed[0] for parsed in (first_parsed, second_parsed) if parsed]
+        return not _differ(*values)
     except (
         ArithmeticError,
         TypeError,
@@ -209,39 +234,42 @@ def _is_same(math_verify: Any, one: str, other: str) -> bool:
 
 
 _ROUNDED: Final = 1e-4
-"""Largest relative difference between a number and the same one with some of its decimals."""
+"""Largest relative difference between a number and its rounded form."""
 
 
-def _differ(*both: Any) -> bool:
-    """Whether two numbers differ that math-verify takes for the same: it drops tiny differences."""
+def _differ(*values: Any) -> bool:
+    """Return whether two numbers differ by so little that math-verify takes them as the same."""
     sympy = import_module("sympy")
-    parts = [_parts(sympy, one) for one in both]
+    parts = [_parts(sympy, value) for value in values]
     if all(parts) and len(parts[0]) == len(parts[1]):
         return any(_differ(*pair) for pair in zip(*parts, strict=True))
-    numbers = [one for one in both if isinstance(one, sympy.Expr) and one.is_number]
+    numbers = [
+        value for value in values if isinstance(value, sympy.Expr) and value.is_number
+    ]
     if len(numbers) < 2 or not all(number.is_finite for number in numbers):  # noqa: PLR2004  # both
         return False
     is_exact = not any(number.has(sympy.Float) for number in numbers)
-    # Enough digits that what cancels out is told from what is left; 0 where nothing is.
-    apart = abs((numbers[0] - numbers[1]).evalf(15, maxn=2000))
+    # Enough digits to tell a small difference from one that cancels out, which is 0.
+    gap = abs((numbers[0] - numbers[1]).evalf(15, maxn=2000))
     if is_exact:
-        # What is not known to the last digit stays math-verify's: it is the same by algebra.
-        return bool(apart.is_comparable and apart._prec > 1 and apart != 0)  # noqa: SLF001
-    return bool(apart > _ROUNDED * max(abs(number.evalf(15)) for number in numbers))
+        # If the last digit is unknown, math-verify's verdict stands: the same by algebra.
+        return bool(gap.is_comparable and gap._prec > 1 and gap != 0)  # noqa: SLF001
+    largest = max(abs(number.evalf(15)) for number in numbers)
+    return bool(gap > _ROUNDED * largest)
 
 
-def _parts(sympy: Any, one: Any) -> list[Any]:
-    """Return the numbers of a list or an interval; nothing of what else there may be in it."""
-    if not isinstance(one, sympy.Tuple | sympy.FiniteSet | sympy.Interval):
+def _parts(sympy: Any, value: Any) -> list[Any]:
+    """Return the numbers in a list, set or interval, sorted; none if any of them is not real."""
+    if not isinstance(value, sympy.Tuple | sympy.FiniteSet | sympy.Interval):
         return []
-    numbers = [part for part in one.args if isinstance(part, sympy.Expr)]
-    # By value, as a set has no order; what has none is left to math-verify.
+    numbers = [part for part in value.args if isinstance(part, sympy.Expr)]
+    # Sorted by value, as a set has no order; numbers without an order are left to math-verify.
     are_real = all(number.is_real for number in numbers)
     return sorted(numbers, key=float) if are_real else []
 
 
 def _parse(math_verify: Any, text: str) -> Any:
-    """Parse a whole expression, boxed so that nothing of it is passed over."""
+    """Parse an expression, boxed so that none of it is skipped."""
     return math_verify.parse(f"$\\boxed{{{text}}}$", parsing_timeout=None)
 
 
@@ -251,9 +279,9 @@ def _limit_memory() -> None:
     except ImportError:  # Windows
         return
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = (
-        _MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(_MEMORY_BYTES, hard)
-    )
+    limit = _MEMORY_BYTES
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
@@ -264,58 +292,56 @@ if __name__ == "__main__":
 _TIME_LIMIT_S: Final = 20.0
 _START_LIMIT_S: Final = 120.0
 _LONGEST: Final = 2000
-"""Characters of an expression that algebra is asked about; a longer one must be written alike."""
+"""Characters of an expression that algebra compares, at most; longer ones must be written alike."""
 
 
-def is_equivalent(one: str, other: str) -> bool:
+def is_equivalent(first: str, second: str) -> bool:
     r"""Return whether two expressions are the same; which is the target makes no difference.
 
-    A percent sign is a unit, as MATH's own grader has it: `50\%` is 50, and never 0.5. `x = 5` is
+    A percent sign is a unit, as in MATH's own grader: `50\%` is 50, and never 0.5. `x = 5` is
     5, and `x + y = 5` is an equation.
 
     Args:
-        one: LaTeX or plain text.
-        other: the same.
+        first: LaTeX or plain text.
+        second: LaTeX or plain text.
 
     Raises:
         MissingExtraError: math-verify is not installed, and algebra is needed.
     """
-    one, other = unled(one, other)
-    written = alike(one), alike(other)
-    if not all(written):
+    first, second = unled(first, second)
+    first_spelling = alike(first)
+    second_spelling = alike(second)
+    if not first_spelling or not second_spelling:
         return False
-    if written[0] == written[1]:
+    if first_spelling == second_spelling:
         return True
-    decided = decided_by_form(one, other)
+    decided = decided_by_form(first, second)
     if decided is not None:
         return decided
-    if max(len(one), len(other)) > _LONGEST:
+    if max(len(first), len(second)) > _LONGEST:
         return False
-    return _ALGEBRA.is_same(*same_brackets(one, other))
+    return _ALGEBRA.is_same(*same_brackets(first, second))
 
 
 class _Algebra:
-    """math-verify in a process that is started when it is needed and again after it was ended."""
+    """math-verify in a process that starts on first use, and again after it was ended."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._pid = 0
 
-    def is_same(self, one: str, other: str) -> bool:
+    def is_same(self, first: str, second: str) -> bool:
+        request = json.dumps([first, second]).encode() + b"\n"
         with self._lock:
             process = self._started()
-            reply = _ask(
-                process,
-                json.dumps([one, other]).encode() + b"\n",
-                limit_s=_TIME_LIMIT_S,
-            )
+            reply = _ask(process, request, limit_s=_TIME_LIMIT_S)
             if not reply:
                 self._end()
             return reply == b"1"
 
     def _started(self) -> subprocess.Popen[bytes]:
-        is_ours = self._pid == os.getpid()  # a fork must not read another's answers
+        is_ours = self._pid == os.getpid()  # a fork must not read its parent's replies
         if is_ours and self._process is not None and self._process.poll() is None:
             return self._process
         self._pid = os.getpid()
@@ -344,7 +370,7 @@ class _Algebra:
 
 
 def _ask(process: subprocess.Popen[bytes], line: bytes, *, limit_s: float) -> bytes:
-    """Send a line and return the one that comes back; b"" from one that ends or is too late."""
+    """Send a line and return the reply; b"" if the process ends or exceeds the time limit."""
     timer = threading.Timer(limit_s, process.kill)
     timer.start()
     try:

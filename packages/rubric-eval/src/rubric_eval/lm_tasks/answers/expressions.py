@@ -1,4 +1,4 @@
-"""A mathematical expression as MATH asks for it, and a number as GSM8K does."""
+"""Extraction and comparison of expressions, for MATH, and of numbers, for GSM8K."""
 
 import re
 from decimal import Decimal
@@ -19,55 +19,57 @@ _SCALES: Final = {
     "trillion": 12,
 }
 _MOST_WORDS: Final = 2
-"""A stated answer in plain words, such as a name or a weekday, has no more."""
+"""Number of words in a stated answer without a formula, such as a name or a weekday, at most."""
 
 
 def stated_expression(response: str, *, is_cut: bool = False) -> str | None:
     r"""Return the expression that a response ends on.
 
-    The last `\boxed{…}` or `#### …` or "the answer is …" counts; behind words, only what is a
+    The last `\boxed{…}` or `#### …` or "the answer is …" counts; after words, only if it is a
     formula, holds a digit or a LaTeX command, or, in a response without a box, is a name of at
-    most two words. With no statement at all it is the last formula of the last line, what stands
-    there in bold, or that line where it has no word; of a response that is known to be cut,
-    nothing.
+    most two words. Without any statement it is the last formula of the last line, the bold text
+    there, or that whole line if it has no word; a response that is known to be cut then has none.
     """
     return read_by(_read_expression, response, is_cut=is_cut)
 
 
 def _read_expression(response: str, /, *, is_cut: bool) -> str | None:
     stated = statements(_PATTERNS["turn"].sub("Answer:", response), is_cut=is_cut)
-    has_box = any(one.is_boxed for one in stated)
+    has_box = any(statement.is_boxed for statement in stated)
     for statement in reversed(stated):
-        found = (
-            statement.text
-            if statement.is_boxed
-            else _after_marker(statement.text, allow_words=not has_box)
-        )
-        if found:
-            return found.strip()
+        expression: str | None = statement.text
+        if not statement.is_boxed:
+            expression = _after_marker(statement.text, allow_words=not has_box)
+        if expression:
+            return expression.strip()
     if is_cut:
         return None
-    line = last_line(response)
+    return _in_last_line(last_line(response), has_box=has_box)
+
+
+def _in_last_line(line: str, *, has_box: bool) -> str | None:
+    """Return the expression in the last line of a response that states none."""
     formulas = list(_PATTERNS["formula"].finditer(line))
     if formulas:
         return _inside(formulas[-1])
-    bold = [one for one in _PATTERNS["bold"].findall(line) if re.search(r"\d", one)]
-    if bold and not has_box and not any(len(word) > 1 for word in _words(bold[-1])):
+    if has_box:
+        return None
+    bold = [text for text in _PATTERNS["bold"].findall(line) if re.search(r"\d", text)]
+    if bold and not _long_words(bold[-1]):
         return bold[-1].strip().rstrip(".,")
     line = line.strip("*_# ")
-    is_alone = re.search(r"\d", line) and "boxed" not in line and not has_box
-    return (
-        line if is_alone and not any(len(word) > 1 for word in _words(line)) else None
-    )
+    if "boxed" in line or not re.search(r"\d", line) or _long_words(line):
+        return None
+    return line
 
 
 def is_expression(answer: str, target: str) -> bool:
-    """Return whether an answer is the expression wanted, or an equation that ends in it.
+    """Return whether an answer is the target expression, or an equation that ends in it.
 
-    A question for a numeral of base eight says so, and its answer need not.
+    An answer need not repeat the base of its numeral, which the question names.
 
     Args:
-        answer: as it was stated; `a + b = 5` answers the question what a + b is.
+        answer: answer as stated; `a + b = 5` answers the question what a + b is.
         target: LaTeX, without `$`.
     """
     if is_equivalent(target, answer) or _is_repeated(answer, target):
@@ -80,37 +82,37 @@ def is_expression(answer: str, target: str) -> bool:
 
 
 def _is_repeated(answer: str, target: str) -> bool:
-    """Whether a list says one thing in several forms, as in "$3/2$, or $1.5$"."""
+    """Return whether a list gives one value in several forms, as in "$3/2$, or $1.5$"."""
     forms = answer.split(", ")
     is_list = len(forms) > 1 and "," not in target
     return is_list and all(is_equivalent(target, form) for form in forms)
 
 
 def _after_marker(text: str, *, allow_words: bool) -> str | None:
-    text = _PATTERNS["lead"].sub("", text.strip().strip("*").strip(), count=1)
+    text = text.strip().strip("*").strip()
+    text = _PATTERNS["lead"].sub("", text, count=1)
     listed = _listed(text)
     if listed:
         return listed
     end = _PATTERNS["sentence_end"].search(text)
-    sentence = (text[: end.start()] if end else text).strip().strip("*_").strip()
-    formula = _PATTERNS["formula"].search(sentence)
-    long_words = [word for word in _words(sentence) if len(word) > 1]
+    sentence = text[: end.start()] if end else text
+    sentence = sentence.strip().strip("*_").strip()
     if not allow_words and re.match(r"[^\W\d_]{2}", sentence):
-        return None  # behind a box "the answer is consistent with 4 + 1" is a remark
-    if (
-        formula is not None
-        and len(_PATTERNS["word"].findall(sentence[: formula.start()])) <= _MOST_WORDS
-    ):
-        return _inside(formula)
-    if len(long_words) > _MOST_WORDS or not sentence:
+        return None  # after a box, "the answer is consistent with 4 + 1" is a remark
+    formula = _PATTERNS["formula"].search(sentence)
+    if formula is not None:
+        words_before = _PATTERNS["word"].findall(sentence[: formula.start()])
+        if len(words_before) <= _MOST_WORDS:
+            return _inside(formula)
+    if not sentence or len(_long_words(sentence)) > _MOST_WORDS:
         return None
-    return (
-        sentence if allow_words or _PATTERNS["mathematical"].search(sentence) else None
-    )
+    if allow_words or _PATTERNS["mathematical"].search(sentence):
+        return sentence
+    return None
 
 
 def _listed(text: str) -> str:
-    """Return the formula that a text begins with, and those that are listed with it."""
+    """Return the formula that a text begins with, and those that follow it in a list."""
     parts: list[str] = []
     place = 0
     while (formula := _PATTERNS["formula"].match(text, place)) is not None:
@@ -122,28 +124,26 @@ def _listed(text: str) -> str:
     return ", ".join(parts)
 
 
-def _words(text: str) -> list[str]:
-    return _PATTERNS["word"].findall(re.sub(r"\\[a-zA-Z]+", " ", text))
+def _long_words(text: str) -> list[str]:
+    """Return the words of more than one letter, LaTeX commands aside."""
+    plain = re.sub(r"\\[a-zA-Z]+", " ", text)
+    return [word for word in _PATTERNS["word"].findall(plain) if len(word) > 1]
 
 
 def _inside(formula: re.Match[str]) -> str:
-    return (
-        next(part for part in formula.groups() if part is not None)
-        .strip()
-        .rstrip(".,")
-        .strip()
-    )
+    content = next(group for group in formula.groups() if group is not None)
+    return content.strip().rstrip(".,").strip()
 
 
 _plain: Final = rewriting(toml_beside(__file__, "rewrites.toml")["rewrites"]["number"])
 
 
 def stated_number(response: str, *, is_cut: bool = False) -> str | None:
-    r"""Return the number that a response ends on, as written but without its dress.
+    r"""Return the number that a response ends on, as written but without its markup.
 
-    The last statement counts, `\boxed{…}`, `#### …` or "the answer is …", if a number stands at the
-    head of what is stated. With none at all, it is the last number of the last line; of a response
-    that is known to be cut, nothing: that number is a step on the way, or a part of one.
+    The last statement counts, `\boxed{…}`, `#### …` or "the answer is …", if it begins with a
+    number. Without any, it is the last number of the last line; a response that is known to be cut
+    then has none, since that number is an intermediate step, or a part of one.
     """
     return read_by(_read_number, response, is_cut=is_cut)
 
@@ -152,10 +152,10 @@ def _read_number(response: str, /, *, is_cut: bool) -> str | None:
     stated = statements(_PATTERNS["turn"].sub("Answer:", response), is_cut=is_cut)
     for statement in reversed(stated):
         text = _plain(statement.text)
-        found = _in_box(text) if statement.is_boxed else _at_head(text)
-        if found is not None:
-            return found
-    if is_cut or any(one.is_boxed for one in stated):
+        number = _in_box(text) if statement.is_boxed else _at_head(text)
+        if number is not None:
+            return number
+    if is_cut or any(statement.is_boxed for statement in stated):
         return None
     line = _plain(last_line(response))
     numbers = list(_PATTERNS["number"].finditer(line))
@@ -163,32 +163,34 @@ def _read_number(response: str, /, *, is_cut: bool) -> str | None:
 
 
 def is_number(answer: str, target: str) -> bool:
-    """Return whether an answer is the number wanted: 18, 18.00 and 36/2 are one.
+    """Return whether an answer is the target number: 18, 18.00 and 36/2 are the same.
 
     "1.5 million" is 1500000, and 1.5 where the question asks for millions.
     """
-    if scaled := _PATTERNS["scaled"].fullmatch(answer):
+    target_number = _decimal(_plain(target))
+    scaled = _PATTERNS["scaled"].fullmatch(answer)
+    if scaled:
         zeros = _SCALES[scaled.group(2).lower()]
         number = Decimal(scaled.group(1))
-        return _decimal(_plain(target)) in {number, number.scaleb(zeros)}
-    wanted = _decimal(_plain(target))
-    decimal = _decimal(answer)
-    if wanted is None:
+        return target_number in {number, number.scaleb(zeros)}
+    if target_number is None:
         return is_equivalent(target, answer)
-    if decimal is not None:
-        return decimal == wanted
-    return not _PATTERNS["listed"].search(answer) and is_equivalent(str(wanted), answer)
+    number = _decimal(answer)
+    if number is not None:
+        return number == target_number
+    if _PATTERNS["listed"].search(answer):
+        return False
+    return is_equivalent(str(target_number), answer)
 
 
 def _in_box(text: str) -> str | None:
-    """Return the one number of a box; what cannot be one number stays an expression."""
+    """Return the only number in a box; if there is not exactly one, the expression."""
     text = text.rsplit("=", 1)[-1].strip()
     numbers = list(_PATTERNS["number"].finditer(text))
-    if len(numbers) == 1 and not re.search(
-        r"\\[a-zA-Z]+\s*\{|\^|\d\s*[/*]\s*[\d({\\]", text
-    ):
+    is_formula = re.search(r"\\[a-zA-Z]+\s*\{|\^|\d\s*[/*]\s*[\d({\\]", text)
+    if len(numbers) == 1 and not is_formula:
         return _with_scale(text, numbers[0])
-    return text if text and (numbers or "\\" in text) else None
+    return text if numbers or "\\" in text else None
 
 
 def _at_head(text: str) -> str | None:
@@ -198,9 +200,8 @@ def _at_head(text: str) -> str | None:
     if match is None:
         fraction = _PATTERNS["fraction"].match(text, begin)
         return _ascii(fraction.group()) if fraction else None
-    is_listed = text[begin - 1 : begin] in {"(", "["} and text[
-        match.end() :
-    ].startswith(",")
+    is_bracketed = text[begin - 1 : begin] in {"(", "["}
+    is_listed = is_bracketed and text.startswith(",", match.end())
     if is_listed or _PATTERNS["several"].match(text, match.end()):
         return text[begin:].strip()
     chunk = _PATTERNS["calculation"].match(text, begin)
@@ -214,9 +215,10 @@ def _at_head(text: str) -> str | None:
 
 
 def _with_scale(text: str, number: re.Match[str]) -> str:
-    """Return a number, with a word such as "million" behind it."""
+    """Return a number, with a word such as "million" after it if there is one."""
+    digits = _digits(number.group())
     scale = _PATTERNS["large"].match(text, number.end())
-    return _digits(number.group()) + (f" {scale.group(1).lower()}" if scale else "")
+    return f"{digits} {scale.group(1).lower()}" if scale else digits
 
 
 def _digits(number: str) -> str:
@@ -229,5 +231,5 @@ def _ascii(text: str) -> str:
 
 def _decimal(text: str) -> Decimal | None:
     number = text.strip().removesuffix("%").rstrip()
-    # A comma is read only as one of thousands: `1, 8` and `5,3` are two numbers each.
+    # A comma is read only as a separator of thousands: `1, 8` and `5,3` are two numbers each.
     return Decimal(_digits(number)) if _PATTERNS["number"].fullmatch(number) else None

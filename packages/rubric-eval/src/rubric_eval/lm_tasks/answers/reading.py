@@ -1,4 +1,4 @@
-"""What of a response is read for an answer: its thoughts dropped, up to a question of its own."""
+"""Selection of the part of a response that is searched for an answer."""
 
 from typing import Final, Protocol
 
@@ -11,31 +11,33 @@ _PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["reading"])
 
 
 class Rule(Protocol):
-    """Finds the answer that a text states."""
+    """A rule that finds the answer that a text states."""
 
     def __call__(self, text: str, /, *, is_cut: bool) -> str | None:
-        """Return it; None where it states none."""
+        """Return the answer; None if the text states none."""
         ...
 
 
 def read_by(rule: Rule, response: str, *, is_cut: bool) -> str | None:
-    """Read a response.
+    """Read the answer of a response.
 
-    A thought states nothing, and one that does not end leaves nothing to be read. Where the
-    response goes on with a question that nobody asked, it is read up to there. What stands between
-    `<answer>` and `</answer>` counts, unless something is stated behind it.
+    Thoughts are left out, and after a thought that does not end there is nothing to read. If the
+    response goes on with a question of its own, it is read up to there. The text between
+    `<answer>` and `</answer>` counts, unless something is stated after it.
 
     Args:
-        rule: how an answer is found.
-        response: all that the model wrote, or its answer alone.
+        rule: rule that finds an answer in a text.
+        response: the whole response of the model, or its answer alone.
         is_cut: whether it is known to be cut.
     """
     text = answer_of(str(response)).text
     for match in _PATTERNS["next_question"].finditer(text):
-        head = text[: match.start()].rstrip() + "\n"
-        # Of a head that ends in no statement, the last line is read where a question is sure.
+        head = text[: match.start()].rstrip()
+        if not head:
+            continue
+        # The last line of a head without a statement is read only if a question surely follows.
         is_sure = _PATTERNS["sure"].search(match.group()) is not None
-        answer = _read_tagged(rule, head, is_cut=not is_sure) if head.strip() else None
+        answer = _read_tagged(rule, f"{head}\n", is_cut=not is_sure)
         if answer is not None:
             return answer
     return _read_tagged(rule, text, is_cut=is_cut)
@@ -45,9 +47,9 @@ def _read_tagged(rule: Rule, text: str, *, is_cut: bool) -> str | None:
     tagged = list(_PATTERNS["tagged"].finditer(text))
     if tagged and not statements(text[tagged[-1].end() :]):
         inner = tagged[-1].group(1).strip()
-        answer = rule(f"The answer is: {inner}", is_cut=False) or rule(
-            inner, is_cut=False
-        )
+        answer = rule(f"The answer is: {inner}", is_cut=False)
+        if not answer:
+            answer = rule(inner, is_cut=False)
         if answer is not None:
             return answer
     before, mark, rest = text.rpartition("<answer>")

@@ -1,4 +1,4 @@
-"""The letter that a question with choices asks for."""
+"""Extraction of the letter that answers a question with choices."""
 
 import re
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ def stated_letter(
 
     The last statement that names a choice counts: `\boxed{B}`, "the answer is (B)", "Answer: B", "I
     choose (B)", or the text of exactly one choice in a letter's place. The article "a" is no
-    letter: without parentheses a letter is a capital that nothing of a phrase follows, but behind
-    "ANSWER:". With no statement at all, a last line that is a letter alone counts, the one letter
-    that stands before the text of its choice, or the one of which the response says "B is
-    correct", unless it was cut before it came to a statement. A letter goes before a text that
-    contradicts it.
+    letter: without parentheses, a letter is a capital that is not followed by the rest of a phrase,
+    except after "ANSWER:". Without any statement, a last line that is a letter alone counts, or
+    the only letter before the text of its choice, or the only one that the response calls correct
+    as in "B is correct", unless the response was cut before it came to a statement. A letter takes
+    precedence over a text that contradicts it.
 
     Args:
         response: the response.
@@ -38,26 +38,26 @@ def _read_letter(
     response: str, /, *, choices: Sequence[str], is_cut: bool
 ) -> str | None:
     stated = [*statements(response, is_cut=is_cut), *_chosen(response)]
-    for statement in sorted(stated, key=lambda one: one.start, reverse=True):
+    stated.sort(key=lambda statement: statement.start, reverse=True)
+    for statement in stated:
         text = _PATTERNS["lead"].sub("", _undress(statement.text), count=1)
         if _PATTERNS["several"].match(text):
             return None
-        found = _alone(text) if statement.is_boxed else None
-        found = found or _letter(text) or _choice(statement.text, choices)
-        if found is not None:
-            return found
+        letter = _alone(text) if statement.is_boxed else None
+        letter = letter or _letter(text) or _choice(statement.text, choices)
+        if letter is not None:
+            return letter
     if is_cut:
         return None
-    found = _alone(_undress(last_line(response)))
-    if loud := _PATTERNS["loud"].search(response.strip()):
-        found = found or loud.group(1).upper()
-    if found or stated:
-        return found
-    called = {
-        first or second
-        for first, second in _PATTERNS["correct"].findall(_undress(response))
-    }
-    return _only(_named(response, choices)) or _only(called)
+    letter = _alone(_undress(last_line(response)))
+    if letter is None:
+        loud = _PATTERNS["loud"].search(response.strip())
+        letter = loud.group(1).upper() if loud else None
+    if letter or stated:
+        return letter
+    correct = _PATTERNS["correct"].findall(_undress(response))
+    called_correct = {first or second for first, second in correct}
+    return _only(_named(response, choices)) or _only(called_correct)
 
 
 def _only(letters: set[str]) -> str | None:
@@ -66,23 +66,29 @@ def _only(letters: set[str]) -> str | None:
 
 def _named(response: str, choices: Sequence[str]) -> set[str]:
     """Return the letters that stand before the text of their choice."""
-    lines = _PATTERNS["lettered"].findall(re.sub(r"[*_]{2}", "", response))
-    named = ((first or second, text) for first, second, text in lines)
-    return {letter for letter, text in named if letter == _choice(text, choices)}
+    plain = re.sub(r"[*_]{2}", "", response)
+    named: set[str] = set()
+    for first, second, text in _PATTERNS["lettered"].findall(plain):
+        letter = first or second
+        if letter == _choice(text, choices):
+            named.add(letter)
+    return named
 
 
 def _chosen(response: str) -> list[Statement]:
-    return [
-        Statement(
-            match.end(), response[match.end() :].split("\n", 1)[0], is_boxed=False
-        )
-        for match in _PATTERNS["chosen"].finditer(response)
-    ]
+    chosen: list[Statement] = []
+    for match in _PATTERNS["chosen"].finditer(response):
+        line = response[match.end() :].split("\n", 1)[0]
+        chosen.append(Statement(match.end(), line, is_boxed=False))
+    return chosen
 
 
 def _letter(text: str) -> str | None:
     match = _PATTERNS["letter"].match(text)
-    return next(part for part in match.groups() if part).upper() if match else None
+    if match is None:
+        return None
+    letter = next(group for group in match.groups() if group)
+    return letter.upper()
 
 
 def _alone(text: str) -> str | None:
@@ -91,17 +97,19 @@ def _alone(text: str) -> str | None:
 
 
 def _choice(text: str, choices: Sequence[str]) -> str | None:
-    """Return the letter of the one choice that the text is, letter by letter without its dress."""
-    given = _bare(text)
-    same = [index for index, choice in enumerate(choices) if _bare(choice) == given]
-    return "ABCD"[same[0]] if len(same) == 1 and given else None
+    """Return the letter of the only choice that has this text, apart from its markup."""
+    bare = _bare(text)
+    same = [index for index, choice in enumerate(choices) if _bare(choice) == bare]
+    return "ABCD"[same[0]] if len(same) == 1 and bare else None
 
 
 def _undress(text: str) -> str:
     text = re.sub(r"\\([()])", r"\1", text)  # \(B\) is a letter in a formula
-    return _PATTERNS["spaces"].sub(" ", _PATTERNS["dress"].sub("", text)).strip()
+    undressed = _PATTERNS["dress"].sub("", text)
+    return _PATTERNS["spaces"].sub(" ", undressed).strip()
 
 
 def _bare(text: str) -> str:
     undressed = _PATTERNS["dress"].sub("", text)
-    return _PATTERNS["spaces"].sub("", undressed).strip().rstrip(".").casefold()
+    joined = _PATTERNS["spaces"].sub("", undressed)
+    return joined.strip().rstrip(".").casefold()
