@@ -35,7 +35,7 @@ _SPECIAL_TOKEN: Final = re.compile(r"</?\|?.*\|?>")
 
 @dataclass(frozen=True)
 class Built:
-    """A benchmark that is ready to be asked and scored."""
+    """A benchmark with its prompts, ready to be asked and scored."""
 
     benchmark: Benchmark
     task: Any
@@ -43,20 +43,20 @@ class Built:
 
     items: tuple[Item, ...]
     prompts: tuple[str, ...]
-    """Of each item, the same for every model; a model's chat template goes around it."""
+    """Prompt of each item, the same for every model; a model's chat template goes around it."""
 
     decoding: Decoding
     source: str
     template: str
-    """Hash of what makes prompts of items, and scores of responses."""
+    """Hash of the rules that turn items into prompts and score responses."""
 
     limit: int | None
     choices: tuple[str, ...] = ()
-    """Texts of which a model's likeliest is its answer; empty where it writes one."""
+    """Texts, the likeliest of which is a model's answer; empty if the model writes its answer."""
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Of the items."""
+        """Ids of the items."""
         return tuple(item.item_id for item in self.items)
 
     @property
@@ -76,11 +76,11 @@ def build(
     """Build the tasks and every prompt.
 
     Args:
-        benchmarks: which.
-        data: a folder of local copies, "small", or None for the Hub.
-        decoding: how tokens are drawn; tokens and stops are each benchmark's own.
+        benchmarks: benchmarks to build.
+        data: folder of local copies, "small", or None for the Hub.
+        decoding: settings of decoding, except token limit and stops, which each benchmark has.
         max_tokens: tokens of an answer, in place of each benchmark's own.
-        limit: only the first items of each, at least 1, to try something out.
+        limit: number of items of each benchmark, at least 1, for a trial.
 
     Raises:
         BenchmarkDataError: data is missing or not well formed.
@@ -97,7 +97,7 @@ def harness(module: str) -> Any:
     """Import a module of lm-eval.
 
     Raises:
-        MissingExtraError: it is not installed.
+        MissingExtraError: lm-eval is not installed.
     """
     with needing_extra("rubric-eval", "lm-eval", by="running benchmarks"):
         return import_module(module)
@@ -105,7 +105,7 @@ def harness(module: str) -> Any:
 
 @contextmanager
 def quiet() -> Generator[None]:
-    """Keep lm-eval's notes and bars off the terminal; its warnings are for its own tasks."""
+    """Keep lm-eval's messages and progress bars off the terminal; they are about its own tasks."""
     log = logging.getLogger("lm_eval")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -130,58 +130,62 @@ def _build(
     task = _load(benchmark.task, metadata, stock)
     task.set_fewshot_seed(seed=0)
     task.build_all_requests(limit=limit, rank=0, world_size=1)
-    # One for each choice, where there are some.
-    instances = [one for one in cast("list[Any]", task.instances) if one.idx == 0]
-    is_choice = task.OUTPUT_TYPE == "multiple_choice"
-    given: Any = cast("dict[str, Any]", task.config.generation_kwargs or {}).get(
-        "until"
-    )
-    until = [given] if isinstance(given, str) else cast("list[str]", given or [])
-    # The task's stops; a special token is none, for no answer's text holds one.
-    stop = tuple(one for one in until if not _SPECIAL_TOKEN.fullmatch(one))
-    own = {"max_tokens": max_tokens or benchmark.max_tokens, "stop": stop}
+    # A question with choices has an instance for each choice, of which the first is used.
+    all_instances = cast("list[Any]", task.instances)
+    instances = [instance for instance in all_instances if instance.idx == 0]
+    choices: tuple[str, ...] = ()
+    if task.OUTPUT_TYPE == "multiple_choice":
+        choices = tuple(task.doc_to_choice(instances[0].doc))
+    own_decoding = {
+        "max_tokens": max_tokens or benchmark.max_tokens,
+        "stop": _stops(task),
+    }
     by_id = {item.item_id: item for item in loaded.items}
     return Built(
         benchmark=benchmark,
         task=task,
         items=tuple(by_id[instance.doc["item_id"]] for instance in instances),
         prompts=tuple(instance.args[0] for instance in instances),
-        decoding=decoding.model_copy(update=own),
+        decoding=decoding.model_copy(update=own_decoding),
         source=loaded.source,
         template=_template(benchmark, task),
         limit=limit,
-        choices=tuple(task.doc_to_choice(instances[0].doc)) if is_choice else (),
+        choices=choices,
     )
+
+
+def _stops(task: Any) -> tuple[str, ...]:
+    """Return the task's stops except special tokens, which no answer's text holds."""
+    options = cast("dict[str, Any]", task.config.generation_kwargs or {})
+    until: Any = options.get("until") or []
+    stops = [until] if isinstance(until, str) else cast("list[str]", until)
+    return tuple(stop for stop in stops if not _SPECIAL_TOKEN.fullmatch(stop))
 
 
 def _template(benchmark: Benchmark, task: Any) -> str:
     config = task.config
     shots = getattr(config, "num_fewshot", None)
-    text = (
-        config.doc_to_text
-        if isinstance(config.doc_to_text, str)
-        else repr(benchmark.task)
-    )
-    version = str(cast("dict[str, Any]", config.metadata or {}).get("version"))
-    return text_sha256(
-        canonical_json(
-            [benchmark.task, text, shots, version, benchmark.filter, EXTRACTION]
-        )
-    )
+    text = config.doc_to_text
+    if not isinstance(text, str):
+        text = repr(benchmark.task)
+    metadata = cast("dict[str, Any]", config.metadata or {})
+    version = str(metadata.get("version"))
+    parts = [benchmark.task, text, shots, version, benchmark.filter, EXTRACTION]
+    return text_sha256(canonical_json(parts))
 
 
 _HELDOUT: Final = "rubric_heldout"
 
 
 class Validated(NamedTuple):
-    """What became of one task."""
+    """Result of building one task."""
 
     task: str
     items: int | None
-    """None where it could not be built."""
+    """Number of items; None if the task could not be built."""
 
     source: str
-    """Where its items are from, or what is missing."""
+    """Source of the items, or an error message."""
 
 
 def validate(
@@ -191,23 +195,24 @@ def validate(
     tasks: Path | None = None,
     judge: Path | None = None,
 ) -> list[Validated]:
-    """Build every task, with all prompts, and say which cannot be.
+    """Build every task, with all prompts, and report which cannot be built.
 
     Args:
-        data: a folder of local copies, "small", or None for the Hub.
-        suites: which; `rubric_heldout` is in none of them, and is always built.
-        tasks: held-out questions of `rubric_heldout`; None for one that stands for any.
-        judge: its judge, which is asked whether it is there; None for that of claims.
+        data: folder of local copies, "small", or None for the Hub.
+        suites: suites to build; `rubric_heldout` is in none of them, and is always built.
+        tasks: held-out questions of `rubric_heldout`; None for a stand-in question.
+        judge: file of its judge, which is tried; None for the judge of claims.
 
     Raises:
         MissingExtraError: lm-eval is not installed, so that nothing can be built.
     """
     for module in ("lm_eval", "math_verify"):
         harness(module)
-    validateds = [
+    results = [
         _validate(benchmark, data) for suite in suites for benchmark in SUITES[suite]
     ]
-    return [*validateds, _validate_heldout(tasks, judge)]
+    results.append(_validate_heldout(tasks, judge))
+    return results
 
 
 def _validate(benchmark: Benchmark, data: str | Path | None) -> Validated:
@@ -219,12 +224,10 @@ def _validate(benchmark: Benchmark, data: str | Path | None) -> Validated:
 
 
 def _validate_heldout(tasks: Path | None, judge: Path | None) -> Validated:
-    """Build the task whose questions and judge are the user's, with stand-ins for what is not."""
+    """Build the held-out task, with stand-ins for questions or a judge that are not given."""
     with TemporaryDirectory() as folder:
-        questions = Path(folder, "tasks.jsonl")
-        reader = Path(folder, "judge.yaml")
-        questions = tasks or questions
-        reader = judge or reader
+        questions = tasks or Path(folder, "tasks.jsonl")
+        reader = judge or Path(folder, "judge.yaml")
         if tasks is None:
             paris = Criterion(id="named", weight=1.0, required_elements=("Paris",))
             question = Task(
@@ -241,16 +244,16 @@ def _validate_heldout(tasks: Path | None, judge: Path | None) -> Validated:
                 task.build_all_requests(rank=0, world_size=1)
         except (RubricError, OSError) as error:
             return Validated(_HELDOUT, None, str(error))
-    source = (
-        f"{tasks or 'a question that stands for any'}, {judge or 'the judge of claims'}"
-    )
+    questions_source = tasks or "a question that stands for any"
+    judge_source = judge or "the judge of claims"
+    source = f"{questions_source}, {judge_source}"
     return Validated(_HELDOUT, len(task.instances), source)
 
 
 def _load(
     name: str, metadata: dict[str, str], config: dict[str, Any] | None = None
 ) -> Any:
-    """Load a task of ours, or of a configuration, as lm-eval has it."""
+    """Load one of our tasks, or the task of a configuration, into lm-eval."""
     manager = harness("lm_eval.tasks").TaskManager(
         include_defaults=False, include_path=[str(TASKS_PATH)], metadata=metadata
     )
@@ -265,7 +268,7 @@ def scored_samples(
 
     Args:
         built: the benchmark.
-        answers: by prompt.
+        answers: answers by prompt.
 
     Returns:
         lm-eval's samples of the filter that counts, in the order of the items.
@@ -278,10 +281,10 @@ def scored_samples(
             bootstrap_iters=0,
         )
     samples = results["samples"][built.benchmark.task]
-    chosen = [
+    filtered = [
         sample for sample in samples if sample["filter"] == built.benchmark.filter
     ]
-    return sorted(chosen, key=lambda one: one["doc_id"])
+    return sorted(filtered, key=lambda sample: sample["doc_id"])
 
 
 def _model(answers: Mapping[str, AnswerRow]) -> Any:
@@ -292,14 +295,18 @@ def _model(answers: Mapping[str, AnswerRow]) -> Any:
             return [Response(answers[request.args[0]]) for request in requests]
 
         def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
-            # Of an answer that never came, any: its score is not looked at.
-            found = [
-                (answers[request.args[0]].choice_logprobs, request.idx)
-                for request in requests
-            ]
-            return [(of[idx] if of else 0.0, False) for of, idx in found]
+            results: list[tuple[float, bool]] = []
+            for request in requests:
+                logprobs = answers[request.args[0]].choice_logprobs
+                # The value does not matter for a missing answer, whose score is not used.
+                logprob = 0.0
+                if logprobs:
+                    choice: int = request.idx
+                    logprob = logprobs[choice]
+                results.append((logprob, False))
+            return results
 
-        # lm-eval's class asks for it, and no benchmark here.
+        # lm-eval's class requires this method; no benchmark here calls it.
         def loglikelihood_rolling(self, requests: list[Any]) -> list[float]:
             raise NotImplementedError
 
@@ -307,9 +314,9 @@ def _model(answers: Mapping[str, AnswerRow]) -> Any:
 
 
 _NOTHING_FOUND: Final = "[invalid]"
-"""What lm-eval's filters write where they find no answer."""
+"""Output of lm-eval's filters when they find no answer."""
 _NO_FILTER: Final = "none"
-"""The whole response is scored, by a rule of the task's own."""
+"""Name of the filter that leaves the response to the task's own rule."""
 
 
 def scored_items(built: Built, answers: Mapping[str, AnswerRow]) -> list[ItemRow]:
@@ -317,21 +324,20 @@ def scored_items(built: Built, answers: Mapping[str, AnswerRow]) -> list[ItemRow
 
     Args:
         built: the benchmark.
-        answers: by item.
+        answers: answers by item.
 
     Returns:
-        A row for each item, in their order; one without an answer is neither right nor wrong.
+        A row for each item, in their order; an item without an answer is neither right nor wrong.
     """
     by_prompt = {
         prompt: answers[item_id]
         for item_id, prompt in zip(built.ids, built.prompts, strict=True)
     }
     samples = scored_samples(built, by_prompt)
+    triples = zip(built.items, built.prompts, samples, strict=True)
     return [
         _row(built.benchmark, answers[item.item_id], sample, item=item, prompt=prompt)
-        for item, prompt, sample in zip(
-            built.items, built.prompts, samples, strict=True
-        )
+        for item, prompt, sample in triples
     ]
 
 
@@ -343,40 +349,45 @@ def _row(
     item: Item,
     prompt: str,
 ) -> ItemRow:
-    is_available = answer.text is not None
     response = Response(answer)
+    correct = None
+    is_answered = False
+    stated_answer = None
+    if answer.text is not None:
+        metric = "acc" if "acc" in sample else "exact_match"
+        correct = bool(sample[metric])
+        is_answered = _is_answered(answer, sample)
+        stated_answer = _stated(benchmark, answer, sample, item)
     return ItemRow(
         item_id=item.item_id,
         prompt_sha256=text_sha256(prompt),
-        correct=bool(sample["acc" if "acc" in sample else "exact_match"])
-        if is_available
-        else None,
-        is_answered=is_available
-        and (
-            # By our own scoring, or by whether lm-eval's filter found something. A choice is one.
-            bool(answer.choice_logprobs)
-            or (
-                not sample["no_answer"]
-                if "no_answer" in sample
-                else bool(_filtered(sample))
-            )
-        ),
+        correct=correct,
+        is_answered=is_answered,
         is_truncated=response.is_truncated,
         thought=answer.thought,
         tokens=answer.tokens,
         group=item.group,
         question=item.shown(),
         target=item.target,
-        stated=_stated(benchmark, answer, sample, item) if is_available else None,
+        stated=stated_answer,
         response=str(response),
         reason=answer.reason,
     )
 
 
+def _is_answered(answer: AnswerRow, sample: Mapping[str, Any]) -> bool:
+    """Return whether an answer was chosen, or found by our scoring or else by lm-eval's filter."""
+    if answer.choice_logprobs:
+        return True
+    if "no_answer" in sample:
+        return not sample["no_answer"]
+    return bool(_filtered(sample))
+
+
 def _stated(
     benchmark: Benchmark, answer: AnswerRow, sample: Mapping[str, Any], item: Item
 ) -> str | None:
-    """Return the answer that was scored; None where there is none, or nobody says which it is."""
+    """Return the answer that was scored; None if there is none or it is not known."""
     if answer.choice_logprobs:
         return answer.text
     if benchmark.stock_yaml is None:
@@ -385,6 +396,6 @@ def _stated(
 
 
 def _filtered(sample: Mapping[str, Any]) -> str | None:
-    """What lm-eval's filter found, if anything."""
-    found = str(sample["filtered_resps"][0]).strip()
-    return found if found and found != _NOTHING_FOUND else None
+    """Return the answer that lm-eval's filter found, if any."""
+    answer = str(sample["filtered_resps"][0]).strip()
+    return answer if answer and answer != _NOTHING_FOUND else None

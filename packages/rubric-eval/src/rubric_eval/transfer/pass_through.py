@@ -1,7 +1,7 @@
-"""lm-eval's own command line, given our tasks and a cache for each model.
+"""lm-eval's own command line, with our tasks and a cache for each model.
 
-lm-eval keys its cache by prompt and decoding and not by model: one path used for two models gives
-the second one the first one's answers. So the path that is given gets the model's fingerprint.
+lm-eval keys its cache by prompt and decoding and not by model: with one path for two models, the
+second would get the answers of the first. The path therefore gets the model's fingerprint.
 """
 
 import argparse
@@ -21,35 +21,37 @@ from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.transfer.building import harness
 from rubric_judge.yaml_files import read_yaml
 
-_TAKEN: Final = argparse.ArgumentParser("lm-eval run", add_help=False)
-_TAKEN.add_argument("--config", "-C")
-_TAKEN.add_argument("--include_path", nargs="*", action="extend", default=[])
-_TAKEN.add_argument("--use_cache", "-c")
-_READ: Final = argparse.ArgumentParser("lm-eval run", add_help=False)
-_READ.add_argument("--limit", "-L")
-_READ.add_argument("--model", "-M")
-_READ.add_argument("--model_args", "-a", nargs="*", action="extend", default=[])
+_REWRITTEN: Final = argparse.ArgumentParser("lm-eval run", add_help=False)
+"""Parser of the arguments that are replaced before lm-eval sees them."""
+_REWRITTEN.add_argument("--config", "-C")
+_REWRITTEN.add_argument("--include_path", nargs="*", action="extend", default=[])
+_REWRITTEN.add_argument("--use_cache", "-c")
+_INSPECTED: Final = argparse.ArgumentParser("lm-eval run", add_help=False)
+"""Parser of the arguments that are read and passed on."""
+_INSPECTED.add_argument("--limit", "-L")
+_INSPECTED.add_argument("--model", "-M")
+_INSPECTED.add_argument("--model_args", "-a", nargs="*", action="extend", default=[])
 
 
 def read_arguments(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Find the arguments that matter; the word `run` in front may be left out, as lm-eval has it.
+    """Parse the arguments that matter here; as in lm-eval, the leading `run` may be left out.
 
     Args:
-        arguments: of `lm-eval run`.
+        arguments: arguments of `lm-eval run`.
 
     Returns:
-        What they say, and all of them but those that the pass-through writes anew.
+        Their values, and all arguments except those that the pass-through replaces.
     """
     words = arguments[1:] if arguments[:1] in (["run"], ("run",)) else arguments
-    namespace, rest = _TAKEN.parse_known_args(words)
-    # `--model_args=a=1 b=2` is both: what argparse takes after "=" is one word.
-    parts = [
-        word.split("=", 1) if word.startswith("--model_args=") else [word]
-        for word in rest
-    ]
-    _READ.parse_known_args(
-        [part for words in parts for part in words], namespace=namespace
-    )
+    namespace, rest = _REWRITTEN.parse_known_args(words)
+    parts: list[str] = []
+    for word in rest:
+        # `--model_args=a=1 b=2` has two values, but argparse takes only one word after "=".
+        if word.startswith("--model_args="):
+            parts += word.split("=", 1)
+        else:
+            parts.append(word)
+    _INSPECTED.parse_known_args(parts, namespace=namespace)
     return namespace, rest
 
 
@@ -59,70 +61,74 @@ def cache_key(
     """Return 16 hex digits that two models never share.
 
     A local folder or file among the arguments counts by its content: a checkpoint that is trained
-    on and saved again under its old name is another model. A name on the Hub counts by itself, with
-    its `revision`.
+    further and saved again under its old name is another model. A name on the Hub counts by itself,
+    with its `revision`.
 
     Args:
         model: lm-eval's kind of model, such as "hf".
-        model_args: as they were given, key=value or JSON, or as a file of arguments has them.
+        model_args: arguments as key=value or JSON, or as in a file of arguments.
     """
-    pairs = sorted(_pairs(model_args), key=lambda pair: pair[0])
-    content = [
-        [key, _canonical(value), [_content(text) for text in _texts(value)]]
-        for key, value in pairs
-    ]
+    content: list[list[object]] = []
+    for key, value in sorted(_pairs(model_args), key=lambda pair: pair[0]):
+        digests = [_digest(text) for text in _texts(value)]
+        content.append([key, _canonical(value), digests])
     canonical = json.dumps([model, content], separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def _pairs(
-    given: Mapping[str, Any] | Sequence[str] | str | None,
+    model_args: Mapping[str, Any] | Sequence[str] | str | None,
 ) -> Iterator[tuple[str, Any]]:
     """Read arguments as lm-eval does: a JSON object, or key=value between commas."""
-    if isinstance(given, Mapping):
-        yield from ((str(key), value) for key, value in given.items())
+    if isinstance(model_args, Mapping):
+        for key, value in model_args.items():
+            yield str(key), value
         return
     read_pairs = harness("lm_eval._cli.utils").key_val_to_dict
-    for text in [given] if isinstance(given, str) else given or ():
+    texts = [model_args] if isinstance(model_args, str) else model_args or ()
+    for text in texts:
         try:
-            found: Any = json.loads(text)
+            pairs: Any = json.loads(text)
         except ValueError:
-            found = None
+            pairs = None
         try:
-            yield from (found if isinstance(found, dict) else read_pairs(text)).items()
+            if not isinstance(pairs, dict):
+                pairs = read_pairs(text)
+            yield from cast("dict[str, Any]", pairs).items()
         except ValueError:  # lm-eval says what is wrong with it
             yield text, ""
 
 
 def _canonical(value: object) -> str:
-    return (
-        value
-        if isinstance(value, str)
-        else json.dumps(value, sort_keys=True, default=repr)
-    )
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, sort_keys=True, default=repr)
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Every text of a value, for any may name a file."""
+    """Yield every text in a value, since any of them may name a file."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for _, one in sorted(cast("Mapping[object, object]", value).items(), key=repr):
-            yield from _texts(one)
+        items = cast("Mapping[object, object]", value).items()
+        for _, part in sorted(items, key=repr):
+            yield from _texts(part)
     elif isinstance(value, (list, tuple)):
-        for one in cast("Sequence[object]", value):
-            yield from _texts(one)
+        for part in cast("Sequence[object]", value):
+            yield from _texts(part)
 
 
-def _content(value: str) -> str | None:
+def _digest(value: str) -> str | None:
+    """Return the hash of the file or folder at a path; None if the text is not a path."""
     path = Path(value).expanduser()
     try:
         if not value or not path.exists():
             return None
-        files = (
-            [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
-        )
-    except OSError:  # longer than a name may be
+        if path.is_file():
+            files = [path]
+        else:
+            files = sorted(file for file in path.rglob("*") if file.is_file())
+    except OSError:  # longer than a file name may be
         return None
     digest = hashlib.sha256()
     for file in files:
@@ -140,26 +146,27 @@ def run_lm_eval(arguments: Sequence[str], *, say: Callable[[str], None]) -> int:
     """Run lm-eval's command line in this process.
 
     Args:
-        arguments: as `lm-eval` takes them.
-        say: where notes go.
+        arguments: arguments of `lm-eval`.
+        say: function that prints a note.
 
     Returns:
-        Its exit status.
+        The exit status of lm-eval.
 
     Raises:
         MissingExtraError: lm-eval is not installed.
-        ConfigError: a file of arguments that cannot be read, or arguments that lm-eval refuses.
-        RubricError: what our tasks raise.
+        ConfigError: a file of arguments cannot be read, or lm-eval refuses the arguments.
+        RubricError: one of our tasks failed.
     """
     main = harness("lm_eval.__main__").cli_evaluate
     command = arguments[0] if arguments and arguments[0] in _COMMANDS else None
     with tempfile.TemporaryDirectory() as folder:
-        given = list(arguments)
+        words = list(arguments)
         if command in {"ls", "list", "validate"}:
-            given = _with_tasks(given, say)
+            words = _with_tasks(words, say)
         elif arguments and not {"-h", "--help"} & set(arguments):
-            given = _run_arguments(*read_arguments(arguments), Path(folder), say)
-        return _call(main, given)
+            namespace, rest = read_arguments(arguments)
+            words = _run_arguments(namespace, rest, Path(folder), say)
+        return _call(main, words)
 
 
 def _run_arguments(
@@ -168,7 +175,7 @@ def _run_arguments(
     folder: Path,
     say: Callable[[str], None],
 ) -> list[str]:
-    """Move what must change into a file of arguments, which can name several folders of tasks."""
+    """Write the replaced arguments to a file, where several folders of tasks can be named."""
     settings: dict[str, Any] = {}
     if arguments.config is not None:
         content = read_yaml(Path(arguments.config))
@@ -176,21 +183,22 @@ def _run_arguments(
             raise EvalConfigError(
                 f"{arguments.config}: holds no mapping of lm-eval's arguments"
             )
-        settings = {
-            str(key): value for key, value in cast("dict[object, Any]", content).items()
-        }
+        items = cast("dict[object, Any]", content).items()
+        settings = {str(key): value for key, value in items}
     limit = arguments.limit or settings.get("limit")
     if limit is not None and _is_nothing(limit):
         raise EvalConfigError(
             f"limit {limit} leaves no item: give one above 0, or leave it out"
         )
-    own: Any = settings.get("include_path")
-    listed = [own] if isinstance(own, str) else cast("list[str]", own or [])
-    settings["include_path"] = [str(TASKS_PATH), *(arguments.include_path or listed)]
+    include: Any = arguments.include_path or settings.get("include_path") or []
+    if isinstance(include, str):
+        include = [include]
+    settings["include_path"] = [str(TASKS_PATH), *include]
     cache = arguments.use_cache or settings.pop("use_cache", None)
     if cache is not None:
         model = arguments.model or str(settings.get("model") or "hf")
-        keyed = f"{cache}.{cache_key(model, arguments.model_args or settings.get('model_args'))}"
+        model_args = arguments.model_args or settings.get("model_args")
+        keyed = f"{cache}.{cache_key(model, model_args)}"
         say(f"rubric-eval: answers of this model are cached in {keyed}_rank*.db")
         rest += ["--use_cache", keyed]
     path = folder / "arguments.yaml"
@@ -198,14 +206,16 @@ def _run_arguments(
     return ["run", *rest, "--config", str(path)]
 
 
-def _with_tasks(given: list[str], say: Callable[[str], None]) -> list[str]:
-    if any(one.split("=", 1)[0] == "--include_path" for one in given):
+def _with_tasks(arguments: list[str], say: Callable[[str], None]) -> list[str]:
+    """Add our folder of tasks, unless the user names another one."""
+    names = [argument.split("=", 1)[0] for argument in arguments]
+    if "--include_path" in names:
         say(
             "rubric-eval: `ls` and `validate` of lm-eval take one --include_path; yours is used, "
             "so our tasks are not among what follows"
         )
-        return given
-    return [*given, "--include_path", str(TASKS_PATH)]
+        return arguments
+    return [*arguments, "--include_path", str(TASKS_PATH)]
 
 
 def _is_nothing(limit: object) -> bool:
@@ -220,17 +230,14 @@ def _call(main: Callable[[], None], arguments: Sequence[str]) -> int:
     sys.argv = ["lm-eval", *arguments]
     try:
         main()
-    except SystemExit as ended:
-        if isinstance(ended.code, str):
-            print(ended.code, file=sys.stderr)  # noqa: T201  # what the interpreter would do
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)  # noqa: T201  # as the interpreter would
             return 1
-        return ended.code or 0
+        return end.code or 0
     except RubricError:
         raise
-    except (
-        AssertionError,
-        ValueError,
-    ) as error:  # how lm-eval refuses what it was given
+    except (AssertionError, ValueError) as error:  # lm-eval refuses its arguments
         if logging.getLogger("lm_eval").isEnabledFor(logging.DEBUG):
             raise
         kind = type(error).__name__

@@ -1,4 +1,4 @@
-"""What is asked of every model, built as a whole before anybody is asked; and the evaluation."""
+"""Plans of transfer evaluations, built as a whole before any model is asked, and their runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName
 from rubric_eval.transfer.table import TransferTable, has_items, transfer_table
 
 OnProgress: TypeAlias = Callable[[str, str, int], object]
-"""Called after every answer, with model, benchmark, and how many there will be."""
+"""Callback for every answer, with model, benchmark, and the number of answers there will be."""
 
 
 async def run_transfer(
@@ -37,40 +37,40 @@ async def run_transfer(
 ) -> TransferTable:
     """Have models answer the same benchmarks, score all alike, and write the table.
 
-    Answers that the folder holds, of a run that was stopped or of one with other models, are not
-    generated again; scores are made anew from them.
+    Answers that the folder already holds, from a stopped run or a run with other models, are not
+    generated again; they are scored anew.
 
     Args:
         out: folder of the evaluation, a new one or one of the same benchmarks.
-        plan: what is asked.
-        models: each closed after its answers, and all at the end, whatever comes of it.
+        plan: the benchmarks and how they are asked.
+        models: models, each closed after its answers, and all of them at the end in any case.
         on_progress: called after every answer.
 
     Returns:
         The paper's Table 2, also in transfer.json.
 
     Raises:
-        FolderLockError: another evaluation is at work in the folder.
+        FolderLockError: another evaluation is running in the folder.
         EvalFolderError: the folder holds an evaluation of something else.
         TransferAbortError: a model left more of a benchmark's items without an answer than allowed;
             its answers are kept, and there is no table.
-        ConfigError, ResponderError, EvalWriteError, OSError: as the parts say.
+        ConfigError, ResponderError, EvalWriteError, OSError: a part of the evaluation failed.
     """
     folder = inputs.EvalFolder(out)
     async with joining.closing(*(model.aclose for model in models)):
-        wanted = plan.manifest([model.entry for model in models])
+        manifest = plan.manifest([model.entry for model in models])
         _refuse_unable(plan, models)
         with folder_lock(folder.root):
-            run = joining.joined(folder, wanted)
+            run = joining.joined(folder, manifest)
             for model in models:
                 check_weights(folder, model)
             with joining.under_way(folder, run, table=folder.transfer):
                 files.write_rows(folder.questions, plan.question_rows())
                 for model in models:
-                    async with model:  # the next one may need its memory
+                    async with model:  # closed, as the next model may need its memory
                         await _evaluate(folder, plan, model, on_progress)
-                # A model that an earlier run began, and never brought to an end, is left out; its
-                # answers stay.
+                # A model that an earlier run began but did not finish is left out; its answers
+                # stay.
                 done = [
                     entry
                     for entry in run.models
@@ -84,13 +84,13 @@ async def run_transfer(
 
 
 def _refuse_unable(plan: TransferPlan, models: Sequence[OpenModel]) -> None:
-    """Refuse models that cannot say how likely a choice is, before anybody is asked."""
+    """Refuse models that cannot say how likely a choice is, before any model is asked."""
     choosing = [built.benchmark.task for built in plan.built if built.choices]
+    if not choosing:
+        return
     for model in models:
         responder = model.responder
-        if choosing and not (
-            isinstance(responder, ScoresChoices) and responder.scores_choices
-        ):
+        if not isinstance(responder, ScoresChoices) or not responder.scores_choices:
             raise EvalConfigError(
                 f"{model.name} ({model.entry.spec}) does not say how likely an answer is, as "
                 f"{choosing[0]} asks: give a folder, hf:DIR or policy:DIR, or take --suite "
@@ -105,7 +105,7 @@ async def _evaluate(
     model: OpenModel,
     on_progress: OnProgress,
 ) -> None:
-    """Ask for everything first: a model that fails at its last benchmark has no scores at all."""
+    """Get all answers before any is scored: a model that fails at the end has no scores."""
     answered: list[tuple[Built, dict[int, dict[str, files.AnswerRow]]]] = []
     for built in plan.built:
         by_seed: dict[int, dict[str, files.AnswerRow]] = {
@@ -137,18 +137,18 @@ async def _evaluate(
 def _refuse_unanswered(
     model: str, built: Built, rows: Sequence[files.AnswerRow], allowed: float
 ) -> None:
-    """Judge each model and benchmark by itself: all the others' answers must not hide one."""
+    """Check each model and benchmark alone: answers of others must not hide its failures."""
     failed = Failures()
     for row in rows:
         if row.text is None:
             failed.add(str(row.reason), row.detail)
     if failed.exceed(allowed, of=len(rows)):
-        kept = len(rows) - failed.total
+        saved = len(rows) - failed.total
         raise TransferAbortError(
             f"{model} gave no answer to {failed.total} of {len(rows)} items of "
             f"{built.benchmark.task}: {failed}. At most {100 * allowed:g} % "
             "(--max-unavailable-frac), and never all, may lack one. See to the model. Nothing is "
-            f"lost: {kept} of these answers, and all others that came, are kept; the same command "
+            f"lost: {saved} of these answers, and all others that came, are kept; the same command "
             "goes on from there",
             unavailable_frac=failed.share(len(rows)),
             reasons=failed.by_reason,
@@ -157,28 +157,33 @@ def _refuse_unanswered(
 
 @dataclass(frozen=True, kw_only=True)
 class TransferPlan(EvalPlan):
-    """Benchmarks, with every prompt, and how they are asked: tokens and stops are each one's own.
+    """Benchmarks with every prompt, and how they are decoded; each has its own limit and stops.
 
     Raises:
-        ConfigError: something that is no plan, such as a seed that is there twice.
+        ConfigError: the plan is not valid, for example a seed occurs twice.
     """
 
     suite: SuiteName
     built: tuple[Built, ...]
 
     def manifest(self, models: Sequence[ModelEntry]) -> EvalRun:
-        """Return what run.json says of this plan alone.
+        """Return the manifest, run.json, of this plan alone.
 
         Raises:
-            ConfigError: no model, or two with one name.
+            ConfigError: there is no model, or two models have one name.
         """
-        templates = {built.benchmark.task: built.template for built in self.built}
-        questions = {
-            one.benchmark.task: Questions(
-                source=one.source, sha256=one.sha256, count=len(one.ids)
+        questions: dict[str, Questions] = {}
+        templates: dict[str, str] = {}
+        max_tokens: dict[str, int] = {}
+        stops: dict[str, tuple[str, ...]] = {}
+        for built in self.built:
+            name = built.benchmark.task
+            questions[name] = Questions(
+                source=built.source, sha256=built.sha256, count=len(built.ids)
             )
-            for one in self.built
-        }
+            templates[name] = built.template
+            max_tokens[name] = built.decoding.max_tokens
+            stops[name] = tuple(built.decoding.stop)
         return self.run_of(
             models,
             packages=("rubric-core", "rubric-eval", "lm-eval", "math-verify"),
@@ -189,30 +194,25 @@ class TransferPlan(EvalPlan):
             ),
             suite=self.suite,
             templates=templates,
-            max_tokens={
-                built.benchmark.task: built.decoding.max_tokens for built in self.built
-            },
-            stops={
-                built.benchmark.task: tuple(built.decoding.stop) for built in self.built
-            },
+            max_tokens=max_tokens,
+            stops=stops,
         )
 
     def question_rows(self) -> list[files.QuestionRow]:
-        """Return every prompt once: a question of GPQA Diamond is one of Main too."""
-        rows = {
-            (item.item_id, prompt): files.QuestionRow(
-                task_id=item.item_id,
-                doc_hash=item.item_id,
-                question=prompt,
-                field=item.group,
-            )
-            for built in self.built
-            for item, prompt in zip(built.items, built.prompts, strict=True)
-        }
+        """Return every prompt once: questions of GPQA Diamond are in GPQA Main too."""
+        rows: dict[tuple[str, str], files.QuestionRow] = {}
+        for built in self.built:
+            for item, prompt in zip(built.items, built.prompts, strict=True):
+                rows[item.item_id, prompt] = files.QuestionRow(
+                    task_id=item.item_id,
+                    doc_hash=item.item_id,
+                    question=prompt,
+                    field=item.group,
+                )
         return list(rows.values())
 
 
-def plan_transfer(  # noqa: PLR0913  # what a command has as flags
+def plan_transfer(  # noqa: PLR0913  # the flags of a command
     *,
     suite: SuiteName = SuiteName.PAPER,
     benchmarks: Sequence[str] = (),
@@ -227,16 +227,17 @@ def plan_transfer(  # noqa: PLR0913  # what a command has as flags
 
     Args:
         suite: "paper", "likelihood" or "stock".
-        benchmarks: some of them, by data ("gsm8k") or task ("rubric_gsm8k"); all when left out.
-        data: a folder of local copies, "small", or None for the Hub.
-        decoding: temperature, top_p and top_k; greedy when left out.
+        benchmarks: some of its benchmarks, by data ("gsm8k") or task ("rubric_gsm8k"); all by
+            default.
+        data: folder of local copies, "small", or None for the Hub.
+        decoding: temperature, top_p and top_k; greedy by default.
         max_tokens: tokens of an answer, at least 1, in place of each benchmark's own.
-        limit: only so many items of each, to try something out.
-        seeds: each gives every item an answer of its own.
+        limit: number of items of each benchmark, for a trial.
+        seeds: seeds, each of which gives every item an answer of its own.
         max_unavailable_frac: see `run_transfer`.
 
     Raises:
-        ConfigError: an unknown benchmark, or a value that fits nothing.
+        ConfigError: a benchmark is unknown, or a value does not fit the suite.
         BenchmarkDataError: data is missing or not well formed.
         MissingExtraError: lm-eval is not installed.
     """
@@ -270,11 +271,11 @@ def plan_transfer(  # noqa: PLR0913  # what a command has as flags
 
 def _chosen(suite: SuiteName, names: Sequence[str]) -> tuple[Benchmark, ...]:
     known = SUITES[suite]
-    unknown = sorted(
-        set(names) - {name for one in known for name in (one.data, one.task)}
-    )
+    known_names = {benchmark.data for benchmark in known}
+    known_names.update(benchmark.task for benchmark in known)
+    unknown = sorted(set(names) - known_names)
     if unknown:
-        names = ", ".join(one.data for one in known)
+        names = ", ".join(benchmark.data for benchmark in known)
         raise EvalConfigError(
             f"{unknown[0]!r} is no benchmark of suite {suite.value!r}: take some of {names}",
             location="benchmarks",

@@ -15,13 +15,13 @@ class SuiteName(StrEnum):
     """A set of benchmarks that are run together."""
 
     PAPER = "paper"
-    """Ours: one question, no examples, an answer that may be long, and rules for reading it."""
+    """Our tasks: one question, no examples, an answer that may be long, and rules to read it."""
 
     LIKELIHOOD = "likelihood"
-    """GPQA by which letter the model finds likeliest; no word is generated."""
+    """GPQA, answered by the letter that the model finds likeliest; no text is generated."""
 
     STOCK = "stock"
-    """lm-eval's own prompts and scoring, with choices and token budgets that are fixed."""
+    """lm-eval's own prompts and scoring, with fixed choices and token budgets."""
 
 
 @dataclass(frozen=True)
@@ -29,23 +29,23 @@ class Benchmark:
     """One column of the table."""
 
     task: str
-    """Name of the task, which is the benchmark's in records."""
+    """Name of the task, which stands for the benchmark in records."""
 
     title: str
     data: str
-    """Which rows: "gsm8k", "math", "gpqa_main" or "gpqa_diamond"."""
+    """Name of its rows: "gsm8k", "math", "gpqa_main" or "gpqa_diamond"."""
 
     max_tokens: int
-    """Tokens of an answer; lm-eval's 256 would cut most of them."""
+    """Tokens of an answer at most; lm-eval's 256 would cut most answers."""
 
     chance: float | None = None
     """Accuracy of guessing."""
 
     filter: str = "none"
-    """Which of the task's filters is scored."""
+    """Name of the filter of the task that is scored."""
 
     stock_yaml: str | None = None
-    """File of lm-eval's that the task is from, below its `tasks`."""
+    """File of lm-eval's that defines the task, below its `tasks`."""
 
     @property
     def is_unpublished(self) -> bool:
@@ -62,28 +62,29 @@ SUITES: Final = {
 
 
 def suite_of(task: str) -> SuiteName | None:
-    """Return the suite that has a benchmark of this name; None for one that is in no suite."""
-    known = benchmark_of(task)
-    return next((name for name, suite in SUITES.items() if known in suite), None)
+    """Return the suite that has a benchmark of this name; None if no suite has it."""
+    benchmark = benchmark_of(task)
+    for name, suite in SUITES.items():
+        if benchmark in suite:
+            return name
+    return None
 
 
 def benchmark_of(task: str) -> Benchmark | None:
-    """Return the benchmark with this name; None for one that is in no suite."""
-    return next(
-        (
-            benchmark
-            for suite in SUITES.values()
-            for benchmark in suite
-            if benchmark.task == task
-        ),
-        None,
-    )
+    """Return the benchmark with this name; None if no suite has it."""
+    for suite in SUITES.values():
+        for benchmark in suite:
+            if benchmark.task == task:
+                return benchmark
+    return None
 
 
 def benchmark_title(task: str) -> str:
-    """How a benchmark is written; names that are not ours stay as they are."""
-    known = benchmark_of(task)
-    return "Held-out questions" if task == "heldout" else known.title if known else task
+    """Return the title of a benchmark; a name that is not ours is its own title."""
+    if task == "heldout":
+        return "Held-out questions"
+    benchmark = benchmark_of(task)
+    return benchmark.title if benchmark else task
 
 
 def stock_config(
@@ -92,9 +93,9 @@ def stock_config(
     """Return the configuration of a task of lm-eval's; None for one of ours.
 
     Args:
-        benchmark: which.
-        items: its items.
-        folder: lm-eval's tasks.
+        benchmark: benchmark of the task.
+        items: items of the benchmark.
+        folder: folder of lm-eval's tasks.
     """
     if benchmark.stock_yaml is None:
         return None
@@ -126,8 +127,9 @@ def _document(data: str, item: Item) -> dict[str, object]:
     if data == "math":
         solution = f"$\\boxed{{{item.target}}}$"
         return {**row, "problem": item.question, "solution": solution}
-    choices = {
-        f"choice{number}": text for number, text in enumerate(item.choices, start=1)
-    }
-    asked = {"Question": item.question, "choices": list(item.choices)}
-    return {**row, **choices, **asked, "answer": f"({item.target})"}
+    for number, text in enumerate(item.choices, start=1):
+        row[f"choice{number}"] = text
+    row["Question"] = item.question
+    row["choices"] = list(item.choices)
+    row["answer"] = f"({item.target})"
+    return row

@@ -1,4 +1,4 @@
-"""The paper's Table 2, and the values of every model on every benchmark that it is made of."""
+"""The paper's Table 2, and the values of every model on every benchmark behind it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,13 +31,13 @@ def read_benchmarks(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[Meas
     """Read all benchmarks, model by model.
 
     Args:
-        folder: of a transfer evaluation.
+        folder: folder of a transfer evaluation.
         run: its manifest.
-        edits: where it is noted that files contradict each other.
+        edits: record of files that contradict each other.
 
     Raises:
-        EvalFolderError: items of another set, or not all of them.
-        RubricFileError: a file that is damaged.
+        EvalFolderError: items are missing, or are those of another set.
+        RubricFileError: a file is damaged.
     """
     prompts = _Prompts(folder, edits)
     return [
@@ -48,15 +48,13 @@ def read_benchmarks(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[Meas
 
 
 class _Prompts:
-    """What was asked, to hold items against."""
+    """Prompts of the evaluation, which its items are checked against."""
 
     def __init__(self, folder: EvalFolder, edits: Edits) -> None:
         self._edits = edits
-        rows = (
-            read_rows(folder.questions, QuestionRow)
-            if folder.questions.exists()
-            else []
-        )
+        rows: Sequence[QuestionRow] = ()
+        if folder.questions.exists():
+            rows = read_rows(folder.questions, QuestionRow)
         self._texts = {
             (row.task_id, text_sha256(row.question)): row.question for row in rows
         }
@@ -66,23 +64,21 @@ class _Prompts:
     def check(
         self, path: Path, rows: Sequence[tuple[int, ItemRow]], sha256: str
     ) -> None:
-        """Note what contradicts the questions, or itself."""
+        """Note rows that contradict the questions or themselves."""
         if not self._texts:
             return
         for line, row in rows:
             if (row.item_id, row.prompt_sha256) not in self._texts:
-                what = (
+                problem = (
                     "its prompt_sha256 is not that of its question in questions.jsonl"
                 )
-                self._edits.add(path, what, line=line)
+                self._edits.add(path, problem, line=line)
             if row.correct is None and (row.is_answered or row.stated is not None):
-                self._edits.add(
-                    path, "it has an answer, and says that none came", line=line
-                )
+                problem = "it has an answer, and says that none came"
+                self._edits.add(path, problem, line=line)
             if row.correct and not row.is_answered:
-                self._edits.add(
-                    path, "it is right, and says that no answer was found", line=line
-                )
+                problem = "it is right, and says that no answer was found"
+                self._edits.add(path, problem, line=line)
         items = [row for _, row in rows]
         texts = [self._texts.get((row.item_id, row.prompt_sha256)) for row in items]
         if items_sha256([row.item_id for row in items], texts) != sha256:
@@ -96,23 +92,20 @@ def _read(
     model: ModelEntry,
     prompts: _Prompts,
 ) -> Measured:
-    asked = run.questions[benchmark]
+    questions = run.questions[benchmark]
     rows_S: list[list[ItemRow]] = []
     for seed in run.seeds:
         path = folder.items(benchmark, model.name, seed)
         numbered = list(iterate_rows(path, ItemRow)) if path.exists() else []
-        if len(numbered) != asked.count:
+        if len(numbered) != questions.count:
             raise EvalFolderError(
-                f"{path} holds {len(numbered)} of {asked.count} items; run `rubric-eval "
+                f"{path} holds {len(numbered)} of {questions.count} items; run `rubric-eval "
                 "transfer` again, which goes on where it was"
             )
-        prompts.check(path, numbered, asked.sha256)
+        prompts.check(path, numbered, questions.sha256)
         rows_S.append([row for _, row in numbered])
-    first = rows_S[0]
-    if any(
-        [row.item_id for row in rows] != [row.item_id for row in first]
-        for rows in rows_S
-    ):
+    orders = {tuple(row.item_id for row in rows) for rows in rows_S}
+    if len(orders) > 1:
         raise EvalFolderError(
             f"{folder.root}: items of {benchmark!r} by {model.name!r} differ from seed to "
             "seed; run `rubric-eval transfer` again"
@@ -121,7 +114,7 @@ def _read(
 
 
 def has_items(folder: EvalFolder, run: EvalRun, *, model: str) -> bool:
-    """Return whether a model is done with all benchmarks and seeds."""
+    """Return whether a model has items of all benchmarks and seeds."""
     return all(
         folder.items(benchmark, model, seed).exists()
         for benchmark in run.questions
@@ -130,14 +123,12 @@ def has_items(folder: EvalFolder, run: EvalRun, *, model: str) -> bool:
 
 
 def protocol(run: EvalRun, benchmark: str) -> str:
-    """Return all that scores must share to be comparable, as JSON: decoding and template."""
-    decoding = {
-        **run.decoding.model_dump(mode="json"),
-        "max_tokens": run.max_tokens.get(benchmark, run.decoding.max_tokens),
-        "stop": list(run.stops.get(benchmark, run.decoding.stop)),
-    }
-    template = run.templates.get(benchmark, run.template)
-    return json.dumps({**decoding, "template": template}, sort_keys=True)
+    """Return decoding and template, which scores must share to be comparable, as JSON."""
+    protocol = run.decoding.model_dump(mode="json")
+    protocol["max_tokens"] = run.max_tokens.get(benchmark, run.decoding.max_tokens)
+    protocol["stop"] = list(run.stops.get(benchmark, run.decoding.stop))
+    protocol["template"] = run.templates.get(benchmark, run.template)
+    return json.dumps(protocol, sort_keys=True)
 
 
 def _measured(
@@ -146,9 +137,14 @@ def _measured(
     first = rows_S[0]
     ids = tuple(row.item_id for row in first)
     groups = tuple(row.group for row in first)
-    every = [row for rows in rows_S for row in rows]
-    item_rows = [row for row in every if row.correct is not None]
-    source = benchmark_of(benchmark)
+    all_rows = [row for rows in rows_S for row in rows]
+    answered = [row for row in all_rows if row.correct is not None]
+    values_NK: list[tuple[float | None, ...]] = []
+    for row_S in zip(*rows_S, strict=True):
+        corrects = [row.correct for row in row_S]
+        values = tuple(None if right is None else float(right) for right in corrects)
+        values_NK.append(values)
+    known = benchmark_of(benchmark)
     return Measured(
         measure=Measure.ACCURACY,
         benchmark=benchmark,
@@ -156,30 +152,27 @@ def _measured(
         fingerprint=model.fingerprint,
         prompt_form=model.prompt_form,
         protocol=protocol(run, benchmark),
-        chance=source.chance if source else None,
+        chance=known.chance if known else None,
         ids=ids,
         clusters=ids,
         prompts=tuple(row.prompt_sha256 for row in first),
         fields=groups if any(groups) else (),
         seeds=run.seeds,
-        values_NK=tuple(
-            tuple(None if row.correct is None else float(row.correct) for row in row_S)
-            for row_S in zip(*rows_S, strict=True)
-        ),
-        unavailable_frac=1 - len(item_rows) / len(every),
-        truncated_frac=present_mean(row.is_truncated for row in item_rows),
-        no_answer_frac=present_mean(not row.is_answered for row in item_rows),
-        **thought_shares(row.thought for row in item_rows),
-        tokens_mean=present_mean(row.tokens for row in item_rows),
+        values_NK=tuple(values_NK),
+        unavailable_frac=1 - len(answered) / len(all_rows),
+        truncated_frac=present_mean(row.is_truncated for row in answered),
+        no_answer_frac=present_mean(not row.is_answered for row in answered),
+        **thought_shares(row.thought for row in answered),
+        tokens_mean=present_mean(row.tokens for row in answered),
     )
 
 
 class TransferRow(Record):
-    """One model."""
+    """Row of one model."""
 
     model: str
     cells: tuple[ModelScore, ...]
-    """Of each benchmark, with Wilson's interval for one seed, as `compare` has it."""
+    """Score on each benchmark, with Wilson's interval for one seed, as in `compare`."""
 
     average: float
     """Mean accuracy over benchmarks."""
@@ -189,15 +182,15 @@ class TransferRow(Record):
 
 
 class TransferTable(Record):
-    """Table 2, without tests: `rubric-eval compare` says which differences are more than luck."""
+    """Table 2, without tests: `rubric-eval compare` tests which differences exceed chance."""
 
     suite: str
     base: str
-    """The first model, which differences are from."""
+    """Name of the first model, from which differences are taken."""
 
     confidence: float
     items: dict[str, int]
-    """Of each benchmark, those without an answer among them."""
+    """Number of items of each benchmark, including those without an answer."""
 
     rows: tuple[TransferRow, ...]
 
@@ -208,37 +201,40 @@ def transfer_table(
     """Read the table from an evaluation's items.
 
     Args:
-        folder: of the evaluation.
+        folder: folder of the evaluation.
         run: its manifest.
-        confidence: of the intervals.
+        confidence: confidence of the intervals.
 
     Raises:
-        EvalFolderError, RubricFileError: rows that do not fit; see `read_benchmarks`.
+        EvalFolderError, RubricFileError: rows do not fit; see `read_benchmarks`.
     """
-    measured: dict[str, list[Measured]] = {}
+    by_model: dict[str, list[Measured]] = {}
     with refusing_edits() as edits:
-        for benchmark in read_benchmarks(folder, run, edits):
-            measured.setdefault(benchmark.model, []).append(benchmark)
+        for measured in read_benchmarks(folder, run, edits):
+            by_model.setdefault(measured.model, []).append(measured)
     base = run.models[0].name
     return TransferTable(
         suite=run.suite,
         base=base,
         confidence=confidence,
-        items={name: asked.count for name, asked in run.questions.items()},
-        rows=tuple(_row(name, measured, base, confidence) for name in measured),
+        items={name: questions.count for name, questions in run.questions.items()},
+        rows=tuple(_row(name, by_model, base, confidence) for name in by_model),
     )
 
 
 def _row(
-    name: str, measured: Mapping[str, Sequence[Measured]], base: str, confidence: float
+    name: str, by_model: Mapping[str, Sequence[Measured]], base: str, confidence: float
 ) -> TransferRow:
-    cells = tuple(score(one, confidence=confidence) for one in measured[name])
-    deltas = map(_delta, measured[base], measured[name])
+    cells = tuple(score(values, confidence=confidence) for values in by_model[name])
+    average_delta = None
+    if name != base:
+        pairs = zip(by_model[base], by_model[name], strict=True)
+        average_delta = present_mean(_delta(first, second) for first, second in pairs)
     return TransferRow(
         model=name,
         cells=cells,
         average=sum(cell.mean for cell in cells) / len(cells),
-        average_delta=None if name == base else present_mean(deltas),
+        average_delta=average_delta,
     )
 
 
