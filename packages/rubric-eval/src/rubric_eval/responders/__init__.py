@@ -1,8 +1,9 @@
-"""Models that answer questions: how one is named, and how it is opened.
+"""Models that answer questions: their specifications, and their opening.
 
-spec        a model that was named, from `NAME=KIND:WHERE` or a YAML file, and its weights
-connecting  models behind a server, or anything that litellm can name
+spec        specifications, from `NAME=KIND:WHERE` or a YAML file, and fingerprints of weights
+connecting  models behind a server, or any model that litellm can name
 harness     Hugging Face folders, through lm-eval, each answer drawn by its own seed
-drawing     one token for each row of theirs, by its seed
-opening     from a specification to a model that can be asked, and its identity
+drawing     drawing of one token for each row of those, by its seed
+thinking    separation of a server's answers from its thoughts
+opening     opening of a specified model, with its identity
 """

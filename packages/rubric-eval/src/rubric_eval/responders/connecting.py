@@ -1,4 +1,4 @@
-"""Chat models behind a server, and how a specification becomes one."""
+"""Chat models behind a server, and their opening from a specification."""
 
 import math
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -26,46 +26,44 @@ from rubric_judge.yaml_files import read_yaml, yaml_place
 
 _AT_ONCE: Final = 64
 _TEMPLATE_BYTES: Final = 512
-"""More than what a usual chat template puts around a question."""
+"""Bytes that a chat template adds to a question, at most for the usual ones."""
 VLLM: Final = "vllm"
-"""The owner of a model that vLLM serves, as vLLM says."""
+"""Owner that vLLM reports for a model that it serves."""
 VLLM_ROUTE: Final = "hosted_vllm/"
 Sampling: TypeAlias = Literal["seed", "stop", "temperature", "top_k", "top_p"]
 """Fields of a decoding that a model may refuse."""
 
 
 class ChatConfig(ModelConfig):
-    """A model that answers, behind a server."""
+    """Configuration of a model that answers behind a server."""
 
     takes_seed: StrictBool = True
-    """Whether requests name a seed; without, draws cannot be made again."""
+    """Whether requests name a seed; without one, draws cannot be repeated."""
 
     leaves_out: Many[Sampling] = ()
     """Fields of the decoding that the model refuses, as OpenAI's gpt-5 and o-series refuse
-    `temperature`: it is asked without, and decodes as its provider has it. The record says so."""
+    `temperature`: requests omit them, and the provider's defaults apply. The record says so."""
 
     checks_weights: StrictBool = True
-    """Whether the server is asked what its model makes of a fixed text."""
+    """Whether the server is asked to score a fixed text with its model."""
 
     thoughts: Thoughts = "cut"
-    """How thoughts are told from answers: `cut`, `opened` where the server's chat template opens
-    one in the prompt and the server is not vLLM, which says so, or `kept`."""
+    """How thoughts are separated from answers: `cut`; `opened` if the server's chat template opens
+    one in the prompt and the server is not vLLM, which reports it; or `kept`."""
 
     chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
-    """Names that the server's chat template is given, such as `enable_thinking: false`."""
+    """Arguments of the server's chat template, such as `enable_thinking: false`."""
 
     @property
     def template_arguments(self) -> dict[str, JsonValue]:
-        """Those among the parameters too."""
-        among = self.parameters.get("chat_template_kwargs")
-        return {
-            **(among if isinstance(among, dict) else {}),
-            **self.chat_template_kwargs,
-        }
+        """Arguments of the chat template, including those among the parameters."""
+        parameter = self.parameters.get("chat_template_kwargs")
+        arguments = dict(parameter) if isinstance(parameter, dict) else {}
+        return arguments | self.chat_template_kwargs
 
 
 class ChatResponder:
-    """Answers of one model, several at a time; a `Responder`."""
+    """A `Responder` that asks one model several questions at a time."""
 
     def __init__(
         self,
@@ -75,16 +73,16 @@ class ChatResponder:
         weights: Weights | None = None,
         thinking: Thinking | None = None,
     ) -> None:
-        """Take the model; nothing is sent.
+        """Set up the model; nothing is sent.
 
         Args:
             config: model, address, limits.
-            served: what its server says of it, where it has one that does.
-            weights: what it makes of a fixed text, where its server says.
-            thinking: how its answers are read; as the configuration has it when left out.
+            served: description of the model by its server, if there is one.
+            weights: log-probabilities of a fixed text, if the server reports them.
+            thinking: rules to read its answers; by default those of the configuration.
 
         Raises:
-            JudgeSetupError: a variable is named for a key that is not set.
+            JudgeSetupError: the variable that is named for a key is not set.
             ConfigError: the `litellm_config` cannot be used.
         """
         self._config = config
@@ -92,8 +90,8 @@ class ChatResponder:
         usual = Thinking(config.thoughts, config.template_arguments)
         self._thinking = thinking or usual
         self.weights = weights
-        """What tells it from another model of the same name; no part of its identity."""
-        # Each question says how it is decoded, or leaves it out.
+        """Fingerprint that tells models of one name apart; not part of the identity."""
+        # Each request has its own settings of decoding, or omits them.
         self._model = ChatModel(
             config.model_copy(update={"temperature": None}), role="model"
         )
@@ -104,33 +102,32 @@ class ChatResponder:
 
     @property
     def prompt_form(self) -> str:
-        """A server takes messages."""
+        """Form of prompts: a server takes messages."""
         return "chat"
 
     @property
     def identity(self) -> Mapping[str, JsonValue]:
-        """The model, its deployments and parameters, and its weights as the server names them."""
+        """Model, deployments and parameters, and the server's names of its weights."""
         served = self._served
-        told = self._model.identity
+        transport = self._model.identity
         return {
             "kind": "chat",
             "model": self._config.model.removeprefix(VLLM_ROUTE),
-            "transport": cast("JsonValue", told["transport"]),
-            "deployments": cast("JsonValue", told["deployments"]),
+            "transport": cast("JsonValue", transport["transport"]),
+            "deployments": cast("JsonValue", transport["deployments"]),
             "parameters": dict(self._config.parameters),
-            **{
-                name: getattr(served, name, None)
-                for name in ("root", "parent", "positions")
-            },
+            "root": served.root if served else None,
+            "parent": served.parent if served else None,
+            "positions": served.positions if served else None,
             "takes_seed": self._config.takes_seed,
-            **_further_identity(self._config, told),
+            **_further_identity(self._config, transport),
             **identity_of(self._config.thoughts, self._config.chat_template_kwargs),
         }
 
     async def respond(
         self, asks: Sequence[Ask], decoding: Decoding
     ) -> AsyncGenerator[tuple[int, Reply]]:
-        """Answer questions as they are done; see `Responder.respond`."""
+        """Answer questions, and yield each reply when it is done; see `Responder.respond`."""
         await self._refuse_unsendable(decoding)
         send, receive = anyio.create_memory_object_stream[tuple[int, Reply]](math.inf)
         order = iter(range(len(asks)))
@@ -140,14 +137,16 @@ class ChatResponder:
                 send.send_nowait((index, await self._reply(asks[index], decoding)))
 
         at_once = self._config.limits.max_in_flight or _AT_ONCE
-        # The workers end first: one may be about to send when they are told to.
+        # The workers end before the stream: one may be about to send when they are cancelled.
         async with send, receive, anyio.create_task_group() as workers:
             for _ in range(min(at_once, len(asks))):
                 workers.start_soon(work)
             try:
                 for _ in asks:
                     yield await receive.receive()
-            except GeneratorExit:  # nobody waits any more; a task group would wrap it
+            except (
+                GeneratorExit
+            ):  # the caller left; a task group would wrap the exception
                 workers.cancel_scope.cancel()
 
     async def aclose(self) -> None:
@@ -183,7 +182,8 @@ class ChatResponder:
                 "the prompt and the answer's tokens are longer than the model's context"
             )
             return Reply.unavailable(Reason.BAD_REQUEST, why)
-        if why := self._thinking.refuses(reply):
+        why = self._thinking.refuses(reply)
+        if why:
             return Reply.unavailable(Reason.BAD_REQUEST, why)
         return Reply.of_completion(
             self._thinking.answer(reply),
@@ -191,20 +191,21 @@ class ChatResponder:
             tokens=reply.usage.completion_tokens if reply.usage else None,
         )
 
-    async def _room(self, question: str, wanted: int) -> int | None:
-        """Tokens that are left for an answer; None where all that are wanted surely fit."""
+    async def _room(self, question: str, max_tokens: int) -> int | None:
+        """Return the number of tokens left for an answer; None if `max_tokens` surely fit."""
         served = self._served
         if served is None or served.positions is None or self._server is None:
             return None
-        # No tokenizer makes more tokens of a text than it has bytes.
-        if len(question.encode()) + _TEMPLATE_BYTES + wanted <= served.positions:
+        # A text never has more tokens than bytes.
+        prompt_bytes = len(question.encode()) + _TEMPLATE_BYTES
+        if prompt_bytes + max_tokens <= served.positions:
             return None
         arguments = self._thinking.arguments
         tokens = await self._server.prompt_tokens(question, arguments=arguments)
         return None if tokens is None else served.positions - tokens
 
     def _fields(self, ask: Ask, decoding: Decoding) -> dict[str, JsonValue]:
-        """Return the fields of a decoding; neutral values of all others are the transport's."""
+        """Return the fields of a decoding; the transport adds neutral values of all others."""
         fields: dict[str, JsonValue] = {
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
@@ -216,15 +217,17 @@ class ChatResponder:
             fields["stop"] = list(decoding.stop)
         if decoding.top_k is not None:
             fields["top_k"] = decoding.top_k
-        return {
-            name: it
-            for name, it in fields.items()
-            if name not in self._config.leaves_out
-        }
+        for name in self._config.leaves_out:
+            fields.pop(name, None)
+        return fields
 
     async def _refuse_unsendable(self, decoding: Decoding) -> None:
-        fields = ["max_tokens", *(["seed"] if self._config.takes_seed else [])]
-        fields += [*(["stop"] if decoding.stop else []), "temperature", "top_p"]
+        fields = ["max_tokens"]
+        if self._config.takes_seed:
+            fields.append("seed")
+        if decoding.stop:
+            fields.append("stop")
+        fields += ["temperature", "top_p"]
         fields = [name for name in fields if name not in self._config.leaves_out]
         try:
             refused = await self._model.unsupported(fields)
@@ -260,15 +263,15 @@ _UNREAD: Final = {
 
 
 def _further_identity(
-    config: ChatConfig, told: Mapping[str, object]
+    config: ChatConfig, transport: Mapping[str, object]
 ) -> dict[str, JsonValue]:
-    """Return what did not always exist, where it is not as it was."""
-    known: dict[str, JsonValue] = {}
+    """Return entries of later versions, if they differ from the behaviour of earlier ones."""
+    identity: dict[str, JsonValue] = {}
     if config.leaves_out:
-        known["leaves_out"] = [*sorted(config.leaves_out)]
-    if "decoding" in told:
-        known["decoding"] = str(told["decoding"])
-    return known
+        identity["leaves_out"] = [*sorted(config.leaves_out)]
+    if "decoding" in transport:
+        identity["decoding"] = str(transport["decoding"])
+    return identity
 
 
 _FINISH: Final = dict.fromkeys(("truncated", "full"), Finish.TRUNCATED) | {
@@ -277,12 +280,12 @@ _FINISH: Final = dict.fromkeys(("truncated", "full"), Finish.TRUNCATED) | {
 
 
 def addresses(config: ModelConfig) -> Iterator[str]:
-    """Return where a model is served; nothing where litellm knows."""
+    """Return the addresses of a model; none if litellm knows the address."""
     return (address for address in config.addresses if address is not None)
 
 
 _Served: TypeAlias = "tuple[ServedModel | None, Weights | None]"
-"""What a server says of its model, and what that makes of a fixed text; None where it does not."""
+"""A server's description of its model, and the weights' fingerprint; None if not reported."""
 
 _OF_DECODING: Final = frozenset(
     {"max_tokens", "seed", "stop", "temperature", "top_k", "top_p"}
@@ -296,7 +299,7 @@ _NEUTRAL: Final = frozenset(
         "repetition_penalty",
     }
 )
-"""Of these every model is asked for the value that changes nothing, where its server takes them."""
+"""Fields that are sent with their neutral value to every server that takes them."""
 
 
 async def open_chat(spec: ModelSpec) -> ChatResponder:
@@ -304,7 +307,7 @@ async def open_chat(spec: ModelSpec) -> ChatResponder:
 
     Raises:
         ConfigError: the configuration does not fit, or the server has no such model.
-        JudgeSetupError: nobody serves it, or a key is not set.
+        JudgeSetupError: no server serves it, or a key is not set.
     """
     options = _options(spec)
     if "model" not in options and spec.kind == "server":
@@ -320,7 +323,7 @@ async def open_chat(spec: ModelSpec) -> ChatResponder:
 async def _thinking(
     spec: ModelSpec, config: ChatConfig, served: ServedModel | None
 ) -> Thinking | None:
-    """Ask the server how it thinks, where it is vLLM, which says so."""
+    """Ask the server about its thoughts if it is vLLM; None otherwise."""
     address = next(addresses(config), None)
     if address is None or served is None or served.owner != VLLM:
         return None
@@ -339,20 +342,24 @@ def _options(spec: ModelSpec) -> dict[str, JsonValue]:
                 f"{path}: needs the fields of a model, such as `model: …`"
             )
         options = dict(cast("dict[str, JsonValue]", content))
-        beside = options.get("litellm_config")
-        if isinstance(beside, str):
-            options["litellm_config"] = str(path.parent / beside)
+        litellm_config = options.get("litellm_config")
+        if isinstance(litellm_config, str):
+            options["litellm_config"] = str(path.parent / litellm_config)
     elif spec.kind == "server":
         options.setdefault("transport", "direct")
     parameters = options.get("parameters")
-    named = set(options) | set(parameters if isinstance(parameters, dict) else ())
-    if wrong := sorted(named & _OF_DECODING):
+    named = set(options)
+    if isinstance(parameters, dict):
+        named.update(parameters)
+    wrong = sorted(named & _OF_DECODING)
+    if wrong:
         raise EvalConfigError(
             f"model {spec.name!r}: {', '.join(wrong)} may not stand there, for all models are "
             "asked alike: leave it out, and give it to the command (--temperature, --top-p, "
             "--top-k, --max-tokens, --stop)"
         )
-    if wrong := sorted(named & _NEUTRAL):
+    wrong = sorted(named & _NEUTRAL)
+    if wrong:
         raise EvalConfigError(
             f"model {spec.name!r}: {', '.join(wrong)} may not stand there: all models are asked "
             "for the value that changes nothing (1.0 of a repetition penalty, else 0), where "
@@ -388,8 +395,8 @@ def _refuse_different(
     spec: ModelSpec, config: ModelConfig, served: Sequence[_Served]
 ) -> None:
     """Refuse addresses that serve different models."""
-    weights = [one for _, one in served if one is not None]
-    differences = [weight.difference(weights[0]) or 0.0 for weight in weights[1:]]
+    known = [weights for _, weights in served if weights is not None]
+    differences = [weights.difference(known[0]) or 0.0 for weights in known[1:]]
     names = {
         model and (model.name, model.root, model.parent, model.positions)
         for model, _ in served

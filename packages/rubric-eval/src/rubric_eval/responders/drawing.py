@@ -1,4 +1,4 @@
-"""How tokens are drawn where transformers generates: each row by its own seed, to its own end."""
+"""Drawing of tokens for transformers' generation, each row by its own seed and to its own end."""
 
 import random
 import threading
@@ -12,16 +12,16 @@ _BANNED = float("-inf")
 
 
 class DrawCancelledError(RubricError, RuntimeError):
-    """Nobody waits for the answers any more."""
+    """The answers are no longer waited for."""
 
 
 class SeededDraw:
-    """Leaves each row one token, drawn or the most likely: a logits processor of transformers."""
+    """Logits processor of transformers that leaves each row one token, drawn or most likely."""
 
     def __init__(
         self, decoding: Decoding, seeds: Sequence[int], left: threading.Event
     ) -> None:
-        """Take the seed of each row, in the order of the batch, and what ends the draw."""
+        """Store the seed of each row, in the order of the batch, and the event that ends it."""
         self._decoding = decoding
         self._generators = [random.Random(seed) for seed in seeds]  # no secret
         self._left = left
@@ -49,7 +49,7 @@ class SeededDraw:
 
 
 def _narrowed(scores: Any, decoding: Decoding) -> Any:
-    """Keep the k best tokens, and of them the fewest that hold probability p."""
+    """Keep the k best tokens, and of those the fewest whose probabilities sum to p."""
     if decoding.top_k is not None and decoding.top_k < scores.shape[-1]:
         lowest = scores.topk(decoding.top_k, dim=-1).values[:, -1:]
         scores = scores.masked_fill(scores < lowest, _BANNED)
@@ -63,28 +63,28 @@ def _narrowed(scores: Any, decoding: Decoding) -> Any:
 
 
 def hold_positions(model: Any, positions: int) -> bool:
-    """Keep rows that wait on a model's last position.
+    """Hold rows that wait for others at a model's last position.
 
-    No row that is still within the positions is changed by it.
+    Rows that are still within the positions are not changed.
 
     Args:
-        model: of transformers, or an adapter around one.
-        positions: that the model has.
+        model: model of transformers, or an adapter around one.
+        positions: number of positions of the model.
 
     Returns:
-        Whether it could be done; not where the model counts its positions itself.
+        Whether this is possible: not if the model counts its positions itself.
     """
     own = model.get_base_model() if hasattr(model, "get_base_model") else model
     if "position_ids" not in signature(own.forward).parameters:
         return False
 
     def hold(
-        _: object, given: tuple[Any, ...], named: dict[str, Any]
+        _: object, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> tuple[Any, Any]:
-        places = named.get("position_ids")
+        places = keywords.get("position_ids")
         if places is not None:
-            named = {**named, "position_ids": places.clamp(max=positions - 1)}
-        return given, named
+            keywords = {**keywords, "position_ids": places.clamp(max=positions - 1)}
+        return arguments, keywords
 
     own.register_forward_pre_hook(hold, with_kwargs=True)
     return True

@@ -51,17 +51,17 @@ from rubric_judge.reporting import Report, reported
 
 _log: Final[Any] = structlog.get_logger("rubric_eval")
 _VERSION: Final = 2
-"""Of how prompts are written and tokens drawn."""
+"""Version of the rules for writing prompts and drawing tokens."""
 
 
 class HarnessOptions(Record):
-    """What a specification of kind `hf` may say."""
+    """Options of a model of kind `hf`."""
 
     path: Path
-    """Model folder, or an adapter's whose base model is a folder."""
+    """Folder of a model, or of an adapter whose base model is a folder."""
 
     device: str | None = None
-    """Such as `cuda:1` or `cpu`; left out, the first GPU where there is one."""
+    """Device such as `cuda:1` or `cpu`; by default the first GPU if there is one."""
 
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Number format of the weights; `auto` is that of the folder."""
@@ -73,17 +73,17 @@ class HarnessOptions(Record):
     """Whether to run Python files of the folder."""
 
     prompt_date: dt.date = PROMPT_DATE
-    """What a chat template that writes the date takes for today."""
+    """Today's date for a chat template that writes it."""
 
     chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
-    """Names that the chat template is given, such as `enable_thinking: false`."""
+    """Arguments of the chat template, such as `enable_thinking: false`."""
 
     thoughts: Thoughts = "cut"
-    """How thoughts are told from answers; see `rubric_core.answer_of`."""
+    """How thoughts are separated from answers; see `rubric_core.answer_of`."""
 
     @property
     def chat_prompt(self) -> ChatPrompt:
-        """What the chat template is given beside the question."""
+        """Settings that the chat template gets besides the question."""
         return ChatPrompt(date=self.prompt_date, arguments=self.chat_template_kwargs)
 
 
@@ -94,7 +94,7 @@ class HarnessResponder:
         """Hash the folder.
 
         Raises:
-            ConfigError: an option that does not fit, or no model in the folder.
+            ConfigError: an option does not fit, or the folder holds no model.
             MissingExtraError: lm-eval is not installed.
         """
         self._options = validated(
@@ -109,18 +109,18 @@ class HarnessResponder:
         self.prompt_form: PromptForm = prompt_form(
             _tokenizer_folder(self._options.path)
         )
-        """By the tokenizer's files."""
-        self._tell_unread(spec.name)
+        """Form of prompts, according to the tokenizer's files."""
+        self._warn_of_unread(spec.name)
         self._model: _Loaded | None = None
 
     @property
     def scores_choices(self) -> bool:
-        """By lm-eval's `loglikelihood`."""
+        """Whether choices can be scored: yes, by lm-eval's `loglikelihood`."""
         return True
 
     @property
     def identity(self) -> Mapping[str, JsonValue]:
-        """Every file of the model, its number format, and how questions are put to it."""
+        """Hashes of the model's files, its number format, and how its prompts are written."""
         return {
             "kind": "hf",
             "version": _VERSION,
@@ -137,7 +137,10 @@ class HarnessResponder:
     async def respond(
         self, asks: Sequence[Ask], decoding: Decoding
     ) -> AsyncGenerator[tuple[int, Reply]]:
-        """Answer questions, shortest first, each reply as it is done; see `Responder.respond`."""
+        """Answer questions, shortest first, and yield each reply when it is done.
+
+        See `Responder.respond`.
+        """
         if not asks:
             return
         model = await anyio.to_thread.run_sync(self._loaded)
@@ -146,12 +149,13 @@ class HarnessResponder:
                 yield index, reply
 
     async def aclose(self) -> None:
-        """Let go of the weights."""
+        """Free the weights."""
         self._model = None
 
-    def _tell_unread(self, name: str) -> None:
+    def _warn_of_unread(self, name: str) -> None:
         folder = _tokenizer_folder(self._options.path)
-        if unread := unread_arguments(folder, self._options.chat_template_kwargs):
+        unread = unread_arguments(folder, self._options.chat_template_kwargs)
+        if unread:
             why = "no chat template of the model reads them"
             _log.warning(
                 "chat_template_kwargs_unread", model=name, keys=list(unread), why=why
@@ -161,11 +165,12 @@ class HarnessResponder:
         if self._model is None:
             try:
                 self._model = _Loaded(self._options, self.prompt_form)
-            # The named boundary for model folders: what a broken file makes the library raise is
-            # not known.
+            # The named boundary for model folders: a broken file may make the library raise
+            # anything.
             except Exception as error:
                 problem = f"the model folder {str(self._options.path)!r} does not load"
-                why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+                first_line = str(error).strip().partition("\n")[0]
+                why = f"{type(error).__name__}: {first_line}"
                 raise ResponderError(f"{problem}: {why}") from error
         return self._model
 
@@ -173,17 +178,17 @@ class HarnessResponder:
 @dataclass(frozen=True, slots=True)
 class _Prompt:
     index: int
-    """Into the asks."""
+    """Position in the asks."""
     seed: int
     token_ids: list[int]
     most: int
-    """Tokens that an answer may have; below 1 where the prompt alone does not fit."""
+    """Tokens of an answer at most; below 1 if the prompt alone does not fit."""
     text: str
-    """With the chat template."""
+    """Text with the chat template."""
     opens_thought: bool
-    """Whether it ends in a thought."""
+    """Whether the prompt ends within a thought."""
     choices: tuple[str, ...]
-    """Texts of which the likeliest is the answer; empty where it is to be written."""
+    """Texts, the likeliest of which is the answer; empty if the answer is to be generated."""
 
 
 class _Loaded:
@@ -192,7 +197,7 @@ class _Loaded:
     def __init__(self, options: HarnessOptions, form: PromptForm) -> None:
         from lm_eval.models import huggingface  # seconds, and an extra
 
-        library = cast("Any", huggingface)  # it has no types to speak of
+        library = cast("Any", huggingface)  # it is hardly typed
         device = options.device
         if device is None:
             device = "cuda" if library.torch.cuda.is_available() else "cpu"
@@ -211,9 +216,8 @@ class _Loaded:
         self._prompt = options.chat_prompt
         self._thoughts: Thoughts = options.thoughts
         if self._is_chat:
-            harness.add_bos_token = (
-                False  # of `loglikelihood`: the template has its own
-            )
+            # For `loglikelihood`: the template writes its own.
+            harness.add_bos_token = False
         self._model = harness.model
         self._tokenizer = harness.tokenizer
         self._tokenizer.padding_side = "left"
@@ -223,12 +227,7 @@ class _Loaded:
                 "does not: put the chat template into chat_template.jinja"
             )
         self._device = harness.device
-        config = self._model.config
-        names = ("n_positions", "max_position_embeddings", "n_ctx")
-        found = (getattr(config, name, None) for name in names)
-        self.positions: int | None = next(
-            (one for one in found if isinstance(one, int)), None
-        )
+        self.positions = _positions(self._model.config)
         self._is_held = self.positions is None or hold_positions(
             self._model, self.positions
         )
@@ -239,8 +238,8 @@ class _Loaded:
         self._ends = list(ends.ids)
         self._batch_size = options.batch_size
         self._pad: int = self._tokenizer.pad_token_id
-        # The folder's own defaults, such as a penalty for repetition, would be a decoding that the
-        # other models do not have.
+        # The folder's own defaults, such as a penalty for repetition, would make its decoding
+        # differ from that of the other models.
         self._model.generation_config = type(self._model.generation_config)(
             do_sample=False, eos_token_id=self._ends, pad_token_id=self._pad
         )
@@ -248,7 +247,7 @@ class _Loaded:
     def write(
         self, asks: Sequence[Ask], decoding: Decoding, report: Report[tuple[int, Reply]]
     ) -> None:
-        """Answer everything; each reply is reported with the index of its ask once it is done."""
+        """Answer all questions, and report each reply with the index of its ask when it is done."""
         prompts = self._prompts(asks, decoding)
         for prompt in prompts:
             if prompt.most < 1:
@@ -258,7 +257,7 @@ class _Loaded:
             self._write(batch, decoding, report)
 
     def _prompts(self, asks: Sequence[Ask], decoding: Decoding) -> list[_Prompt]:
-        """Write and encode the questions, shortest first."""
+        """Render and encode the prompts, shortest first."""
         has_template = bool(self._tokenizer.chat_template)
         prompts: list[_Prompt] = []
         for index, ask in enumerate(asks):
@@ -268,12 +267,9 @@ class _Loaded:
             ids: list[int] = self._tokenizer.encode(
                 text, add_special_tokens=not has_template
             )
-            room = (
-                decoding.max_tokens
-                if self.positions is None
-                else self.positions - len(ids)
-            )
-            most = min(room, decoding.max_tokens)
+            most = decoding.max_tokens
+            if self.positions is not None:
+                most = min(most, self.positions - len(ids))
             opens = opens_thought(text, self._thoughts)
             prompts.append(
                 _Prompt(index, ask.seed, ids, most, text, opens, tuple(ask.choices))
@@ -283,12 +279,13 @@ class _Loaded:
         )
 
     def _batches(self, prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
-        """Put neighbours together; where rows cannot wait, only those that end at one step."""
+        """Batch neighbours; if rows cannot wait for others, only those of the same length limit."""
+
+        def group(prompt: _Prompt) -> tuple[bool, int | None]:
+            return bool(prompt.choices), None if self._is_held else prompt.most
+
         fitting = (prompt for prompt in prompts if prompt.most >= 1)
-        for _, rows in groupby(
-            fitting,
-            key=lambda row: (bool(row.choices), None if self._is_held else row.most),
-        ):
+        for _, rows in groupby(fitting, key=group):
             while batch := list(islice(rows, self._batch_size)):
                 yield batch
 
@@ -298,17 +295,16 @@ class _Loaded:
         decoding: Decoding,
         report: Report[tuple[int, Reply]],
     ) -> None:
-        """Answer a batch; what is left of it in halves where memory runs out."""
+        """Answer a batch; if memory runs out, answer the rest of it in halves."""
         waiting = dict(enumerate(batch))
         try:
             if batch[0].choices:
                 self._compare(waiting, report)
             else:
-                told = partial(self._tell, waiting, decoding, report)
-                draw = SeededDraw(
-                    decoding, [prompt.seed for prompt in batch], report.left
-                )
-                self._generate(batch, decoding, draw, told)
+                on_rows = partial(self._report_ended, waiting, decoding, report)
+                seeds = [prompt.seed for prompt in batch]
+                draw = SeededDraw(decoding, seeds, report.left)
+                self._generate(batch, decoding, draw, on_rows)
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":
                 raise
@@ -321,7 +317,7 @@ class _Loaded:
             for part in (left[:half], left[half:]):
                 self._write(part, decoding, report)
 
-    def _tell(
+    def _report_ended(
         self,
         waiting: dict[int, _Prompt],
         decoding: Decoding,
@@ -330,7 +326,7 @@ class _Loaded:
         *,
         is_over: bool,
     ) -> None:
-        """Report the rows that have ended; they wait no longer."""
+        """Report the rows that have ended, and remove them from the waiting ones."""
         last: list[int] = rows_BT[:, -1].tolist()
         for number, prompt in tuple(waiting.items()):
             ended = last[number] in self._ends or rows_BT.shape[1] >= prompt.most
@@ -344,7 +340,7 @@ class _Loaded:
     def _compare(
         self, waiting: dict[int, _Prompt], report: Report[tuple[int, Reply]]
     ) -> None:
-        """Ask how likely each choice is behind its prompt."""
+        """Compute how likely each choice is after its prompt."""
         from lm_eval.api.instance import Instance
 
         lead = "" if self._is_chat else " "
@@ -357,9 +353,9 @@ class _Loaded:
         requests = [
             Instance("loglikelihood", {}, pair, idx) for idx, pair in enumerate(pairs)
         ]
-        found = iter(self._harness.loglikelihood(requests, disable_tqdm=True))
+        results = iter(self._harness.loglikelihood(requests, disable_tqdm=True))
         for prompt in prompts:
-            logprobs = [next(found)[0] for _ in prompt.choices]
+            logprobs = [next(results)[0] for _ in prompt.choices]
             report((prompt.index, Reply.chosen(prompt.choices, logprobs)))
 
     def _generate(
@@ -367,51 +363,51 @@ class _Loaded:
         batch: Sequence[_Prompt],
         decoding: Decoding,
         draw: SeededDraw,
-        told: Callable[..., None],
+        on_rows: Callable[..., None],
     ) -> None:
-        """Write a batch, and tell of its rows behind their prompts after each token and at last."""
+        """Generate a batch; call `on_rows` with the new tokens after each step and at the end."""
         padded = self._tokenizer.pad(
             {"input_ids": [prompt.token_ids for prompt in batch]}, return_tensors="pt"
         ).to(self._device)
         width = padded["input_ids"].shape[1]
 
         def watch(input_ids: Any, *_: object, **__: object) -> Any:
-            told(input_ids[:, width:], is_over=False)
-            return input_ids.new_zeros(len(input_ids)).bool()  # it stops nothing
+            on_rows(input_ids[:, width:], is_over=False)
+            return input_ids.new_zeros(len(input_ids)).bool()  # no row is stopped
 
-        stopping = {"stop_strings": list(decoding.stop), "tokenizer": self._tokenizer}
+        stopping: dict[str, Any] = {}
+        if decoding.stop:
+            stopping["stop_strings"] = list(decoding.stop)
+            stopping["tokenizer"] = self._tokenizer
         output = self._model.generate(
             input_ids=padded["input_ids"],
             attention_mask=padded["attention_mask"],
             max_new_tokens=max(prompt.most for prompt in batch),
             logits_processor=[draw],
             stopping_criteria=[watch],
-            **(stopping if decoding.stop else {}),
+            **stopping,
         )
-        told(output[:, width:], is_over=True)
+        on_rows(output[:, width:], is_over=True)
 
     def _own(self, row: list[int]) -> list[int]:
-        """Cut a row behind its end: what follows fills the rectangle."""
-        end = next(
-            (place for place, token in enumerate(row) if token in self._ends), None
-        )
-        if end is not None:
-            return row[: end + 1]
-        while row and row[-1] == self._pad:  # it ended by a text
+        """Cut a row after its end token; padding follows it."""
+        for place, token in enumerate(row):
+            if token in self._ends:
+                return row[: place + 1]
+        while row and row[-1] == self._pad:  # a stop text ended the row
             row.pop()
         return row
 
     def _reply(self, row: list[int], decoding: Decoding, *, opened: bool) -> Reply:
-        # Looked for before blanks go: a stop may be nothing else, such as an empty line.
+        # Searched before blanks are stripped: a stop may be only blanks, such as an empty line.
         text = self._decode(row, skip_special=True)
         is_stopped = any(stop in text for stop in decoding.stop)
         has_ended = is_stopped or (bool(row) and row[-1] in self._ends)
         answer = answer_of_tokens(row, self._decode, self._thoughts, opened=opened)
-        places = [
-            place for stop in decoding.stop if (place := answer.text.find(stop)) >= 0
-        ]
+        places = [answer.text.find(stop) for stop in decoding.stop]
+        first_stop = min((place for place in places if place >= 0), default=None)
         return Reply.of_completion(
-            answer._replace(text=answer.text[: min(places, default=None)]),
+            answer._replace(text=answer.text[:first_stop]),
             finish=Finish.COMPLETE if has_ended else Finish.TRUNCATED,
             tokens=len(row),
         )
@@ -422,10 +418,21 @@ class _Loaded:
         )
 
 
+def _positions(config: Any) -> int | None:
+    """Return the number of positions of a model; None if its configuration has none."""
+    for name in ("n_positions", "max_position_embeddings", "n_ctx"):
+        positions = getattr(config, name, None)
+        if isinstance(positions, int):
+            return positions
+    return None
+
+
 def _has_tokenizer(folder: Path) -> bool:
     return (folder / "tokenizer_config.json").exists()
 
 
 def _tokenizer_folder(folder: Path) -> Path:
-    """An adapter's own where it has one, or its base model's."""
-    return folder if _has_tokenizer(folder) else adapter_base(folder) or folder
+    """Return the folder of the tokenizer: the model's own, or that of an adapter's base model."""
+    if _has_tokenizer(folder):
+        return folder
+    return adapter_base(folder) or folder

@@ -1,6 +1,6 @@
-"""From a specification to a model that can be asked, and controls, which no model wrote.
+"""Opening of specified models, and of controls, whose answers no model wrote.
 
-Controls are written from the tasks before anything is asked; what a model may see is not concerned.
+Controls are made from the tasks before any model is asked, and so may use what no model sees.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -43,16 +43,16 @@ class OpenModel(ClosesItself):
     """A model that can be asked; close it with `aclose`, or use it as a context manager."""
 
     entry: ModelEntry
-    """Name and identity, as the manifest has them."""
+    """Name and identity, as in the manifest."""
 
     responder: Responder
 
     weights: Weights | None = None
-    """What a server's model makes of a fixed text, where the server says."""
+    """Log-probabilities of a fixed text by a server's model, if the server reports them."""
 
     @property
     def name(self) -> str:
-        """In tables and file names."""
+        """Name in tables and file names."""
         return self.entry.name
 
     @property
@@ -71,45 +71,48 @@ def fingerprint(responder: Responder) -> str:
 
 
 async def open_model(spec: ModelSpec) -> OpenModel:
-    """Open a model: its files are hashed, or its server is asked what it serves; no weights load.
+    """Open a model: hash its files, or ask its server what it serves; no weights are loaded.
 
     Raises:
-        ConfigError: an option that does not fit, no such folder, or a plugin that has no use for
-            what it was given.
+        ConfigError: an option does not fit, the folder is missing, or a plugin does not accept
+            its options.
         PluginError: the plugin does not load.
-        JudgeSetupError: nobody serves the model, or a key is not set.
+        JudgeSetupError: no server serves the model, or a key is not set.
     """
     weights: Weights | None = None
+    responder: Responder
     if spec.kind in CHAT:
-        responder: Responder = (chat := await open_chat(spec))
+        chat = await open_chat(spec)
         weights = chat.weights
+        responder = chat
     else:
         responder = await anyio.to_thread.run_sync(_opened, spec)
+    prompt_form = None
+    if isinstance(responder, SaysPromptForm):
+        prompt_form = responder.prompt_form
     entry = ModelEntry(
         name=spec.name,
         spec=spec.spec,
         fingerprint=await anyio.to_thread.run_sync(fingerprint, responder),
         identity=dict(responder.identity),
-        prompt_form=responder.prompt_form
-        if isinstance(responder, SaysPromptForm)
-        else None,
+        prompt_form=prompt_form,
     )
     return OpenModel(entry, responder, weights)
 
 
 async def open_models(specs: Sequence[ModelSpec]) -> tuple[OpenModel, ...]:
-    """Open several; all are closed again where one cannot be opened.
+    """Open several models; if one cannot be opened, those already open are closed again.
 
     Raises:
         ConfigError, PluginError, JudgeSetupError: as `open_model`.
     """
+    models: list[OpenModel] = []
     async with AsyncExitStack() as unless_all_open:
-        opened = [
-            await unless_all_open.enter_async_context(await open_model(spec))
-            for spec in specs
-        ]
+        for spec in specs:
+            model = await open_model(spec)
+            models.append(await unless_all_open.enter_async_context(model))
         unless_all_open.pop_all()
-    return tuple(opened)
+    return tuple(models)
 
 
 def _opened(spec: ModelSpec) -> Responder:
@@ -125,7 +128,7 @@ def _opened(spec: ModelSpec) -> Responder:
 
 
 CONTROLS: Final[dict[str, str]] = toml_beside(__file__, "controls.toml")
-"""Each control, and what it is."""
+"""Description of each control, by name."""
 
 
 _NOT_WRITTEN: Final = Reply.unavailable(
@@ -134,10 +137,10 @@ _NOT_WRITTEN: Final = Reply.unavailable(
 
 
 class WrittenResponder:
-    """Gives answers that are there already, and none to a question that has none."""
+    """Responder with ready answers; a question without one is unavailable."""
 
     def __init__(self, name: str, answers: Mapping[str, str]) -> None:
-        """Take the answers by task id; their content is the identity."""
+        """Store the answers by task id; their content is the identity."""
         self._answers = dict(answers)
         digest = text_sha256(canonical_json(self._answers))
         self._identity: dict[str, JsonValue] = {
@@ -148,13 +151,13 @@ class WrittenResponder:
 
     @property
     def identity(self) -> Mapping[str, JsonValue]:
-        """The control, and the content of its answers."""
+        """Name of the control, and hash of its answers."""
         return self._identity
 
     async def respond(
         self, asks: Sequence[Ask], decoding: Decoding
     ) -> AsyncGenerator[tuple[int, Reply]]:
-        """Answer at once, and every time alike; see `Responder.respond`."""
+        """Answer at once, with the same answer every time; see `Responder.respond`."""
         del decoding
         for index, ask in enumerate(asks):
             text = self._answers.get(ask.view.task_id)
@@ -170,27 +173,27 @@ def open_controls(
     beside: Sequence[ModelSpec] = (),
     known: Mapping[str, Mapping[str, str]] | None = None,
 ) -> tuple[OpenModel, ...]:
-    """Write the controls of some tasks.
+    """Make the controls of some tasks.
 
     Args:
-        tasks: those that are evaluated.
-        beside: models, whose names are taken.
+        tasks: tasks that are evaluated.
+        beside: models of the evaluation, whose names controls may not have.
         known: answers that were written to be right, or false, by name of the control and task id.
 
     Returns:
-        The template; where every task has a context, what is copied from it; and where every task
-        has a reference answer, the others: a mean over some of the questions would stand beside
-        means over all. Another document's answer needs one. Answers that somebody has to write
-        are there for some questions, and their means say for how many.
+        The template; if every task has a context, copies from it; and if every task has a
+        reference answer, the controls made from those, as a mean over some of the questions would
+        stand beside means over all. The answer of another document requires that there is one.
+        Answers that a person has to write may cover only some questions; their means say how many.
 
     Raises:
         ConfigError: a model has the name of a control.
     """
-    if taken := {spec.name for spec in beside} & {
-        f"{CONTROL}_{name}" for name in CONTROLS
-    }:
+    reserved = {f"{CONTROL}_{name}" for name in CONTROLS}
+    clashes = reserved & {spec.name for spec in beside}
+    if clashes:
         raise EvalConfigError(
-            f"{min(taken)!r} is the name of a control: give the model another one"
+            f"{min(clashes)!r} is the name of a control: give the model another one"
         )
     written = {
         "fixed_template": {
@@ -212,10 +215,12 @@ def open_controls(
             id_: shuffled(text, seed=id_) for id_, text in references.items()
         }
         written["negated"] = {id_: negated(text) for id_, text in references.items()}
-        if others := other_references(tasks):
+        others = other_references(tasks)
+        if others:
             written["other_reference"] = others
     for name, texts in (known or {}).items():
-        if answers := {id_: texts[id_] for id_ in contexts if id_ in texts}:
+        answers = {id_: texts[id_] for id_ in contexts if id_ in texts}
+        if answers:
             written[name] = answers
     return tuple(_open(name, answers) for name, answers in written.items())
 

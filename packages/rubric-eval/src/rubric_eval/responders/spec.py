@@ -1,4 +1,4 @@
-"""A model that was named: what kind it is, where, and with which weights."""
+"""Specifications of models, and fingerprints of the weights behind a server."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ CHAT = ("server", "litellm", "file")
 """Kinds that are called over a network, with the fields of `rubric_judge.ModelConfig`."""
 
 HARNESS = "hf"
-"""Folders that lm-eval loads; every other kind is a plugin's."""
+"""Kind of the folders that lm-eval loads; every other kind belongs to a plugin."""
 
 
 class ModelSpec(Record):
     """One model of an evaluation, before it is opened."""
 
     name: Name
-    """In tables and file names."""
+    """Name in tables and file names."""
 
     kind: str = Field(min_length=1)
-    """`server`, `litellm`, `file`, `hf`, or the name of a plugin such as `policy`."""
+    """Kind: `server`, `litellm`, `file`, `hf`, or the name of a plugin such as `policy`."""
 
     options: dict[str, JsonValue]
-    """What the kind takes: a `path`, or the fields of a `ModelConfig`."""
+    """Options of the kind: a `path`, or the fields of a `ModelConfig`."""
 
     spec: str
-    """As it was given."""
+    """Specification as the user wrote it."""
 
 
 _YAML: Final = frozenset({".yaml", ".yml"})
@@ -53,7 +53,7 @@ _JUDGE: Final = "; a further judge's file needs a --judge of its own"
 
 
 def parse_models(texts: Sequence[str]) -> tuple[ModelSpec, ...]:
-    """Read what a command was given: any of `NAME=KIND:WHERE` and YAML files of models.
+    """Read the models of a command line: any of `NAME=KIND:WHERE` and YAML files of models.
 
     Returns:
         The models, in order.
@@ -84,16 +84,14 @@ def parse_model(text: str) -> ModelSpec:
             `NAME=KIND:WHERE`.
 
     Raises:
-        ConfigError: it is none of these; says what to write.
+        ConfigError: the text is none of these; the error says what to write.
     """
     name, equals, rest = text.partition("=")
     kind, colon, where = rest.partition(":")
     if not (equals and colon and name and where.strip()):
         shown = shown_name(name if equals else text)
-        is_file = Path(rest).suffix in _YAML
-        raise EvalConfigError(
-            f"{shown!r} names no model: {_FORM}{_JUDGE if is_file else ''}"
-        )
+        hint = _JUDGE if Path(rest).suffix in _YAML else ""
+        raise EvalConfigError(f"{shown!r} names no model: {_FORM}{hint}")
     return _spec(name, kind, _options(kind, where), text=text, source=f"model {name!r}")
 
 
@@ -108,7 +106,7 @@ def read_models(path: Path) -> tuple[ModelSpec, ...]:
     Paths are relative to the file.
 
     Raises:
-        ConfigError: the file cannot be read or names no models; says file and key.
+        ConfigError: the file cannot be read or names no models; the error says file and key.
     """
     content = read_yaml(path)
     fields = cast("dict[str, object]", content) if isinstance(content, dict) else {}
@@ -148,7 +146,10 @@ def _options(kind: str, where: str) -> dict[str, JsonValue]:
     match kind:
         case "server":
             address, _, model = where.partition("#")
-            return {"api_base": address, **({"model": model} if model else {})}
+            options: dict[str, JsonValue] = {"api_base": address}
+            if model:
+                options["model"] = model
+            return options
         case "litellm":
             return {"model": where}
         case _:
@@ -156,13 +157,13 @@ def _options(kind: str, where: str) -> dict[str, JsonValue]:
 
 
 def _beside(folder: Path, options: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    given = {key: options.get(key) for key in ("path", "litellm_config")}
-    paths = {
-        key: str(folder / value)
-        for key, value in given.items()
-        if isinstance(value, str)
-    }
-    return {**options, **paths}
+    """Return the options with their paths made relative to a folder."""
+    resolved = dict(options)
+    for key in ("path", "litellm_config"):
+        value = options.get(key)
+        if isinstance(value, str):
+            resolved[key] = str(folder / value)
+    return resolved
 
 
 def _spec(
@@ -186,53 +187,56 @@ def _kinds() -> tuple[str, ...]:
 
 
 _OWNER: Final = "vllm"
-"""The server that is known to answer."""
+"""Owner of the models of the only server that is known to score texts."""
 TEXT: Final[str] = toml_beside(__file__, "spec.toml")["text"]
-"""Prose, steps, code, another language and a formula: training that changes a model changes what
-it expects of some of them."""
+"""Fixed text of prose, steps, code, another language and a formula: training that changes a model
+changes its log-probabilities of some of them."""
 _DIGITS: Final = 5
 
 SAME: Final = 0.005
-"""Greatest mean difference, in nats a token, of which nothing is said."""
+"""Mean difference in nats a token up to which models are taken as the same without a note."""
 OTHER: Final = 0.05
-"""From this difference on it is another model; one model on other hardware, or in another batch,
-differs by less in 16-bit numbers."""
+"""Mean difference from which on it is another model; the same model on other hardware, or in
+another batch, differs by less in 16-bit numbers."""
 
 
 class Weights(Record):
-    """What a server's model makes of the text."""
+    """Log-probabilities of the fixed text by a server's model."""
 
     text_sha256: str
-    """Of the text, which another version may change."""
+    """Hash of the text, which another version of this package may change."""
 
     tokens_sha256: str
-    """Of the text's tokens: another tokenizer is another model."""
+    """Hash of the text's tokens: another tokenizer is another model."""
 
     logprobs_T: tuple[float, ...] = Field(min_length=1)
-    """Of each token after those before it."""
+    """Log-probability of each token after those before it, in nats."""
 
     def difference(self, other: Weights) -> float | None:
         """Return the mean difference of the tokens' log-probabilities, in nats.
 
         Returns:
-            Infinity for other tokens; None where the two are of different texts.
+            Infinity if the tokens differ; None if the texts differ.
         """
         if self.text_sha256 != other.text_sha256:
             return None
         if self.tokens_sha256 != other.tokens_sha256:
             return math.inf
         pairs = zip(self.logprobs_T, other.logprobs_T, strict=True)
-        return fmean(abs(one - another) for one, another in pairs)
+        return fmean(abs(first - second) for first, second in pairs)
 
 
 async def weights_of(server: ModelServer, owner: str | None) -> Weights | None:
-    """Ask a server; None where it is not vLLM, or does not say.
+    """Ask a server to score the fixed text; None if it is not vLLM or does not answer.
 
     Args:
-        server: the model's.
-        owner: who serves, as it says itself.
+        server: server of the model.
+        owner: owner of the model, as the server reports it.
     """
-    if owner != _OWNER or (scored := await server.score(TEXT)) is None:
+    if owner != _OWNER:
+        return None
+    scored = await server.score(TEXT)
+    if scored is None:
         return None
     return Weights(
         text_sha256=text_sha256(TEXT),

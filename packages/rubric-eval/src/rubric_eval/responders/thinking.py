@@ -1,8 +1,8 @@
-"""How a server's answers are told from its thoughts, wherever it puts those.
+"""Separation of a server's answers from its thoughts, wherever it puts those.
 
 A server with a reasoning parser sends thoughts beside the content, one without sends them in it,
 and one that leaves special tokens out of its texts may send them without their marks. All give the
-same answer here, before anything of it is stored.
+same answer here, before any of it is stored.
 """
 
 from collections.abc import Mapping
@@ -30,10 +30,10 @@ _ANY_QUESTION: Final = "What is it?"
 def identity_of(
     thoughts: Thoughts, arguments: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """Return what of them changes an answer; the usual is left out, so that identities stay.
+    """Return the settings that change an answer; defaults are left out, so that identities stay.
 
     Args:
-        thoughts: how thoughts are told from answers.
+        thoughts: how thoughts are separated from answers.
         arguments: `chat_template_kwargs`.
     """
     identity: dict[str, JsonValue] = {}
@@ -47,11 +47,11 @@ def identity_of(
 
 @dataclass(frozen=True)
 class Thinking:
-    """What is sent about thoughts, and how answers are read."""
+    """Settings of thoughts in requests, and rules to read answers."""
 
     thoughts: Thoughts = "cut"
     arguments: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """Names that the server's chat template is given: `chat_template_kwargs`."""
+    """Arguments of the server's chat template: `chat_template_kwargs`."""
 
     is_opened: bool = False
     """Whether the server's template opens a thought in the prompt."""
@@ -60,11 +60,11 @@ class Thinking:
     """Whether the template switches thinking off: the prompt ends with an empty thought."""
 
     vanishing: tuple[str, ...] = ()
-    """Marks that its texts do not show, unless it is asked for special tokens too."""
+    """Marks that the server's texts do not show unless special tokens are requested."""
 
     @property
     def fields(self) -> dict[str, JsonValue]:
-        """What a request says of it."""
+        """Fields that these settings add to a request."""
         fields: dict[str, JsonValue] = {}
         if self.arguments:
             fields["chat_template_kwargs"] = dict(self.arguments)
@@ -73,7 +73,7 @@ class Thinking:
         return fields
 
     def refuses(self, reply: ChatReply) -> str:
-        """Say why a reply cannot be read as is wanted; nothing where it can."""
+        """Say why a reply cannot be read with these settings; "" if it can."""
         if self.is_off and reply.has_thought and not reply.text.strip():
             return (
                 "thinking is switched off, and the server's reasoning parser takes the answer for "
@@ -89,8 +89,8 @@ class Thinking:
         )
 
     def answer(self, reply: ChatReply) -> Answer:
-        """Return the answer of what a server sent."""
-        # Half of a surrogate pair, which only an escape can hold, can stand in no file.
+        """Return the answer in a server's reply."""
+        # Half of a surrogate pair, which JSON can escape, cannot be written to a file.
         text = reply.text.encode("utf-8", "replace").decode()
         if reply.has_thought is None:
             return answer_of(text, self.thoughts, opened=self.is_opened)
@@ -109,17 +109,18 @@ async def thinking_of(
     *,
     name: str,
 ) -> Thinking:
-    """Ask vLLM what its template does to a question, and what its texts leave out.
+    """Ask vLLM how its template renders a question, and which marks its texts leave out.
 
     Args:
-        server: of vLLM; whatever it does not say is taken as usual.
-        thoughts: as the model's specification has it.
-        arguments: for its template.
-        name: the model's, for what is told.
+        server: server of vLLM; defaults are assumed for anything that it does not report.
+        thoughts: setting of the model's specification.
+        arguments: arguments of its template.
+        name: name of the model, for warnings.
     """
     prompt = await server.prompt(_ANY_QUESTION, arguments=arguments)
     for key in arguments if prompt is not None else ():
-        rest = {one: value for one, value in arguments.items() if one != key}
+        rest = dict(arguments)
+        del rest[key]
         if await server.prompt(_ANY_QUESTION, arguments=rest) == prompt:
             _log.warning(
                 "chat_template_kwargs_without_effect",
@@ -130,10 +131,11 @@ async def thinking_of(
             )
     if thoughts == "kept":
         return Thinking(thoughts, arguments)
-    # Of some families only the mark that opens a thought is one token.
-    marks = dict.fromkeys(
-        mark for tags in families(thoughts) for mark in (tags.open, tags.close)
-    )
+    # Some families have a token of its own only for the mark that opens a thought.
+    marks: dict[str, None] = {}
+    for tags in families(thoughts):
+        marks[tags.open] = None
+        marks[tags.close] = None
     return Thinking(
         thoughts,
         arguments,
