@@ -1,8 +1,8 @@
-"""What can go wrong while a policy is evaluated, and how many failures had which reason.
+"""Errors of evaluations, and counts of failures by reason.
 
 RubricError
 └── EvalError
-    ├── EvalConfigError (ConfigError)     what a command or a file asks for that cannot be done
+    ├── EvalConfigError (ConfigError)     a command or a file asks for something impossible
     ├── EvalShapeError (ValueError)       arrays, tasks or responses that do not fit together
     ├── ComparisonError (ValueError)      evaluations that cannot be set side by side
     ├── SelectionLeakError (ValueError)   a choice made on the questions that it is judged by
@@ -31,7 +31,7 @@ class EvalError(RubricError):
 
 
 class EvalConfigError(EvalError, ConfigError):
-    """What a command or a file asks for that cannot be done."""
+    """A command or a file asks for something that cannot be done."""
 
 
 class EvalShapeError(EvalError, ValueError):
@@ -59,7 +59,7 @@ class EvalEditedError(EvalFolderError):
     """A finished evaluation whose files are not as its run left them, or contradict each other."""
 
     def __init__(self, message: str, *, found: tuple[str, ...] = ()) -> None:
-        """Keep all that was found."""
+        """Store the problems that were found."""
         super().__init__(message)
         self.found = found
 
@@ -80,7 +80,7 @@ class EvalAbortError(EvalError, RuntimeError):
     _: KW_ONLY
     unavailable_frac: float = 0.0
     reasons: Mapping[str, int] = field(default_factory=dict[str, int])
-    """How many were missing for which."""
+    """Number of missing ones, by reason."""
 
 
 class TransferAbortError(EvalAbortError):
@@ -92,14 +92,14 @@ class HeldoutAbortError(EvalAbortError):
 
 
 _MOST_CHARS: Final = 300
-"""Of a message that is repeated; a server's may be a page."""
+"""Characters of a message that is repeated; a server's may be a page long."""
 
 
 class Failures:
-    """Counts failures; as a text it is what a person must know to mend them."""
+    """Counter of failures; its text says what a user must know to fix them."""
 
     def __init__(self) -> None:
-        """Start at none."""
+        """Start without failures."""
         self.by_reason: Counter[str] = Counter()
         self._first: dict[str, str] = {}
 

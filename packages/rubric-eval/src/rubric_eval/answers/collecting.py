@@ -128,20 +128,20 @@ _log: Final[Any] = structlog.get_logger("rubric_eval")
 
 
 class AnsweredBy(Record):
-    """answers/MODEL/weights.json."""
+    """Content of answers/MODEL/weights.json."""
 
     by_fingerprint: dict[str, Weights] = Field(default_factory=dict)
-    """What the model of each fingerprint made of a fixed text when it was first asked."""
+    """Log-probabilities of a fixed text by each model when it was first asked, by fingerprint."""
 
 
 def check_weights(folder: EvalFolder, model: OpenModel) -> None:
     """Refuse a model that is not the one that gave the stored answers; nothing is written.
 
-    A model that may be another one, or cannot be told apart, is logged.
+    A warning is logged if the model may be another one, or if that cannot be checked.
 
     Raises:
-        EvalFolderError: it is another one.
-        RubricFileError: the file that says so is damaged.
+        EvalFolderError: the model is another one.
+        RubricFileError: the record of its weights is damaged.
     """
     known, difference = _difference(folder, model)
     if difference is not None and difference > SAME:
@@ -161,7 +161,7 @@ def check_weights(folder: EvalFolder, model: OpenModel) -> None:
 
 
 def _keep_weights(folder: EvalFolder, model: OpenModel) -> None:
-    """Write down whose answers are to come, unless that is known."""
+    """Record the weights of the model that is about to answer, unless they are known."""
     known, _ = _difference(folder, model)
     if model.weights is not None and model.fingerprint not in known:
         answered = AnsweredBy(
@@ -173,7 +173,7 @@ def _keep_weights(folder: EvalFolder, model: OpenModel) -> None:
 def _difference(
     folder: EvalFolder, model: OpenModel
 ) -> tuple[dict[str, Weights], float | None]:
-    """Return whose answers are there, and how far the model is from its own; None if not known."""
+    """Return the recorded weights, and the model's difference from its own; None if not known."""
     path = folder.answered_by(model.name)
     try:
         known = AnsweredBy.model_validate_json(read_file(path)).by_fingerprint
@@ -183,8 +183,10 @@ def _difference(
         problem = "is no record of the weights that answered"
         remedy = "restore it, or evaluate into a new folder"
         raise RubricFileError(f"{problem}; {remedy}", path=path) from None
-    kept = known.get(model.fingerprint)
-    difference = kept.difference(model.weights) if kept and model.weights else None
+    recorded = known.get(model.fingerprint)
+    difference = None
+    if recorded and model.weights:
+        difference = recorded.difference(model.weights)
     if difference is not None and difference > OTHER:
         raise EvalFolderError(
             f"the model {model.name!r} ({model.entry.spec}) is not the one that gave the "
@@ -205,28 +207,28 @@ async def stream_answers(
     seeds: Sequence[int] = (0,),
     samples: int = 1,
 ) -> AsyncGenerator[tuple[int, AnswerRow]]:
-    """Give every answer once: those that the folder holds at once, the others as they come.
+    """Yield every answer once: first those that the folder holds, then the others as they come.
 
-    Each is in its file before it is given. Failures of an earlier run are asked for again, answers
-    never, but for those of an older version that may be thoughts. Tasks with the same question
-    share one. Use it within `contextlib.aclosing`, and within
-    `folder_lock` of the folder.
+    Each answer is written to its file before it is yielded. Failures of an earlier run are asked
+    for again, answers never, except those of an older version that may be thoughts. Tasks with the
+    same question share one answer. Use it within `contextlib.aclosing`, and within `folder_lock` of
+    the folder.
 
     Args:
-        model: who is asked; it is given its view of each task and nothing else.
+        model: model that is asked; it gets its view of each task and nothing else.
         tasks: N questions, each once.
-        folder: where answers are kept.
-        decoding: how tokens are drawn.
+        folder: folder that answers are stored in.
+        decoding: settings of decoding.
         seeds: S seeds, one file each.
         samples: K answers to each question and seed.
 
     Yields:
-        N·S·K rows, each behind its seed, a failure as a row with its reason.
+        N·S·K pairs of a seed and a row; a failure is a row with its reason.
 
     Raises:
         EvalFolderError: the folder is damaged, or other weights answered in it.
-        EvalWriteError: a file cannot be written; what came before is kept.
-        ConfigError: the decoding asks for what this model cannot do.
+        EvalWriteError: a file cannot be written; earlier answers are kept.
+        ConfigError: the model does not support the decoding.
         ResponderError: the model cannot answer at all.
     """
     with ExitStack() as stack:
@@ -236,30 +238,32 @@ async def stream_answers(
             for seed in seeds
         }
         missing: defaultdict[str, list[_Wanted]] = defaultdict(list)
-        for one in _wanted(model, tasks, decoding, seeds, samples):
-            file = files[one.seed]
-            if (kept := file.kept(one.row.key)) is None:
-                missing[one.row.key].append(one)
+        for request in _wanted(model, tasks, decoding, seeds, samples):
+            file = files[request.seed]
+            stored = file.kept(request.row.key)
+            if stored is None:
+                missing[request.row.key].append(request)
                 continue
-            # It may be of another task with the same question.
-            names = {"task_id": one.row.task_id, "doc_hash": one.row.doc_hash}
-            row = kept.model_copy(update=names)
+            # It may be the answer to another task with the same question.
+            names = {"task_id": request.row.task_id, "doc_hash": request.row.doc_hash}
+            row = stored.model_copy(update=names)
             if not file.holds(row):
                 file.append(row)
-            yield one.seed, row
-        _tell_of_older(model, files.values())
+            yield request.seed, row
+        _warn_of_older(model, files.values())
         groups = list(missing.values())
         async with aclosing(_replies(model, groups, decoding)) as replies:
             async for index, reply in replies:
-                for one in groups[index]:
-                    row = one.row.model_copy(update=dict(reply))
-                    files[one.seed].append(row)
-                    yield one.seed, row
+                for request in groups[index]:
+                    row = request.row.model_copy(update=dict(reply))
+                    files[request.seed].append(row)
+                    yield request.seed, row
 
 
-def _tell_of_older(model: OpenModel, files: Iterable[AnswerFile]) -> None:
+def _warn_of_older(model: OpenModel, files: Iterable[AnswerFile]) -> None:
     """Log how many answers of an older version are asked for again, if any."""
-    if older := sum(len(file.older) for file in files):
+    older = sum(len(file.older) for file in files)
+    if older:
         _log.warning(
             "answers_asked_again",
             model=model.name,
@@ -268,12 +272,12 @@ def _tell_of_older(model: OpenModel, files: Iterable[AnswerFile]) -> None:
         )
 
 
-async def _telling(
+async def _with_named_errors(
     replies: AsyncIterator[tuple[int, Reply]], model: str
 ) -> AsyncGenerator[tuple[int, Reply]]:
-    """Name the model, the place and the reason of whatever else a responder raises.
+    """Turn any other error of a responder into one that names model, place and reason.
 
-    A responder is given what a model may see and nothing else, so that its words hold no passage.
+    A responder sees only what a model may see, so that its messages hold no passage.
     """
     iterator = aiter(replies)
     while True:
@@ -283,28 +287,29 @@ async def _telling(
             if isinstance(error, RubricError):
                 raise
             return
-        # The named boundary for responders: what a model makes its library raise is not known.
+        # The named boundary for responders: a model may make its library raise anything.
         except Exception as error:
             raise ResponderError(
-                f"model {model!r} cannot answer: {_told(error)}"
+                f"model {model!r} cannot answer: {_described(error)}"
             ) from error
         yield index, reply
 
 
-def _told(error: Exception) -> str:
-    """Type, place and words of an error, on one line."""
-    places = traceback.extract_tb(error.__traceback__)
-    place = (
-        f" at {Path(places[-1].filename).name}:{places[-1].lineno}" if places else ""
-    )
-    words = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
-    return f"{type(error).__name__}{place}" + (f": {words}" if words else "")
+def _described(error: Exception) -> str:
+    """Return type, place and message of an error, on one line."""
+    description = type(error).__name__
+    frames = traceback.extract_tb(error.__traceback__)
+    if frames:
+        last = frames[-1]
+        description += f" at {Path(last.filename).name}:{last.lineno}"
+    message = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
+    return f"{description}: {message}" if message else description
 
 
 async def _replies(
     model: OpenModel, groups: Sequence[Sequence[_Wanted]], decoding: Decoding
 ) -> AsyncGenerator[tuple[int, Reply]]:
-    """Ask once for each group; hold the responder to one reply for each."""
+    """Ask once for each group, and check that the responder gives one reply for each."""
     if not groups:
         return
     due = set(range(len(groups)))
@@ -312,7 +317,7 @@ async def _replies(
     remedy = "report it to whoever wrote the responder"
     replies = model.responder.respond([group[0].ask for group in groups], decoding)
     try:
-        async for index, reply in _telling(replies, model.name):
+        async for index, reply in _with_named_errors(replies, model.name):
             if index not in due:
                 unasked = f"question {index!r}, which nobody asked"
                 raise ResponderError(f"{who} replied to {unasked}: {remedy}")

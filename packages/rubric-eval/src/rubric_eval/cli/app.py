@@ -43,7 +43,7 @@ class DrawOptions:
     """Flags of a `Decoding` whose tokens and stops are each benchmark's own."""
 
     temperature: float = 0.0
-    """Of the draw of tokens; 0 takes the most likely one."""
+    """Temperature of the draw of tokens; 0 takes the most likely one."""
 
     top_p: float = 1.0
     """Draw from the smallest set of tokens with this probability."""
@@ -80,7 +80,7 @@ GREEDY: Final = DecodingOptions()
 
 
 TABLES: Final = toml_beside(__file__, "tables.toml")
-"""What the commands print."""
+"""Tables that the commands print."""
 
 
 def evaluated(
@@ -107,9 +107,9 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
     from rubric_eval.records.inputs import EvalFolder
 
     level = f"{100 * table.confidence:g} %"
-    told = [(row.model, row.judge, row, row.in_percent()) for row in table.rows]
+    scored = [(row.model, row.judge, row, row.in_percent()) for row in table.rows]
     missing = [(*pair, None, None) for pair in table.missing]
-    print_figures(TABLES["rewards"], [*told, *missing], level=level)
+    print_figures(TABLES["rewards"], [*scored, *missing], level=level)
     stdout = console()
     if table.missing:
         stdout.print("–: not judged yet; `rubric-eval rejudge` judges stored answers")
@@ -117,10 +117,9 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
         for name, count in row.by_fallback.items():
             of = f"{count} of {row.values} rewards of {row.model} by {row.judge}"
             stdout.print(f"by the fallback {name}: {of}", soft_wrap=True)
-    for said in dict.fromkeys(
-        row.thought_note for row in table.rows if row.thought_note
-    ):
-        stdout.print(said, soft_wrap=True)
+    notes = [row.thought_note for row in table.rows if row.thought_note]
+    for note in dict.fromkeys(notes):
+        stdout.print(note, soft_wrap=True)
     pairs = ((pair, "yes" if pair.same_order else "no") for pair in table.judge_pairs)
     print_figures(TABLES["judge_pairs"], pairs)
     limits = (

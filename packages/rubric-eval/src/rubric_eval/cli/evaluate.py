@@ -377,11 +377,10 @@ def validate(
     from rubric_eval.lm_tasks.sources import SMALL
     from rubric_eval.transfer.building import validate as build_all
 
-    for flag, given in (("data", data), ("tasks", tasks), ("judge", judge)):
-        if given and given != SMALL and not Path(given).exists():
-            problem = (
-                f"--{flag} {given}: there is no such file or folder{near(Path(given))}"
-            )
+    for flag, value in (("data", data), ("tasks", tasks), ("judge", judge)):
+        if value and value != SMALL and not Path(value).exists():
+            hint = near(Path(value))
+            problem = f"--{flag} {value}: there is no such file or folder{hint}"
             raise rubric_core.ConfigError(problem, location=flag)
     with command.working(app) as progress, progress.phase("building the tasks"):
         rows = build_all(data=data, tasks=tasks, judge=judge)

@@ -90,28 +90,28 @@ def _pair(names: str) -> tuple[str, ...]:
     return both
 
 
-def _print_rest(found: EvalComparison) -> None:
+def _print_rest(comparison: EvalComparison) -> None:
     stdout = command.console()
-    for average in found.averages:
+    for average in comparison.averages:
         suite = f" of suite {average.suite}" if average.suite else ""
         stdout.print(
             f"average over {average.n} benchmarks{suite}: {average.a} − {average.b} "
             f"{100 * average.mean:+.1f} points, {average.in_percent(sign='+')}"
         )
-    for note in found.notes:
+    for note in comparison.notes:
         stdout.print(f"note: {note}", soft_wrap=True)
 
 
-def _print_scores(found: EvalComparison) -> None:
-    level = f"{100 * found.settings.confidence:g} % interval"
-    # Columns that say nothing would only make the others narrow.
-    is_guessed = any(score.chance is not None for score in found.scores)
-    is_clustered = any(score.clusters != score.n for score in found.scores)
+def _print_scores(comparison: EvalComparison) -> None:
+    level = f"{100 * comparison.settings.confidence:g} % interval"
+    # Columns without information would only make the others narrow.
+    is_guessed = any(score.chance is not None for score in comparison.scores)
+    is_clustered = any(score.clusters != score.n for score in comparison.scores)
     more = ("chance",) * is_guessed + ("n",) + ("documents",) * is_clustered
     table = command.figures_table(
         "Scores", names=("benchmark", "model"), figures=("mean", level, *more)
     )
-    for model_score in found.scores:
+    for model_score in comparison.scores:
         cells = [
             _column(model_score),
             model_score.model,
@@ -119,26 +119,23 @@ def _print_scores(found: EvalComparison) -> None:
             model_score.in_percent(),
         ]
         if is_guessed:
-            cells.append(
-                "" if model_score.chance is None else percent(model_score.chance)
-            )
+            chance = model_score.chance
+            cells.append("" if chance is None else percent(chance))
         cells.append(str(model_score.n))
         if is_clustered:
-            cells.append(
-                ""
-                if model_score.clusters == model_score.n
-                else str(model_score.clusters)
-            )
+            is_own = model_score.clusters == model_score.n
+            cells.append("" if is_own else str(model_score.clusters))
         table.add_row(*cells)
     command.console().print(table)
 
 
-def _print_differences(found: EvalComparison) -> None:
-    correction = found.settings.correction
-    for a, b in dict.fromkeys(
-        (difference.a, difference.b) for difference in found.differences
-    ):
-        told = (
+def _print_differences(comparison: EvalComparison) -> None:
+    correction = comparison.settings.correction
+    by_pair: dict[tuple[str, str], list[PairedResult]] = {}
+    for difference in comparison.differences:
+        by_pair.setdefault((difference.a, difference.b), []).append(difference)
+    for (a, b), differences in by_pair.items():
+        rows = [
             (
                 _column(difference),
                 difference,
@@ -146,22 +143,24 @@ def _print_differences(found: EvalComparison) -> None:
                 _p(difference.p),
                 _decided(difference),
             )
-            for difference in found.differences
-            if (difference.a, difference.b) == (a, b)
-        )
+            for difference in differences
+        ]
         command.print_figures(
-            TABLES["differences"], told, pair=f"{a} − {b}", correction=correction
+            TABLES["differences"], rows, pair=f"{a} − {b}", correction=correction
         )
-    level = 100 * (1 - found.settings.confidence)
+    level = 100 * (1 - comparison.settings.confidence)
     command.console().print(f"* significant at {level:g} %, correction {correction}")
 
 
-def _decided(one: PairedResult) -> str:
-    return _p(one.p_adjusted) + (" *" if one.is_significant else "  ")
+def _decided(difference: PairedResult) -> str:
+    mark = " *" if difference.is_significant else "  "
+    return _p(difference.p_adjusted) + mark
 
 
-def _column(one: ModelScore | PairedResult) -> str:
-    return one.benchmark if one.judge is None else f"{one.benchmark}, {one.judge}"
+def _column(result: ModelScore | PairedResult) -> str:
+    if result.judge is None:
+        return result.benchmark
+    return f"{result.benchmark}, {result.judge}"
 
 
 def _p(value: float) -> str:
@@ -289,22 +288,22 @@ def _check_second_judge(
         raise ConfigError(f"--second-judge needs {needed}", location="second-judge")
 
 
-def _print_panel(found: HackingPanel, place: Path) -> None:
+def _print_panel(panel: HackingPanel, place: Path) -> None:
     stdout = command.console()
     command.print_figures(
-        TABLES["hacking"], zip(found.models), judge=found.settings.judge
+        TABLES["hacking"], zip(panel.models), judge=panel.settings.judge
     )
-    for divergence in found.divergences:
+    for divergence in panel.divergences:
         stdout.print(
             f"{divergence.a} − {divergence.b}: {100 * divergence.first.mean:+.1f} "
-            f"points by {found.settings.judge}, "
-            f"{100 * divergence.second.mean:+.1f} by {found.settings.second}, "
+            f"points by {panel.settings.judge}, "
+            f"{100 * divergence.second.mean:+.1f} by {panel.settings.second}, "
             f"over {divergence.n} questions"
         )
-    stdout.print(found.conclusion, soft_wrap=True)
-    for warning in found.warnings:
+    stdout.print(panel.conclusion, soft_wrap=True)
+    for warning in panel.warnings:
         stdout.print(f"warning: {warning}", soft_wrap=True)
-    for note in found.notes:
+    for note in panel.notes:
         stdout.print(f"note: {note}", soft_wrap=True)
-    print_edited(found.edited)
+    print_edited(panel.edited)
     stdout.print(f"written: {place}", soft_wrap=True)

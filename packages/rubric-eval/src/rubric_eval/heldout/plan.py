@@ -1,4 +1,4 @@
-"""What is to be evaluated, checked as a whole before anything is asked or written."""
+"""Plans of held-out evaluations, checked as a whole before anything is asked or written."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,14 +22,14 @@ class HeldoutPlan(EvalPlan):
     """Questions and how they are asked and judged.
 
     Raises:
-        ConfigError: something that is no plan, such as no question or a seed that is there twice.
+        ConfigError: the plan is not valid: there is no question, or a seed occurs twice.
     """
 
     tasks: tuple[Task, ...]
     source: str
-    """Where they come from."""
+    """Source of the tasks."""
     samples: int = 1
-    """Answers to each question and seed, at least 1."""
+    """Number of answers to each question and seed, at least 1."""
     workers: int = 32
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class HeldoutPlan(EvalPlan):
 
     @cached_property
     def task_ids(self) -> tuple[str, ...]:
-        """Of the questions, in their order; each is a hash of the whole task."""
+        """Ids of the questions, in their order; each is a hash of the whole task."""
         return tuple(task.task_id for task in self.tasks)
 
     @cached_property
@@ -88,7 +88,7 @@ class HeldoutPlan(EvalPlan):
 
     @property
     def questions(self) -> Questions:
-        """What is asked, by ids, texts and the passages that answers are judged against."""
+        """Summary of the questions, with a hash of ids, texts and the passages of each."""
         return Questions(
             source=self.source,
             sha256=questions_sha256(self.question_rows()),

@@ -1,6 +1,6 @@
 """A held-out evaluation from the first check to the table.
 
-Models answer one after the other; what they answer is judged meanwhile by all judges.
+Models answer one after the other, while all judges judge the answers as they come.
 """
 
 import math
@@ -38,38 +38,38 @@ Answers = AsyncGenerator["Answered"]
 
 @dataclass(frozen=True)
 class HeldoutProgress:
-    """What to call as an evaluation goes on."""
+    """Callbacks for the progress of an evaluation."""
 
     on_answer: Callable[[str], object] = lambda _model: None
-    """With the model's name."""
+    """Called after each answer with the model's name."""
     on_judged: Callable[[str, str], object] = lambda _judge, _model: None
-    """With the judge's name and the model's."""
+    """Called after each judgement with the names of judge and model."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """All answers before all judges; the files of a model are written when it is done."""
+    """Judging of all answers by all judges; the files of a model are written when it is done."""
 
     folder: inputs.EvalFolder
     plan: HeldoutPlan
     judges: Sequence[NamedJudge]
     progress: HeldoutProgress
     calibration: Path | None = None
-    """By which rewards are corrected; the folder keeps a copy until it is given another."""
+    """File that rewards are corrected by; the folder keeps a copy until it gets another."""
 
     async def evaluate(self, models: Sequence[OpenModel | ModelEntry]) -> HeldoutTable:
         """Evaluate models that are open, or whose answers are already stored.
 
         Raises:
             HeldoutAbortError: too many answers or judgements are missing; see `Scoring`.
-            RubricError: a model that does not run, or a file that cannot be used.
-            OSError: a file that cannot be written.
+            RubricError: a model does not run, or a file cannot be used.
+            OSError: a file cannot be written.
         """
         folder = self.folder
         entries = [
             model if isinstance(model, ModelEntry) else model.entry for model in models
         ]
-        wanted = self.plan.manifest(entries, self.judges)
+        manifest = self.plan.manifest(entries, self.judges)
         closers = [
             partial(close, replica)
             for judge in self.judges
@@ -77,18 +77,20 @@ class Work:
         ]
         async with joining.closing(*closers):
             with folder_lock(folder.root):
-                run = joining.joined(folder, wanted)
+                run = joining.joined(folder, manifest)
                 answers: dict[str, Answers] = {}
-                for one in models:
-                    if isinstance(one, ModelEntry):
-                        answers[one.name] = self._stored(one)
+                for model in models:
+                    if isinstance(model, ModelEntry):
+                        answers[model.name] = self._stored(model)
                     else:
-                        check_weights(folder, one)
-                        answers[one.name] = self._asked(one)
+                        check_weights(folder, model)
+                        answers[model.name] = self._asked(model)
                 await self._check_judges(entries)
-                calibration = self.calibration and calibration_of(
-                    self.calibration, self.judges, self.plan.tasks
-                )
+                calibration = None
+                if self.calibration is not None:
+                    calibration = calibration_of(
+                        self.calibration, self.judges, self.plan.tasks
+                    )
                 with joining.under_way(folder, run, table=folder.heldout):
                     if calibration is not None:
                         with replacing(folder.calibration) as file:
@@ -96,14 +98,14 @@ class Work:
                     files.write_rows(folder.questions, self.plan.question_rows())
                     with Ledger(folder.ledger) as ledger:
                         await self._judge(answers, ledger)
-                    done = _finished(folder, run, wanted)
+                    done = _finished(folder, run, manifest)
                     table = heldout_table(folder, done)
                     files.write_json(folder.heldout, table)
                     files.write_finished_run(folder, done)
                 return table
 
     async def _asked(self, model: OpenModel) -> Answers:
-        """Yield answers as they come, those that the folder holds first; then close the model."""
+        """Yield stored answers, then new ones as they come; close the model at the end."""
         plan = self.plan
         stream = stream_answers(
             model,
@@ -121,7 +123,7 @@ class Work:
         """Yield the answers that the folder holds; nothing is generated.
 
         Raises:
-            EvalFolderError: one is missing, or a file is damaged.
+            EvalFolderError: an answer is missing, or a file is damaged.
         """
         answers = list(self._held(model))
         if len(answers) != self.plan.answers:
@@ -130,7 +132,8 @@ class Work:
                 f"model {model.name!r}: run the command `rubric-eval heldout` that started it "
                 "to its end"
             )
-        if older := [row for _, row in answers if row.holds_thought]:
+        older = [row for _, row in answers if row.holds_thought]
+        if older:
             first = older[0].task_id
             raise EvalFolderError(
                 f"{self.folder.root}: {len(older)} of {len(answers)} stored answers of model "
@@ -152,25 +155,23 @@ class Work:
         keys = AnswerKeys(model.fingerprint, plan.decoding)
         place = {task_id: at for at, task_id in enumerate(plan.task_ids)}
         for seed in plan.seeds:
-            # As many steps as there are answers, whatever the plan asks for.
-            stored = [
-                (place[row.task_id], row.sample, row)
-                for row in read_answers(self.folder.answers(model.name, seed))
-                if row.task_id in place
-                and row.sample < plan.samples
-                and row.key
-                == keys.of(
-                    plan.prompts[place[row.task_id]], seed=seed, sample=row.sample
-                )
-            ]
-            for _, _, row in sorted(stored, key=lambda one: one[:2]):
+            # One step for each stored answer, however many the plan has.
+            stored: list[tuple[int, int, files.AnswerRow]] = []
+            for row in read_answers(self.folder.answers(model.name, seed)):
+                if row.task_id not in place or row.sample >= plan.samples:
+                    continue
+                at = place[row.task_id]
+                key = keys.of(plan.prompts[at], seed=seed, sample=row.sample)
+                if row.key == key:
+                    stored.append((at, row.sample, row))
+            for _, _, row in sorted(stored, key=lambda entry: entry[:2]):
                 yield seed, row
 
     async def _check_judges(self, models: Sequence[ModelEntry]) -> None:
-        """Ask each judge whether it is there, unless everything is judged already.
+        """Check that each judge is there, unless everything is judged already.
 
         Raises:
-            JudgeSetupError: one is not.
+            JudgeSetupError: a judge is not there.
         """
         plan = self.plan
         judges = self.judges
@@ -191,7 +192,7 @@ class Work:
             await JudgePool(judge.replicas).check()
 
     async def _judge(self, answers: Mapping[str, Answers], ledger: Ledger) -> None:
-        """Collect, judge and write."""
+        """Collect answers, judge them and write the scores."""
         answer_judges = {
             judge.name: AnswerJudge(
                 JudgePool(judge.replicas, workers=self.plan.workers, ledger=ledger),
@@ -223,10 +224,10 @@ class Work:
         answers: Answers,
         streams: Sequence[MemoryObjectSendStream[Answered]],
     ) -> None:
-        """Have a model answer, and give each answer to the scorings behind the streams.
+        """Have a model answer, and pass each answer to the scorings behind the streams.
 
-        A stream ends when all answers are in it. Where the model fails, or is cancelled, it stays
-        open: a scoring that saw its end would take the answers so far for all there are.
+        A stream is closed when all answers are in it. If the model fails or is cancelled, it stays
+        open: a scoring that saw its end would take the answers so far as all answers.
         """
         async with aclosing(answers):
             async for answer in answers:
@@ -239,7 +240,7 @@ class Work:
     def _scored(
         self, model: str, judge: str, answer_judge: AnswerJudge, group: TaskGroup
     ) -> MemoryObjectSendStream[Answered]:
-        """Start a scoring, and return where it takes answers from."""
+        """Start a scoring, and return the stream that it takes answers from."""
         send, receive = anyio.create_memory_object_stream["Answered"](math.inf)
         scoring = Scoring(
             folder=self.folder,
@@ -260,7 +261,7 @@ class Work:
 
 
 _FOLLOWING: Final = (HeldoutAbortError, anyio.BrokenResourceError)
-"""What may follow from another failure: too few answers to score, and a stream without a reader."""
+"""Errors that may follow from another: too few answers to score, and a stream without a reader."""
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -286,16 +287,16 @@ async def run_heldout(
 ) -> HeldoutTable:
     """Have models answer the same questions, have all judges judge them, and write the table.
 
-    What the folder holds already, of a run that was stopped or of one with other models and judges,
-    is neither generated nor judged again.
+    Answers and judgements that the folder already holds, from a stopped run or a run with other
+    models and judges, are not made again.
 
     Args:
         out: folder of the evaluation, a new one or one of the same questions.
         plan: questions, and how they are asked and judged.
-        models: closed at the end, whatever comes of it.
-        judges: as `scores.read_judges` gives them; closed too.
-        progress: what to call on the way.
-        calibration: of a judge, by which its rewards are corrected.
+        models: models, which are closed at the end in any case.
+        judges: judges from `scores.read_judges`, which are closed too.
+        progress: callbacks for the progress.
+        calibration: calibration of a judge, by which its rewards are corrected.
 
     Returns:
         The paper's Table 1, also in heldout.json.
@@ -303,8 +304,9 @@ async def run_heldout(
     Raises:
         EvalFolderError: the folder is in use, or holds an evaluation of something else.
         JudgeSetupError: a judge is not there; nothing was written.
-        HeldoutAbortError: too many answers without a judgement; what is done is kept.
-        ConfigError, ResponderError, LedgerError, EvalWriteError, OSError: as the parts say.
+        HeldoutAbortError: too many answers have no judgement; finished work is kept.
+        ConfigError, ResponderError, LedgerError, EvalWriteError, OSError: a part of the
+            evaluation failed.
     """
     work = Work(
         inputs.EvalFolder(out), plan, judges, progress or HeldoutProgress(), calibration
@@ -324,33 +326,31 @@ async def rejudge_heldout(
 
     Args:
         out: folder of an evaluation.
-        plan: as it was evaluated; see `plan_of`.
-        judges: new ones, or those whose work is to be completed.
-        progress: what to call on the way.
+        plan: plan of that evaluation; see `plan_of`.
+        judges: new judges, or those whose work is to be completed.
+        progress: callbacks for the progress.
 
     Returns, Raises:
-        As `run_heldout`; EvalFolderError also where answers are missing.
+        As `run_heldout`; EvalFolderError also if answers are missing.
     """
     work = Work(inputs.EvalFolder(out), plan, judges, progress or HeldoutProgress())
     return await work.evaluate(files.read_run(work.folder).models)
 
 
-def _finished(folder: inputs.EvalFolder, run: EvalRun, wanted: EvalRun) -> EvalRun:
-    """Return the manifest of what is there in the end.
+def _finished(folder: inputs.EvalFolder, run: EvalRun, manifest: EvalRun) -> EvalRun:
+    """Return the manifest of the finished models and judges.
 
-    A model or judge that an earlier run began, and never brought to an end, is left out: its
-    answers and judgements stay in the folder, and are reused if it is requested again.
+    A model or judge that an earlier run began but did not finish is left out: its answers and
+    judgements stay in the folder, and are reused if it is requested again.
     """
-    names = (
-        {entry.name for entry in wanted.models},
-        {judge_entry.name for judge_entry in wanted.judges},
-    )
+    models = {entry.name for entry in manifest.models}
+    judges = {entry.name for entry in manifest.judges}
     for model, judge in product(run.models, run.judges):
         if has_scores(folder, run, judge=judge.name, model=model.name):
-            names[0].add(model.name)
-            names[1].add(judge.name)
+            models.add(model.name)
+            judges.add(judge.name)
     return joining.finished(
         run,
-        models=tuple(model for model in run.models if model.name in names[0]),
-        judges=tuple(judge for judge in run.judges if judge.name in names[1]),
+        models=tuple(model for model in run.models if model.name in models),
+        judges=tuple(judge for judge in run.judges if judge.name in judges),
     )

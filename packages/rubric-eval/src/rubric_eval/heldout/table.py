@@ -1,12 +1,12 @@
-"""The paper's Table 1, the judges side by side, and rewards as labels would have them.
+"""The paper's Table 1, the agreement of judges, and rewards corrected by labels.
 
-All are from the rows of a finished evaluation. Labels correct the rewards of the answers alone that
-they were drawn from; of any other model the judge's mean stands, marked as uncorrected.
+All are made from the rows of a finished evaluation. Labels correct only the rewards of the answers
+that they were drawn from; for any other model the judge's mean stands, marked as uncorrected.
 """
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,33 +39,33 @@ class CorrectedReward(Record):
     raw: float
     """The judge's own mean."""
     mean: float | None = None
-    """None where the correction is refused."""
+    """Corrected mean; None if the correction is refused."""
     ci_low: float | None = None
     ci_high: float | None = None
     trust: float | None = None
-    """λ: how much the judge is believed, 0 to 1."""
+    """λ: weight of the judge's rewards, 0 to 1."""
     labelled: int = 0
-    """Labelled answers of the model itself; 0 where the correction is refused."""
+    """Number of labelled answers of the model itself; 0 if the correction is refused."""
     population: str = ""
     """Whether the judge errs on these answers as on others that are labelled, with figures; empty
-    where labels are of the one or the other alone."""
+    if labels are of only one of the two."""
     refused: str = ""
-    """Why there is no corrected reward and the raw one stands; empty where there is one."""
+    """Why there is no corrected reward and the raw one stands; empty if there is one."""
 
 
 def calibration_of(
     path: Path, judges: Sequence[NamedJudge], tasks: Iterable[Task]
 ) -> bytes:
-    """Read a calibration, as its file is, once it is of one of an evaluation's judges.
+    """Return the bytes of a calibration, after a check that it is of one of the judges.
 
     Args:
         path: calibration.json.
-        judges: of the evaluation.
-        tasks: that are asked.
+        judges: judges of the evaluation.
+        tasks: tasks of the evaluation.
 
     Raises:
-        ConfigError: it cannot be read, is of none of these judges, or is of another version of a
-            task's rubric.
+        ConfigError: the file cannot be read, is of none of these judges, or is of another version
+            of a task's rubric.
     """
     try:
         text = read_file(path)
@@ -90,23 +90,25 @@ def corrected_rewards(
     """Correct the rewards by the judge that the folder's calibration is of, if it holds one.
 
     Args:
-        folder: of the evaluation.
-        judges: of the evaluation.
+        folder: folder of the evaluation.
+        judges: judges of the evaluation.
         measured: rewards of each model by each judge.
 
     Raises:
-        ConfigError: the folder's calibration is none.
+        ConfigError: the folder's calibration is not valid.
     """
     if not folder.calibration.is_file():
         return ()
     calibration = read_calibration(folder.calibration)
-    named = {
+    calibrated = {
         judge.name
         for judge in judges
         if _fingerprint(judge) == calibration.judge_fingerprint
     }
     return tuple(
-        _corrected(folder, one, calibration) for one in measured if one.judge in named
+        _corrected(folder, rewards, calibration)
+        for rewards in measured
+        if rewards.judge in calibrated
     )
 
 
@@ -115,19 +117,23 @@ def _corrected(
 ) -> CorrectedReward:
     """Correct a model's mean by the labels of its own answers, if there are enough."""
     answers = dict(zip(measured.ids, measured.answers_NK, strict=True))
-    judged = [
-        (value, answer, document)
-        for values_K, answers_K, document in zip(
-            measured.values_NK, measured.answers_NK, measured.clusters, strict=True
-        )
-        for value, answer in zip(values_K, answers_K, strict=True)
-        if value is not None
-    ]
-    values = [value for value, _, _ in judged]
-    hashes = [answer for _, answer, _ in judged]
-    documents = [document for _, _, document in judged]
-    names = {"model": measured.model, "judge": measured.judge or ""}
-    row = partial(CorrectedReward, **names, raw=present_mean(measured.means_N) or 0.0)
+    values: list[float] = []
+    hashes: list[str] = []
+    documents: list[str] = []
+    for values_K, answers_K, document in zip(
+        measured.values_NK, measured.answers_NK, measured.clusters, strict=True
+    ):
+        for value, answer in zip(values_K, answers_K, strict=True):
+            if value is not None:
+                values.append(value)
+                hashes.append(answer)
+                documents.append(document)
+    row = partial(
+        CorrectedReward,
+        model=measured.model,
+        judge=measured.judge or "",
+        raw=present_mean(measured.means_N) or 0.0,
+    )
     try:
         own = labelled_population(calibration, answers)
         corrected = corrected_mean(values, own, answers_N=hashes, documents_N=documents)
@@ -161,7 +167,7 @@ def _errors_elsewhere(
 
 
 def _fingerprint(judge: records.JudgeEntry) -> str:
-    """The judge's own, as a calibration names it."""
+    """Return the judge's own fingerprint, by which a calibration names it."""
     return str(judge.identity.get("fingerprint", ""))
 
 
@@ -171,34 +177,34 @@ class JudgePair(Record):
     a: str
     b: str
     answers: int
-    """That both judged, of all models."""
+    """Number of answers of all models that both judged."""
     mean_difference: float
-    """Of rewards, a − b."""
+    """Mean difference of rewards, a − b."""
     rank_correlation: float | None
-    """Spearman's ρ over answers; None where one judge gives all the same reward."""
+    """Spearman's ρ over answers; None if one judge gives all answers the same reward."""
     same_order: bool
     """Whether both put the models in the same order."""
 
 
 class HeldoutTable(Record):
-    """heldout.json: model × judge; numbers and names alone."""
+    """Content of heldout.json: model × judge, only numbers and names."""
 
     confidence: float
     rows: tuple[ModelScore, ...]
     missing: tuple[tuple[str, str], ...]
-    """Models and judges that were not brought together: (model, judge)."""
+    """Pairs (model, judge) without scores."""
     judge_pairs: tuple[JudgePair, ...]
     corrected: tuple[CorrectedReward, ...] = ()
-    """Rewards as labels would have them, where the judge is calibrated; valid intervals."""
+    """Rewards corrected by labels, with valid intervals, if the judge is calibrated."""
 
 
 def heldout_table(
     folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95
 ) -> HeldoutTable:
-    """Make the table of all models and judges that were brought together.
+    """Make the table of all models and judges that have scores.
 
     Args:
-        folder: of the evaluation.
+        folder: folder of the evaluation.
         run: its manifest.
         confidence: nominal coverage of the intervals, in (0, 1).
 
@@ -206,35 +212,28 @@ def heldout_table(
         Rows in the order of models, then judges.
 
     Raises:
-        EvalFolderError, RubricFileError: rows that do not fit; see `JudgedReader`.
+        EvalFolderError, RubricFileError: rows do not fit; see `JudgedReader`.
     """
     with refusing_edits() as edits:
         reader = JudgedReader(folder, run, edits)
-        measured = {
-            (judged.model.name, judged.judge.name): measured_rewards(
-                run, reader.questions, judged
-            )
-            for judged in reader.read()
-        }
-    rows = {pair: score(one, confidence=confidence) for pair, one in measured.items()}
+        measured: dict[tuple[str, str], Measured] = {}
+        for judged in reader.read():
+            key = (judged.model.name, judged.judge.name)
+            measured[key] = measured_rewards(run, reader.questions, judged)
+    rows = [score(rewards, confidence=confidence) for rewards in measured.values()]
+    models = [model.name for model in run.models]
     judges = [judge.name for judge in run.judges]
     of_models = {
-        pair: one for pair, one in measured.items() if pair[0] not in run.controls
+        (model, judge): rewards
+        for (model, judge), rewards in measured.items()
+        if model not in run.controls
     }
+    pairs = [judge_pair(of_models, a, b) for a, b in combinations(judges, 2)]
     return HeldoutTable(
         confidence=confidence,
-        rows=tuple(rows.values()),
-        missing=tuple(
-            (model.name, judge.name)
-            for model in run.models
-            for judge in run.judges
-            if (model.name, judge.name) not in rows
-        ),
-        judge_pairs=tuple(
-            pair
-            for a, b in combinations(judges, 2)
-            if (pair := judge_pair(of_models, a, b))
-        ),
+        rows=tuple(rows),
+        missing=tuple(key for key in product(models, judges) if key not in measured),
+        judge_pairs=tuple(pair for pair in pairs if pair is not None),
         corrected=corrected_rewards(folder, run.judges, of_models.values()),
     )
 
@@ -242,36 +241,36 @@ def heldout_table(
 def judge_pair(
     measured: dict[tuple[str, str], Measured], a: str, b: str
 ) -> JudgePair | None:
-    """Set two judges side by side; None if no answer was judged by both.
+    """Compare two judges on the same answers; None if no answer was judged by both.
 
     Args:
-        measured: by model and judge.
-        a: a judge.
-        b: another one.
+        measured: rewards by model and judge.
+        a: name of a judge.
+        b: name of another judge.
     """
     models = [
         model for model, judge in measured if judge == a and (model, b) in measured
     ]
-    both = [
-        (first, second)
-        for model in models
-        for first_K, second_K in zip(
-            measured[model, a].values_NK, measured[model, b].values_NK, strict=True
-        )
-        for first, second in zip(first_K, second_K, strict=True)
-        if first is not None and second is not None
-    ]
+    both: list[tuple[float, float]] = []
+    for model in models:
+        first_values = chain.from_iterable(measured[model, a].values_NK)
+        second_values = chain.from_iterable(measured[model, b].values_NK)
+        for first, second in zip(first_values, second_values, strict=True):
+            if first is not None and second is not None:
+                both.append((first, second))
     if not both:
         return None
     first_V, second_V = np.array(both).T
+    rank_correlation = None
+    if np.ptp(first_V) != 0 and np.ptp(second_V) != 0:
+        correlation = cast("Any", stats).spearmanr(first_V, second_V)
+        rank_correlation = float(correlation.statistic)
     return JudgePair(
         a=a,
         b=b,
         answers=len(both),
         mean_difference=float((first_V - second_V).mean()),
-        rank_correlation=None
-        if np.ptp(first_V) == 0 or np.ptp(second_V) == 0
-        else float(cast("Any", stats).spearmanr(first_V, second_V).statistic),
+        rank_correlation=rank_correlation,
         same_order=_order(measured, models, a) == _order(measured, models, b),
     )
 
@@ -279,9 +278,8 @@ def judge_pair(
 def _order(
     measured: dict[tuple[str, str], Measured], models: Sequence[str], judge: str
 ) -> list[str]:
-    means = {
-        model: present_mean(chain.from_iterable(measured[model, judge].values_NK))
-        or 0.0
-        for model in models
-    }
+    means: dict[str, float] = {}
+    for model in models:
+        values = chain.from_iterable(measured[model, judge].values_NK)
+        means[model] = present_mean(values) or 0.0
     return sorted(models, key=lambda model: means[model])
