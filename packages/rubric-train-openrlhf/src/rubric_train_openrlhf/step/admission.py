@@ -1,4 +1,4 @@
-"""Which criteria a calibration admits to the reward of a run, and at what weight."""
+"""Admission of criteria to the reward of a run, and their weights, by a calibration."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,75 +40,78 @@ from rubric_train_openrlhf.run.writing import write_text
 
 _KEY: Final = "judge.calibration"
 _SHOWN: Final = 8
-"""Criteria that a message names."""
+"""Number of criteria that a message names at most."""
 _LEAST_J: Final = 0.01
 """A correction divides by TPR − FPR: below this, noise would count a hundredfold."""
 
 
 @dataclass(frozen=True)
 class Admission:
-    """What each criterion's weight is multiplied by; all that is not named is 1."""
+    """Factors of the criteria's weights; a criterion that is not named has factor 1."""
 
     factors: Mapping[Pool, float] = field(default_factory=dict[Pool, float])
-    """By what was calibrated together, where a criterion is found by its id, else by its kind; 0
-    masks."""
+    """Factors by pools of criteria that were calibrated together; a criterion is looked up by its
+    id, else by its kind, and 0 masks it."""
     rates: Mapping[Pool, tuple[float, float]] = field(
         default_factory=dict[Pool, "tuple[float, float]"]
     )
-    """TPR and FPR that binary scores are corrected for, likewise."""
+    """TPR and FPR that binary scores are corrected for, by the same pools."""
 
     def rubric(self, rubric: Rubric) -> Rubric:
-        """The rubric that rewards are computed by."""
-        return (
-            core.admitted_rubric(rubric, self._of(rubric)) if self.factors else rubric
-        )
+        """Return the rubric that rewards are computed by."""
+        if not self.factors:
+            return rubric
+        return core.admitted_rubric(rubric, self._of(rubric))
 
     def result(self, result: JudgeResult, rubric: Rubric) -> JudgeResult:
-        """A judgement under a rubric, as it counts."""
-        return (
-            core.admitted_result(result, self._of(rubric)) if self.factors else result
-        )
+        """Return the part of a judgement that counts under a rubric."""
+        if not self.factors:
+            return result
+        return core.admitted_result(result, self._of(rubric))
 
     def _of(self, rubric: Rubric) -> dict[str, float]:
-        """The factors of a rubric's criteria, by id."""
-        pools = (
-            (criterion.id, known_pool(criterion, self.factors)) for criterion in rubric
-        )
-        return {name: self.factors[pool] for name, pool in pools if pool is not None}
+        """Return the factors of a rubric's criteria, by id."""
+        factors: dict[str, float] = {}
+        for criterion in rubric:
+            pool = known_pool(criterion, self.factors)
+            if pool is not None:
+                factors[criterion.id] = self.factors[pool]
+        return factors
 
     def corrected_z(self, z_M: FloatArray, rubric: Rubric) -> FloatArray:
-        """Criterion scores, corrected for the judge's errors where that was asked for."""
+        """Return criterion scores, corrected for the judge's errors if that is configured."""
         if not self.rates:
             return z_M
-        # Of the pool that admits it, and of no other that may have rates.
-        pools_M = [known_pool(criterion, self.factors) for criterion in rubric]
-        known_M = [self.rates.get(pool) if pool else None for pool in pools_M]
-        rates_M2 = np.array(
-            [(np.nan, np.nan) if one is None else one for one in known_M]
-        )
+        unknown = (np.nan, np.nan)
+        rates_M: list[tuple[float, float]] = []
+        for criterion in rubric:
+            # Rates of the pool that admits the criterion, not of another one that it belongs to.
+            pool = known_pool(criterion, self.factors)
+            rates_M.append(self.rates.get(pool, unknown) if pool else unknown)
+        rates_M2 = np.array(rates_M)
         return core.unbiased_z(z_M, rates_M2[:, 0], rates_M2[:, 1])
 
     def withheld_frac(self, rubrics: Sequence[Rubric]) -> float:
-        """Mean share of the rubrics' weight that is kept from the reward."""
-        kept = [
+        """Return the mean share of the rubrics' weight that is kept from the reward."""
+        admitted = [
             self.rubric(rubric).total_weight / rubric.total_weight for rubric in rubrics
         ]
-        return 1.0 - math.fsum(kept) / len(kept)
+        return 1.0 - math.fsum(admitted) / len(admitted)
 
     @property
     def changed(self) -> dict[str, float]:
-        """Factors other than 1 by the names of their pools, the masked first."""
+        """Factors other than 1 by the names of their pools, masked ones first."""
         named = [
             (factor, pool.name) for pool, factor in self.factors.items() if factor != 1
         ]
         return {name: factor for factor, name in sorted(named)}
 
     def keep(self, folder: RunFolder) -> None:
-        """Write what is admitted to the run folder, or see that it is what the run began with.
+        """Write the admission to the run folder, or check that it is the one the run began with.
 
         Raises:
-            ResumeError: it is not.
-            DiskWriteError: it could not be written.
+            ResumeError: it is another one.
+            DiskWriteError: it cannot be written.
         """
         if not self.factors:
             return
@@ -129,17 +132,18 @@ class Admission:
 def read_admission(
     config: JudgingConfig, tasks: Iterable[Task], *, judge_fingerprint: str | None
 ) -> Admission:
-    """Read what the configured calibration admits of some tasks' criteria.
+    """Read which of some tasks' criteria the configured calibration admits.
 
     Args:
-        config: of the judge; without a calibration all is admitted.
-        tasks: of the run, held-out ones too.
-        judge_fingerprint: of the judge that will judge; None does not look.
+        config: configuration of the judge; without a calibration all criteria are admitted.
+        tasks: tasks of the run, including held-out ones.
+        judge_fingerprint: fingerprint of the judge of the run; None skips its check.
 
     Raises:
-        TrainConfigError: no such file, none of these criteria in it, one that was not calibrated
-            under `refuse`, a rubric of which nothing is left, or rates that cannot be corrected.
-        ConfigError: no calibration, or one of another judge or of another version of a rubric.
+        TrainConfigError: the file is missing, or has none of these criteria; under `refuse`, a
+            criterion was not calibrated; nothing of a rubric is left; or rates cannot be corrected.
+        ConfigError: the file is no calibration, or one of another judge or of another version of a
+            rubric.
     """
     if config.calibration is None:
         return Admission()
@@ -154,10 +158,11 @@ def read_admission(
     pools: dict[Pool, Pool | None] = {}
     for task in tasks:
         for criterion in task.rubric:
-            if criterion.weight > 0 and (own := own_pool(criterion)) not in pools:
+            own = own_pool(criterion)
+            if criterion.weight > 0 and own not in pools:
                 pools[own] = known_pool(criterion, known)
     missing = [own for own, pool in pools.items() if pool is None]
-    named = _named(list(dict.fromkeys(one.name for one in missing)))
+    named = _named(list(dict.fromkeys(pool.name for pool in missing)))
     if missing and len(missing) == len(pools):
         raise TrainConfigError(
             f"{path}: it has none of the {len(pools)} criteria of the tasks{named}: give the "
@@ -171,20 +176,21 @@ def read_admission(
             "whether to `admit` or to `mask` them",
             location="judge.calibration",
         )
-    left = 0.0 if config.uncalibrated == "mask" else 1.0
+    uncalibrated_factor = 0.0 if config.uncalibrated == "mask" else 1.0
     factors = {pool: known[pool].factor for pool in pools.values() if pool is not None}
-    factors |= {pooling.pool_of(own): left for own in missing}
+    for own in missing:
+        factors[pooling.pool_of(own)] = uncalibrated_factor
     admission = Admission(factors, _rates(config, known, factors))
     _check_rubrics(admission, tasks)
     return admission
 
 
 def admission_lines(config: TrainConfig) -> Iterator[str]:
-    """Say what a run would mask, for a plan; nothing without a calibration.
+    """Say which criteria a run would mask, for a plan; nothing without a calibration.
 
     Raises:
-        TrainConfigError, ConfigError: as `read_admission`; a calibration of another judge, too,
-            where the judge can be made.
+        TrainConfigError, ConfigError: as `read_admission`; if the judge can be made, also for a
+            calibration of another judge.
     """
     judging = config.judge
     data = config.data
@@ -196,7 +202,8 @@ def admission_lines(config: TrainConfig) -> Iterator[str]:
         remedy = "correct the path, or write it with `rubric-judge calibrate`"
         yield f"admission: unknown, {_KEY} is missing: there is no file {file}; {remedy}"
         return
-    if missing := [path for path in paths if not path.is_file()]:
+    missing = [path for path in paths if not path.is_file()]
+    if missing:
         yield f"admission: unknown, the tasks {str(missing[0])!r} are not there yet"
         return
     tasks = [task for path in paths for task in read_tasks(path)]
@@ -212,10 +219,10 @@ def admission_lines(config: TrainConfig) -> Iterator[str]:
 
 
 def _fingerprint(config: JudgingConfig) -> str | None:
-    """Return the judge's, without a call; None where it cannot be made here."""
+    """Return the judge's fingerprint without a call; None if the judge cannot be made here."""
     try:
         return fingerprint(load_replicas(config.spec)[0])
-    except RubricError:  # a key, a package or a file of it is not on this machine
+    except RubricError:  # its key, package or a file is missing on this machine
         return None
 
 
@@ -227,7 +234,7 @@ _BOUND: Final = (
 
 
 def described(admission: Admission, rubrics: Sequence[Rubric]) -> str:
-    """Say in a line what is masked, what counts less, and what becomes of M_eff."""
+    """Say in a line which criteria are masked or count less, and how M_eff changes."""
     changed = admission.changed
     masked = [name for name, factor in changed.items() if factor == 0]
     lowered = [f"{name} × {factor:g}" for name, factor in changed.items() if factor]
@@ -243,27 +250,22 @@ def described(admission: Admission, rubrics: Sequence[Rubric]) -> str:
         f"mean M_eff {before:.2f} → {after:.2f}",
     ]
     corrected = len(admission.rates)
-    parts += (
-        [f"{corrected} corrected for the judge's error rates{_BOUND}"]
-        if corrected
-        else []
-    )
+    if corrected:
+        parts.append(f"{corrected} corrected for the judge's error rates{_BOUND}")
     return f"admission: {'; '.join(parts)}"
 
 
 def _by_kind(admission: Admission, rubrics: Sequence[Rubric]) -> Iterator[str]:
-    """Say how many ids are found by their kind."""
-    pools = [
-        (criterion.id, known_pool(criterion, admission.factors))
-        for rubric in rubrics
-        for criterion in rubric
-    ]
-    found = {
-        (name, pool) for name, pool in pools if pool is not None and pool.id is None
-    }
-    kinds = len({pool for _, pool in found})
-    if found:
-        yield f"{counted(len(found), 'id')} by {counted(kinds, 'kind')}"
+    """Say how many ids are looked up by their kind."""
+    matches: set[tuple[str, Pool]] = set()
+    for rubric in rubrics:
+        for criterion in rubric:
+            pool = known_pool(criterion, admission.factors)
+            if pool is not None and pool.id is None:
+                matches.add((criterion.id, pool))
+    kinds = {pool for _, pool in matches}
+    if matches:
+        yield f"{counted(len(matches), 'id')} by {counted(len(kinds), 'kind')}"
 
 
 def _named(names: Sequence[str]) -> str:
@@ -289,29 +291,29 @@ def _rates(
     known: Mapping[Pool, CriterionCalibration],
     factors: Mapping[Pool, float],
 ) -> dict[Pool, tuple[float, float]]:
-    """TPR and FPR of all that is admitted and was calibrated, where they are to be corrected for.
+    """Return TPR and FPR of the admitted and calibrated pools, if scores are to be corrected.
 
     Raises:
-        TrainConfigError: a criterion without rates, or with J below `_LEAST_J`.
+        TrainConfigError: a criterion has no rates, or J below `_LEAST_J`.
     """
     if config.correction == "none":
         return {}
-    found: dict[Pool, tuple[float, float]] = {}
+    rates: dict[Pool, tuple[float, float]] = {}
     for pool, factor in factors.items():
         if not factor or pool not in known:
             continue
         tpr = known[pool].tpr.value
         fpr = known[pool].fpr.value
         if tpr is None or fpr is None or tpr - fpr < _LEAST_J:
-            told = f"TPR {_figure(tpr)}, FPR {_figure(fpr)}"
+            figures = f"TPR {_figure(tpr)}, FPR {_figure(fpr)}"
             raise TrainConfigError(
-                f"criterion {pool.name!r} cannot be corrected ({told}): its labels must be of "
+                f"criterion {pool.name!r} cannot be corrected ({figures}): its labels must be of "
                 f"both kinds and TPR above FPR by {_LEAST_J:g}; mask it, label more, or set "
                 "judge.correction to none",
                 location="judge.correction",
             )
-        found[pool] = (tpr, fpr)
-    return found
+        rates[pool] = (tpr, fpr)
+    return rates
 
 
 def _figure(value: float | None) -> str:
@@ -319,14 +321,14 @@ def _figure(value: float | None) -> str:
 
 
 def _check_rubrics(admission: Admission, tasks: Iterable[Task]) -> None:
-    """Refuse tasks whose rubric has nothing left."""
+    """Refuse tasks of whose rubric nothing is left."""
     lost: list[str] = []
     why = ""
     for task in tasks:
         try:
             admission.rubric(task.rubric)
         except RewardError as error:
-            lost = [*lost, task.task_id]
+            lost.append(task.task_id)
             why = why or str(error)
     if lost:
         raise TrainConfigError(

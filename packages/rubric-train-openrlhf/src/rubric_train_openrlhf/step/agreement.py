@@ -1,8 +1,8 @@
-"""Whether the policy of an update is the policy that sampled, while their weights are one.
+"""Check that an update's policy is the policy that sampled, while their weights are the same.
 
 At unchanged weights the ratio of every token is 1, nothing is clipped, and the divergence from the
-reference that the run starts from is 0, all within rounding. Where that does not hold, the run
-learns from other probabilities than its responses were drawn with, and nothing else tells.
+reference that the run starts from is 0, all within rounding. If that does not hold, the run learns
+from other probabilities than its responses were drawn with, and nothing else reveals it.
 """
 
 import math
@@ -30,17 +30,17 @@ class Tolerance(NamedTuple):
 
     @classmethod
     def of(cls, precision: str, *, by_engine: bool = False) -> Self:
-        """What is allowed.
+        """Return the tolerance for a precision.
 
         Args:
-            precision: that log-probabilities are computed in, as in a configuration.
-            by_engine: one of the two sides is an engine with kernels of its own. Between vLLM and
-                transformers in bfloat16, 0.01 to 0.05 are usual, and more with experts.
+            precision: precision of the log-probabilities, as in a configuration.
+            by_engine: whether one of the two sides is an engine with kernels of its own. Between
+                vLLM and transformers in bfloat16, 0.01 to 0.05 are usual, and more with experts.
         """
         return cls(*_ALLOWED[precision, by_engine])
 
     def of_row(self, tokens: int) -> float:
-        """Mean over a row of so many tokens."""
+        """Return the tolerance of the mean over a row with this number of tokens."""
         return self.mean + self.single / math.sqrt(tokens)
 
 
@@ -59,29 +59,29 @@ class _Row(NamedTuple):
     row: int
     tokens: int
     gap: float
-    """Mean over its tokens."""
+    """Mean difference over its tokens."""
     allowed: float
     position: int
-    """Of the worst token, counted from 1."""
+    """Position of the worst token, counted from 1."""
     theirs: float
     ours: float
 
     @property
     def excess(self) -> float:
-        """Above 1 where it is more than rounding; not a number counts as that."""
+        """Ratio of the difference to its tolerance; infinite for a difference of nan."""
         return self.gap / self.allowed if math.isfinite(self.gap) else math.inf
 
 
 class Agreement:
-    """Compares log-probabilities of the same tokens at the same weights."""
+    """Comparison of log-probabilities of the same tokens at the same weights."""
 
     def __init__(
         self, architecture: str, *, step: int, on_mismatch: OnMismatch
     ) -> None:
-        """Begin with nothing compared.
+        """Start without any comparison.
 
         Args:
-            architecture: of the policy, to be named.
+            architecture: name of the policy's architecture, for messages.
             step: number of the step.
             on_mismatch: whether `settle` stops the run.
         """
@@ -94,7 +94,7 @@ class Agreement:
 
     @property
     def is_start(self) -> bool:
-        """Whether the reference is the policy, too."""
+        """Whether this is the first step, at which the reference equals the policy."""
         return self._step == 1
 
     def look(
@@ -110,16 +110,15 @@ class Agreement:
         """Compare some rows.
 
         Args:
-            source: who gave `theirs_BT`.
+            source: name of the side that gave `theirs_BT`.
             theirs_BT: log-probabilities.
-            ours_BT: those of the policy that is to be updated.
-            mask_BT: which tokens count.
+            ours_BT: log-probabilities by the policy that is to be updated.
+            mask_BT: True on the tokens that count.
             rows: numbers of the rows.
-            tolerance: what rounding may come to.
+            tolerance: differences that rounding may cause.
         """
-        theirs_BT, ours_BT = (
-            one.detach().double().cpu() for one in (theirs_BT, ours_BT)
-        )
+        theirs_BT = theirs_BT.detach().double().cpu()
+        ours_BT = ours_BT.detach().double().cpu()
         mask_BT = mask_BT.cpu()
         gap_BT = (theirs_BT - ours_BT).abs().masked_fill(~mask_BT, 0.0)
         self._means[source] = tolerance.mean
@@ -131,18 +130,25 @@ class Agreement:
                 continue
             at = int(gap_BT[place].argmax())
             position = int(mask_BT[place, : at + 1].sum())
-            of_token = float(theirs_BT[place, at]), float(ours_BT[place, at])
-            gap = float(gap_BT[place].sum()) / tokens
-            allowed = tolerance.of_row(tokens)
-            found = _Row(source, row, tokens, gap, allowed, position, *of_token)
-            if source not in self._worst or found.excess > self._worst[source].excess:
-                self._worst[source] = found
+            compared = _Row(
+                source,
+                row,
+                tokens,
+                gap=float(gap_BT[place].sum()) / tokens,
+                allowed=tolerance.of_row(tokens),
+                position=position,
+                theirs=float(theirs_BT[place, at]),
+                ours=float(ours_BT[place, at]),
+            )
+            worst = self._worst.get(source)
+            if worst is None or compared.excess > worst.excess:
+                self._worst[source] = compared
 
     def settle_mean(self, mean: float, *, allowed: float) -> None:
-        """Stop the run, or warn, where an update differs from what came before it on average.
+        """Stop the run, or warn, if an update's probabilities differ from earlier ones on average.
 
         Raises:
-            PolicyMismatchError: it does, and the run is to stop.
+            PolicyMismatchError: they differ, and the run is to stop.
         """
         if mean <= allowed:
             return
@@ -162,10 +168,10 @@ class Agreement:
         )
 
     def settle(self) -> None:
-        """Stop the run, or warn, where anything differs by more than rounding.
+        """Stop the run, or warn, if anything differs by more than rounding.
 
         Raises:
-            PolicyMismatchError: it does, and the run is to stop.
+            PolicyMismatchError: something differs, and the run is to stop.
         """
         for source, worst in self._worst.items():
             total, count = self._sums[source]

@@ -1,7 +1,7 @@
-"""The credit of a step: what the judgements of its groups make of every response.
+"""Credit of a step: rewards and advantages of every response, by the judgements of its groups.
 
-Both backends ask `Crediting`. What crosses to the policy's side holds numbers, ids of criteria
-and names of reasons; the rows of the judgements stay with the judge.
+Both backends use `Crediting`. Only numbers, ids of criteria and names of reasons cross to the
+policy's side; the rows of the judgements stay with the judge.
 """
 
 from collections import Counter, defaultdict
@@ -36,15 +36,15 @@ class StepCredit:
     """Credit of P groups of G responses, in float64."""
 
     rewards_PG: FloatArray
-    """The judge's, in [0, 1]; nan where masked."""
+    """Rewards by the judge, in [0, 1]; nan where masked."""
     shaped_PG: FloatArray
-    """With the penalties that are on."""
+    """Rewards with the penalties that are on."""
     advantages_PG: FloatArray
     """0 for masked responses and for groups whose rewards are equal within rounding."""
     valid_PG: BoolArray
     """False where an unavailable judgement is left out of baseline, deviation and loss."""
     outcomes_PG: tuple[tuple[str, ...], ...]
-    """What became of each judgement."""
+    """Outcome of each judgement."""
     figures: JudgingFigures
     attribution_abs: dict[str, float]
     """Mean |share of the advantage| of the criteria of each pool; empty under the decoupled
@@ -55,12 +55,12 @@ class StepCredit:
 
 @dataclass(frozen=True)
 class Crediting:
-    """What judgements are worth in a run, of whose criteria a calibration may admit some alone."""
+    """Credit of judgements in a run, whose calibration may admit only some criteria."""
 
     config: TrainConfig
     admission: Admission = ALL
     pooling: Pooling = field(default_factory=Pooling)
-    """Whose figures are one: of an id that repeats in the run's tasks, else of a kind."""
+    """Pools of criteria with common figures: by an id that repeats in the tasks, else by kind."""
 
     def informative(
         self, results_PG: Results, tasks_P: Tasks, sizes: Sizes
@@ -81,7 +81,7 @@ class Crediting:
         sizes: Sizes,
         dropped_PG: Results = (),
     ) -> tuple[StepCredit, list[JudgementRow]]:
-        """Work out the credit of a step.
+        """Compute the credit of a step.
 
         Args:
             step: number of the step.
@@ -91,7 +91,8 @@ class Crediting:
             dropped_PG: groups without a spread, which were judged for the step too.
 
         Returns:
-            What crosses to the policy's side, and the rows of the judgements, which do not.
+            The credit, which crosses to the policy's side, and the rows of the judgements, which
+            do not.
 
         Raises:
             UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
@@ -166,7 +167,7 @@ class Crediting:
     def _shaped(
         self, results_PG: Results, tasks_P: Tasks, sizes: Sizes
     ) -> tuple[Rewards, FloatArray]:
-        """The judge's rewards, and those with the penalties that are on."""
+        """Return the judge's rewards, and those with the penalties that are on."""
         rewards = self._rewards(results_PG, tasks_P)
         return rewards, earned.shaped_rewards(
             rewards.rewards_PG, sizes, config=self.config
@@ -185,6 +186,9 @@ class Crediting:
         admitted_P = [admission.rubric(rubric) for rubric in rubrics_P]
         informative = int(earned.informative_groups(shaped_PG, rewards.valid_PG).sum())
         judged = [*chain.from_iterable(results_PG), *chain.from_iterable(dropped_PG)]
+        withheld = None
+        if admission.factors:
+            withheld = admission.withheld_frac(rubrics_P)
         return JudgingFigures(
             zero_reward_by_reason=zero_reasons(
                 judged[: rewards.valid_PG.size], rewards
@@ -199,9 +203,7 @@ class Crediting:
             unavailable_frac=outcome_frac(judged, Outcome.UNAVAILABLE),
             degenerate_group_frac=1.0 - informative / (len(tasks_P) + len(dropped_PG)),
             by_fallback=by_fallback(judged),
-            withheld_weight_frac=admission.withheld_frac(rubrics_P)
-            if admission.factors
-            else None,
+            withheld_weight_frac=withheld,
         )
 
 
@@ -212,13 +214,14 @@ def _judgement_rows(
     rewards: Rewards,
     credit: Credit,
 ) -> Iterator[JudgementRow]:
-    """What the judge said, and what every criterion gave to the advantage."""
+    """Yield each judgement with the contribution of every criterion to the advantage."""
     for p, ((task_id, rubric), group) in enumerate(
         zip(named_P, results_PG, strict=True)
     ):
         for g, result in enumerate(group):
             attribution = _by_id(rubric, credit.attribution_PGM[p, g])
-            if shaping := float(credit.shaping_PG[p, g]):
+            shaping = float(credit.shaping_PG[p, g])
+            if shaping:
                 attribution["shaping"] = shaping
             yield JudgementRow(
                 id=row_id(step=step, prompt=p, response=g),
@@ -242,7 +245,7 @@ def check_judge(
         step: number of the step.
 
     Raises:
-        JudgeAbortError: a rate is above its threshold; says which, and the reasons' counts.
+        JudgeAbortError: a rate is above its limit; the error says which, and counts the reasons.
     """
     results = list(chain.from_iterable(groups))
     limits = {
@@ -275,18 +278,18 @@ def check_judge(
 def by_fallback(results: Iterable[JudgeResult]) -> dict[str, int]:
     """Count the results that each fallback of a `litellm_config` gave, by its name."""
     names = (result.answered_by.fallback for result in results if result.answered_by)
-    return dict(Counter(filter(None, names)))
+    return dict(Counter(name for name in names if name))
 
 
 def outcome_frac(results: Sequence[JudgeResult], outcome: Outcome) -> float:
-    """Share of results with an outcome."""
+    """Return the share of results with an outcome."""
     return sum(result.outcome == outcome for result in results) / len(results)
 
 
 def zero_reasons(results: Sequence[JudgeResult], rewards: Rewards) -> dict[str, float]:
-    """Share of responses with reward 0, by the judge's reason or what they have no answer for.
+    """Return the share of responses with reward 0, by the reason of the judge or of no answer.
 
-    They are "scored" where the judge gave 0.
+    The reason is "scored" if the judge gave 0.
     """
     zero_B = (rewards.valid_PG & (rewards.rewards_PG == 0.0)).reshape(-1)
     counts = Counter(
@@ -304,20 +307,20 @@ def criterion_means(
     *,
     pooling: Pooling,
 ) -> dict[str, float]:
-    """Mean over the criteria of each pool and the valid responses to the questions that have them.
+    """Return the mean over each pool's criteria and the valid responses to their questions.
 
-    A criterion without a value in any of them, as a masked one, is in no mean.
+    A criterion without any value, such as a masked one, is in no mean.
     """
-    found: defaultdict[str, list[float]] = defaultdict(list)
+    by_pool: defaultdict[str, list[float]] = defaultdict(list)
     for values_GM, valid_G, rubric in zip(values_PGM, valid_PG, rubrics_P, strict=True):
         for criterion, values_G in zip(rubric, values_GM[valid_G].T, strict=False):
             name = pooling.pool(criterion).name
-            found[name].extend(values_G[~np.isnan(values_G)].tolist())
-    return {name: float(np.mean(values)) for name, values in found.items() if values}
+            by_pool[name].extend(values_G[~np.isnan(values_G)].tolist())
+    return {name: float(np.mean(values)) for name, values in by_pool.items() if values}
 
 
 def _by_id(rubric: Rubric, values_M: FloatArray) -> dict[str, float]:
-    """Name the values, less the padding; what is nan does not exist and is left out."""
+    """Return the values by criterion id, without padding and nan, which marks a missing value."""
     return {
         criterion_id: float(value)
         for criterion_id, value in zip(rubric.ids, values_M, strict=False)

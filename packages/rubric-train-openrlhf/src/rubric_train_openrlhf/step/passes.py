@@ -1,4 +1,4 @@
-"""Sampling passes: a training step's, with DAPO's resampling, and the held-out one."""
+"""Sampling passes: that of a training step, with DAPO's resampling, and the held-out one."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -27,12 +27,10 @@ _Round = TypeVar("_Round")
 
 def total_timing(parts: Sequence[Timing]) -> Timing:
     """Add up the times of several passes."""
-    return Timing(
-        **{
-            name: sum(getattr(part, name) for part in parts)
-            for name in Timing.model_fields
-        }
-    )
+    totals = {
+        name: sum(getattr(part, name) for part in parts) for name in Timing.model_fields
+    }
+    return Timing(**totals)
 
 
 def draw_rounds(
@@ -49,39 +47,40 @@ def draw_rounds(
 
     Args:
         draw: (round, prompts drawn before it, number of prompts) → judged groups of new prompts.
-        spread: whether the rewards of each group of a round differ.
-        config: of the run, which has the number of groups, and of rounds after the first.
-        step: that the groups are for.
+        spread: tells whether the rewards of each group of a round differ.
+        config: configuration of the run, with the numbers of groups and of further rounds.
+        step: step that the groups are for.
 
     Returns:
         Every round, with the places of its groups to train on.
 
     Raises:
-        NoInformativePromptError: still too few after the last round.
+        NoInformativePromptError: there are still too few groups after the last round.
     """
     wanted = config.rollout.prompts
     dynamic = config.dynamic_sampling
     if dynamic is None:
         return [(draw(0, 0, wanted), list(range(wanted)))]
     rounds: list[tuple[_Round, list[int]]] = []
-    drawn = found = 0
+    drawn = 0
+    informative = 0
     for number in range(dynamic.max_resample_rounds + 1):
-        groups = draw(number, drawn, wanted - found)
+        groups = draw(number, drawn, wanted - informative)
         differs = spread(groups)
-        kept = [place for place, keep in enumerate(differs) if keep]
-        rounds.append((groups, kept))
+        places = [place for place, is_spread in enumerate(differs) if is_spread]
+        rounds.append((groups, places))
         drawn += len(differs)
-        found += len(kept)
-        if found == wanted:
+        informative += len(places)
+        if informative == wanted:
             return rounds
     raise NoInformativePromptError(
-        f"step {step}: only {found} of {wanted} prompts had responses of different reward, "
+        f"step {step}: only {informative} of {wanted} prompts had responses of different reward, "
         f"after {drawn} prompts in {len(rounds)} rounds; check that the judge tells responses "
         "apart, raise rollout.group_size or dynamic_sampling.max_resample_rounds, or switch "
         "dynamic_sampling off",
         step=step,
         wanted=wanted,
-        found=found,
+        found=informative,
     )
 
 
@@ -92,12 +91,12 @@ _MOST: Final = 0.5
 
 @dataclass
 class UnclosedThoughts:
-    """Says once of a run that most of what its policy writes are thoughts that do not end."""
+    """Warning, once a run, that most responses of its policy are thoughts that do not end."""
 
     is_told: bool = False
 
     def look(self, row: AnswerShares) -> None:
-        """Look at the responses of a step or of a held-out pass."""
+        """Warn if most responses of a step or held-out pass are such thoughts."""
         share = row.unclosed_thought_frac
         if self.is_told or share is None or share <= _MOST:
             return
@@ -119,15 +118,15 @@ class HeldoutPasses:
     config: PolicySettings
     progress: Progress
     ask: Callable[[int], tuple[HeldoutReward, Sequence[int], Sequence[Answer]]]
-    """Asks all questions after a step: what the judge gave, the tokens of each response, and the
-    answer in it."""
+    """Asks all questions after a step; returns the reward, and length and answer of each
+    response."""
     thoughts: UnclosedThoughts
 
     def pass_if_due(self, step: int) -> HeldoutRow | None:
-        """Ask the validation questions and write the row, unless none is due or it is there.
+        """Ask the validation questions and write the row, unless none is due or it exists.
 
         Returns:
-            The row; `best` if its mean is higher than all before, or the first.
+            The row; `best` if it is the first, or its mean is higher than all before.
 
         Raises:
             JudgeAbortError: the judge fails too often for the mean to say anything.

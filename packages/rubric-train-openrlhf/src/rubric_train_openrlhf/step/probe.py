@@ -1,4 +1,4 @@
-"""Whether the judge of a run can be made and answers, before anything is trained."""
+"""Check that the judge of a run can be made and answers, before anything is trained."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing, suppress
@@ -18,13 +18,13 @@ _log = structlog.get_logger()
 
 
 async def wait_for_judge(check: Callable[[], Awaitable[object]]) -> None:
-    """Ask the judge a question of one line, and again where it fails, as it may now and then.
+    """Ask the judge a question of one line, and retry if it fails, as it may occasionally.
 
     Args:
-        check: of the judge's pool.
+        check: check of the judge's pool.
 
     Raises:
-        JudgeSetupError: it does not answer.
+        JudgeSetupError: the judge does not answer.
     """
     for _ in range(_TRIES - 1):
         with suppress(JudgeSetupError):
@@ -35,13 +35,13 @@ async def wait_for_judge(check: Callable[[], Awaitable[object]]) -> None:
 
 
 def probe_judge(config: TrainConfig) -> None:
-    """Ask the judge of a run whether it answers and takes the key, within seconds.
+    """Check within seconds that the judge of a run answers and accepts the key.
 
-    The processes of a cluster that runs already have an environment and a network of their own:
-    there the judge coordinator alone asks, as it does on any cluster.
+    The processes of a running cluster have an environment and a network of their own: there only
+    the judge coordinator asks, as it does on any cluster.
 
     Raises:
-        JudgeSetupError: no replica of the judge answers; says why, and what to do.
+        JudgeSetupError: no replica of the judge answers; the error says why, and what to do.
         ConfigError, PluginError: the judge cannot be built.
     """
 
@@ -51,14 +51,13 @@ def probe_judge(config: TrainConfig) -> None:
         _log.info("train.judge.there", judge=spec.type)
 
     if config.backend == "local" or config.cluster.ray.is_own:
-        with (
-            start_blocking_portal() as portal
-        ):  # the caller, as a notebook, may have a loop
+        # In a thread, as the caller may have a loop, such as a notebook's.
+        with start_blocking_portal() as portal:
             portal.call(probe, config.judge.spec)
 
 
 def judge_lines(config: TrainConfig) -> Iterator[str]:
-    """Say why the judge cannot be made here, for a plan; nothing where it can. It is not asked."""
+    """Say for a plan why the judge cannot be made here, if so; it is not asked anything."""
     try:
         load_replicas(config.judge.spec)
     except RubricError as error:

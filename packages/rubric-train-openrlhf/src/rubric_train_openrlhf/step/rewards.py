@@ -1,4 +1,4 @@
-"""From judgements to rewards, shaped rewards and advantages: pure functions, in float64."""
+"""Rewards, shaped rewards and advantages of judgements: pure functions, in float64."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +16,9 @@ from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.step.admission import Admission
 
 ALL: Final = Admission()
-"""Every criterion at its weight: a run without a calibration."""
+"""Admission of every criterion at its weight, for a run without a calibration."""
 Rewards: TypeAlias = estimators.JudgedGroups
-"""The judge's rewards of P groups of G, and the criterion scores that they are made of."""
+"""The judge's rewards of P groups of G, and the criterion scores behind them."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Sizes:
     """Lengths and endings of P groups of G responses, for the penalties."""
 
     lengths_PG: npt.NDArray[np.int64]
-    """Tokens, those of thoughts and the end token included."""
+    """Number of tokens, including those of thoughts and the end token."""
     ended_PG: BoolArray
-    """Whether a response came to its end token, and its thought to its end."""
+    """Whether a response reached its end token, and its thought its end."""
 
     @classmethod
     def of(cls, lengths_PG: npt.ArrayLike, ended_PG: npt.ArrayLike) -> Self:
@@ -40,14 +40,14 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Credit:
-    """Advantages, and what each criterion gave to them."""
+    """Advantages, and the contributions of the criteria to them."""
 
     advantages_PG: FloatArray
     attribution_PGM: FloatArray
     """Sums over M, with `shaping_PG`, to the advantages; nan under an estimator that has no such
     split, such as the decoupled one."""
     shaping_PG: FloatArray
-    """What the penalties added; exactly 0 without any."""
+    """Contribution of the penalties; exactly 0 without any."""
 
 
 def judge_rewards(
@@ -62,11 +62,11 @@ def judge_rewards(
     Args:
         results_PG: P groups of G results.
         rubrics_P: the rubric of each group.
-        on_unavailable: what an unreachable judge means.
-        admission: which criteria count, and how much.
+        on_unavailable: treatment of a judge that is not reached.
+        admission: criteria that count, with their factors.
 
     Returns:
-        The judge's rewards, without penalties, of what is admitted.
+        The judge's rewards by the admitted criteria, without penalties.
 
     Raises:
         RewardError: nothing of a rubric is admitted.
@@ -80,28 +80,32 @@ def judge_rewards(
     rewards_PG, valid_PG = core.group_rewards(
         results_PG, rubrics_P, on_unavailable=on_unavailable
     )
-    # Whatever an absent judge counts as: what an engine left unfinished is not the policy's answer.
-    absent_PG = [
-        [one.reason is Reason.NO_RESPONSE for one in group] for group in results_PG
-    ]
+    # Masked under every `on_unavailable`: a response that an engine left unfinished is not the
+    # policy's answer.
+    absent_PG = np.array(
+        [
+            [result.reason is Reason.NO_RESPONSE for result in group]
+            for group in results_PG
+        ]
+    )
     rewards_PG[absent_PG] = np.nan
-    valid_PG = valid_PG & ~np.array(absent_PG)
-    longest = max(map(len, rubrics_P))
+    valid_PG = valid_PG & ~absent_PG
+    longest = max(len(rubric) for rubric in rubrics_P)
     z_PGM = np.full((*rewards_PG.shape, longest), np.nan)
     weights_PM = np.zeros((len(rubrics_P), longest))
     for p, (group, rubric) in enumerate(zip(results_PG, rubrics_P, strict=True)):
         weights_PM[p, : len(rubric)] = rubric.weights_M
         for g, result in enumerate(group):
-            if (
-                valid_PG[p, g] and result.outcome is Outcome.UNAVAILABLE
-            ):  # counts as 0 by config
-                z_PGM[p, g, : len(rubric)] = np.where(rubric.weights_M > 0, 0.0, np.nan)
-            elif valid_PG[p, g]:
+            if not valid_PG[p, g]:
+                continue
+            if result.outcome is Outcome.UNAVAILABLE:  # counts as 0 by config
+                z_M = np.where(rubric.weights_M > 0, 0.0, np.nan)
+            else:
                 z_M = core.criterion_scores_z(result, rubric)
                 if admission.rates and result.outcome is Outcome.SCORED:
                     z_M = admission.corrected_z(z_M, rubric)
                     rewards_PG[p, g] = np.nansum(rubric.shares_M * z_M)
-                z_PGM[p, g, : len(rubric)] = z_M
+            z_PGM[p, g, : len(rubric)] = z_M
     return Rewards(rewards_PG, valid_PG, z_PGM, weights_PM)
 
 
@@ -113,9 +117,9 @@ def shaped_rewards(
         R' = R · α_stop (without the stop token) + length penalty ∈ [−1, 0]
 
     Args:
-        rewards_PG: the judge's.
+        rewards_PG: rewards by the judge.
         sizes: the responses' lengths, and whether they ended.
-        config: of the run, which has the penalties and the longest response.
+        config: configuration of the run, with the penalties and the longest response.
 
     Returns:
         Shape [P, G]; the judge's rewards themselves when no penalty is on.
@@ -164,15 +168,15 @@ def assign_credit(
     """Compute the advantages of all groups and split each into its criteria's contributions.
 
     Args:
-        rewards: the judge's, with the criterion scores.
-        shaped_PG: what the policy is trained on, [P, G].
-        estimator: with its settings.
+        rewards: rewards by the judge, with the criterion scores.
+        shaped_PG: rewards that the policy is trained on, [P, G].
+        estimator: estimator with its settings.
 
     Returns:
         Advantages in float64, 0 for masked responses.
 
     Raises:
-        PluginError: the estimator raises, or gives what is no advantage.
+        PluginError: the estimator raises, or its values are not advantages.
     """
     advantages_PG = estimators.estimated_advantages(
         estimator, replace(rewards, rewards_PG=shaped_PG)

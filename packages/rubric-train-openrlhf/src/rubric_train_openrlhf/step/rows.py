@@ -1,4 +1,4 @@
-"""From a step to the rows of the run folder, whichever backend ran it."""
+"""Rows of the run folder for a step, whichever backend ran it."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,44 +20,44 @@ class Answer:
     task_id: str
     question: str
     completion: Completion
-    """What the policy wrote, and what of it was judged."""
+    """Text of the policy, and the part of it that was judged."""
     tokens: int
-    """The end token included."""
+    """Number of tokens, including the end token."""
     ended: bool
-    """Whether it came to its end token."""
+    """Whether it reached its end token."""
     advantage: float
-    """As the learner had it."""
+    """Advantage that the learner used."""
     is_finished: bool = True
-    """False where an engine left it unfinished, so that it is not the policy's answer."""
+    """False if an engine left it unfinished, so that it is not the policy's answer."""
 
 
 @dataclass(frozen=True)
 class StepRecord:
-    """All that one step has to say on the policy's side."""
+    """Everything that is recorded of one step on the policy's side."""
 
     step: int
     credit: StepCredit
     answers: Sequence[Answer]
-    """Prompt-major: row p·G + g."""
+    """Responses, prompt-major: row p·G + g."""
     prompts_drawn: int
-    """More than there are groups where dynamic sampling dropped some."""
+    """Number of prompts; more than groups if dynamic sampling dropped some."""
     generated_tokens: int
-    """Of all that was drawn."""
+    """Number of tokens of all responses, including dropped ones."""
     timing: records.Timing
     update: records.UpdateMetrics
     update_s: float
     step_s: float
     cluster: records.ClusterStep | None = None
-    """What only a cluster has to say."""
+    """Figures that only a cluster has."""
 
 
 def is_whole(answer: core.Answer, *, ended: bool) -> bool:
-    """Whether a response came to its end token, and its thought to its end."""
+    """Return whether a response reached its end token, and its thought its end."""
     return ended and answer.thought is not Thought.UNCLOSED
 
 
 def answer_shares(answers: Sequence[core.Answer]) -> records.AnswerShares:
-    """Count thoughts, and responses without an answer; nothing is known of none."""
+    """Return shares of thoughts and of responses without an answer; empty without responses."""
     if not answers:
         return records.AnswerShares()
     thoughts = Counter(answer.thought for answer in answers)
@@ -74,6 +74,11 @@ def metrics_row(record: StepRecord) -> records.MetricsRow:
     credit = record.credit
     finished = [answer for answer in record.answers if answer.is_finished]
     lengths = [answer.tokens for answer in finished]
+    contents = [answer.completion.answer for answer in finished]
+    truncated = [
+        not is_whole(answer.completion.answer, ended=answer.ended)
+        for answer in finished
+    ]
     rewards = credit.rewards_PG[credit.valid_PG]
     return records.MetricsRow(
         step=record.step,
@@ -86,15 +91,8 @@ def metrics_row(record: StepRecord) -> records.MetricsRow:
         advantage_abs_mean=float(np.abs(credit.advantages_PG).mean()),
         response_tokens_mean=float(np.mean(lengths)),
         response_tokens_max=max(lengths),
-        truncated_frac=float(
-            np.mean(
-                [
-                    not is_whole(one.completion.answer, ended=one.ended)
-                    for one in finished
-                ]
-            )
-        ),
-        **answer_shares([one.completion.answer for one in finished]).model_dump(),
+        truncated_frac=float(np.mean(truncated)),
+        **answer_shares(contents).model_dump(),
         generated_tokens=record.generated_tokens,
         tokens_per_s=record.generated_tokens / record.step_s,
         update_s=record.update_s,
@@ -105,7 +103,7 @@ def metrics_row(record: StepRecord) -> records.MetricsRow:
 
 
 def rollout_rows(record: StepRecord) -> Iterator[records.RolloutRow]:
-    """What the policy was asked and answered, with no word of passage or rubric."""
+    """Yield the policy's questions and answers, without any text of passage or rubric."""
     credit = record.credit
     for row, answer in enumerate(record.answers):
         prompt, member = divmod(row, credit.rewards_PG.shape[1])

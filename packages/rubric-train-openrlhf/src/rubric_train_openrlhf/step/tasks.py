@@ -1,6 +1,6 @@
-"""The line between the policy's side and the judge's.
+"""Task sets, the boundary between the policy's side and the judge's.
 
-Tasks stay in their set; the policy gets views that hold only a question and what may be looked up.
+Tasks stay in their set; the policy gets views that hold only a question and its context.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from rubric_train_openrlhf.errors import TrainConfigError
 _log = structlog.get_logger()
 
 TEXTS: Final = ("questions", "passages", "rubrics")
-"""Parts of a task set's hashes that are of texts; the others are of the tasks' ids."""
+"""Parts of a task set's hashes that are made from texts; the others are made from ids."""
 CONTEXTS: Final = "contexts"
-"""One more such part, of tasks with a context."""
+"""Another such part, of tasks with a context."""
 _OTHER_TASKS: Final = "name a file of other tasks in data.validation"
 
 
@@ -35,7 +35,7 @@ class TaskSet(dict[str, Task]):
     """Tasks by id. Holds passages and rubrics; nothing on the policy's side may hold the set."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
-        """Keep each task once, in the order given."""
+        """Store each task once, in the order given."""
         super().__init__({task.task_id: task for task in tasks})
         self.views = tuple(task.policy_view() for task in self.values())
 
@@ -44,15 +44,15 @@ class TaskSet(dict[str, Task]):
         return f"TaskSet({len(self)} tasks)"
 
     def first(self, n: int | None) -> TaskSet:
-        """The first n tasks, all of them for None."""
+        """Return the first n tasks, or all of them for None."""
         return TaskSet(list(self.values())[:n])
 
     @property
     def sha256(self) -> dict[str, str]:
-        """Hashes of what the two sides see of the tasks, by part.
+        """Hashes of the parts of the tasks that the two sides see, by part.
 
-        An id follows from question, rubric and the document's hash, which the file may give: it
-        does not tell whether the passage is the same.
+        An id is made from question, rubric and the document's hash, which the file may give: it
+        does not show whether the passage is the same.
         """
         contexts = [
             task.context and context_sha256(task.context) for task in self.values()
@@ -66,10 +66,11 @@ class TaskSet(dict[str, Task]):
         }
         if any(contexts):
             parts[CONTEXTS] = contexts
-        return {
-            name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
-            for name, part in parts.items()
-        }
+        hashes: dict[str, str] = {}
+        for name, part in parts.items():
+            canonical = json.dumps(part, sort_keys=True)
+            hashes[name] = hashlib.sha256(canonical.encode()).hexdigest()
+        return hashes
 
     @property
     def doc_hashes(self) -> frozenset[str]:
@@ -77,7 +78,7 @@ class TaskSet(dict[str, Task]):
         return frozenset(task.doc_hash for task in self.values())
 
     def reference_answers(self) -> list[SftExample]:
-        """Questions with a reference answer, for the warm start."""
+        """Return the questions with a reference answer, for the warm start."""
         examples = (task.sft_example() for task in self.values())
         return [example for example in examples if example is not None]
 
@@ -86,46 +87,48 @@ def read_task_sets(config: TrainConfig, *, warn: bool = False) -> dict[str, Task
     """Read the tasks to train on, as `train`, and those of the held-out passes, as `validation`.
 
     Args:
-        config: of the run.
-        warn: of held-out tasks that are trained on; for the one process that starts a run.
+        config: configuration of the run.
+        warn: whether to warn of held-out tasks that are trained on; only in the process that
+            starts a run.
 
     Raises:
         TrainConfigError, RubricFileError, LeakError: as `read_task_set`.
     """
     data = config.data
-    sets = {
-        "train": read_task_set(data.train, leak_ngram=data.leak_ngram, key="data.train")
-    }
+    train = read_task_set(data.train, leak_ngram=data.leak_ngram, key="data.train")
+    sets = {"train": train}
     if data.validation is not None:
         heldout = read_task_set(
             data.validation, leak_ngram=data.leak_ngram, key="data.validation"
         )
         sets["validation"] = heldout.first(config.validation.questions)
-        if warn and (why := _shared(sets["train"], sets["validation"])):
+        why = _shared(train, sets["validation"]) if warn else ""
+        if why:
             _log.warning("train.validation.shared", why=why, todo=_OTHER_TASKS)
     return sets
 
 
 def heldout_questions(config: TrainConfig) -> int | None:
-    """Count the questions of a held-out pass: 0 without one, None where they are not there yet.
+    """Count the questions of a held-out pass: 0 without one, the limit if there is no file yet.
 
     Raises:
         RubricFileError: a line of the file is no task.
         TrainConfigError: there is no task in it.
     """
     path = config.data.validation
-    wanted = config.validation.questions
+    limit = config.validation.questions
     if path is None:
         return 0
     if not path.is_file():
-        return wanted
-    if not (count := sum(1 for _ in islice(read_tasks(path), wanted))):
+        return limit
+    count = sum(1 for _ in islice(read_tasks(path), limit))
+    if not count:
         raise _no_task(path, named=" (data.validation)")
     return count
 
 
 def shared_lines(config: TrainConfig) -> Iterator[str]:
-    """Say which validation tasks are trained on, for a plan; nothing where a file is not there.
+    """Say for a plan how many validation tasks are trained on; nothing if a file is missing.
 
     Raises:
         RubricFileError: a line of a file is no task.
@@ -134,13 +137,14 @@ def shared_lines(config: TrainConfig) -> Iterator[str]:
     heldout = config.data.validation
     if heldout is None or not (train.is_file() and heldout.is_file()):
         return
-    wanted = TaskSet(read_tasks(heldout)).first(config.validation.questions)
-    if why := _shared(TaskSet(read_tasks(train)), wanted):
+    validation = TaskSet(read_tasks(heldout)).first(config.validation.questions)
+    why = _shared(TaskSet(read_tasks(train)), validation)
+    if why:
         yield f"data.validation: {why}; {_OTHER_TASKS}"
 
 
 def missing_lines(config: TrainConfig) -> Iterator[str]:
-    """Name the files that a run would end for; they may be made after the plan is read."""
+    """Name the files without which a run would end; they may be made after the plan is read."""
     files = {"data.train": config.data.train, "data.validation": config.data.validation}
     files["judge.calibration"] = config.judge.calibration
     if isinstance(config.model, TinyModel):
@@ -154,11 +158,9 @@ def missing_lines(config: TrainConfig) -> Iterator[str]:
 
 def _shared(train: TaskSet, heldout: TaskSet) -> str:
     shared = len(heldout.keys() & train.keys())
-    return (
-        f"{shared} of {len(heldout)} validation tasks are training tasks"
-        if shared
-        else ""
-    )
+    if not shared:
+        return ""
+    return f"{shared} of {len(heldout)} validation tasks are training tasks"
 
 
 def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
@@ -166,17 +168,18 @@ def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
 
     Args:
         path: the file.
-        leak_ngram: words in a row that a question must not share with its passage or rubric.
-        key: of the configuration, which an error names.
+        leak_ngram: number of words in a row that a question must not share with its passage or
+            rubric.
+        key: key of the configuration, which an error names.
 
     Raises:
         RubricFileError: a line of the file is no task.
-        LeakError: a question shares a run of words with its passage or rubric, or a context holds
-            one of the rubric or the reference answer.
+        LeakError: a question shares a run of words with its passage or rubric, or a context shares
+            one with the rubric or the reference answer.
         TrainConfigError: there is no such file, or no task in it.
     """
     named = f" ({key})" if key else ""
-    # Unlike the method of a path, false for a name that is too long or holds a null character too.
+    # Unlike `Path.is_file`, false also for a name that is too long or holds a null character.
     if not os.path.isfile(path):  # noqa: PTH113
         raise TrainConfigError(
             f"no task file at {str(path)!r}{named}; write one with `rubric-synth run`{near(path)}",
