@@ -107,8 +107,8 @@ class Failures:
         """Count one.
 
         Args:
-            reason: what kind it is of.
-            detail: its own message, which holds neither question nor answer nor passage.
+            reason: reason of the failure.
+            detail: message of the failure, which holds neither question nor answer nor passage.
         """
         self.by_reason[reason] += 1
         if detail:
@@ -116,33 +116,35 @@ class Failures:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Number of all failures."""
         return self.by_reason.total()
 
     def share(self, of: int) -> float:
-        """Share of failures, where there are so many in all."""
+        """Return the share of failures among `of` results."""
         return self.total / max(of, 1)
 
     def exceed(self, allowed: float, *, of: int) -> bool:
-        """Whether more than the allowed share of all, or all, are failures.
+        """Return whether more than the allowed share of the results, or all of them, failed.
 
         Args:
             allowed: the largest share.
-            of: how many there are in all.
+            of: number of results.
         """
         return self.share(of) > allowed or self.total == of
 
     def __str__(self) -> str:
-        """Most frequent first, each with the message of its first."""
-        return "; ".join(
-            f"{reason} {count}"
-            + (f" (first: {self._first[reason]})" if reason in self._first else "")
-            for reason, count in self.by_reason.most_common()
-        )
+        """List the reasons, most frequent first, each with the message of its first failure."""
+        parts: list[str] = []
+        for reason, count in self.by_reason.most_common():
+            part = f"{reason} {count}"
+            if reason in self._first:
+                part += f" (first: {self._first[reason]})"
+            parts.append(part)
+        return "; ".join(parts)
 
 
 def unavailable(results: Iterable[JudgeResult]) -> Failures:
-    """Count the judgements that never came."""
+    """Count the judgements that are missing, by reason."""
     failures = Failures()
     for result in results:
         if result.outcome is Outcome.UNAVAILABLE:

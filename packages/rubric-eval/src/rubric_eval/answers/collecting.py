@@ -37,25 +37,25 @@ _SHOWN_CHARACTERS: Final = 400
 
 @dataclass(frozen=True)
 class ItemQuestion:
-    """An item of a benchmark as it is asked."""
+    """A question to a model that is an item of a benchmark."""
 
     task_id: str
     prompt: str
     choices: tuple[str, ...] = ()
-    """Texts of which the likeliest is the answer; empty where it is to be written."""
+    """Texts, the likeliest of which is the answer; empty if the answer is to be generated."""
 
     @property
     def doc_hash(self) -> str:
-        """Each item is a document of its own."""
+        """Id of the item, each being a document of its own."""
         return self.task_id
 
     def policy_view(self) -> PolicyView:
-        """Return what the model may see: the prompt, without the target."""
+        """Return the model's view of the item: the prompt, without the target."""
         return PolicyView(task_id=self.task_id, question=self.prompt)
 
 
 class _Wanted(NamedTuple):
-    """An answer that is wanted: its row, in which the answer is missing, and what is asked."""
+    """A requested answer: its row, in which the answer is missing, and its question."""
 
     seed: int
     row: AnswerRow
@@ -66,7 +66,7 @@ class AnswerKeys:
     """Keys of stored answers: equal keys mean the same answer."""
 
     def __init__(self, fingerprint: str, decoding: Decoding) -> None:
-        """Take what all answers have in common.
+        """Store the settings that all answers have in common.
 
         Args:
             fingerprint: the model's.
@@ -99,7 +99,7 @@ def _wanted(
     seeds: Sequence[int],
     samples: int,
 ) -> Iterator[_Wanted]:
-    """Yield the answers that are wanted, by seed, then by question, then by sample.
+    """Yield the requested answers by seed, then by question, then by sample.
 
     A draw has a seed of its own, of the evaluation's seed, the sample and the question, and not of
     the model: models draw with common random numbers, questions with independent ones.

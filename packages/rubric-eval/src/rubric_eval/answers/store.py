@@ -1,4 +1,4 @@
-"""A file of answers that grows: each is written before it is used."""
+"""Files of answers, to which each answer is appended before it is used."""
 
 import os
 from collections.abc import Iterable
@@ -113,17 +113,17 @@ class AnswerFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Name the file; nothing is opened."""
+        """Set the path of the file; nothing is opened."""
         self._path = path
         self._descriptor = -1
         self._size = 0
         self._answered: dict[str, AnswerRow] = {}
         self._rows: dict[tuple[str, int, str], AnswerRow] = {}
         self.older: set[str] = set()
-        """Keys of answers that were wanted, and may be thoughts."""
+        """Keys of requested answers that may be thoughts."""
 
     def __enter__(self) -> Self:
-        """Open and read it, and make it if it is missing.
+        """Open and read the file, and create it if it is missing.
 
         Raises:
             EvalFolderError: a line is damaged.
@@ -148,13 +148,13 @@ class AnswerFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Hand everything to the disk, and close it."""
+        """Flush the file to disk, and close it."""
         with suppress(OSError):  # a pipe or an odd file system has no disk to wait for
             os.fsync(self._descriptor)
         os.close(self._descriptor)
 
     def kept(self, key: str) -> AnswerRow | None:
-        """Return an answer that is there already; None for one that failed or never was.
+        """Return a stored answer; None for one that failed or is missing.
 
         None too for one that may be a thought, as an older version stored it: see `older`.
         """

@@ -27,19 +27,19 @@ class Heldout(BaseModel):
     judge: str
     task_ids: tuple[str, ...]
     documents: tuple[str, ...] = ()
-    """Hash of each question's document; without them, each question counts as one of its own."""
+    """Hash of each question's document; without hashes, each question is its own document."""
     rewards_N: tuple[float | None, ...]
-    """Mean over a question's samples, in [0, 1]; None where none could be judged."""
+    """Mean over a question's samples, in [0, 1]; None if none could be judged."""
     samples: int
-    """Responses a question, K."""
+    """K, the number of responses to each question."""
     criteria: dict[str, float]
     """Mean z over the judged responses whose rubric has the criterion, or one of the kind where ids
     do not repeat; 0 in an invalid one."""
     zero_frac: float
     """Share of reward 0 among the responses with a scored or invalid judgement."""
     zero_by_reason: dict[str, float]
-    """Sums to zero_frac; "scored" are zeros that the judge gave. No judge is asked about a response
-    without an answer: it is an "empty_answer", or an "unclosed_thought"."""
+    """Parts of zero_frac by reason; "scored" are zeros that the judge gave. A response without an
+    answer is not judged: its reason is "empty_answer" or "unclosed_thought"."""
     invalid_frac: float
     """Share of invalid judgements among the responses with a scored or invalid one."""
     unavailable_frac: float
@@ -145,7 +145,7 @@ async def judge_heldout(
 
 
 def _check_judged(failed: Failures, *, of: int, allowed: float) -> None:
-    """Refuse to go on where too many responses have no judgement."""
+    """Raise an error if too many responses have no judgement."""
     if failed.exceed(allowed, of=of):
         raise HeldoutAbortError(
             f"no judgement for {failed.total} of {of} responses: {failed}. At most "
@@ -169,7 +169,7 @@ def _criteria(
 def _check_shapes(
     tasks: Sequence[Task], responses_NK: Sequence[Sequence[str | Answer]]
 ) -> int:
-    """Samples a question, K, once everything fits together."""
+    """Return K, the number of samples of each question, after a check of all shapes."""
     if not tasks or len(tasks) != len(responses_NK):
         raise EvalShapeError(
             f"got {len(tasks)} tasks and responses for {len(responses_NK)}; give at least one "
