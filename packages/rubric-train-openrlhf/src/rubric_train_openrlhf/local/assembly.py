@@ -1,7 +1,7 @@
-"""All that a run of the loop holds, put together from its configuration or a checkpoint."""
+"""Assembly of the parts of a run, from its configuration or a checkpoint."""
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -63,8 +63,10 @@ def _start_policy(
         with watch.progress.phase(
             "warm start", total=config.sft.steps, unit="steps"
         ) as phase:
-            told = partial(watch.supervised, "sft", phase=phase)
-            report = policies.sft(policy, examples, config.sft, seed=seed, on_step=told)
+            on_step = partial(watch.supervised, "sft", phase=phase)
+            report = policies.sft(
+                policy, examples, config.sft, seed=seed, on_step=on_step
+            )
         _log.info("train.sft.finished", **report._asdict())
     return policy if saved_dtype is None else replace(policy, saved_dtype=saved_dtype)
 
@@ -72,10 +74,9 @@ def _start_policy(
 def _refuse_long_prompts(
     policy: policies.Policy, *, inputs: RunInputs, config: TrainConfig
 ) -> None:
-    """Refuse prompts that leave no room for a response, before anything is trained: none is cut."""
-    text_config: Any = (
-        policy.model.config.get_text_config()
-    )  # of a model that sees, too
+    """Refuse prompts that leave no room for a response, before training; none is truncated."""
+    # Vision-language models have a text configuration of their own.
+    text_config: Any = policy.model.config.get_text_config()
     positions: int | None = getattr(text_config, "max_position_embeddings", None)
     if not isinstance(positions, int):
         return
@@ -101,15 +102,17 @@ def _refuse_long_prompts(
 
 
 def _hold_rope(policy: policies.Policy, *, inputs: RunInputs, new_tokens: int) -> None:
-    """Hold it to the run's longest row, held-out questions among them; checkpoints keep that."""
+    """Fix the rotary embedding to the run's longest row, including held-out questions.
+
+    Checkpoints keep that length.
+    """
     if not follows_length(policy.model):
         return
-    books = (inputs.tasks, inputs.heldout)
-    views = [view for tasks in books if tasks is not None for view in tasks.views]
-    longest = (
-        max(len(policy.codec.encode_prompt(view).token_ids) for view in views)
-        + new_tokens
-    )
+    views = list(inputs.tasks.views)
+    if inputs.heldout is not None:
+        views += inputs.heldout.views
+    prompt_lengths = [len(policy.codec.encode_prompt(view).token_ids) for view in views]
+    longest = max(prompt_lengths) + new_tokens
     hold_rope(policy.model, longest=longest)
     _log.info("train.rotary.held", longest=longest)
 
@@ -127,9 +130,9 @@ def _tiny_policy(
     steps = model.pretrain.steps
     seed = derived_seed(seed, step=0, purpose="pretrain")
     with watch.progress.phase("pre-training", total=steps, unit="steps") as phase:
-        told = partial(watch.supervised, "pretrain", phase=phase)
+        on_step = partial(watch.supervised, "pretrain", phase=phase)
         loss = policies.pretrain(
-            policy, texts, model.pretrain, seed=seed, progress=told
+            policy, texts, model.pretrain, seed=seed, progress=on_step
         )
     _log.info("train.pretrain.finished", loss=loss, steps=steps)
     return policy
@@ -146,12 +149,12 @@ class LocalRun:
     learner: Learner
     sampler: JudgedSampler
     start: checkpoints.TrainerState
-    """Where the loop begins."""
+    """State that the loop starts from."""
     watch: Watch
 
     @property
     def crediting(self) -> Crediting:
-        """What its judgements are worth."""
+        """Rules that turn its judgements into credit."""
         return Crediting(self.config, self.inputs.admission, self.inputs.pooling)
 
 
@@ -161,11 +164,11 @@ def assembled(
 ) -> Generator[LocalRun]:
     """Open the run folder, load the models and keep a judge running.
 
-    What can be wrong with the input is found before anything but summary.json is written. The
-    folder is this process's own.
+    Errors in the input are found before anything but summary.json is written. No other process may
+    use the folder.
 
     Raises:
-        RubricError: an unusable model or run folder; each with its own type.
+        RubricError: the model or run folder cannot be used; each has its own type.
     """
     if config.threads is not None:
         torch.set_num_threads(config.threads)
@@ -176,7 +179,7 @@ def assembled(
             learner = _learner(policy, start=start, config=config, folder=folder)
         ledger = None
         if judge is None and not is_program(config.judge.spec):
-            # A step that was cut off samples the same responses again; they are judged already.
+            # An interrupted step samples the same responses again, which are judged already.
             ledger = held.enter_context(Ledger(folder.ledger))
         background = held.enter_context(
             background_judge(*inputs.judges, config=config.judge, ledger=ledger)
@@ -196,21 +199,21 @@ def assembled(
 def _policy(
     config: TrainConfig, inputs: RunInputs, *, folder: RunFolder, watch: Watch
 ) -> tuple[policies.Policy, checkpoints.TrainerState]:
-    """Make the policy of a run that begins, or load that of a run that goes on; open the folder."""
+    """Make the policy of a new run, or load that of a resumed run; open the folder."""
     if config.device == "cuda" and not torch.cuda.is_available():
         raise TrainConfigError(
             "device='cuda', but torch sees no GPU; use device='auto' or 'cpu'",
             location="device",
         )
-    chosen = (
-        "cuda"
-        if config.device == "auto" and torch.cuda.is_available()
-        else config.device
-    )
-    device = torch.device("cpu" if chosen == "auto" else chosen)
-    named = (("train", inputs.tasks), ("validation", inputs.heldout))
-    tasks_sha256 = {name: tasks.sha256 for name, tasks in named if tasks is not None}
-    if (checkpoint := inputs.checkpoint) is not None:
+    device_name: str = config.device
+    if device_name == "auto":
+        device_name = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(device_name)
+    tasks_sha256 = {"train": inputs.tasks.sha256}
+    if inputs.heldout is not None:
+        tasks_sha256["validation"] = inputs.heldout.sha256
+    checkpoint = inputs.checkpoint
+    if checkpoint is not None:
         with watch.progress.phase("loading the checkpoint"):
             check_tasks(folder, config=config, tasks_sha256=tasks_sha256)
             start = checkpoints.load_state(checkpoint)
@@ -220,9 +223,8 @@ def _policy(
                     "the folder its own name back, or start again in another `out`",
                     path=checkpoint,
                 )
-            if (
-                config.objective.kl_coef and start.step
-            ):  # the reference model is there too
+            if config.objective.kl_coef and start.step:
+                # The first checkpoint, which holds the reference model, must be there too.
                 checkpoints.load_state(
                     checkpoints.checkpoint_path(folder.checkpoints, step=0)
                 )
@@ -237,10 +239,9 @@ def _policy(
             if start.weights:
                 policy.model.load_state_dict(start.weights)
             # The pass of step 0 comes after its checkpoint; all others come before theirs.
-            expected = config.data.validation is not None and start.step > 0
-            passes = (
-                range(0, start.step + 1, config.validation.every) if expected else ()
-            )
+            passes: Collection[int] = ()
+            if config.data.validation is not None and start.step > 0:
+                passes = range(0, start.step + 1, config.validation.every)
             folder.cut_back(start.step, heldout=passes)
             inputs.admission.keep(folder)
             write_text(folder.config, dump_config(config))
@@ -288,10 +289,8 @@ def _learner(
                 "not fit its model; start again in another `out`",
                 path=folder.path,
             ) from exc
-    reference = None
-    if (
-        config.objective.kl_coef
-    ):  # else the divergence from the policy of step 0 has no weight
+    reference = None  # not needed if the divergence has no weight
+    if config.objective.kl_coef:
         dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
         path = checkpoints.checkpoint_path(folder.checkpoints, step=0)
         reference = policies.load_policy(path, device=policy.device, dtype=dtype).model

@@ -1,4 +1,4 @@
-"""What a run reads before torch is loaded, so that a wrong path is said within a second."""
+"""Inputs that a run reads before torch is loaded, so that a wrong path is reported at once."""
 
 import os
 from collections.abc import Collection
@@ -26,36 +26,36 @@ class RunInputs(NamedTuple):
     """Tasks, documents and judges."""
 
     tasks: TaskSet
-    """Of the training tasks."""
+    """Training tasks."""
     heldout: TaskSet | None
     judges: tuple[Judge, ...]
     checkpoint: Path | None
-    """Where the run goes on; None for one that begins."""
+    """Checkpoint from which the run goes on; None for a new run."""
     admission: Admission = ALL
-    """Which criteria count, and how much."""
+    """Criteria that count, with their factors."""
     pooling: Pooling = Pooling()
-    """Whose figures are one."""
+    """Pools of criteria with common figures."""
     documents: tuple[str, ...] = ()
-    """What a policy built from nothing is pre-trained on."""
+    """Texts that a policy built from scratch is pre-trained on."""
 
     def is_judge_asked(self, config: TrainConfig) -> bool:
-        """Whether a run has a step to make, by a judge that can be checked and is no program."""
+        """Return whether there is a step to make, with a checkable judge that is no program."""
         done = 0 if self.checkpoint is None else step_of(self.checkpoint)
         is_model = not is_program(config.judge.spec)
         return done < config.steps and is_model and isinstance(self.judges[0], Checking)
 
 
 def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> RunInputs:
-    """Read and check what a run takes from files.
+    """Read and check the files of a run.
 
     Args:
-        config: of the run.
-        resume: go on from the last checkpoint, where there is one.
-        judge: used in place of the configuration's.
+        config: configuration of the run.
+        resume: go on from the last checkpoint, if there is one.
+        judge: judge in place of the configured one.
 
     Raises:
-        RubricError: unusable tasks, documents, model folder, judge or run folder; each with its
-            own type.
+        RubricError: tasks, documents, model folder, judge or run folder cannot be used; each has
+            its own type.
     """
     cores = os.cpu_count() or 1
     if config.threads is not None and config.threads > cores:
@@ -70,11 +70,12 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
     tasks = sets["train"]
     heldout = sets.get("validation")
     judges = load_replicas(config.judge.spec) if judge is None else (judge,)
-    every = [task for book in sets.values() for task in book.values()]
+    all_tasks = [task for task_set in sets.values() for task in task_set.values()]
     admission = read_admission(
-        config.judge, every, judge_fingerprint=fingerprint(judges[0])
+        config.judge, all_tasks, judge_fingerprint=fingerprint(judges[0])
     )
-    inputs = RunInputs(tasks, heldout, judges, checkpoint, admission, Pooling.of(every))
+    pooling = Pooling.of(all_tasks)
+    inputs = RunInputs(tasks, heldout, judges, checkpoint, admission, pooling)
     if checkpoint is not None:  # it holds the policy
         return inputs
     check_answers(config, tasks)
@@ -90,7 +91,7 @@ def check_answers(config: TrainConfig, tasks: TaskSet) -> None:
     """Refuse a warm start on training tasks without an answer.
 
     Raises:
-        TrainConfigError: there is not one reference answer.
+        TrainConfigError: there is no reference answer at all.
     """
     if config.sft is not None and not tasks.reference_answers():
         raise TrainConfigError(
@@ -104,16 +105,16 @@ def read_corpus(path: Path, *, doc_hashes: Collection[str]) -> list[str]:
     """Read the texts of a JSONL file, without the documents of held-out tasks.
 
     Args:
-        path: one object a line, with a `text` and, as `rubric-synth collect` writes it, a
-            `doc_hash`.
-        doc_hashes: of the training tasks. A row with any other hash is left out, since it may be
-            what a held-out question is about; a row without a hash is read.
+        path: file with an object on each line, with a `text` and, as `rubric-synth collect`
+            writes it, a `doc_hash`.
+        doc_hashes: hashes of the training tasks' documents. A row with any other hash is left out,
+            since a held-out question may be about it; a row without a hash is read.
 
     Returns:
         The texts, in the order of the file.
 
     Raises:
-        TrainConfigError: there is no such file, or nothing in it may be read.
+        TrainConfigError: there is no such file, or no row in it may be read.
         RubricFileError: a line is no object with a text.
     """
     try:
@@ -154,19 +155,21 @@ def _text_row(
 def checkpoint_to_resume(
     folder: RunFolder, *, config: TrainConfig, resume: bool
 ) -> Path | None:
-    """Find where to go on.
+    """Find the checkpoint from which a run goes on.
 
     Returns:
-        The last whole checkpoint; None for a run that starts from nothing.
+        The last complete checkpoint; None for a new run.
 
     Raises:
-        ResumeError: the folder holds a run and `resume` is off, it is another configuration's, or
-            it holds files under a run's names that no run can be continued from.
+        ResumeError: the folder holds a run and `resume` is off; its run has another configuration;
+            or it holds files with a run's names from which no run can be continued.
     """
     if not holds_run_to_resume(folder, config=config, resume=resume):
         return None
     checkpoint = latest_checkpoint(folder.checkpoints)
     if checkpoint is None and folder.holds_rows:
-        said = f"{str(folder.checkpoints)!r} holds no checkpoint, but the run has rows"
-        raise ResumeError.lost(said, path=folder.path)
+        problem = (
+            f"{str(folder.checkpoints)!r} holds no checkpoint, but the run has rows"
+        )
+        raise ResumeError.lost(problem, path=folder.path)
     return checkpoint

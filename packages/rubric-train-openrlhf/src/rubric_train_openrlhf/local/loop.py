@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from functools import partial
-from itertools import chain
 from typing import cast
 
 import structlog
@@ -33,7 +32,7 @@ def train(run: LocalRun) -> None:
     """Train to the last step, and write every row on the way.
 
     Raises:
-        RubricError: why the run failed, as `run_grpo` lists it.
+        RubricError: the run failed; `run_grpo` lists the types.
     """
     config = run.config
     progress = run.watch.progress
@@ -67,29 +66,30 @@ def _one_step(
     """Sample, judge and update."""
     started = time.perf_counter()
     rounds, timing = sample_step(run, step=step, position=position)
-    groups = [drawn[place] for drawn, places in rounds for place in places]
-    dropped_PG = [
-        group.results
-        for drawn, places in rounds
-        for place, group in enumerate(drawn)
-        if place not in places
-    ]
+    groups: list[JudgedGroup] = []
+    dropped_PG: list[tuple[JudgeResult, ...]] = []
+    for drawn, places in rounds:
+        groups += [drawn[place] for place in places]
+        dropped_PG += [
+            group.results for place, group in enumerate(drawn) if place not in places
+        ]
+    results_PG, tasks_P = _judged(run, groups)
     credit, judgements = run.crediting.of_step(
-        step, *_judged(run, groups), sizes_of(groups), dropped_PG
+        step, results_PG, tasks_P, sizes_of(groups), dropped_PG
     )
     judged_at = time.perf_counter()
     advantages_B = credit.advantages_PG.reshape(-1)
-    to_train = UpdateBatch(
+    batch = UpdateBatch(
         rollouts=concatenate([group.rollouts for group in groups]),
         advantages_B=torch.from_numpy(advantages_B).to(run.sampler.policy.device),
         valid_B=torch.tensor(credit.valid_PG.reshape(-1)),  # read-only, so a copy
     )
-    responses = int(to_train.valid_B.sum())
+    responses = int(batch.valid_B.sum())
     with run.watch.progress.phase(
         "updating", total=responses, unit="responses"
     ) as phase:
         update = run.learner.update(
-            to_train,
+            batch,
             step=step,
             on_responses=phase.advance,
             is_first=step == run.start.step + 1,
@@ -112,8 +112,10 @@ def _one_step(
 def _validate_if_due(
     run: LocalRun, heldout: passes.HeldoutPasses, *, step: int
 ) -> bool:
-    """Ask the held-out questions where this step is due; whether it is the best so far."""
-    row = heldout.pass_if_due(step) if run.inputs.heldout is not None else None
+    """Ask the held-out questions if a pass is due; return whether it is the best so far."""
+    if run.inputs.heldout is None:
+        return False
+    row = heldout.pass_if_due(step)
     if row is None:
         return False
     run.events.write("heldout", row, step=step)
@@ -122,7 +124,7 @@ def _validate_if_due(
 
 
 def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
-    """Save the policy and the trainer, point `best` at the best, and drop old checkpoints."""
+    """Save policy and trainer, point `best` at the best checkpoint, and delete old ones."""
     state = TrainerState(
         step=step,
         prompts_drawn=prompts_drawn,
@@ -144,12 +146,11 @@ def sample_step(
 
     Args:
         run: the parts of the run.
-        step: its number, part of the random seed.
-        position: of the first prompt in the endless order.
+        step: number of the step, which is part of the random seed.
+        position: position of the first prompt in the endless order.
 
     Returns:
-        What was sampled and judged, with the places of the groups to train on, and where the time
-        went.
+        The judged groups of each round with the places of those to train on, and the times.
 
     Raises:
         JudgeAbortError: too many judgements failed.
@@ -162,8 +163,9 @@ def sample_step(
     timings: list[Timing] = []
 
     def draw(number: int, before: int, n: int) -> list[JudgedGroup]:
+        indices = order.take(n, start=position + before)
         groups, timing = run.sampler.sample(
-            [tasks.views[index] for index in order.take(n, start=position + before)],
+            [tasks.views[index] for index in indices],
             tasks=tasks,
             sampling=config.rollout,
             seed=derived_seed(config.seed, step=step, purpose="rollout", part=number),
@@ -174,7 +176,8 @@ def sample_step(
         return groups
 
     def differs(groups: Sequence[JudgedGroup]) -> list[bool]:
-        return run.crediting.informative(*_judged(run, groups), sizes_of(groups))
+        results_PG, tasks_P = _judged(run, groups)
+        return run.crediting.informative(results_PG, tasks_P, sizes_of(groups))
 
     rounds = passes.draw_rounds(draw, spread=differs, config=config, step=step)
     return rounds, passes.total_timing(timings)
@@ -183,7 +186,7 @@ def sample_step(
 def _judged(
     run: LocalRun, groups: Sequence[JudgedGroup]
 ) -> tuple[list[tuple[JudgeResult, ...]], list[Task]]:
-    """The results of each group, and its task."""
+    """Return the results and the task of each group."""
     tasks = [run.inputs.tasks[group.view.task_id] for group in groups]
     return [group.results for group in groups], tasks
 
@@ -191,21 +194,24 @@ def _judged(
 def answers(
     groups: Sequence[JudgedGroup], advantages_B: Sequence[float]
 ) -> list[rows.Answer]:
-    """The responses of a step, as its rows show them."""
-    told = (
-        (group.view, completion) for group in groups for completion in group.completions
-    )
-    parts = (cast("list[bool]", group.rollouts.ended_B.tolist()) for group in groups)
-    return [
-        rows.Answer(view.task_id, view.question, one, tokens, ended, advantage)
-        for (view, one), tokens, ended, advantage in zip(
-            told, lengths(groups), chain(*parts), advantages_B, strict=True
-        )
-    ]
+    """Return the responses of a step for its rows, prompt-major."""
+    numbers = zip(lengths(groups), advantages_B, strict=True)
+    responses: list[rows.Answer] = []
+    for group in groups:
+        view = group.view
+        ended_G = cast("list[bool]", group.rollouts.ended_B.tolist())
+        for completion, ended in zip(group.completions, ended_G, strict=True):
+            tokens, advantage = next(numbers)
+            responses.append(
+                rows.Answer(
+                    view.task_id, view.question, completion, tokens, ended, advantage
+                )
+            )
+    return responses
 
 
 def lengths(groups: Sequence[JudgedGroup]) -> list[int]:
-    """Tokens of each response, prompt-major."""
+    """Return the number of tokens of each response, prompt-major."""
     return sizes_of(groups).lengths_PG.reshape(-1).tolist()
 
 
@@ -217,28 +223,30 @@ def ask_heldout(
     The draws come from the run's seed alone, so that two passes differ by the policy only.
 
     Raises:
-        JudgeAbortError: the judge fails too often for the mean to say anything.
+        JudgeAbortError: the judge fails too often for a meaningful mean.
     """
     config = run.config
     tasks = run.inputs.heldout
     assert tasks is not None  # noqa: S101  # no pass is due without held-out questions
     samples = config.validation.samples
     rollout = config.rollout
-    asked = {
-        "group_size": samples,
-        "temperature": config.validation.temperature,
-        # As many responses at once as in training.
-        "micro_batch": max(1, rollout.micro_batch * rollout.group_size // samples),
-    }
+    responses_at_once = rollout.micro_batch * rollout.group_size  # as in training
+    sampling = rollout.model_copy(
+        update={
+            "group_size": samples,
+            "temperature": config.validation.temperature,
+            "micro_batch": max(1, responses_at_once // samples),
+        }
+    )
     groups, _ = run.sampler.sample(
         tasks.views,
         tasks=tasks,
-        sampling=rollout.model_copy(update=asked),
+        sampling=sampling,
         seed=derived_seed(config.seed, step=0, purpose="validation"),
     )
     results_NS = [group.results for group in groups]
-    written = [
+    responses = [
         completion.answer for group in groups for completion in group.completions
     ]
     reward = run.crediting.of_heldout(step, results_NS, list(tasks.values()))
-    return reward, lengths(groups), written
+    return reward, lengths(groups), responses

@@ -1,6 +1,6 @@
-"""What a run in one process will do and need: the text of `rubric-train plan`.
+"""Plan of a run in one process, with its memory: the text of `rubric-train plan`.
 
-Neither torch nor a weight is loaded; `full` reads the tokenizer too.
+Neither torch nor weights are loaded; `full` reads the tokenizer too.
 """
 
 from collections.abc import Mapping
@@ -34,18 +34,18 @@ from rubric_train_openrlhf.step.tasks import (
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _GIB = 2**30
 _PROCESS_BYTES = round(0.57 * _GIB)
-"""Measured, on Linux without a GPU: what is there before any weights."""
+"""Memory of the process before any weights, measured on Linux without a GPU."""
 _PROMPT_TOKENS = 256
-"""Of a question with its chat template, where there is no question yet."""
+"""Tokens assumed for a question with its chat template if there is no question yet."""
 _TOKEN_CHARACTERS = 3
-"""Of a token of technical English, as few as a vocabulary of a few thousand has."""
+"""Characters of a token of technical English with a vocabulary of a few thousand."""
 _TEMPLATE_TOKENS = 40
-"""What a chat template puts around a question, its usual system message included."""
+"""Tokens that a chat template adds to a question, including its usual system message."""
 _SHARING_ROWS = 2
-"""Responses of a group in a pass, from which on they share their prompt."""
+"""Number of a group's responses in a pass from which on they share their prompt."""
 _ALLOCATED = 1.4
-"""What the process holds of a pass, to what is in use: measured 1.2 after two steps, 1.5 after
-four."""
+"""Ratio of the memory allocated for a pass to that in use: measured 1.2 after two steps, 1.5
+after four."""
 
 
 Reading = Literal["grouped", "handed", "windowed", "each", "unknown"]
@@ -63,26 +63,26 @@ class Memory(NamedTuple):
     """Bytes that a run needs."""
 
     parameters: int
-    """Their number."""
+    """Number of parameters."""
     held: Mapping[str, int]
-    """From start to end, by what for."""
+    """Bytes held from start to end, by purpose."""
     sampling: int | None = None
-    """On top while it samples, as `update` is in an update; None for another kind of model."""
+    """Further bytes during sampling, as `update` during an update; None for an unknown model."""
     update: float | None = None
     prompt_tokens: int = 0
-    """Longest question that both are for."""
+    """Tokens of the longest question, which both are computed for."""
 
 
 def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
-    """Say what a run does in each step, how much memory it needs, and what is not there yet.
+    """Describe the steps of a run, the memory it needs, and files that do not exist yet.
 
     Args:
-        config: of the run.
-        full: put the resolved configuration before it, and say what the memory is made of; its
-            questions are then counted in the model's own tokens.
+        config: configuration of the run.
+        full: also show the resolved configuration and the parts of the memory; questions are then
+            counted in the model's own tokens.
 
     Raises:
-        TrainConfigError, RubricFileError: tasks or documents that are there cannot be trained on.
+        TrainConfigError, RubricFileError: existing tasks or documents cannot be trained on.
     """
     _check_start(config)
     content: dict[str, Any] = {
@@ -100,12 +100,13 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
 
 
 def parameter_count(model: ModelConfig) -> int | None:
-    """Number of trained parameters; None where there is no model at the path yet, and no known one.
+    """Return the number of trained parameters; None if there is no model yet, and no known one.
 
     Raises:
-        PolicyLoadError: its config.json cannot be read.
+        PolicyLoadError: the model's config.json cannot be read.
     """
-    if (shape := _shape(model)) is not None:
+    shape = _shape(model)
+    if shape is not None:
         return shape.parameters
     folder = model.folder() if isinstance(model, PathModel) else None
     if folder is None or not (folder / "config.json").is_file():
@@ -128,11 +129,11 @@ def _memory(config: TrainConfig, *, full: bool) -> Memory | None:
     if config.objective.kl_coef > 0:
         held["reference"] = _number_bytes(config) * count
     if config.precision == "bfloat16":
-        held["bfloat16 copies"] = (
-            2 * count
-        )  # autocast keeps them for the length of a pass
+        # Autocast keeps them during a pass.
+        held["bfloat16 copies"] = 2 * count
     held["Python and torch"] = _PROCESS_BYTES
-    if (shape := _shape(config.model)) is None:
+    shape = _shape(config.model)
+    if shape is None:
         return Memory(count, held)
     tokens = _prompt_tokens(config, counted=full)
     cache = _cache_bytes(config, shape, tokens)
@@ -141,7 +142,7 @@ def _memory(config: TrainConfig, *, full: bool) -> Memory | None:
 
 
 def _shape(model: ModelConfig) -> ModelShape | None:
-    if isinstance(model, SmolLM2Model):  # its folder may not be made yet
+    if isinstance(model, SmolLM2Model):  # its folder may not exist yet
         return KNOWN_SHAPES["SmolLM2-135M"]
     if isinstance(model, PathModel):
         return model_shape(model.folder())
@@ -162,49 +163,47 @@ def _number_bytes(config: TrainConfig) -> int:
 
 
 def _cache_bytes(config: TrainConfig, shape: ModelShape, prompt_tokens: int) -> int:
-    """Keys and values of the responses that are sampled at once, all at their longest.
+    """Return bytes of keys and values of concurrently sampled responses, all at full length.
 
-    On a CPU the sampler copies float32 weights of a Llama, too, into another layout.
+    On a CPU the sampler also copies float32 weights of a Llama into another layout.
     """
     samples = config.validation.samples if config.data.validation else 0
     rows = max(config.rollout.micro_batch * config.rollout.group_size, samples)
     tokens = rows * (prompt_tokens + config.rollout.max_new_tokens)
     number = _number_bytes(config)
-    plain = (
+    is_copied = (
         shape.family == "llama"
         and config.precision == "float32"
         and config.device != "cuda"
     )
-    copied = number * shape.parameters if plain else 0
+    copied = number * shape.parameters if is_copied else 0
     return tokens * shape.kv_bytes_per_token(number_bytes=number) + copied
 
 
 def _reading(config: TrainConfig, *, full: bool) -> Reading:
     optim = config.optim
-    if (
-        not optim.share_prompts
-        or min(optim.micro_batch, config.rollout.group_size) < _SHARING_ROWS
-    ):
+    rows = min(optim.micro_batch, config.rollout.group_size)
+    if not optim.share_prompts or rows < _SHARING_ROWS:
         return "each"
-    if (shape := _shape(config.model)) is None:
+    shape = _shape(config.model)
+    if shape is None:
         return "unknown"
     if config.precision == "float32" and config.device != "cuda":
         longest = _prompt_tokens(config, counted=full) + config.rollout.max_new_tokens
-        return (
-            "grouped" if shape.window is None or longest <= shape.window else "windowed"
-        )
+        is_within = shape.window is None or longest <= shape.window
+        return "grouped" if is_within else "windowed"
     return "each" if optim.gradient_checkpointing or shape.window else "handed"
 
 
 def _update_bytes(
     config: TrainConfig, shape: ModelShape, prompt_tokens: int, reading: Reading
 ) -> float:
-    """What a pass with gradients holds, all responses at their longest.
+    """Return the bytes that a pass with gradients holds, all responses at full length.
 
-    With B responses of T tokens that share P prompts of S, per layer: 11·h + 4·I numbers of each of
-    P·S + B·T tokens (B·S + B·T where each response reads its own prompt), and where a prompt is
+    With B responses of T tokens that share P prompts of S, per layer: 11·h + 4·I numbers for each
+    of P·S + B·T tokens (B·S + B·T if each response reads its own prompt), and if a prompt is
     handed on, the (a + 2·k)·d numbers of its keys and values, B·S times. Counted on SmolLM2, the
-    tensors that autograd keeps are within 4 % of it.
+    tensors that autograd keeps are within 4 % of this.
     """
     optim = config.optim
     rollout = config.rollout
@@ -216,21 +215,21 @@ def _update_bytes(
     is_shared = reading in {"grouped", "handed"}
     prompts = ceil(rows / rollout.group_size) if is_shared else rows
     tokens = prompts * prompt_tokens + answers
-    if optim.gradient_checkpointing:  # of all layers but one their input
-        return _ALLOCATED * (
-            tokens * (shape.layers * shape.hidden + layer) * number + head_gradient
-        )
-    handed = rows * prompt_tokens * (shape.heads + 2 * shape.kv_heads) * shape.head_dim
-    beside = handed if reading == "handed" else 0
-    return _ALLOCATED * (
-        shape.layers * (tokens * layer + beside) * number + head_gradient
-    )
+    if optim.gradient_checkpointing:  # only the input of all layers but one
+        numbers = tokens * (shape.layers * shape.hidden + layer)
+        return _ALLOCATED * (numbers * number + head_gradient)
+    handed = 0
+    if reading == "handed":
+        heads = shape.heads + 2 * shape.kv_heads
+        handed = rows * prompt_tokens * heads * shape.head_dim
+    numbers = shape.layers * (tokens * layer + handed)
+    return _ALLOCATED * (numbers * number + head_gradient)
 
 
 def _prompt_tokens(config: TrainConfig, *, counted: bool) -> int:
-    """The longest prompt to train on; a guess where tasks or tokenizer are not there yet.
+    """Return the tokens of the longest training prompt; a guess without tasks or tokenizer.
 
-    It is worked out from the characters of its question and context, unless `counted` by the
+    They are estimated from the characters of question and context, unless `counted` by the
     tokenizer, which takes seconds to load.
     """
     if not config.data.train.is_file():
@@ -238,11 +237,9 @@ def _prompt_tokens(config: TrainConfig, *, counted: bool) -> int:
     views = (task.policy_view() for task in read_tasks(config.data.train))
     if isinstance(config.model, TinyModel) or not counted:
         longest = max((len(view.message) for view in views), default=0)
-        return (
-            _TEMPLATE_TOKENS + ceil(longest / _TOKEN_CHARACTERS)
-            if longest
-            else _PROMPT_TOKENS
-        )
+        if not longest:
+            return _PROMPT_TOKENS
+        return _TEMPLATE_TOKENS + ceil(longest / _TOKEN_CHARACTERS)
     from rubric_train_openrlhf.policy import load_codec
 
     model = config.model
@@ -252,14 +249,12 @@ def _prompt_tokens(config: TrainConfig, *, counted: bool) -> int:
         )
     except PolicyLoadError:
         return _PROMPT_TOKENS
-    return max(
-        (len(codec.encode_prompt(view).token_ids) for view in views),
-        default=_PROMPT_TOKENS,
-    )
+    lengths = (len(codec.encode_prompt(view).token_ids) for view in views)
+    return max(lengths, default=_PROMPT_TOKENS)
 
 
 def _check_start(config: TrainConfig) -> None:
-    """Refuse what a run that begins would refuse, as far as it is there."""
+    """Check the existing files as a new run would."""
     if not config.data.train.is_file():
         return
     tasks = TaskSet(read_tasks(config.data.train))

@@ -52,12 +52,12 @@ class BackgroundJudge:
 def background_judge(
     *replicas: Judge, config: JudgingConfig, ledger: Ledger | None = None
 ) -> Generator[BackgroundJudge]:
-    """Open a pool on a background event loop; leaving cancels what is still being judged.
+    """Open a pool on a background event loop; leaving the block cancels pending judgements.
 
     Args:
         replicas: the judge, or several replicas of it; closed at the end.
-        config: how many calls at once, and when to ask twice or give up.
-        ledger: what it holds is not judged again.
+        config: number of concurrent calls, and limits for asking twice and giving up.
+        ledger: record of judgements that are not made again.
     """
     with start_blocking_portal() as portal:
         pool = JudgePool(
@@ -80,43 +80,40 @@ class JudgedGroup:
     view: PolicyView
     rollouts: Rollouts
     completions: tuple[Completion, ...]
-    """What the policy wrote, and what of it is judged."""
+    """Texts of the policy, and the parts of them that are judged."""
     results: tuple[JudgeResult, ...] = ()
     """Empty until it is judged."""
 
 
 def sizes_of(groups: Sequence[JudgedGroup]) -> Sizes:
-    """Lengths and ends of groups of one size; a thought without an end has none."""
+    """Return lengths and ends of groups of one size; an unclosed thought counts as not ended."""
     rollouts_P = [group.rollouts for group in groups]
     ended_PG = np.stack([rollouts.ended_B.cpu().numpy() for rollouts in rollouts_P])
+    lengths_PG = np.stack([rollouts.lengths_B.cpu().numpy() for rollouts in rollouts_P])
     thoughts_PG = [
         [completion.answer.thought for completion in group.completions]
         for group in groups
     ]
-    return Sizes(
-        lengths_PG=np.stack(
-            [rollouts.lengths_B.cpu().numpy() for rollouts in rollouts_P]
-        ),
-        ended_PG=ended_PG & (np.array(thoughts_PG) != Thought.UNCLOSED),
-    )
+    is_closed_PG = np.array(thoughts_PG) != Thought.UNCLOSED
+    return Sizes(lengths_PG=lengths_PG, ended_PG=ended_PG & is_closed_PG)
 
 
 def bfloat16_if(enabled: bool, *, device: torch.device) -> torch.autocast:  # noqa: FBT001  # the name reads with its argument
-    """Autocast to bfloat16 for the length of a block, or leave it as it is."""
+    """Autocast to bfloat16 within a block, or leave its precision unchanged."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled)
 
 
 @dataclass(frozen=True)
 class JudgedSampler:
-    """Asks the policy questions and has the answers judged.
+    """Sampler that asks the policy questions and has the answers judged.
 
-    The policy gets views; passages and rubrics go from the task set to the judge alone.
+    The policy gets views; passages and rubrics go from the task set only to the judge.
     """
 
     policy: Policy
     judge: BackgroundJudge
     autocast: bool
-    """Sample in bfloat16."""
+    """Whether to sample in bfloat16."""
     progress: Progress = field(default_factory=Progress.silent)
 
     def sample(
@@ -131,16 +128,16 @@ class JudgedSampler:
 
         Args:
             views: P prompts.
-            tasks: the tasks that they are from, for the judge.
-            sampling: group size and decoding, and how many prompts are a part.
-            seed: of this pass; all its parts are drawn from one generator in order.
+            tasks: tasks of the prompts, for the judge.
+            sampling: group size, decoding, and number of prompts in a part.
+            seed: seed of this pass; all its parts are drawn from one generator in order.
 
         Returns:
-            The groups in the order of their prompts, and where the time went.
+            The groups in the order of their prompts, and the times of the pass.
         """
         generator = torch.Generator(self.policy.device).manual_seed(seed)
         prompts = [self.policy.codec.encode_prompt(view) for view in views]
-        # Prompts of like length go together, so that none is padded to the longest of all.
+        # Prompts of similar length go together, so that few are padded to the longest of all.
         order = sorted(
             range(len(views)), key=lambda place: len(prompts[place].token_ids)
         )
@@ -206,14 +203,12 @@ class JudgedSampler:
             )
         tokens = iter(rollouts.responses(range(len(rollouts.mask_BT))))
         size = sampling.group_size
-        return [
-            JudgedGroup(
-                view,
-                rollouts.take_prompts([place]),
-                tuple(
-                    codec.completion(view, token_ids)
-                    for token_ids in islice(tokens, size)
-                ),
+        groups: list[JudgedGroup] = []
+        for place, view in enumerate(views):
+            completions = tuple(
+                codec.completion(view, token_ids) for token_ids in islice(tokens, size)
             )
-            for place, view in enumerate(views)
-        ]
+            groups.append(
+                JudgedGroup(view, rollouts.take_prompts([place]), completions)
+            )
+        return groups

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.policy import SupervisedStep
 
 
-def run_grpo(  # noqa: PLR0913  # what is called back are three things
+def run_grpo(  # noqa: PLR0913  # three callbacks
     config: TrainConfig,
     *,
     resume: bool = False,
@@ -34,15 +34,15 @@ def run_grpo(  # noqa: PLR0913  # what is called back are three things
 
     Args:
         config: the whole run; all randomness follows from its seed.
-        resume: go on from the last checkpoint in `config.out`; starts anew where there is none.
-        judge: used in place of the one that `config.judge.spec` describes.
+        resume: go on from the last checkpoint in `config.out`, or start anew if there is none.
+        judge: judge in place of the one that `config.judge.spec` describes.
         on_step: called after every step is on disk.
         on_heldout: called after every held-out pass is on disk.
         on_supervised: called with "pretrain" or "sft" after every step that comes before step 1.
-        progress: told of every phase; nothing is shown if left out.
+        progress: display of every phase; by default nothing is shown.
 
     Returns:
-        How the run ended; the same as summary.json.
+        Summary of the run, the same as in summary.json.
 
     Raises:
         TrainConfigError: a task file is missing or empty, or a GPU is asked for and absent.
@@ -51,7 +51,7 @@ def run_grpo(  # noqa: PLR0913  # what is called back are three things
         JudgeSetupError: the judge cannot be made or does not answer.
         ResumeError: `config.out` holds a run, and `resume` is off or the run is another one.
         JudgeAbortError: too many judgements of a step failed.
-        UnavailableRewardError: one did, and `config.judge.on_unavailable` is "raise".
+        UnavailableRewardError: a judgement failed, and `config.judge.on_unavailable` is "raise".
         NoInformativePromptError: dynamic sampling found too few groups with a spread.
         NonFiniteUpdateError: the loss or its gradient is not a number.
         PolicyMismatchError: the first update is not of the policy that sampled.
@@ -74,7 +74,8 @@ def run_grpo(  # noqa: PLR0913  # what is called back are three things
             with progress.phase("asking the judge"):
                 probe_judge(config)
         with progress.phase("loading torch"):
-            # Seconds, and minutes from a cold disk: summary.json and the first line come before.
+            # This takes seconds, or minutes from a cold disk, so that summary.json and the first
+            # line of output come before it.
             from rubric_train_openrlhf.local.assembly import assembled
             from rubric_train_openrlhf.local.loop import train
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeAlias, cast
 
 import torch
@@ -20,33 +21,33 @@ from rubric_train_openrlhf.run.records import UpdateMetrics
 from rubric_train_openrlhf.step.agreement import Agreement, Tolerance
 
 OnResponses: TypeAlias = Callable[[int], object]
-"""Called with how many more responses have gone into a gradient."""
+"""Callback with the number of further responses that have gone into a gradient."""
 
 
 @dataclass(frozen=True)
 class UpdateBatch:
-    """Rollouts with what the update needs beside them, one entry per response."""
+    """Rollouts with advantages and masks, one entry per response."""
 
     rollouts: policies.Rollouts
     advantages_B: Tensor
-    """float64."""
+    """Advantages in float64."""
     valid_B: Tensor
     """False leaves a response out of the loss and of its averages."""
     old_BT: Tensor | None = None
-    """The trainer's own log π_old, where an importance correction asks for it."""
+    """The trainer's own log π_old, if an importance correction needs it."""
 
 
 @dataclass(frozen=True)
 class Learner:
-    """The policy in training, and the frozen reference that it is held to."""
+    """The policy in training, and the frozen reference that it is kept close to."""
 
     model: PreTrainedModel
     reference: PreTrainedModel | None
-    """None where the divergence has no weight."""
+    """Reference model; None if the divergence has no weight."""
     optimizer: AdamW
     schedule: LinearLR
     config: TrainConfig
-    """Of the run; log-probabilities are those of the distribution that was sampled from."""
+    """Configuration of the run; its temperature applies to log-probabilities too."""
 
     def update(
         self,
@@ -62,17 +63,18 @@ class Learner:
         valid response makes no update.
 
         Args:
-            batch: B responses, one valid at least; an advantage counts for all its tokens.
+            batch: B responses, at least one of them valid; an advantage counts for all tokens.
             step: training step, for errors.
             on_responses: called after every micro-batch.
-            is_first: of this process, whose weights are those that sampled: see `Agreement`.
+            is_first: whether it is the first of this process, so that its weights are those that
+                sampled: see `Agreement`.
 
         Returns:
             Means over the updates made.
 
         Raises:
             NonFiniteUpdateError: a loss or gradient norm is nan or infinite; the weights are
-                those of before the update.
+                those from before the update.
             PolicyMismatchError: the first update is not of the policy that sampled.
 
         Source: paper, §A, Algorithm 1.
@@ -84,19 +86,19 @@ class Learner:
             len(batch.valid_B), shares=self.config.optim.updates_per_rollout
         )
         valid = [[row for row in rows if batch.valid_B[row]] for rows in shares]
-        made: list[dict[str, float]] = []
+        updates: list[dict[str, float]] = []
         for rows in valid:
-            if rows:
-                check = (
-                    self._check(batch, valid, step=step)
-                    if is_first and not made
-                    else None
-                )
-                made.append(
-                    self._one_update(batch, rows, on_responses, step=step, check=check)
-                )
+            if not rows:
+                continue
+            check = None
+            if is_first and not updates:
+                check = self._check(batch, valid, step=step)
+            updates.append(
+                self._one_update(batch, rows, on_responses, step=step, check=check)
+            )
         self.schedule.step()
-        means = {name: total / len(made) for name, total in _totals(made).items()}
+        totals = _totals(updates)
+        means = {name: total / len(updates) for name, total in totals.items()}
         return UpdateMetrics(**means, lr=lr)
 
     def _one_update(
@@ -134,17 +136,16 @@ class Learner:
     def _check(
         self, batch: UpdateBatch, shares: Sequence[Sequence[int]], *, step: int
     ) -> Agreement:
-        """Look at what the first update leaves to later ones; that looks at its own responses."""
+        """Check the responses of later updates; the first update checks its own responses."""
         check = Agreement(
             type(self.model).__name__, step=step, on_mismatch=self.config.on_mismatch
         )
         _, *later = (share for share in shares if share)
-        for rows in self._micro_batches(
-            batch.rollouts, [row for share in later for row in share]
-        ):
+        later_rows = list(chain.from_iterable(later))
+        for rows in self._micro_batches(batch.rollouts, later_rows):
             tokens = policies.pack_rollouts(batch.rollouts, rows)
-            found_BT = self._frozen_logprobs(self.model, tokens)
-            self._look(check, batch, rows, found_BT, mask_BT=tokens.response_mask_BT)
+            ours_BT = self._frozen_logprobs(self.model, tokens)
+            self._look(check, batch, rows, ours_BT, mask_BT=tokens.response_mask_BT)
         return check
 
     def _look(
@@ -152,14 +153,14 @@ class Learner:
         check: Agreement,
         batch: UpdateBatch,
         rows: list[int],
-        found_BT: Tensor,
+        ours_BT: Tensor,
         *,
         mask_BT: Tensor,
     ) -> None:
-        drawn_BT = batch.rollouts.logprobs_BT[rows, : found_BT.shape[1]]
+        drawn_BT = batch.rollouts.logprobs_BT[rows, : ours_BT.shape[1]]
         tolerance = Tolerance.of(self.config.precision)
         check.look(
-            "the sampler", drawn_BT, found_BT, mask_BT, rows=rows, tolerance=tolerance
+            "the sampler", drawn_BT, ours_BT, mask_BT, rows=rows, tolerance=tolerance
         )
 
     def _accumulate(
@@ -179,15 +180,18 @@ class Learner:
             ref_logprobs_BT = self._frozen_logprobs(self.reference, tokens)
         current = self._logprobs(self.model, tokens)
         if check is not None:
-            found_BT = current.logprobs_BT
+            ours_BT = current.logprobs_BT
             mask_BT = tokens.response_mask_BT
-            self._look(check, batch, rows, found_BT, mask_BT=mask_BT)
+            self._look(check, batch, rows, ours_BT, mask_BT=mask_BT)
             if ref_logprobs_BT is not None and check.is_start:
                 tolerance = Tolerance.of(self.config.precision)
                 check.look(
-                    "the reference", ref_logprobs_BT, found_BT, mask_BT, rows=rows,
+                    "the reference", ref_logprobs_BT, ours_BT, mask_BT, rows=rows,
                     tolerance=tolerance,
                 )  # fmt: skip
+        old_logprobs_BT = None
+        if batch.old_BT is not None:
+            old_logprobs_BT = batch.old_BT[rows, :width]
         loss = formulas.policy_loss(
             current.logprobs_BT,
             formulas.ObjectiveBatch(
@@ -195,9 +199,7 @@ class Learner:
                 advantages_B=batch.advantages_B[rows],
                 mask_BT=tokens.response_mask_BT,
                 ref_logprobs_BT=ref_logprobs_BT,
-                old_logprobs_BT=None
-                if batch.old_BT is None
-                else batch.old_BT[rows, :width],
+                old_logprobs_BT=old_logprobs_BT,
             ),
             config=self.config.objective,
             size=size,
@@ -242,8 +244,8 @@ class Learner:
     ) -> Iterator[list[int]]:
         """Cut rows into micro-batches.
 
-        The responses of a prompt stay together, since their prompt is read once per pass, and
-        among them those of similar length, so that little of a pass is padding.
+        Responses to one prompt stay together, since their prompt is read once per pass, and among
+        them those of similar length, so that little of a pass is padding.
         """
         lengths_B = cast("list[int]", rollouts.lengths_B.tolist())
         ordered = sorted(

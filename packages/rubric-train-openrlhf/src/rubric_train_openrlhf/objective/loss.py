@@ -27,7 +27,7 @@ METRIC_NAMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveBatch:
-    """What the loss needs of sampled responses besides the policy's own log-probabilities."""
+    """Data of sampled responses that the loss needs besides the policy's own log-probabilities."""
 
     gen_logprobs_BT: Tensor
     """log π_gen, recorded while sampling, shape [B, T], nats."""
@@ -43,7 +43,7 @@ class ObjectiveBatch:
 
 @dataclass(frozen=True, slots=True)
 class PolicyLoss:
-    """A loss to minimise and what it was made of."""
+    """A loss to minimise, with its metrics."""
 
     loss: Tensor
     """Scalar with a gradient; over micro-batches of one update the losses add up."""
@@ -54,7 +54,7 @@ class PolicyLoss:
 
 @dataclass(frozen=True, slots=True)
 class UpdateSize:
-    """How many tokens and responses one optimizer update averages over."""
+    """Numbers of tokens and responses that one optimizer update averages over."""
 
     tokens: int
     """Σ T_ig: response tokens that take part, over all micro-batches."""
@@ -170,30 +170,33 @@ def _token_terms(
 def _prepared(
     logprobs_BT: Tensor, batch: ObjectiveBatch, *, config: variants.ObjectiveConfig
 ) -> tuple[Tensor, ObjectiveBatch]:
-    """Check what the config needs, bring it to one dtype and clear the padding."""
+    """Check that the batch fits the config, convert it to one dtype and clear the padding."""
     mask_BT = batch.mask_BT
-    tokens_BT = {"logprobs_BT": logprobs_BT, "gen_logprobs_BT": batch.gen_logprobs_BT}
+    per_token: dict[str, Tensor] = {}
+    per_token["logprobs_BT"] = logprobs_BT
+    per_token["gen_logprobs_BT"] = batch.gen_logprobs_BT
     if batch.ref_logprobs_BT is not None:
-        tokens_BT["ref_logprobs_BT"] = batch.ref_logprobs_BT
+        per_token["ref_logprobs_BT"] = batch.ref_logprobs_BT
     elif config.kl_coef > 0:
         raise ObjectiveShapeError(
             f"ref_logprobs_BT is missing while kl_coef={config.kl_coef!r}: give the "
             "reference's log-probabilities or set kl_coef to 0"
         )
     if batch.old_logprobs_BT is not None:
-        tokens_BT["old_logprobs_BT"] = batch.old_logprobs_BT
+        per_token["old_logprobs_BT"] = batch.old_logprobs_BT
     elif config.importance.type != "none":
         raise ObjectiveShapeError(
             f"old_logprobs_BT is missing while importance={config.importance.type!r}: give "
             "the trainer's log-probabilities from before the update"
         )
-    surrogate.check_tokens(mask_BT, **tokens_BT)
+    surrogate.check_tokens(mask_BT, **per_token)
     surrogate.check_rows(mask_BT.shape[0], advantages_B=batch.advantages_B)
     dtype = torch.promote_types(logprobs_BT.dtype, torch.float32)
     # Padding may hold NaN or infinities; selecting here keeps them out of every gradient, which
     # a mask applied after the arithmetic would not: 0 · NaN is NaN.
     clean = {
-        name: one.to(dtype).masked_fill(~mask_BT, 0) for name, one in tokens_BT.items()
+        name: values_BT.to(dtype).masked_fill(~mask_BT, 0)
+        for name, values_BT in per_token.items()
     }
     logprobs_BT = clean.pop("logprobs_BT")
     advantages_B = batch.advantages_B.to(dtype).masked_fill(~mask_BT.any(dim=-1), 0)

@@ -16,7 +16,7 @@ def adamw(parameters: Iterable[nn.Parameter], *, config: OptimizerConfig) -> Ada
         θ ← θ − η λ θ − η m̂ / (√v̂ + ε)
 
     Args:
-        parameters: what is trained.
+        parameters: the parameters to train.
         config: η, λ (weight decay), betas and ε.
 
     Returns:
@@ -46,7 +46,7 @@ def warmup(optimizer: Optimizer, *, config: OptimizerConfig) -> LinearLR:
     rollout with four updates would warm up four times too fast.
 
     Args:
-        optimizer: whose learning rate is scheduled; it changes at once, to f η.
+        optimizer: optimizer whose learning rate is scheduled; it changes at once, to f η.
         config: K (warmup_steps; 0 means no warm-up) and f (warmup_start_frac).
 
     Returns:

@@ -75,15 +75,15 @@ def _check_real(
             )
 
 
-def check_shape(given: Tensor, *, like: Tensor, of: str) -> None:
-    """Refuse what a part of the objective gives where it would be broadcast silently.
+def check_shape(values: Tensor, *, like: Tensor, of: str) -> None:
+    """Refuse values of a part of the objective that would be broadcast silently.
 
     Raises:
-        ObjectiveShapeError: another shape.
+        ObjectiveShapeError: the shapes differ.
     """
-    if given.shape != like.shape:
+    if values.shape != like.shape:
         raise ObjectiveShapeError(
-            f"objective.{of} gives shape {tuple(given.shape)!r}, one value for each of "
+            f"objective.{of} gives shape {tuple(values.shape)!r}, one value for each of "
             f"{tuple(like.shape)!r} tokens is needed"
         )
 
@@ -161,9 +161,10 @@ def bounded_divergence(
         ObjectiveShapeError: the shapes differ, or f gives another one.
     """
     if logprobs.shape != ref_logprobs.shape:
-        shapes = [tuple(one.shape) for one in (logprobs, ref_logprobs)]
+        shape = tuple(logprobs.shape)
+        ref_shape = tuple(ref_logprobs.shape)
         raise ObjectiveShapeError(
-            f"logprobs and ref_logprobs must have one shape, got {shapes[0]!r} and {shapes[1]!r}"
+            f"logprobs and ref_logprobs must have one shape, got {shape!r} and {ref_shape!r}"
         )
     u = (ref_logprobs - logprobs).clamp(min=-input_clamp, max=input_clamp)
     divergence = of_log_ratio(u)

@@ -103,7 +103,7 @@ class Clipped(SurrogateLoss):
 
 
 class ImportanceCorrection(Variant):
-    """What makes up for a sampler whose probabilities are not the trainer's: `importance`."""
+    """Correction for a sampler whose probabilities are not the trainer's: `importance`."""
 
     group: ClassVar[str] = "rubric.importance"
     type: str
@@ -294,10 +294,10 @@ class _Frozen(BaseModel):
 
 
 class ObjectiveConfig(_Frozen):
-    """Which loss is minimised."""
+    """The loss that is minimised."""
 
     surrogate: AnySurrogate = Clipped()
-    """What the policy gradient is taken of; any installed kind."""
+    """Loss term that the policy gradient is taken of; any installed kind."""
     clip_low: float = Field(default=0.2, ge=0, le=1)
     """ε below 1: the ratio stops counting at 1 − clip_low."""
     clip_high: float = Field(default=0.2, ge=0)
