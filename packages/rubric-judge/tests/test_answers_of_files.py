@@ -11,7 +11,7 @@ import pytest
 from rubric_core import Answer, Criterion, Grounding, Rubric, Task, Thought, write_tasks
 from rubric_judge import JudgePool, LexicalJudge
 from rubric_judge.cli import main
-from rubric_judge.labels.foreign import Given, Place, import_given
+from rubric_judge.labels.foreign import ForeignScore, Place, import_scores
 from rubric_judge.labels.rows import LabelSource
 from rubric_judge.rejudge import read_stored
 from rubric_judge.responses import AnswerCounts, read_judgements, read_responses
@@ -207,9 +207,9 @@ def test_labels_of_another_tool_find_the_response_by_all_that_it_wrote() -> None
     tasks = {TASK.task_id: TASK}
     views = dict(read_responses(Path("answers.jsonl"), tasks))
     place = Place(Path("scores.csv"), 2)
-    given = Given(place, "loss", "2", "ann", None, TASK.task_id, COMPLETIONS[0])
+    given = ForeignScore(place, "loss", "2", "ann", None, TASK.task_id, COMPLETIONS[0])
 
-    (label,) = import_given([given], LabelSource(tasks, views), rater=None)
+    (label,) = import_scores([given], LabelSource(tasks, views), rater=None)
 
     assert (label.line, label.score) == (1, 2.0)
 

@@ -62,31 +62,31 @@ def nearest_key(key: str, known: Iterable[str]) -> str | None:
     return close[0] if close else None
 
 
-def meant_by(missing: str, given: Iterable[object]) -> str:
+def meant_by(missing: str, keys: Iterable[object]) -> str:
     """Return the question whether one of the given keys is the missing one, or ""."""
-    for key in given:
+    for key in keys:
         if isinstance(key, str) and nearest_key(key, [missing]):
             return f"did you mean {missing!r} by {shown_name(key)!r}? "
     return ""
 
 
-def kind_remedy(given: str, known: Iterable[str], *, has_part: bool = False) -> str:
+def kind_remedy(kind: str, known: Iterable[str], *, has_part: bool = False) -> str:
     """Return which kind may be meant by an unknown one, or that a provider is no kind.
 
     Args:
-        given: the wrong kind.
+        kind: the wrong kind.
         known: the right ones.
         has_part: whether the model's name stands in a part of its own, `model: {model: NAME}`.
     """
     kinds = tuple(known)
-    provider = _TEXTS["providers"].get(given.lower())
+    provider = _TEXTS["providers"].get(kind.lower())
     if provider and "llm" in kinds:
         model = f"model: {provider}/NAME"
         if has_part:
             model = f"model: {{{model}}}"
         return f"a provider's model is of `type: llm`, with `{model}` below it"
     remedy = f"use one of {', '.join(kinds)}"
-    close = nearest_key(given, kinds)
+    close = nearest_key(kind, kinds)
     if close:
         remedy = f"did you mean {close!r}? {remedy}"
     return remedy

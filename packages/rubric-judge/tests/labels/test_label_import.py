@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rubric_core.errors import RubricFileError
 from rubric_judge.labels.exports import READERS
-from rubric_judge.labels.foreign import import_given
+from rubric_judge.labels.foreign import import_scores
 from rubric_judge.labels.rows import Label, LabelSource, read_labels
 
 Command = Callable[..., tuple[int, str, str]]
@@ -29,7 +29,7 @@ def imported(tmp_path: Path, source: LabelSource) -> Imported:
         path = tmp_path / "export"
         text = content if isinstance(content, str) else json.dumps(content)
         path.write_text(text, "utf-8")
-        return list(import_given(READERS[kind](path), source, rater=rater))
+        return list(import_scores(READERS[kind](path), source, rater=rater))
 
     return read
 

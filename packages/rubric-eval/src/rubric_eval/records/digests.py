@@ -79,7 +79,7 @@ class Edits:
         self._findings[path, what] = _Finding(path, what, number, is_known)
 
     @property
-    def found(self) -> tuple[str, ...]:
+    def messages(self) -> tuple[str, ...]:
         """Messages of all findings, those first that say what was edited."""
         findings = self._findings.values()
         ordered = [finding for finding in findings if finding.is_known]
@@ -95,7 +95,7 @@ class Edits:
         Raises:
             EvalEditedError: with the first finding.
         """
-        messages = self.found
+        messages = self.messages
         if not messages:
             return
         first, *others = messages
@@ -120,7 +120,7 @@ def refusing_edits(*, is_accepted: bool = False) -> Generator[Edits]:
     try:
         yield edits
     except RubricError as error:
-        messages = edits.found
+        messages = edits.messages
         if messages and not is_accepted:
             message = f"{messages[0]}. {ACCEPT}. Accepting it would fail with: {error}"
             raise EvalEditedError(message, found=messages) from error

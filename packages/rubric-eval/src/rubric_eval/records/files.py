@@ -96,7 +96,7 @@ def write_derived(path: Path, content: _Derived, edits: Edits) -> _Derived:
         OSError: the file cannot be written; an older one is still there.
     """
     notes = (*content.notes, *edits.notes)
-    update = {"notes": notes, "edited": edits.found}
+    update = {"notes": notes, "edited": edits.messages}
     written = sealed(content.model_copy(update=update))
     write_json(path, written)
     return written

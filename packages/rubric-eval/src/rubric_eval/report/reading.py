@@ -136,7 +136,7 @@ def _read(folder: EvalFolder, *, accept_edited: bool) -> Evaluation:
     thought_notes = [values.thought_note for values in of_models if values.thought_note]
     notes = (*edits.notes, *dict.fromkeys(thought_notes))
     return Evaluation(
-        folder, run, of_models, controls, judged, edited=edits.found, notes=notes
+        folder, run, of_models, controls, judged, edited=edits.messages, notes=notes
     )
 
 

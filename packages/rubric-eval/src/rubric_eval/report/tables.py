@@ -29,8 +29,8 @@ def table_of(
     key: str = "",
     **values: object,
 ) -> Table:
-    """Make the table of a section of tables.toml, which is its key as well; see `Table.told`."""
-    return Table.told(_TABLES[section], rows, each, key=key or section, **values)
+    """Make the table of a section of tables.toml, named like the section; see `Table.from_words`."""
+    return Table.from_words(_TABLES[section], rows, each, key=key or section, **values)
 
 
 Shown = float | str | Cell | Interval | Correlation | None

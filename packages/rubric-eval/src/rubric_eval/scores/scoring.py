@@ -61,11 +61,11 @@ class NamedJudge:
         return self.entry.name
 
 
-def read_judges(given: Sequence[str]) -> tuple[NamedJudge, ...]:
+def read_judges(names: Sequence[str]) -> tuple[NamedJudge, ...]:
     """Build judges from `FILE.yaml` or `NAME=FILE.yaml`; nothing is called.
 
     Args:
-        given: at least one; a judge without a name has that of its file.
+        names: at least one; a judge without a name has that of its file.
 
     Returns:
         The judges, in the order given.
@@ -74,11 +74,11 @@ def read_judges(given: Sequence[str]) -> tuple[NamedJudge, ...]:
         ConfigError: no judge, a file that cannot be used, or two judges with one name.
         JudgeSetupError, PluginError, SandboxError: as `rubric_judge.load_judge`.
     """
-    if not given:
+    if not names:
         raise EvalConfigError(
             "no judge: give --judge FILE.yaml, once or more", location="judge"
         )
-    judges = tuple(_judge(*_name_and_path(text)) for text in given)
+    judges = tuple(_judge(*_name_and_path(text)) for text in names)
     counts = Counter(judge.name for judge in judges)
     name, count = counts.most_common(1)[0]
     if count > 1:

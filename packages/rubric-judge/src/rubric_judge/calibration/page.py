@@ -57,7 +57,9 @@ def youden_view(report: CalibrationReport) -> Table:
     )
     bound = f"{report.bound:g}"
     level = f"{report.confidence:.0%}"
-    return Table.told(WORDS["youden_j"], rows, key="youden_j", bound=bound, level=level)
+    return Table.from_words(
+        WORDS["youden_j"], rows, key="youden_j", bound=bound, level=level
+    )
 
 
 def reasons(report: CalibrationReport) -> list[tuple[str, str, str, str]]:

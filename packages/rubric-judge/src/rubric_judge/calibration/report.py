@@ -137,23 +137,23 @@ class Step(NamedTuple):
     """A command, or lines of a configuration; empty where a person has to think."""
 
 
-def next_steps(found: record.Calibration, files: Files) -> list[Step]:
+def next_steps(calibration: record.Calibration, files: Files) -> list[Step]:
     """Return the steps that the verdicts ask for, in order."""
     steps: list[Step] = []
-    named = _named(found, record.Verdict.MORE_LABELS)
+    named = _named(calibration, record.Verdict.MORE_LABELS)
     if named:
         steps.append(_more_labels(files, named))
-    named = _named(found, record.Verdict.REWRITE)
+    named = _named(calibration, record.Verdict.REWRITE)
     if named:
         steps.append(Step(f"word anew, then label and calibrate: {named}"))
-    named = _named(found, record.Verdict.STRONGER_JUDGE)
+    named = _named(calibration, record.Verdict.STRONGER_JUDGE)
     if named:
         steps.append(Step(f"calibrate a stronger judge: {named}"))
-    if WORDS["known_by_name"] in found.notes:
+    if WORDS["known_by_name"] in calibration.notes:
         steps.append(
             Step("calibrate with --judge beside --judgements", WORDS["named_only"])
         )
-    elif any(criterion.factor for criterion in found.criteria):
+    elif any(criterion.factor for criterion in calibration.criteria):
         setting = (
             f"judge:\n  calibration: {files.calibration}\n"
             "  uncalibrated: mask   # those without labels; else training does not start"

@@ -28,17 +28,17 @@ class Measured(NamedTuple):
         return self.score >= HALF * weight
 
 
-def agree(one: float, other: float, *, tolerance: float | None) -> bool:
+def agree(first: float, second: float, *, tolerance: float | None) -> bool:
     """Return whether two scores, as shares of the weight, agree.
 
     Args:
-        one: a share.
-        other: a share.
+        first: a share.
+        second: a share.
         tolerance: largest difference; None where they must lie on the same side of half.
     """
     if tolerance is None:
-        return (one >= HALF) == (other >= HALF)
-    return abs(one - other) <= tolerance + _ROUNDING
+        return (first >= HALF) == (second >= HALF)
+    return abs(first - second) <= tolerance + _ROUNDING
 
 
 def measured(

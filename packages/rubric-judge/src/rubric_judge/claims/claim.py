@@ -31,7 +31,7 @@ class Claim:
     """All of its claim as one clause."""
     names: frozenset[str]
     """Parameters that the claim is about."""
-    given: frozenset[str]
+    question_stems: frozenset[str]
     """Stems of the words of the question."""
     own: int
     """Number of words of the claim that the question does not hold."""
@@ -139,7 +139,7 @@ def _read_claim(
         weight=criterion.weight,
         clause=clause,
         names=mentioned,
-        given=question_stems,
+        question_stems=question_stems,
         own=own,
         required=tuple(required),
     )

@@ -54,7 +54,7 @@ class Finding(NamedTuple):
             and bool(claim.clause.content)
         )
 
-    def told(self) -> str:
+    def in_words(self) -> str:
         """Return the finding in words."""
         text = f"{self.stand} {self.credit:.2f}"
         if self.where:
@@ -150,9 +150,9 @@ def _joined(parts: Sequence[Clause]) -> Clause:
     )
 
 
-def is_about(claim: Claim, one: Clause) -> bool:
+def is_about(claim: Claim, clause: Clause) -> bool:
     """Tell whether a clause may speak of a claim: of its parameters, where it is about any."""
-    return not claim.names or not one.names.isdisjoint(claim.names)
+    return not claim.names or not clause.names.isdisjoint(claim.names)
 
 
 def contradicted(claim: Claim, answer: Answer) -> Finding | None:
@@ -240,7 +240,9 @@ def required_share(claim: Claim, answer: Answer, said: float) -> tuple[float, st
 
 def _by_words(claim: Claim, overlap: Match) -> float:
     own_words = {
-        id(word) for token, word in overlap.pairs if token.root not in claim.given
+        id(word)
+        for token, word in overlap.pairs
+        if token.root not in claim.question_stems
     }
     coverage = overlap.coverage
     if len(own_words) < min(_SEVERAL, claim.own):
@@ -255,7 +257,7 @@ def _missing(claim: Claim, overlap: Match) -> str:
     missing_tokens = [
         token
         for token in claim.clause.content
-        if id(token) not in matched and token.root not in claim.given
+        if id(token) not in matched and token.root not in claim.question_stems
     ]
     missing_tokens.sort(key=lambda token: -token.weight)
     words = ", ".join(token.text for token in missing_tokens[:_MISSING_SHOWN])

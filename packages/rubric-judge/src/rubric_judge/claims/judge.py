@@ -137,7 +137,7 @@ class ClaimJudge:
         findings = self._findings(claims, answer, view)
         for claim, finding in zip(claims.claims, findings, strict=True):
             scores[claim.id] = claim.weight * finding.credit * truth
-            notes.append(f"{claim.id}: {finding.told()}")
+            notes.append(f"{claim.id}: {finding.in_words()}")
         notes += [
             f"against the source (all × {truth:.2f}): {why} in “{answer.clauses[place].text}”"
             for place, why in answer.false.items()

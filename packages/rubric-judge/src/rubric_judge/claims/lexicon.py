@@ -104,43 +104,46 @@ _FRAME: Final = frozenset(map(stem, FUNCTION_WORDS))
 
 
 @lru_cache(maxsize=262_144)
-def likeness(one: str, other: str) -> float:
+def likeness(first: str, second: str) -> float:
     """Return how alike two stems are in meaning, in [0, 1]: 1 if the same, .8 for a synonym.
 
     Args:
-        one: a stem.
-        other: a stem.
+        first: a stem.
+        second: a stem.
     """
-    if one == other:
+    if first == second:
         return 1.0
-    if opposite(one, other):
+    if opposite(first, second):
         return 0.0
     groups = _synonyms()
-    if not groups.get(one, frozenset()).isdisjoint(groups.get(other, ())):
+    if not groups.get(first, frozenset()).isdisjoint(groups.get(second, ())):
         return _NEAR
-    if not sides(one).isdisjoint(sides(other)):
+    if not sides(first).isdisjoint(sides(second)):
         return _NEAR
     shared = 0
-    for a, b in zip(one, other, strict=False):
+    for a, b in zip(first, second, strict=False):
         if a != b:
             break
         shared += 1
-    longest = max(len(one), len(other))
+    longest = max(len(first), len(second))
     is_long_enough = shared >= _COMMON_PREFIX and shared >= _PREFIX_SHARE * longest
     return _NEAR if is_long_enough else 0.0
 
 
 @lru_cache(maxsize=262_144)
-def opposite(one: str, other: str) -> bool:
+def opposite(first: str, second: str) -> bool:
     """Tell whether two stems are opposite in meaning.
 
     Args:
-        one: a stem.
-        other: a stem.
+        first: a stem.
+        second: a stem.
     """
-    if other in _opposites().get(one, ()):
+    if second in _opposites().get(first, ()):
         return True
-    return one in (f"non{other}", f"not{other}") or other in (f"non{one}", f"not{one}")
+    return first in (f"non{second}", f"not{second}") or second in (
+        f"non{first}",
+        f"not{first}",
+    )
 
 
 def is_cue(root: str) -> bool:

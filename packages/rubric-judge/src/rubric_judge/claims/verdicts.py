@@ -31,20 +31,20 @@ class Match(NamedTuple):
     """Words of the claim, each with that of the clause which says it."""
 
 
-def same_value(one: Token, other: Token) -> bool:
+def same_value(first: Token, second: Token) -> bool:
     """Tell whether two tokens are the same value."""
-    if one.number is not None and other.number is not None:
-        most = max(abs(one.number), abs(other.number))
-        return abs(one.number - other.number) <= _SAME_NUMBER * most
-    return one.root.lower() == other.root.lower()
+    if first.number is not None and second.number is not None:
+        most = max(abs(first.number), abs(second.number))
+        return abs(first.number - second.number) <= _SAME_NUMBER * most
+    return first.root.lower() == second.root.lower()
 
 
-def alike(one: Token, other: Token) -> float:
+def alike(first: Token, second: Token) -> float:
     """Return how alike two tokens are in meaning, in [0, 1]; for values, whether they are equal."""
-    has_numbers = one.number is not None or other.number is not None
-    if has_numbers or one.literal or other.literal:
-        return float(same_value(one, other))
-    return lexicon.likeness(one.root, other.root)
+    has_numbers = first.number is not None or second.number is not None
+    if has_numbers or first.literal or second.literal:
+        return float(same_value(first, second))
+    return lexicon.likeness(first.root, second.root)
 
 
 def match(claim: Clause, said: Clause) -> Match:
@@ -83,15 +83,15 @@ def match(claim: Clause, said: Clause) -> Match:
     )
 
 
-def contradiction(claim: Clause, said: Clause, found: Match) -> str:
+def contradiction(claim: Clause, said: Clause, matching: Match) -> str:
     """Say how a clause contradicts a claim that it is about; "" where it does not.
 
     Args:
         claim: a true statement.
         said: a clause of an answer.
-        found: the overlap of the two.
+        matching: the overlap of the two.
     """
-    if found.coverage < _ABOUT and found.reverse < _ABOUT:
+    if matching.coverage < _ABOUT and matching.reverse < _ABOUT:
         return ""
     claim_roots = [token.root for token in claim.spoken]
     if claim_roots == [token.root for token in said.spoken]:
@@ -100,7 +100,7 @@ def contradiction(claim: Clause, said: Clause, found: Match) -> str:
     return (
         _other_direction(claim, said)
         or _opposite_word(claim, said)
-        or _denied(_telling(found, claim.divided | said.divided))
+        or _denied(_telling(matching, claim.divided | said.divided))
         or other_value(claim, said)
     )
 
@@ -121,16 +121,18 @@ def _other_direction(claim: Clause, clause: Clause) -> str:
     return ""
 
 
-def swapped(claim: Clause, said: Clause, found: Match, subjects: frozenset[str]) -> str:
+def swapped(
+    claim: Clause, said: Clause, matching: Match, subjects: frozenset[str]
+) -> str:
     """Say which other subject a clause says the claim of; "" where there is none.
 
     Args:
         claim: a true statement.
         said: a clause of an answer.
-        found: the overlap of the two.
+        matching: the overlap of the two.
         subjects: first words of the source's clauses.
     """
-    if not claim.content or not said.content or found.reverse < _HALF:
+    if not claim.content or not said.content or matching.reverse < _HALF:
         return ""
     subject = claim.content[0]
     said_subject = said.content[0]

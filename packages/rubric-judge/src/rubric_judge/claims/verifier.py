@@ -122,19 +122,19 @@ class Verifier:
         return PairReader(self.folder, key=_KEY)
 
     def verified(
-        self, claims: Sequence[Claim], answer: Answer, found: Sequence[Finding]
+        self, claims: Sequence[Claim], answer: Answer, findings: Sequence[Finding]
     ) -> list[Finding]:
         """Decide each claim by the model.
 
         Args:
             claims: true statements.
             answer: the answer to check.
-            found: the program's finding for each. A claim contradicted by another value stays
+            findings: the program's finding for each. A claim contradicted by another value stays
                 contradicted: programs compare figures, and models of entailment often do not.
         """
         nearest = [
             _nearest(claim, answer, finding)
-            for claim, finding in zip(claims, found, strict=True)
+            for claim, finding in zip(claims, findings, strict=True)
         ]
         pairs: list[tuple[str, str]] = []
         for claim, sentences in zip(claims, nearest, strict=True):
@@ -145,7 +145,7 @@ class Verifier:
             rows = list(self._reader.probabilities(pairs))
         decided: list[Finding] = []
         start = 0
-        for claim, sentences, finding in zip(claims, nearest, found, strict=True):
+        for claim, sentences, finding in zip(claims, nearest, findings, strict=True):
             end = start + len(sentences)
             claim_rows = rows[start:end]
             decided.append(self._decided(claim, sentences, claim_rows, answer, finding))

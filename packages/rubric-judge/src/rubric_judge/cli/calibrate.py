@@ -92,7 +92,7 @@ class VerdictOptions:
     replicates: command.Positive = 1
     """Judgements of each response; from two on, the judge's noise is measured."""
     combine: Literal["mean", "majority"] = "mean"
-    """What several raters' scores are together: their mean, or what most call met."""
+    """How several raters' scores are combined: their mean, or what most call met."""
     bound: command.Share = 0.3
     """A criterion is admitted where Youden's J = TPR − FPR is above it, with confidence."""
     resamples: command.Positive = 1000

@@ -140,35 +140,39 @@ def find_thresholds(
 
 
 def print_thresholds(
-    found: CascadeCalibration, out: Path, classes: Mapping[str, set[bool]]
+    calibration: CascadeCalibration, out: Path, classes: Mapping[str, set[bool]]
 ) -> None:
     """Print the thresholds, where they are written, and what is to be known of them.
 
     Args:
-        found: the thresholds.
+        calibration: the thresholds.
         out: where they are written.
         classes: by pool of criteria, whether their labels are met: true and false, or one alone.
     """
     from rubric_judge.page.tables import TextTable
 
-    tests = {"all": found.pooled} if found.pooled is not None else found.criteria
+    tests = (
+        {"all": calibration.pooled}
+        if calibration.pooled is not None
+        else calibration.criteria
+    )
     columns = {
         "criterion": "{0}",
         "kept up to": "{1.threshold:.2f}",
-        f"{found.unit}s": "{1.n}",
+        f"{calibration.unit}s": "{1.n}",
     }
     columns |= {"risk": "{1.risk:.1%}", "at most": "{1.bound:.1%}"}
     columns |= {"escalated": "{1.escalated:.1%}", "invalid": "{1.invalid_frac:.1%}"}
     table = TextTable.of({"title": "", "columns": columns}, tests.items())
     print_rows(table.header, table.rows)
     alone = max(test.last_risk for test in tests.values())
-    promise = f"risk ≤ {found.risk:g} with probability {found.confidence:g}"
+    promise = f"risk ≤ {calibration.risk:g} with probability {calibration.confidence:g}"
     escalated = sorted(test.escalated for test in tests.values())
     spread = " to ".join(
         f"{share:.1%}" for share in dict.fromkeys((escalated[0], escalated[-1]))
     )
     audited = (
-        f"{found.audit_frac:.1%} of what is kept"
+        f"{calibration.audit_frac:.1%} of what is kept"
         if escalated[0] < 1
         else "nothing is kept"
     )
@@ -193,7 +197,7 @@ def print_thresholds(
             )
             said = f"rubric-judge: {name}: {why}: everything goes to the last judge"
             print(said, file=sys.stderr)
-        found_in = classes.values() if found.pooled else [classes[name]]
+        found_in = classes.values() if calibration.pooled else [classes[name]]
         if len(known := set[bool]().union(*found_in)) == 1:
             seen, other = ("met", "unmet") if True in known else ("unmet", "met")
             said = f"every label is {seen}: nothing is promised of what is {other}: label some"
@@ -201,13 +205,15 @@ def print_thresholds(
 
 
 def classes_of(
-    labels: Iterable[Label], views: Mapping[int, JudgeView], found: CascadeCalibration
+    labels: Iterable[Label],
+    views: Mapping[int, JudgeView],
+    calibration: CascadeCalibration,
 ) -> dict[str, set[bool]]:
     """Return by threshold whether people call met what they labelled: true and false, or one."""
     classes: dict[str, set[bool]] = {}
     for label in labels:
         criterion = views[label.line].rubric[label.criterion]
         if label.score is not None and criterion.weight:
-            name = found.name(criterion) or criterion.id
+            name = calibration.name(criterion) or criterion.id
             classes.setdefault(name, set()).add(label.score >= criterion.weight / 2)
     return classes

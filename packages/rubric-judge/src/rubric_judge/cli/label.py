@@ -309,12 +309,12 @@ def import_labels(  # noqa: PLR0913  # each is an option of the command
         Exit status.
     """
     from rubric_judge.labels.exports import READERS
-    from rubric_judge.labels.foreign import import_given, write_labels
+    from rubric_judge.labels.foreign import import_scores, write_labels
 
     require_writable(out, flag="--out", inputs=(export, tasks, responses))
     source = _read(tasks, responses, thoughts)
     givens = READERS[format_](export)
-    labels = list(import_given(givens, source, rater=rater, thoughts=thoughts))
+    labels = list(import_scores(givens, source, rater=rater, thoughts=thoughts))
     if not labels:
         raise RubricFileError("holds no label: label some responses first", path=export)
     write_labels(out, labels)

@@ -359,18 +359,18 @@ def print_tables(tables: Sequence[TextTable], *, footer: str) -> None:
 
 
 def print_figures(
-    words: Mapping[str, Any], told: Iterable[Sequence[object]], **values: str
+    words: Mapping[str, Any], figures: Iterable[Sequence[object]], **values: str
 ) -> None:
     """Print a table whose texts are data, as in `TextTable.of`.
 
     Args:
         words: its `title` and `columns`, and the number of columns that are `names`, 1 by default.
-        told: objects for the slots of each row's forms; without any, nothing is printed.
+        figures: objects for the slots of each row's forms; without any, nothing is printed.
         values: values for the slots of the title and of the headers.
     """
     from rubric_judge.page.tables import TextTable
 
-    text_table = TextTable.of(words, told, **values)
+    text_table = TextTable.of(words, figures, **values)
     names = words.get("names", 1)
     table = figures_table(
         text_table.title,

@@ -19,7 +19,7 @@ from pydantic import (
 from rubric_core.configuration import nearest_key, shown_name
 from rubric_core.errors import NotJsonError, RubricFileError
 from rubric_core.files import decode, read_file
-from rubric_judge.labels.foreign import Given, Place, Reader
+from rubric_judge.labels.foreign import ForeignScore, Place, Reader
 
 _COLUMNS: Final = ("line", "task_id", "response", "criterion", "score", "rater")
 _STUDIO: Final = "export as JSON, not as JSON-MIN, CSV or others"
@@ -85,15 +85,15 @@ class _About(_Held):
 
     def score(
         self, place: Place, question: str | None, value: str | None, rater: str | None
-    ) -> Given:
+    ) -> ForeignScore:
         """Return an answer to a question."""
         criterion = (self.criterion or question or "").strip()
-        return Given(
+        return ForeignScore(
             place, criterion, value, rater, self.line, self.task_id, self.response
         )
 
 
-def read_csv(path: Path) -> Iterator[Given]:
+def read_csv(path: Path) -> Iterator[ForeignScore]:
     """Read a table with a header: `criterion`, `score`, `line` or `task_id`, and perhaps `rater`.
 
     Raises:
@@ -202,7 +202,7 @@ class _StudioTask(_Held):
     annotations: list[_StudioAnnotation]
 
 
-def read_label_studio(path: Path) -> Iterator[Given]:
+def read_label_studio(path: Path) -> Iterator[ForeignScore]:
     """Read Label Studio's export `JSON`: a list of tasks, each with its `annotations`.
 
     A task's `data` holds `line`, or `task_id` and `response`. A control (`Rating`, `Number`,
@@ -245,7 +245,7 @@ class _ArgillaRecord(_About):
         return self.model_copy(update=update)
 
 
-def read_argilla(path: Path) -> Iterator[Given]:
+def read_argilla(path: Path) -> Iterator[ForeignScore]:
     """Read the records of Argilla 2, as `dataset.records.to_json(path)` writes them.
 
     A record's `metadata` or `fields` hold `line`, or `task_id` and `response`. A question is named

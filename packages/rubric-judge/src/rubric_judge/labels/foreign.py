@@ -58,7 +58,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ForeignScore:
     """A score from another tool, and its place there."""
 
     place: Place
@@ -72,11 +72,11 @@ class Given:
     response: str | None = None
 
 
-Reader = Callable[[Path], Iterator[Given]]
+Reader = Callable[[Path], Iterator[ForeignScore]]
 
 
-def import_given(
-    found: Iterable[Given],
+def import_scores(
+    scores: Iterable[ForeignScore],
     source: LabelSource,
     *,
     rater: str | None,
@@ -85,7 +85,7 @@ def import_given(
     """Turn given scores into labels.
 
     Args:
-        found: scores from a reader.
+        scores: scores from a reader.
         source: the tasks and responses that were labelled.
         rater: rater of scores that name none.
         thoughts: how the source tells thoughts from answers; another tool may have been given whole
@@ -95,9 +95,9 @@ def import_given(
         RubricFileError: a score that is of no response, criterion or rater that is known, is no
             number from 0 to the weight, or is given twice. Says file and line or record.
     """
-    first_by_cell: dict[tuple[str, int, str], Given] = {}
+    first_by_cell: dict[tuple[str, int, str], ForeignScore] = {}
     finder = _Finder(source, thoughts)
-    for imported in found:
+    for imported in scores:
         line, view = finder.find(imported)
         name = (imported.rater or rater or "").strip()
         if not name:
@@ -150,7 +150,7 @@ class _Finder:
             self._lines[view.task_id, None].append(line)
             self._lines[view.task_id, view.response].append(line)
 
-    def find(self, imported: Given) -> tuple[int, JudgeView]:
+    def find(self, imported: ForeignScore) -> tuple[int, JudgeView]:
         error = imported.place.error
         if imported.line is not None:
             number = _number(imported.line)
@@ -183,7 +183,7 @@ class _Finder:
         return line, view
 
 
-def _no_single(imported: Given, count: int) -> str:
+def _no_single(imported: ForeignScore, count: int) -> str:
     """Return the problem of a task, or a task and a text, with no response or several."""
     add = f"add a {'field' if imported.place.is_record else 'column'} line"
     of_text = " of this text" if imported.response else ""
@@ -199,7 +199,7 @@ def _number(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text.strip()) else None
 
 
-def _score(imported: Given, view: JudgeView) -> float | None:
+def _score(imported: ForeignScore, view: JudgeView) -> float | None:
     if imported.criterion not in view.rubric.ids:
         known = ", ".join(view.rubric.ids)
         problem = f"its task has no criterion {imported.criterion!r}, but {known}"

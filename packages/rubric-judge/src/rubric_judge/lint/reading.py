@@ -100,14 +100,14 @@ def _stems(text: str) -> frozenset[str]:
     )
 
 
-def overlap(one: frozenset[str], other: frozenset[str]) -> float:
+def overlap(first: frozenset[str], second: frozenset[str]) -> float:
     """Return |A ∩ B| / |A ∪ B|; 0 where both are empty, or where each has a word of its own.
 
     Parallel criteria differ in one word: "the gain at 10 Hz", "the gain at 20 Hz".
     """
-    if one - other and other - one:
+    if first - second and second - first:
         return 0.0
-    return len(one & other) / len(one | other) if one or other else 0.0
+    return len(first & second) / len(first | second) if first or second else 0.0
 
 
 @lru_cache(maxsize=4096)

@@ -94,7 +94,7 @@ class Table(Part):
     """Confidence of the intervals of dots."""
 
     @classmethod
-    def told(
+    def from_words(
         cls,
         words: Mapping[str, Any],
         rows: Iterable[Row],
@@ -247,20 +247,23 @@ class TextTable:
 
     @classmethod
     def of(
-        cls, words: Mapping[str, Any], told: Iterable[Sequence[object]], **values: str
+        cls,
+        words: Mapping[str, Any],
+        figures: Iterable[Sequence[object]],
+        **values: str,
     ) -> Self:
         """Make a table from texts that are data, and from its figures.
 
         Args:
             words: `title`, and `columns`: forms such as `{0.mean:.3f}`, by header. An unknown value
                 is written as a dash.
-            told: objects for the slots of each row's forms.
+            figures: objects for the slots of each row's forms.
             values: values for the slots of the title and of the headers.
         """
         forms: dict[str, str] = words["columns"]
         rows = (
             tuple(_OR_DASH.format(form, *parts) for form in forms.values())
-            for parts in told
+            for parts in figures
         )
         header = tuple(name.format(**values) for name in forms)
         return cls(words["title"].format(**values), header, tuple(rows))
@@ -269,13 +272,13 @@ class TextTable:
     def turned(
         cls,
         words: Mapping[str, Any],
-        told: Sequence[Sequence[object]],
+        figures: Sequence[Sequence[object]],
         header: Sequence[str] = ("value",),
     ) -> Self:
         """Make a table with a column for each item, and a row for each form in `rows`."""
         forms: dict[str, str] = words["rows"]
         rows = (
-            (name, *(_OR_DASH.format(form, *parts) for parts in told))
+            (name, *(_OR_DASH.format(form, *parts) for parts in figures))
             for name, form in forms.items()
         )
         return cls(words["title"], ("", *header), tuple(rows))

@@ -1,4 +1,4 @@
-"""What `init` writes into a folder: configurations that ship with a package, and examples."""
+"""Files that `init` writes into a folder: configurations that ship with a package, and examples."""
 
 import json
 from collections.abc import Mapping

@@ -158,7 +158,7 @@ class Contrast(_Part):
     ) -> Table:
         level = f"{100 * self.confidence:g} %"
         words = _TABLES[section]
-        return Table.told(
+        return Table.from_words(
             words, rows, each, key=f"contrast-{section}", level=level, **values
         )
 

@@ -283,7 +283,7 @@ def _series(name: str, role: str, run: Run, rows: str, field: str) -> Series:
 
 def _runs_table(runs: Mapping[str, Run]) -> Table:
     rows = (Row(name=name, cells=_cells(run)) for name, run in runs.items())
-    return Table.told(_RUNS["table"], rows, key="runs")
+    return Table.from_words(_RUNS["table"], rows, key="runs")
 
 
 def _cells(run: Run) -> tuple[Cell, ...]:
