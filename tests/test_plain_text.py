@@ -116,25 +116,25 @@ def test_literals_are_not_packed_by_stars() -> None:
     assert wrong == []
 
 
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield strings that stand as statements: docstrings, and those of attributes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text)), lineno=line):
+                yield line, text
+            case _:
+                pass
+
+
 @pytest.mark.parametrize("word", ["Of", "What"])
 def test_docstrings_begin_with_what_a_thing_does_or_is(word: str) -> None:
     begins = re.compile(rf"\s*{word}\b")
-    wrong: list[str] = []
-    for name, tree in _trees():
-        if name == IN_PROMPTS:
-            continue
-        for node in ast.walk(tree):
-            for statement in (
-                getattr(node, "body", ())
-                if isinstance(node, ast.stmt | ast.Module)
-                else ()
-            ):
-                match statement:
-                    case ast.Expr(value=ast.Constant(value=str(text))) if begins.match(
-                        text
-                    ):
-                        wrong.append(f"{name}:{statement.lineno}")
-                    case _:
-                        pass
+    wrong = [
+        f"{name}:{line}"
+        for name, tree in _trees()
+        if name != IN_PROMPTS
+        for line, text in _docstrings(tree)
+        if begins.match(text)
+    ]
 
     assert wrong == []

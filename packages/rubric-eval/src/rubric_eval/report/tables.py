@@ -29,7 +29,7 @@ def table_of(
     key: str = "",
     **values: object,
 ) -> Table:
-    """Make the table of a section of tables.toml, named like the section; see `Table.from_words`."""
+    """Make the table of a section of tables.toml, named like it; see `Table.from_words`."""
     return Table.from_words(_TABLES[section], rows, each, key=key or section, **values)
 
 
