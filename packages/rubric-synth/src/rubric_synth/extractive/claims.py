@@ -20,11 +20,11 @@ class Passage(NamedTuple):
     """Part of a document under one heading."""
 
     subject: str
-    """What it is about, as a phrase; "" where neither heading nor title says so."""
+    """Its topic as a phrase; "" where neither heading nor title names one."""
     context: str
     """The document's title, where it adds to the subject; "" otherwise."""
     paragraphs: tuple[str, ...]
-    """Its prose."""
+    """Paragraphs of its prose."""
     homes: tuple[str, ...] = ()
     """The subject of the section of each paragraph; empty where all have the passage's own."""
 
@@ -47,40 +47,49 @@ def passages(
         config: The shortest and longest passage, in words.
         times: Join sections up to so many times the shortest passage.
     """
-    found: list[Passage] = []
     usable = [
-        s
-        for s in sections(document.text)
-        if not phrases.SKIPPED_HEADING.search(s.heading)
+        section
+        for section in sections(document.text)
+        if not phrases.SKIPPED_HEADING.search(section.heading)
     ]
+    cut: list[Passage] = []
     for group in _groups(usable, times * config.min_passage_words):
-        headings = [s.heading for s in group for _ in s.paragraphs]
-        paragraphs = [p for s in group for p in s.paragraphs]
-        totals = accumulate(len(words(paragraph)) for paragraph in paragraphs)
-        paragraphs = paragraphs[
-            : max(1, sum(t <= config.max_passage_words for t in totals))
-        ]
+        paragraphs = _fitting_paragraphs(group, config.max_passage_words)
         if _count(paragraphs) >= config.min_passage_words:
-            known = words("\n".join(paragraphs))
-            proper = frozenset(known) - {
-                word.capitalize() for word in known if word.islower()
-            }
-            title = _phrase(document.title, proper, 14)
-            subject = _phrase(group[0].heading, proper, 9) or title
-            shared = stems(subject) <= stems(title) or stems(title) <= stems(subject)
-            context = "" if shared else title
-            named = {
-                heading: _phrase(heading, proper, 9)
-                for heading in dict.fromkeys(headings)
-            }
-            homes = tuple(named[heading] for heading in headings[: len(paragraphs)])
-            found.append(Passage(subject, context, tuple(paragraphs), homes))
-    return found
+            cut.append(_passage(document.title, group, paragraphs))
+    return cut
 
 
-def _groups(found: Sequence[Section], fewest: int) -> Iterator[list[Section]]:
+def _fitting_paragraphs(group: Sequence[Section], most_words: int) -> list[str]:
+    """Return the first paragraphs of sections that fit a passage, at least one."""
+    paragraphs: list[str] = []
+    for section in group:
+        paragraphs += section.paragraphs
+    totals = accumulate(len(words(paragraph)) for paragraph in paragraphs)
+    fitting = sum(total <= most_words for total in totals)
+    return paragraphs[: max(1, fitting)]
+
+
+def _passage(title: str, group: Sequence[Section], paragraphs: list[str]) -> Passage:
+    known = words("\n".join(paragraphs))
+    lower_case = {word.capitalize() for word in known if word.islower()}
+    proper = frozenset(known) - lower_case
+    title = _phrase(title, proper, 14)
+    subject = _phrase(group[0].heading, proper, 9) or title
+    subject_stems = stems(subject)
+    title_stems = stems(title)
+    is_shared = subject_stems <= title_stems or title_stems <= subject_stems
+    context = "" if is_shared else title
+    homes: list[str] = []
+    for section in group:
+        home = _phrase(section.heading, proper, 9)
+        homes += [home] * len(section.paragraphs)
+    return Passage(subject, context, tuple(paragraphs), tuple(homes[: len(paragraphs)]))
+
+
+def _groups(usable: Sequence[Section], fewest: int) -> Iterator[list[Section]]:
     group: list[Section] = []
-    for section in found:
+    for section in usable:
         group.append(section)
         if sum(_count(s.paragraphs) for s in group) >= fewest:
             yield group
@@ -96,26 +105,27 @@ def _count(paragraphs: Sequence[str]) -> int:
 def _phrase(heading: str, proper: frozenset[str], most: int) -> str:
     """Return a heading as it would stand in a sentence, or "" where it names nothing."""
     heading = _PATTERNS["of_a_manual"].sub("", heading)
-    plain = (
-        _PATTERNS["part"]
-        .sub("", _PATTERNS["numbering"].sub("", heading.strip()))
-        .strip(" .:*#`\"'")
-    )
+    plain = _PATTERNS["numbering"].sub("", heading.strip())
+    plain = _PATTERNS["part"].sub("", plain)
+    plain = plain.strip(" .:*#`\"'")
     plain = re.sub(r"[`$\\]", "", plain)
-    named = (
+    telling_words = (
         word for word in words(plain) if word.lower() not in phrases.GENERIC_HEADINGS
     )
-    if all(len(word) < 2 for word in named) or not phrases.is_phrase(plain):  # noqa: PLR2004 - a letter names nothing
+    is_empty = all(len(word) < 2 for word in telling_words)  # noqa: PLR2004 - a letter names nothing
+    if is_empty or not phrases.is_phrase(plain):
         return ""
-    shown = [_in_sentence(word, proper) for word in plain.split()]
-    return " ".join(shown) if len(shown) <= most else ""
+    phrase_words = [_in_sentence(word, proper) for word in plain.split()]
+    if len(phrase_words) > most:
+        return ""
+    return " ".join(phrase_words)
 
 
 def _in_sentence(word: str, proper: frozenset[str]) -> str:
     bare = word.strip(",;:()'\"’")
-    keeps = bare in proper or bare.removesuffix("'s").removesuffix("’s") in proper
-    return (
-        word
-        if keeps or not bare[1:].replace("-", "").islower()
-        else word[0].lower() + word[1:]
-    )
+    singular = bare.removesuffix("'s").removesuffix("’s")
+    is_name = bare in proper or singular in proper
+    is_small = bare[1:].replace("-", "").islower()
+    if is_name or not is_small:
+        return word
+    return word[0].lower() + word[1:]

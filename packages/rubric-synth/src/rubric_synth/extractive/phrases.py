@@ -1,4 +1,4 @@
-"""What a collection knows about words, and the phrases that name the concepts of a text.
+"""Statistics of words in a collection, and the phrases that name the concepts of a text.
 
 Words have TF-IDF weights, sentences may be boilerplate; a phrase has two or three words.
 """
@@ -23,14 +23,14 @@ from rubric_synth.tables import phrase, read_table, word_set
 _MIN_BOILERPLATE_WORDS: Final = 5
 _FEWEST_OF_A_SLIP: Final = 30
 _SLIPS: Final = 20
-"""Times that the right word is commoner than its slip, at least."""
+"""Least ratio of the right word's frequency to that of its slip."""
 _REPEATED: Final = 3
-"""Documents that a sentence of boilerplate stands in, at least."""
+"""Fewest documents that a sentence of boilerplate stands in."""
 _LARGE_COLLECTION: Final = 20
 _COMMON: Final = 0.2
 _PATTERNS: Final = patterns(read_table("patterns")["terms"])
 _MOST_SENTENCES: Final = 500_000
-"""That are counted; beyond twice as many the rare ones are forgotten, for a bounded memory."""
+"""Sentences that are counted; beyond twice as many, the rare ones are dropped to bound memory."""
 
 
 class CorpusTerms:
@@ -39,22 +39,21 @@ class CorpusTerms:
     def __init__(self, documents: Iterable[Document]) -> None:
         """Read every document once."""
         self._documents = 0
-        self._frequency, self._words = Counter[str](), Counter[str]()
-        self._heads, self._verbs, self._names = (
-            Counter[str](),
-            Counter[str](),
-            Counter[str](),
-        )
+        self._frequency = Counter[str]()
+        self._words = Counter[str]()
+        self._heads = Counter[str]()
+        self._verbs = Counter[str]()
+        self._names = Counter[str]()
         sentences = Counter[int]()
         self.glosses = Glosses()
         for document in documents:
             self._documents += 1
-            found = Counter(language.words(document.text))
-            self._words.update(found)
+            word_counts = Counter(language.words(document.text))
+            self._words.update(word_counts)
             self._heads.update(_PATTERNS["head_noun"].findall(document.text))
             self._verbs.update(_PATTERNS["after_verb_mark"].findall(document.text))
             self._names.update(_PATTERNS["name"].findall(document.text))
-            self._frequency.update({stem(word) for word in found})
+            self._frequency.update({stem(word) for word in word_counts})
             names = frozenset(language.words(document.title.lower()))
             keys = {_sentence_key(s, names) for s in language.sentences(document.text)}
             sentences.update(key for key in keys if key is not None)
@@ -69,9 +68,8 @@ class CorpusTerms:
         """Tell whether a word in lower case is one letter off another of far more documents."""
         mine = self._frequency[stem(word)]
         fewest = max(_FEWEST_OF_A_SLIP, _SLIPS * mine)
-        return any(
-            self._frequency[stem(other)] >= fewest for other in edits(word) & self._seen
-        )
+        others = edits(word) & self._seen
+        return any(self._frequency[stem(other)] >= fewest for other in others)
 
     @cached_property
     def _seen(self) -> frozenset[str]:
@@ -79,7 +77,8 @@ class CorpusTerms:
 
     def inverse_frequency(self, word: str) -> float:
         """Return log((1 + N) / (1 + df)) + 1 of a word's stem, N documents, df of them with it."""
-        return math.log((1 + self._documents) / (1 + self._frequency[stem(word)])) + 1
+        frequency = self._frequency[stem(word)]
+        return math.log((1 + self._documents) / (1 + frequency)) + 1
 
     def is_noun(self, word: str) -> bool:
         """Tell whether a word is seen to end noun phrases: "the sand of", but not "the slower"."""
@@ -128,42 +127,47 @@ class CorpusTerms:
         """Return the terms of a text with the highest TF-IDF weight, in the order of the text.
 
         Args:
-            text: Where the terms come from.
-            limit: At most this many.
+            text: The text that the terms come from.
+            limit: Most terms to return.
             without: Stems that do not count, such as those of the question.
 
         Returns:
             Words as they stand in the text, one per stem; ties go to the earlier word.
         """
-        found = [
+        words = [
             word for word in language.content_words(text) if stem(word) not in without
         ]
-        counts = Counter(map(stem, found))
+        counts = Counter(map(stem, words))
 
         def weight(word: str) -> float:
             return (1 + math.log(counts[stem(word)])) * self.inverse_frequency(word)
 
-        first = language.first_per_stem(found)
+        first = language.first_per_stem(words)
         chosen = sorted(first, key=weight, reverse=True)[:limit]
         return tuple(_plain(word) for word in first if word in chosen)
 
     def weight(self, text: str) -> float:
         """Return the mean inverse frequency of a text's content words; 0 if it has none."""
-        found = language.content_words(text)
-        return sum(map(self.inverse_frequency, found)) / len(found) if found else 0.0
+        words = language.content_words(text)
+        if not words:
+            return 0.0
+        return sum(map(self.inverse_frequency, words)) / len(words)
 
 
 def _plain(word: str) -> str:
     """Lower a word that is capitalised only because it begins a sentence."""
-    return word.lower() if word[1:].islower() or len(word) == 1 else word
+    if word[1:].islower() or len(word) == 1:
+        return word.lower()
+    return word
 
 
 def _sentence_key(sentence: str, names: frozenset[str]) -> int | None:
     plain = [word for word in language.words(sentence.lower()) if word not in names]
     if len(plain) < _MIN_BOILERPLATE_WORDS:
         return None
-    # Not `hash`, which differs from process to process: workers elsewhere look these keys up.
-    return int.from_bytes(blake2b(" ".join(plain).encode(), digest_size=8).digest())
+    # `hash` differs from process to process, and workers elsewhere look these keys up.
+    digest = blake2b(" ".join(plain).encode(), digest_size=8).digest()
+    return int.from_bytes(digest)
 
 
 CAVEAT_MARKERS: Final = tuple(sorted(word_set("caveat_markers")))
@@ -220,7 +224,7 @@ LEAD_IN: Final = phrase("lead_in")
 """Openings that announce a caveat."""
 
 LOST_REFERENCE: Final = phrase("lost_reference", re.NOFLAG)
-"""What a removed citation leaves behind."""
+"""Remains of a removed citation."""
 
 
 def without_opening(sentence: str) -> str:
@@ -234,21 +238,22 @@ def without_opening(sentence: str) -> str:
 
 def is_phrase(text: str) -> bool:
     """Tell whether a heading names something: no row of a table, no formula, no repeated cell."""
-    found = language.words(text)
+    words = language.words(text)
     bare = "".join(text.split())
     letters = sum(map(str.isalpha, bare))
-    is_wordy = any(len(word) >= _MIN_LETTERS and _VOWEL.search(word) for word in found)
-    is_whole = (
-        is_wordy
-        and found[-1].lower() not in _BEFORE_NOUN
-        and not _REPEATED_WORD.search(text)
-    )
-    return is_whole and letters >= _MIN_PHRASE_LETTERS * len(bare)
+    if not any(len(word) >= _MIN_LETTERS and _VOWEL.search(word) for word in words):
+        return False
+    if words[-1].lower() in _BEFORE_NOUN or _REPEATED_WORD.search(text):
+        return False
+    return letters >= _MIN_PHRASE_LETTERS * len(bare)
 
 
 def base_form(word: str, verbs: AbstractSet[str]) -> str:
     """Return the base form of a verb in the first or third person, or "" for any other word."""
-    return next((form for form in language.base_forms(word) if form in verbs), "")
+    for form in language.base_forms(word):
+        if form in verbs:
+            return form
+    return ""
 
 
 _VOWEL: Final = re.compile("[aeiouyAEIOUY]")
@@ -271,60 +276,60 @@ def noun_phrases(
     Args:
         text: Running text.
         terms: Weights of words in the collection.
-        limit: At most this many.
+        limit: Most phrases to return.
         prose: Keep the capitals of names, and take only what a question can ask about.
 
     Returns:
         Lower-case phrases, best first; none is part of another.
     """
-    runs: Counter[tuple[str, ...]] = Counter()
-    for chunk in _CHUNK.split(text):
-        tokens = [
-            word.lower()
-            if word[1:].islower() and not (prose and terms.is_name(word))
-            else word
-            for word in _TOKEN.findall(chunk)
-        ]
-        runs.update(zip(tokens, tokens[1:], tokens[2:], strict=False))
-        runs.update(pairwise(tokens))
-    counts: Counter[tuple[str, ...]] = Counter()
-    shown: dict[tuple[str, ...], str] = {}
+    runs = _runs(text, terms, prose=prose)
     keys = {run: tuple(map(stem, run)) for run in runs}
     totals: Counter[tuple[str, ...]] = Counter()
     for run, times in runs.items():
         totals[keys[run]] += times
-    for run, times in runs.items():  # what stands there once is not looked at
+    counts: Counter[tuple[str, ...]] = Counter()
+    phrases: dict[tuple[str, ...], str] = {}
+    for run, times in runs.items():
         key = keys[run]
-        if totals[key] > 1 and _is_nominal(run, terms):
-            if prose and not _is_nameable(run, terms):
-                continue
-            counts[key] += times
-            shown.setdefault(key, " ".join(run))
-    weights = {
-        key: math.log1p(count)
-        * sum(terms.inverse_frequency(w) for w in key)
-        / math.sqrt(len(key))
-        for key, count in counts.items()
-        if count > 1 and len(set(key)) == len(key)
-    }
+        if totals[key] <= 1 or not _is_nominal(run, terms):
+            continue
+        if prose and not _is_nameable(run, terms):
+            continue
+        counts[key] += times
+        phrases.setdefault(key, " ".join(run))
+    weights: dict[tuple[str, ...], float] = {}
+    for key, count in counts.items():
+        if count > 1 and len(set(key)) == len(key):
+            rarity = sum(terms.inverse_frequency(word) for word in key)
+            weights[key] = math.log1p(count) * rarity / math.sqrt(len(key))
     chosen: list[tuple[str, ...]] = []
-    for key in sorted(weights, key=lambda k: (-weights[k], k)):
+    for key in sorted(weights, key=lambda key: (-weights[key], key)):
         if all(set(key).isdisjoint(other) for other in chosen):
             chosen.append(key)
-    return tuple(shown[key] for key in chosen[:limit])
+    return tuple(phrases[key] for key in chosen[:limit])
+
+
+def _runs(text: str, terms: CorpusTerms, *, prose: bool) -> Counter[tuple[str, ...]]:
+    """Count the runs of two and of three words inside the clauses of a text."""
+    runs: Counter[tuple[str, ...]] = Counter()
+    for chunk in _CHUNK.split(text):
+        tokens: list[str] = []
+        for word in _TOKEN.findall(chunk):
+            is_lowered = word[1:].islower() and not (prose and terms.is_name(word))
+            tokens.append(word.lower() if is_lowered else word)
+        runs.update(zip(tokens, tokens[1:], tokens[2:], strict=False))
+        runs.update(pairwise(tokens))
+    return runs
 
 
 def _is_nominal(run: Sequence[str], terms: CorpusTerms) -> bool:
-    if any(
-        len(word) < _MIN_LETTERS or word.lower() in language.STOP_WORDS for word in run
-    ):
-        return False
+    for word in run:
+        if len(word) < _MIN_LETTERS or word.lower() in language.STOP_WORDS:
+            return False
     last = run[-1].rpartition("-")[2]
-    return (
-        terms.is_noun(last)
-        and not _NOT_NOUNS.search(last)
-        and run[0].lower() not in VERBS
-    )
+    if not terms.is_noun(last) or _NOT_NOUNS.search(last):
+        return False
+    return run[0].lower() not in VERBS
 
 
 def _is_nameable(run: Sequence[str], terms: CorpusTerms) -> bool:
@@ -334,16 +339,15 @@ def _is_nameable(run: Sequence[str], terms: CorpusTerms) -> bool:
     """
     words = [word.lower() for word in run]
     *before, last = words
-    verbs = {
-        form for word in words for form in (word, base_form(word, PROSE_VERBS)) if form
-    }
-    return (
-        ADVERBS.isdisjoint(words)
-        and PROSE_VERBS.isdisjoint(verbs)
-        and (terms.is_name(run[-1]) or terms.is_clear_noun(last))
-        and not any(word.endswith("ly") or terms.is_verb(word) for word in before)
-        and not (any(map(_is_plural, before)) and terms.verb_uses(last))
-    )
+    if not ADVERBS.isdisjoint(words) or not PROSE_VERBS.isdisjoint(words):
+        return False
+    if any(base_form(word, PROSE_VERBS) for word in words):
+        return False
+    if not terms.is_name(run[-1]) and not terms.is_clear_noun(last):
+        return False
+    if any(word.endswith("ly") or terms.is_verb(word) for word in before):
+        return False
+    return not any(map(_is_plural, before)) or not terms.verb_uses(last)
 
 
 def _is_plural(word: str) -> bool:
@@ -357,24 +361,24 @@ def _is_verb_there(tokens: Sequence[str], place: int, terms: CorpusTerms) -> boo
     after = tokens[place + 1].lower() if place + 1 < len(tokens) else ""
     if not before or before in _BEFORE_NOUN or word in _COUNTED:
         return False
-    if after in _AFTER_VERB:
-        return True
+    return after in _AFTER_VERB or _is_verb_of_clause(tokens, place, terms)
+
+
+def _is_verb_of_clause(tokens: Sequence[str], place: int, terms: CorpusTerms) -> bool:
+    """Tell whether a word is a verb by the words of its clause before and behind it."""
+    word = tokens[place].lower()
+    before = tokens[place - 1].lower()
+    after = tokens[place + 1].lower() if place + 1 < len(tokens) else ""
     rest = set(takewhile(_same_clause, map(str.lower, tokens[place + 1 :])))
+    if not rest.isdisjoint(_AUXILIARIES) or terms.is_seen_noun(word):
+        return False
     if not _is_plural(word):
-        is_clause = not rest.isdisjoint(_AUXILIARIES) or terms.is_seen_noun(word)
-        return (
-            _is_plural(before) and before not in language.STOP_WORDS and not is_clause
-        )
-    is_followed = bool(after) and after not in {"of", "and", "or", "that", "which"}
-    has_verb = not rest.isdisjoint(_AUXILIARIES) or any(
-        base_form(t, _ALL_VERBS) for t in rest
-    )
-    is_compound = (
-        _is_plural(before)
-        or terms.is_name(tokens[place - 1])
-        or terms.is_seen_noun(word)
-    )
-    return is_followed and not has_verb and not is_compound
+        return _is_plural(before) and before not in language.STOP_WORDS
+    if not after or after in {"of", "and", "or", "that", "which"}:
+        return False
+    if _is_plural(before) or terms.is_name(tokens[place - 1]):
+        return False
+    return not any(base_form(other, _ALL_VERBS) for other in rest)
 
 
 _ALL_VERBS: Final = VERBS | PROSE_VERBS
@@ -402,38 +406,40 @@ def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -
     for chunk in _CHUNK.split(sentence):
         tokens = _TOKEN.findall(chunk)
         for place, run in enumerate(pairwise(tokens), start=1):
-            is_usable = _is_nominal(run, terms) and _is_nameable(run, terms)
-            is_clause = any(
-                _is_verb_there(tokens, p, terms) for p in (place - 1, place)
-            )
-            is_usable = is_usable and not is_clause
-            if is_usable and without.isdisjoint(map(stem, run)):
-                weight = sum(map(terms.inverse_frequency, run))
-                if weight > best_weight:
-                    best = " ".join(run)
-                    best_weight = weight
+            if not _is_nominal(run, terms) or not _is_nameable(run, terms):
+                continue
+            if _is_verb_there(tokens, place - 1, terms):
+                continue
+            if _is_verb_there(tokens, place, terms):
+                continue
+            if not without.isdisjoint(map(stem, run)):
+                continue
+            weight = sum(map(terms.inverse_frequency, run))
+            if weight > best_weight:
+                best = " ".join(run)
+                best_weight = weight
     if not best:
-        chunks = (_TOKEN.findall(chunk) for chunk in _CHUNK.split(sentence))
-        no_names = _EMPTY_NOUNS | {
-            tokens[place].lower()
-            for tokens in chunks
-            for place in range(len(tokens))
-            if _is_verb_there(tokens, place, terms)
-        }
-        alone = terms.key_terms(sentence, limit=4, without=without)
-        return next(
-            (
-                word.capitalize() if terms.is_name(word.capitalize()) else word
-                for word in alone
-                if word.lower() not in no_names
-                and terms.is_noun(word)
-                and not terms.is_common(word)
-                and _is_nameable([word], terms)
-            ),
-            "",
-        )
+        return _best_word(sentence, terms, without)
     first, _, rest = best.partition(" ")
-    ordinary = (
-        sentence.startswith(first) and first[1:].islower() and not terms.is_name(first)
-    )
-    return f"{first.lower() if ordinary else first} {rest}"
+    opens_sentence = sentence.startswith(first) and first[1:].islower()
+    if opens_sentence and not terms.is_name(first):
+        first = first.lower()
+    return f"{first} {rest}"
+
+
+def _best_word(sentence: str, terms: CorpusTerms, without: frozenset[str]) -> str:
+    """Return the rarest word of a sentence that a question can name; "" if there is none."""
+    no_names = set(_EMPTY_NOUNS)
+    for chunk in _CHUNK.split(sentence):
+        tokens = _TOKEN.findall(chunk)
+        for place, token in enumerate(tokens):
+            if _is_verb_there(tokens, place, terms):
+                no_names.add(token.lower())
+    for word in terms.key_terms(sentence, limit=4, without=without):
+        if word.lower() in no_names or not terms.is_noun(word):
+            continue
+        if terms.is_common(word) or not _is_nameable([word], terms):
+            continue
+        name = word.capitalize()
+        return name if terms.is_name(name) else word
+    return ""

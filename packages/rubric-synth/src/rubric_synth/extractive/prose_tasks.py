@@ -26,7 +26,7 @@ from rubric_synth.sources.raw_text import foreign_language
 from rubric_synth.stages import Draft, StageRefusal, Stages
 
 _RUBRIC: Final = 5
-"""Criteria of a rubric as the paper has it; fewer are taken where no passage gives as many."""
+"""Criteria of a rubric in the paper; fewer are accepted where no passage gives as many."""
 
 
 def _has_rubric(draft: Draft) -> bool:
@@ -39,7 +39,7 @@ def _richness(drafts: Sequence[Draft]) -> int:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A document that prose drafts are written of, and what weighs its words."""
+    """A document to write prose drafts of, with the weights of its words."""
 
     document: Document
     analysis: DocumentAnalysis
@@ -47,13 +47,14 @@ class _Asked:
     config: ExtractiveConfig
 
     def drafts(self) -> list[Draft]:
-        """Write the drafts of the document, those of its richest passages, in their order.
+        """Write the drafts of the document's richest passages, in the order of the text.
 
         Raises:
             StageRefusal: It is in another language than English, no passage is long enough, or
                 none states three facts.
         """
-        if code := _foreign(self.document.text):
+        code = _foreign(self.document.text)
+        if code:
             detail = f"its language is {code}, and the rules read English"
             raise StageRefusal(RejectionReason.NOT_ENGLISH, detail)
         cut = passages(self.document, self.config)
@@ -68,15 +69,16 @@ class _Asked:
             )
             raise StageRefusal(RejectionReason.NO_PASSAGE, detail)
         richest = sorted(drafts, key=lambda draft: -len(draft.criteria))
-        return [d for d in drafts if d in richest[: self.config.questions_per_document]]
+        chosen = richest[: self.config.questions_per_document]
+        return [draft for draft in drafts if draft in chosen]
 
     def _drafts(self, cut: Sequence[Passage]) -> list[Draft]:
         """Write the drafts of passages, of longer ones where no shorter one makes a rubric."""
         if len(self.facts) < FEWEST_BY_RULES:
             return []
         best: list[Draft] = []
-        for found in self._cuts(cut):
-            drafts = self._of(found)
+        for candidates in self._cuts(cut):
+            drafts = self._drafts_of(candidates)
             if any(map(_has_rubric, drafts)):
                 return drafts
             best = max(best, drafts, key=_richness)
@@ -88,10 +90,14 @@ class _Asked:
             yield passages(self.document, self.config, times=times)
         most = self.config.max_passage_words
         whole = gathered(cut, self.facts, self.document.title, most)
-        yield [whole] if whole is not None else []
+        if whole is None:
+            yield []
+        else:
+            yield [whole]
 
-    def _of(self, cut: Sequence[Passage]) -> list[Draft]:
-        return [draft for draft in map(self.of_passage, cut) if draft is not None]
+    def _drafts_of(self, cut: Sequence[Passage]) -> list[Draft]:
+        drafts = map(self.of_passage, cut)
+        return [draft for draft in drafts if draft is not None]
 
     def of_passage(self, passage: Passage) -> Draft | None:
         """Write the draft of a passage; None where it states too few facts."""
@@ -185,19 +191,24 @@ class ExtractiveStages:
 
     def _running_text(self, document: Document) -> str:
         """Return the prose of a document, without sentences that other documents share."""
-        if document.kind == "api" and (entry := parse_entry(document.text)) is not None:
-            paragraphs = list(entry.texts())
-        else:
-            found = "\n\n".join(
-                p for s in sections(document.text) for p in s.paragraphs
-            )
-            paragraphs = found[:_SAMPLE_CHARS].split("\n\n")
-        return "\n\n".join(
-            sentence
-            for paragraph in paragraphs
-            for sentence in language.sentences(paragraph)
-            if not self._terms.is_boilerplate(sentence, document.title)
-        )
+        own_sentences: list[str] = []
+        for paragraph in _paragraphs(document):
+            own_sentences += [
+                sentence
+                for sentence in language.sentences(paragraph)
+                if not self._terms.is_boilerplate(sentence, document.title)
+            ]
+        return "\n\n".join(own_sentences)
+
+
+def _paragraphs(document: Document) -> list[str]:
+    entry = parse_entry(document.text) if document.kind == "api" else None
+    if entry is not None:
+        return list(entry.texts())
+    paragraphs: list[str] = []
+    for section in sections(document.text):
+        paragraphs += section.paragraphs
+    return "\n\n".join(paragraphs)[:_SAMPLE_CHARS].split("\n\n")
 
 
 def _genre(document: Document) -> str:
@@ -206,7 +217,8 @@ def _genre(document: Document) -> str:
     headings = {section.heading.lower() for section in sections(document.text)}
     if headings & {"abstract", "methods", "materials and methods", "conclusions"}:
         return "research article"
-    if re.search("summary|objectives|exercise", "\n".join(headings)):
+    all_headings = "\n".join(headings)
+    if re.search("summary|objectives|exercise", all_headings):
         return "textbook section"
     return "technical documentation"
 
@@ -226,12 +238,12 @@ def _depth(weight: float) -> str:
 
 
 def _reasoning_mode(text: str) -> str:
-    found = Counter(stem(word) for word in language.words(text[:_SAMPLE_CHARS]))
+    words = language.words(text[:_SAMPLE_CHARS])
+    counts = Counter(stem(word) for word in words)
     modes: dict[str, str] = tables.read_table("words")["modes"]
-    scores = {
-        mode: sum(found[stem(cue)] for cue in cues.split())
-        for mode, cues in modes.items()
-    }
+    scores: dict[str, int] = {}
+    for mode, cues in modes.items():
+        scores[mode] = sum(counts[stem(cue)] for cue in cues.split())
     best = max(scores, key=lambda mode: scores[mode])
     return best if scores[best] else "descriptive"
 
@@ -242,8 +254,8 @@ def extractive_stages(
     """Return the three stages, with words weighted by their frequency in these documents.
 
     Args:
-        documents: All of the collection; read once, and held by their word counts alone.
-        config: How many questions, how many terms, how long a passage.
+        documents: The whole collection; read once, only its word counts are kept.
+        config: Numbers of questions and terms, and length of a passage.
     """
     rules = ExtractiveStages(CorpusTerms(documents), config)
     return Stages(analyst=rules, synthesiser=rules, enricher=rules)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -32,7 +32,7 @@ from rubric_synth.tables import read_table
 
 _FEWEST: Final = 4
 _MOST_TYPES: Final = 2
-"""Facts that say no more than a type, where others are too few."""
+"""Most facts that give only a type, where others are too few."""
 _MOST: Final = 8
 _MOST_TOPICS: Final = 4
 _MOST_OF_A_TOPIC: Final = 4
@@ -61,20 +61,14 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:
     entry = tidying.tidied(entry)
     spelling = tidying.Spelling(entry, terms)
     items = {f"`{item.name}`": item for item in entry.parameters}
-    frames = [frame for frame in _frames(entry) if frame is not None]
-    texts = [text for frame in frames for text in (frame.probe, frame.bare) if text]
-    docs = iter(parsing.parsed(texts))
     sound: list[Fact] = []
-    for frame in frames:
-        fact = _checked(frame, next(docs)) if frame.probe else frame.fact
-        is_command = bool(frame.bare) and _commands(next(docs))
-        if fact is None or is_command or spelling.has_slip(fact.sentence):
+    for raw_fact in _parsed_facts(entry):
+        if spelling.has_slip(raw_fact.sentence):
             continue
-        fact = soundness.repaired(fact, entry)
-        item = items.get(fact.topic.partition(" and ")[0].partition(",")[0])
-        is_meaning = fact.kind == CriterionKind.DEFINITION and item is not None
-        is_common = is_meaning and terms is not None and _is_common(item, terms)
-        if _is_sound(fact, entry, item) and not is_common:
+        fact = soundness.repaired(raw_fact, entry)
+        first_topic = fact.topic.partition(" and ")[0].partition(",")[0]
+        item = items.get(first_topic)
+        if _is_sound(fact, entry, item) and not _is_common(fact, item, terms):
             sound.append(fact)
     kept: list[Fact] = []
     for fact in soundness.without_shared_meanings(sound):
@@ -83,8 +77,25 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:
     return kept
 
 
-def _is_common(item: ApiItem | None, terms: CorpusTerms) -> bool:
-    return item is not None and terms.glosses.is_common(item.name, item.description)
+def _parsed_facts(entry: ApiEntry) -> Iterator[Fact]:
+    """Yield the facts of an entry whose sentences the parser can read."""
+    frames = [frame for frame in _frames(entry) if frame is not None]
+    texts: list[str] = []
+    for frame in frames:
+        texts += [text for text in (frame.probe, frame.bare) if text]
+    docs = iter(parsing.parsed(texts))
+    for frame in frames:
+        fact = _checked(frame, next(docs)) if frame.probe else frame.fact
+        is_command = bool(frame.bare) and _commands(next(docs))
+        if fact is not None and not is_command:
+            yield fact
+
+
+def _is_common(fact: Fact, item: ApiItem | None, terms: CorpusTerms | None) -> bool:
+    """Tell whether a fact is a meaning that pages of the collection give a parameter."""
+    if item is None or terms is None or fact.kind != CriterionKind.DEFINITION:
+        return False
+    return terms.glosses.is_common(item.name, item.description)
 
 
 def _is_sound(fact: Fact, entry: ApiEntry, item: ApiItem | None) -> bool:
@@ -101,43 +112,45 @@ def is_unused(entry: ApiEntry) -> bool:
     Args:
         entry: The page.
     """
-    texts = (*entry.summary, *entry.notes)
     parts = entry.qualified_name.split(".")
-    return (
-        any(_PATTERNS["internal"].search(text) is not None for text in texts)
-        or not _UNUSED_MODULES.isdisjoint(parts)
-        or any(part.startswith("_") for part in parts)
-    )
+    if not _UNUSED_MODULES.isdisjoint(parts):
+        return True
+    if any(part.startswith("_") for part in parts):
+        return True
+    texts = (*entry.summary, *entry.notes)
+    return any(_PATTERNS["internal"].search(text) is not None for text in texts)
 
 
 def _repeats(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
     """Tell whether a fact says what another says, their names left out."""
-    rules = (soundness.is_same_case, soundness.lists_again)
-    if soundness.overlaps(fact, other, entry) or any(
-        rule(fact, other) for rule in rules
+    if (
+        soundness.overlaps(fact, other, entry)
+        or soundness.is_same_case(fact, other)
+        or soundness.lists_again(fact, other)
     ):
         return True
     if not fact.topic and fact.kind == other.kind == CriterionKind.DEFINITION:
         return not other.topic  # one purpose is enough
     is_error = CriterionKind.RAISES in {fact.kind, other.kind}
-    if is_error and (fact.kind != other.kind):
+    if is_error and fact.kind != other.kind:
         condition = fact if other.kind == CriterionKind.RAISES else other
-        return _PATTERNS["error"].search(
-            condition.sentence
-        ) is not None and says_the_same(fact.sentence, other.sentence)
+        if _PATTERNS["error"].search(condition.sentence) is None:
+            return False
+        return says_the_same(fact.sentence, other.sentence)
     if fact.required or other.required:
         return fact.sentence == other.sentence
-    plain, before = (
-        re.sub("`[^`]*`", "", soundness.without_type(each.sentence))
-        for each in (fact, other)
-    )
-    return says_the_same(plain, before)
+    return says_the_same(_without_names(fact), _without_names(other))
+
+
+def _without_names(fact: Fact) -> str:
+    return re.sub("`[^`]*`", "", soundness.without_type(fact.sentence))
 
 
 def _frames(entry: ApiEntry) -> Iterator[Frame | None]:
     names = frozenset(item.name for item in entry.parameters)
     proper = tidying.lowered_names(entry)
-    yield from (_purpose(sentence, entry, proper) for sentence in _purposes(entry))
+    for sentence in _purposes(entry):
+        yield _purpose(sentence, entry, proper)
     items = [item for item in entry.parameters if item.name and item.name != "self"]
     for _, group in groupby(items, key=lambda item: item.description or item.name):
         yield from parameters.frames_of(list(group), entry, names, proper)
@@ -170,48 +183,63 @@ def _commands(doc: Doc) -> bool:
 
 def _without_second_clause(fact: Fact, doc: Doc) -> Fact:
     """Return a fact without a clause that "and" joins to it with a subject of its own."""
-    root = root_of(doc) if fact.kind != CriterionKind.LIMIT else None
-    for second in root.children if root is not None else ():
-        is_clause = (
-            second.dep_ == "conj" and child(second, "nsubj", "nsubjpass") is not None
-        )
-        joins = child(root, "cc") if root is not None and is_clause else None
-        if joins is None or joins.i > second.left_edge.i:
+    root = root_of(doc)
+    if root is None or fact.kind == CriterionKind.LIMIT:
+        return fact
+    joint = child(root, "cc")
+    if joint is None:
+        return fact
+    for second in root.children:
+        if second.dep_ != "conj" or joint.i > second.left_edge.i:
             continue
-        behind = sum(token.lower_ == joins.lower_ for token in doc[joins.i + 1 :])
-        parts = fact.sentence.rstrip(".").split(f" {joins.text} ")
-        kept = f" {joins.text} ".join(parts[: len(parts) - 1 - behind])
-        return fact._replace(sentence=f"{kept.rstrip(' ,')}.") if kept else fact
+        if child(second, "nsubj", "nsubjpass") is None:
+            continue
+        behind = sum(token.lower_ == joint.lower_ for token in doc[joint.i + 1 :])
+        separator = f" {joint.text} "
+        parts = fact.sentence.rstrip(".").split(separator)
+        kept = separator.join(parts[: len(parts) - 1 - behind])
+        if not kept:
+            return fact
+        return fact._replace(sentence=f"{kept.rstrip(' ,')}.")
     return fact
 
 
 def _of_phrase(frame: Frame, root: Token) -> Fact | None:
     """Return a fact that says what something is, where a noun phrase stands behind its verb."""
     fact = frame.fact
-    target = child(root, "attr", "dobj")
-    to = child(target, "prep") if target is not None else None
-    if (
-        target is None
-        or target.pos_ not in _NOUNS
-        or (to is not None and to.lower_ == "to")
-    ):
-        return None  # "the state space to transfer function"
-    is_activity = target.lower_.endswith("ing") and root.lower_ == "gives"
-    is_split = any(one.dep_ in {"conj", "ccomp", "parataxis"} for one in root.children)
-    if root.i != 1 or is_activity or is_split:
+    target = _target(root)
+    if target is None:
         return None
+    gives = root.lower_ == "gives"
     lemma = target.lemma_.lower()
-    is_one = target.tag_ in {"NN", "NNP"}
+    is_singular = target.tag_ in {"NN", "NNP"}
     is_of_many = lemma in _KINDS or fact.question.startswith("what is ")
-    takes_a = bool(frame.bare) and is_one and is_of_many
-    if root.lower_ == "gives" and (lemma in _NOUNS_OF["tools"] or not takes_a):
+    takes_a = bool(frame.bare) and is_singular and is_of_many
+    if gives and (lemma in _NOUNS_OF["tools"] or not takes_a):
         return fact._replace(sentence=_of_activity(fact.sentence, lemma))
     if takes_a:
         return fact._replace(sentence=wording.with_one_of_many(fact.sentence))
     if target.tag_ != "NNS" or root.lower_ != "is":
         return fact
-    told = re.sub(" is (the|any) ", r" holds \1 ", fact.sentence, count=1)
-    return fact._replace(sentence=told) if fact.topic else None
+    if not fact.topic:
+        return None
+    sentence = re.sub(" is (the|any) ", r" holds \1 ", fact.sentence, count=1)
+    return fact._replace(sentence=sentence)
+
+
+def _target(root: Token) -> Token | None:
+    """Return the noun behind "is" or "gives"; None where the phrase says something else."""
+    target = child(root, "attr", "dobj")
+    if target is None or target.pos_ not in _NOUNS or root.i != 1:
+        return None
+    prep = child(target, "prep")
+    if prep is not None and prep.lower_ == "to":
+        return None  # "the state space to transfer function"
+    if root.lower_ == "gives" and target.lower_.endswith("ing"):
+        return None
+    if child(root, "conj", "ccomp", "parataxis") is not None:
+        return None
+    return target
 
 
 def _of_activity(sentence: str, noun: str) -> str:
@@ -219,12 +247,11 @@ def _of_activity(sentence: str, noun: str) -> str:
 
     Args:
         sentence: "`f` gives the …".
-        noun: What it gives.
+        noun: The noun behind "gives".
     """
     if noun in _NOUNS_OF["tools"]:
-        return sentence.replace(" gives the ", " is a ", 1).replace(
-            " gives ", " is ", 1
-        )
+        sentence = sentence.replace(" gives the ", " is a ", 1)
+        return sentence.replace(" gives ", " is ", 1)
     if noun in _NOUNS_OF["activities"]:
         return sentence.replace(" gives ", " performs ", 1)
     return sentence
@@ -245,56 +272,68 @@ def _purpose(sentence: str, entry: ApiEntry, proper: frozenset[str]) -> Frame | 
     summary = wording.marked(_PATTERNS["this_object"].sub("", summary), names)
     if not wording.is_readable(summary) or conditions.is_pointing(summary):
         return None
-    name = f"`{entry.name}`"
-    own = wording.own_stems(entry.name) | wording.cut_short(summary, entry.name)
-    question = f"what does {name} do"
-    predicate = wording.as_predicate(summary)
-    is_itself = entry.form == "class" and summary.lower().startswith(
-        f"{entry.name.lower()} "
-    )
-    if is_itself or _PATTERNS["no_verb"].match(summary):
+    is_itself = summary.lower().startswith(f"{entry.name.lower()} ")
+    if is_itself and entry.form == "class":
         return None  # "Bounds constraint on the variables" of `Bounds`
+    if _PATTERNS["no_verb"].match(summary):
+        return None
+    predicate = wording.as_predicate(summary)
     if predicate:
-        told = f"{name} {predicate}."
-        frame = Frame(
-            Fact(CriterionKind.DEFINITION, told, question=question),
-            conditions.probe(told),
-        )
-    elif (" to " in summary and entry.form != "class") or not wording.is_whole_phrase(
-        summary
-    ):
+        frame = _purpose_of_verb(entry, predicate)
+    elif entry.form != "class" and " to " in summary:
         return None  # "State space to transfer function"
+    elif not wording.is_whole_phrase(summary):
+        return None
     else:
-        is_title = re.match(r"(?!The\b)[A-Z][a-z]+ [A-Z]", summary) is not None
-        lowered = summary if is_title else language.lower_first(summary, proper)
-        verb = "is" if entry.form == "class" else "gives"
-        question = f"what is {name}" if entry.form == "class" else question
-        told = f"{name} {verb} {wording.with_article(lowered)}."
-        frame = Frame(
-            Fact(CriterionKind.DEFINITION, told, question=question),
-            conditions.probe(told),
-            is_phrase=True,
-            bare=conditions.probe(summary)
-            if not lowered.startswith(("a ", "an ", "the "))
-            else "",
-        )
-    return frame if wording.defines(told, own) else None
+        frame = _purpose_of_noun(entry, summary, proper)
+    own = wording.own_stems(entry.name) | wording.cut_short(summary, entry.name)
+    return frame if wording.defines(frame.fact.sentence, own) else None
+
+
+def _purpose_of_verb(entry: ApiEntry, predicate: str) -> Frame:
+    name = f"`{entry.name}`"
+    sentence = f"{name} {predicate}."
+    question = f"what does {name} do"
+    fact = Fact(CriterionKind.DEFINITION, sentence, question=question)
+    return Frame(fact, conditions.probe(sentence))
+
+
+def _purpose_of_noun(entry: ApiEntry, summary: str, proper: frozenset[str]) -> Frame:
+    name = f"`{entry.name}`"
+    is_title = re.match(r"(?!The\b)[A-Z][a-z]+ [A-Z]", summary) is not None
+    lowered = summary if is_title else language.lower_first(summary, proper)
+    if entry.form == "class":
+        verb = "is"
+        question = f"what is {name}"
+    else:
+        verb = "gives"
+        question = f"what does {name} do"
+    sentence = f"{name} {verb} {wording.with_article(lowered)}."
+    has_article = lowered.startswith(("a ", "an ", "the "))
+    return Frame(
+        Fact(CriterionKind.DEFINITION, sentence, question=question),
+        conditions.probe(sentence),
+        is_phrase=True,
+        bare="" if has_article else conditions.probe(summary),
+    )
 
 
 def _notes(entry: ApiEntry, names: frozenset[str]) -> Iterator[Frame | None]:
     """Yield the conditions in the running text that are about a parameter."""
+    kinds: dict[str, str] = {}
+    for item in entry.parameters:
+        kinds.setdefault(item.name, item.kind)
     is_assumed = False
     for paragraph in (*entry.summary[1:], *entry.notes):
         before = ""
         for raw in language.sentences(paragraph):
-            one = phrases.LEAD_IN.sub("", raw).rstrip(". ")
-            about = conditions.conditioned(one, names)
+            sentence = phrases.LEAD_IN.sub("", raw).rstrip(". ")
+            name = conditions.conditioned(sentence, names)
             is_assumed = is_assumed or soundness.assumes(raw)
             is_general = not is_assumed and _PATTERNS["one_way"].search(before) is None
-            if about and is_general and re.match(r"(?:If|When)\s", one):
-                items = (item for item in entry.parameters if item.name == about)
-                kind = next(items).kind
-                yield conditions.condition_frame(one, "", entry.name, names, kind)
+            if name and is_general and re.match(r"(?:If|When)\s", sentence):
+                kind = kinds[name]
+                yield conditions.condition_frame(sentence, "", entry.name, names, kind)
             before += f"{raw} "
 
 
@@ -310,9 +349,11 @@ def note_facts(entry: ApiEntry) -> list[Fact]:
     raws = [raw for paragraph in paragraphs for raw in language.sentences(paragraph)]
     usable = [raw for raw in raws if wording.is_readable(raw.rstrip("."))]
     marked = (wording.marked(raw, names) for raw in usable)
-    found = prose.facts_in(dict.fromkeys(marked, known), " ".join(raws)).values()
+    facts = prose.facts_in(dict.fromkeys(marked, known), " ".join(raws))
     return [
-        fact for fact in found if soundness.is_note(fact) and soundness.is_clear(fact)
+        fact
+        for fact in facts.values()
+        if soundness.is_note(fact) and soundness.is_clear(fact)
     ]
 
 
@@ -320,45 +361,48 @@ def chosen(found: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
     """Choose facts for one question: of several parameters rather than many of one.
 
     Args:
-        found: Those of summary, parameters, results and errors.
-        notes: Those of the running text.
+        found: Facts of summary, parameters, results and errors.
+        notes: Facts of the running text.
     """
     by_topic = Counter(fact.topic for fact in found if fact.topic)
     topics = sorted(by_topic, key=lambda topic: -min(by_topic[topic], _MOST_OF_A_TOPIC))
-    wanted = set(topics[:_MOST_TOPICS])
+    chosen_topics = topics[:_MOST_TOPICS]
     bare = [fact for fact in found if _is_bare_none(fact, found)]
-    none = bare[:1]
     types = [fact for fact in found if fact.kind == CriterionKind.SHAPE]
-    found = [fact for fact in found if fact.kind != CriterionKind.SHAPE]
-    found = [fact for fact in found if fact not in bare]
-    own = [fact for fact in found if not fact.topic]
-    per = Counter[str]()
-    count = 0
-    kept: list[Fact] = []
-    for fact in (*own, *(fact for fact in found if fact.topic in wanted)):
-        is_condition = fact.kind == CriterionKind.CONDITION
-        full = is_condition and count == _MOST_CONDITIONS
-        if full or (fact.topic and per[fact.topic] == _MOST_OF_A_TOPIC):
-            continue
-        per[fact.topic] += 1
-        count += is_condition
-        kept.append(fact)
-    kept = kept[:_MOST]
+    rich = [fact for fact in found if fact not in types and fact not in bare]
+    of_object = [fact for fact in rich if not fact.topic]
+    of_topics = [fact for fact in rich if fact.topic in chosen_topics]
+    kept = _varied((*of_object, *of_topics))[:_MOST]
     for fact in notes[: min(_MOST_NOTES, _MOST - len(kept))]:
         if not any(says_the_same(fact.sentence, other.sentence) for other in kept):
             kept.append(fact)
     kept += types[: min(_MOST_TYPES, max(_FEWEST - len(kept), 0))]
-    kept += none[: max(_FEWEST - len(kept), 0)]
-    order = {
-        id(fact): place for place, fact in enumerate((*found, *types, *none, *notes))
-    }
-    return sorted(kept, key=lambda fact: order[id(fact)])
+    kept += bare[: min(1, max(_FEWEST - len(kept), 0))]
+    in_order = (*rich, *types, *bare[:1], *notes)
+    places = {id(fact): place for place, fact in enumerate(in_order)}
+    return sorted(kept, key=lambda fact: places[id(fact)])
 
 
-def _is_bare_none(fact: Fact, found: Sequence[Fact]) -> bool:
-    """Tell whether a fact is a default of None of which nothing says what it does."""
+def _varied(facts: Iterable[Fact]) -> list[Fact]:
+    """Return facts without those beyond the most conditions, and the most of one topic."""
+    counts = Counter[str]()
+    conditions_kept = 0
+    kept: list[Fact] = []
+    for fact in facts:
+        is_condition = fact.kind == CriterionKind.CONDITION
+        if is_condition and conditions_kept == _MOST_CONDITIONS:
+            continue
+        if fact.topic and counts[fact.topic] == _MOST_OF_A_TOPIC:
+            continue
+        counts[fact.topic] += 1
+        conditions_kept += is_condition
+        kept.append(fact)
+    return kept
+
+
+def _is_bare_none(fact: Fact, facts: Sequence[Fact]) -> bool:
+    """Tell whether a fact is a default of None whose effect no other fact gives."""
     if not _PATTERNS["no_default"].match(fact.sentence):
         return False
-    return not any(
-        other.sentence.startswith(f"If {fact.topic} is None,") for other in found
-    )
+    case = f"If {fact.topic} is None,"
+    return not any(other.sentence.startswith(case) for other in facts)

@@ -11,7 +11,7 @@ from rubric_synth.extractive.facts.parsing import child, root_of, subtree, text_
 from rubric_synth.tables import read_table
 
 ASIDE: Final = ("relcl", "appos", "parataxis")
-"""What the name of a thing can do without."""
+"""Dependents that the name of a thing can do without."""
 NOUNS: Final = frozenset({"NOUN", "PROPN"})
 _CONTRASTS: Final = frozenset({"whereas", "while", "although", "though"})
 _APART: Final = frozenset({"conj", "cc", "aux", "auxpass", "neg"})
@@ -50,14 +50,12 @@ class Clause(NamedTuple):
     @property
     def subject_words(self) -> list[Token]:
         """The words of the subject, without asides, and of phrases between it and the verb."""
-        phrases = (token for token in self.root.children if token.dep_ == "prep")
-        between = [
-            phrase for phrase in phrases if self.subject.i < phrase.i < self.first.i
-        ]
-        return [
-            *subtree(self.subject, ASIDE),
-            *(t for one in between for t in one.subtree),
-        ]
+        words = subtree(self.subject, ASIDE)
+        for phrase in self.root.children:
+            is_between = self.subject.i < phrase.i < self.first.i
+            if phrase.dep_ == "prep" and is_between:
+                words += phrase.subtree
+        return words
 
     @property
     def first(self) -> Token:
@@ -67,21 +65,20 @@ class Clause(NamedTuple):
     @property
     def is_plural(self) -> bool:
         """Whether the subject takes "do" and "are"."""
-        tag = self.helper.tag_ if self.helper is not None else self.root.tag_
-        if tag == "MD":
-            return (
-                self.subject.tag_ in {"NNS", "NNPS"}
-                or child(self.subject, "conj") is not None
-            )
-        return tag == "VBP"
+        tag = self.first.tag_
+        if tag != "MD":
+            return tag == "VBP"
+        if self.subject.tag_ in {"NNS", "NNPS"}:
+            return True
+        return child(self.subject, "conj") is not None
 
     @property
     def helper(self) -> Token | None:
         """The first auxiliary; None where the verb stands alone."""
-        tokens = (
-            token for token in self.root.children if token.dep_ in {"aux", "auxpass"}
-        )
-        return next((one for one in tokens if one.i < self.root.i), None)
+        for token in self.root.children:
+            if token.dep_ in {"aux", "auxpass"} and token.i < self.root.i:
+                return token
+        return None
 
     @property
     def is_copula(self) -> bool:
@@ -95,54 +92,56 @@ class Clause(NamedTuple):
         if self.is_copula:
             return self.root.text, denied
         if self.helper is not None:
-            others = [
-                token
-                for token in self.root.children
-                if (
-                    token.dep_ in {"aux", "auxpass"}
-                    and token != self.helper
-                    and token.i < self.root.i
-                )
-                or token.dep_ == "neg"
-                or (token.dep_ == "advmod" and self.helper.i < token.i < self.root.i)
-            ]
-            kept = (
-                one
-                for one in others
-                if _DROPPED.isdisjoint(t.lower_ for t in one.subtree)
-            )
-            others = [t for one in kept for t in one.subtree]
-            words = sorted([*others, self.root], key=lambda one: one.i)
+            words = [self.root, *self._beside_verb(self.helper)]
+            words.sort(key=lambda word: word.i)
             return self.helper.text, " ".join(word.text for word in words)
         verb = f"{denied} {self.root.lemma_}".lstrip()
         return ("do" if self.root.tag_ == "VBP" else "does"), verb
 
+    def _beside_verb(self, helper: Token) -> list[Token]:
+        """Return the further auxiliaries, denials and adverbs of the verb."""
+        words: list[Token] = []
+        for token in self.root.children:
+            is_before = token.i < self.root.i
+            is_auxiliary = token.dep_ in {"aux", "auxpass"} and token != helper
+            is_adverb = token.dep_ == "advmod" and helper.i < token.i
+            is_beside = is_before and (is_auxiliary or is_adverb)
+            if not is_beside and token.dep_ != "neg":
+                continue
+            parts = list(token.subtree)
+            if _DROPPED.isdisjoint(part.lower_ for part in parts):
+                words += parts
+        return words
+
     @property
     def lead(self) -> str:
-        """What stands before the subject, such as "at low pressure"."""
-        before = [token for token in self.doc if token.i < self.subject.left_edge.i]
-        kept = [one for one in before if one.lower_ not in _DROPPED]
-        return lowered(text_of(kept), self.names)
+        """The words before the subject, such as "at low pressure"."""
+        return self.lead_without(())
 
     @property
     def may_lead(self) -> bool:
-        """Whether what stands before the subject can stand before a question, or is nothing."""
-        words = self.lead.split()
-        is_plain = len(words) <= _LONGEST_LEAD and _NO_LEAD.isdisjoint(words)
-        return not words or (words[0] in _FRONTED and is_plain and "," not in self.lead)
+        """Whether the words before the subject, if any, can stand before a question."""
+        lead = self.lead
+        words = lead.split()
+        if not words:
+            return True
+        if words[0] not in _FRONTED or "," in lead:
+            return False
+        return len(words) <= _LONGEST_LEAD and _NO_LEAD.isdisjoint(words)
 
     def what(self, verb: str) -> str:
-        """Return the question for what the clause says behind its verb: "what does X contain".
+        """Return the question for the complement of the verb: "what does X contain".
 
         Args:
-            verb: As it stands behind the subject, with its preposition.
+            verb: The verb behind the subject, with its preposition.
         """
         first, _ = self.fronted()
         return self.behind(f"what {first} {self.subject_text} {verb}")
 
     def behind(self, question: str) -> str:
-        """Return a question with what stands before the subject before it."""
-        return f"{self.lead}, {question}" if self.lead else question
+        """Return a question behind the words that stand before the subject."""
+        lead = self.lead
+        return f"{lead}, {question}" if lead else question
 
     def inverted(self, without: Sequence[Token]) -> str:
         """Return the clause as a question has it behind its first word: "does the gas expand".
@@ -151,29 +150,37 @@ class Clause(NamedTuple):
             without: Words that are asked for, or left out.
         """
         first, verb = self.fronted()
-        gone = {one.i for one in without} | {token.i for token in subtree(self.subject)}
-        gone |= {word.i for word in self.subject_words}
-        for one in self.root.children:
-            marks = {word.lower_ for word in one.children if word.dep_ == "mark"}
-            is_adverb = one.dep_ == "advmod" and self.subject.i < one.i < self.root.i
-            if one.dep_ in _APART or marks & _CONTRASTS or is_adverb:
-                gone |= {t.i for t in one.subtree}
-        kept = [
-            token for token in self.doc if token.i not in gone and token != self.root
+        dropped = {token.i for token in without}
+        dropped |= {token.i for token in subtree(self.subject)}
+        dropped |= {token.i for token in self.subject_words}
+        dropped.add(self.root.i)
+        for part in self.root.children:
+            marks = {word.lower_ for word in part.children if word.dep_ == "mark"}
+            is_before_verb = self.subject.i < part.i < self.root.i
+            is_adverb = part.dep_ == "advmod" and is_before_verb
+            if part.dep_ in _APART or marks & _CONTRASTS or is_adverb:
+                dropped |= {token.i for token in part.subtree}
+        behind = [
+            token for token in self.doc[self.subject.i + 1 :] if token.text != "."
         ]
-        kept = [one for one in kept if one.lower_ not in _DROPPED]
-        rest = [one for one in kept if one.i > self.subject.i and one.text != "."]
+        rest = [
+            token
+            for token in behind
+            if token.i not in dropped and token.lower_ not in _DROPPED
+        ]
         parts = (first, self.subject_text, verb, text_of(rest))
         return " ".join(part for part in parts if part)
 
     def lead_without(self, gone: Sequence[Token]) -> str:
-        """Return what stands before the subject, without what is asked for."""
-        places = {one.i for one in gone}
-        before = [token for token in self.doc if token.i < self.subject.left_edge.i]
-        kept = [
-            one for one in before if one.i not in places and one.lower_ not in _DROPPED
+        """Return the words before the subject, without those in `gone`."""
+        places = {token.i for token in gone}
+        before = self.doc[: self.subject.left_edge.i]
+        words = [
+            token
+            for token in before
+            if token.i not in places and token.lower_ not in _DROPPED
         ]
-        return lowered(text_of(kept), self.names)
+        return lowered(text_of(words), self.names)
 
 
 def lowered(text: str, names: frozenset[str]) -> str:
@@ -188,7 +195,9 @@ def lowered(text: str, names: frozenset[str]) -> str:
     is_letter = bare[1:2] == "-"  # "P-waves"
     is_word = bare == "A" or bare[1:].replace("-", "").islower()
     is_name = bare in names or is_letter or not is_word
-    return text if not text or is_name else text[0].lower() + text[1:]
+    if not text or is_name:
+        return text
+    return text[0].lower() + text[1:]
 
 
 def clause_of(doc: Doc, names: frozenset[str]) -> Clause | None:
@@ -203,7 +212,10 @@ def clause_of(doc: Doc, names: frozenset[str]) -> Clause | None:
     if root is None or subject is None:
         return None
     clause = Clause(doc, root, subject, names)
-    asides = [token for token in subject.children if token.dep_ in ASIDE]
-    is_cut = any(aside.left_edge.nbor(-1).text not in {",", "("} for aside in asides)
-    fits = 0 < len(clause.subject_words) <= _LONGEST_SUBJECT
-    return clause if fits and not is_cut else None
+    if not 0 < len(clause.subject_words) <= _LONGEST_SUBJECT:
+        return None
+    for token in subject.children:
+        is_aside = token.dep_ in ASIDE
+        if is_aside and token.left_edge.nbor(-1).text not in {",", "("}:
+            return None
+    return clause

@@ -37,8 +37,8 @@ def is_pointing(text: str) -> bool:
 def probe(sentence: str) -> str:
     """Return a sentence with a name for each piece of code in it, for the parser."""
     subject = "It" if _ONE.match(sentence) else "They"
-    about = _ABOUT.sub(f"{subject} ", sentence)
-    return re.sub(r"`[^`]*`", "Alpha", about).replace("callable", "function")
+    text = _ABOUT.sub(f"{subject} ", sentence)
+    return re.sub(r"`[^`]*`", "Alpha", text).replace("callable", "function")
 
 
 _ABOUT: Final = re.compile(r"^`[^`]*`(?:(?:, | and )`[^`]*`)*\s")
@@ -52,9 +52,9 @@ def condition_frame(
 
     Args:
         one: "If True, return the indices", "If x is negative, …".
-        name: Of the parameter that it is said of; "" for none.
+        name: Name of the parameter that it belongs to; "" for none.
         function: Bare name of the object.
-        names: Of all parameters.
+        names: Names of all parameters.
         kind: Type of the parameter, as documented; "" where it is not known.
     """
     parts = _condition_and_rest(one, name, names)
@@ -62,48 +62,47 @@ def condition_frame(
         return None
     condition, rest = parts
     rest = _SOUND["tail"].sub("", rest)
-    condition = _with_marks(re.sub(r"\s\((?:the )?default\)$", "", condition), names)
-    if (condition := _with_type(condition, kind)) == "":
+    condition = re.sub(r"\s\((?:the )?default\)$", "", condition)
+    condition = _with_type(_with_marks(condition, names), kind)
+    if not condition:
         return None
     about = name or conditioned(condition, names)
     is_finite = rest.partition(" ")[0].endswith("s")
     is_described = bool(about) and is_finite and wording.describes(rest)
     predicate = wording.as_predicate(rest)
     first = rest.partition(" ")[0].lower()
+    has_helper = _PATTERNS["helper"].match(rest) is not None
+    is_complete = has_helper or first in {"a", "an", "the"}
     if is_described:
         rest = f"`{about}` {rest}"  # "If an integer, represents the number of …"
-    elif (
-        predicate
-        and first not in {"a", "an", "the"}
-        and _PATTERNS["helper"].match(rest) is None
-    ):
+    elif predicate and not is_complete:
         rest = f"`{function}` {predicate}"
-    rest = re.sub(
-        rf"^{re.escape(about)}(?= (?:is|has|must|will|should)\b)", f"`{about}`", rest
-    )
+    own_name = rf"^{re.escape(about)}(?= (?:is|has|must|will|should)\b)"
+    rest = re.sub(own_name, f"`{about}`", rest)
     known = names | wording.code_name(function)
-    told = wording.marked(f"{condition}, {rest}.", known)
-    if not wording.is_readable(told) or _PATTERNS["pointing"].search(told):
+    sentence = wording.marked(f"{condition}, {rest}.", known)
+    if not wording.is_readable(sentence) or _PATTERNS["pointing"].search(sentence):
         return None
     condition = wording.marked(condition, known)
     if len(condition.split()) > _LONGEST_CONDITION:
         return None
-    is_required = _SOUND["requirement"].search(rest) is not None
     if _SOUND["own_requirement"].search(rest):
         return None
-    asked = "what must hold" if is_required else "what happens"
-    question = f"{asked} {condition[0].lower()}{condition[1:]}"
+    case = f"{condition[0].lower()}{condition[1:]}"
     if is_described or re.match(rf"`{re.escape(about)}` is (?:an?|the) ", rest):
-        question = f"what does `{about}` mean {condition[0].lower()}{condition[1:]}"
+        question = f"what does `{about}` mean {case}"
         question = question.replace(f"if `{about}` is ", "if it is ")
-    fact = Fact(
-        CriterionKind.CONDITION, told, f"`{name}`" if name else "", question=question
-    )
-    return Frame(fact, probe(told))
+    elif _SOUND["requirement"].search(rest) is not None:
+        question = f"what must hold {case}"
+    else:
+        question = f"what happens {case}"
+    topic = f"`{name}`" if name else ""
+    fact = Fact(CriterionKind.CONDITION, sentence, topic, question=question)
+    return Frame(fact, probe(sentence))
 
 
 def _with_marks(condition: str, names: frozenset[str]) -> str:
-    """Return a condition with code marks about the parameter that it is about."""
+    """Return a condition with its parameter in code marks."""
     listed = re.match(
         r"(?:If|When) ((?:\w+(?:, | or | and ))+\w+) (?:is|are|has|have)\b", condition
     )
@@ -117,7 +116,7 @@ def _with_marks(condition: str, names: frozenset[str]) -> str:
 
 
 def _with_type(condition: str, kind: str) -> str:
-    """Return a condition with an article before its type; "" for one that `kind` has not.
+    """Return a condition with an article before its type; "" where `kind` lacks the type.
 
     Args:
         condition: "If `w` is bool".
@@ -127,9 +126,8 @@ def _with_type(condition: str, kind: str) -> str:
     if match is None:
         return condition
     name = match["type"]
-    if kind and not any(
-        short in kind.lower() for short in (name[:3], _OTHER_TYPES.get(name, name))
-    ):
+    short_names = (name[:3], _OTHER_TYPES.get(name, name))
+    if kind and not any(short in kind.lower() for short in short_names):
         return ""
     if match["article"]:
         return condition
@@ -145,34 +143,40 @@ _OTHER_TYPES: Final = {
 
 
 def _condition_and_rest(
-    one: str, name: str, names: frozenset[str]
+    sentence: str, name: str, names: frozenset[str]
 ) -> tuple[str, str] | None:
-    """Cut a sentence behind its condition, "it" in the rest replaced by what it stands for.
+    """Cut a sentence behind its condition, "it" in the rest replaced by its antecedent.
 
     None where that is not known, or the condition is not about the parameter.
     """
     pattern = _PATTERNS["head"].pattern.replace("NAME", re.escape(name or "NAME"))
-    if name and (head := re.match(pattern, one)) is not None:
+    head = re.match(pattern, sentence) if name else None
+    if head is not None:
         condition = f"If `{name}` is {head['what']}"
         rest = head["rest"]
         subject = name
     else:
-        parts = re.match(r"^((?:If|When)\s[^,]+),\s+(?:then )?(.+)$", one)
+        parts = re.match(r"^((?:If|When)\s[^,]+),\s+(?:then )?(.+)$", sentence)
         if parts is None:
             return None
-        own = rf"(?<=^If )`?{re.escape(name)}`?(?= (?:is|are|has)\b)"
-        condition = re.sub(own, f"`{name}`", parts[1]) if name else parts[1]
-        rest = parts[2]
+        condition, rest = parts.groups()
+        if name:
+            own = rf"(?<=^If )`?{re.escape(name)}`?(?= (?:is|are|has)\b)"
+            condition = re.sub(own, f"`{name}`", condition)
         subject = conditioned(condition, names)
-    if name and ("`" not in condition or (not subject and rest.startswith("it "))):
+    if name and "`" not in condition:
+        return None
+    if name and not subject and rest.startswith("it "):
         return None
     if re.match(r"it is \w+ that\b", rest):
         return None
     is_nothing = re.search(r" (?:is|are) (?:None|not \w+|omitted|left out)$", condition)
     if is_nothing and re.match("it ", rest) and not _SET.match(rest):
-        return None  # "If `w` is None, it must be sorted": another thing must
-    said = r"^it (?=(?:is|must|will|has|should|can)\b)"
-    return condition, re.sub(said, f"`{subject}` ", rest) if subject else rest
+        return None  # "If `w` is None, it must be sorted": "it" is another thing
+    if subject:
+        pronoun = r"^it (?=(?:is|must|will|has|should|can)\b)"
+        rest = re.sub(pronoun, f"`{subject}` ", rest)
+    return condition, rest
 
 
 def conditioned(condition: str, names: frozenset[str]) -> str:
@@ -180,10 +184,12 @@ def conditioned(condition: str, names: frozenset[str]) -> str:
 
     Args:
         condition: "If `w` is negative", or a sentence that begins so.
-        names: Of all parameters.
+        names: Names of all parameters.
     """
-    about = re.match(r"(?:If|When) `?(\w+)`? (?:is|are|has|have)\b", condition)
-    return about[1] if about is not None and about[1] in names else ""
+    match = re.match(r"(?:If|When) `?(\w+)`? (?:is|are|has|have)\b", condition)
+    if match is None or match[1] not in names:
+        return ""
+    return match[1]
 
 
 def article(word: str) -> str:

@@ -1,4 +1,4 @@
-"""What the sentences about a fact make of it: what it rests on, and what they say in its place."""
+"""Checks of a fact against the sentences around it: what it rests on, and what they add to it."""
 
 import re
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ _BEHIND: Final = frozenset(
     {"prep", "relcl", "acl", "appos", "amod", "compound", "nmod", "poss"}
 )
 _ROOT: Final = 6
-"""Letters that words of one family share."""
+"""Number of letters that words of one family share."""
 _NEAR: Final = 2
-"""Sentences before, in which a word names what "the" points at."""
+"""Number of sentences before, in which "the" finds what it points at."""
 
 
 class Scene(NamedTuple):
@@ -34,19 +34,19 @@ class Scene(NamedTuple):
     text: str = ""
     """The document."""
     about: str = ""
-    """What a question names anyway: the document's title and its program."""
+    """Names that a question has anyway: the document's title and its program."""
 
 
 def rests_on_others(
     doc: Doc, kind: CriterionKind, scene: Scene, heads: frozenset[str]
 ) -> bool:
-    """Tell whether a sentence says with others what it does not say alone.
+    """Tell whether a sentence is understood only with others.
 
     Args:
         doc: The sentence.
-        kind: What it answers.
-        scene: Where it stands.
-        heads: Stems of what its question names anyway.
+        kind: The kind of its fact.
+        scene: The text around it.
+        heads: Stems of the names that its question has anyway.
     """
     root = root_of(doc)
     subject = subject_of(root) if root is not None else None
@@ -67,17 +67,14 @@ def _points_back(noun: Token, scene: Scene, own: set[str]) -> bool:
     article = noun.nbor(-1)
     if article.lower_ != "the" or noun.pos_ != "NOUN" or _is_known(noun, own):
         return False
-    is_marked_off = any(token.dep_ in _BEHIND for token in noun.children)
-    if (
-        is_marked_off
-        or noun.dep_ == "compound"
-        or noun.lemma_.lower() in WORDS["only_one"]
-    ):
+    if noun.dep_ == "compound" or noun.lemma_.lower() in WORDS["only_one"]:
         return False
-    words = (
-        word for sentence in scene.before[-_NEAR:] for word in language.words(sentence)
-    )
-    return stem(noun.lower_) in {stem(word.lower()) for word in words}
+    if any(token.dep_ in _BEHIND for token in noun.children):
+        return False  # the sentence says which one
+    stems: set[str] = set()
+    for sentence in scene.before[-_NEAR:]:
+        stems |= {stem(word.lower()) for word in language.words(sentence)}
+    return stem(noun.lower_) in stems
 
 
 def _is_known(noun: Token, own: set[str]) -> bool:
@@ -99,35 +96,29 @@ def _is_one_of_several(subject: Token, scene: Scene) -> bool:
 
 
 def _is_named_elsewhere(subject: Token, scene: Scene) -> bool:
-    """Tell whether an earlier sentence gives a name to what this one says another thing of."""
-    words = [
-        token.text
-        for token in subtree(subject)
-        if token.lower_ not in {"the", "a", "an"}
-    ]
-    name = re.escape(" ".join(words))
+    """Tell whether an earlier sentence gives its name to the subject of this one."""
+    name = re.escape(_bare_name(subject))
     earlier = scene.text.partition(scene.raw)[0]
     calls = (
         r"\b(?:is|are|we|was) (?:\w+ )?(?:call(?:ed)?|termed|known as|referred to as)\b"
     )
-    return (
-        re.search(
-            rf"{calls}(?:[^.;:,]|, or\b){{0,110}}\b{name}\b(?! \w+ing\b)",
-            earlier,
-            re.IGNORECASE,
-        )
-        is not None
-    )
+    between = r"(?:[^.;:,]|, or\b){0,110}"
+    naming = rf"{calls}{between}\b{name}\b(?! \w+ing\b)"
+    return re.search(naming, earlier, re.IGNORECASE) is not None
+
+
+def _bare_name(subject: Token) -> str:
+    """Return the words of a subject without articles."""
+    words = [token for token in subtree(subject) if token.lower_ not in _ARTICLES]
+    return " ".join(word.text for word in words)
+
+
+_ARTICLES: Final = frozenset({"the", "a", "an"})
 
 
 def _has_other_use(subject: Token, scene: Scene) -> bool:
     """Tell whether another sentence says what else the subject is used for."""
-    words = [
-        token.text
-        for token in subtree(subject)
-        if token.lower_ not in {"the", "a", "an"}
-    ]
-    name = re.escape(" ".join(words))
+    name = re.escape(_bare_name(subject))
     rest = scene.text.replace(scene.raw, "")
     uses = turn_of_phrase(_OTHER_USE).pattern
     return re.search(rf"\b{name} {uses}", rest, re.IGNORECASE) is not None

@@ -55,30 +55,33 @@ def default_of(item: ApiItem) -> str:
     has_keys = "dict" in item.kind or item.name.endswith(("kwargs", "kwds", "options"))
     values: list[str] = []
     others: list[str] = []
-    for text in (item.kind,) if has_keys else (item.kind, item.description):
+    texts = (item.kind,) if has_keys else (item.kind, item.description)
+    for text in texts:
         for pattern in _DEFAULT:
             for match in pattern.finditer(text):
-                if " : " in text[: match.start()] or _is_of_a_case(
-                    text, match, item.name
-                ):
-                    continue  # of a key of a dictionary, or of one case
+                if " : " in text[: match.start()]:
+                    continue  # the default of a key of a dictionary
+                if _is_of_a_case(text, match, item.name):
+                    continue
                 value = match["v"].strip("`").rstrip(".,;")
                 if not _PATTERNS["literal"].match(value):
                     continue
                 if _PATTERNS["default_if"].match(text[match.end("v") :]):
                     return ""
                 values.append(value)
-        others += [other["v"] for other in _PATTERNS["other_default"].finditer(text)]
-        computed = _PATTERNS["computed_default"].finditer(text)
+        others += [match["v"] for match in _PATTERNS["other_default"].finditer(text)]
         others += [
-            other[0] for other in computed if not _is_for_none(text, other, item.name)
+            match[0]
+            for match in _PATTERNS["computed_default"].finditer(text)
+            if not _is_for_none(text, match, item.name)
         ]
-    bare = values[0].strip("'\"") if values else ""
-    is_of_name = bare.replace("_", "").isalpha() and item.name.endswith(f"_{bare}")
-    is_disputed = (
-        len({_as_number(value.strip("'\"")) for value in (*values, *others)}) > 1
-    )
-    return "" if not values or is_disputed or is_of_name else values[0]
+    if not values:
+        return ""
+    bare = values[0].strip("'\"")
+    if bare.replace("_", "").isalpha() and item.name.endswith(f"_{bare}"):
+        return ""
+    distinct = {_as_number(value.strip("'\"")) for value in (*values, *others)}
+    return values[0] if len(distinct) == 1 else ""
 
 
 def _is_of_a_case(text: str, default: re.Match[str], name: str) -> bool:
@@ -88,16 +91,15 @@ def _is_of_a_case(text: str, default: re.Match[str], name: str) -> bool:
     another parameter.
 
     Args:
-        text: Of the page.
-        default: Where it states the default.
-        name: Of the parameter.
+        text: Text of the page.
+        default: The match that states the default.
+        name: Name of the parameter.
     """
-    named = _PATTERNS["value_of_name"].search(text[: default.start("v")])
-    if named is not None and (named["name"] or named["equal"]) not in {
-        name,
-        *_NO_NAMES,
-    }:
-        return True
+    match = _PATTERNS["value_of_name"].search(text[: default.start("v")])
+    if match is not None:
+        owner = match["name"] or match["equal"]
+        if owner != name and owner not in _NO_NAMES:
+            return True
     if not default[0].lower().startswith("defaults to"):
         return False
     if _PATTERNS["then_otherwise"].match(text[default.end("v") :]):
@@ -113,8 +115,9 @@ def _is_for_none(text: str, default: re.Match[str], name: str) -> bool:
 
 def _case_of(text: str, default: re.Match[str]) -> str:
     """Return the condition of a sentence before its default; "" for none."""
-    before = list(language.sentences(text[: default.start()])) or [""]
-    case = _PATTERNS["case"].match(before[-1])
+    sentences = list(language.sentences(text[: default.start()]))
+    last = sentences[-1] if sentences else ""
+    case = _PATTERNS["case"].match(last)
     return case["what"] if case is not None else ""
 
 
@@ -140,23 +143,18 @@ def default_frames(item: ApiItem, topic: str, first: str) -> Iterator[Frame]:
         first: First sentence of its description.
     """
     question = f"the default of {topic}"
-    if not (default := default_of(item)):
-        phrase = _PATTERNS["default_phrase"].search(first)
-        if phrase is not None:
-            said = f"By default {topic} is {phrase['what'] or phrase['other']}."
-            yield Frame(
-                Fact(CriterionKind.DEFAULT, said, topic, question=question),
-                probe(said.removeprefix("By default ")),
-                is_phrase=True,
-            )
+    default = default_of(item)
+    if default:
+        bare = default.strip("'\"")
+        value = f"'{bare}'" if default[0] in "'\"" else bare
+        sentence = f"By default {topic} is {value}."
+        required = (value_of(value),)
+        fact = Fact(CriterionKind.DEFAULT, sentence, topic, required, question=question)
+        yield Frame(fact, "")
         return
-    bare = default.strip("'\"")
-    shown = f"'{bare}'" if default[0] in "'\"" else bare
-    fact = Fact(
-        CriterionKind.DEFAULT,
-        f"By default {topic} is {shown}.",
-        topic,
-        (value_of(shown),),
-        question=question,
-    )
-    yield Frame(fact, "")
+    phrase = _PATTERNS["default_phrase"].search(first)
+    if phrase is not None:
+        statement = f"{topic} is {phrase['what'] or phrase['other']}."
+        sentence = f"By default {statement}"
+        fact = Fact(CriterionKind.DEFAULT, sentence, topic, question=question)
+        yield Frame(fact, probe(statement), is_phrase=True)

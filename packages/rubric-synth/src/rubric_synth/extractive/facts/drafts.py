@@ -14,7 +14,7 @@ from rubric_synth.extractive.phrases import CorpusTerms
 from rubric_synth.stages import CriterionDraft
 
 _FEWEST: Final = 4
-"""Facts that a question about a page asks for, at the least."""
+"""Fewest facts that a question about a page asks for."""
 
 
 def api_fact_drafts(
@@ -25,11 +25,11 @@ def api_fact_drafts(
     Args:
         document: The entry.
         terms: Weights of words in the collection.
-        most: Drafts, at most.
+        most: Largest number of drafts.
 
     Raises:
-        StageRefusal: It has no entry's layout, or states fewer than four facts; of one without
-            parameters that is said.
+        StageRefusal: It has no entry's layout, or states fewer than four facts; the reason says
+            where it has no parameters.
     """
     entry = parse_entry(document.text)
     if entry is None:
@@ -42,16 +42,18 @@ def api_fact_drafts(
     notes = api.note_facts(entry)
     known = len(left) + len(notes)
     drafts: list[stages.Draft] = []
-    while len(drafts) < most and _are_enough(facts := api.chosen(left, notes)):
-        drafts.append(
-            stages.Draft(
-                question=questions.question_of(entry, facts),
-                passage=document.text,
-                criteria=_with_keywords(facts, terms),
-                question_rationale="Parameters, defaults and limits decide how it can be used.",
-                reference_answer=" ".join(fact.sentence for fact in facts),
-            )
+    while len(drafts) < most:
+        facts = api.chosen(left, notes)
+        if not _are_enough(facts):
+            break
+        draft = stages.Draft(
+            question=questions.question_of(entry, facts),
+            passage=document.text,
+            criteria=_with_keywords(facts, terms),
+            question_rationale="Parameters, defaults and limits decide how it can be used.",
+            reference_answer=" ".join(fact.sentence for fact in facts),
         )
+        drafts.append(draft)
         used = {id(fact) for fact in facts}
         topics = {fact.topic for fact in facts if fact.topic}
         left = [
@@ -84,36 +86,34 @@ def prose_fact_draft(
     """Write the draft of a passage; None where it states too few facts.
 
     Args:
-        passage: Where they stand.
-        facts: Those of the document, by sentence.
-        document: Whose passage it is.
+        passage: The passage that states them.
+        facts: Facts of the document, by sentence.
+        document: The document of the passage.
         terms: Weights of words in the collection.
         product: Name of the program that the document is about; "" where it is about none.
     """
-    found = prose.chosen(passage, facts, terms, document.title)
-    passage = prose.at_home(found, facts, passage)
-    found = prose.of_home(found, facts, passage)
+    chosen = prose.chosen(passage, facts, terms, document.title)
+    passage = prose.at_home(chosen, facts, passage)
+    chosen = prose.of_home(chosen, facts, passage)
     if not product and not opening.has_title(passage):
-        found = [fact for fact in found if not opening.needs_opening(fact)]
-    if len(found) < FEWEST_BY_RULES:
+        chosen = [fact for fact in chosen if not opening.needs_opening(fact)]
+    if len(chosen) < FEWEST_BY_RULES:
         return None
     return stages.Draft(
-        question=opening.question_of(found, passage, product),
+        question=opening.question_of(chosen, passage, product),
         passage=passage.text,
-        criteria=_with_keywords(found, terms),
+        criteria=_with_keywords(chosen, terms),
         question_rationale="Each part has one answer that can be checked.",
-        reference_answer=" ".join(fact.sentence for fact in found),
+        reference_answer=" ".join(fact.sentence for fact in chosen),
     )
 
 
 def _with_keywords(facts: list[Fact], terms: CorpusTerms) -> tuple[CriterionDraft, ...]:
-    return tuple(
-        criterion.model_copy(
-            update={
-                "expected_keywords": tuple(terms.key_terms(fact.sentence, limit=4))
-                or tuple(language.content_words(fact.sentence)[:3])
-                or fact.required
-            }
-        )
-        for fact, criterion in zip(facts, criteria_of(facts), strict=True)
-    )
+    criteria: list[CriterionDraft] = []
+    for fact, criterion in zip(facts, criteria_of(facts), strict=True):
+        keywords = terms.key_terms(fact.sentence, limit=4)
+        if not keywords:
+            keywords = tuple(language.content_words(fact.sentence)[:3])
+        update = {"expected_keywords": keywords or fact.required}
+        criteria.append(criterion.model_copy(update=update))
+    return tuple(criteria)

@@ -13,30 +13,33 @@ class Fact(NamedTuple):
     """One thing that a document says and that an answer can state, deny or leave out."""
 
     kind: CriterionKind
-    """What sort of thing."""
+    """Kind of its criterion."""
     sentence: str
     """As a reference answer says it: a whole sentence that stands on its own."""
     topic: str = ""
-    """What the question calls it: a parameter, a phrase; "" for the object itself."""
+    """Its name in the question: a parameter, a phrase; "" for the object itself."""
     required: tuple[str, ...] = ()
-    """What cannot be said in other words, alternatives apart by "|"."""
+    """Terms that have no paraphrase, alternatives separated by "|"."""
     weight: float = 2.0
     """Weight of its criterion."""
     claim: str = ""
-    """What the criterion wants said, as it stands behind "Says that", where that is not the
-    sentence."""
+    """Text of the criterion behind "Says that", where it is not the sentence."""
     question: str = ""
-    """What the question asks for it, in lower case and without its mark."""
+    """Its part of the question, in lower case and without its mark."""
     is_open: bool = False
     """Whether it asks for one thing of many, which only fills up a task."""
 
 
 def says_the_same(one: str, other: str) -> bool:
     """Tell whether two sentences share more than half of the content words of the shorter."""
-    a, b = (
-        language.stems(" ".join(language.content_words(text))) for text in (one, other)
-    )
-    return 2 * len(a & b) > min(len(a), len(b))
+    first_stems = _content_stems(one)
+    second_stems = _content_stems(other)
+    shortest = min(len(first_stems), len(second_stems))
+    return 2 * len(first_stems & second_stems) > shortest
+
+
+def _content_stems(text: str) -> frozenset[str]:
+    return language.stems(" ".join(language.content_words(text)))
 
 
 _NAMES = {
@@ -85,10 +88,10 @@ def _criteria(facts: Iterable[Fact]) -> Iterator[CriterionDraft]:
 
 
 def _lower(claim: str) -> str:
-    first = claim.split(maxsplit=1)[0] if claim else ""
-    ordinary = (
-        first[:1].isupper()
-        and (first[1:].islower() or first == "A")
-        and "`" not in first
-    )
-    return claim[0].lower() + claim[1:] if ordinary else claim
+    if not claim:
+        return claim
+    first = claim.split(maxsplit=1)[0]
+    is_word = first[1:].islower() or first == "A"
+    if not first[:1].isupper() or not is_word or "`" in first:
+        return claim
+    return claim[0].lower() + claim[1:]

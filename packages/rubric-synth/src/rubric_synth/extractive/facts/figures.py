@@ -24,13 +24,13 @@ _WORDS: Final = {
 
 
 class Figure(NamedTuple):
-    """A number and what it counts or measures."""
+    """A number with the quantity that it measures."""
 
     number: Token
     quantity: str
-    """What its unit measures, such as "temperature"; "" where it has none."""
+    """Quantity that its unit measures, such as "temperature"; "" where it has none."""
     required: tuple[str, ...]
-    """What an answer must hold, alternatives apart by "|"."""
+    """Terms that an answer must hold, alternatives separated by "|"."""
 
     def is_in(self, token: Token) -> bool:
         """Tell whether the number hangs on a word."""
@@ -46,25 +46,28 @@ def figure_in(doc: Doc) -> Figure | None:
 def _figures(doc: Doc) -> Iterator[Figure]:
     for token in doc:
         if token.lower_ in _WORDS:
-            spelled = _WORDS[token.lower_]
-            yield Figure(token, "", (f"{spelled}|{token.lower_}",))
+            numeral = _WORDS[token.lower_]
+            yield Figure(token, "", (f"{numeral}|{token.lower_}",))
         elif any(letter.isdigit() for letter in token.text):
-            if not _NUMBER.match(token.text) or _YEAR.match(token.text):
-                yield Figure(token, "", ())
-                continue
-            unit = _unit_behind(token)
-            if unit in _UNITS:
-                shown = (f"{token.text} {unit}", f"{token.text}{unit}", token.text)
-                yield Figure(
-                    token,
-                    _UNITS[unit],
-                    (shown[0] if unit != "%" else "|".join(shown[1:]),),
-                )
-            else:
-                yield Figure(token, "", (token.text,))
+            yield _figure_of(token)
+
+
+def _figure_of(number: Token) -> Figure:
+    text = number.text
+    if not _NUMBER.match(text) or _YEAR.match(text):
+        return Figure(number, "", ())
+    unit = _unit_behind(number)
+    if unit not in _UNITS:
+        return Figure(number, "", (text,))
+    required = f"{text}{unit}|{text}" if unit == "%" else f"{text} {unit}"
+    return Figure(number, _UNITS[unit], (required,))
 
 
 def _unit_behind(number: Token) -> str:
     """Return the word behind a number, a sign of degrees with its letter."""
-    behind = number.doc[number.i + 1 : number.i + 3].text.split() or [""]
-    return "".join(behind[:2]) if behind[0] == "°" else behind[0]
+    words = number.doc[number.i + 1 : number.i + 3].text.split()
+    if not words:
+        return ""
+    if words[0] == "°":
+        return "".join(words[:2])
+    return words[0]

@@ -1,4 +1,4 @@
-"""What a sentence must be to state a fact on its own; every other one is left out.
+"""Checks that a sentence states a fact on its own; any other sentence is left out.
 
 The checks read the finished sentence: what it points at, what it says, who says it.
 """
@@ -35,26 +35,25 @@ _LONGEST: Final = 45
 def subject_of(root: Token) -> Token | None:
     """Return the grammatical subject of a main word; None where there is none or several."""
     tokens = [token for token in root.children if token.dep_ in _SUBJECTS]
-    return tokens[0] if len(tokens) == 1 and tokens[0].i < root.i else None
+    if len(tokens) != 1 or tokens[0].i >= root.i:
+        return None
+    return tokens[0]
 
 
 def is_finite(root: Token) -> bool:
     """Tell whether a main word, or its first auxiliary, stands in the present tense."""
-    helpers = [
-        token
-        for token in root.children
-        if token.dep_ in {"aux", "auxpass"} and token.i < root.i
-    ]
-    first = helpers[0] if helpers else root
-    return first.tag_ in _FINITE and not (not helpers and root.tag_ == "MD")
+    for token in root.children:
+        if token.dep_ in {"aux", "auxpass"} and token.i < root.i:
+            return token.tag_ in _FINITE
+    return root.tag_ in _FINITE and root.tag_ != "MD"
 
 
 def stands_alone(doc: Doc, known: AbstractSet[str] = frozenset()) -> bool:
-    """Tell whether a sentence states something that is understood without what stands about it.
+    """Tell whether a sentence states something that is understood without its context.
 
     Args:
         doc: The sentence.
-        known: Stems of what the question names anyway, such as the heading.
+        known: Stems of names that the question has anyway, such as the heading.
     """
     root = root_of(doc)
     subject = subject_of(root) if root is not None else None
@@ -77,25 +76,26 @@ def stands_alone(doc: Doc, known: AbstractSet[str] = frozenset()) -> bool:
 
 def _opens_aside(doc: Doc) -> bool:
     """Tell whether a text opens with an adverb that ties it to others: "Rather, …"."""
+    if len(doc) <= 1 or doc[1].text != ",":
+        return False
     first = doc[0]
-    is_set_off = (
-        len(doc) > 1 and doc[1].text == "," and first.pos_ in {"ADV", "SCONJ", "CCONJ"}
-    )
-    return is_set_off and first.lower_ not in _TABLE["frequency"]
+    is_adverb = first.pos_ in {"ADV", "SCONJ", "CCONJ"}
+    return is_adverb and first.lower_ not in _TABLE["frequency"]
 
 
 def _is_half(doc: Doc) -> bool:
     """Tell whether a text says "not only" without what else there is."""
     pairs = {(token.lower_, token.nbor().lower_) for token in doc[:-1]}
-    announced = {("not", "only"), ("not", "just"), ("not", "merely")} & pairs
-    return bool(announced) and "but" not in {token.lower_ for token in doc}
+    if pairs.isdisjoint({("not", "only"), ("not", "just"), ("not", "merely")}):
+        return False
+    return all(token.lower_ != "but" for token in doc)
 
 
 def says_of_it(doc: Doc) -> bool:
     """Tell whether a text that begins with "It" or "They" says one thing, and nothing unclear.
 
     Args:
-        doc: The text; its first word stands for what it is about.
+        doc: The text; its first word stands for its topic.
     """
     root = root_of(doc)
     subject = subject_of(root) if root is not None else None
@@ -106,8 +106,8 @@ def says_of_it(doc: Doc) -> bool:
         and is_finite(root)
         and not any(_is_variable(token) or _points(token) for token in doc[1:])
         and not any(
-            one.dep_ in {"ccomp", "parataxis"} and one.i < root.i
-            for one in root.children
+            token.dep_ in {"ccomp", "parataxis"} and token.i < root.i
+            for token in root.children
         )
     )
 
@@ -120,14 +120,13 @@ def follows(doc: Doc) -> bool:
     """
     root = root_of(doc)
     subject = subject_of(root) if root is not None else None
-    return (
-        root is not None
-        and subject is not None
-        and subject.pos_ in _NOUNS
-        and is_finite(root)
-        and not any(_is_variable(token) or _points(token) for token in doc)
-        and any(one.dep_ == "advcl" and _is_clause(one) for one in root.children)
-    )
+    if root is None or subject is None:
+        return False
+    if subject.pos_ not in _NOUNS or not is_finite(root):
+        return False
+    if any(_is_variable(token) or _points(token) for token in doc):
+        return False
+    return any(token.dep_ == "advcl" and _is_clause(token) for token in root.children)
 
 
 def _is_clause(verb: Token) -> bool:
@@ -138,46 +137,64 @@ def _is_clause(verb: Token) -> bool:
 
 def _names(subject: Token, known: AbstractSet[str]) -> bool:
     """Tell whether a subject names something: a noun, and not just "the tool"."""
-    words = [token for token in subject.children if token.i < subject.i]
-    clauses = (one for one in subject.children if one.dep_ == "relcl")
-    is_part = any(
-        clause.left_edge.nbor(-1).text != "," for clause in clauses
-    )  # of all of them
-    is_vague = not _VAGUE.isdisjoint({subject.lower_, subject.lemma_.lower()})
-    lemmas = {word.lemma_.lower() for word in words}
-    lowered = {word.lower_ for word in words}
-    is_weak = bool(lemmas & _TABLE["vague_before"] or lowered & _WEAK_DETERMINER)
-    is_counted = any(word.tag_ in {"PRP$", "JJS", "CD"} for word in words)
-    is_noun = subject.pos_ in _NOUNS and len(subject.text) > 1
-    is_found = not (lemmas | lowered).isdisjoint(_TABLE["found_before"])
-    if not is_noun or is_part or is_vague or is_weak or is_counted or is_found:
+    before = [token for token in subject.children if token.i < subject.i]
+    if not _may_name(subject) or _is_weakened(before):
         return False
+    forms = {token.lower_ for token in before}
+    forms |= {token.lemma_.lower() for token in before}
     is_abstract = subject.lemma_.lower() in _TABLE["abstract_head"]
-    if not (lemmas | lowered).isdisjoint(_TABLE["picking"]):
+    is_bare = is_abstract and child(subject, "compound") is None
+    if is_bare or forms & _TABLE["picking"]:
         return _is_of_a_name(subject)
-    if is_abstract and child(subject, "compound") is None:
-        return _is_of_a_name(subject)
-    is_some = lowered.isdisjoint({"the", "each", "every"})
-    if is_some or subject.pos_ == "PROPN" or stem(subject.lower_) in known:
+    is_definite = any(token.lower_ in {"the", "each", "every"} for token in before)
+    if not is_definite:
+        return True
+    if subject.pos_ == "PROPN" or stem(subject.lower_) in known:
         return True
     is_defined = subject.head.lemma_ == "be" and child(subject.head, "attr") is not None
     parts = ("compound", "amod") if is_defined else ("compound",)
-    is_named = subject.tag_ == "NN" and child(subject, *parts) is not None
-    return is_named or _is_explained(subject) or any(map(_completes, subject.children))
+    if subject.tag_ == "NN" and child(subject, *parts) is not None:
+        return True
+    return _is_explained(subject) or any(map(_completes, subject.children))
+
+
+def _may_name(subject: Token) -> bool:
+    """Tell whether a subject is a noun that is not vague, and stands for all of its kind."""
+    if subject.pos_ not in _NOUNS or len(subject.text) <= 1:
+        return False
+    if not _VAGUE.isdisjoint({subject.lower_, subject.lemma_.lower()}):
+        return False
+    for token in subject.children:
+        if token.dep_ == "relcl" and token.left_edge.nbor(-1).text != ",":
+            return False  # it is about a part of them
+    return True
+
+
+def _is_weakened(before: list[Token]) -> bool:
+    """Tell whether words before a noun count it, own it or leave it vague."""
+    for token in before:
+        if token.tag_ in {"PRP$", "JJS", "CD"} or token.lower_ in _WEAK_DETERMINER:
+            return True
+        lemma = token.lemma_.lower()
+        if lemma in _TABLE["vague_before"] or lemma in _TABLE["found_before"]:
+            return True
+        if token.lower_ in _TABLE["found_before"]:
+            return True
+    return False
 
 
 def _is_explained(subject: Token) -> bool:
     """Tell whether a sentence says of its subject what it is: "the trachea is a tube that …"."""
-    attribute = child(subject.head, "attr") if subject.head.lemma_ == "be" else None
-    if attribute is None or subject.lemma_.lower() in _TABLE["agent"]:
+    if subject.head.lemma_ != "be" or subject.lemma_.lower() in _TABLE["agent"]:
+        return False
+    attribute = child(subject.head, "attr")
+    if attribute is None:
         return False
     article = child(attribute, "det")
-    behind = [
-        token
-        for token in attribute.children
-        if token.i > attribute.i and token.dep_ in _LIMITS
-    ]
-    return article is not None and article.lower_ in {"a", "an"} and bool(behind)
+    if article is None or article.lower_ not in {"a", "an"}:
+        return False
+    behind = (token for token in attribute.children if token.i > attribute.i)
+    return any(token.dep_ in _LIMITS for token in behind)
 
 
 def _completes(part: Token) -> bool:
@@ -198,25 +215,25 @@ def _is_of_a_name(noun: Token) -> bool:
     if compound is not None and compound.pos_ == "PROPN":
         return True
     for part in noun.children:
-        target = (
-            child(part, "pobj") if part.dep_ == "prep" and part.i > noun.i else None
-        )
+        if part.dep_ != "prep" or part.i <= noun.i:
+            continue
+        target = child(part, "pobj")
         if target is None or target.pos_ not in _NOUNS or len(target.text) == 1:
             continue
-        words = {token.lower_ for token in target.children if token.i < target.i}
-        lemma = target.lemma_.lower()
-        is_weak = bool(
-            words & (_WEAK_DETERMINER | _TABLE["picking"]) or lemma in _VAGUE
-        )
-        is_bare = (
-            target.pos_ != "PROPN"
-            and "the" in words
-            and child(target, "compound") is None
-        )
-        needs_more = is_bare or lemma in _TABLE["abstract_head"]
-        if not is_weak and (not needs_more or any(map(_completes, target.children))):
+        if _is_name(target):
             return True
     return False
+
+
+def _is_name(noun: Token) -> bool:
+    """Tell whether a noun behind a preposition names something."""
+    before = {token.lower_ for token in noun.children if token.i < noun.i}
+    lemma = noun.lemma_.lower()
+    if before & (_WEAK_DETERMINER | _TABLE["picking"]) or lemma in _VAGUE:
+        return False
+    is_bare = noun.pos_ != "PROPN" and child(noun, "compound") is None
+    needs_more = lemma in _TABLE["abstract_head"] or (is_bare and "the" in before)
+    return not needs_more or any(map(_completes, noun.children))
 
 
 def points_nowhere(doc: Doc) -> bool:
@@ -237,9 +254,10 @@ def _points(token: Token) -> bool:
 
 
 def _points_on(token: Token, word: str) -> bool:
-    """Tell whether a word continues what was said before."""
+    """Tell whether a word continues an earlier sentence."""
     if word == "then":
-        return {"if", "when"}.isdisjoint(one.lower_ for one in token.doc[: token.i])
+        before = token.doc[: token.i]
+        return {"if", "when"}.isdisjoint(word.lower_ for word in before)
     if word in {"above", "below"}:
         return child(token, "pobj") is None
     if word in {"such", "instead"}:
@@ -254,16 +272,15 @@ def _picks(token: Token, word: str) -> bool:
     if word in {"first", "second", "third", "last"}:
         return token.dep_ in _NOMINAL
     if word in {"other", "others", "same"}:
-        is_known = _next(token) == "than" or "as" in {
-            one.lower_ for one in token.doc[token.i :]
-        }
-        return not is_known and (token.tag_ == "NNS" or _has_the(token))
+        rest = token.doc[token.i :]
+        if _next(token) == "than" or any(word.lower_ == "as" for word in rest):
+            return False
+        return token.tag_ == "NNS" or _has_the(token)
     return False
 
 
 def _is_variable(token: Token) -> bool:
     """Tell whether a word is a letter that stands for a quantity: "the depth h", no "B cells"."""
-    alone = len(token.text) == 1 and token.text.isalpha() and token.lower_ != "a"
     if len(token.text) == 2 and token.text[0].isupper() and token.text[1].islower():  # noqa: PLR2004 - "Ax"
         return token.pos_ in _NOUNS and token.lower_ not in _TABLE["two_letters"]
     following = token.nbor() if token.i + 1 < len(token.doc) else None
@@ -272,9 +289,10 @@ def _is_variable(token: Token) -> bool:
         return False  # "°C", "vitamin C"
     if following is not None and following.text == "-":
         return False
-    return alone and (
-        following is None or following.pos_ not in _NOUNS or token.text.islower()
-    )
+    if len(token.text) != 1 or not token.text.isalpha() or token.lower_ == "a":
+        return False
+    is_before_noun = following is not None and following.pos_ in _NOUNS
+    return not is_before_noun or token.text.islower()
 
 
 def _next(token: Token) -> str:
@@ -287,40 +305,43 @@ def _has_the(token: Token) -> bool:
 
 def _is_bound(token: Token) -> bool:
     """Tell whether a pronoun has a noun of its number before it in the sentence."""
-    plural = token.lower_.startswith("the")
-    nouns = [
-        one
-        for one in token.doc[: token.i]
-        if one.pos_ in _NOUNS and one.dep_ != "compound"
-    ]
-    if plural:
-        return any(
-            noun.tag_ in {"NNS", "NNPS"} or child(noun, "conj") for noun in nouns
-        )
-    return any(noun.tag_ in {"NN", "NNP"} for noun in nouns)
+    is_plural = token.lower_.startswith("the")
+    for noun in token.doc[: token.i]:
+        if noun.pos_ not in _NOUNS or noun.dep_ == "compound":
+            continue
+        if not is_plural and noun.tag_ in {"NN", "NNP"}:
+            return True
+        is_several = noun.tag_ in {"NNS", "NNPS"} or child(noun, "conj") is not None
+        if is_plural and is_several:
+            return True
+    return False
 
 
 def _is_empty(root: Token, subject: Token) -> bool:
     """Tell whether a sentence praises, announces or only says that something is done."""
     complement = child(root, "acomp")
+    attribute = child(root, "attr")
     idle = (
         (root, "empty_root"),
         (complement, "empty_complement"),
         (child(root, "dobj"), "empty_object"),
-        (child(root, "attr"), "vague_head"),
-        (child(root, "attr"), "person_noun"),
+        (attribute, "vague_head"),
+        (attribute, "person_noun"),
     )
-    if any(
-        one is not None and one.lemma_.lower() in _TABLE[name] for one, name in idle
-    ):
-        return True
-    own = {token.i for token in subtree(subject)}
-    for second in (one for one in root.children if one.dep_ == "conj"):
-        own |= {token.i for token in second.subtree}
-    tokens = [token for token in root.doc if token.i not in own and _counts(token)]
-    count = len(tokens) + (complement is not None and complement.pos_ == "ADJ")
+    for word, table in idle:
+        if word is not None and word.lemma_.lower() in _TABLE[table]:
+            return True
+    uncounted = {token.i for token in subtree(subject)}
+    for second in root.children:
+        if second.dep_ == "conj":
+            uncounted |= {token.i for token in second.subtree}
+    count = sum(token.i not in uncounted and _counts(token) for token in root.doc)
+    if complement is not None and complement.pos_ == "ADJ":
+        count += 1
     is_passive = child(root, "auxpass") is not None and child(root, "oprd") is None
-    return count < (2 if is_passive and child(root, "agent", "prep") is None else 1)
+    is_followed = child(root, "agent", "prep") is not None
+    fewest = 2 if is_passive and not is_followed else 1
+    return count < fewest
 
 
 def _counts(token: Token) -> bool:
@@ -328,17 +349,18 @@ def _counts(token: Token) -> bool:
     if token.pos_ not in _NOUNS or token.dep_ == "compound":
         return token.like_num or token.tag_ in {"JJR", "RBR"}
     lemma = token.lemma_.lower()
-    before = {one.lower_ for one in token.children if one.i < token.i}
+    before = {word.lower_ for word in token.children if word.i < token.i}
     if lemma in _VAGUE or lemma in _TABLE["agent"] or before & _TABLE["unsaid"]:
         return False
-    has_name = any(
-        one.pos_ in {"PROPN", "NUM"} or one.text == "`" for one in token.children
+    if lemma not in _TABLE["says_little"]:
+        return True
+    return any(
+        word.pos_ in {"PROPN", "NUM"} or word.text == "`" for word in token.children
     )
-    return lemma not in _TABLE["says_little"] or has_name
 
 
 def may_stand_alone(sentence: str) -> bool:
-    """Tell whether a sentence opens as one can that is understood alone; the rest the parser says.
+    """Tell whether a sentence opens like one that is understood alone; the parser checks the rest.
 
     Args:
         sentence: Not parsed yet.
@@ -348,9 +370,10 @@ def may_stand_alone(sentence: str) -> bool:
 
 def is_plain(sentence: str) -> bool:
     """Tell whether a sentence is without formulas, marks of a layout and lost references."""
-    return _SIGNS["sign"].search(
-        _SIGNS["code"].sub("X", sentence)
-    ) is None and sentence.count("(") == sentence.count(")")
+    if sentence.count("(") != sentence.count(")"):
+        return False
+    without_code = _SIGNS["code"].sub("X", sentence)
+    return _SIGNS["sign"].search(without_code) is None
 
 
 _SIGNS: Final = patterns(read_table("patterns")["prose_signs"])

@@ -1,4 +1,4 @@
-"""What stands before the parts of a question about prose: what they are about."""
+"""The topic that a question about prose opens with."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ from rubric_synth.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
 
 _SHARED: Final = 2
-"""Parts of a question that a heading shares words with, where it is their subject."""
+"""Fewest parts of a question that share words with the heading that is their subject."""
 _FEWEST_MARKS: Final = 6
 _FEWEST_NAMED: Final = 4
 _FEWEST_SECTIONS: Final = 3
@@ -43,7 +43,8 @@ def product_of(document: Document) -> str:
     Args:
         document: Prose.
     """
-    if any(map(str.isupper, document.title[1:])) and len(document.title.split()) == 1:
+    is_one_word = len(document.title.split()) == 1
+    if is_one_word and any(map(str.isupper, document.title[1:])):
         return ""  # the title is the name
     names = names_of(document.text)
     counts = Counter(word for word in _NAME.findall(document.text) if word in names)
@@ -53,26 +54,20 @@ def product_of(document: Document) -> str:
         f"{section.heading} {' '.join(section.paragraphs)}"
         for section in sections(document.text)
     ]
-    shows_code = (
-        document.text.count("`") >= _FEWEST_MARKS and len(parts) >= _FEWEST_SECTIONS
-    )
+    has_marks = document.text.count("`") >= _FEWEST_MARKS
+    shows_code = has_marks and len(parts) >= _FEWEST_SECTIONS
     for place, (name, count) in enumerate(counts.most_common(_MOST_NAMES)):
-        low = name.lower()
-        is_titled = (
-            count >= _FEWEST_NAMED
-            and len(low) >= _SHORTEST_NAME
-            and low in path + title
-        )
+        is_frequent = count >= _FEWEST_NAMED
+        is_long = len(name) >= _SHORTEST_NAME
+        is_titled = is_frequent and is_long and name.lower() in path + title
         is_product = any(letter.isupper() for letter in name[1:]) or shows_code
+        is_first = not place and is_frequent and shows_code
         spread = sum(name in part for part in parts)
-        is_there = (
-            not place
-            and shows_code
-            and count >= _FEWEST_NAMED
-            and 2 * spread >= len(parts)
-        )
-        is_whole = 2 * len(re.findall(_BESIDE.format(name), document.text)) < count
-        if is_whole and ((is_titled and is_product) or is_there):
+        is_everywhere = is_first and 2 * spread >= len(parts)
+        if not (is_titled and is_product) and not is_everywhere:
+            continue
+        beside = re.findall(_BESIDE.format(name), document.text)
+        if 2 * len(beside) < count:
             return name
     return ""
 
@@ -82,12 +77,12 @@ def in_setting(
 ) -> dict[str, Fact]:
     """Return the facts that a question can ask for as the document is named in it.
 
-    Of a manual whose program has no name there, those that name what they are about are left.
+    In a manual whose program has no name there, only facts that name their topic are kept.
 
     Args:
-        facts: Those of the document, by sentence.
+        facts: Facts of the document, by sentence.
         product: Name of its program; "" where it has none.
-        document: Where they stand.
+        document: The document that states them.
     """
     is_manual = document.text.count("`") >= _FEWEST_MARKS
     if product or not is_manual:
@@ -97,20 +92,20 @@ def in_setting(
 
 
 def _has_name(question: str, names: frozenset[str]) -> bool:
-    words = question.split()
-    signs = (
-        any(map(str.isupper, w[1:])) or any(map(str.isdigit, w)) or "`" in w
-        for w in words
-    )
-    return any(signs) or any(word in names for word in words)
+    for word in question.split():
+        if any(map(str.isupper, word[1:])) or any(map(str.isdigit, word)):
+            return True
+        if "`" in word or word in names:
+            return True
+    return False
 
 
 def opening_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
-    """Return what facts are about, as it stands before their questions; "" where they say it.
+    """Return the topic of facts that stands before their questions; "" where they name it.
 
     Args:
-        facts: Those that criteria are made of.
-        passage: Where they stand.
+        facts: Facts that criteria are made of.
+        passage: The passage that states them.
         product: Name of the program that the document is about; "" where it is about none.
     """
     first = facts[0].question if facts else ""
@@ -118,26 +113,29 @@ def opening_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
     own = language.stems(" ".join(language.content_words(passage.subject)))
     shared = sum(bool(own & language.stems(fact.question)) for fact in facts)
     subject = passage.subject if shared >= _SHARED or not passage.context else ""
-    titles = (title for title in (subject, passage.context) if sound.is_title(title))
-    about: list[str] = []
-    for name in (next(titles, ""), product):
-        before = " ".join(about)
-        is_told = language.stems(name) <= asked_for | language.stems(before)
+    title = ""
+    for candidate in (subject, passage.context):
+        if sound.is_title(candidate):
+            title = candidate
+            break
+    topics: list[str] = []
+    for name in (title, product):
+        before = " ".join(topics)
+        if not name or language.stems(name) <= asked_for | language.stems(before):
+            continue
         initials = "".join(word[0] for word in language.words(before)).lower()
-        if (
-            name
-            and not is_told
-            and not _is_in(name, before)
-            and name.lower() not in initials
-        ):
-            about.append(name)
-    return language.capital_first(" in ".join(about))
+        if not _is_in(name, before) and name.lower() not in initials:
+            topics.append(name)
+    return language.capital_first(" in ".join(topics))
 
 
 def _is_in(name: str, text: str) -> bool:
     """Tell whether a text holds a name, however it is written: "Patient-level prediction"."""
-    small, whole = ("".join(filter(str.isalnum, one.lower())) for one in (name, text))
-    return small in whole
+    return _bare(name) in _bare(text)
+
+
+def _bare(text: str) -> str:
+    return "".join(filter(str.isalnum, text.lower()))
 
 
 def has_title(passage: Passage) -> bool:
@@ -146,19 +144,20 @@ def has_title(passage: Passage) -> bool:
 
 
 def needs_opening(fact: Fact) -> bool:
-    """Tell whether a question asks for "the" thing of one word, which needs what it is about."""
+    """Tell whether a question asks for "the" thing in a word or two, which needs a topic."""
     return _BARE.search(fact.question) is not None
 
 
 def question_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
-    """Ask for facts, what they are about first.
+    """Ask for facts, with their topic first.
 
     Args:
-        facts: Those that criteria are made of.
-        passage: Where they stand.
+        facts: Facts that criteria are made of.
+        passage: The passage that states them.
         product: Name of the program that the document is about; "" where it is about none.
     """
-    about = opening_of(facts, passage, product)
+    topic = opening_of(facts, passage, product)
     first, *others = (fact.question for fact in facts)
-    first = f"{about}: {first}" if about else language.capital_first(first)
-    return " ".join([f"{first}?", *(f"{language.capital_first(o)}?" for o in others)])
+    first = f"{topic}: {first}" if topic else language.capital_first(first)
+    parts = [first, *map(language.capital_first, others)]
+    return " ".join(f"{part}?" for part in parts)

@@ -1,4 +1,4 @@
-"""What the documentation says of a parameter: meaning, default, choices, conditions, limits."""
+"""Facts of a parameter: meaning, default, choices, conditions, limits."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -24,77 +24,95 @@ def frames_of(
     names: frozenset[str],
     proper: frozenset[str],
 ) -> Iterator[Frame]:
-    """Yield what is said of parameters that share one description, each as a sentence.
+    """Yield the facts of parameters that share one description, each as a sentence.
 
     Args:
         items: One parameter, or several that were documented together.
-        entry: Of the object.
-        names: Of all its parameters.
+        entry: Entry of the object.
+        names: Names of all its parameters.
         proper: Words that keep their capital.
     """
     item = items[0]
-    function = entry.name
-    topic = language.listed([f"`{one.name}`" for one in items])
-    known = names | wording.code_name(function)
-    told = [
-        _PATTERNS["aside"].sub("", sentence)
-        for sentence in _sentences(item.description, names)
-    ]
-    told = [one.rstrip(". ") for one in told if one.strip(". ")]
-    words = known - {
-        one.name for one in items if one.name.isalpha() and len(one.name) > 1
-    }
-    told = [wording.marked(one, known if at else words) for at, one in enumerate(told)]
-    own = wording.own_stems(*(one.name for one in items), function)
-    meaning = _PATTERNS["default_clause"].sub("", told[0]).strip(" ,;:") if told else ""
-    is_label = re.search(r":\s+(?:if|when)\b", meaning, re.IGNORECASE) is not None
-    meaning = "" if is_label else re.split(r";\s|\s[-–—]+\s|:\s", meaning)[0]
-    meaning = _PATTERNS["leading"].sub("", _PATTERNS["long_aside"].sub("", meaning))
-    meaning = _PATTERNS["pointer_behind"].sub("", meaning)
+    topic = language.listed([f"`{parameter.name}`" for parameter in items])
+    sentences = _description(items, entry.name, names)
+    meaning = _meaning_in(sentences[0]) if sentences else ""
     limit = _PATTERNS["limit_of"].pattern.replace("NAME", re.escape(item.name))
-    is_choice = (
-        _PATTERNS["choice"].match(item.description) or re.match(limit, meaning)
-    ) is not None
-    frame = None if is_choice else _meaning(topic, meaning, len(items) > 1, proper)
+    is_choice = _PATTERNS["choice"].match(item.description) is not None
+    frame: Frame | None = None
+    if not is_choice and re.match(limit, meaning) is None:
+        frame = _meaning(topic, meaning, len(items) > 1, proper)
+    own = wording.own_stems(*(parameter.name for parameter in items), entry.name)
     if frame is not None and wording.defines(frame.fact.sentence, own):
         yield frame
     if len(items) > 1:
         return
-    rest = told if frame is None else told[1:]
-    further = [
-        said
-        for one in rest
-        if (said := _said(item, topic, one, function, names)) is not None
-        and wording.tells(said.fact.sentence, frozenset(), 1)
-    ]
-    limits = sum(said.fact.kind == CriterionKind.LIMIT for said in further)
-    if limits < sum(_PATTERNS["must"].search(one) is not None for one in told):
-        further = [said for said in further if said.fact.kind != CriterionKind.LIMIT]
-    yield from defaults.default_frames(item, topic, told[0] if told else "")
+    further: list[Frame] = []
+    for sentence in sentences if frame is None else sentences[1:]:
+        candidate = _further_frame(item, topic, sentence, entry.name, names)
+        if candidate is not None and wording.tells(
+            candidate.fact.sentence, frozenset(), 1
+        ):
+            further.append(candidate)
+    limits = sum(candidate.fact.kind == CriterionKind.LIMIT for candidate in further)
+    duties = sum(_PATTERNS["must"].search(text) is not None for text in sentences)
+    if limits < duties:
+        further = [
+            candidate
+            for candidate in further
+            if candidate.fact.kind != CriterionKind.LIMIT
+        ]
+    yield from defaults.default_frames(item, topic, sentences[0] if sentences else "")
     yield from _values(item, topic, is_first=item == entry.parameters[0])
     yield from further
+
+
+def _description(
+    items: Sequence[ApiItem], function: str, names: frozenset[str]
+) -> list[str]:
+    """Return the sentences of a description, with the names in them in code marks."""
+    known = names | wording.code_name(function)
+    words = {item.name for item in items if item.name.isalpha() and len(item.name) > 1}
+    sentences: list[str] = []
+    for raw in _sentences(items[0].description, names):
+        sentence = _PATTERNS["aside"].sub("", raw)
+        if sentence.strip(". "):
+            marks = known if sentences else known - words
+            sentences.append(wording.marked(sentence.rstrip(". "), marks))
+    return sentences
+
+
+def _meaning_in(sentence: str) -> str:
+    """Return the part of a first sentence that may say what a parameter is; "" for none."""
+    meaning = _PATTERNS["default_clause"].sub("", sentence).strip(" ,;:")
+    if re.search(r":\s+(?:if|when)\b", meaning, re.IGNORECASE) is not None:
+        meaning = ""
+    meaning = re.split(r";\s|\s[-–—]+\s|:\s", meaning)[0]
+    meaning = _PATTERNS["long_aside"].sub("", meaning)
+    meaning = _PATTERNS["leading"].sub("", meaning)
+    return _PATTERNS["pointer_behind"].sub("", meaning)
 
 
 def _values(item: ApiItem, topic: str, *, is_first: bool) -> Iterator[Frame]:
     """Yield the values and the types that a parameter may have."""
     choices = _choices(item)
     if len(choices) in _CHOICES:
-        shown = [choice if choice in _LITERALS else f"'{choice}'" for choice in choices]
-        listed = f"{', '.join(shown[:-1])} or {shown[-1]}"
-        yield Frame(
-            Fact(
-                CriterionKind.CHOICES,
-                f"{topic} is one of {listed}.",
-                topic,
-                tuple(map(defaults.value_of, choices)),
-                question=f"which values may {topic} take",
-            ),
-            "",
+        literals = [
+            choice if choice in _LITERALS else f"'{choice}'" for choice in choices
+        ]
+        sentence = f"{topic} is one of {', '.join(literals[:-1])} or {literals[-1]}."
+        fact = Fact(
+            CriterionKind.CHOICES,
+            sentence,
+            topic,
+            tuple(map(defaults.value_of, choices)),
+            question=f"which values may {topic} take",
         )
-    if types := typed.types_of(item, is_first=is_first):
-        said = f"{topic} is {typed.listed_types(types)}."
+        yield Frame(fact, "")
+    types = typed.types_of(item, is_first=is_first)
+    if types:
+        sentence = f"{topic} is {typed.listed_types(types)}."
         question = f"of which type is {topic}"
-        yield Frame(Fact(CriterionKind.SHAPE, said, topic, question=question), "")
+        yield Frame(Fact(CriterionKind.SHAPE, sentence, topic, question=question), "")
 
 
 def _choices(item: ApiItem) -> list[str]:
@@ -104,26 +122,24 @@ def _choices(item: ApiItem) -> list[str]:
     """
     if _PATTERNS["quoted"].search(item.kind):
         listed = _PATTERNS["quoted"].sub(r" '\1' ", item.kind.partition("default=")[0])
-        is_all = (
-            _PATTERNS["beside_choices"].search(re.sub(r"'[^']*'", "", listed)) is None
-        )
-        named = re.findall(rf"'([^']+)'|\b({'|'.join(_LITERALS)})\b", listed)
-        choices = list(dict.fromkeys(a or b for a, b in named))
-        is_all = is_all and all(
-            re.fullmatch(r"[\w+-]*\w[\w +-]*", choice) for choice in choices
-        )
-        return (
-            choices if is_all else []
-        )  # no sign alone, such as '.', can be found in an answer
+        unquoted = re.sub(r"'[^']*'", "", listed)
+        if _PATTERNS["beside_choices"].search(unquoted) is not None:
+            return []
+        pairs = re.findall(rf"'([^']+)'|\b({'|'.join(_LITERALS)})\b", listed)
+        choices = list(dict.fromkeys(quoted or literal for quoted, literal in pairs))
+        for choice in choices:
+            if re.fullmatch(r"[\w+-]*\w[\w +-]*", choice) is None:
+                return []  # a sign alone, such as '.', cannot be found in an answer
+        return choices
     match = _PATTERNS["must_be"].search(item.description)
     if match is None or "default" in match[0].lower():
         return []
-    listed = re.findall(r"['\"`]([\w+-]+)['\"`]", match[1])
-    return list(dict.fromkeys(listed))
+    values = re.findall(r"['\"`]([\w+-]+)['\"`]", match[1])
+    return list(dict.fromkeys(values))
 
 
 def _sentences(text: str, names: frozenset[str]) -> Iterator[str]:
-    """Yield sentences; one also begins with the name of a parameter in lower case."""
+    """Yield sentences; the name of a parameter in lower case begins a new one too."""
     for sentence in language.sentences(text):
         parts = re.split(
             r"(?<=[a-z)])\.\s+(?=([A-Za-z_]\w*)\s+(?:is|are|must|can|cannot|should|has)\b)",
@@ -141,70 +157,71 @@ def _meaning(
     is_several: bool,  # noqa: FBT001 - private
     proper: frozenset[str],
 ) -> Frame | None:
-    if (
-        not wording.is_readable(meaning)
-        or _PATTERNS["condition"].match(meaning)
-        or _PATTERNS["limit"].match(meaning)
-    ):
+    if not wording.is_readable(meaning) or not _may_define(meaning):
         return None
-    if _PATTERNS["pointing"].search(meaning) or meaning.lower().startswith(
-        ("deprecated", "not used", "unused")
-    ):
-        return None
-    is_verb = wording.describes(meaning) or _PATTERNS["participle"].match(meaning)
-    is_asking = _PATTERNS["asking"].match(meaning) is not None
-    is_phrase = is_verb or is_asking or wording.is_whole_phrase(meaning)
-    is_of_the_object = wording.is_parameters_verb(meaning) and not wording.describes(
-        meaning
-    )
-    if wording.is_command(meaning) or is_of_the_object or not is_phrase:
-        return None  # "Inserts a line": what the object does
     lowered = language.lower_first(meaning, proper)
     question = f"the meaning of {topic}"
     kind = CriterionKind.DEFINITION
     if _PATTERNS["asking"].match(meaning):
-        told = f"{topic} {'say' if is_several else 'says'} {lowered}."
-        return Frame(Fact(kind, told, topic, question=question), probe(told))
+        verb = "say" if is_several else "says"
+        sentence = f"{topic} {verb} {lowered}."
+        fact = Fact(kind, sentence, topic, question=question)
+        return Frame(fact, probe(sentence))
     if wording.describes(meaning):
-        told = f"{topic} {wording.as_predicate(meaning)}."
-        return (
-            None
-            if is_several
-            else Frame(Fact(kind, told, topic, question=question), probe(told))
-        )
+        if is_several:
+            return None
+        sentence = f"{topic} {wording.as_predicate(meaning)}."
+        fact = Fact(kind, sentence, topic, question=question)
+        return Frame(fact, probe(sentence))
     verb = "are" if is_several else "is"
-    phrase = (
-        lowered
-        if _PATTERNS["participle"].match(meaning)
-        else wording.with_article(lowered)
-    )
+    is_participle = _PATTERNS["participle"].match(meaning) is not None
+    phrase = lowered if is_participle else wording.with_article(lowered)
     order = ", in this order" if is_several and " and " in lowered else ""
-    told = f"{topic} {verb} {phrase}{order}."
+    sentence = f"{topic} {verb} {phrase}{order}."
+    is_added = phrase.startswith("the ") and not lowered.startswith("the ")
     return Frame(
-        Fact(kind, told, topic, question=question),
-        probe(told.replace(order, "") if order else told),
-        is_phrase=not _PATTERNS["participle"].match(meaning),
-        bare=probe(meaning)
-        if phrase.startswith("the ") and not lowered.startswith("the ")
-        else "",
+        Fact(kind, sentence, topic, question=question),
+        probe(sentence.replace(order, "")),
+        is_phrase=not is_participle,
+        bare=probe(meaning) if is_added else "",
     )
 
 
-def _said(
-    item: ApiItem, topic: str, one: str, function: str, names: frozenset[str]
+def _may_define(meaning: str) -> bool:
+    """Tell whether a text can define a parameter: "Inserts a line" is about the object."""
+    if (
+        _PATTERNS["condition"].match(meaning)
+        or _PATTERNS["limit"].match(meaning)
+        or _PATTERNS["pointing"].search(meaning)
+    ):
+        return False
+    is_old = meaning.lower().startswith(("deprecated", "not used", "unused"))
+    if is_old or wording.is_command(meaning):
+        return False
+    if wording.describes(meaning):
+        return True
+    if wording.is_parameters_verb(meaning):
+        return False
+    if _PATTERNS["participle"].match(meaning) or _PATTERNS["asking"].match(meaning):
+        return True
+    return wording.is_whole_phrase(meaning)
+
+
+def _further_frame(
+    item: ApiItem, topic: str, sentence: str, function: str, names: frozenset[str]
 ) -> Frame | None:
-    """Return what a further sentence of a description says of a parameter."""
-    if re.search(r"\bdefault", one, re.IGNORECASE):
+    """Return the limit or the condition that a further sentence of a description sets."""
+    if re.search(r"\bdefault", sentence, re.IGNORECASE):
         return None
     own = _PATTERNS["limit_of"].pattern.replace("NAME", re.escape(item.name))
-    one = re.sub(own, "", one)
-    if _PATTERNS["limit"].match(one):
-        told = f"{topic} {one[0].lower()}{one[1:]}."
-        is_sound = wording.is_readable(told) and not _PATTERNS["pointing"].search(told)
-        fact = Fact(
-            CriterionKind.LIMIT, told, topic, question=f"what must hold for {topic}"
-        )
-        return Frame(fact, probe(told)) if is_sound else None
-    if not _PATTERNS["condition"].match(one):
+    rest = re.sub(own, "", sentence)
+    if _PATTERNS["limit"].match(rest):
+        limit = f"{topic} {rest[0].lower()}{rest[1:]}."
+        if not wording.is_readable(limit) or _PATTERNS["pointing"].search(limit):
+            return None
+        question = f"what must hold for {topic}"
+        fact = Fact(CriterionKind.LIMIT, limit, topic, question=question)
+        return Frame(fact, probe(limit))
+    if not _PATTERNS["condition"].match(rest):
         return None
-    return condition_frame(one, item.name, function, names, item.kind)
+    return condition_frame(rest, item.name, function, names, item.kind)

@@ -72,7 +72,10 @@ def root_of(doc: Doc) -> Token | None:
 
 def child(token: Token, *deps: str) -> Token | None:
     """Return the first dependent of one of some kinds; None where there is none."""
-    return next((one for one in token.children if one.dep_ in deps), None)
+    for dependent in token.children:
+        if dependent.dep_ in deps:
+            return dependent
+    return None
 
 
 def subtree(token: Token, without: Sequence[str] = ()) -> list[Token]:
@@ -82,24 +85,23 @@ def subtree(token: Token, without: Sequence[str] = ()) -> list[Token]:
         token: The word.
         without: Kinds of dependents that are left out with all of theirs.
     """
-    dropped = {
-        id_
-        for one in token.children
-        if one.dep_ in without
-        for id_ in (t.i for t in one.subtree)
-    }
-    return [one for one in token.subtree if one.i not in dropped]
+    dropped: set[int] = set()
+    for part in token.children:
+        if part.dep_ in without:
+            dropped |= {word.i for word in part.subtree}
+    return [word for word in token.subtree if word.i not in dropped]
 
 
 def text_of(tokens: Sequence[Token]) -> str:
     """Write words down, with the spaces and hyphens of the text that they come from."""
     if not tokens:
         return ""
-    written = ""
+    text = ""
     for token, following in zip(tokens, (*tokens[1:], None), strict=True):
-        is_next = following is not None and following.i == token.i + 1
-        space = token.whitespace_ if is_next or following is None else " "
-        written += token.text + space
-    written = _EMPTY.sub(" ", written)
-    written = re.sub(r"\s+([,)])", r"\1", re.sub(r"(?:,\s*){2,}", ", ", written))
-    return " ".join(written.split()).strip(" ,;:")
+        has_gap = following is not None and following.i != token.i + 1
+        text += token.text
+        text += " " if has_gap else token.whitespace_
+    text = _EMPTY.sub(" ", text)
+    text = re.sub(r"(?:,\s*){2,}", ", ", text)
+    text = re.sub(r"\s+([,)])", r"\1", text)
+    return " ".join(text.split()).strip(" ,;:")

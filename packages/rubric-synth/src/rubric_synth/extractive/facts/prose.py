@@ -24,7 +24,7 @@ from rubric_synth.extractive.facts import (
     sound,
     tails,
 )
-from rubric_synth.extractive.facts.clauses import lowered
+from rubric_synth.extractive.facts.clauses import Asked, lowered
 from rubric_synth.extractive.facts.context import Scene
 from rubric_synth.extractive.facts.fact import Fact, says_the_same
 from rubric_synth.extractive.facts.opening import names_of, product_of
@@ -34,18 +34,18 @@ from rubric_synth.tables import phrase
 _WORDS: Final = range(7, 33)
 _MOST: Final = 6
 _MOST_PARSED: Final = 90
-"""Sentences of one document that are parsed, the likeliest first."""
+"""Number of sentences of one document that are parsed, the likeliest first."""
 _FEWEST_NEW: Final = 2
-"""Words of a definition that the question does not hold."""
+"""Fewest words of a definition that the question does not hold."""
 _LEAK: Final = 8
-"""Words of a run that a question may not share: `quality.leak_words` as it is by default."""
+"""Length of a run of words that a question may not share: the default of `quality.leak_words`."""
 _CODE: Final = re.compile(r"`[^`]*`")
 _TOKEN: Final = re.compile(r"\w+")
 _MOST_OF_A_KIND: Final = 4
 _BEFORE: Final = 3
-"""Sentences before a fact that may say which one "the" means."""
+"""Number of sentences before a fact that may say which one "the" means."""
 _ENOUGH: Final = 3
-"""Facts with one answer each that no open one is added to."""
+"""Number of facts with one answer each that no open one is added to."""
 _PICTURE: Final = phrase("picture")
 _HINT: Final = phrase("fact_hint")
 _POINTER: Final = phrase("fact_pointer")
@@ -60,7 +60,7 @@ _LINKS: Final = re.compile(
     r"[:,;(]|\b(?:of|for|in|to|with|and|or|from|by|on|at|the|an?)\b"
 )
 _EMPHASIS: Final = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*]+)(?<=\S)\1(?![\w*])")
-"""Marks about the term that a textbook's sentence introduces: "A **solute** is …"."""
+"""Marks around the term that a textbook's sentence introduces: "A **solute** is …"."""
 
 
 def facts_of(document: Document, passages: Iterable[Passage]) -> dict[str, Fact]:
@@ -72,18 +72,18 @@ def facts_of(document: Document, passages: Iterable[Passage]) -> dict[str, Fact]
     """
     known: dict[str, frozenset[str]] = {}
     scenes: dict[str, Scene] = {}
-    shown = _in_examples(document.text)
+    example_paragraphs = _in_examples(document.text)
     about_all = f"{document.title} {product_of(document)}"
     for passage in passages:
-        about = [passage.subject, passage.context, document.title]
+        headings = [passage.subject, passage.context, document.title]
         for paragraph in passage.paragraphs:
-            if _PICTURE.match(paragraph) or paragraph in shown:
+            if _PICTURE.match(paragraph) or paragraph in example_paragraphs:
                 continue
             raws = sentences_of(paragraph)
             for place, raw in enumerate(raws):
                 if _SUPPOSED.search(raw):
                     break  # what follows holds of an example
-                known.setdefault(raw, _heads(about))
+                known.setdefault(raw, _heads(headings))
                 before = raws[max(0, place - _BEFORE) : place]
                 scenes.setdefault(raw, Scene(raw, before, document.text, about_all))
     return facts_in(known, document.text, scenes)
@@ -100,23 +100,26 @@ def sentences_of(paragraph: str) -> list[str]:
 
 def _in_examples(text: str) -> frozenset[str]:
     """Return the paragraphs under "Example", "Answer" and the like, up to the next heading."""
-    found: set[str] = set()
+    paragraphs: set[str] = set()
     for section in sections(text):
-        is_shown = _PICTURE.match(section.heading) is not None
+        is_example = _PICTURE.match(section.heading) is not None
         for paragraph in section.paragraphs:
             if _TITLE_ALONE.match(paragraph):
-                is_shown = _PICTURE.match(paragraph) is not None
-            elif is_shown:
-                found.add(paragraph)
-    return frozenset(found)
+                is_example = _PICTURE.match(paragraph) is not None
+            elif is_example:
+                paragraphs.add(paragraph)
+    return frozenset(paragraphs)
 
 
 def _heads(phrases_: Iterable[str]) -> frozenset[str]:
     """Return the stems of the nouns that carry phrases: "rate" and "flow" of "rate of a flow"."""
-    parts = (part for one in phrases_ for part in _LINKS.split(one.lower()))
-    return frozenset(
-        stem(part.split()[-1].strip("'\"`")) for part in parts if part.strip()
-    )
+    stems: set[str] = set()
+    for phrase_ in phrases_:
+        for part in _LINKS.split(phrase_.lower()):
+            if part.strip():
+                last = part.split()[-1]
+                stems.add(stem(last.strip("'\"`")))
+    return frozenset(stems)
 
 
 def facts_in(
@@ -127,9 +130,9 @@ def facts_in(
     """Return the facts among sentences, by sentence.
 
     Args:
-        known: Sentences, each with the stems of what its question names anyway.
-        text: Where they stand, which shows what is a name.
-        scenes: What stands about them; None where each stands for itself.
+        known: Sentences, each with the stems of the names that its question has anyway.
+        text: The text around them, which shows what is a name.
+        scenes: The scene of each sentence; None where each stands for itself.
     """
     likely = (raw for raw in known if _is_candidate(raw))
     usable = [raw for raw in likely if gate.may_stand_alone(_without_addition(raw))]
@@ -137,15 +140,18 @@ def facts_in(
     names = names_of(text)
     small = {word for word in language.words(text) if word.islower()}
     plain = [_without_addition(raw) for raw in usable]
-    found: dict[str, Fact] = {}
+    facts: dict[str, Fact] = {}
     for raw, doc in zip(usable, parsing.parsed(plain), strict=True):
-        own = names | {doc[0].text} if _begins_with_a_name(doc, small, text) else names
-        scene = (scenes or {}).get(raw)
-        fact = _fact(doc, known[raw], own, scene)
-        may_add = fact is not None and fact.kind == CriterionKind.DEFINITION
-        if fact is not None and (may_add or not sound.is_added(raw)):
-            found[raw] = fact
-    return found
+        own_names = names
+        if _begins_with_a_name(doc, small, text):
+            own_names |= {doc[0].text}
+        scene = scenes.get(raw) if scenes is not None else None
+        fact = _fact(doc, known[raw], own_names, scene)
+        if fact is None:
+            continue
+        if fact.kind == CriterionKind.DEFINITION or not sound.is_added(raw):
+            facts[raw] = fact
+    return facts
 
 
 def _begins_with_a_name(doc: Doc, small: AbstractSet[str], text: str) -> bool:
@@ -164,14 +170,16 @@ def _begins_with_a_name(doc: Doc, small: AbstractSet[str], text: str) -> bool:
     second = rest[0].text if rest else ""
     if second.isalpha() and second.islower() and not parsing.is_english(second):
         return True  # of a species
-    is_word = first.lower_ in small or parsing.is_english(first.lower_)
-    is_plain = is_word or sound.is_combined(first.text)
-    return not is_plain
+    if first.lower_ in small or parsing.is_english(first.lower_):
+        return False
+    return not sound.is_combined(first.text)
 
 
 def _without_addition(raw: str) -> str:
     bare = _EMPHASIS.sub(r"\2", raw)
-    return language.capital_first(_ADDITION.sub("", phrases.CITATION.sub("", bare)))
+    bare = phrases.CITATION.sub("", bare)
+    bare = _ADDITION.sub("", bare)
+    return language.capital_first(bare)
 
 
 def _is_candidate(raw: str) -> bool:
@@ -191,47 +199,60 @@ def _fact(
 ) -> Fact | None:
     if not gate.stands_alone(doc, known):
         return None
-    found = asking.asked(doc, names)
-    if found is None or (
-        scene and context.rests_on_others(doc, found.kind, scene, known)
-    ):
+    asked = asking.asked(doc, names)
+    if asked is None or _rests_on_others(doc, asked, known, scene):
         return None
-    sentence = tails.main_sentence(doc, found.kind)
-    is_broken = any(code not in doc.text for code in _CODE.findall(found.question))
+    sentence = tails.main_sentence(doc, asked.kind)
+    is_broken = any(code not in doc.text for code in _CODE.findall(asked.question))
     if is_broken or not sentence:
         return None  # a word was moved out of its marks, or no cut is sure
-    question: str | None = found.question
+    question: str | None = asked.question
     if scene is not None:
-        question = shortened.written_out(found.question, scene, names)
+        question = shortened.written_out(asked.question, scene, names)
         sentence = shortened.written_out(sentence, scene, names)
     if not question or not sentence or _shares_a_run(question, sentence):
         return None  # a leak of the rubric
-    capitals = frozenset(word for word in question.split() if word[:1].isupper())
-    required = tuple(one for one in found.required if one)
-    fewest = {CriterionKind.DEFINITION: _FEWEST_NEW, CriterionKind.COMPARISON: 0}.get(
-        found.kind, 1
-    )
-    told = language.stems(" ".join(language.content_words(sentence)))
-    if not required and len(told - language.stems(question)) < fewest:
+    if not _adds_enough(question, sentence, asked):
         return None  # the question holds the answer
+    required = tuple(term for term in asked.required if term)
+    capitals = frozenset(word for word in question.split() if word[:1].isupper())
     return Fact(
-        found.kind,
+        asked.kind,
         sentence,
         required=required,
         claim=lowered(sentence.rstrip("."), names | capitals),
         question=question,
-        is_open=found.is_open,
+        is_open=asked.is_open,
     )
+
+
+def _rests_on_others(
+    doc: Doc, asked: Asked, known: frozenset[str], scene: Scene | None
+) -> bool:
+    if scene is None:
+        return False
+    return context.rests_on_others(doc, asked.kind, scene, known)
+
+
+def _adds_enough(question: str, sentence: str, asked: Asked) -> bool:
+    """Tell whether a sentence answers its question with words that the question lacks."""
+    if any(asked.required) or asked.kind == CriterionKind.COMPARISON:
+        return True
+    stems = language.stems(" ".join(language.content_words(sentence)))
+    stems -= language.stems(question)
+    fewest = _FEWEST_NEW if asked.kind == CriterionKind.DEFINITION else 1
+    return len(stems) >= fewest
 
 
 def _shares_a_run(question: str, sentence: str) -> bool:
     """Tell whether a question holds a run of words of a sentence that is long enough to leak."""
-    asked, told = (
-        f" {' '.join(_TOKEN.findall(text.lower()))} " for text in (question, sentence)
-    )
-    words = asked.split()
-    runs = (words[at : at + _LEAK] for at in range(len(words) - _LEAK + 1))
-    return any(f" {' '.join(run)} " in told for run in runs)
+    words = _TOKEN.findall(question.lower())
+    text = f" {' '.join(_TOKEN.findall(sentence.lower()))} "
+    for start in range(len(words) - _LEAK + 1):
+        run = " ".join(words[start : start + _LEAK])
+        if f" {run} " in text:
+            return True
+    return False
 
 
 def chosen(
@@ -240,37 +261,51 @@ def chosen(
     """Choose the facts of a passage that one question asks for, in the order of the text.
 
     Args:
-        passage: Where they stand.
-        facts: Those of the document.
+        passage: The passage that states them.
+        facts: Facts of the document, by sentence.
         terms: Weights of words in the collection.
-        title: Of the document, to recognise boilerplate.
+        title: Title of the document, to recognise boilerplate.
     """
+    kept: list[tuple[int, Fact]] = []
+    kinds = Counter[str]()
+    for place, fact in _best_first(passage, facts, terms, title):
+        if fact.is_open and len(kept) >= _ENOUGH:
+            break
+        if len(kept) >= _MOST or kinds[fact.kind] >= _MOST_OF_A_KIND:
+            continue
+        if not any(_is_again(fact, other) for _, other in kept):
+            kept.append((place, fact))
+            kinds[fact.kind] += 1
+    kept.sort(key=lambda pair: pair[0])
+    return [fact for _, fact in kept]
+
+
+def _best_first(
+    passage: Passage, facts: Mapping[str, Fact], terms: CorpusTerms, title: str
+) -> list[tuple[int, Fact]]:
+    """Return the facts of a passage with their places, open ones last, best ones first."""
     subject = language.stems(passage.subject)
     key = language.stems(" ".join(terms.key_terms(passage.text, limit=25)))
-    found: list[tuple[float, int, Fact]] = []
+    ranked: list[tuple[bool, float, int, Fact]] = []
     for place, raw in enumerate(_sentences(passage)):
         fact = facts.get(raw)
         if fact is None or terms.is_boilerplate(raw, title):
             continue
         own = language.stems(fact.question)
         score = (1 + len(own & key)) * (1.5 if own & subject else 1.0)
-        found.append((score / len(fact.question.split()) ** 0.5, place, fact))
-    kept: list[tuple[int, Fact]] = []
-    kinds = Counter[str]()
-    for _, at, fact in sorted(found, key=lambda one: (one[2].is_open, -one[0])):
-        if fact.is_open and len(kept) >= _ENOUGH:
-            break
-        is_new = not any(
-            fact.question == other.question
-            or says_the_same(fact.sentence, other.sentence)
-            or _is_short_for(fact, other)
-            or _is_short_for(other, fact)
-            for _, other in kept
-        )
-        if len(kept) < _MOST and is_new and kinds[fact.kind] < _MOST_OF_A_KIND:
-            kept.append((at, fact))
-            kinds[fact.kind] += 1
-    return [fact for _, fact in sorted(kept, key=lambda pair: pair[0])]
+        score /= len(fact.question.split()) ** 0.5
+        ranked.append((fact.is_open, -score, place, fact))
+    ranked.sort(key=lambda entry: entry[:2])
+    return [(place, fact) for _, _, place, fact in ranked]
+
+
+def _is_again(fact: Fact, other: Fact) -> bool:
+    """Tell whether two facts are asked for, or stated, the same."""
+    if fact.question == other.question:
+        return True
+    if says_the_same(fact.sentence, other.sentence):
+        return True
+    return _is_short_for(fact, other) or _is_short_for(other, fact)
 
 
 def _is_short_for(fact: Fact, other: Fact) -> bool:
@@ -285,21 +320,29 @@ def gathered(
     """Join the paragraphs of a document that hold facts to one passage; None where none does.
 
     Args:
-        passages: Those of the document.
+        passages: Passages of the document.
         facts: Its facts, by sentence.
-        title: What the document is about.
+        title: Title of the document.
         most_words: Paragraphs beyond so many words are left out.
     """
-    kept: dict[str, str] = {}
+    homes: dict[str, str] = {}
+    room = most_words
     for passage in passages:
         for paragraph, home in zip(passage.paragraphs, _homes(passage), strict=True):
-            room = most_words - sum(len(one.split()) for one in kept)
-            holds_one = any(raw in facts for raw in sentences_of(paragraph))
-            if holds_one and paragraph not in kept and len(paragraph.split()) <= room:
-                kept[paragraph] = home
-    contexts = Counter(passage.context for passage in passages if passage.context)
-    subject = next(iter(contexts), passages[0].subject if len(passages) == 1 else title)
-    return Passage(subject, "", tuple(kept), tuple(kept.values())) if kept else None
+            count = len(paragraph.split())
+            if paragraph in homes or count > room:
+                continue
+            if any(raw in facts for raw in sentences_of(paragraph)):
+                homes[paragraph] = home
+                room -= count
+    if not homes:
+        return None
+    subject = passages[0].subject if len(passages) == 1 else title
+    for passage in passages:
+        if passage.context:
+            subject = passage.context
+            break
+    return Passage(subject, "", tuple(homes), tuple(homes.values()))
 
 
 def _homes(passage: Passage) -> tuple[str, ...]:
@@ -319,19 +362,22 @@ def at_home(
 
     Args:
         found: Facts that criteria are made of.
-        facts: Those of the document, by sentence.
-        passage: Where they stand.
+        facts: Facts of the document, by sentence.
+        passage: The passage that states them.
     """
     if not passage.homes:
         return passage
     ids = {id(fact) for fact in found}
-    homes = Counter(
-        home
-        for paragraph, home in zip(passage.paragraphs, passage.homes, strict=True)
-        for raw in sentences_of(paragraph)
-        if id(facts.get(raw)) in ids
-    )
-    (home, count), *_ = homes.most_common(1) or [("", 0)]
+    homes = Counter[str]()
+    for paragraph, home in zip(passage.paragraphs, passage.homes, strict=True):
+        raws = sentences_of(paragraph)
+        count = sum(id(facts.get(raw)) in ids for raw in raws)
+        if count:
+            homes[home] += count
+    home = ""
+    count = 0
+    if homes:
+        home, count = homes.most_common(1)[0]
     if passage.subject in homes and homes[passage.subject] == count:
         return passage
     title = passage.context or passage.subject
@@ -344,20 +390,19 @@ def at_home(
 def of_home(
     asked_for: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage
 ) -> list[Fact]:
-    """Return facts without those of other sections than the one that their question opens with.
+    """Return the facts of the section that their question opens with, if they are enough.
 
     Args:
         asked_for: Facts that criteria are made of.
-        facts: Those of the document, by sentence.
-        passage: Where they stand, with the section as its subject.
+        facts: Facts of the document, by sentence.
+        passage: The passage that states them, with the section as its subject.
     """
     if passage.subject not in passage.homes:
         return list(asked_for)
-    own = {
-        id(facts[raw])
-        for paragraph, home in zip(passage.paragraphs, passage.homes, strict=True)
-        for raw in sentences_of(paragraph)
-        if home == passage.subject and raw in facts
-    }
+    own: set[int] = set()
+    for paragraph, home in zip(passage.paragraphs, passage.homes, strict=True):
+        if home == passage.subject:
+            raws = sentences_of(paragraph)
+            own |= {id(facts[raw]) for raw in raws if raw in facts}
     kept = [fact for fact in asked_for if id(fact) in own]
     return kept if len(kept) >= _FEWEST_AT_HOME else list(asked_for)

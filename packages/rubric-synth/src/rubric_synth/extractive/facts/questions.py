@@ -1,7 +1,8 @@
 """The question that asks for the facts of a page."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from rubric_core import CriterionKind
 from rubric_synth import language
@@ -10,57 +11,63 @@ from rubric_synth.extractive.facts.fact import Fact
 
 
 def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
-    """Ask for the facts as an expert would, for each kind by the names it is asked of.
+    """Ask for the facts as an expert would, with the names of parameters for each kind.
 
     Args:
         entry: The entry.
-        facts: Those that criteria are made of.
+        facts: Facts that criteria are made of.
     """
     form = "" if entry.form == "function" else f"the {entry.form} "
     link = "of" if entry.form == "method" else "from"
     described = f"{form}`{entry.name}` {link} {entry.owner}"
-    topics = {kind: _topics(facts, kind) for kind in CriterionKind}
-    asks: list[str] = []
     starts = {f"what does `{entry.name}` do", f"what is `{entry.name}`"}
     purposes = [fact for fact in facts if fact.question in starts]
-    opening = (
-        purposes[0].question.replace(f"`{entry.name}`", described) if purposes else ""
-    )
-    if meant := topics[CriterionKind.DEFINITION]:
-        named = language.listed(meant)
-        asks.append(f"what {'do' if len(meant) > 1 else 'does'} {named} mean")
-    if defaults := topics[CriterionKind.DEFAULT]:
-        noun = "defaults" if len(defaults) > 1 else "default"
-        asks.append(
-            f"what {'are' if len(defaults) > 1 else 'is'} the {noun} of {language.listed(defaults)}"
-        )
-    if types := topics[CriterionKind.SHAPE]:
-        asks.append(
-            f"of which type {'are' if len(types) > 1 else 'is'} {language.listed(types)}"
-        )
-    if choices := topics[CriterionKind.CHOICES]:
-        asks.append(f"which values may {language.listed(choices)} take")
-    plain = {
+    asks = list(_asks_about_parameters(facts))
+    for fact in facts:
+        is_asked = fact in purposes or (fact.topic and fact.kind in _JOINT_KINDS)
+        if is_asked:
+            continue
+        ask = _asked_of(fact, facts)
+        if ask not in asks:
+            asks.append(ask)
+    if purposes:
+        opening = purposes[0].question.replace(f"`{entry.name}`", described)
+        parts = _with_pronouns([opening, *asks], entry.name)
+        return " ".join(f"{language.capital_first(ask)}?" for ask in parts)
+    first, *others = asks
+    lead = "For" if entry.form == "class" else "In a call to"
+    parts = [f"{lead} {described}, {first}", *map(language.capital_first, others)]
+    return " ".join(f"{part}?" for part in parts)
+
+
+_JOINT_KINDS: Final = frozenset(
+    {
         CriterionKind.DEFINITION,
         CriterionKind.DEFAULT,
         CriterionKind.CHOICES,
         CriterionKind.SHAPE,
     }
-    for fact in facts:
-        asked = _asked_of(fact, facts)
-        is_further = not (fact in purposes or (fact.topic and fact.kind in plain))
-        if is_further and asked not in asks:
-            asks.append(asked)
-    if opening:
-        parts = _with_pronouns([opening, *asks], entry.name)
-        return " ".join(f"{language.capital_first(ask)}?" for ask in parts)
-    first, *others = asks
-    lead = (
-        f"In a call to {described}, {first}?"
-        if entry.form != "class"
-        else f"For {described}, {first}?"
-    )
-    return " ".join((lead, *(f"{language.capital_first(ask)}?" for ask in others)))
+)
+"""Kinds of facts that one part of a question asks for, of all parameters together."""
+
+
+def _asks_about_parameters(facts: Sequence[Fact]) -> Iterator[str]:
+    """Yield the parts of a question that ask for one kind of fact of several parameters."""
+    topics = _topics(facts, CriterionKind.DEFINITION)
+    if topics:
+        verb = "do" if len(topics) > 1 else "does"
+        yield f"what {verb} {language.listed(topics)} mean"
+    topics = _topics(facts, CriterionKind.DEFAULT)
+    if topics:
+        subject = "are the defaults" if len(topics) > 1 else "is the default"
+        yield f"what {subject} of {language.listed(topics)}"
+    topics = _topics(facts, CriterionKind.SHAPE)
+    if topics:
+        verb = "are" if len(topics) > 1 else "is"
+        yield f"of which type {verb} {language.listed(topics)}"
+    topics = _topics(facts, CriterionKind.CHOICES)
+    if topics:
+        yield f"which values may {language.listed(topics)} take"
 
 
 def _with_pronouns(asks: Sequence[str], name: str) -> list[str]:
@@ -68,7 +75,7 @@ def _with_pronouns(asks: Sequence[str], name: str) -> list[str]:
 
     Args:
         asks: Parts of a question, the first of which names the object.
-        name: Of the object.
+        name: Name of the object.
     """
     own = f" does `{name}` "
     parts = [asks[0]]
@@ -89,7 +96,8 @@ def _asked_of(fact: Fact, facts: Sequence[Fact]) -> str:
 
 def _topics(facts: Sequence[Fact], kind: CriterionKind) -> list[str]:
     """Return the names of parameters that facts of a kind are about, in code marks."""
-    topics = (fact.topic for fact in facts if fact.topic and fact.kind == kind)
-    return list(
-        dict.fromkeys(name for topic in topics for name in re.findall("`[^`]*`", topic))
-    )
+    names: list[str] = []
+    for fact in facts:
+        if fact.kind == kind:
+            names += re.findall("`[^`]*`", fact.topic)
+    return list(dict.fromkeys(names))

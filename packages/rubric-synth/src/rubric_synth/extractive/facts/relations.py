@@ -1,4 +1,4 @@
-"""Rules that ask for what a verb, a preposition or a figure ties the subject to."""
+"""Rules that ask for the object, the complement or the figure of a clause."""
 
 import re
 from collections.abc import Iterator
@@ -47,79 +47,72 @@ _DIRECTION: Final = re.compile(
 
 
 def quantity(clause: Clause) -> Asked | None:
-    """How many, how large, at which temperature … ?"""
+    """Ask "how many", "how large" or "at which temperature … ?"."""
     figure = figure_in(clause.doc)
     if figure is None or not _is_plain(clause) or is_modal(clause):
         return None
-    return next((one for one in _of_figure(clause, figure) if one is not None), None)
+    for asked in _of_figure(clause, figure):
+        if asked is not None:
+            return asked
+    return None
 
 
 def _of_figure(clause: Clause, figure: Figure) -> Iterator[Asked | None]:
     yield _of_object(clause, figure)
-    for prep in (token for token in clause.root.children if token.dep_ == "prep"):
+    for prep in clause.root.children:
+        if prep.dep_ != "prep":
+            continue
         pobj = child(prep, "pobj")
         if prep.lower_ not in _AT or pobj is None or clause.is_copula:
             continue
-        if figure.quantity and figure.quantity != "share" and figure.is_in(pobj):
-            rest = clause.inverted(list(prep.subtree))
-            question = clause.behind(f"{prep.lower_} which {figure.quantity} {rest}")
-            is_rate = child(pobj, "prep") is not None  # "0.3 mm per day" is no length
-            yield (
-                None
-                if is_rate
-                else Asked(CriterionKind.QUANTITY, question, figure.required)
-            )
+        if not figure.quantity or figure.quantity == "share" or not figure.is_in(pobj):
+            continue
+        if child(pobj, "prep") is not None:
+            continue  # "0.3 mm per day" is no length
+        rest = clause.inverted(list(prep.subtree))
+        question = clause.behind(f"{prep.lower_} which {figure.quantity} {rest}")
+        yield Asked(CriterionKind.QUANTITY, question, figure.required)
 
 
 def _of_object(clause: Clause, figure: Figure) -> Asked | None:
-    """How large is …, how many … does … ?"""
+    """Ask "how large is … ?" or "how many … does … ?"."""
     target = child(clause.root, "dobj", "attr")
-    words = subtree(target, ("relcl", "acl", "appos")) if target is not None else []
-    if target is None or figure.number not in words:
+    if target is None:
         return None
-    asked = ""
-    is_measured = clause.subject.lemma_.lower() in FORMS["measured"]
-    if clause.is_copula and figure.quantity and is_measured:
-        how = "how long" if figure.quantity == "time" else "how large"
-        asked = f"{how} {clause.root.text} {clause.subject_text}"
-    is_count = figure.number.head == target and figure.number.dep_ == "nummod"
-    if (
-        is_count
-        and not figure.quantity
-        and target.tag_ == "NNS"
-        and not clause.is_copula
-    ):
-        asked = _count(clause, figure, target)
-    return (
-        Asked(CriterionKind.QUANTITY, clause.behind(asked), figure.required)
-        if asked
-        else None
-    )
+    if figure.number not in subtree(target, ("relcl", "acl", "appos")):
+        return None
+    number = figure.number
+    is_count = number.head == target and number.dep_ == "nummod"
+    question = ""
+    if clause.is_copula:
+        if figure.quantity and clause.subject.lemma_.lower() in FORMS["measured"]:
+            how = "how long" if figure.quantity == "time" else "how large"
+            question = f"{how} {clause.root.text} {clause.subject_text}"
+    elif is_count and not figure.quantity and target.tag_ == "NNS":
+        question = _count(clause, figure, target)
+    if not question:
+        return None
+    return Asked(CriterionKind.QUANTITY, clause.behind(question), figure.required)
 
 
 def _count(clause: Clause, figure: Figure, target: Token) -> str:
     """Ask how many; where a list of them follows, ask which they are; "" where neither tells."""
     words = subtree(target, ("relcl", "appos", "acl"))
     counted = text_of([word for word in words if word.i > figure.number.i])
-    is_list = any(token.text == ":" for token in clause.doc[target.i :])
-    before = {one.lower_ for one in target.children if one.i < figure.number.i}
-    heads = {word.lemma_.lower() for word in words}
-    is_incidental = not heads.isdisjoint(WORDS["no_count"]) or bool(
-        before & {"the", "first"}
-    )
-    first, verb = clause.fronted()
     if set(counted) & set(",:(") or " and " in counted or " or " in counted:
         return ""
-    if is_list and figure.number.lower_ in _SPELLED and not before:
-        return f"which {figure.number.lower_} {counted} {first} {clause.subject_text} {verb}"
-    if (
-        is_incidental
-        or figure.number.lower_ in _FEW
-        or is_focused(clause)
-        or len(before) > 1
-    ):
+    before = {word.lower_ for word in target.children if word.i < figure.number.i}
+    number = figure.number.lower_
+    first, verb = clause.fronted()
+    ending = f"{counted} {first} {clause.subject_text} {verb}"
+    is_list = any(token.text == ":" for token in clause.doc[target.i :])
+    if is_list and number in _SPELLED and not before:
+        return f"which {number} {ending}"
+    if number in _FEW or len(before) > 1 or before & {"the", "first"}:
         return ""
-    return f"how many {counted} {first} {clause.subject_text} {verb}"
+    if any(word.lemma_.lower() in WORDS["no_count"] for word in words):
+        return ""
+    return "" if is_focused(clause) else f"how many {ending}"
 
 
 def object_of(clause: Clause, kind: CriterionKind) -> Asked | None:
@@ -127,7 +120,7 @@ def object_of(clause: Clause, kind: CriterionKind) -> Asked | None:
 
     Args:
         clause: The main clause.
-        kind: Of the fact.
+        kind: Kind of the fact.
     """
     target = child(clause.root, "dobj", "ccomp")
     if target is None or target.i < clause.root.i or clause.root.lemma_ == "have":
@@ -139,61 +132,62 @@ def object_of(clause: Clause, kind: CriterionKind) -> Asked | None:
         return None  # "must point inward": the word behind the verb is no object
     _, verb = clause.fronted()
     particle = child(clause.root, "prt")
-    shown = f"{verb} {particle.text}" if particle is not None else verb
-    return _of(clause, kind, shown, target)
+    if particle is not None:
+        verb = f"{verb} {particle.text}"
+    return _of(clause, kind, verb, target)
 
 
 def _of(clause: Clause, kind: CriterionKind, verb: str, asked: Token) -> Asked | None:
-    """Ask for what a verb is followed by; of a program, with the rest of its sentence.
+    """Ask for the complement of a verb; of a program, with the rest of its sentence.
 
     Args:
         clause: The main clause.
-        kind: Of the fact.
-        verb: As it stands behind the subject.
+        kind: Kind of the fact.
+        verb: The verb behind the subject.
         asked: The word that the answer gives.
     """
     if clause.root.lemma_.lower() not in _KINDS["program"] or not _is_program(clause):
         return Asked(kind, clause.what(verb))
-    gone = {token.i for token in asked.subtree}
-    parts = [
-        one
-        for one in clause.root.children
-        if one.i > clause.root.i
-        and one.i not in gone
-        and one.dep_ in {"prep", "advcl", "xcomp"}
-    ]
-    parts = [part for part in parts if not any(t.i in gone for t in part.subtree)]
-    purposes = (
-        token.head
-        for token in asked.subtree
-        if token.dep_ == "aux" and token.lower_ == "to"
-    )
-    parts = parts or list(purposes)[:1]
-    rest = text_of([t for part in parts for t in part.subtree])
+    rest = text_of(_beside(clause, asked))
     if len(rest.split()) < _FEWEST_OF_A_REST and not clause.lead:
-        return None  # which of a hundred things is meant, nobody can know
+        return None  # nobody can know which of a hundred things is meant
     return Asked(kind, clause.what(f"{verb} {rest}".rstrip()))
+
+
+def _beside(clause: Clause, asked: Token) -> list[Token]:
+    """Return the words behind a verb that limit it, or the purpose inside the answer."""
+    asked_for = {token.i for token in asked.subtree}
+    words: list[Token] = []
+    for part in clause.root.children:
+        if part.i <= clause.root.i or part.dep_ not in {"prep", "advcl", "xcomp"}:
+            continue
+        if not any(token.i in asked_for for token in part.subtree):
+            words += part.subtree
+    if words:
+        return words
+    for token in asked.subtree:
+        if token.dep_ == "aux" and token.lower_ == "to":
+            return list(token.head.subtree)
+    return []
 
 
 def _is_program(clause: Clause) -> bool:
     """Tell whether the subject is a name: of a program, a class, a project."""
     word = clause.subject.text
-    is_sign = any(letter.isupper() for letter in word[1:]) or any(
-        map(str.isdigit, word)
-    )
-    is_code = "`" in clause.subject_text
-    return (
-        is_sign or is_code or (word in clause.names and clause.subject.pos_ == "PROPN")
-    )
+    if any(map(str.isupper, word[1:])) or any(map(str.isdigit, word)):
+        return True
+    if "`" in clause.subject_text:
+        return True
+    return word in clause.names and clause.subject.pos_ == "PROPN"
 
 
 def by_preposition(clause: Clause) -> Asked | None:
-    """What does … depend on, consist of, lead to?"""
-    if not _asks_once(clause) or child(clause.root, "auxpass") is not None:
-        return None
-    nothing = (frozenset[str](), CriterionKind.RELATION)
+    """Ask "what does … depend on, consist of, lead to?"."""
     lemma = clause.root.lemma_.lower()
-    words, kind = _PREPOSITIONS.get(lemma, nothing)
+    is_passive = child(clause.root, "auxpass") is not None
+    if lemma not in _PREPOSITIONS or is_passive or not _asks_once(clause):
+        return None
+    words, kind = _PREPOSITIONS[lemma]
     for prep in clause.root.children:
         target = child(prep, "pobj", "pcomp")
         if prep.dep_ != "prep" or prep.lower_ not in words or target is None:
@@ -202,77 +196,82 @@ def by_preposition(clause: Clause) -> Asked | None:
             return None
         if lemma == "range":
             return _range(clause, prep)
-        is_way = (
-            lemma == "result"
-            and _PREPARED.search(text_of(list(prep.subtree))) is not None
-        )
-        if (
-            lemma in WORDS["open_verbs"]
-            or (lemma, prep.lower_) == ("result", "in")
-            or is_way
-        ):
+        if lemma in WORDS["open_verbs"] or _is_open_result(lemma, prep):
             return None  # one of many things
-        return _of(clause, kind, f"{clause.fronted()[1]} {prep.lower_}", prep)
+        _, verb = clause.fronted()
+        return _of(clause, kind, f"{verb} {prep.lower_}", prep)
     return None
 
 
+def _is_open_result(lemma: str, prep: Token) -> bool:
+    """Tell whether a clause says what results, or from which preparation something results."""
+    if lemma != "result":
+        return False
+    phrase = text_of(list(prep.subtree))
+    return prep.lower_ == "in" or _PREPARED.search(phrase) is not None
+
+
 def _range(clause: Clause, prep: Token) -> Asked | None:
-    """In which range does … lie?"""
-    has_figure = any(token.like_num for token in prep.subtree)
+    """Ask "in which range does … lie?"."""
+    if not any(token.like_num for token in prep.subtree):
+        return None
     first, _ = clause.fronted()
     question = clause.behind(f"in which range {first} {clause.subject_text} lie")
-    return Asked(CriterionKind.QUANTITY, question) if has_figure else None
+    return Asked(CriterionKind.QUANTITY, question)
 
 
 def in_passive(clause: Clause) -> Asked | None:
-    """What is … caused by, made from, divided into?"""
+    """Ask "what is … caused by, made from, divided into?"."""
     root = clause.root
-    lemma = clause.root.lemma_.lower()
+    lemma = root.lemma_.lower()
     if child(root, "auxpass") is None or lemma not in FORMS["passive"]:
         return None
     if not _asks_once(clause) or not has_one_complement(clause) or is_focused(clause):
         return None
-    is_cause = lemma in _KINDS["cause"]
-    for prep in (token for token in root.children if token.i > root.i):
-        if prep.dep_ == "agent" or lemma in BEHIND.get(prep.lower_, ()):
-            target = child(prep, "pobj")
-            if target is None or not says_something(target):
-                continue
-            is_of_members = (
-                target.lemma_.lower() in WORDS["organisms"] and prep.lower_ == "of"
-            )
-            if is_of_members or names_itself(clause):
-                return None
-            by_cause = is_cause and prep.dep_ == "agent"
-            kind = CriterionKind.CAUSE if by_cause else CriterionKind.RELATION
-            particle = child(root, "prt")
-            verb = f"{clause.fronted()[1]} {particle.text if particle is not None else ''}".rstrip()
-            return _of(clause, kind, f"{verb} {prep.lower_}", prep)
+    for prep in root.children:
+        is_agent = prep.dep_ == "agent"
+        is_answered = is_agent or lemma in BEHIND.get(prep.lower_, ())
+        if prep.i <= root.i or not is_answered:
+            continue
+        target = child(prep, "pobj")
+        if target is None or not says_something(target):
+            continue
+        is_organism = target.lemma_.lower() in WORDS["organisms"]
+        if (is_organism and prep.lower_ == "of") or names_itself(clause):
+            return None
+        is_cause = is_agent and lemma in _KINDS["cause"]
+        kind = CriterionKind.CAUSE if is_cause else CriterionKind.RELATION
+        _, verb = clause.fronted()
+        particle = child(root, "prt")
+        if particle is not None:
+            verb = f"{verb} {particle.text}"
+        return _of(clause, kind, f"{verb.rstrip()} {prep.lower_}", prep)
     return None
 
 
 def in_place(clause: Clause) -> Asked | None:
-    """Where is … located?"""
+    """Ask "where is … located?"."""
     root = clause.root
-    is_placed = (
-        root.lemma_.lower() in FORMS["placed"] and child(root, "auxpass") is not None
-    )
-    if not is_placed or not _asks_once(clause) or not has_one_complement(clause):
+    if root.lemma_.lower() not in FORMS["placed"] or child(root, "auxpass") is None:
         return None
-    prep = next(
-        (token for token in root.children if token.dep_ == "prep" and token.i > root.i),
-        None,
-    )
-    target = child(prep, "pobj") if prep is not None else None
-    if prep is None or target is None or prep.lower_ not in WORDS["places"]:
+    if not _asks_once(clause) or not has_one_complement(clause):
         return None
-    first, verb = clause.fronted()
-    question = clause.behind(f"where {first} {clause.subject_text} {verb}")
-    return Asked(CriterionKind.RELATION, question) if says_something(target) else None
+    for prep in root.children:
+        if prep.dep_ != "prep" or prep.i <= root.i:
+            continue
+        target = child(prep, "pobj")
+        if target is None or prep.lower_ not in WORDS["places"]:
+            return None
+        if not says_something(target):
+            return None
+        first, verb = clause.fronted()
+        question = clause.behind(f"where {first} {clause.subject_text} {verb}")
+        return Asked(CriterionKind.RELATION, question)
+    return None
 
 
 def for_purpose(clause: Clause) -> Asked | None:
-    """What is … used for?"""
+    """Ask "what is … used for?"."""
     root = clause.root
     purpose = child(root, "xcomp", "advcl")
     is_used = root.lemma_ == "use" and child(root, "auxpass") is not None
@@ -285,18 +284,20 @@ def for_purpose(clause: Clause) -> Asked | None:
         return None  # some of many ends
     opening = {word.lower_ for word in clause.subject_words[:2]}
     if not opening.isdisjoint(_TERMS) and purpose.lemma_ in _SAYING:
-        return Asked(
-            CriterionKind.RELATION, f"what does {clause.subject_text} {purpose.lemma_}"
-        )
-    return Asked(CriterionKind.RELATION, clause.what(f"{clause.fronted()[1]} for"))
+        question = f"what does {clause.subject_text} {purpose.lemma_}"
+    else:
+        _, verb = clause.fronted()
+        question = clause.what(f"{verb} for")
+    return Asked(CriterionKind.RELATION, question)
 
 
 def _is_counted(verb: Token) -> bool:
     """Tell whether a figure says how much of a thing a verb makes."""
     target = child(verb, "dobj")
-    return target is not None and any(
-        t.text[:1].isdigit() for t in target.subtree if t.like_num
-    )
+    if target is None:
+        return False
+    numbers = (token for token in target.subtree if token.like_num)
+    return any(number.text[:1].isdigit() for number in numbers)
 
 
 def _items(noun: Token | None) -> int:
@@ -307,31 +308,30 @@ def _items(noun: Token | None) -> int:
 
 
 def of_adjective(clause: Clause) -> Asked | None:
-    """What is … proportional to, responsible for?"""
+    """Ask "what is … proportional to, responsible for?"."""
     complement = child(clause.root, "acomp")
     if not clause.is_copula or not _asks_once(clause) or complement is None:
         return None
     prep = child(complement, "prep")
-    target = child(prep, "pobj", "pcomp") if prep is not None else None
-    if complement.lemma_ not in FORMS["of_adjective"] or prep is None or target is None:
+    if complement.lemma_ not in FORMS["of_adjective"] or prep is None:
         return None
-    if not says_something(target) or any(
-        one.dep_ == "conj" for one in complement.children
-    ):
+    target = child(prep, "pobj", "pcomp")
+    if target is None or not says_something(target) or not list(target.children):
         return None
-    is_inverse = any(one.lower_ == "inversely" for one in complement.children)
-    if not list(target.children) or ("inversely" in clause.doc.text and not is_inverse):
+    parts = list(complement.children)
+    if any(part.dep_ == "conj" for part in parts):
         return None
-    degrees = (token for token in complement.children if token.dep_ == "advmod")
-    how = text_of(
-        [degree for degree in degrees if degree.lower_ not in WORDS["dropped"]]
-    )
-    shown = " ".join(part for part in (how, complement.text, prep.text) if part)
-    return Asked(CriterionKind.RELATION, clause.what(shown))
+    is_inverse = any(part.lower_ == "inversely" for part in parts)
+    if "inversely" in clause.doc.text and not is_inverse:
+        return None
+    adverbs = [part for part in parts if part.dep_ == "advmod"]
+    how = text_of([word for word in adverbs if word.lower_ not in WORDS["dropped"]])
+    predicate = f"{how} {complement.text} {prep.text}".lstrip()
+    return Asked(CriterionKind.RELATION, clause.what(predicate))
 
 
 def of_verb(clause: Clause) -> Asked | None:
-    """What does … cause, contain, secrete?"""
+    """Ask "what does … cause, contain, secrete?"."""
     lemma = clause.root.lemma_.lower()
     if not _asks_once(clause) or child(clause.root, "auxpass") is not None:
         return None
@@ -343,12 +343,14 @@ def of_verb(clause: Clause) -> Asked | None:
     if lemma in _KINDS["program"] and _is_program(clause):
         return None
     kind = CriterionKind.CAUSE if lemma in _KINDS["cause"] else CriterionKind.RELATION
-    found = object_of(clause, kind)
-    return found._replace(is_open=True) if found is not None else None
+    asked = object_of(clause, kind)
+    if asked is None:
+        return None
+    return asked._replace(is_open=True)
 
 
 def _says_how(clause: Clause) -> bool:
-    """Tell whether a sentence says by doing what, which is its point."""
+    """Tell whether the point of a sentence is the means: "by heating it"."""
     pairs = pairwise(clause.doc)
     return any(token.lower_ == "by" and after.tag_ == "VBG" for token, after in pairs)
 

@@ -1,4 +1,4 @@
-"""What the documentation says of results, of what is yielded and of errors."""
+"""Facts of results, of yielded values and of errors."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -24,13 +24,13 @@ _TYPES: Final = patterns(read_table("patterns")["types_said"])
 def results_of(
     entry: ApiEntry, names: frozenset[str], proper: frozenset[str]
 ) -> Iterator[Frame | None]:
-    """Yield what is said of results up to the first that does not always come.
+    """Yield the facts of results up to the first that is not always returned.
 
-    They are counted where each of them always comes.
+    They are counted where each of them is always returned.
 
     Args:
-        entry: Of the object.
-        names: Of its parameters.
+        entry: Entry of the object.
+        names: Names of its parameters.
         proper: Words that keep their capital.
     """
     sure = list(takewhile(lambda item: not _is_optional(item), entry.returns))
@@ -39,22 +39,22 @@ def results_of(
     is_each_one = not any("," in item.name for item in sure)
     is_counted = is_each_one and 1 < len(sure) == len(entry.returns)
     for place, item in enumerate(sure):
-        told = _told_of(item, entry, names)
-        first = _result(told[0]) if told else ""
+        sentences = _sentences(item, entry, names)
+        first = _result(sentences[0]) if sentences else ""
         if not first or _disagrees(item, first):
             return  # the place of a second result needs the first
-        behind = (
-            f", as the {_PLACES[place]} of {_COUNTS[len(sure)]} results"
-            if is_counted
-            else ""
-        )
-        yield from _said(entry, "returns", first, behind, proper, _type_of(item, first))
-        for sentence in told[1:]:
+        behind = ""
+        if is_counted:
+            behind = f", as the {_PLACES[place]} of {_COUNTS[len(sure)]} results"
+        kind = _type_of(item, first)
+        yield from _returned(entry, "returns", first, behind, proper, kind)
+        for sentence in sentences[1:]:
             yield conditions.condition_frame(sentence, "", entry.name, names)
     if not entry.returns and len(entry.yields) == 1:
-        told = _told_of(entry.yields[0], entry, names)
-        if first := _result(told[0]) if told else "":
-            yield from _said(entry, "yields", first, "", proper, "")
+        sentences = _sentences(entry.yields[0], entry, names)
+        first = _result(sentences[0]) if sentences else ""
+        if first:
+            yield from _returned(entry, "yields", first, "", proper, "")
 
 
 def _is_optional(item: ApiItem) -> bool:
@@ -64,9 +64,10 @@ def _is_optional(item: ApiItem) -> bool:
     )
 
 
-def _told_of(item: ApiItem, entry: ApiEntry, names: frozenset[str]) -> list[str]:
-    told = [sentence.rstrip(". ") for sentence in language.sentences(item.description)]
-    return [wording.marked(one, names | wording.code_name(entry.name)) for one in told]
+def _sentences(item: ApiItem, entry: ApiEntry, names: frozenset[str]) -> list[str]:
+    known = names | wording.code_name(entry.name)
+    sentences = language.sentences(item.description)
+    return [wording.marked(sentence.rstrip(". "), known) for sentence in sentences]
 
 
 def _result(sentence: str) -> str:
@@ -75,15 +76,14 @@ def _result(sentence: str) -> str:
         r"^(?:returns?|returned|yields?)\s+", "", sentence, flags=re.IGNORECASE
     )
     label, colon, rest = first.partition(": ")
-    first = re.split(r";\s", rest if colon and _is_label(label, rest) else first)[0]
-    is_sound = (
-        not _PATTERNS["no_result"].search(first)
-        and ": " not in first
-        and wording.is_readable(first)
-        and wording.is_whole_phrase(first)
-        and not conditions.is_pointing(first)
-    )
-    return first if is_sound else ""
+    if colon and _is_label(label, rest):
+        first = rest
+    first = re.split(r";\s", first)[0]
+    if _PATTERNS["no_result"].search(first) or ": " in first:
+        return ""
+    if not wording.is_readable(first) or not wording.is_whole_phrase(first):
+        return ""
+    return "" if conditions.is_pointing(first) else first
 
 
 def _type_of(item: ApiItem, first: str) -> str:
@@ -91,28 +91,24 @@ def _type_of(item: ApiItem, first: str) -> str:
 
     Args:
         item: The result.
-        first: What the page says that it is.
+        first: The phrase of the page for it.
     """
     kind = typed.plain_type(item.kind or item.name)
-    return (
-        ""
-        if not kind or _TYPES["named_type"].search(first)
-        else typed.listed_types(kind)
-    )
+    if not kind or _TYPES["named_type"].search(first):
+        return ""
+    return typed.listed_types(kind)
 
 
 def _disagrees(item: ApiItem, first: str) -> bool:
     """Tell whether a page calls a result by another container than its type names."""
-    named = _TYPES["container"].match(first)
+    match = _TYPES["container"].match(first)
     containers = _TYPES["any_container"].findall(item.kind)
-    return (
-        named is not None
-        and bool(containers)
-        and named["what"].lower() not in containers
-    )
+    if match is None or not containers:
+        return False
+    return match["what"].lower() not in containers
 
 
-def _said(
+def _returned(
     entry: ApiEntry,
     verb: str,
     first: str,
@@ -126,22 +122,17 @@ def _said(
     question = f"what does `{entry.name}` {verb.removesuffix('s')}"
     if wording.defines(sentence, wording.own_stems(entry.name)):
         is_bare = not first.lower().startswith(("a ", "an ", "the "))
-        yield Frame(
-            Fact(CriterionKind.RETURNS, sentence, question=question),
-            conditions.probe(f"`{entry.name}` {verb} {lowered}."),
-            is_phrase=True,
-            bare=conditions.probe(first) if is_bare else "",
-        )
+        fact = Fact(CriterionKind.RETURNS, sentence, question=question)
+        probe = conditions.probe(f"`{entry.name}` {verb} {lowered}.")
+        bare = conditions.probe(first) if is_bare else ""
+        yield Frame(fact, probe, is_phrase=True, bare=bare)
 
 
 def _is_label(label: str, rest: str) -> bool:
-    """Tell whether what stands before a colon names a way, and the result stands behind it."""
-    words = rest.split()
-    return (
-        len(label.split()) <= _LONGEST_LABEL
-        and len(words) > _LONGEST_LABEL
-        and "," not in rest
-    )
+    """Tell whether the text before a colon names a case, and the result stands behind it."""
+    is_short = len(label.split()) <= _LONGEST_LABEL
+    is_long = len(rest.split()) > _LONGEST_LABEL
+    return is_short and is_long and "," not in rest
 
 
 def errors_of(
@@ -151,37 +142,39 @@ def errors_of(
 
     Args:
         items: The documented exceptions.
-        entry: Of the object.
-        names: Of its parameters.
+        entry: Entry of the object.
+        names: Names of its parameters.
     """
-    found = (_raised(entry, item, names) for item in items)
-    return [frame for frame in found if frame is not None]
+    frames = (_raised(entry, item, names) for item in items)
+    return [frame for frame in frames if frame is not None]
 
 
 def _raised(entry: ApiEntry, item: ApiItem, names: frozenset[str]) -> Frame | None:
-    cases = [case.rstrip(". ") for case in item.description.split(". ")]
-    is_each_one = all(case.lower().startswith(("if ", "when ")) for case in cases)
-    several = [
-        cases[0],
-        *(language.lower_first(case, frozenset()) for case in cases[1:]),
-    ]
-    condition = ", or ".join(several) if is_each_one else cases[0]
+    first, *others = [case.rstrip(". ") for case in item.description.split(". ")]
+    condition = first
+    if all(_is_condition(case) for case in (first, *others)):
+        others = [language.lower_first(case, frozenset()) for case in others]
+        condition = ", or ".join((first, *others))
     if not condition or not item.name.isidentifier():
         return None
-    is_bare = not condition.lower().startswith(("if ", "when "))
-    said = wording.marked(language.lower_first(condition, frozenset()), names)
-    said = f"if {said}" if is_bare else said
-    is_warning = item.name.endswith("Warning")
-    verb = "gives" if is_warning else "raises"
-    told = f"`{entry.name}` {verb} {wording.with_a(item.name) if is_warning else item.name} {said}."
-    if not wording.is_readable(told) or conditions.is_pointing(told) or "raise" in said:
+    case = wording.marked(language.lower_first(condition, frozenset()), names)
+    if not _is_condition(condition):
+        case = f"if {case}"
+    if item.name.endswith("Warning"):
+        sentence = f"`{entry.name}` gives {wording.with_a(item.name)} {case}."
+        question = f"which warning does `{entry.name}` give, and when"
+    else:
+        sentence = f"`{entry.name}` raises {item.name} {case}."
+        question = f"which error does `{entry.name}` raise, and when"
+    if not wording.is_readable(sentence) or conditions.is_pointing(sentence):
         return None
-    question = (
-        f"which warning does `{entry.name}` give, and when"
-        if is_warning
-        else f"which error does `{entry.name}` raise, and when"
-    )
-    fact = Fact(CriterionKind.RAISES, told, required=(item.name,), question=question)
-    return Frame(
-        fact, conditions.probe(language.capital_first(f"{said}, errors are raised."))
-    )
+    if "raise" in case:
+        return None
+    required = (item.name,)
+    fact = Fact(CriterionKind.RAISES, sentence, required=required, question=question)
+    consequence = language.capital_first(f"{case}, errors are raised.")
+    return Frame(fact, conditions.probe(consequence))
+
+
+def _is_condition(case: str) -> bool:
+    return case.lower().startswith(("if ", "when "))

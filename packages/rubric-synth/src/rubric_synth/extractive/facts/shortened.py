@@ -1,4 +1,4 @@
-"""Short forms in what a question asks and a criterion wants, written out as the text does."""
+"""Short forms in questions and claims, written out as the text does."""
 
 import re
 from typing import Final
@@ -23,11 +23,11 @@ _VOWELS: Final = "aeiou"
 
 
 def long_form(short: str, text: str) -> str:
-    """Return what a short form stands for, as a text writes it before or behind it; "" if nowhere.
+    """Return the long form that a text writes before or behind a short one; "" if nowhere.
 
     Args:
         short: Such as "CHP".
-        text: Where "capillary hydrostatic pressure (CHP)" may stand.
+        text: A text with, perhaps, "capillary hydrostatic pressure (CHP)".
     """
     bare = short.removesuffix("s")
     for match in re.finditer(rf"\(({re.escape(bare)}s?)\)", text):
@@ -35,8 +35,8 @@ def long_form(short: str, text: str) -> str:
         for start in range(len(words) - 1, -1, -1):
             if _stands_for(bare, words[start:]):
                 return " ".join(words[start:])
-    behind = re.search(rf"\b{re.escape(bare)} \(([A-Za-z][\w -]+)\)", text)
-    words = behind.group(1).split() if behind is not None else []
+    match = re.search(rf"\b{re.escape(bare)} \(([A-Za-z][\w -]+)\)", text)
+    words = match.group(1).split() if match is not None else []
     if words and _stands_for(bare, words):
         return " ".join(words)
     return _spelled(bare, text) if bare.isalpha() and len(bare) >= _FEWEST else ""
@@ -44,25 +44,23 @@ def long_form(short: str, text: str) -> str:
 
 def _spelled(short: str, text: str) -> str:
     """Return the words of a text that begin with the letters of a short form, if it has such."""
-    ways = (short.lower(), short)
-    whole = (" ".join(rf"{letter}[a-z]{{3,}}" for letter in way) for way in ways)
-    matches = (re.search(rf"\b{pattern}\b", text) for pattern in whole)
-    match = next((each for each in matches if each is not None), None)
-    words = match.group().split() if match is not None else []
-    is_plain = language.STOP_WORDS.isdisjoint(word.lower() for word in words)
-    return " ".join(words) if is_plain else ""
+    for letters in (short.lower(), short):
+        pattern = " ".join(rf"{letter}[a-z]{{3,}}" for letter in letters)
+        match = re.search(rf"\b{pattern}\b", text)
+        if match is not None:
+            words = match.group().split()
+            is_plain = language.STOP_WORDS.isdisjoint(word.lower() for word in words)
+            return " ".join(words) if is_plain else ""
+    return ""
 
 
 def _stands_for(short: str, words: list[str]) -> bool:
     """Tell whether the letters of a short form stand in order in words, the first ahead of all."""
     text = " ".join(words).lower()
     letters = short.lower()
-    is_plain = re.fullmatch(r"[\w' -]+", text) is not None
-    if (
-        not is_plain
-        or text[:1] != letters[:1]
-        or words[0].lower() in {"the", "a", "an", "of"}
-    ):
+    if re.fullmatch(r"[\w' -]+", text) is None:
+        return False
+    if text[:1] != letters[:1] or words[0].lower() in {"the", "a", "an", "of"}:
         return False
     starts = "".join(part[:1] for part in re.split(r"[ -]", text))
     if starts == letters:
@@ -92,7 +90,7 @@ def is_unknown(short: str, about: str) -> bool:
 
     Args:
         short: Such as "CHP".
-        about: What the question names anyway: title and heading.
+        about: Names that the question has anyway: title and heading.
     """
     bare = short.removesuffix("s")
     if bare.upper() in _KNOWN or _ROMAN.match(bare) or _FORMULA.match(bare):
@@ -105,7 +103,7 @@ def written_out(said: str, scene: Scene, names: frozenset[str]) -> str | None:
 
     Args:
         said: The question or the claim.
-        scene: Where it stands; the long forms may stand anywhere in its document.
+        scene: The scene of its sentence; its document may hold the long forms.
         names: Words that keep their capital.
     """
     if _EXPLAINED.search(said):
@@ -124,22 +122,19 @@ def written_out(said: str, scene: Scene, names: frozenset[str]) -> str | None:
 def _in_number(full: str, short: str, text: str, names: frozenset[str]) -> str:
     """Return a long form in the number of its short one, and small where it is no name."""
     first = full.partition(" ")[0].lower()
-    is_word = (
-        is_english(first) or re.search(rf"\b{re.escape(first)}\b", text) is not None
-    )
-    kept = lowered(full, names) if is_word else full
-    return f"{kept}s" if short.endswith("s") and not kept.endswith("s") else kept
+    written_small = re.search(rf"\b{re.escape(first)}\b", text)
+    if is_english(first) or written_small is not None:
+        full = lowered(full, names)
+    if short.endswith("s") and not full.endswith("s"):
+        return f"{full}s"
+    return full
 
 
-def _replaced(said: str, short: str, full: str) -> str:
+def _replaced(text: str, short: str, full: str) -> str:
     article = "an" if full[:1].lower() in _VOWELS else "a"
     name = re.escape(short)
-    said = re.sub(
-        rf"\b(a|A)n? {name}\b", lambda at: f"{at[1]}{article[1:]} {full}", said
-    )
-    said = (
-        re.sub(rf"^{name}\b", full[:1].upper() + full[1:], said)
-        if said[:1].isupper()
-        else said
-    )
-    return re.sub(rf"(?<![\w(]){name}\b", full, said)
+    with_article = rf"\b(a|A)n? {name}\b"
+    text = re.sub(with_article, lambda match: f"{match[1]}{article[1:]} {full}", text)
+    if text[:1].isupper():
+        text = re.sub(rf"^{name}\b", full[:1].upper() + full[1:], text)
+    return re.sub(rf"(?<![\w(]){name}\b", full, text)

@@ -1,7 +1,7 @@
-"""What keeps a question of prose from having one right answer that an expert knows.
+"""Checks that a question of prose has one right answer that an expert knows.
 
-The gate leaves out sentences that do not stand alone; the rules here read what stands alone, and
-leave out what would be asked in vain.
+The gate leaves out sentences that do not stand alone; the rules here leave out those of the rest
+that would be asked in vain.
 """
 
 import re
@@ -57,13 +57,13 @@ def is_whole(sentence: str) -> bool:
         sentence: Not parsed yet, as the document has it.
     """
     bare = _ADDED.sub("", sentence)
-    patterns = (_UNSOUND, _NO_WAYS)
-    is_open = any(pattern.search(bare) is not None for pattern in patterns)
-    return _NO_OPENING.match(bare) is None and not is_open
+    if _NO_OPENING.match(bare) is not None:
+        return False
+    return _UNSOUND.search(bare) is None and _NO_WAYS.search(bare) is None
 
 
 def is_combined(word: str) -> bool:
-    """Tell whether a word begins with what makes words of others: "Multilayer"."""
+    """Tell whether a word begins with a combining form: "Multilayer"."""
     return _COMBINING.match(word) is not None
 
 
@@ -73,14 +73,10 @@ def is_added(sentence: str) -> bool:
 
 
 def is_title(title: str) -> bool:
-    """Tell whether a title can stand before a question, as what it is about."""
-    return (
-        bool(title)
-        and len(title.split()) <= _MOST_OF_A_TITLE
-        and title[:1].isalpha()
-        and _TITLE.match(title) is None
-        and _GENERIC.match(title) is None
-    )
+    """Tell whether a title can stand before a question, as its topic."""
+    if not title[:1].isalpha() or len(title.split()) > _MOST_OF_A_TITLE:
+        return False
+    return _TITLE.match(title) is None and _GENERIC.match(title) is None
 
 
 def is_cut(question: str) -> bool:
@@ -100,118 +96,102 @@ def _is_open_comparative(token: Token) -> bool:
     if token.tag_ not in {"JJR", "RBR"}:
         return False
     before = token.nbor(-1).lower_ if token.i else ""
-    if token.lower_ in WORDS["no_comparison"]:
-        is_degree = token.lower_ in {"more", "less"} and token.head.pos_ in {
-            "ADJ",
-            "ADV",
-        }
-        return is_degree and before not in {"or", "one", "no"}
-    return before not in {"no", "or", "the"}
+    if token.lower_ not in WORDS["no_comparison"]:
+        return before not in {"no", "or", "the"}
+    if token.lower_ not in {"more", "less"} or before in {"or", "one", "no"}:
+        return False
+    return token.head.pos_ in {"ADJ", "ADV"}
 
 
 def is_specific(clause: Clause) -> bool:
     """Tell whether the subject of a clause names what its question is about without the page."""
     subject = clause.subject
-    lemma = subject.lemma_.lower()
+    if subject.pos_ == "PROPN":
+        return True
     parts = [child for child in subject.children if child.dep_ not in {"det", "punct"}]
-    names = (part for part in parts if part.pos_ in NOUNS and part.dep_ in _NAMING)
-    behind = [
-        part
-        for part in parts
-        if part.i > subject.i and part.dep_ in {"prep", "acl", "relcl"}
-    ]
-    if behind or subject.pos_ == "PROPN":
-        return True
-    if any(name.lower_ not in WORDS["sizes"] for name in names):
-        return True
-    is_bare = all(part.dep_ in {"conj", "cc"} for part in parts)
+    for part in parts:
+        if part.i > subject.i and part.dep_ in {"prep", "acl", "relcl"}:
+            return True
+        is_name = part.pos_ in NOUNS and part.dep_ in _NAMING
+        if is_name and part.lower_ not in WORDS["sizes"]:
+            return True
+    lemma = subject.lemma_.lower()
     is_one_of_many = clause.subject_words[0].lower_ == "the" and subject.tag_ == "NNS"
-    if is_bare and (is_one_of_many or lemma in WORDS["generic"]):
-        return False
-    sizes = [part for part in parts if part.lower_ in WORDS["sizes"]]
-    is_vague = lemma in WORDS["relational"] | WORDS["generic"]
-    return not (is_vague and len(sizes) == len(parts))
+    if is_one_of_many or lemma in WORDS["generic"]:
+        is_bare = all(part.dep_ in {"conj", "cc"} for part in parts)
+        if is_bare:
+            return False
+    if lemma not in WORDS["relational"] | WORDS["generic"]:
+        return True
+    return not all(part.lower_ in WORDS["sizes"] for part in parts)
 
 
 def has_one_complement(clause: Clause) -> bool:
     """Tell whether one phrase alone follows the verb, so that its question has one slot."""
-    behind = [child for child in clause.root.children if child.i > clause.root.i]
-    slots = [
-        token
-        for token in behind
-        if token.dep_ in {"prep", "agent", "dobj", "xcomp", "advcl"}
+    complements = [
+        child
+        for child in clause.root.children
+        if child.dep_ in {"prep", "agent", "dobj", "xcomp", "advcl"}
     ]
-    return len(slots) == 1
+    return sum(child.i > clause.root.i for child in complements) == 1
 
 
 def is_modal(clause: Clause) -> bool:
-    """Tell whether a verb says what may be, which is one thing of many."""
+    """Tell whether a verb says "may" or the like, which leaves other answers open."""
     return clause.helper is not None and clause.helper.lower_ in WORDS["modals"]
 
 
 def is_focused(clause: Clause) -> bool:
     """Tell whether a predicate turns on a word that its question leaves out: "only", "even"."""
     behind = clause.doc[clause.root.i :]
-    words = {token.lower_ for token in behind}
-    is_limit = any(one.lower_ == "as" and _follows_degree(one) for one in behind)
-    return is_limit or not words.isdisjoint(WORDS["focused"])
+    if any(token.lower_ in WORDS["focused"] for token in behind):
+        return True
+    return any(token.lower_ == "as" and _follows_degree(token) for token in behind)
+
+
+_DEGREES: Final = frozenset({"many", "much", "long", "few", "far", "soon"})
 
 
 def _follows_degree(token: Token) -> bool:
-    return token.i > 0 and token.nbor(-1).lower_ in {
-        "many",
-        "much",
-        "long",
-        "few",
-        "far",
-        "soon",
-    }
+    return token.i > 0 and token.nbor(-1).lower_ in _DEGREES
 
 
 def says_something(target: Token) -> bool:
     """Tell whether a noun that answers a question names something: not "other forms"."""
-    words = target.doc[target.i :]
     lemma = target.lemma_.lower()
-    is_crowd = lemma in WORDS["crowd"] or target.lower_ in {
-        "other",
-        "another",
-    }  # "each other"
-    if is_crowd or any(child.lower_ in WORDS["crowd"] for child in target.children):
+    if lemma in WORDS["crowd"] or target.lower_ in {"other", "another"}:
+        return False
+    children = list(target.children)
+    if any(child.lower_ in WORDS["crowd"] for child in children):
         return False
     if lemma not in WORDS["empty_answer"]:
         return True
-    lists = {
-        "including",
-        "such",
-        "like",
-        "namely",
-        ":",
-        "called",
-        "that",
-        "which",
-        "whose",
-    }
-    seconds = (child for child in target.children if child.dep_ == "conj")
-    is_list = any(word.lower_ in lists for word in words)
-    if is_list or any(
-        second.lemma_.lower() not in WORDS["empty_answer"] for second in seconds
-    ):
+    if any(word.lower_ in _OPENS_LIST for word in target.doc[target.i :]):
         return True
+    seconds = (child for child in children if child.dep_ == "conj")
+    if any(second.lemma_.lower() not in WORDS["empty_answer"] for second in seconds):
+        return True
+    return _is_described(target)
+
+
+def _is_described(noun: Token) -> bool:
+    """Tell whether a telling word stands before a noun, or a phrase behind it."""
     before = [
-        child for child in target.children if child.i < target.i and child.dep_ != "det"
+        child for child in noun.children if child.i < noun.i and child.dep_ != "det"
     ]
-    is_said = any(
-        token.lower_ not in WORDS["empty_before"] and not token.like_num
-        for token in before
-    )
-    if before and not is_said:
+    for child in before:
+        if child.lower_ not in WORDS["empty_before"] and not child.like_num:
+            return True
+    if before:
         return False
-    behind = [
-        child
-        for child in target.children
-        if child.i > target.i and child.dep_ in {"prep", "acl"}
-    ]
-    return is_said or bool(behind)
+    behind = (child for child in noun.children if child.i > noun.i)
+    return any(child.dep_ in {"prep", "acl"} for child in behind)
+
+
+_OPENS_LIST: Final = frozenset(
+    {"including", "such", "like", "namely", ":", "called", "that", "which", "whose"}
+)
+"""Words that an enumeration or an explanation of a noun begins with."""
 
 
 def names_itself(clause: Clause) -> bool:
@@ -219,10 +199,10 @@ def names_itself(clause: Clause) -> bool:
     cause = _CAUSE.search(_BRACKETS.sub("", clause.doc.text))
     if cause is None:
         return False
-    said = language.stems(" ".join(language.content_words(cause.group(1))))
-    known = language.stems(" ".join(WORDS["cause_words"]))
+    stems = language.stems(" ".join(language.content_words(cause.group(1))))
+    stems -= language.stems(" ".join(WORDS["cause_words"]))
     own = language.stems(" ".join(word.text for word in clause.subject.subtree))
-    return bool(said - known) and said - known <= own
+    return bool(stems) and stems <= own
 
 
 def negations(tokens: list[Token]) -> set[str]:

@@ -1,4 +1,4 @@
-"""What a fact of a page must be, once it is written: new, whole, and about what it names."""
+"""Checks of the written facts of a page: new, whole, and about what they name."""
 
 import re
 from collections import Counter
@@ -31,7 +31,7 @@ _FEWEST_OF_A_MEANING: Final = 2
 _FEWEST_SHARED: Final = 2
 _SHARE: Final = 0.6
 _SHARE_OF_A_PURPOSE: Final = 0.5
-"""Stems that a result may share with what the object does."""
+"""Share of stems that a result may have in common with the purpose of the object."""
 
 
 def news(text: str, names: Iterable[str]) -> frozenset[str]:
@@ -39,30 +39,34 @@ def news(text: str, names: Iterable[str]) -> frozenset[str]:
 
     Args:
         text: A sentence or part of one.
-        names: Of the object, its parameters and values, as code or as words.
+        names: Names of the object, its parameters and values, as code or as words.
     """
     names = list(names)
     own = wording.own_stems(*names)
     whole = "".join(re.sub(r"[\W_]", "", name.lower()) + " " for name in names)
-    found: set[str] = set()
+    whole_names = frozenset(whole.split())
+    stems: set[str] = set()
     for token in _TOKEN.findall(_CODE.sub(" ", text)):
         joined = token.replace("-", "").lower()
-        if joined in whole.split():
+        if joined in whole_names:
             continue
         parts = [part for part in token.lower().split("-") if _counts(part, whole, own)]
-        found.add(stem(joined) if len(parts) > 1 else stem(parts[0]) if parts else "")
-    return frozenset(found - {""})
+        if parts:
+            stems.add(stem(joined if len(parts) > 1 else parts[0]))
+    stems.discard("")
+    return frozenset(stems)
 
 
 def _counts(part: str, whole: str, own: frozenset[str]) -> bool:
     """Tell whether a word says something that neither the names nor the light words say."""
-    shown = (part, stem(part))
-    if any(len(one) >= _SHORTEST_PART and one in whole for one in shown):
+    part_stem = stem(part)
+    for form in (part, part_stem):
+        if len(form) >= _SHORTEST_PART and form in whole:
+            return False
+    if part_stem in own or part_stem in _BARE:
         return False
     is_literal = part in {"true", "false", "none"} or part[:1].isdigit()
-    return (is_literal or bool(language.content_words(part))) and stem(
-        part
-    ) not in own | _BARE
+    return is_literal or bool(language.content_words(part))
 
 
 def says_something(fact: Fact, entry: ApiEntry, item: ApiItem | None) -> bool:
@@ -70,7 +74,7 @@ def says_something(fact: Fact, entry: ApiEntry, item: ApiItem | None) -> bool:
 
     Args:
         fact: A meaning, or a condition with what follows; any other does.
-        entry: Of the object.
+        entry: Entry of the object.
         item: The parameter that it is about; None for the object.
     """
     names = [entry.name, *re.findall(r"`([^`]*)`", fact.topic)]
@@ -85,12 +89,12 @@ def says_something(fact: Fact, entry: ApiEntry, item: ApiItem | None) -> bool:
     if fact.kind != CriterionKind.CONDITION:
         return True
     condition, _, rest = fact.sentence.partition(", ")
-    shown = re.sub(r"[`'\"]", " ", condition).split()
-    return bool(news(rest, [*names, *shown]))
+    condition_words = re.sub(r"[`'\"]", " ", condition).split()
+    return bool(news(rest, [*names, *condition_words]))
 
 
 def without_type(sentence: str) -> str:
-    """Return what is said of a result without its type: "returns, as a float, the mean"."""
+    """Return a sentence about a result without its type: "returns, as a float, the mean"."""
     return _AS_TYPE.sub(" ", sentence, count=1)
 
 
@@ -103,33 +107,31 @@ def is_whole(fact: Fact, item: ApiItem | None) -> bool:
     """
     if item is None or fact.kind != CriterionKind.DEFINITION:
         return True
-    _, *others = language.sentences(item.description) or [""]
-    if others and _PATTERNS["goes_on"].match(others[0]):
+    sentences = language.sentences(item.description)
+    if len(sentences) > 1 and _PATTERNS["goes_on"].match(sentences[1]):
         return False
-    is_gloss_of_bool = _PATTERNS["whether"].search(fact.sentence) is not None
     kind = item.kind.lower()
-    is_bool = not kind or "bool" in kind or "true" in kind or "false" in kind
-    return is_bool or not is_gloss_of_bool
+    if not kind or "bool" in kind or "true" in kind or "false" in kind:
+        return True
+    return _PATTERNS["whether"].search(fact.sentence) is None
 
 
 def is_clear(fact: Fact) -> bool:
-    """Tell whether no part of a fact points at what its sentence does not name, or only may be."""
-    told = fact.sentence
-    if (
-        _PATTERNS["no_topic"].match(told)
-        or _PATTERNS["opener"].match(told)
-        or told.rstrip(".").endswith("?")
-    ):
+    """Tell whether a fact points at nothing that its sentence does not name, and is certain."""
+    sentence = fact.sentence
+    if _PATTERNS["no_topic"].match(sentence) or _PATTERNS["opener"].match(sentence):
         return False
-    if _PATTERNS["dangling"].search(told) or _PATTERNS["outside_name"].search(told):
+    if sentence.rstrip(".").endswith("?"):
         return False
-    if fact.kind == CriterionKind.DEFINITION and any(
-        _PATTERNS[name].search(told) for name in _NO_MEANINGS
-    ):
+    pointers = (_PATTERNS["dangling"], _PATTERNS["outside_name"])
+    if any(pointer.search(sentence) for pointer in pointers):
         return False
-    rest = told.partition(", ")[2]
-    is_condition = fact.kind == CriterionKind.CONDITION
-    return not (is_condition and _PATTERNS["weakened"].search(rest))
+    if fact.kind == CriterionKind.DEFINITION:
+        return not any(_PATTERNS[name].search(sentence) for name in _NO_MEANINGS)
+    if fact.kind == CriterionKind.CONDITION:
+        rest = sentence.partition(", ")[2]
+        return _PATTERNS["weakened"].search(rest) is None
+    return True
 
 
 def assumes(sentence: str) -> bool:
@@ -144,67 +146,75 @@ def assumes(sentence: str) -> bool:
 def is_note(fact: Fact) -> bool:
     """Tell whether a fact of the running text can be asked about an object of programming.
 
-    What a term means and what a parameter must be can; reasons, relations and comparisons are
+    The meaning of a term and the limit of a parameter can; reasons, relations and comparisons are
     about something that the question would have to introduce first.
 
     Args:
-        fact: Of a sentence.
+        fact: The fact of a sentence.
     """
     if fact.kind == CriterionKind.LIMIT:
         return fact.sentence.startswith("`")
-    return fact.kind == CriterionKind.DEFINITION and not _PATTERNS["note_opener"].match(
-        fact.sentence
-    )
+    if fact.kind != CriterionKind.DEFINITION:
+        return False
+    return _PATTERNS["note_opener"].match(fact.sentence) is None
 
 
 def repaired(fact: Fact, entry: ApiEntry) -> Fact:
     """Return a fact without a second one behind it, and with a name for "the function".
 
     Args:
-        fact: As it was read.
-        entry: Of the object.
+        fact: The fact as it was read.
+        entry: Entry of the object.
     """
-    told = _PATTERNS["tail"].sub("", fact.sentence.rstrip("."))
-    names = {item.name for item in entry.parameters}
+    sentence = _PATTERNS["tail"].sub("", fact.sentence.rstrip("."))
     if entry.form == "function":
-        for pattern, put in (
-            ("the_object", "`{}`"),
-            ("the_result", "the result of `{}`"),
-        ):
-            match = _PATTERNS[pattern].search(told)
-            if match is not None and names.isdisjoint(match[0].split()):
-                told = _PATTERNS[pattern].sub(put.format(entry.name), told, count=1)
-    told = language.capital_first(told) if told[:1] != "`" else told
-    return fact._replace(sentence=f"{_PATTERNS['stops'].sub('', told)}.")
+        name = f"`{entry.name}`"
+        sentence = _with_name(sentence, _PATTERNS["the_object"], name, entry)
+        result = f"the result of {name}"
+        sentence = _with_name(sentence, _PATTERNS["the_result"], result, entry)
+    if not sentence.startswith("`"):
+        sentence = language.capital_first(sentence)
+    sentence = _PATTERNS["stops"].sub("", sentence)
+    return fact._replace(sentence=f"{sentence}.")
+
+
+def _with_name(
+    sentence: str, pattern: re.Pattern[str], name: str, entry: ApiEntry
+) -> str:
+    """Put a name for the words that a pattern matches, where none of them is a parameter."""
+    match = pattern.search(sentence)
+    names = {item.name for item in entry.parameters}
+    if match is None or not names.isdisjoint(match[0].split()):
+        return sentence
+    return pattern.sub(name, sentence, count=1)
 
 
 def overlaps(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
     """Tell whether a result, type, limit or error says most of what another fact says.
 
     Args:
-        fact: One.
-        other: Another of the same object.
-        entry: Of the object.
+        fact: A fact of an object.
+        other: Another fact of the same object.
+        entry: Entry of the object.
     """
     kinds = {fact.kind, other.kind}
     is_required = bool(fact.required or other.required)
     is_error = kinds == {CriterionKind.RAISES, CriterionKind.LIMIT}
     if not is_error and (is_required or not kinds & _SHARING):
         return False
-    own = wording.own_stems(entry.name) | _TYPE_BARE
-    mine, theirs = (
-        language.stems(
-            " ".join(language.content_words(_CODE.sub(" ", without_type(one.sentence))))
-        )
-        - own
-        for one in (fact, other)
-    )
-    fewest = min(len(mine), len(theirs))
-    shared = len(mine & theirs)
+    light = wording.own_stems(entry.name) | _TYPE_BARE
+    first = _content_stems(fact) - light
+    second = _content_stems(other) - light
+    fewest = min(len(first), len(second))
     is_purpose = kinds == {CriterionKind.RETURNS, CriterionKind.DEFINITION}
     is_whole = is_purpose and ", as the " not in f"{fact.sentence}{other.sentence}"
     share = _SHARE_OF_A_PURPOSE if is_whole else _SHARE
-    return fewest >= _FEWEST_SHARED and shared >= share * fewest
+    return fewest >= _FEWEST_SHARED and len(first & second) >= share * fewest
+
+
+def _content_stems(fact: Fact) -> frozenset[str]:
+    plain = _CODE.sub(" ", without_type(fact.sentence))
+    return language.stems(" ".join(language.content_words(plain)))
 
 
 def is_same_case(fact: Fact, other: Fact) -> bool:
@@ -213,8 +223,8 @@ def is_same_case(fact: Fact, other: Fact) -> bool:
     A default that is a value says it as well.
 
     Args:
-        fact: One.
-        other: Another of the same object.
+        fact: A fact of an object.
+        other: Another fact of the same object.
     """
     case = _case_of(fact)
     if not case:
@@ -228,13 +238,11 @@ def is_same_case(fact: Fact, other: Fact) -> bool:
 
 def _case_of(fact: Fact) -> str:
     """Return the parameter of which a condition says that it has no value; "" for any other."""
-    is_condition = fact.kind == CriterionKind.CONDITION
-    case = (
-        _PATTERNS["no_value"].match(fact.sentence.partition(", ")[0])
-        if is_condition
-        else None
-    )
-    return case["topic"] if case is not None else ""
+    if fact.kind != CriterionKind.CONDITION:
+        return ""
+    condition = fact.sentence.partition(", ")[0]
+    match = _PATTERNS["no_value"].match(condition)
+    return match["topic"] if match is not None else ""
 
 
 def lists_again(fact: Fact, other: Fact) -> bool:
@@ -244,10 +252,12 @@ def lists_again(fact: Fact, other: Fact) -> bool:
         fact: "`mode` must be 'wrap' or 'clip'".
         other: "`mode` is one of 'wrap' or 'clip'".
     """
-    is_pair = (fact.kind, other.kind) == (CriterionKind.LIMIT, CriterionKind.CHOICES)
-    values = _QUOTED.findall(fact.sentence)
-    is_same = set(values) <= set(_QUOTED.findall(other.sentence))
-    return is_pair and fact.topic == other.topic and bool(values) and is_same
+    if fact.kind != CriterionKind.LIMIT or other.kind != CriterionKind.CHOICES:
+        return False
+    if fact.topic != other.topic:
+        return False
+    values = set(_QUOTED.findall(fact.sentence))
+    return bool(values) and values <= set(_QUOTED.findall(other.sentence))
 
 
 _QUOTED: Final = re.compile(r"'([^']*)'")
@@ -257,11 +267,14 @@ def without_shared_meanings(facts: Sequence[Fact]) -> list[Fact]:
     """Return facts without meanings that two parameters share, which tell neither from the other.
 
     Args:
-        facts: Of one object.
+        facts: Facts of one object.
     """
-    meant = Counter(_meaning_of(fact) for fact in facts)
+    meanings = [_meaning_of(fact) for fact in facts]
+    counts = Counter(meanings)
     return [
-        fact for fact in facts if not _meaning_of(fact) or meant[_meaning_of(fact)] == 1
+        fact
+        for fact, meaning in zip(facts, meanings, strict=True)
+        if not meaning or counts[meaning] == 1
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a sentence says beyond what its question asks for, and the sentence without it."""
+"""Cuts of the parts of a sentence that its question does not ask for."""
 
 from typing import Final
 
@@ -13,26 +13,26 @@ _CONCESSIONS: Final = frozenset({"although", "though", "while", "whereas"})
 _ANSWERS: Final = frozenset(
     {"attr", "dobj", "prep", "agent", "xcomp", "acomp", "advcl", "oprd"}
 )
-"""What a question asks for."""
+"""Dependents of a verb that a question asks for."""
 _UNASKED: Final = turn_of_phrase("unasked")
 _TIMES: Final = turn_of_phrase("unasked_time")
 _SERVING: Final = frozenset({"serve", "act", "function"})
 _MARKS: Final = frozenset({",", ".", ";", ":"})
 _QUANTIFIED: Final = 3
-"""Words of "some of which"."""
+"""Number of words of "some of which"."""
 _SHORTEST_NAMED: Final = 4
-"""Words of a phrase beside a noun that explains it, where a shorter one is another name."""
+"""Fewest words of a phrase beside a noun that explains it; a shorter one is another name."""
 
 
 def main_sentence(doc: Doc, kind: CriterionKind) -> str:
     """Return a sentence without what its question does not ask for; "" where no cut is sure.
 
-    That is a second sentence or a second verb that "and" or "but" joins to it, a concession, and
-    what commas set off: ", which …", ", so named because …".
+    Such parts are a second sentence or a second verb that "and" or "but" joins to it, a
+    concession, and asides between commas: ", which …", ", so named because …".
 
     Args:
         doc: The sentence.
-        kind: What its question asks for; of a comparison nothing is cut.
+        kind: The kind of its question; nothing is cut from a comparison.
     """
     root = root_of(doc)
     if root is None or kind == CriterionKind.COMPARISON:
@@ -43,16 +43,16 @@ def main_sentence(doc: Doc, kind: CriterionKind) -> str:
     asides = _asides(doc, root, kind)
     if any(map(_may_hold_more, asides)):
         return ""
-    gone = {word.i for part in asides for word in part}
-    kept = [word for word in doc[:end] if word.i not in gone]
-    is_whole = end == len(doc) and not gone
-    kept_text = doc.text if is_whole else f"{text_of(_without_marks(kept))}."
-    if (
-        kind not in {CriterionKind.CONDITION, CriterionKind.CAUSE}
-        and root.lemma_ in _SERVING
-    ):
-        kept_text = _TIMES.sub(".", kept_text)
-    return _UNASKED.sub("", kept_text)
+    dropped = {word.i for aside in asides for word in aside}
+    if end == len(doc) and not dropped:
+        text = doc.text
+    else:
+        kept = [word for word in doc[:end] if word.i not in dropped]
+        text = f"{text_of(_without_marks(kept))}."
+    is_of_a_case = kind in {CriterionKind.CONDITION, CriterionKind.CAUSE}
+    if root.lemma_ in _SERVING and not is_of_a_case:
+        text = _TIMES.sub(".", text)
+    return _UNASKED.sub("", text)
 
 
 def _without_marks(kept: list[Token]) -> list[Token]:
@@ -63,7 +63,7 @@ def _without_marks(kept: list[Token]) -> list[Token]:
 
 
 def _end(doc: Doc, root: Token) -> int | None:
-    """Return where a sentence ends without what is joined to it; None where no cut is sure."""
+    """Return where the main part of a sentence ends; None where no cut is sure."""
     for word in root.children:
         start = _tail(root, word)
         if start is not None and _says_enough(doc, root, start):
@@ -79,20 +79,21 @@ def _end(doc: Doc, root: Token) -> int | None:
     start = second.left_edge.i - 1
     if second.head == root:
         return len(doc) if doc[start].lower_ != "and" else None
-    is_apart = (
-        start > root.i and doc[start].lower_ == "and" and doc[start - 1].text == ","
-    )
-    return start if is_apart else None
+    is_joint = doc[start].lower_ == "and" and doc[start - 1].text == ","
+    return start if is_joint and start > root.i else None
 
 
 def _is_misread(root: Token) -> bool:
     """Tell whether the parser joins a noun to a verb, or a clause to a passive."""
-    parts = [part for part in root.children if part.i > root.i]
     is_passive = child(root, "auxpass") is not None
-    is_clause = is_passive and any(part.dep_ == "ccomp" for part in parts)
-    return is_clause or any(
-        part.dep_ == "conj" and part.pos_ == "NOUN" for part in parts
-    )
+    for part in root.children:
+        if part.i <= root.i:
+            continue
+        if part.dep_ == "conj" and part.pos_ == "NOUN":
+            return True
+        if part.dep_ == "ccomp" and is_passive:
+            return True
+    return False
 
 
 def _contrast(doc: Doc, root: Token) -> int | None:
@@ -100,17 +101,18 @@ def _contrast(doc: Doc, root: Token) -> int | None:
     for word in doc[root.i + 1 :]:
         if word.lower_ != "but" or doc[word.i - 1].text != ",":
             continue
-        subjects = (t for t in doc[word.i :] if t.dep_ in {"nsubj", "nsubjpass"})
-        owned = (
-            t for t in subjects if t.tag_ not in {"WDT", "WP"} and t.head.i > word.i
-        )
-        if any(gate.is_finite(t.head) for t in owned):
-            return word.i - 1
+        for subject in doc[word.i :]:
+            if subject.dep_ not in {"nsubj", "nsubjpass"}:
+                continue
+            if subject.tag_ in {"WDT", "WP"} or subject.head.i <= word.i:
+                continue
+            if gate.is_finite(subject.head):
+                return word.i - 1
     return None
 
 
 def _asides(doc: Doc, root: Token, kind: CriterionKind) -> list[list[Token]]:
-    """Return what commas set off that no question asks for, each with its first comma."""
+    """Return the asides between commas that no question asks for, each with its first comma."""
     asides: list[list[Token]] = []
     for word in doc:
         words = list(word.subtree)
@@ -126,42 +128,51 @@ def _asides(doc: Doc, root: Token, kind: CriterionKind) -> list[list[Token]]:
 
 def _may_hold_more(aside: list[Token]) -> bool:
     """Tell whether a comma inside an aside may end it: ", which has a gate, free of rust"."""
-    inner = (word for word in aside[1:-1] if word.text == ",")
-    words = ({word.lower_ for word in aside[comma.i - aside[0].i :]} for comma in inner)
-    return any({"and", "or"}.isdisjoint(behind) for behind in words)
+    start = aside[0].i
+    for word in aside[1:-1]:
+        if word.text == ",":
+            behind = aside[word.i - start :]
+            if all(token.lower_ not in {"and", "or"} for token in behind):
+                return True
+    return False
 
 
 def _is_aside(token: Token, words: list[Token], kind: CriterionKind) -> bool:
-    """Tell whether words behind a comma only add to what stands before them."""
-    opening = words[0].lower_
+    """Tell whether words behind a comma only add to the words before them."""
     if token.dep_ == "relcl":
-        is_counted = [word.lower_ for word in words[1:_QUANTIFIED]] == ["of", "which"]
-        return opening in {"which", "who"} or is_counted
+        if words[0].lower_ in {"which", "who"}:
+            return True
+        return [word.lower_ for word in words[1:_QUANTIFIED]] == ["of", "which"]
     if token.dep_ == "appos":
-        is_long = len(words) >= _SHORTEST_NAMED and opening in {"a", "an", "the"}
-        is_listed = ":" in token.doc.text or child(token, "conj", "cc") is not None
-        if is_listed or token.head.dep_ in {"appos", "conj"}:
-            return False
-        is_explaining = any(word.dep_ in {"relcl", "acl"} for word in words)
-        is_last = words[-1].i + 2 >= len(token.doc)
-        is_of_subject = token.head.dep_ in {"nsubj", "nsubjpass"}
-        is_plain = kind != CriterionKind.DEFINITION
-        return is_long and ((is_last and is_explaining) or (is_of_subject and is_plain))
-    is_result = (
-        token.dep_ == "advcl" and token.tag_ == "VBG" and token.head.pos_ == "VERB"
-    )
-    is_asked = kind in {CriterionKind.DEFINITION, CriterionKind.CONDITION}
-    return is_result and token.lower_ in WORDS["results"] and not is_asked
+        return _is_explanation(token, words, kind)
+    if kind in {CriterionKind.DEFINITION, CriterionKind.CONDITION}:
+        return False
+    is_participle = token.dep_ == "advcl" and token.tag_ == "VBG"
+    is_result = is_participle and token.head.pos_ == "VERB"
+    return is_result and token.lower_ in WORDS["results"]
+
+
+def _is_explanation(token: Token, words: list[Token], kind: CriterionKind) -> bool:
+    """Tell whether a phrase beside a noun explains it, and is no other name and no list."""
+    if ":" in token.doc.text or child(token, "conj", "cc") is not None:
+        return False
+    if token.head.dep_ in {"appos", "conj"} or len(words) < _SHORTEST_NAMED:
+        return False
+    if words[0].lower_ not in {"a", "an", "the"}:
+        return False
+    is_of_subject = token.head.dep_ in {"nsubj", "nsubjpass"}
+    if is_of_subject and kind != CriterionKind.DEFINITION:
+        return True
+    is_last = words[-1].i + 2 >= len(token.doc)
+    return is_last and any(word.dep_ in {"relcl", "acl"} for word in words)
 
 
 def _is_second(token: Token) -> bool:
     """Tell whether a verb of its own subject is joined to another one."""
+    if token.dep_ != "conj":
+        return False
     subject = child(token, "nsubj", "nsubjpass")
-    return (
-        token.dep_ == "conj"
-        and subject is not None
-        and subject.pos_ in {"NOUN", "PROPN"}
-    )
+    return subject is not None and subject.pos_ in {"NOUN", "PROPN"}
 
 
 def _tail(root: Token, part: Token) -> int | None:
@@ -175,45 +186,48 @@ def _tail(root: Token, part: Token) -> int | None:
         return left if is_aside and part.doc[left - 1].text == "," else None
     if part.dep_ != "conj" or part.pos_ not in {"VERB", "AUX"} or _goes_on(root, part):
         return None
-    has_subject = child(part, "nsubj", "nsubjpass") is not None
-    joint = child(root, "cc")
-    if joint is None and not has_subject and part.doc[left - 1].text == ",":
-        return left - 1 if gate.is_finite(part) else None
-    is_joint = joint is not None and joint.i == left - 1 and joint.lower_ == "and"
-    if joint is None or not is_joint or not gate.is_finite(part):
-        return None
-    between = part.doc[root.i : joint.i]
-    is_open = any(
-        word.dep_ in {"relcl", "acl", "ccomp"} for word in between
-    )  # whose verb it is
+    return _conjunct_start(root, part) if gate.is_finite(part) else None
+
+
+def _conjunct_start(root: Token, part: Token) -> int | None:
+    """Return where a second finite verb begins; None where it may belong to another clause."""
+    left = part.left_edge.i
     subject = child(part, "nsubj", "nsubjpass")
-    is_pointing = subject is not None and subject.lower_ in {"they", "it"}
-    has_comma = part.doc[joint.i - 1].text == ","
-    is_closed = has_comma or is_pointing if has_subject else not is_open
-    return joint.i if is_closed else None
+    joint = child(root, "cc")
+    if joint is None:
+        has_comma = part.doc[left - 1].text == ","
+        return left - 1 if has_comma and subject is None else None
+    if joint.i != left - 1 or joint.lower_ != "and":
+        return None
+    if subject is not None:
+        has_comma = part.doc[joint.i - 1].text == ","
+        return joint.i if has_comma or subject.lower_ in {"they", "it"} else None
+    for word in part.doc[root.i : joint.i]:
+        if word.dep_ in {"relcl", "acl", "ccomp"}:
+            return None  # the second verb may belong to this clause
+    return joint.i
 
 
 def _goes_on(root: Token, part: Token) -> bool:
     """Tell whether a second verb answers the question of the first: "consists of … and has …"."""
+    if root.lemma_ not in WORDS["made_of"]:
+        return False
+    if child(part, "nsubj", "nsubjpass") is not None:
+        return False
     complement = child(part, "acomp")
-    is_held = part.lemma_ in WORDS["holding"]
     is_tied = complement is not None and complement.lemma_ == "proportional"
-    has_subject = child(part, "nsubj", "nsubjpass") is not None
-    return root.lemma_ in WORDS["made_of"] and (is_held or is_tied) and not has_subject
+    return is_tied or part.lemma_ in WORDS["holding"]
 
 
 def _says_enough(doc: Doc, root: Token, end: int) -> bool:
-    """Tell whether what is left of a sentence holds what follows its verb, and is whole."""
-    is_followed = any(
-        root.i < word.i < end and word.dep_ in _ANSWERS for word in root.children
-    )
-    rest = [
-        word
-        for word in doc[end:]
-        if word.head.i < end and word.i > end and not word.is_punct
-    ]
-    return (
-        is_followed
-        and doc[end - 1].text != ")"
-        and all(word.head == root for word in rest)
-    )
+    """Tell whether the rest of a sentence holds an answer behind its verb, and is whole."""
+    if doc[end - 1].text == ")":
+        return False
+    answers = (word for word in root.children if word.dep_ in _ANSWERS)
+    if not any(root.i < word.i < end for word in answers):
+        return False
+    for word in doc[end + 1 :]:
+        is_tied = word.head.i < end and not word.is_punct
+        if is_tied and word.head != root:
+            return False
+    return True

@@ -24,16 +24,15 @@ def tidied(entry: ApiEntry) -> ApiEntry:
     Args:
         entry: "non- negative", "and/ or", "an axis?.".
     """
-    return entry.model_copy(
-        update={
-            "summary": tuple(map(_repaired, entry.summary)),
-            "notes": tuple(map(_repaired, entry.notes)),
-            **{
-                part: tuple(map(_repaired_item, getattr(entry, part)))
-                for part in ("parameters", "returns", "yields", "raises")
-            },
-        }
-    )
+    update = {
+        "summary": tuple(map(_repaired, entry.summary)),
+        "notes": tuple(map(_repaired, entry.notes)),
+        "parameters": tuple(map(_repaired_item, entry.parameters)),
+        "returns": tuple(map(_repaired_item, entry.returns)),
+        "yields": tuple(map(_repaired_item, entry.yields)),
+        "raises": tuple(map(_repaired_item, entry.raises)),
+    }
+    return entry.model_copy(update=update)
 
 
 def _repaired_item(item: ApiItem) -> ApiItem:
@@ -44,7 +43,7 @@ def _repaired(text: str) -> str:
     text = _PATTERNS["hyphen"].sub(r"\1-", text)
     text = _PATTERNS["slash"].sub("/", text)
     text = _PATTERNS["article"].sub(r"\1n ", text)
-    text = _PATTERNS["capital"].sub(lambda found: found[0].lower(), text)
+    text = _PATTERNS["capital"].sub(lambda match: match[0].lower(), text)
     return _PATTERNS["stops"].sub(".", text)
 
 
@@ -52,16 +51,12 @@ def lowered_names(entry: ApiEntry) -> frozenset[str]:
     """Return the words that keep their capital: names, and no word that is written small too.
 
     Args:
-        entry: Whose texts show it.
+        entry: The entry whose texts show it.
     """
     text = ". ".join(entry.texts())
-    small = {word for word in language.words(text) if word.islower()}
-    usual = (
-        word
-        for word in language.proper_names(text)
-        if word.lower() not in small | _COMMON
-    )
-    return frozenset(usual) | _NAMES
+    small = {word for word in language.words(text) if word.islower()} | _COMMON
+    names = {word for word in language.proper_names(text) if word.lower() not in small}
+    return _NAMES | names
 
 
 _NAMES: Final = frozenset(read_table("facts")["soundness"]["names"].split())
@@ -69,38 +64,39 @@ _COMMON: Final = frozenset(read_table("facts")["soundness"]["no_names"].split())
 
 
 class Spelling:
-    """The words of a page, for those that are one letter off another."""
+    """Words of a page that are one letter off another."""
 
     def __init__(self, entry: ApiEntry, terms: CorpusTerms | None = None) -> None:
-        """Read the words of an entry, and those of its collection where that is known."""
-        texts = list(entry.texts())
-        found = Counter(word for text in texts for word in _WORD.findall(text))
-        seen = found + Counter(
-            word.lower() for text in texts for word in _CAPITAL.findall(text)
-        )
-        names = {item.name.lower() for item in entry.parameters} | {entry.name.lower()}
+        """Read the words of an entry, and of its collection where it is known."""
+        small = Counter[str]()
+        seen = Counter[str]()
+        for text in entry.texts():
+            small.update(_WORD.findall(text))
+            seen.update(word.lower() for word in _CAPITAL.findall(text))
+        seen.update(small)
         self._known = {
             word
             for word, count in seen.items()
             if len(word) >= _SHORTEST - 1 and (count > 1 or parsing.is_english(word))
         }
-        self._odd = {
-            word
-            for word, count in found.items()
-            if len(word) >= _SHORTEST and word not in names and not _is_known(word)
-            if (count == 1 and self._is_slip(word))
-            or (terms is not None and terms.is_slip(word))
-        }
+        names = {entry.name.lower(), *(item.name.lower() for item in entry.parameters)}
+        self._odd: set[str] = set()
+        for word, count in small.items():
+            if len(word) < _SHORTEST or word in names or _is_known(word):
+                continue
+            is_slip_here = count == 1 and self._is_slip(word)
+            if is_slip_here or (terms is not None and terms.is_slip(word)):
+                self._odd.add(word)
 
     def _is_slip(self, word: str) -> bool:
         return any(_one_edit(word, other) for other in self._known)
 
     def has_slip(self, sentence: str) -> bool:
         """Tell whether a sentence holds a word that looks misspelt: "cublic", "SQuares"."""
-        is_odd = any(
-            parsing.is_english(word.lower()) for word in _HALF_CAPITAL.findall(sentence)
-        )
-        return is_odd or any(word in self._odd for word in _WORD.findall(sentence))
+        for word in _HALF_CAPITAL.findall(sentence):
+            if parsing.is_english(word.lower()):
+                return True
+        return any(word in self._odd for word in _WORD.findall(sentence))
 
 
 def _is_known(word: str) -> bool:
@@ -126,14 +122,11 @@ def _one_edit(word: str, other: str) -> bool:
     if abs(len(word) - len(other)) > 1 or word[0] != other[0]:
         return False
     if len(word) == len(other):
-        different = [
-            at for at, (a, b) in enumerate(zip(word, other, strict=True)) if a != b
-        ]
-        if len(different) == 1:
+        places = [at for at in range(len(word)) if word[at] != other[at]]
+        if len(places) == 1:
             return True
-        is_pair = len(different) == 2 and different[1] == different[0] + 1  # noqa: PLR2004 - a swap
-        return is_pair and word[different[0]] == other[different[1]]
+        is_pair = len(places) == 2 and places[1] == places[0] + 1  # noqa: PLR2004 - a swap
+        return is_pair and word[places[0]] == other[places[1]]
     longer, shorter = sorted((word, other), key=len, reverse=True)
-    return any(
-        longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer) - 1)
-    )
+    shortened = (longer[:at] + longer[at + 1 :] for at in range(len(longer) - 1))
+    return shorter in shortened

@@ -29,8 +29,8 @@ _ARRAY_OF: Final = re.compile(r"^(int|float|bool)s? array_like$")
 def types_of(item: ApiItem, *, is_first: bool = False) -> str:
     """Return the types that a parameter may have, as documented; "" where they say little.
 
-    They say little where they are vague, or where default, limit and meaning say them already;
-    that the data of an object is an array, everybody expects.
+    They say little where they are vague, or where default, limit and meaning say them already.
+    Everybody expects the data of an object to be an array.
 
     Args:
         item: The parameter.
@@ -40,17 +40,20 @@ def types_of(item: ApiItem, *, is_first: bool = False) -> str:
     kind = _SIGNS["aside"].sub("", kind)
     types = re.split(r",? (?:optional|default)|\s\(", kind)[0].strip(" ,")
     parts = _parts(types)
-    is_lone = len(parts) == 1
-    is_plural = types.endswith("s") and " " not in types
-    is_cut = types.endswith((" of", " or", ","))
-    is_twice = re.search(r"\b(\w+) of \1\b", types) is not None
-    is_vague = is_twice or types in _VAGUE or (is_lone and ("," in types or is_plural))
-    if is_cut or is_vague or not _PATTERNS["types"].match(types):
+    if not _PATTERNS["types"].match(types) or types in _VAGUE:
         return ""
-    is_data = (is_first or item.name == "x0") and all(
-        map(_SIGNS["array"].search, parts)
-    )
-    return "" if is_data or all(_is_said(part, item) for part in parts) else types
+    is_cut = types.endswith((" of", " or", ","))
+    if is_cut or re.search(r"\b(\w+) of \1\b", types) is not None:
+        return ""
+    is_plural = types.endswith("s") and " " not in types
+    if len(parts) == 1 and ("," in types or is_plural):
+        return ""
+    may_be_data = is_first or item.name == "x0"
+    if may_be_data and all(map(_SIGNS["array"].search, parts)):
+        return ""
+    if all(_is_said(part, item) for part in parts):
+        return ""
+    return types
 
 
 def plain_type(kind: str) -> str:
@@ -59,11 +62,13 @@ def plain_type(kind: str) -> str:
     Args:
         kind: "(n, ) ndarray", "float", "dict".
     """
-    plain = _SIGNS["aside"].sub("", _SIGNS["shape_before"].sub("", kind))
+    plain = _SIGNS["shape_before"].sub("", kind)
+    plain = _SIGNS["aside"].sub("", plain)
     plain = _SIGNS["behind_type"].split(plain)[0].strip()
-    plain = "dict" if plain.lower() == "dictionary" else plain
-    is_type = _PATTERNS["types"].match(plain) is not None and len(plain) > len("an")
-    return plain if is_type else ""
+    if plain.lower() == "dictionary":
+        plain = "dict"
+    is_type = _PATTERNS["types"].match(plain) is not None
+    return plain if is_type and len(plain) > len("an") else ""
 
 
 def _parts(types: str) -> list[str]:
@@ -77,17 +82,31 @@ def _parts(types: str) -> list[str]:
 
 def _is_said(part: str, item: ApiItem) -> bool:
     """Tell whether name, default or description of a parameter say that it may be of a type."""
-    name = next((name for name in _OF if re.search(_OF[name], part)), "")
-    default = defaults.default_of(item)
-    shown = next(
-        (kind for kind, form in _LITERAL_TYPES if re.fullmatch(form, default)), ""
-    )
-    is_number = {name, shown} == {"int", "float"} and name == "float"
-    if name and (shown == name or is_number):
+    name = _type_name(part)
+    if not name:
+        return False
+    literal = _literal_type(defaults.default_of(item))
+    if literal == name or (name == "float" and literal == "int"):
         return True
     if name == "callable" and _SIGNS["function_name"].match(item.name):
         return True
-    return bool(name) and _SIGNS[f"says_{name}"].search(item.description) is not None
+    return _SIGNS[f"says_{name}"].search(item.description) is not None
+
+
+def _type_name(part: str) -> str:
+    """Return the plain name of a documented type; "" for one without such a name."""
+    for name, pattern in _OF.items():
+        if re.search(pattern, part):
+            return name
+    return ""
+
+
+def _literal_type(value: str) -> str:
+    """Return the type of a value as Python writes it; "" for none of the plain ones."""
+    for name, pattern in _LITERAL_TYPES:
+        if re.fullmatch(pattern, value):
+            return name
+    return ""
 
 
 _OF: Final = {
@@ -106,15 +125,22 @@ def listed_types(types: str) -> str:
     """Return types as a sentence has them: "None or a tuple of ints" of "None or tuple of ints".
 
     Args:
-        types: As documented.
+        types: The types as documented.
     """
-    parts = [_ARRAY_OF.sub(r"array_like of \1s", part) for part in _parts(types)]
-    parts = ["complex number" if part == "complex" else part for part in parts]
-    named = [part.replace("array_like", "array-like object") for part in parts]
-    named = [_OF_ONE.sub(r"of \1s", part) for part in named]
-    bare = [
-        part == "None" or (part.endswith("s") and " " not in part) for part in named
-    ]
-    shown = [p if b else f"{article(p)} {p}" for p, b in zip(named, bare, strict=True)]
-    *most, last = shown
-    return f"{', '.join(most)} or {last}" if most else last
+    *others, last = [_type_phrase(part) for part in _parts(types)]
+    if not others:
+        return last
+    return f"{', '.join(others)} or {last}"
+
+
+def _type_phrase(part: str) -> str:
+    """Return a type as a noun phrase, with its article."""
+    phrase = _ARRAY_OF.sub(r"array_like of \1s", part)
+    if phrase == "complex":
+        phrase = "complex number"
+    phrase = phrase.replace("array_like", "array-like object")
+    phrase = _OF_ONE.sub(r"of \1s", phrase)
+    is_plural = phrase.endswith("s") and " " not in phrase
+    if phrase == "None" or is_plural:
+        return phrase
+    return f"{article(phrase)} {phrase}"

@@ -21,7 +21,7 @@ _CODE: Final = re.compile(r"`[^`]*`")
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
 _SHORTEST_WORD: Final = 3
 _NEAR: Final = 4
-"""Words behind the first verb among which another may follow "and" at once."""
+"""Number of words behind the first verb among which another may follow "and" at once."""
 
 
 def third_person(verb: str) -> str:
@@ -42,25 +42,27 @@ def as_predicate(text: str) -> str:
         text: "Compute and plot the spectrum", "Computes …", "Efficiently compute …".
     """
     words = text.split()
-    place = 1 if len(words) > 1 and _is_adverb(words[0].lower()) else 0
-    first = words[place].lower().rstrip(",") if words else ""
-    verbs = phrases.VERBS | _MORE_VERBS
-    verb = phrases.base_form(first, verbs)
-    if not verb or len(words) < place + 2 or _is_adverb(verb):
+    if len(words) <= 1:
         return ""
-    told = [
-        *map(str.lower, words[:place]),
-        third_person(verb) + "," * words[place].endswith(","),
-    ]
+    place = 1 if _is_adverb(words[0].lower()) else 0
+    if len(words) < place + 2:
+        return ""
+    verbs = phrases.VERBS | _MORE_VERBS
+    verb = phrases.base_form(words[place].lower().rstrip(","), verbs)
+    if not verb or _is_adverb(verb):
+        return ""
+    comma = "," if words[place].endswith(",") else ""
+    predicate = [word.lower() for word in words[:place]]
+    predicate.append(third_person(verb) + comma)
     rest = words[place + 1 :]
     for at, word in enumerate(rest):
-        is_verb = word.lower().rstrip(",") in verbs
-        takes = rest[at + 1].lower() if at + 1 < len(rest) else ""
-        if is_verb and _is_joined(rest[:at], words[place], takes):
-            bare = word.lower().rstrip(",")
-            is_noun = at + 1 < len(rest) and rest[at + 1].lower() in {"of", "for", "in"}
-            rest[at] = word if is_noun else third_person(bare) + word[len(bare) :]
-    return " ".join((*told, *rest))
+        bare = word.lower().rstrip(",")
+        following = rest[at + 1].lower() if at + 1 < len(rest) else ""
+        if bare not in verbs or following in {"of", "for", "in"}:
+            continue
+        if _is_joined(rest[:at], words[place], following):
+            rest[at] = third_person(bare) + word[len(bare) :]
+    return " ".join((*predicate, *rest))
 
 
 def _is_joined(before: Sequence[str], first: str, takes: str) -> bool:
@@ -76,11 +78,9 @@ def _is_joined(before: Sequence[str], first: str, takes: str) -> bool:
         return last in {"and", "or", ","}
     if last == "and" and takes in {"it", "them", "the", "a", "an", "its"}:
         return True
-    shown = " ".join(before).lower()
-    return (
-        re.search(r", (?:and|or|but|(?:and |or |but )?(?:\w+ly|then))$", shown)
-        is not None
-    )
+    text = " ".join(before).lower()
+    joint = r", (?:and|or|but|(?:and |or |but )?(?:\w+ly|then))$"
+    return re.search(joint, text) is not None
 
 
 def _is_adverb(word: str) -> bool:
@@ -91,13 +91,14 @@ _NO_ADVERBS: Final = frozenset({"apply", "multiply", "supply", "reply", "rely"})
 
 
 def is_parameters_verb(text: str) -> bool:
-    """Tell whether a text begins with a verb that is said of parameters: "Specifies how …"."""
+    """Tell whether a text begins with a verb whose subject is a parameter: "Specifies how …"."""
     first, _, rest = text.partition(" ")
     word = first.lower()
-    is_finite = word.endswith("s") and word not in _ENGLISH
-    verbs = _PARAMETER_VERBS | phrases.VERBS if is_finite else _PARAMETER_VERBS
-    is_one = bool(phrases.base_form(word, verbs))
-    return is_one and rest.partition(" ")[0] not in _LINKS
+    verbs = _PARAMETER_VERBS
+    if word.endswith("s") and word not in _ENGLISH:
+        verbs = _PARAMETER_VERBS | phrases.VERBS
+    is_verb = bool(phrases.base_form(word, verbs))
+    return is_verb and rest.partition(" ")[0] not in _LINKS
 
 
 def is_command(text: str) -> bool:
@@ -106,12 +107,9 @@ def is_command(text: str) -> bool:
     word = first.lower()
     if "/" in word:  # "enable/disable the grid"
         return word.split("/")[0] in phrases.VERBS | _MORE_VERBS | _PARAMETER_VERBS
-    is_verb = word in phrases.VERBS | _MORE_VERBS and word not in _ENGLISH_NOUNS
-    return (
-        is_verb
-        and not is_parameters_verb(text)
-        and rest.partition(" ")[0] not in _LINKS
-    )
+    if word not in phrases.VERBS | _MORE_VERBS or word in _ENGLISH_NOUNS:
+        return False
+    return not is_parameters_verb(text) and rest.partition(" ")[0] not in _LINKS
 
 
 _LINKS: Final = frozenset(
@@ -125,27 +123,27 @@ _MORE_VERBS: Final = frozenset(_TABLE["verbs"].split())
 def with_article(phrase: str) -> str:
     """Return a noun phrase with "the" where it has no article or other determiner."""
     first = phrase.partition(" ")[0].lower()
-    is_owner = phrase[:1].isupper() and first.endswith(
-        ("'s", "’s")
-    )  # "Newton's method"
-    return phrase if is_owner or first in _ARTICLES else f"the {phrase}"
+    if first in _ARTICLES:
+        return phrase
+    if phrase[:1].isupper() and first.endswith(("'s", "’s")):
+        return phrase  # "Newton's method"
+    return f"the {phrase}"
 
 
 def own_stems(*names: str) -> frozenset[str]:
     """Return the stems of the words that names are made of, short ones written out.
 
     Args:
-        names: Of objects and parameters: `max_iter`, `rtol`, `KDTree`.
+        names: Names of objects and parameters: `max_iter`, `rtol`, `KDTree`.
     """
-    parts = [part.lower() for name in names for part in _PARTS.findall(name)]
-    whole = [name.lower().replace("_", "") for name in names]
-    more = [
-        long
-        for part in (*parts, *whole)
-        for long in _SHORT.get(part, "").split("+")
-        if long
-    ]
-    return language.stems(" ".join((*parts, *whole, *more)))
+    words: list[str] = []
+    for name in names:
+        words += [part.lower() for part in _PARTS.findall(name)]
+        words.append(name.lower().replace("_", ""))
+    long_forms: list[str] = []
+    for word in words:
+        long_forms += _SHORT.get(word, "").split("+")
+    return language.stems(" ".join((*words, *long_forms)))
 
 
 def cut_short(text: str, name: str) -> frozenset[str]:
@@ -153,22 +151,24 @@ def cut_short(text: str, name: str) -> frozenset[str]:
 
     Args:
         text: A summary.
-        name: Of the object.
+        name: Name of the object.
     """
     whole = name.lower().replace("_", "")
-    words = (
-        word for word in language.content_words(text) if len(word) >= _SHORTEST_WORD
-    )
-    return language.stems(" ".join(word for word in words if word[:3].lower() in whole))
+    words = [
+        word
+        for word in language.content_words(text)
+        if len(word) >= _SHORTEST_WORD and word[:3].lower() in whole
+    ]
+    return language.stems(" ".join(words))
 
 
 def with_a(phrase: str) -> str:
     """Return a noun phrase with "a" or "an" before it."""
     first = phrase.strip("`")[:1].lower()
-    is_vowel = first in _VOWELS and not phrase.lower().startswith(
-        ("uni", "use", "one", "eu")
-    )
-    return f"{'an' if is_vowel else 'a'} {phrase}"
+    sounds_consonant = phrase.lower().startswith(("uni", "use", "one", "eu"))
+    if first in _VOWELS and not sounds_consonant:
+        return f"an {phrase}"
+    return f"a {phrase}"
 
 
 def with_one_of_many(sentence: str) -> str:
@@ -177,20 +177,22 @@ def with_one_of_many(sentence: str) -> str:
     Args:
         sentence: "`f` returns the array of …".
     """
-    start, the, rest = sentence.partition(" the ")
-    return f"{start} {with_a(rest)}" if the else sentence
+    start, article, rest = sentence.partition(" the ")
+    return f"{start} {with_a(rest)}" if article else sentence
 
 
 def code_name(name: str) -> frozenset[str]:
     """Return a name where it cannot be a word of a text: with a digit, a capital or "_"."""
-    return frozenset() if name.isalpha() and name.islower() else frozenset({name})
+    if name.isalpha() and name.islower():
+        return frozenset()
+    return frozenset({name})
 
 
 def describes(text: str) -> bool:
     """Tell whether a text begins with a verb that only parameters have: "Specifies how …"."""
     first, _, rest = text.partition(" ")
-    is_one = bool(phrases.base_form(first.lower(), _PARAMETER_VERBS))
-    return is_one and rest.partition(" ")[0] not in _LINKS
+    is_verb = bool(phrases.base_form(first.lower(), _PARAMETER_VERBS))
+    return is_verb and rest.partition(" ")[0] not in _LINKS
 
 
 def tells(sentence: str, own: frozenset[str], fewest: int = 2) -> bool:
@@ -198,8 +200,8 @@ def tells(sentence: str, own: frozenset[str], fewest: int = 2) -> bool:
 
     Args:
         sentence: About an object.
-        own: Stems of the names of the object and of what it belongs to.
-        fewest: Words of its own.
+        own: Stems of the names of the object and of its owner.
+        fewest: Fewest words of its own.
     """
     return len(_news(sentence, own)) >= fewest
 
@@ -209,30 +211,35 @@ def defines(sentence: str, own: frozenset[str]) -> bool:
 
     Args:
         sentence: "`tol` is the tolerance of the residual".
-        own: Stems of the names of the object and of what it belongs to.
+        own: Stems of the names of the object and of its owner.
     """
     return len(_news(sentence, own) - _LIGHT) >= _FEWEST_NEW
 
 
 def _news(sentence: str, own: frozenset[str]) -> frozenset[str]:
     plain = _CODE.sub(" ", sentence)
-    said = {w for w in language.content_words(plain) if w.lower() not in _PLAIN}
-    return frozenset(
-        stem for stem in language.stems(" ".join(said)) if not _is_own(stem, own)
-    )
+    content = language.content_words(plain)
+    words = {word for word in content if word.lower() not in _PLAIN}
+    stems = language.stems(" ".join(words))
+    return frozenset(stem for stem in stems if not _is_own(stem, own))
 
 
 def _is_own(word: str, own: frozenset[str]) -> bool:
-    """Tell whether a stem is one of a name, or written out what a name cuts short: "pad", "reg"."""
+    """Tell whether a stem is part of a name, or the long form of one: "pad", "reg"."""
     if word in own:
         return True
-    return any(
-        word.startswith(part)
-        or (len(word) >= _WHOLE and part.startswith(word))
-        or (len(part) > _WHOLE and word.endswith(part))
-        for part in own
-        if min(len(part), len(word)) >= _SHORTEST_WORD
-    )
+    if len(word) < _SHORTEST_WORD:
+        return False
+    for part in own:
+        if len(part) < _SHORTEST_WORD:
+            continue
+        if word.startswith(part):
+            return True
+        if len(word) >= _WHOLE and part.startswith(word):
+            return True
+        if len(part) > _WHOLE and word.endswith(part):
+            return True
+    return False
 
 
 _WHOLE: Final = 4
@@ -244,12 +251,11 @@ def is_whole_phrase(text: str) -> bool:
     """Tell whether a text can be a noun phrase, and is no command, value or half of a sentence.
 
     Args:
-        text: As the documentation has it, before an article is added.
+        text: A text of the documentation, before an article is added.
     """
-    return (
-        _PATTERNS["no_phrase"].match(text) is None
-        and _PATTERNS["cut"].search(text) is None
-    )
+    if _PATTERNS["no_phrase"].match(text) is not None:
+        return False
+    return _PATTERNS["cut"].search(text) is None
 
 
 _PLAIN: Final = frozenset(_TABLE["plain"].split())
@@ -258,16 +264,16 @@ _PLAIN: Final = frozenset(_TABLE["plain"].split())
 def is_readable(text: str, most: int = 30) -> bool:
     """Tell whether a text, its code left out, is prose without signs, letters and pointers."""
     plain = _PATTERNS["shape"].sub("", _CODE.sub("X", text))
-    return (
-        bool(plain)
-        and _PATTERNS["code_signs"].search(plain) is None
-        and _PATTERNS["letter"].search(plain.replace("X", "")) is None
-        and plain.count("(") == plain.count(")")
-        and plain.count('"') % 2 == 0
-        and not plain.rstrip(".").endswith((":", ",", "/"))
-        and _PATTERNS["cut"].search(plain) is None
-        and 1 < len(plain.split()) <= most
-    )
+    if not 1 < len(plain.split()) <= most:
+        return False
+    if plain.count("(") != plain.count(")") or plain.count('"') % 2:
+        return False
+    if plain.rstrip(".").endswith((":", ",", "/")):
+        return False
+    if _PATTERNS["letter"].search(plain.replace("X", "")) is not None:
+        return False
+    signs = (_PATTERNS["code_signs"], _PATTERNS["cut"])
+    return all(sign.search(plain) is None for sign in signs)
 
 
 def marked(text: str, names: frozenset[str]) -> str:
@@ -275,43 +281,56 @@ def marked(text: str, names: frozenset[str]) -> str:
 
     Args:
         text: A sentence.
-        names: Those of the parameters.
+        names: Names of the parameters.
     """
 
-    def mark(found: re.Match[str]) -> str:
-        word = found[0]
-        is_long = word.islower() and len(word) >= _SHORTEST_WORD
-        is_word = word.lower() in _ENGLISH or (is_long and is_english(word))
-        is_word = is_word or found.string[: found.start()].endswith(_BEFORE_LETTERS)
-        is_word = is_word or (word.isalpha() and is_long and _is_used_as_word(found))
-        return f"`{word}`" if word in names and not is_word else word
+    def mark(match: re.Match[str]) -> str:
+        word = match[0]
+        if word not in names or _is_word_there(match):
+            return word
+        return f"`{word}`"
 
     parts = re.split(r"(`[^`]*`)", text)
-    told = "".join(
-        p if p.startswith("`") else _PATTERNS["identifier"].sub(mark, p) for p in parts
-    )
-    told = _PATTERNS["lone_a"].sub("`a`", told) if "a" in names else told
-    return _NAMES_LISTED.sub(lambda found: _marked_list(found[0], names), told)
+    for place, part in enumerate(parts):
+        if not part.startswith("`"):
+            parts[place] = _PATTERNS["identifier"].sub(mark, part)
+    marked_text = "".join(parts)
+    if "a" in names:
+        marked_text = _PATTERNS["lone_a"].sub("`a`", marked_text)
+    return _NAMES_LISTED.sub(lambda match: _marked_list(match[0], names), marked_text)
+
+
+def _is_word_there(match: re.Match[str]) -> bool:
+    """Tell whether a name is a word of English where it stands."""
+    word = match[0]
+    if word.lower() in _ENGLISH:
+        return True
+    if match.string[: match.start()].endswith(_BEFORE_LETTERS):
+        return True
+    if not word.islower() or len(word) < _SHORTEST_WORD:
+        return False
+    return is_english(word) or (word.isalpha() and _is_used_as_word(match))
 
 
 _BEFORE_LETTERS: Final = ("Student ", "student ", "Student's ", "student's ")
 
 
-def _is_used_as_word(found: re.Match[str]) -> bool:
-    """Tell whether what stands beside a name makes it a word: "to extrapolate", "symmetric/…"."""
-    before = found.string[: found.start()]
-    behind = found.string[found.end() :]
-    is_verb = re.search(r"\bto $", before) is not None
-    is_before_noun = re.match(r" [a-z]{3,}(?<!s)s\b(?! )?", behind) is not None
-    is_said_of = re.match(
-        r" (?:is|was|has|as|does|must|arguments?|parameters?|keywords?)\b", behind
-    )
-    is_part = before.endswith("/") or behind.startswith("/")
-    return is_verb or is_part or (is_before_noun and is_said_of is None)
+def _is_used_as_word(match: re.Match[str]) -> bool:
+    """Tell whether the text beside a name makes it a word: "to extrapolate", "symmetric/…"."""
+    before = match.string[: match.start()]
+    behind = match.string[match.end() :]
+    if before.endswith("/") or behind.startswith("/"):
+        return True
+    if re.search(r"\bto $", before) is not None:
+        return True
+    if re.match(r" [a-z]{3,}(?<!s)s\b(?! )?", behind) is None:
+        return False
+    predicate = r" (?:is|was|has|as|does|must|arguments?|parameters?|keywords?)\b"
+    return re.match(predicate, behind) is None
 
 
 def _marked_list(listed: str, names: frozenset[str]) -> str:
-    """Return a list of names with marks about all of them where one has marks."""
+    """Return a list of names in code marks where one of them has marks."""
     words = re.findall(r"\w+", listed.replace(" and ", " ").replace(" or ", " "))
     if "`" not in listed or not names.issuperset(words):
         return listed
