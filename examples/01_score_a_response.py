@@ -12,12 +12,7 @@ import asyncio
 from rich.console import Console
 from rich.table import Table
 
-from rubric_core import (
-    Task,
-    criterion_scores_z,
-    normalized_reward,
-    reward_noise_variance,
-)
+from rubric_core import Task, criterion_scores_z, normalized_reward, reward_noise_variance
 from rubric_judge import LexicalJudge
 
 ROW: dict[str, object] = {
@@ -40,11 +35,7 @@ ROW: dict[str, object] = {
             "verification_method": "contains_any: dx^2 / (2 D) | dx**2 / (2 * D)",
         },
         {"id": "remedy", "weight": 2, "expected_keywords": ["implicit", "smaller"]},
-        {
-            "id": "length",
-            "weight": 1,
-            "verification_method": "structure: count 2..4; clean_end",
-        },
+        {"id": "length", "weight": 1, "verification_method": "structure: count 2..4; clean_end"},
     ],
 }
 
@@ -64,17 +55,11 @@ def main() -> None:
     result = asyncio.run(LexicalJudge().judge(task.judge_view(RESPONSE)))
     rubric, z_M = task.rubric, criterion_scores_z(result, task.rubric)
 
-    table = Table(
-        "criterion", "s_j", "w_j", "z_j = s_j / w_j", "α_j z_j", title="One judgement"
-    )
+    table = Table("criterion", "s_j", "w_j", "z_j = s_j / w_j", "α_j z_j", title="One judgement")
     for criterion, z, share in zip(rubric, z_M, rubric.shares_M, strict=True):
         score = result.scores[criterion.id]
         table.add_row(
-            criterion.id,
-            f"{score:.2f}",
-            f"{criterion.weight:g}",
-            f"{z:.2f}",
-            f"{share * z:.3f}",
+            criterion.id, f"{score:.2f}", f"{criterion.weight:g}", f"{z:.2f}", f"{share * z:.3f}"
         )
     console.print(table)
     console.print(f"r = Σ s_j / W = {normalized_reward(result, rubric):.3f}")

@@ -31,20 +31,12 @@ from rubric_judge import JudgePool, LexicalJudge
 
 TASK = Task(
     question="What does pivoting do in Gaussian elimination?",
-    grounding=Grounding(
-        "Partial pivoting swaps rows so that no multiplier exceeds one."
-    ),
+    grounding=Grounding("Partial pivoting swaps rows so that no multiplier exceeds one."),
     rubric=Rubric(
         criteria=(
             Criterion(id="swap", weight=3, expected_keywords=("swap", "row")),
-            Criterion(
-                id="growth", weight=2, expected_keywords=("multiplier", "rounding")
-            ),
-            Criterion(
-                id="form",
-                weight=1,
-                verification_method="structure: count 1..2; clean_end",
-            ),
+            Criterion(id="growth", weight=2, expected_keywords=("multiplier", "rounding")),
+            Criterion(id="form", weight=1, verification_method="structure: count 1..2; clean_end"),
         )
     ),
 )
@@ -67,42 +59,27 @@ def main() -> None:
     results[5] = JudgeResult.invalid(Reason.NOT_JSON)
 
     rubric, missing_M = TASK.rubric, np.full(len(TASK.rubric), np.nan)
-    rewards_PG, valid_PG = group_rewards(
-        [results], [rubric]
-    )  # P = 1 prompt, G = 6 responses
+    rewards_PG, valid_PG = group_rewards([results], [rubric])  # P = 1 prompt, G = 6 responses
     baseline_PG = leave_one_out_baseline(rewards_PG, valid_PG=valid_PG)
     advantages_PG = group_advantages(rewards_PG, valid_PG=valid_PG)
     z_GM = [
-        missing_M
-        if result.outcome is Outcome.UNAVAILABLE
-        else criterion_scores_z(result, rubric)
+        missing_M if result.outcome is Outcome.UNAVAILABLE else criterion_scores_z(result, rubric)
         for result in results
     ]
     parts_PGM = criterion_attribution([z_GM], [rubric.weights_M], valid_PG=valid_PG)
 
-    table = Table(
-        "y", "judgement", "R", "b", "A", *rubric.ids, title="Right of A: its parts"
-    )
+    table = Table("y", "judgement", "R", "b", "A", *rubric.ids, title="Right of A: its parts")
     for g, result in enumerate(results):
-        numbers = (
-            rewards_PG[0, g],
-            baseline_PG[0, g],
-            advantages_PG[0, g],
-            *parts_PGM[0, g],
-        )
+        numbers = (rewards_PG[0, g], baseline_PG[0, g], advantages_PG[0, g], *parts_PGM[0, g])
         shown = [f"{number:.2f}" if np.isfinite(number) else "–" for number in numbers]
         why = f" ({result.reason})" if result.reason else ""
         table.add_row(str(g), f"{result.outcome}{why}", *shown)
     console = Console()
     console.print(table)
-    console.print(
-        "R = Σ s_j / W,  b = mean R of the other valid responses,  A = (R − b) / (σ + δ)"
-    )
+    console.print("R = Σ s_j / W,  b = mean R of the other valid responses,  A = (R − b) / (σ + δ)")
     best = int(np.argmax(advantages_PG))
     driver = rubric.ids[int(np.argmax(parts_PGM[0, best]))]
-    console.print(
-        f"Response {best} has the largest advantage, and {driver!r} gave most of it."
-    )
+    console.print(f"Response {best} has the largest advantage, and {driver!r} gave most of it.")
     gap = float(np.abs(parts_PGM.sum(axis=2) - advantages_PG).max())
     console.print(f"The parts sum to the advantages: largest difference {gap:.1e}")
 

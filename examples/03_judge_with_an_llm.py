@@ -15,28 +15,16 @@ import structlog
 from rich.console import Console
 from rich.table import Table
 
-from rubric_core import (
-    Criterion,
-    Grounding,
-    JudgeResult,
-    JudgeView,
-    Rubric,
-    Task,
-    group_rewards,
-)
+from rubric_core import Criterion, Grounding, JudgeResult, JudgeView, Rubric, Task, group_rewards
 from rubric_judge import JudgeConfig, JudgePool, LLMJudge
 from rubric_judge.testing import FakeCall, FakeEndpoint, Fault
 
 TASK = Task(
     question="Why is the sky blue?",
-    grounding=Grounding(
-        "Rayleigh scattering grows as the inverse fourth power of wavelength."
-    ),
+    grounding=Grounding("Rayleigh scattering grows as the inverse fourth power of wavelength."),
     rubric=Rubric(
         criteria=(
-            Criterion(
-                id="mechanism", weight=3, description="Names Rayleigh scattering."
-            ),
+            Criterion(id="mechanism", weight=3, description="Names Rayleigh scattering."),
             Criterion(id="law", weight=2, description="Says that it grows as λ⁻⁴."),
         )
     ),
@@ -53,11 +41,7 @@ FAULTS = (None, None, Fault.EXCESSIVE_SCORE, Fault.OVERLOADED, Fault.OVERLOADED)
 
 def award(call: FakeCall) -> dict[str, float]:
     """Stand in for a model: scores by criterion id, for each call."""
-    return (
-        {"mechanism": 0.0, "law": 0.0}
-        if call.number == 1
-        else {"mechanism": 3.0, "law": 1.5}
-    )
+    return {"mechanism": 0.0, "law": 0.0} if call.number == 1 else {"mechanism": 3.0, "law": 1.5}
 
 
 async def judge_all(config: JudgeConfig, views: list[JudgeView]) -> list[JudgeResult]:
@@ -72,32 +56,24 @@ async def judge_all(config: JudgeConfig, views: list[JudgeView]) -> list[JudgeRe
 def main() -> None:
     """Judge four responses over HTTP."""
     # Every call writes one event to the log; here the table shows the same.
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING)
-    )
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     views = [TASK.judge_view(response) for response in RESPONSES]
     with FakeEndpoint(award, faults=FAULTS) as endpoint:
         # For a real model change this line: JudgeConfig(model="openai/gpt-4.1-mini"), with its key
         # in OPENAI_API_KEY, or any other litellm model name, or your own server's api_base.
-        config = JudgeConfig(
-            model="openai/fake", api_base=endpoint.url, max_transport_attempts=2
-        )
+        config = JudgeConfig(model="openai/fake", api_base=endpoint.url, max_transport_attempts=2)
         results = asyncio.run(judge_all(config, views))
     rewards_PG, valid_PG = group_rewards([results], [TASK.rubric])
 
     table = Table("outcome", "reason", "calls", "reward", "detail")
     for result, reward, valid in zip(results, rewards_PG[0], valid_PG[0], strict=True):
         shown = f"{reward:.2f}" if valid else "masked"
-        table.add_row(
-            result.outcome, result.reason, str(result.attempts), shown, result.detail
-        )
+        table.add_row(result.outcome, result.reason, str(result.attempts), shown, result.detail)
     console = Console()
     console.print(f"Judge: {results[0].judge}")
     console.print(table)
     tokens = sum(result.usage.prompt_tokens for result in results if result.usage)
-    console.print(
-        f"{len(endpoint.calls)} calls for {len(views)} responses, {tokens} prompt tokens"
-    )
+    console.print(f"{len(endpoint.calls)} calls for {len(views)} responses, {tokens} prompt tokens")
 
 
 if __name__ == "__main__":

@@ -29,12 +29,7 @@ from rubric_core import (
     group_rewards,
 )
 from rubric_judge import JudgePool
-from rubric_train_openrlhf.objective import (
-    clipped_surrogate,
-    k3,
-    token_mean,
-    token_ratio,
-)
+from rubric_train_openrlhf.objective import clipped_surrogate, k3, token_mean, token_ratio
 from rubric_train_openrlhf.policy import (
     TinyConfig,
     build_tiny_policy,
@@ -66,22 +61,14 @@ RUBRIC = Rubric(
     criteria=(
         Criterion(id="colours", weight=3, description="Names the colours of the flag."),
         Criterion(id="order", weight=2, description="Names each in its place."),
-        Criterion(
-            id="brief", weight=2, description="Says as many words as there are colours."
-        ),
+        Criterion(id="brief", weight=2, description="Says as many words as there are colours."),
     )
 )
 TASKS = [
-    Task(
-        question=f"The flag of {country}?", grounding=Grounding(colours), rubric=RUBRIC
-    )
+    Task(question=f"The flag of {country}?", grounding=Grounding(colours), rubric=RUBRIC)
     for country, colours in FLAGS.items()
 ]
-STEPS, G, UPDATES = (
-    80,
-    32,
-    4,
-)  # with one update the ratio is 1 and nothing is ever clipped
+STEPS, G, UPDATES = 80, 32, 4  # with one update the ratio is 1 and nothing is ever clipped
 EPSILON, GAMMA = 0.2, 1.0  # ε, γ of the paper
 BETA = 0.02  # β; the paper's 0.01 is for a policy that starts out trained
 ETA = 2e-3  # η; the paper's 3e-7 is for eight billion trained weights
@@ -101,10 +88,7 @@ class FlagJudge:
             "order": sum(a == b for a, b in zip(said, flag, strict=False)) / len(flag),
             "brief": float(len(said) == len(flag)),
         }
-        scores = {
-            criterion.id: criterion.weight * z[criterion.id]
-            for criterion in view.rubric
-        }
+        scores = {criterion.id: criterion.weight * z[criterion.id] for criterion in view.rubric}
         return JudgeResult.scored(view.rubric, scores, judge=self.name)
 
 
@@ -119,21 +103,13 @@ def random_policy() -> Policy:
 def encode(policy: Policy, task: Task) -> EncodedPrompt:
     """Turn what the policy may see into tokens; its answers are made of colours and an end."""
     view = task.policy_view()  # the question: no passage, no rubric
-    allowed = {
-        token for word in WORDS for token in policy.codec.encode_answer(view, word)
-    }
+    allowed = {token for word in WORDS for token in policy.codec.encode_answer(view, word)}
     banned = set(range(policy.model.config.vocab_size)) - allowed
-    return replace(
-        policy.codec.encode_prompt(view), banned_token_ids=tuple(sorted(banned))
-    )
+    return replace(policy.codec.encode_prompt(view), banned_token_ids=tuple(sorted(banned)))
 
 
 def sample(
-    policy: Policy,
-    generator: torch.Generator,
-    *,
-    group_size: int,
-    temperature: float = 1.0,
+    policy: Policy, generator: torch.Generator, *, group_size: int, temperature: float = 1.0
 ) -> tuple[Rollouts, list[str]]:
     """Draw y ~ π_gen(·|x) for every question: tokens with log π_gen, and texts."""
     rollouts = sample_groups(
@@ -147,9 +123,7 @@ def sample(
         pad_token_id=policy.codec.pad_token_id,
     )
     texts_B = [
-        policy.codec.decode(
-            TASKS[row // group_size].policy_view(), rollouts.response(row)
-        )
+        policy.codec.decode(TASKS[row // group_size].policy_view(), rollouts.response(row))
         for row in range(len(TASKS) * group_size)
     ]
     return rollouts, texts_B
@@ -174,9 +148,7 @@ def loss_of(
         ratio_BT, advantages_B[rows], clip_low=EPSILON, clip_high=EPSILON
     )
     loss_BT = surrogate.loss_BT + BETA * k3(now_BT, ref_BT)  # Eq. kl_approx
-    return token_mean(
-        loss_BT, mask_BT=mask_BT, total_tokens=int(mask_BT.sum())
-    )  # Eq. total_loss
+    return token_mean(loss_BT, mask_BT=mask_BT, total_tokens=int(mask_BT.sum()))  # Eq. total_loss
 
 
 def train(policy: Policy, generator: torch.Generator) -> list[float]:
@@ -186,18 +158,12 @@ def train(policy: Policy, generator: torch.Generator) -> list[float]:
     pool = JudgePool(FlagJudge())
     means: list[float] = []
     for step in range(1, STEPS + 1):
-        rollouts, texts_B = sample(
-            policy, generator, group_size=G
-        )  # lines 4 to 7, π_gen ← π_θ
-        views = [
-            TASKS[row // G].judge_view(text) for row, text in enumerate(texts_B)
-        ]  # x, g, y, R
+        rollouts, texts_B = sample(policy, generator, group_size=G)  # lines 4 to 7, π_gen ← π_θ
+        views = [TASKS[row // G].judge_view(text) for row, text in enumerate(texts_B)]  # x, g, y, R
         results = asyncio.run(pool.judge_all(views))  # line 9, in parallel
         results_PG = [results[row : row + G] for row in range(0, len(results), G)]
         # Eq. norm_reward; a judge over a network may be unavailable, and is masked: see example 02.
-        rewards_PG, _ = group_rewards(
-            results_PG, [RUBRIC] * len(TASKS), on_unavailable="raise"
-        )
+        rewards_PG, _ = group_rewards(results_PG, [RUBRIC] * len(TASKS), on_unavailable="raise")
         advantages_PG = group_advantages(rewards_PG)  # lines 12 and 13: Eq. advantage
         advantages_B = torch.from_numpy(advantages_PG.reshape(-1)).float()
         shuffled = torch.randperm(len(views), generator=generator)
@@ -209,9 +175,7 @@ def train(policy: Policy, generator: torch.Generator) -> list[float]:
             optimizer.step()  # line 22
         means.append(float(rewards_PG.mean()))
         if step == 1 or step % 10 == 0:
-            console.print(
-                f"step {step:3}  reward {means[-1]:.3f} {'█' * round(40 * means[-1])}"
-            )
+            console.print(f"step {step:3}  reward {means[-1]:.3f} {'█' * round(40 * means[-1])}")
     return means
 
 

@@ -226,11 +226,7 @@ def main(  # noqa: PLR0913 - the options of a command
         splits = documents_to_tasks(out, context=looked_up)
         base = model_folder(model, out, splits[0], scale, seed=seed)
         setup = Setup(model, device, scale, base, out / "tasks")
-        runs = (
-            [out]
-            if scale.seeds == 1
-            else [out / f"seed_{seed + n}" for n in range(scale.seeds)]
-        )
+        runs = [out] if scale.seeds == 1 else [out / f"seed_{seed + n}" for n in range(scale.seeds)]
         for number, run in enumerate(runs):
             start = time.monotonic() if number else start
             comparison, answers = trained(setup, run, splits, seed=seed + number)
@@ -241,11 +237,7 @@ def sft_for(model: str, config: SftConfig, context: str | None) -> SftConfig:
     """Make room for a context, and take smaller steps with a model that may be a large one."""
     room = config.max_prompt_tokens if context is None else OPEN_BOOK_TOKENS
     is_known = model in {"smollm2", "tiny"}
-    rate = (
-        config.learning_rate
-        if is_known
-        else min(config.learning_rate, OTHERS_LEARNING_RATE)
-    )
+    rate = config.learning_rate if is_known else min(config.learning_rate, OTHERS_LEARNING_RATE)
     return config.model_copy(update={"max_prompt_tokens": room, "learning_rate": rate})
 
 
@@ -292,9 +284,7 @@ def keep_older(out: Path) -> None:
 
 def quieten(*, threads: int | None) -> None:
     """Leave the screen to the progress bars, and with the tiny model the other cores to others."""
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING)
-    )
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     disable_progress_bar()
     if threads is not None:
         torch.set_num_threads(threads)  # its matrices are small
@@ -303,24 +293,17 @@ def quieten(*, threads: int | None) -> None:
 def documents_to_tasks(out: Path, *, context: str | None) -> list[list[Task]]:
     """Collect documents, write rubrics, split by document."""
     with current().phase("reading documentation", unit="documents") as phase:
-        collected = collect(
-            SOURCES, out / "documents", on_progress=lambda _: phase.advance()
-        )
+        collected = collect(SOURCES, out / "documents", on_progress=lambda _: phase.advance())
     config = SynthConfig.model_validate({"context": context})
     with current().phase("writing rubrics", total=collected.documents) as phase:
         dataset = synthesise(
-            collected.out,
-            out / "tasks",
-            config=config,
-            on_document=lambda _: phase.advance(),
+            collected.out, out / "tasks", config=config, on_document=lambda _: phase.advance()
         )
     tasks, left_out = (
         ", ".join(f"{n:,} {name}" for name, n in counts.items())
         for counts in (dataset.tasks, dataset.rejected)
     )
-    console.print(
-        f"{collected.documents:,} documents; tasks: {tasks}; left out: {left_out}"
-    )
+    console.print(f"{collected.documents:,} documents; tasks: {tasks}; left out: {left_out}")
     return [
         list(read_tasks(out / "tasks" / f"{split}.jsonl"))
         for split in ("train", "validation", "test")
@@ -342,24 +325,18 @@ def with_written(tasks: Sequence[Task], count: int) -> Sequence[Task]:
     return [*first, *spread(others, count - len(first))]
 
 
-def model_folder(
-    model: str, out: Path, tasks: Sequence[Task], scale: Scale, *, seed: int
-) -> Path:
+def model_folder(model: str, out: Path, tasks: Sequence[Task], scale: Scale, *, seed: int) -> Path:
     """Find the model to begin with, or pre-train the tiny one."""
     base = out / "base"
     if model == "tiny":
         pretrained(out / "documents", tasks, scale, seed=seed).save(base)
     else:
-        folder = (
-            SmolLM2Model().folder() if model == "smollm2" else Path(model).resolve()
-        )
+        folder = SmolLM2Model().folder() if model == "smollm2" else Path(model).resolve()
         base.symlink_to(folder, target_is_directory=True)
     return base
 
 
-def pretrained(
-    documents: Path, tasks: Sequence[Task], scale: Scale, *, seed: int
-) -> Policy:
+def pretrained(documents: Path, tasks: Sequence[Task], scale: Scale, *, seed: int) -> Policy:
     """Build a tiny Llama and let it read the training questions' documents, and no others."""
     hashes = {task.doc_hash for task in tasks}
     texts = [one.text for one in read_collected(documents) if one.doc_hash in hashes]
@@ -375,9 +352,7 @@ def warm_started(setup: Setup, to: Path, tasks: Sequence[Task], *, seed: int) ->
     """Train on the reference answers of the training questions."""
     policy = load_policy(setup.base, device=setup.device)
     examples = [example for task in tasks if (example := task.sft_example())]
-    with shown_losses(
-        "learning reference answers (SFT)", setup.scale.sft.steps
-    ) as note:
+    with shown_losses("learning reference answers (SFT)", setup.scale.sft.steps) as note:
         sft(policy, examples, setup.scale.sft, seed=seed, on_step=note)
     policy.save(to)
     return policy
@@ -395,9 +370,7 @@ def rewarded(setup: Setup, run: Path, *, seed: int) -> Policy:
     tiny = setup.model == "tiny"
     settings = load_config(PRESETS / f"quickstart{'_tiny' * tiny}.yaml").model_dump()
     for name, changed in setup.scale.grpo.items():
-        settings[name] = (
-            settings[name] | changed if isinstance(changed, dict) else changed
-        )
+        settings[name] = settings[name] | changed if isinstance(changed, dict) else changed
     settings |= {
         "model": {"type": "path", "path": run / "sft"},
         "data": {
@@ -447,15 +420,11 @@ class Proof:
             self._controls[f"{name}_blind"] = self._judge(self._others, blind_NK)
             phase.advance(note=f"reward {100 * self._stages[name].mean:.1f} %")
             if self._scale.temperature:
-                responses_N1 = self._answers(policy, self._test, 0.0).read_as(
-                    self._test
-                )
+                responses_N1 = self._answers(policy, self._test, 0.0).read_as(self._test)
                 self._controls[f"{name}_greedy"] = self._judge(self._test, responses_N1)
                 self._shown[name] = (responses_N1, self._controls[f"{name}_greedy"])
             if any(task.context for task in self._test):
-                closed = [
-                    task.model_copy(update={"context": None}) for task in self._test
-                ]
+                closed = [task.model_copy(update={"context": None}) for task in self._test]
                 answers = self._answers(policy, closed, self._scale.temperature)
                 self._controls[f"{name}_closed"] = self._judge(
                     self._test, answers.read_as(self._test)
@@ -466,15 +435,9 @@ class Proof:
         """Ask again at the temperature that suits each best, for rewards may only cool a policy."""
         with current().phase("choosing temperatures", total=2) as phase:
             for name, policy in (("sft", sft), ("grpo", grpo)):
-                rewards = {
-                    t: self._sampled(policy, self._validation, t) for t in temperatures
-                }
-                best = best_temperature(
-                    rewards, test_task_ids=[t.task_id for t in self._test]
-                )
-                self._controls[f"{name}_cooled"] = self._sampled(
-                    policy, self._test, best
-                )
+                rewards = {t: self._sampled(policy, self._validation, t) for t in temperatures}
+                best = best_temperature(rewards, test_task_ids=[t.task_id for t in self._test])
+                self._controls[f"{name}_cooled"] = self._sampled(policy, self._test, best)
                 phase.advance(note=f"{name}: best temperature {best}")
 
     def compared(self, train: Sequence[Task]) -> Comparison:
@@ -482,9 +445,7 @@ class Proof:
         usual = controls.usual_terms(train)
         without_reading: dict[str, Callable[[Task], str]] = {
             "fixed_template": lambda task: controls.fixed_template(task.question),
-            "learned_template": lambda task: controls.learned_template(
-                task.question, usual
-            ),
+            "learned_template": lambda task: controls.learned_template(task.question, usual),
             "reference": lambda task: task.reference_answer or "",
             "negated": lambda task: controls.negated(task.reference_answer or ""),
             "shuffled": lambda task: controls.shuffled(
@@ -498,9 +459,7 @@ class Proof:
                 for name, write in controls.of_context().items()
             }
         for name, write in without_reading.items():
-            self._controls[name] = self._judge(
-                self._test, [[write(task)] for task in self._test]
-            )
+            self._controls[name] = self._judge(self._test, [[write(task)] for task in self._test])
         for name, texts in WrittenAnswers().to(self._test).controls.items():
             answered = [task for task in self._test if task.task_id in texts]
             responses = [[texts[task.task_id]] for task in answered]
@@ -513,9 +472,7 @@ class Proof:
         ]
         if "grpo_greedy" in self._controls:
             others = ("sft_greedy", *controls.OF_CONTEXT)
-            pairs += [
-                ("grpo_greedy", name) for name in others if name in self._controls
-            ]
+            pairs += [("grpo_greedy", name) for name in others if name in self._controls]
         pairs += [
             ("grpo", name)
             for name in ("grpo_closed", "sft_cooled", *WITHOUT_A_MODEL)
@@ -524,22 +481,14 @@ class Proof:
         found = compare(
             self._stages,
             controls=self._controls,
-            labels={
-                k: v for k, v in LABELS.items() if k in self._stages | self._controls
-            },
+            labels={k: v for k, v in LABELS.items() if k in self._stages | self._controls},
             differences=pairs,
         )
         return found.model_copy(
-            update={
-                "claim": LIMITS,
-                "caution": self._scale.caution,
-                "not_rivals": NOT_RIVALS,
-            }
+            update={"claim": LIMITS, "caution": self._scale.caution, "not_rivals": NOT_RIVALS}
         )
 
-    def _no_longer_than_answers(
-        self, write: Callable[[Task], str]
-    ) -> Callable[[Task], str]:
+    def _no_longer_than_answers(self, write: Callable[[Task], str]) -> Callable[[Task], str]:
         """Cut what copies the context at the most tokens that the policies may write."""
 
         def written(task: Task) -> str:
@@ -557,9 +506,7 @@ class Proof:
                 "task_id": self._test[place].task_id,
                 "question": self._test[place].question,
                 "answers": {name: texts_N1[place][0] for name, (texts_N1, _) in shown},
-                "rewards": {
-                    name: judged.rewards_N[place] for name, (_, judged) in shown
-                },
+                "rewards": {name: judged.rewards_N[place] for name, (_, judged) in shown},
             }
             for place in places
         ]
@@ -567,21 +514,13 @@ class Proof:
     def _judge(self, tasks: Sequence[Task], responses_NK: list[list[str]]) -> Heldout:
         return anyio.run(judge_heldout, self._pool, tasks, responses_NK)
 
-    def _answers(
-        self, policy: Policy, tasks: Sequence[Task], temperature: float
-    ) -> Answers:
+    def _answers(self, policy: Policy, tasks: Sequence[Task], temperature: float) -> Answers:
         generator = torch.Generator(policy.device).manual_seed(self._seed)
         samples = self._scale.samples if temperature > 0 else 1
-        return Answers(
-            policy, tasks, self._scale.tokens, samples, temperature, generator
-        )
+        return Answers(policy, tasks, self._scale.tokens, samples, temperature, generator)
 
-    def _sampled(
-        self, policy: Policy, tasks: Sequence[Task], temperature: float
-    ) -> Heldout:
-        return self._judge(
-            tasks, self._answers(policy, tasks, temperature).read_as(tasks)
-        )
+    def _sampled(self, policy: Policy, tasks: Sequence[Task], temperature: float) -> Heldout:
+        return self._judge(tasks, self._answers(policy, tasks, temperature).read_as(tasks))
 
 
 class Answers:
@@ -603,9 +542,7 @@ class Answers:
         self._tokens_NK: list[list[tuple[int, ...]]] = []
         with current().phase("answering", total=len(tasks), unit="questions") as phase:
             for first in range(0, len(tasks), self._AT_ONCE):
-                views = [
-                    task.policy_view() for task in tasks[first : first + self._AT_ONCE]
-                ]
+                views = [task.policy_view() for task in tasks[first : first + self._AT_ONCE]]
                 rollouts = sample_groups(
                     policy.model,
                     [policy.codec.encode_prompt(view) for view in views],
@@ -617,9 +554,7 @@ class Answers:
                     pad_token_id=policy.codec.pad_token_id,
                 )
                 rows = [rollouts.response(row) for row in range(len(views) * samples)]
-                self._tokens_NK += [
-                    rows[i : i + samples] for i in range(0, len(rows), samples)
-                ]
+                self._tokens_NK += [rows[i : i + samples] for i in range(0, len(rows), samples)]
                 phase.advance(len(views))
 
     def read_as(self, tasks: Sequence[Task]) -> list[list[str]]:
@@ -631,42 +566,28 @@ class Answers:
 
 
 def finish(
-    out: Path,
-    comparison: Comparison,
-    answers: Sequence[dict[str, Any]],
-    *,
-    wall_s: float,
+    out: Path, comparison: Comparison, answers: Sequence[dict[str, Any]], *, wall_s: float
 ) -> None:
     """Write what was proved beside the run, and show it."""
     content = comparison.to_json() | {"answers": answers}
-    (out / "comparison.json").write_text(
-        json.dumps(content, indent=1), encoding="utf-8"
-    )
+    (out / "comparison.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    summary |= {
-        name: content[name] for name in ("heldout", "differences", "result", "claim")
-    }
+    summary |= {name: content[name] for name in ("heldout", "differences", "result", "claim")}
     summary |= {"pipeline_wall_s": round(wall_s, 1)}
     (out / "summary.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
     report = write_report(out)
     console.print(Markdown(comparison.markdown()))
     for one in answers:
         console.print(side_by_side(one))
-    console.print(
-        f"{wall_s:.0f} s; figures in {out / 'summary.json'}, pictures in {report}"
-    )
+    console.print(f"{wall_s:.0f} s; figures in {out / 'summary.json'}, pictures in {report}")
 
 
 def side_by_side(one: dict[str, Any]) -> Table:
     """The answers of all stages to one question."""
-    table = Table(
-        title=Text(one["question"]), title_justify="left", show_lines=True, expand=True
-    )
+    table = Table(title=Text(one["question"]), title_justify="left", show_lines=True, expand=True)
     for name in one["answers"]:
         label = LABELS[name].partition(":")[0]
-        table.add_column(
-            f"{label}: {100 * (one['rewards'][name] or 0.0):.1f} %", ratio=1
-        )
+        table.add_column(f"{label}: {100 * (one['rewards'][name] or 0.0):.1f} %", ratio=1)
     table.add_row(*map(Text, one["answers"].values()))
     return table
 

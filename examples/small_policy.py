@@ -50,9 +50,7 @@ def main(
     """
     torch.set_num_threads(1)  # the same weights on any number of cores
     examples = [
-        SftExample(
-            task_id=task.task_id, question=task.question, answer=task.reference_answer
-        )
+        SftExample(task_id=task.task_id, question=task.question, answer=task.reference_answer)
         for task in read_tasks(tasks)
         if task.reference_answer
     ]

@@ -23,13 +23,10 @@ async def rollout(model: art.Model, view: PolicyView) -> art.Trajectory:
     """Ask once; the id in the metadata is that by which the judge finds the rubric."""
     question = {"role": "user", "content": view.message}
     reply = await model.openai_client().chat.completions.create(
-        model=model.get_inference_name(),
-        messages=[question],
-        max_completion_tokens=1024,
+        model=model.get_inference_name(), messages=[question], max_completion_tokens=1024
     )
     return art.Trajectory(
-        messages_and_choices=[question, reply.choices[0]],
-        metadata={"task_id": view.task_id},
+        messages_and_choices=[question, reply.choices[0]], metadata={"task_id": view.task_id}
     )
 
 
@@ -38,10 +35,7 @@ async def gather(
 ) -> list[art.TrajectoryGroup]:
     """Return a judged group of answers for each question."""
     return await art.gather_trajectory_groups(
-        [
-            art.TrajectoryGroup(rollout(model, view) for _ in range(ANSWERS))
-            for view in views
-        ],
+        [art.TrajectoryGroup(rollout(model, view) for _ in range(ANSWERS)) for view in views],
         after_each=score,
     )
 

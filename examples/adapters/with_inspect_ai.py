@@ -20,9 +20,7 @@ def rubric_eval(tasks: str = "dataset/test.jsonl", judge: str = "judge.yaml") ->
     """Ask every question; a sample's id is that by which the judge finds the rubric."""
     views = [one.policy_view() for one in read_tasks(tasks)]
     return Task(
-        dataset=MemoryDataset(
-            [Sample(id=view.task_id, input=view.message) for view in views]
-        ),
+        dataset=MemoryDataset([Sample(id=view.task_id, input=view.message) for view in views]),
         solver=generate(),
         scorer=rubric_scorer(judge=judge, tasks=tasks),
     )

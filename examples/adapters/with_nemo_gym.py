@@ -51,14 +51,9 @@ def write() -> None:
     views = [task.policy_view() for task in read_tasks(TASKS)]
     rows = [
         {
-            "responses_create_params": {
-                "input": [{"role": "user", "content": view.message}]
-            },
+            "responses_create_params": {"input": [{"role": "user", "content": view.message}]},
             "task_id": view.task_id,
-            "agent_ref": {
-                "type": "responses_api_agents",
-                "name": "rubric_simple_agent",
-            },
+            "agent_ref": {"type": "responses_api_agents", "name": "rubric_simple_agent"},
         }
         for view in views
     ]

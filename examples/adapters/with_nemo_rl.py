@@ -68,13 +68,9 @@ def process(
     del task_data_spec
     asked, truth = row["messages"]
     text = tokenizer.apply_chat_template(
-        [{"role": "user", "content": asked["content"]}],
-        tokenize=False,
-        add_generation_prompt=True,
+        [{"role": "user", "content": asked["content"]}], tokenize=False, add_generation_prompt=True
     )
-    tokens = tokenizer(text, return_tensors="pt", add_special_tokens=False)[
-        "input_ids"
-    ][0]
+    tokens = tokenizer(text, return_tensors="pt", add_special_tokens=False)["input_ids"][0]
     fits = len(tokens) <= max_seq_length
     tokens = tokens[:max_seq_length]
     return {
@@ -96,9 +92,7 @@ def write_rows() -> None:
     steps, answers = len(rows) // batch, batch * ANSWERS
     text = CONFIGURATION.format(batch=batch, answers=answers, steps=steps)
     Path("rubric.yaml").write_text(text, encoding="utf-8")
-    print(
-        f"{2 * steps} steps of {batch} tasks and {answers} answers, in 2 passes over {len(rows)}"
-    )
+    print(f"{2 * steps} steps of {batch} tasks and {answers} answers, in 2 passes over {len(rows)}")
 
 
 def register() -> None:

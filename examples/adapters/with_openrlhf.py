@@ -60,10 +60,7 @@ def flags(count: int, *words: str) -> list[str]:
         *("--data.input_key", "question"),
         *("--data.label_key", "task_id"),
         "--data.apply_chat_template",
-        *(
-            "--data.max_samples",
-            str(count // batch * batch),
-        ),  # a smaller last batch is no update
+        *("--data.max_samples", str(count // batch * batch)),  # a smaller last batch is no update
         *("--reward.remote_url", str(Path(__file__).absolute())),
         *("--algo.advantage.estimator", "group_norm"),
         *("--algo.kl.use_loss", "--algo.kl.estimator", "k3"),
@@ -91,13 +88,7 @@ def main() -> int:
         f"over {count} tasks ({count % batch} are left out of each), unless a flag says otherwise",
         flush=True,
     )
-    command = [
-        sys.executable,
-        "-m",
-        "openrlhf.cli.train_ppo_ray",
-        *flags(count, *words),
-        *words,
-    ]
+    command = [sys.executable, "-m", "openrlhf.cli.train_ppo_ray", *flags(count, *words), *words]
     return subprocess.run(command, check=False).returncode
 
 

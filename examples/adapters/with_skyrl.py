@@ -85,9 +85,7 @@ def configuration(count: int, words: Sequence[str]) -> Any:
     parse = import_module("skyrl.train.config").SkyRLTrainConfig.from_cli_overrides
     config = parse([*settings(count), *words])
     placement = config.trainer.placement
-    placement.ref_num_gpus_per_node = (
-        placement.policy_num_gpus_per_node
-    )  # they share all GPUs
+    placement.ref_num_gpus_per_node = placement.policy_num_gpus_per_node  # they share all GPUs
     import_module("skyrl.train.utils").validate_cfg(config)
     return config
 
@@ -98,9 +96,7 @@ def main() -> None:
     count = write_rows()
     config = configuration(count, sys.argv[1:])
     batch, passes = config.trainer.train_batch_size, config.trainer.epochs
-    print(
-        f"{count // batch * passes} steps of {batch} tasks, in {passes} passes over {count}"
-    )
+    print(f"{count // batch * passes} steps of {batch} tasks, in {passes} passes over {count}")
     import_module("skyrl.train.utils").initialize_ray(config)
     ray.get(ray.remote(num_cpus=1)(train).remote(config))
 

@@ -48,9 +48,7 @@ class Question(Env):
         stops = self._renderer.get_stop_sequences()
         return self._renderer.build_generation_prompt(asked), stops
 
-    async def step(
-        self, action: Action, *, extra: ActionExtra | None = None
-    ) -> StepResult:
+    async def step(self, action: Action, *, extra: ActionExtra | None = None) -> StepResult:
         """End the episode."""
         del action, extra
         return StepResult(
@@ -104,9 +102,7 @@ class Tasks(RLDatasetBuilder):
         return Batches(
             [
                 RubricEnvGroupBuilder(
-                    Questions(renderer, view.message),
-                    rewards,
-                    {"task_id": view.task_id},
+                    Questions(renderer, view.message), rewards, {"task_id": view.task_id}
                 )
                 for view in views
             ]

@@ -32,10 +32,7 @@ def rows() -> Dataset:
     views = [task.policy_view() for task in read_tasks(TASKS)]
     return Dataset.from_list(
         [
-            {
-                "prompt": [{"role": "user", "content": view.message}],
-                "task_id": view.task_id,
-            }
+            {"prompt": [{"role": "user", "content": view.message}], "task_id": view.task_id}
             for view in views
         ]
     )

@@ -38,8 +38,6 @@ class RubricTaskset(vf.Taskset[RubricTask, vf.TasksetConfig]):
         """Return the tasks."""
         views = [task.policy_view() for task in read_tasks(TASKS)]
         return [
-            RubricTask(
-                vf.TaskData(id=view.task_id, prompt=view.message), self.config.task
-            )
+            RubricTask(vf.TaskData(id=view.task_id, prompt=view.message), self.config.task)
             for view in views
         ]

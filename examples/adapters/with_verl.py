@@ -44,9 +44,7 @@ def write_rows() -> int:
         ]
         Dataset.from_list(rows).to_parquet(ROWS / f"{split}.parquet")
     # The reward is given one file for both.
-    write_tasks(
-        ROWS / "tasks.jsonl", [task for split in SPLITS for task in tasks[split]]
-    )
+    write_tasks(ROWS / "tasks.jsonl", [task for split in SPLITS for task in tasks[split]])
     return len(tasks["train"])
 
 
@@ -79,19 +77,13 @@ def overrides(count: int) -> list[str]:
 
 def plan(words: Sequence[str], count: int) -> str:
     """Say how many steps verl will make, or end where it would make none or take another reward."""
-    given = {
-        name.lstrip("+"): value
-        for name, _, value in (word.partition("=") for word in words)
-    }
+    given = {name.lstrip("+"): value for name, _, value in (word.partition("=") for word in words)}
     if old := sorted(name for name in given if name.startswith(OLD_KEYS)):
         raise SystemExit(
             f"{old[0]}: an old key of verl, which is ignored or takes the place of the reward of "
             f"this file; the new ones begin with `reward.`, such as {REWARD}.reward_kwargs.workers"
         )
-    batch, passes = (
-        int(given["data.train_batch_size"]),
-        int(given["trainer.total_epochs"]),
-    )
+    batch, passes = int(given["data.train_batch_size"]), int(given["trainer.total_epochs"])
     if count < batch:
         raise SystemExit(
             f"data.train_batch_size={batch} of dataset/train.jsonl's {count} tasks: verl drops "
