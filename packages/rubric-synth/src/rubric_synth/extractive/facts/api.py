@@ -357,19 +357,19 @@ def note_facts(entry: ApiEntry) -> list[Fact]:
     ]
 
 
-def chosen(found: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
+def chosen(of_page: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
     """Choose facts for one question: of several parameters rather than many of one.
 
     Args:
-        found: Facts of summary, parameters, results and errors.
+        of_page: Facts of summary, parameters, results and errors.
         notes: Facts of the running text.
     """
-    by_topic = Counter(fact.topic for fact in found if fact.topic)
+    by_topic = Counter(fact.topic for fact in of_page if fact.topic)
     topics = sorted(by_topic, key=lambda topic: -min(by_topic[topic], _MOST_OF_A_TOPIC))
     chosen_topics = topics[:_MOST_TOPICS]
-    bare = [fact for fact in found if _is_bare_none(fact, found)]
-    types = [fact for fact in found if fact.kind == CriterionKind.SHAPE]
-    rich = [fact for fact in found if fact not in types and fact not in bare]
+    bare = [fact for fact in of_page if _is_bare_none(fact, of_page)]
+    types = [fact for fact in of_page if fact.kind == CriterionKind.SHAPE]
+    rich = [fact for fact in of_page if fact not in types and fact not in bare]
     of_object = [fact for fact in rich if not fact.topic]
     of_topics = [fact for fact in rich if fact.topic in chosen_topics]
     kept = _varied((*of_object, *of_topics))[:_MOST]

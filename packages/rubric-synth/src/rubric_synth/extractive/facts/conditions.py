@@ -46,18 +46,18 @@ _ONE: Final = re.compile(r"^`[^`]*`\s(?!and )")
 
 
 def condition_frame(
-    one: str, name: str, function: str, names: frozenset[str], kind: str = ""
+    clause: str, name: str, function: str, names: frozenset[str], kind: str = ""
 ) -> Frame | None:
     """Return a condition with what follows from it, as a sentence with a subject.
 
     Args:
-        one: "If True, return the indices", "If x is negative, …".
+        clause: "If True, return the indices", "If x is negative, …".
         name: Name of the parameter that it belongs to; "" for none.
         function: Bare name of the object.
         names: Names of all parameters.
         kind: Type of the parameter, as documented; "" where it is not known.
     """
-    parts = _condition_and_rest(one, name, names)
+    parts = _condition_and_rest(clause, name, names)
     if parts is None:
         return None
     condition, rest = parts

@@ -30,10 +30,10 @@ class Fact(NamedTuple):
     """Whether it asks for one thing of many, which only fills up a task."""
 
 
-def says_the_same(one: str, other: str) -> bool:
+def says_the_same(first: str, second: str) -> bool:
     """Tell whether two sentences share more than half of the content words of the shorter."""
-    first_stems = _content_stems(one)
-    second_stems = _content_stems(other)
+    first_stems = _content_stems(first)
+    second_stems = _content_stems(second)
     shortest = min(len(first_stems), len(second_stems))
     return 2 * len(first_stems & second_stems) > shortest
 

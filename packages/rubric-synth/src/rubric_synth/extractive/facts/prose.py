@@ -354,20 +354,20 @@ def _sentences(passage: Passage) -> list[str]:
 
 
 def at_home(
-    found: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage
+    of_criteria: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage
 ) -> Passage:
     """Return a passage with the subject of the section that most of its facts stand in.
 
     Where no section holds three of them, the subject is the document's title.
 
     Args:
-        found: Facts that criteria are made of.
+        of_criteria: Facts that criteria are made of.
         facts: Facts of the document, by sentence.
         passage: The passage that states them.
     """
     if not passage.homes:
         return passage
-    ids = {id(fact) for fact in found}
+    ids = {id(fact) for fact in of_criteria}
     homes = Counter[str]()
     for paragraph, home in zip(passage.paragraphs, passage.homes, strict=True):
         raws = sentences_of(paragraph)
