@@ -36,7 +36,7 @@ def test_statistics_count_what_the_dataset_holds(
     assert sum(statistics.criteria_per_task.values()) == total
     assert statistics.criteria["definition_1"] <= total
     assert (
-        5
+        4
         <= min(statistics.criteria_per_task)
         <= max(statistics.criteria_per_task)
         <= 10
