@@ -80,6 +80,14 @@ _FEWEST_WORDS: Final = 4
 """Words of a part of a message that is listed."""
 
 
+_FEWEST_LETTERS: Final = 24
+"""Letters of a part of a message that somebody may search for; shorter ones say nothing alone."""
+
+
+def _letters(text: str) -> int:
+    return sum(letter.isalpha() for letter in text)
+
+
 def errors_page() -> str:
     """Return the page: families of problems first, then every message by its type."""
     lines = ["# Look up an error", "", *_INTRODUCTION, ""]
@@ -106,7 +114,8 @@ def errors_page() -> str:
         "| message |",
         "|---|",
     ]
-    rows = {part: " | ".join(map(_cell, _split(part))) for part in sorted(_parts())}
+    parts = (part for part in _parts() if _letters(part) >= _FEWEST_LETTERS)
+    rows = {part: " | ".join(map(_cell, _split(part))) for part in sorted(parts)}
     lines += [
         f"| {_cell(part)} |" for part, row in rows.items() if f"| {row} |" not in shown
     ]
