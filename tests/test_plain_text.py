@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,10 +28,11 @@ IN_PROMPTS = "rubric-synth/src/rubric_synth/llm/replies.py"
 """Its docstrings go to the model, and into the keys of cached calls."""
 
 
-def _trees() -> Iterator[tuple[str, ast.Module]]:
-    for path in SOURCES:
-        name = path.relative_to(ROOT / "packages").as_posix()
-        yield name, ast.parse(path.read_text("utf-8"))
+@cache
+def _trees() -> tuple[tuple[str, ast.Module], ...]:
+    names = [path.relative_to(ROOT / "packages").as_posix() for path in SOURCES]
+    trees = [ast.parse(path.read_text("utf-8")) for path in SOURCES]
+    return tuple(zip(names, trees, strict=True))
 
 
 def _bound(node: ast.AST) -> str | None:
