@@ -107,7 +107,7 @@ def _progress_of_minutes_only(monkeypatch: pytest.MonkeyPatch) -> None:
     if (
         importlib.util.find_spec("rubric_judge") is not None
     ):  # rubric-core is also tested alone
-        monkeypatch.setattr("rubric_judge.console.progress.QUIET_S", 60.0)
+        monkeypatch.setattr("rubric_judge.ui.console.progress.QUIET_S", 60.0)
 
 
 @pytest.fixture(scope="session", autouse=True)

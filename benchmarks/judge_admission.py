@@ -47,7 +47,7 @@ from rubric_core import (
     write_tasks,
 )
 from rubric_judge import LexicalJudge
-from rubric_judge.calibration.record import (
+from rubric_judge.quality.calibration.record import (
     Calibration,
     CriterionCalibration,
     RewardCalibration,
@@ -55,8 +55,8 @@ from rubric_judge.calibration.record import (
     Verdict,
     labelled_rubrics,
 )
-from rubric_judge.estimates import UNKNOWN, Estimate
-from rubric_judge.reliability.rates import youden
+from rubric_judge.quality.estimates import UNKNOWN, Estimate
+from rubric_judge.quality.reliability.rates import youden
 from rubric_train_openrlhf import TrainConfig, load_config, run_grpo
 from rubric_train_openrlhf.policy import Policy, load_policy, sample_groups
 
@@ -362,7 +362,7 @@ def gains(curves: dict[str, list[list[dict[str, float]]]]) -> dict[str, list[flo
 
 def draw(curves: dict[str, list[list[dict[str, float]]]], path: Path) -> None:
     """Draw the true held-out reward over the steps."""
-    from rubric_judge.page.pictures import (
+    from rubric_judge.ui.page.pictures import (
         COLOURS,
         draw_grid,
         draw_legend,

@@ -28,8 +28,8 @@ from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from rubric_core import Criterion, Grounding, JudgeView, Rubric, Task
 from rubric_judge import ClaimConfig, ClaimJudge
-from rubric_judge.claims.encoder import Encoder
-from rubric_judge.claims.reading import sentences
+from rubric_judge.judges.claims.encoder import Encoder
+from rubric_judge.judges.claims.reading import sentences
 
 CLAIM = "without a model, the judge of claims takes a fifth of the CPU of encoding the answer"
 TARGET = 5.0

@@ -30,7 +30,7 @@ from record import finish
 
 from rubric_core import Criterion, Grounding, JudgeResult, JudgeView, Rubric, Task
 from rubric_judge import JudgeConfig, JudgePool, LexicalJudge, load_replicas
-from rubric_judge.capabilities import close
+from rubric_judge.judges.capabilities import close
 from rubric_judge.testing import FakeCall, FakeEndpoint
 from rubric_judge.testing.vllm import VLLMServer
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_llama, build_tokenizer

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rubric_core import Criterion, Grounding, JudgeView, Rubric
-from rubric_judge.llm.prompt import load_prompt
+from rubric_judge.judges.llm.prompt import load_prompt
 from rubric_judge.testing import FakeEndpointProcess
 
 CLAIM = "the direct transport takes an eighth of the CPU of instructor+litellm as commonly used"

@@ -34,12 +34,12 @@ from rubric_core import (
 )
 from rubric_core.errors import RewardError
 from rubric_core.formats import import_tasks
-from rubric_judge.calibration.correction import corrected_mean
-from rubric_judge.calibration.record import RewardPair
-from rubric_judge.reliability import Rating, Ratings, collect, measure
-from rubric_judge.reliability.measure import groups_of
-from rubric_judge.reliability.noise import advantage_pairs, reward_noise
-from rubric_judge.reliability.rates import confusion, youden
+from rubric_judge.quality.calibration.correction import corrected_mean
+from rubric_judge.quality.calibration.record import RewardPair
+from rubric_judge.quality.reliability import Rating, Ratings, collect, measure
+from rubric_judge.quality.reliability.measure import groups_of
+from rubric_judge.quality.reliability.noise import advantage_pairs, reward_noise
+from rubric_judge.quality.reliability.rates import confusion, youden
 
 CLAIM = "our functions give the published figures of seven public sources of judgements"
 TARGET = 0

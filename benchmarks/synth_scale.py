@@ -38,7 +38,7 @@ from record import finish
 from rich.console import Console
 from rich.table import Table
 
-from rubric_judge.lexical.words import FUNCTION_WORDS
+from rubric_judge.judges.lexical.words import FUNCTION_WORDS
 from rubric_judge.testing import FakeCall, FakeEndpoint, FakeEndpointProcess
 from rubric_synth import collect, synthesise
 from rubric_synth.config import SynthConfig

@@ -53,9 +53,9 @@ from rubric_eval import (
     judge_heldout,
 )
 from rubric_judge import ClaimJudge, JudgePool
-from rubric_judge.console.progress import Progress, current
-from rubric_judge.labels.written import WrittenAnswers
-from rubric_judge.page.tables import counted
+from rubric_judge.quality.labels.written import WrittenAnswers
+from rubric_judge.ui.console.progress import Progress, current
+from rubric_judge.ui.page.tables import counted
 from rubric_synth import SynthConfig, collect, read_collected, synthesise
 from rubric_synth.stats import controls
 from rubric_train_openrlhf import TrainConfig, load_config, run_grpo, write_report

@@ -14,7 +14,7 @@ from cyclopts import App
 from rich.console import Console
 
 from rubric_core import SftExample, read_tasks
-from rubric_judge.console.progress import Progress
+from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.policy import (
     ChatCodec,
     Policy,

@@ -43,11 +43,11 @@ PART_OF = {"markupsafe": "jinja2", "pydantic-core": "pydantic"}
 READ_THEIR_OWN = {
     "rubric_core.files",
     "rubric_core.lazy",
-    "rubric_judge.page.rendering",
-    "rubric_judge.labels.model_writer",
-    "rubric_judge.llm.prompt",
-    "rubric_judge.starting",
-    "rubric_synth.llm.prompt",
+    "rubric_judge.ui.page.rendering",
+    "rubric_judge.quality.labels.model_writer",
+    "rubric_judge.judges.llm.prompt",
+    "rubric_judge.ui.starting",
+    "rubric_synth.stages.llm.prompt",
     "rubric_synth.sources.converter",
     "rubric_synth.tables",
 }
@@ -252,12 +252,12 @@ def test_pages_have_one_home(modules: dict[str, ast.Module]) -> None:
         if isinstance(node, ast.FunctionDef) and node.name in furniture
     }
     assert homes == {
-        ("inert_json", "rubric_judge.page.rendering"),
-        ("render_page", "rubric_judge.page.rendering"),
-        ("visible", "rubric_judge.page.rendering"),
+        ("inert_json", "rubric_judge.ui.page.rendering"),
+        ("render_page", "rubric_judge.ui.page.rendering"),
+        ("visible", "rubric_judge.ui.page.rendering"),
     }
     packages = Path(__file__).parents[1] / "packages"
-    home = packages / "rubric-judge/src/rubric_judge/page"
+    home = packages / "rubric-judge/src/rubric_judge/ui/page"
     templates = {
         path: path.read_text("utf-8") for path in packages.glob("*/src/**/*.html.j2")
     }
@@ -290,7 +290,7 @@ def test_only_the_page_draws(modules: dict[str, ast.Module]) -> None:
     found = {
         name
         for name, tree in modules.items()
-        if not name.startswith("rubric_judge.page.")
+        if not name.startswith("rubric_judge.ui.page.")
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
@@ -307,7 +307,7 @@ def test_only_the_page_draws(modules: dict[str, ast.Module]) -> None:
         and "matplotlib" in {*ast.unparse(node).replace(".", " ").split()}
         and "figure" in ast.unparse(node)
     }
-    assert loading == {"rubric_judge.page.pictures"}
+    assert loading == {"rubric_judge.ui.page.pictures"}
 
 
 def _calls(tree: ast.Module) -> set[str]:
@@ -333,7 +333,7 @@ def _replaces(node: ast.AST) -> bool:
 def test_consoles_locks_and_atomic_files_have_one_home(
     modules: dict[str, ast.Module],
 ) -> None:
-    """Commands print through `rubric_judge.console`; locks and files are those of `rubric_core`."""
+    """Commands print through `ui/console`; locks and files are those of `rubric_core`."""
     calls = {name: _calls(tree) for name, tree in modules.items()}
     consoles = {name for name, tree in modules.items() if "rich" in _imports(tree)}
     logs = {name for name, found in calls.items() if found & {"structlog.configure"}}
@@ -346,9 +346,9 @@ def test_consoles_locks_and_atomic_files_have_one_home(
         if name != "rubric_core.files" and any(map(_replaces, ast.walk(tree)))
     }
 
-    rooms = ("rubric_judge.console.",)
+    rooms = ("rubric_judge.ui.console.",)
     assert {name for name in consoles if not name.startswith(rooms)} == set()
-    assert logs == {"rubric_judge.console.command"}
+    assert logs == {"rubric_judge.ui.console.command"}
     assert locks == {"rubric_core.locks"}
     assert atomic == set()
 

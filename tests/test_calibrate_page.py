@@ -8,10 +8,10 @@ import pytest
 import structlog
 
 from rubric_core import write_tasks
-from rubric_judge.attack import default_tasks
-from rubric_judge.calibration.record import Verdict, read_calibration
 from rubric_judge.cli import main
-from rubric_judge.labels.written import WRITTEN_FILE, Truth, WrittenAnswers
+from rubric_judge.quality.attack import default_tasks
+from rubric_judge.quality.calibration.record import Verdict, read_calibration
+from rubric_judge.quality.labels.written import WRITTEN_FILE, Truth, WrittenAnswers
 
 PAGE = "docs/judge/calibrate.md"
 

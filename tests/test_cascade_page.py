@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from rubric_judge import CascadeConfig, judge_spec
-from rubric_judge.cascade.queue import LabelRequest
+from rubric_judge.judges.cascade.queue import LabelRequest
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/judge/cascade.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rubric_judge import claims
+from rubric_judge.judges import claims
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = {

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rubric_core import Task, read_tasks
-from rubric_judge.starting import example_files, preset, write_new
+from rubric_judge.ui.starting import example_files, preset, write_new
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")

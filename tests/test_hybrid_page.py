@@ -14,7 +14,7 @@ from rubric_judge import (
     judge_spec,
     parse_verification,
 )
-from rubric_judge.verification.sandbox.launch import check_isolation
+from rubric_judge.checks.sandbox.launch import check_isolation
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/judge/hybrid.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -11,10 +11,10 @@ import pytest
 import structlog
 
 from rubric_core import Criterion, JudgeResult, Rubric, Task, read_tasks, write_tasks
-from rubric_judge import lint
 from rubric_judge.cli import main
-from rubric_judge.lint.run import lint_task
-from rubric_judge.rejudge import match_tasks, read_stored
+from rubric_judge.quality import lint
+from rubric_judge.quality.lint.run import lint_task
+from rubric_judge.quality.rejudge import match_tasks, read_stored
 from rubric_synth import collect, synthesise
 from rubric_train_openrlhf.run.records import JudgementRow, RolloutRow
 

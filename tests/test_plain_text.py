@@ -16,15 +16,15 @@ SAYS_NOTHING = {"one", "told", "says", "found", "given", "made", "taken"}
 
 PUBLIC = {
     "rubric-eval/src/rubric_eval/errors.py": {"found"},
-    "rubric-judge/src/rubric_judge/calibration/report.py": {"given"},
+    "rubric-judge/src/rubric_judge/quality/calibration/report.py": {"given"},
     "rubric-judge/src/rubric_judge/pool/statistics.py": {"found"},
-    "rubric-judge/src/rubric_judge/verification/directive.py": {"one"},
+    "rubric-judge/src/rubric_judge/checks/directive.py": {"one"},
     "rubric-train-openrlhf/src/rubric_train_openrlhf/errors.py": {"found"},
     "rubric-train-openrlhf/src/rubric_train_openrlhf/run/folder.py": {"told"},
 }
 """Names that users of the packages know, by module."""
 
-IN_PROMPTS = "rubric-synth/src/rubric_synth/llm/replies.py"
+IN_PROMPTS = "rubric-synth/src/rubric_synth/stages/llm/replies.py"
 """Its docstrings go to the model, and into the keys of cached calls."""
 
 

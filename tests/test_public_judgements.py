@@ -20,7 +20,7 @@ from rubric_core import (
 )
 from rubric_core.data.dataset import write_tasks
 from rubric_judge.cli import main
-from rubric_judge.responses import JudgedResponse, write_judgements
+from rubric_judge.quality.responses import JudgedResponse, write_judgements
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = {

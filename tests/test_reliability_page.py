@@ -8,8 +8,8 @@ import pytest
 import structlog
 
 from rubric_core import write_tasks
-from rubric_judge.attack import default_tasks
 from rubric_judge.cli import main
+from rubric_judge.quality.attack import default_tasks
 
 PAGE = "docs/judge/reliability.md"
 

@@ -18,8 +18,8 @@ from rubric_synth import (
     SynthReport,
 )
 from rubric_synth.config import RecordFields
-from rubric_synth.dataset.folder import Manifest
 from rubric_synth.document import RejectionReason
+from rubric_synth.run.dataset.folder import Manifest
 
 REASON = re.compile(r"`([a-z_]+)`")
 

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rubric_judge.lexical.words import stem
+from rubric_judge.judges.lexical.words import stem
 
 CLAIMS = (
     Path(__file__).resolve().parents[1]
-    / "packages/rubric-judge/src/rubric_judge/claims"
+    / "packages/rubric-judge/src/rubric_judge/judges/claims"
 )
 Test = Callable[[str], bool]
 PARTS = {"n": "noun", "v": "verb", "a": "adj", "s": "adj", "r": "adv"}

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rubric_judge.calibration.measure import Settings
-from rubric_judge.reliability.rates import Confusion, clustered_rates
+from rubric_judge.quality.calibration.measure import Settings
+from rubric_judge.quality.reliability.rates import Confusion, clustered_rates
 
 AGREEMENTS = (0.95, 0.9, 0.85, 0.8, 0.75, 0.7)
 MET = (0.5, 0.2, 0.1)

@@ -22,11 +22,11 @@ TABLES: Final = {
         ("needs",),
     ),
     "A YAML file that cannot be read": (
-        "rubric-judge/src/rubric_judge/yaml_files.py",
+        "rubric-judge/src/rubric_judge/ui/yaml_files.py",
         ("_Loader", "_NOT_FOR_SETTINGS"),
     ),
     "A model's settings that do not fit together": (
-        "rubric-judge/src/rubric_judge/provider/model_config.py",
+        "rubric-judge/src/rubric_judge/models/model_config.py",
         ("_misfits",),
     ),
     "A configuration whose keys do not fit together": (
@@ -38,7 +38,7 @@ TABLES: Final = {
         ("ClusterConfig",),
     ),
     "A model or a server that does not answer": (
-        "rubric-judge/src/rubric_judge/provider/failures.py",
+        "rubric-judge/src/rubric_judge/models/failures.py",
         (
             "_BY_REASON",
             "_BY_STATUS",
@@ -70,7 +70,7 @@ TABLES: Final = {
         (),
     ),
     "What lint finds in a task": (
-        "rubric-judge/src/rubric_judge/lint/findings.toml",
+        "rubric-judge/src/rubric_judge/quality/lint/findings.toml",
         (),
     ),
 }

@@ -16,8 +16,8 @@ from scipy import optimize, stats
 
 from rubric_core import Criterion, JudgeResult, Rubric
 from rubric_core.arrays import FloatArray
-from rubric_judge.calibration.thresholds import GRID, p_value
-from rubric_judge.cascade.uncertainty import HALF, measured
+from rubric_judge.judges.cascade.uncertainty import HALF, measured
+from rubric_judge.quality.calibration.thresholds import GRID, p_value
 
 K = 5
 AUDIT_FRAC = 0.05

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rubric_core.errors import RewardError
-from rubric_judge.calibration.correction import corrected_mean
-from rubric_judge.calibration.record import RewardPair
+from rubric_judge.quality.calibration.correction import corrected_mean
+from rubric_judge.quality.calibration.record import RewardPair
 
 BIAS: Final = 0.12
 """Of the planted judge whose score the label is drawn from; it is generous."""

@@ -22,10 +22,10 @@ from rubric_eval.statistics.intervals import (
 )
 from rubric_eval.statistics.paired import McNemarTest
 from rubric_eval.statistics.student import Student
-from rubric_judge.estimates import Estimate
-from rubric_judge.reliability.agreement import alpha, kappa
-from rubric_judge.reliability.intervals import Intervals
-from rubric_judge.reliability.rates import confusion
+from rubric_judge.quality.estimates import Estimate
+from rubric_judge.quality.reliability.agreement import alpha, kappa
+from rubric_judge.quality.reliability.intervals import Intervals
+from rubric_judge.quality.reliability.rates import confusion
 
 _Floats: TypeAlias = NDArray[np.float64]
 _CRITERIA: Final = 5

@@ -11,10 +11,10 @@ import pytest
 from rubric_core import Answer, Criterion, Grounding, Rubric, Task, Thought, write_tasks
 from rubric_judge import JudgePool, LexicalJudge
 from rubric_judge.cli import main
-from rubric_judge.labels.foreign import ForeignScore, Place, import_scores
-from rubric_judge.labels.rows import LabelSource
-from rubric_judge.rejudge import read_stored
-from rubric_judge.responses import AnswerCounts, read_judgements, read_responses
+from rubric_judge.quality.labels.foreign import ForeignScore, Place, import_scores
+from rubric_judge.quality.labels.rows import LabelSource
+from rubric_judge.quality.rejudge import read_stored
+from rubric_judge.quality.responses import AnswerCounts, read_judgements, read_responses
 from rubric_judge.serve import JudgeService, ServeConfig, build_app
 
 TASK = Task(

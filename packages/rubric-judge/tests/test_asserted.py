@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from rubric_judge.verification.numeric import read_numeric, states_number
-from rubric_judge.verification.quantities import plain_numbers, read_quantities
+from rubric_judge.checks.numeric import read_numeric, states_number
+from rubric_judge.checks.quantities import plain_numbers, read_quantities
 
 
 def _states(directive: str, response: str) -> bool:

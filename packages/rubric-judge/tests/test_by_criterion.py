@@ -23,8 +23,8 @@ from rubric_core import (
 )
 from rubric_judge import JudgeConfig, JudgePool, Ledger, LLMJudge
 from rubric_judge.errors import EventLoopError
-from rubric_judge.llm.by_criterion import judge_by_criterion
-from rubric_judge.reliability import Rating, collect, measure
+from rubric_judge.judges.llm.by_criterion import judge_by_criterion
+from rubric_judge.quality.reliability import Rating, collect, measure
 from rubric_judge.testing import FakeEndpoint, Fault
 from rubric_judge.testing.calls import FakeCall
 

@@ -33,11 +33,11 @@ from rubric_judge import (
     load_replicas,
     read_judge_spec,
 )
-from rubric_judge.capabilities import fingerprint
-from rubric_judge.cascade.queue import LabelRequest, ask_for_labels, read_queue
-from rubric_judge.cascade.record import Threshold
-from rubric_judge.cascade.uncertainty import agree, measured
-from rubric_judge.ledger.entry import hash_text
+from rubric_judge.judges.capabilities import fingerprint
+from rubric_judge.judges.cascade.queue import LabelRequest, ask_for_labels, read_queue
+from rubric_judge.judges.cascade.record import Threshold
+from rubric_judge.judges.cascade.uncertainty import agree, measured
+from rubric_core.files import text_sha256
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 
 ViewFactory = Callable[..., JudgeView]
@@ -539,7 +539,7 @@ async def test_what_the_judges_differ_on_is_queued_for_people(
     assert read_queue(queue) == [
         LabelRequest(
             task_id=view.task_id,
-            response_sha256=hash_text("Some answer."),
+            response_sha256=text_sha256("Some answer."),
             criterion="limit",
         )
     ]

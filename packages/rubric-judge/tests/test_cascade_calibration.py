@@ -29,13 +29,13 @@ from rubric_core import (
 )
 from rubric_core.configuration import config_error
 from rubric_judge import CascadeConfig, Ledger
-from rubric_judge.calibration.cascade import CascadeRun, calibrate_cascade
-from rubric_judge.calibration.target import CascadeTarget
-from rubric_judge.calibration.thresholds import GRID, p_value, risk_test
-from rubric_judge.cascade.record import CascadeCalibration, Threshold
 from rubric_judge.cli import app
 from rubric_judge.cli.cascade import print_thresholds
-from rubric_judge.labels.rows import Label
+from rubric_judge.judges.cascade.record import CascadeCalibration, Threshold
+from rubric_judge.quality.calibration.cascade import CascadeRun, calibrate_cascade
+from rubric_judge.quality.calibration.target import CascadeTarget
+from rubric_judge.quality.calibration.thresholds import GRID, p_value, risk_test
+from rubric_judge.quality.labels.rows import Label
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 
 pytestmark = pytest.mark.anyio

@@ -14,10 +14,10 @@ import pytest
 
 from rubric_core import Criterion, Grounding, Rubric, Task, read_tasks, write_tasks
 from rubric_judge import JudgePool, Ledger, load_judge, load_replicas, read_judge_spec
-from rubric_judge.capabilities import fingerprint
 from rubric_judge.cli import app
+from rubric_judge.judges.capabilities import fingerprint
 from rubric_judge.pool.ray_pool import RayJudgePool
-from rubric_judge.responses import read_responses
+from rubric_judge.quality.responses import read_responses
 from rubric_judge.testing import (
     FakeCall,
     FakeEndpoint,

@@ -26,16 +26,16 @@ from rubric_judge import (
     SandboxError,
     parse_verification,
 )
-from rubric_judge.testing import ScriptedJudge
-from rubric_judge.verification import execute
-from rubric_judge.verification.deciding import (
+from rubric_judge.checks import execute
+from rubric_judge.checks.deciding import (
     CheckResult,
     PastBoundError,
     QuickCheck,
     decide,
     decide_shortly,
 )
-from rubric_judge.verification.execute import run_check
+from rubric_judge.checks.execute import run_check
+from rubric_judge.testing import ScriptedJudge
 
 pytestmark = pytest.mark.anyio
 
@@ -263,7 +263,7 @@ def test_a_killed_judge_leaves_no_process(tmp_path: Path) -> None:
     script.write_text(
         "import anyio, os\n"
         "from rubric_judge import parse_verification\n"
-        "from rubric_judge.verification.execute import run_check\n"
+        "from rubric_judge.checks.execute import run_check\n"
         "async def main():\n"
         "    check = parse_verification('regex: (a+)+$')\n"
         f"    await run_check(check, {SLOW!r}, regex_timeout_s=0.01)\n"

@@ -22,8 +22,8 @@ from rubric_judge import (
     load_judge,
     read_judge_spec,
 )
-from rubric_judge.claims.meaning import Meaning
-from rubric_judge.claims.verifier import labels_of
+from rubric_judge.judges.claims.meaning import Meaning
+from rubric_judge.judges.claims.verifier import labels_of
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -381,6 +381,8 @@ def test_without_transformers_the_extra_is_named(
     import sys
 
     monkeypatch.setitem(sys.modules, "transformers", None)
-    monkeypatch.delitem(sys.modules, "rubric_judge.claims.encoder", raising=False)
+    monkeypatch.delitem(
+        sys.modules, "rubric_judge.judges.claims.encoder", raising=False
+    )
     with pytest.raises(MissingExtraError, match=r"rubric-judge\[models\]"):
         Meaning(str(embedding)).load()

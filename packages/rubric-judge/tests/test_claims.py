@@ -19,10 +19,10 @@ from rubric_core import (
     write_tasks,
 )
 from rubric_judge import ClaimConfig, ClaimJudge, LexicalJudge, load_judge
-from rubric_judge.claims import lexicon
-from rubric_judge.claims.claim import claim_of, is_empty
-from rubric_judge.claims.reading import sentences
 from rubric_judge.cli import main
+from rubric_judge.judges.claims import lexicon
+from rubric_judge.judges.claims.claim import claim_of, is_empty
+from rubric_judge.judges.claims.reading import sentences
 
 LATTICE = "the lattice energy increases as the charges of the ions increase"
 PASSAGE = (

@@ -14,7 +14,11 @@ import structlog
 
 from rubric_core import Grounding, JudgeView, Rubric, RubricFileError, Task, write_tasks
 from rubric_judge.cli import main
-from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
+from rubric_judge.quality.responses import (
+    JudgedResponse,
+    read_responses,
+    write_judgements,
+)
 from rubric_judge.testing import (
     FailingJudge,
     FakeEndpoint,
@@ -53,7 +57,7 @@ def score(
     write_tasks(tmp_path / "tasks.jsonl", [task])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "rubric_judge.console.progress.QUIET_S", 3600.0
+        "rubric_judge.ui.console.progress.QUIET_S", 3600.0
     )  # no line of a slow machine
 
     def run(

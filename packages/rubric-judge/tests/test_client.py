@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from rubric_core import Criterion, JudgeResult, JudgeView, Outcome, Reason, Rubric
 from rubric_judge import JudgeConfig, JudgePool, JudgeSetupError, LLMJudge
-from rubric_judge.client import LiteLLMClient
-from rubric_judge.llm.replies import reply_model
-from rubric_judge.provider.chat import ChatRequest
+from rubric_judge.judges.llm.replies import reply_model
+from rubric_judge.models.chat import ChatRequest
+from rubric_judge.models.litellm_client import LiteLLMClient
 from rubric_judge.testing import FakeCall, FakeEndpoint, Fault, replies
 
 ViewFactory = Callable[..., JudgeView]

@@ -38,8 +38,8 @@ from rubric_judge import (
     load_judge,
     read_judge_spec,
 )
+from rubric_judge.models.settings import api_key
 from rubric_judge.pool.schedule import Hedging
-from rubric_judge.provider.settings import api_key
 from rubric_judge.serve.config import ServeConfig
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "judge"

@@ -12,10 +12,10 @@ from aiohttp import web
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason
 from rubric_judge import JudgeConfig, JudgePool, LLMJudge
-from rubric_judge.capabilities import fingerprint
 from rubric_judge.errors import JudgeSetupError
-from rubric_judge.load import load_replicas
-from rubric_judge.provider import retries
+from rubric_judge.judges.capabilities import fingerprint
+from rubric_judge.judges.load import load_replicas
+from rubric_judge.models import retries
 from rubric_judge.testing import FakeEndpoint, Fault
 
 ViewFactory = Callable[..., JudgeView]

@@ -22,7 +22,7 @@ import pytest
 from rubric_core import Outcome, Reason, Rubric
 from rubric_core.judgement.result import JudgeResult
 from rubric_judge import JudgeConfig, LLMJudge
-from rubric_judge.llm.replies import reply_model
+from rubric_judge.judges.llm.replies import reply_model
 from rubric_judge.testing import (
     HOSTILE_TEXTS,
     FakeCall,

@@ -11,7 +11,7 @@ import pytest
 
 from rubric_core import JudgeResult, JudgeView, Outcome
 from rubric_judge import EventLoopError, JudgePool, LimitsConfig
-from rubric_judge.provider.limits import LocalLimiter
+from rubric_judge.models.limits import LocalLimiter
 
 ViewFactory = Callable[..., JudgeView]
 # What Python says of tasks that never began, and of those that a loop was closed over.

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from rubric_core import Reason
 from rubric_judge import ChatModel, JudgeTransportError, ModelConfig
-from rubric_judge.provider.chat import Answer, ChatRequest
-from rubric_judge.provider.direct import DirectClient
+from rubric_judge.models.chat import Answer, ChatRequest
+from rubric_judge.models.direct import DirectClient
 from rubric_judge.testing import FakeEndpoint
 
 _ANY_TEXT = st.text(st.characters(exclude_categories=())) | st.text(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rubric_judge.provider.chat import read_completion
-from rubric_judge.provider.failures import retry_after_s
+from rubric_judge.models.chat import read_completion
+from rubric_judge.models.failures import retry_after_s
 
 DATES = st.from_regex(
     r"[A-Z][a-z]{2}, \d{1,3} (Jan|Feb|Foo) \d{1,30} \d{1,3}:\d\d:\d\d (GMT|[+-]\d{1,25})",

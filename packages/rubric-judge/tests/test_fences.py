@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from rubric_judge.verification.python_tests import Block, fenced_blocks
+from rubric_judge.checks.python_tests import Block, fenced_blocks
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 
 from rubric_core import Reason
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.provider.chat import read_completion
-from rubric_judge.provider.litellm_replies import chat_reply
+from rubric_judge.models.chat import read_completion
+from rubric_judge.models.litellm_replies import chat_reply
 
 
 def _completion(*reasons: object) -> Any:

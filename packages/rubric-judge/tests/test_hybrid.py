@@ -31,10 +31,10 @@ from rubric_judge import (
     load_replicas,
     read_judge_spec,
 )
-from rubric_judge.capabilities import fingerprint, wants_warm_call
-from rubric_judge.load import hybrid_judge
+from rubric_judge.checks.execute import Programs
+from rubric_judge.judges.capabilities import fingerprint, wants_warm_call
+from rubric_judge.judges.load import hybrid_judge
 from rubric_judge.testing import FailingJudge, ScriptedJudge
-from rubric_judge.verification.execute import Programs
 
 ViewFactory = Callable[..., JudgeView]
 pytestmark = pytest.mark.anyio

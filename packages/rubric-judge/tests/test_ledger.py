@@ -191,7 +191,7 @@ def test_a_clock_that_goes_back_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     times = iter([2e9, 1.0, -5.0, 0.0])
-    monkeypatch.setattr("rubric_judge.ledger.store.time.time", lambda: next(times))
+    monkeypatch.setattr("rubric_judge.pool.ledger.store.time.time", lambda: next(times))
     zero = JudgeResult.scored(
         make_view().rubric, dict.fromkeys(scored.scores, 0.0), judge="m"
     )

@@ -18,7 +18,7 @@ import structlog
 
 from rubric_core import JudgeResult, JudgeView
 from rubric_judge import Ledger, LedgerError
-from rubric_judge.ledger.store import salvage
+from rubric_judge.pool.ledger.store import salvage
 from rubric_judge.testing import ScriptedJudge
 
 ViewFactory = Callable[..., JudgeView]

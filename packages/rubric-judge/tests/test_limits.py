@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_judge import LimitsConfig
-from rubric_judge.provider.limits import LocalLimiter, _Budget
+from rubric_judge.models.limits import LocalLimiter, _Budget
 
 pytestmark = pytest.mark.anyio
 

@@ -18,8 +18,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rubric_judge import LimitsConfig
-from rubric_judge.provider import limits
-from rubric_judge.provider.limits import Attempt, LocalLimiter
+from rubric_judge.models import limits
+from rubric_judge.models.limits import Attempt, LocalLimiter
 
 _TOKENS = 1000
 

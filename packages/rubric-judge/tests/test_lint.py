@@ -14,9 +14,9 @@ from pyarrow import parquet
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
 from rubric_judge import judge_spec
 from rubric_judge.cli import main
-from rubric_judge.lint.claims import reads_claims
-from rubric_judge.lint.reading import Finding
-from rubric_judge.lint.run import lint_task, lint_tasks
+from rubric_judge.quality.lint.claims import reads_claims
+from rubric_judge.quality.lint.reading import Finding
+from rubric_judge.quality.lint.run import lint_task, lint_tasks
 
 PASSAGE = (
     "The pump raises the pressure of the water to 4.2 bar. A relief valve opens at 6 bar, and the "

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Usage
 from rubric_core.judgement.result import Call, call_shares
 from rubric_judge import JudgePool, JudgeSetupError, Ledger, load_judge, load_replicas
-from rubric_judge.capabilities import GroupJudge
 from rubric_judge.config import ListwiseConfig, judge_spec
-from rubric_judge.llm.listwise import ListwiseJudge
+from rubric_judge.judges.capabilities import GroupJudge
+from rubric_judge.judges.llm.listwise import ListwiseJudge
 from rubric_judge.testing import FakeEndpoint, Fault, marked, marked_share
 from rubric_judge.testing.calls import FakeCall
 

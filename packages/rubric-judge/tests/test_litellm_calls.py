@@ -13,7 +13,7 @@ import pytest
 
 from rubric_core import JudgeResult, JudgeView, MissingExtraError, Outcome, Reason
 from rubric_judge import JudgeConfig, LLMJudge
-from rubric_judge.client import LiteLLMClient
+from rubric_judge.models.litellm_client import LiteLLMClient
 from rubric_judge.testing import FakeEndpoint, replies
 
 ViewFactory = Callable[..., JudgeView]
@@ -26,9 +26,9 @@ FIRST_CALLS = """
 import asyncio, sys
 from rubric_core import Criterion, JudgeView, Rubric
 from rubric_judge import JudgeConfig
-from rubric_judge.provider.chat import ChatRequest
-from rubric_judge.client import LiteLLMClient
-from rubric_judge.llm.replies import reply_model
+from rubric_judge.models.chat import ChatRequest
+from rubric_judge.models.litellm_client import LiteLLMClient
+from rubric_judge.judges.llm.replies import reply_model
 from rubric_judge.testing import FakeEndpoint
 
 async def main():

@@ -17,8 +17,8 @@ from rubric_judge import (
     Prices,
     Transport,
 )
-from rubric_judge.llm.prompt import load_prompt
-from rubric_judge.provider.chat import Finish
+from rubric_judge.judges.llm.prompt import load_prompt
+from rubric_judge.models.chat import Finish
 
 ViewFactory = Callable[..., JudgeView]
 pytestmark = pytest.mark.anyio

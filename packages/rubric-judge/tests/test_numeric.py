@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rubric_judge import VerificationError, parse_verification
-from rubric_judge.verification.numeric import NumericCheck, read_numeric, states_number
-from rubric_judge.verification.quantities import (
+from rubric_judge.checks.numeric import NumericCheck, read_numeric, states_number
+from rubric_judge.checks.quantities import (
     plain_numbers,
     read_number,
     read_quantities,

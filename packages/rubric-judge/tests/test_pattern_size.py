@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rubric_judge import VerificationError, parse_verification
-from rubric_judge.verification.pattern import RegexCheck, compiled_size
+from rubric_judge.checks.pattern import RegexCheck, compiled_size
 
 _BOUND = 10_000
 _PROGRAM = """

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rubric_core import Criterion, Grounding, JudgeView, Rubric
 from rubric_judge.config import PromptLayout
-from rubric_judge.llm.prompt import load_prompt
+from rubric_judge.judges.llm.prompt import load_prompt
 
 ViewFactory = Callable[..., JudgeView]
 LAYOUTS: tuple[PromptLayout, ...] = ("paper", "shared_prefix")

@@ -3,8 +3,8 @@
 import pytest
 
 from rubric_core import Reason
-from rubric_judge.provider.failures import status_error
-from rubric_judge.provider.refusals import (
+from rubric_judge.models.failures import status_error
+from rubric_judge.models.refusals import (
     read_refusal,
     status_in_success,
     unsendable_field,

@@ -2,7 +2,7 @@ import pytest
 from pydantic import ValidationError
 
 from rubric_core import Criterion, Rubric
-from rubric_judge.llm.replies import reply_model
+from rubric_judge.judges.llm.replies import reply_model
 
 
 def test_ids_and_bounds_are_in_the_schema(rubric: Rubric) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_judge.reporting import Report, reported
+from rubric_judge.ui.reporting import Report, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable

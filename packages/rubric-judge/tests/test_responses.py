@@ -14,7 +14,7 @@ from rubric_core import (
     RubricFileError,
     Task,
 )
-from rubric_judge.responses import (
+from rubric_judge.quality.responses import (
     JudgedResponse,
     read_judgements,
     read_responses,

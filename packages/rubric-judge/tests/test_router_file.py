@@ -14,7 +14,7 @@ from rubric_judge import (
     LLMJudge,
     read_judge_spec,
 )
-from rubric_judge.provider.router_file import read_router_file
+from rubric_judge.models.router_file import read_router_file
 from rubric_judge.testing import FakeEndpoint, Fault
 
 ViewFactory = Callable[..., JudgeView]

@@ -19,7 +19,7 @@ import pytest
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason
 from rubric_judge import JudgeConfig, JudgeSetupError, LLMJudge
-from rubric_judge.provider.settings import proxy_for
+from rubric_judge.models.settings import proxy_for
 from rubric_judge.testing import FakeEndpoint
 
 ViewFactory = Callable[..., JudgeView]

@@ -5,11 +5,11 @@ import textwrap
 import pytest
 
 from rubric_judge import SandboxConfig, SandboxError
+from rubric_judge.checks.execute import Programs
+from rubric_judge.checks.python_tests import read_python_tests
+from rubric_judge.checks.sandbox.launch import Tally, check_isolation, run_tests
+from rubric_judge.checks.sandbox.tester import names_to_give
 from rubric_judge.config import HybridConfig
-from rubric_judge.verification.execute import Programs
-from rubric_judge.verification.python_tests import read_python_tests
-from rubric_judge.verification.sandbox.launch import Tally, check_isolation, run_tests
-from rubric_judge.verification.sandbox.tester import names_to_give
 
 
 def _confined() -> bool:
@@ -156,7 +156,7 @@ SENDS_A_FRAME = """
     def mine(value):
         return ["mine", subject._number(value), []]
     def send(names):
-        wire = sys.modules["rubric_judge.verification.sandbox.wire"]
+        wire = sys.modules["rubric_judge.checks.sandbox.wire"]
         wire.write_frame(subject._tester, ["ok", ["dict", names], []])
         while True:
             wire.write_frame(subject._tester, subject.answer(wire.read_frame(subject._tester)))

@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rubric_judge import VerificationError, parse_verification
-from rubric_judge.verification.pattern import ProcessorTime
-from rubric_judge.verification.schema import (
+from rubric_judge.checks.pattern import ProcessorTime
+from rubric_judge.checks.schema import (
     MOST_STEPS,
     PATTERNS_S,
     SchemaCheck,
     matches_schema,
     read_schema,
 )
-from rubric_judge.verification.validation import StepsError
+from rubric_judge.checks.validation import StepsError
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 PERSON = """

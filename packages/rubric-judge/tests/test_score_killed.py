@@ -19,9 +19,9 @@ from rubric_core import (
     write_tasks,
 )
 from rubric_judge import load_judge, read_judge_spec
-from rubric_judge.capabilities import fingerprint
-from rubric_judge.ledger.store import Ledger
-from rubric_judge.responses import read_responses
+from rubric_judge.judges.capabilities import fingerprint
+from rubric_judge.pool.ledger.store import Ledger
+from rubric_judge.quality.responses import read_responses
 from rubric_judge.testing import FakeEndpointProcess, marked, marked_share
 
 PROGRAM = Path(sys.executable).with_name("rubric-judge")

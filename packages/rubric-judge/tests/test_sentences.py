@@ -1,6 +1,10 @@
 import pytest
 
-from rubric_judge.lexical.words import faults_of_order, read_sentences, repeated_share
+from rubric_judge.judges.lexical.words import (
+    faults_of_order,
+    read_sentences,
+    repeated_share,
+)
 
 
 def _texts(text: str) -> list[str]:

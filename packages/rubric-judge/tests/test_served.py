@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from rubric_judge import ModelConfig, ModelServer
-from rubric_judge.provider.served import ScoredText
+from rubric_judge.models.served import ScoredText
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ from aiohttp import web
 
 from rubric_core import JudgeView, Outcome, Reason
 from rubric_judge import JudgeConfig, JudgeSetupError, LLMJudge
-from rubric_judge.capabilities import fingerprint
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.load import load_judge
+from rubric_judge.judges.capabilities import fingerprint
+from rubric_judge.judges.load import load_judge
 from rubric_judge.testing import FakeEndpoint, Fault, ServedModel
 
 ViewFactory = Callable[..., JudgeView]

@@ -8,7 +8,7 @@ import pytest
 from rubric_core import ConfigError, read_tasks
 from rubric_judge import read_judge_spec
 from rubric_judge.cli import main
-from rubric_judge.starting import preset, presets, write_new
+from rubric_judge.ui.starting import preset, presets, write_new
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int | str | None:

@@ -17,13 +17,13 @@ from rubric_judge import (
     LexicalJudge,
     VerificationError,
 )
-from rubric_judge.verification import deciding
-from rubric_judge.verification.deciding import note_of_failure
-from rubric_judge.verification.directive import parse_verification
-from rubric_judge.verification.numeric import NumericCheck, states_number
-from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches_pattern
-from rubric_judge.verification.phrases import ContainsCheck, contains, head, tail
-from rubric_judge.verification.schema import (
+from rubric_judge.checks import deciding
+from rubric_judge.checks.deciding import note_of_failure
+from rubric_judge.checks.directive import parse_verification
+from rubric_judge.checks.numeric import NumericCheck, states_number
+from rubric_judge.checks.pattern import ProcessorTime, RegexCheck, matches_pattern
+from rubric_judge.checks.phrases import ContainsCheck, contains, head, tail
+from rubric_judge.checks.schema import (
     MOST_STEPS,
     PATTERNS_S,
     SchemaCheck,

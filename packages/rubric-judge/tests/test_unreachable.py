@@ -14,7 +14,7 @@ import pytest
 from rubric_core import Reason
 from rubric_judge import ChatModel, JudgeSetupError, ModelConfig
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.provider.failures import why_unreachable
+from rubric_judge.models.failures import why_unreachable
 
 pytestmark = pytest.mark.anyio
 

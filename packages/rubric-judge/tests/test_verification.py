@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_judge import VerificationError, parse_verification
-from rubric_judge.verification.directive import (
+from rubric_judge.checks.directive import (
     Directive,
     SentenceScope,
     StructureChecks,
 )
-from rubric_judge.verification.numeric import NumericCheck
-from rubric_judge.verification.pattern import RegexCheck
-from rubric_judge.verification.phrases import ContainsCheck, contains
-from rubric_judge.verification.python_tests import PythonTests
+from rubric_judge.checks.numeric import NumericCheck
+from rubric_judge.checks.pattern import RegexCheck
+from rubric_judge.checks.phrases import ContainsCheck, contains
+from rubric_judge.checks.python_tests import PythonTests
 
 
 @pytest.mark.parametrize(

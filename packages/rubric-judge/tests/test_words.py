@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_judge.lexical.words import stem
+from rubric_judge.judges.lexical.words import stem
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from rubric_core import Criterion, Grounding, Rubric, Task
-from rubric_judge.wrong_answers import (
+from rubric_judge.quality.wrong_answers import (
     fixed_template,
     negated,
     other_references,

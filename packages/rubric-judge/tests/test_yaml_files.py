@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rubric_core import ConfigError
 from rubric_core.configuration import Keys
 from rubric_judge import read_judge_spec
-from rubric_judge.yaml_files import read_yaml, yaml_place, yaml_value
+from rubric_judge.ui.yaml_files import read_yaml, yaml_place, yaml_value
 
 
 @pytest.mark.parametrize(

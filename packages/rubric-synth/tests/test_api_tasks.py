@@ -3,7 +3,7 @@ import pytest
 
 from rubric_core import CriterionKind, DocumentAnalysis, normalized_reward
 from rubric_judge import ClaimJudge
-from rubric_judge.wrong_answers import fixed_template
+from rubric_judge.quality.wrong_answers import fixed_template
 from rubric_synth import (
     Document,
     Draft,
@@ -12,9 +12,9 @@ from rubric_synth import (
     extractive_stages,
 )
 from rubric_synth.document import ApiEntry, ApiItem, parse_entry
-from rubric_synth.extractive.facts import api, defaults, wording
 from rubric_synth.quality.draft import to_task
 from rubric_synth.sources.package import read_docstring
+from rubric_synth.stages.extractive.facts import api, defaults, wording
 
 _ENTRY = ApiEntry(
     qualified_name="sea.gauges.tidal_range",

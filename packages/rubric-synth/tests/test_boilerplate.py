@@ -1,8 +1,8 @@
 import pytest
 
 from rubric_synth.document import Document
-from rubric_synth.extractive import phrases
-from rubric_synth.extractive.phrases import CorpusTerms
+from rubric_synth.stages.extractive import phrases
+from rubric_synth.stages.extractive.phrases import CorpusTerms
 
 SHARED = "This article is a stub that you can help to expand."
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_judge import parse_verification
-from rubric_judge.verification.numeric import NumericCheck, states_number
+from rubric_judge.checks.numeric import NumericCheck, states_number
 from rubric_synth import RejectionReason, StageRefusal
-from rubric_synth.llm.replies import CheckReply, NumericReply, to_directive
+from rubric_synth.stages.llm.replies import CheckReply, NumericReply, to_directive
 
 
 class Criterion(BaseModel):

@@ -15,7 +15,7 @@ from rubric_judge import load_judge
 from rubric_judge.testing import FakeEndpoint
 from rubric_synth import Document, SynthConfig
 from rubric_synth.calls import DocumentCalls
-from rubric_synth.engines.worker import WorkerSpec
+from rubric_synth.run.engines.worker import WorkerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,8 +4,8 @@ import pytest
 
 from rubric_synth import Document
 from rubric_synth.config import ExtractiveConfig
-from rubric_synth.extractive.claims import passages
-from rubric_synth.extractive.phrases import (
+from rubric_synth.stages.extractive.claims import passages
+from rubric_synth.stages.extractive.phrases import (
     CorpusTerms,
     best_phrase,
     is_phrase,

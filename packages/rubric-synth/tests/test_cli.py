@@ -27,7 +27,7 @@ def run(
     """Run the command line in the test's folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "rubric_judge.console.progress.QUIET_S", 3600.0
+        "rubric_judge.ui.console.progress.QUIET_S", 3600.0
     )  # no line of a slow machine
 
     def call(*arguments: str | Path) -> _Done:

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rubric_synth import CollectConfig, Document
-from rubric_synth.duplicates.minhash import (
+from rubric_synth.collect.duplicates.minhash import (
     rows_per_band,
     shingles,
     signature,
     signature_twins,
 )
-from rubric_synth.duplicates.passages import PassageIndex, PassageSet
-from rubric_synth.duplicates.selection import Twin, find_twins, fingerprint
+from rubric_synth.collect.duplicates.passages import PassageIndex, PassageSet
+from rubric_synth.collect.duplicates.selection import Twin, find_twins, fingerprint
 
 _WATER = (
     "The gauge records the level of the water at the pier of the harbour every hour."

@@ -4,10 +4,10 @@ import pytest
 
 from rubric_core import CriterionKind
 from rubric_synth import Document
-from rubric_synth.extractive.claims import Passage
-from rubric_synth.extractive.facts import Fact, facts_of
-from rubric_synth.extractive.facts.prose import of_home
-from rubric_synth.extractive.facts.shortened import long_form
+from rubric_synth.stages.extractive.claims import Passage
+from rubric_synth.stages.extractive.facts import Fact, facts_of
+from rubric_synth.stages.extractive.facts.prose import of_home
+from rubric_synth.stages.extractive.facts.shortened import long_form
 
 _GASTRITIS = (
     "Gastritis is an inflammation of the stomach lining that results in swelling and "

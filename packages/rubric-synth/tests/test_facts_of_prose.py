@@ -7,11 +7,11 @@ import pytest
 
 from rubric_core import CriterionKind
 from rubric_synth import Document
-from rubric_synth.extractive.claims import Passage
-from rubric_synth.extractive.facts import Fact, facts_of, parsing
-from rubric_synth.extractive.facts.opening import product_of
-from rubric_synth.extractive.facts.parsing import NoGrammarError
-from rubric_synth.extractive.facts.prose import at_home
+from rubric_synth.stages.extractive.claims import Passage
+from rubric_synth.stages.extractive.facts import Fact, facts_of, parsing
+from rubric_synth.stages.extractive.facts.opening import product_of
+from rubric_synth.stages.extractive.facts.parsing import NoGrammarError
+from rubric_synth.stages.extractive.facts.prose import at_home
 
 
 def _fact(sentence: str, heading: str = "Notes") -> Fact | None:

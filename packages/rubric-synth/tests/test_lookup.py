@@ -22,13 +22,13 @@ from rubric_synth import (
 from rubric_synth.cli import main
 from rubric_synth.collect.folder import document_line
 from rubric_synth.config import ContextConfig
-from rubric_synth.dataset.folder import question_lines
 from rubric_synth.document import Document
 from rubric_synth.errors import CollectedFolderError
 from rubric_synth.lookup.bm25 import Bm25
 from rubric_synth.lookup.cutting import cut
 from rubric_synth.lookup.recall import counts_of
 from rubric_synth.lookup.sections import Lookup
+from rubric_synth.run.dataset.folder import question_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable

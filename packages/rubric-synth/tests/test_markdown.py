@@ -4,7 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_synth.cleaning.markup import clean_markdown, document_title, sections
+from rubric_synth.sources.cleaning.markup import (
+    clean_markdown,
+    document_title,
+    sections,
+)
 
 
 def test_front_matter_comments_and_carriage_returns_go() -> None:

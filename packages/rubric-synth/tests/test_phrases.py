@@ -1,7 +1,11 @@
 import pytest
 
 from rubric_synth import Document
-from rubric_synth.extractive.phrases import CorpusTerms, best_phrase, noun_phrases
+from rubric_synth.stages.extractive.phrases import (
+    CorpusTerms,
+    best_phrase,
+    noun_phrases,
+)
 
 
 def _terms(*texts: str, copies: int = 1) -> CorpusTerms:

@@ -22,7 +22,7 @@ from rubric_synth import (
     read_collected,
     synthesise,
 )
-from rubric_synth.dataset.folder import read_manifest
+from rubric_synth.run.dataset.folder import read_manifest
 
 _SPLITS = ("train", "validation", "test")
 

@@ -7,7 +7,7 @@ import pytest
 
 from rubric_synth import SynthConfig, load_config
 from rubric_synth.config import LLMConfig
-from rubric_synth.engines.worker import WorkerSpec
+from rubric_synth.run.engines.worker import WorkerSpec
 
 FOLDER = Path(__file__).resolve().parents[3] / "configs" / "synth"
 BY_MODEL = {

@@ -11,7 +11,7 @@ from rubric_synth import (
     extractive_stages,
 )
 from rubric_synth.document import RejectionReason
-from rubric_synth.extractive.claims import passages
+from rubric_synth.stages.extractive.claims import passages
 
 _CONFIG = ExtractiveConfig()
 

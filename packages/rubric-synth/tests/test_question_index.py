@@ -5,7 +5,7 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_synth.duplicates.question_index import QuestionIndex
+from rubric_synth.collect.duplicates.question_index import QuestionIndex
 
 _QUESTION = (
     "Explain how the gauge at the pier of the harbour records the level of the water every hour, "

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_synth.cleaning.markup import inline_to_prose, rest_to_prose
+from rubric_synth.sources.cleaning.markup import inline_to_prose, rest_to_prose
 
 
 def test_roles_literals_and_emphasis_become_words() -> None:

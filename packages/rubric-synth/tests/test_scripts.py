@@ -2,7 +2,7 @@
 
 import pytest
 
-from rubric_synth.cleaning.scripts import plain_scripts
+from rubric_synth.sources.cleaning.scripts import plain_scripts
 
 _EXPONENTS = {
     "10<sup>6</sup> litres": "10^6 litres",

@@ -4,16 +4,16 @@ import pytest
 
 from rubric_core import CriterionKind
 from rubric_synth import Document
-from rubric_synth.extractive.claims import Passage
-from rubric_synth.extractive.facts import Fact, facts_of
-from rubric_synth.extractive.facts.opening import (
+from rubric_synth.stages.extractive.claims import Passage
+from rubric_synth.stages.extractive.facts import Fact, facts_of
+from rubric_synth.stages.extractive.facts.opening import (
     in_setting,
     needs_opening,
     opening_of,
     product_of,
     question_of,
 )
-from rubric_synth.extractive.facts.sound import is_title
+from rubric_synth.stages.extractive.facts.sound import is_title
 
 
 def _fact(sentence: str) -> Fact | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rubric_core import read_tasks
-from rubric_judge.labels.written import WRITTEN_FILE, Truth, WrittenAnswer
+from rubric_judge.quality.labels.written import WRITTEN_FILE, Truth, WrittenAnswer
 from rubric_judge.testing import FailingJudge
 from rubric_synth import (
     DatasetFolderError,

@@ -34,13 +34,13 @@ from rubric_synth import (
 )
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.config import LLMConfig
-from rubric_synth.llm.replies import (
+from rubric_synth.stages.llm.replies import (
     AnalysisReply,
     CheckedSynthesisReply,
     EnrichmentReply,
     SynthesisReply,
 )
-from rubric_synth.llm.stages import llm_stages
+from rubric_synth.stages.llm.stages import llm_stages
 from rubric_synth.testing import generated_documents
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from rubric_synth.document import Document
-    from rubric_synth.stages import Stages
+    from rubric_synth.stages.stages import Stages
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -11,13 +11,13 @@ import pytest
 from pydantic import TypeAdapter
 
 from rubric_synth.config import LLMConfig, TaskType
-from rubric_synth.llm.prompt import (
+from rubric_synth.stages.llm.prompt import (
     asks_for_checks,
     instructions,
     prompt_hashes,
     type_files,
 )
-from rubric_synth.llm.replies import CheckReply
+from rubric_synth.stages.llm.replies import CheckReply
 
 KINDS: tuple[TaskType, ...] = get_args(TaskType)
 CHOICES = list(

@@ -15,13 +15,13 @@ import pytest
 
 from rubric_core import Criterion, DocumentAnalysis, Grounding, Rubric, Task
 from rubric_judge import LexicalJudge
-from rubric_judge.calibration.record import (
+from rubric_judge.quality.calibration.record import (
     Calibration,
     CriterionCalibration,
     RewardCalibration,
     Verdict,
 )
-from rubric_judge.estimates import UNKNOWN, Estimate
+from rubric_judge.quality.estimates import UNKNOWN, Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

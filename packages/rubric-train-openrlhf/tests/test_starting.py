@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from rubric_judge.starting import presets
+from rubric_judge.ui.starting import presets
 from rubric_train_openrlhf.cli import main
 from rubric_train_openrlhf.config.train import load_config
 

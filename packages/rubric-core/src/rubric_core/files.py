@@ -203,6 +203,11 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def text_sha256(text: str) -> str:
+    """Return the SHA-256 of a text in UTF-8, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def toml_beside(module: str, name: str) -> dict[str, Any]:
     """Return the TOML file that lies beside a module, given the module's `__file__`."""
     return tomllib.loads(read_file(Path(module).with_name(name)).decode())

@@ -13,7 +13,7 @@ from rubric_eval.heldout.plan import HeldoutPlan
 from rubric_eval.report.page import ReportSources, write_report
 from rubric_eval.responders.opening import CONTROLS, open_controls
 from rubric_eval.responders.spec import parse_models
-from rubric_judge.labels import written
+from rubric_judge.quality.labels import written
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,11 +17,15 @@ from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.report.page import ReportSources, write_report
 from rubric_eval.scores.scoring import read_judges
 from rubric_judge import LexicalJudge
-from rubric_judge.calibration.correction import corrected_mean
-from rubric_judge.calibration.record import Calibration, RewardCalibration, RewardPair
-from rubric_judge.estimates import UNKNOWN
-from rubric_judge.ledger.entry import hash_answer, hash_question, hash_rubric
-from rubric_judge.responses import read_responses
+from rubric_judge.pool.ledger.entry import hash_answer, hash_question, hash_rubric
+from rubric_judge.quality.calibration.correction import corrected_mean
+from rubric_judge.quality.calibration.record import (
+    Calibration,
+    RewardCalibration,
+    RewardPair,
+)
+from rubric_judge.quality.estimates import UNKNOWN
+from rubric_judge.quality.responses import read_responses
 from rubric_judge.testing import FakeCall, FakeEndpoint, ServedModel
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from rubric_eval.answers.store import read_answers
 from rubric_eval.records.digests import refusing_edits
 from rubric_eval.records.files import ScoreRow, read_finished_run, read_rows, read_run
 from rubric_eval.records.inputs import EvalFolder
-from rubric_judge.ledger.store import Ledger
+from rubric_judge.pool.ledger.store import Ledger
 from rubric_judge.testing import FakeCall, FakeEndpoint, ServedModel
 
 if TYPE_CHECKING:

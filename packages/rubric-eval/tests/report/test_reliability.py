@@ -19,7 +19,7 @@ from rubric_core import (
 )
 from rubric_eval.report.signs import read_reliability
 from rubric_eval.report.views import reliability_tables
-from rubric_judge.responses import JudgedResponse, write_judgements
+from rubric_judge.quality.responses import JudgedResponse, write_judgements
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,7 +1,7 @@
 """Which questions a page shows, and how texts are cut and made visible."""
 
 from rubric_eval.report.excerpts import most_different
-from rubric_judge.page.rendering import shortened, visible
+from rubric_judge.ui.page.rendering import shortened, visible
 
 
 def test_every_pair_of_models_has_its_greatest_differences() -> None:

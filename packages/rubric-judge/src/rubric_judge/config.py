@@ -29,8 +29,8 @@ from rubric_core.configuration import (
 )
 from rubric_core.nearest import no_such_file
 from rubric_core.schema.sealed import Many
-from rubric_judge.provider.model_config import FileBeside, ModelConfig, Settings
-from rubric_judge.yaml_files import read_yaml, yaml_place
+from rubric_judge.models.model_config import FileBeside, ModelConfig, Settings
+from rubric_judge.ui.yaml_files import read_yaml, yaml_place
 
 PromptLayout = Literal["paper", "shared_prefix"]
 EvidenceUse = Literal["off", "report", "require"]

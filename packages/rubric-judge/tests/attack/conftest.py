@@ -9,14 +9,14 @@ import pytest
 
 from rubric_core import Judge, JudgeResult, Task
 from rubric_judge import JudgePool
-from rubric_judge.attack import (
+from rubric_judge.judges.capabilities import close
+from rubric_judge.quality.attack import (
     FAMILIES,
     AttackReport,
     default_tasks,
     over_credit,
     plan_attacks,
 )
-from rubric_judge.capabilities import close
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import structlog
 
-from rubric_judge.attack import AttackReport
 from rubric_judge.cli import main
+from rubric_judge.quality.attack import AttackReport
 from rubric_judge.testing import FakeEndpoint
 from rubric_judge.testing.calls import FakeCall
 
@@ -25,7 +25,7 @@ def command(
     """Return a function that runs `rubric-judge attack` on the lexical judge."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "rubric_judge.console.progress.QUIET_S", 3600.0
+        "rubric_judge.ui.console.progress.QUIET_S", 3600.0
     )  # no line of a slow machine
 
     def run(

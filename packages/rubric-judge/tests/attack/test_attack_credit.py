@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from rubric_core import JudgeResult, JudgeView, Reason, Task
-from rubric_judge.attack import (
+from rubric_judge.quality.attack import (
     FAMILIES,
     AttackReport,
     Target,
     over_credit,
     plan_attacks,
 )
-from rubric_judge.attack.report import FamilyCredit
+from rubric_judge.quality.attack.report import FamilyCredit
 from rubric_judge.testing import ScriptedJudge
 
 Attacked = Callable[..., AttackReport]

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from rubric_core import Task
 from rubric_judge import JudgeConfig, LLMJudge
-from rubric_judge.attack import AttackReport, Target, default_tasks
 from rubric_judge.config import PromptLayout
-from rubric_judge.llm.prompt import load_prompt
+from rubric_judge.judges.llm.prompt import load_prompt
+from rubric_judge.quality.attack import AttackReport, Target, default_tasks
 from rubric_judge.testing import FakeEndpoint
 from rubric_judge.testing.calls import FakeCall
 

@@ -11,7 +11,7 @@ from rubric_core import (
     normalized_reward,
 )
 from rubric_judge import LexicalJudge
-from rubric_judge.attack import FAMILIES, plan_attacks
+from rubric_judge.quality.attack import FAMILIES, plan_attacks
 
 
 def test_the_tasks_can_be_answered_and_their_references_are_good_answers(

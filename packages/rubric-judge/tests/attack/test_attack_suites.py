@@ -7,7 +7,7 @@ import pytest
 
 from rubric_core import ConfigError, Outcome, RubricFileError, Task
 from rubric_judge import LexicalJudge
-from rubric_judge.attack import FAMILIES, Target, plan_attacks, read_suite
+from rubric_judge.quality.attack import FAMILIES, Target, plan_attacks, read_suite
 
 
 def test_a_suite_reads_every_form_and_says_what_it_left(

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from rubric_core import Criterion, Grounding, JudgeResult, Rubric, Task
-from rubric_judge.calibration.pairing import Combining, Paired, pair
-from rubric_judge.labels.rows import Label
-from rubric_judge.reliability import Rating, collect
+from rubric_judge.quality.calibration.pairing import Combining, Paired, pair
+from rubric_judge.quality.labels.rows import Label
+from rubric_judge.quality.reliability import Rating, collect
 
 MakeTasks = Callable[..., dict[str, Task]]
 Planted = Mapping[str, tuple[float, float]]

@@ -9,8 +9,8 @@ import structlog
 
 from rubric_core import Task, write_tasks
 from rubric_judge import LexicalConfig, LexicalJudge
-from rubric_judge.calibration.record import Verdict, read_calibration
 from rubric_judge.cli import main
+from rubric_judge.quality.calibration.record import Verdict, read_calibration
 from rubric_judge.testing import FakeEndpoint
 
 NAMES = ("first", "second")
@@ -66,7 +66,7 @@ def command(
         Path(f"{rater}.jsonl").write_text("\n".join(labels))
     Path("lexical.yaml").write_text("type: lexical\n")
     monkeypatch.setattr(
-        "rubric_judge.console.progress.QUIET_S", 3600.0
+        "rubric_judge.ui.console.progress.QUIET_S", 3600.0
     )  # no line of a slow machine
 
     def run(*words: str) -> tuple[int, str, str]:

@@ -17,11 +17,16 @@ from rubric_core import (
     known_pool,
 )
 from rubric_core.schema.kinds import TO_AVOID
-from rubric_judge.calibration.measure import PoolOfCells, Settings, Study, calibrate
-from rubric_judge.calibration.pairing import Paired, pair
-from rubric_judge.calibration.record import Calibration, Verdict
-from rubric_judge.labels.rows import Label
-from rubric_judge.reliability import Rating, collect
+from rubric_judge.quality.calibration.measure import (
+    PoolOfCells,
+    Settings,
+    Study,
+    calibrate,
+)
+from rubric_judge.quality.calibration.pairing import Paired, pair
+from rubric_judge.quality.calibration.record import Calibration, Verdict
+from rubric_judge.quality.labels.rows import Label
+from rubric_judge.quality.reliability import Rating, collect
 
 KINDS = (CriterionKind.CAUSE, CriterionKind.LIMIT, CriterionKind.STEP)
 QUICK = Settings(resamples=30)

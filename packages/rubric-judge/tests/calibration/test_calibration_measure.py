@@ -7,18 +7,21 @@ import numpy as np
 import pytest
 
 from rubric_core import ConfigError, JudgeResult, Reason
-from rubric_judge.calibration.measure import Settings, calibrate
-from rubric_judge.calibration.pairing import Combining, Paired, pair
-from rubric_judge.calibration.record import (
+from rubric_judge.quality.calibration.measure import Settings, calibrate
+from rubric_judge.quality.calibration.pairing import Combining, Paired, pair
+from rubric_judge.quality.calibration.record import (
     Calibration,
     CriterionCalibration,
     Verdict,
     labelled_rubrics,
 )
-from rubric_judge.calibration.report import CalibrationReport
-from rubric_judge.labels.rows import Label
-from rubric_judge.reliability import Rating, collect
-from rubric_judge.reliability.shared_errors import error_correlation, error_inflation
+from rubric_judge.quality.calibration.report import CalibrationReport
+from rubric_judge.quality.labels.rows import Label
+from rubric_judge.quality.reliability import Rating, collect
+from rubric_judge.quality.reliability.shared_errors import (
+    error_correlation,
+    error_inflation,
+)
 
 QUICK = Settings(resamples=50)
 

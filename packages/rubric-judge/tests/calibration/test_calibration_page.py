@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from rubric_judge.calibration.figures import draw_figures
-from rubric_judge.calibration.measure import Settings, calibrate
-from rubric_judge.calibration.page import write_page
-from rubric_judge.calibration.pairing import Paired
-from rubric_judge.calibration.report import CalibrationReport
-from rubric_judge.console.command import print_tables
+from rubric_judge.quality.calibration.figures import draw_figures
+from rubric_judge.quality.calibration.measure import Settings, calibrate
+from rubric_judge.quality.calibration.page import write_page
+from rubric_judge.quality.calibration.pairing import Paired
+from rubric_judge.quality.calibration.report import CalibrationReport
+from rubric_judge.ui.console.command import print_tables
 
 RATES = {"good": (0.95, 0.05), "<b>x</b> & $y$": (0.5, 0.5), "wrong": (0.1, 0.9)}
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rubric_core import ConfigError
-from rubric_judge.calibration.measure import Settings, calibrate
-from rubric_judge.calibration.pairing import Paired
-from rubric_judge.calibration.record import Verdict, read_calibration
+from rubric_judge.quality.calibration.measure import Settings, calibrate
+from rubric_judge.quality.calibration.pairing import Paired
+from rubric_judge.quality.calibration.record import Verdict, read_calibration
 
 _ABSENT = object()
 

@@ -5,10 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_judge.calibration.record import Verdict
-from rubric_judge.calibration.verdicts import Decision, Evidence, decide, labels_needed
-from rubric_judge.estimates import UNKNOWN, Estimate
-from rubric_judge.reliability.rates import youden
+from rubric_judge.quality.calibration.record import Verdict
+from rubric_judge.quality.calibration.verdicts import (
+    Decision,
+    Evidence,
+    decide,
+    labels_needed,
+)
+from rubric_judge.quality.estimates import UNKNOWN, Estimate
+from rubric_judge.quality.reliability.rates import youden
 
 AGREE, DISAGREE = (
     Estimate(value=0.8, low=0.7, high=0.9),

@@ -15,14 +15,18 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rubric_core.errors import RewardError, RewardShapeError
-from rubric_judge.calibration.correction import (
+from rubric_judge.quality.calibration.correction import (
     CorrectedMean,
     check_population,
     corrected_mean,
     labelled_population,
 )
-from rubric_judge.calibration.record import Calibration, RewardCalibration, RewardPair
-from rubric_judge.estimates import UNKNOWN
+from rubric_judge.quality.calibration.record import (
+    Calibration,
+    RewardCalibration,
+    RewardPair,
+)
+from rubric_judge.quality.estimates import UNKNOWN
 
 RNG = np.random.default_rng(7)
 F = RNG.uniform(0, 1, 40)

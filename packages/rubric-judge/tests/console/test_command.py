@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_core import ConfigError, SchemaError
-from rubric_judge.console.command import Terminated, command_app, run_command
+from rubric_judge.ui.console.command import Terminated, command_app, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +111,7 @@ def test_a_bad_argument_is_bad_input_and_is_said(
 
 def test_a_closed_pipe_ends_quietly() -> None:
     code = (
-        "from rubric_judge.console.command import *\n"
+        "from rubric_judge.ui.console.command import *\n"
         "app = command_app('x', summary='')\n"
         "app.command(lambda: [console().print('row') for _ in range(20000)], name='work')\n"
         "run_command(app, ['work'])"

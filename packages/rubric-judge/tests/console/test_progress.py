@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from rubric_judge.console.bars import Bars
-from rubric_judge.console.display import Lines
-from rubric_judge.console.progress import Progress
-from rubric_judge.console.snapshot import Pace, PhaseSnapshot, duration_text, phase_line
+from rubric_judge.ui.console.bars import Bars
+from rubric_judge.ui.console.display import Lines
+from rubric_judge.ui.console.progress import Progress
+from rubric_judge.ui.console.snapshot import (
+    Pace,
+    PhaseSnapshot,
+    duration_text,
+    phase_line,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from rubric_judge.console.command import Terminated, sigterm_raised, typed_command
+from rubric_judge.ui.console.command import Terminated, sigterm_raised, typed_command
 
 
 def test_sigterm_ends_the_work_by_way_of_every_finally() -> None:

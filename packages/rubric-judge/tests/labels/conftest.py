@@ -14,7 +14,7 @@ import structlog
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
 from rubric_judge.cli import main
-from rubric_judge.labels.rows import Label, LabelSource
+from rubric_judge.quality.labels.rows import Label, LabelSource
 
 COMMAND = "from rubric_judge.cli import main; main()"
 WEIGHTS = {"fact": 3.0, "limit": 1.0, "tone": 0.5, "extra": 10.0, "note": 0.0}

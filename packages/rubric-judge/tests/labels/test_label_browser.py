@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_judge.labels.rows import LabelSource, read_labels
+from rubric_judge.quality.labels.rows import LabelSource, read_labels
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rubric_core.errors import RubricFileError
-from rubric_judge.labels.exports import READERS
-from rubric_judge.labels.foreign import import_scores
-from rubric_judge.labels.rows import Label, LabelSource, read_labels
+from rubric_judge.quality.labels.exports import READERS
+from rubric_judge.quality.labels.foreign import import_scores
+from rubric_judge.quality.labels.rows import Label, LabelSource, read_labels
 
 Command = Callable[..., tuple[int, str, str]]
 Imported = Callable[..., list[Label]]

@@ -16,11 +16,11 @@ import uvicorn
 from fastapi import FastAPI
 from pydantic import SecretStr
 
-from rubric_judge.label_page.app import build_app
-from rubric_judge.label_page.desk import Desk
-from rubric_judge.labels.rows import LabelSource, read_labels
-from rubric_judge.labels.sampling import draw
-from rubric_judge.labels.store import open_labels
+from rubric_judge.quality.label_page.app import build_app
+from rubric_judge.quality.label_page.desk import Desk
+from rubric_judge.quality.labels.rows import LabelSource, read_labels
+from rubric_judge.quality.labels.sampling import draw
+from rubric_judge.quality.labels.store import open_labels
 
 BEARER = "a-token-of-more-than-sixteen-characters"
 ANNA = {"rater": "Anna", "line": 1, "criterion": "fact"}

@@ -13,10 +13,15 @@ from hypothesis import strategies as st
 
 from rubric_core import JudgeResult
 from rubric_core.errors import RubricFileError
-from rubric_judge.labels import sampling
-from rubric_judge.labels.rows import LabelSource
-from rubric_judge.labels.sampling import draw, draw_more, in_order, judged_levels
-from rubric_judge.responses import JudgedResponse, write_judgements
+from rubric_judge.quality.labels import sampling
+from rubric_judge.quality.labels.rows import LabelSource
+from rubric_judge.quality.labels.sampling import (
+    draw,
+    draw_more,
+    in_order,
+    judged_levels,
+)
+from rubric_judge.quality.responses import JudgedResponse, write_judgements
 
 COUNTED = ("fact", "limit", "tone", "extra")
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from rubric_core.errors import FolderLockError, RubricFileError
 from rubric_core.files import replacing
-from rubric_judge.labels.rows import Label, LabelSource, read_labels
-from rubric_judge.labels.sampling import draw, draw_more
-from rubric_judge.labels.store import open_labels
+from rubric_judge.quality.labels.rows import Label, LabelSource, read_labels
+from rubric_judge.quality.labels.sampling import draw, draw_more
+from rubric_judge.quality.labels.store import open_labels
 
 MakeLabel = Callable[..., Label]
 
@@ -27,8 +27,8 @@ TYPIST = """
 import random, sys
 from pathlib import Path
 from rubric_core import Criterion, Grounding, Rubric, Task
-from rubric_judge.labels.rows import Label, LabelSource
-from rubric_judge.labels.store import open_labels
+from rubric_judge.quality.labels.rows import Label, LabelSource
+from rubric_judge.quality.labels.store import open_labels
 
 path, seed = Path(sys.argv[1]), sys.argv[2]
 rubric = Rubric(criteria=tuple(Criterion(id=name, weight=9.0) for name in "abc"))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
-from rubric_judge.labels.written import Truth, WrittenAnswers, read_written
+from rubric_judge.quality.labels.written import Truth, WrittenAnswers, read_written
 from rubric_judge.testing import FakeCall, FakeEndpoint, Fault
 
 COMMAND = "from rubric_judge.cli import main; main()"

@@ -16,14 +16,19 @@ from hypothesis import strategies as st
 
 from rubric_core import Criterion, Grounding, Rubric, Task
 from rubric_core.errors import FolderLockError, RubricFileError
-from rubric_judge.labels.likeness import longest_shared_run, words
-from rubric_judge.labels.writing import (
+from rubric_judge.quality.labels.likeness import longest_shared_run, words
+from rubric_judge.quality.labels.writing import (
     draw_tasks,
     open_written,
     tasks_in_order,
     written_answer,
 )
-from rubric_judge.labels.written import Truth, WrittenAnswers, is_blank, read_written
+from rubric_judge.quality.labels.written import (
+    Truth,
+    WrittenAnswers,
+    is_blank,
+    read_written,
+)
 
 RUBRIC = Rubric(
     criteria=(Criterion(id="fact", weight=2.0, description="Says that it is."),)
@@ -42,8 +47,8 @@ WRITER = """
 import random, sys
 from pathlib import Path
 from rubric_core import Criterion, Grounding, Rubric, Task
-from rubric_judge.labels.writing import open_written, written_answer
-from rubric_judge.labels.written import Truth
+from rubric_judge.quality.labels.writing import open_written, written_answer
+from rubric_judge.quality.labels.written import Truth
 
 path, seed = Path(sys.argv[1]), sys.argv[2]
 rubric = Rubric(criteria=(Criterion(id="fact", weight=2.0, description="Says that it is."),))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
-from rubric_judge.labels.likeness import longest_shared_run, words
-from rubric_judge.labels.rows import LabelSource
-from rubric_judge.labels.written import read_written
+from rubric_judge.quality.labels.likeness import longest_shared_run, words
+from rubric_judge.quality.labels.rows import LabelSource
+from rubric_judge.quality.labels.written import read_written
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

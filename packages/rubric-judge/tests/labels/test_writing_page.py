@@ -14,11 +14,11 @@ import pytest
 import uvicorn
 
 from rubric_core import Task
-from rubric_judge.label_page.app import build_app
-from rubric_judge.label_page.writing_desk import LONGEST_ANSWER, WritingDesk
-from rubric_judge.labels.rows import LabelSource
-from rubric_judge.labels.writing import open_written
-from rubric_judge.labels.written import read_written
+from rubric_judge.quality.label_page.app import build_app
+from rubric_judge.quality.label_page.writing_desk import LONGEST_ANSWER, WritingDesk
+from rubric_judge.quality.labels.rows import LabelSource
+from rubric_judge.quality.labels.writing import open_written
+from rubric_judge.quality.labels.written import read_written
 
 FILE = "written_answers.jsonl"
 WRITE = ("label", "tasks.jsonl", "--write", "--out", FILE, "--port", "0")

@@ -18,10 +18,11 @@ from rubric_core import (
     write_tasks,
 )
 from rubric_judge import ClaimJudge
-from rubric_judge.attack import default_tasks
-from rubric_judge.calibration.record import Verdict, read_calibration
 from rubric_judge.cli import main
-from rubric_judge.labels.written import (
+from rubric_judge.pool.ledger.entry import hash_rubric
+from rubric_judge.quality.attack import default_tasks
+from rubric_judge.quality.calibration.record import Verdict, read_calibration
+from rubric_judge.quality.labels.written import (
     WRITTEN_FILE,
     Truth,
     WrittenAnswer,
@@ -30,7 +31,6 @@ from rubric_judge.labels.written import (
     shipped_answers,
     warnings_of,
 )
-from rubric_judge.ledger.entry import hash_rubric
 
 FEWEST_PAGES = 40
 CLAIMS = (
@@ -253,7 +253,7 @@ def calibrate(
 ) -> Callable[..., tuple[int, str, str]]:
     """Return a function that runs `rubric-judge calibrate` beside 40 tasks."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("rubric_judge.console.progress.QUIET_S", 3600.0)
+    monkeypatch.setattr("rubric_judge.ui.console.progress.QUIET_S", 3600.0)
     write_tasks("tasks.jsonl", map(_task, range(40)))
     Path("claims.yaml").write_text("type: claims\n")
 

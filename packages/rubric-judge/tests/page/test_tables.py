@@ -2,7 +2,15 @@
 
 import pytest
 
-from rubric_judge.page.tables import Cell, Column, Row, Table, latex, markdown, written
+from rubric_judge.ui.page.tables import (
+    Cell,
+    Column,
+    Row,
+    Table,
+    latex,
+    markdown,
+    written,
+)
 
 
 def _table(*rows: tuple[str, float | None]) -> Table:

@@ -17,7 +17,7 @@ from rubric_core import (
     write_tasks,
 )
 from rubric_judge.cli import main
-from rubric_judge.responses import read_judgements
+from rubric_judge.quality.responses import read_judgements
 from rubric_judge.testing import FakeEndpoint, Fault
 
 GOOD = "It is the cross entropy, a loss from the likelihood."

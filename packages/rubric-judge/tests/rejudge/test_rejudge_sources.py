@@ -13,8 +13,8 @@ from rubric_core import (
     RubricFileError,
     Task,
 )
-from rubric_judge.rejudge import compare, match_tasks, read_stored
-from rubric_judge.responses import JudgedResponse
+from rubric_judge.quality.rejudge import compare, match_tasks, read_stored
+from rubric_judge.quality.responses import JudgedResponse
 
 PASSAGE = Grounding("The model minimises the cross entropy of the labels.")
 INVALID = JudgeResult.invalid(Reason.NOT_JSON, judge="m")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rubric_core import Criterion, Grounding, JudgeResult, Rubric, Task
-from rubric_judge.reliability import Rating
+from rubric_judge.quality.reliability import Rating
 
 WEIGHTS = (3.0, 1.0, 1.0)
 

@@ -11,7 +11,7 @@ import structlog
 
 from rubric_core import Task, write_tasks
 from rubric_judge.cli import main
-from rubric_judge.reliability import ReliabilityReport
+from rubric_judge.quality.reliability import ReliabilityReport
 from rubric_judge.testing import FakeEndpoint
 from rubric_judge.testing.calls import FakeCall
 

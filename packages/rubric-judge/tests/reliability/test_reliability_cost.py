@@ -11,12 +11,12 @@ import structlog
 
 from rubric_core import JudgeResult, Reason, Task, Usage, write_tasks
 from rubric_judge.cli import main
-from rubric_judge.page.tables import TextTable
-from rubric_judge.reliability import ReliabilityReport
-from rubric_judge.reliability.ratings import judgement_cost
-from rubric_judge.reliability.report import WORDS
+from rubric_judge.quality.reliability import ReliabilityReport
+from rubric_judge.quality.reliability.ratings import judgement_cost
+from rubric_judge.quality.reliability.report import WORDS
 from rubric_judge.testing import FakeEndpoint
 from rubric_judge.testing.calls import FakeCall
+from rubric_judge.ui.page.tables import TextTable
 
 
 def test_means_are_over_what_says_it() -> None:

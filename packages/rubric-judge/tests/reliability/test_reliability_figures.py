@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rubric_core import Task
-from rubric_judge.reliability import Rating, collect, measure
-from rubric_judge.reliability import figures as drawn
+from rubric_judge.quality.reliability import Rating, collect, measure
+from rubric_judge.quality.reliability import figures as drawn
 
 MakeTasks = Callable[[int], dict[str, Task]]
 Simulated = Callable[..., list[Rating]]

@@ -18,9 +18,9 @@ from rubric_core import (
     RubricFileError,
     Task,
 )
-from rubric_judge.estimates import Estimate
-from rubric_judge.reliability import Rating, collect, measure, read_ratings
-from rubric_judge.responses import JudgedResponse, write_judgements
+from rubric_judge.quality.estimates import Estimate
+from rubric_judge.quality.reliability import Rating, collect, measure, read_ratings
+from rubric_judge.quality.responses import JudgedResponse, write_judgements
 
 WEIGHTS = (3.0, 1.0, 1.0)
 MakeTasks = Callable[[int], dict[str, Task]]
@@ -232,7 +232,7 @@ def test_a_missing_library_names_the_extra() -> None:
     code = (
         "import sys; sys.modules['scipy'] = None\n"
         "from rubric_core import MissingExtraError\n"
-        "try:\n    import rubric_judge.reliability\n"
+        "try:\n    import rubric_judge.quality.reliability\n"
         "except MissingExtraError as error: print(error)"
     )
 

@@ -6,8 +6,8 @@ from functools import cache
 import pytest
 
 from rubric_core import Task
-from rubric_judge.console.command import print_tables
-from rubric_judge.reliability import Rating, ReliabilityReport, collect, measure
+from rubric_judge.quality.reliability import Rating, ReliabilityReport, collect, measure
+from rubric_judge.ui.console.command import print_tables
 
 NAMES = tuple(
     f"hosted_vllm/openai/gpt-oss-20b shared_prefix_v1:0e34cc88 ({stem})"

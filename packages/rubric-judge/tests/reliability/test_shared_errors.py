@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rubric_judge.reliability.shared_errors import (
+from rubric_judge.quality.reliability.shared_errors import (
     centred_errors,
     effective_criteria,
     effective_judges_by_errors,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rubric_judge import SandboxConfig, SandboxError
-from rubric_judge.verification.sandbox.launch import Tally, check_isolation, run_tests
+from rubric_judge.checks.sandbox.launch import Tally, check_isolation, run_tests
 
 CONFIG = SandboxConfig(timeout_s=10)
 TESTS = """

@@ -12,11 +12,11 @@ import anyio
 import pytest
 
 from rubric_judge import HybridConfig, SandboxConfig
-from rubric_judge.verification.directive import parse_verification
-from rubric_judge.verification.execute import Programs
-from rubric_judge.verification.python_tests import PythonTests, read_python_tests
-from rubric_judge.verification.sandbox.launch import Tally
-from rubric_judge.verification.sandbox.seccomp import MOST_BIRTHS
+from rubric_judge.checks.directive import parse_verification
+from rubric_judge.checks.execute import Programs
+from rubric_judge.checks.python_tests import PythonTests, read_python_tests
+from rubric_judge.checks.sandbox.launch import Tally
+from rubric_judge.checks.sandbox.seccomp import MOST_BIRTHS
 
 Run = Callable[..., Tally]
 
@@ -204,7 +204,7 @@ def test_a_killed_judge_leaves_no_process(tmp_path: Path) -> None:
     script = tmp_path / "judge.py"
     script.write_text(
         "from rubric_judge import SandboxConfig\n"
-        "from rubric_judge.verification.sandbox.launch import run_tests\n"
+        "from rubric_judge.checks.sandbox.launch import run_tests\n"
         "run_tests('while True: pass', 'assert True', config=SandboxConfig(timeout_s=1.5),"
         " check=lambda: print('up', flush=True))\n"
     )

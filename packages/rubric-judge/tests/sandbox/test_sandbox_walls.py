@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from rubric_judge import SandboxConfig, SandboxError
-from rubric_judge.verification.python_tests import response_code
-from rubric_judge.verification.sandbox import confine, seccomp
-from rubric_judge.verification.sandbox.launch import Tally, check_isolation
+from rubric_judge.checks.python_tests import response_code
+from rubric_judge.checks.sandbox import confine, seccomp
+from rubric_judge.checks.sandbox.launch import Tally, check_isolation
 
 CONFIG = SandboxConfig(timeout_s=10)
 Run = Callable[..., Tally]

@@ -14,7 +14,6 @@ from rubric_synth.config import RayConfig as RayConfig
 from rubric_synth.config import RecordFields as RecordFields
 from rubric_synth.config import SynthConfig as SynthConfig
 from rubric_synth.config import load_config as load_config
-from rubric_synth.dataset.writing import SynthReport as SynthReport
 from rubric_synth.document import Document as Document
 from rubric_synth.document import Rejection as Rejection
 from rubric_synth.document import RejectionReason as RejectionReason
@@ -26,17 +25,20 @@ from rubric_synth.errors import SourceError as SourceError
 from rubric_synth.errors import SynthError as SynthError
 from rubric_synth.errors import UnfinishedError as UnfinishedError
 from rubric_synth.errors import WorkFolderError as WorkFolderError
-from rubric_synth.extractive.prose_tasks import extractive_stages as extractive_stages
-from rubric_synth.pipeline.recording import Progress as Progress
-from rubric_synth.pipeline.run import synthesise as synthesise
-from rubric_synth.stages import Analyst as Analyst
-from rubric_synth.stages import CriterionDraft as CriterionDraft
-from rubric_synth.stages import Draft as Draft
-from rubric_synth.stages import Enricher as Enricher
-from rubric_synth.stages import StageRefusal as StageRefusal
-from rubric_synth.stages import Stages as Stages
-from rubric_synth.stages import StagesFactory as StagesFactory
-from rubric_synth.stages import Synthesiser as Synthesiser
+from rubric_synth.run.dataset.writing import SynthReport as SynthReport
+from rubric_synth.run.pipeline.recording import Progress as Progress
+from rubric_synth.run.pipeline.run import synthesise as synthesise
+from rubric_synth.stages.extractive.prose_tasks import (
+    extractive_stages as extractive_stages,
+)
+from rubric_synth.stages.stages import Analyst as Analyst
+from rubric_synth.stages.stages import CriterionDraft as CriterionDraft
+from rubric_synth.stages.stages import Draft as Draft
+from rubric_synth.stages.stages import Enricher as Enricher
+from rubric_synth.stages.stages import StageRefusal as StageRefusal
+from rubric_synth.stages.stages import Stages as Stages
+from rubric_synth.stages.stages import StagesFactory as StagesFactory
+from rubric_synth.stages.stages import Synthesiser as Synthesiser
 from rubric_synth.stats.report import DatasetStatistics as DatasetStatistics
 from rubric_synth.stats.tally import dataset_statistics as dataset_statistics
 

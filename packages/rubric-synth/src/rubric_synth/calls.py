@@ -21,9 +21,9 @@ from rubric_judge import (
     JudgeTransportError,
     LexicalJudge,
 )
-from rubric_judge.capabilities import fingerprint
-from rubric_judge.provider.chat import Finish
-from rubric_judge.provider.limits import Limited
+from rubric_judge.judges.capabilities import fingerprint
+from rubric_judge.models.chat import Finish
+from rubric_judge.models.limits import Limited
 from rubric_synth.config import Frozen, Stage
 
 

@@ -18,12 +18,12 @@ from rubric_core import (
 from rubric_core.configuration import validated
 from rubric_core.data.parquet import task_schema
 from rubric_core.files import file_sha256, open_file
+from rubric_synth.collect.duplicates.passages import PassageSet
+from rubric_synth.collect.duplicates.question_index import QuestionIndex
 from rubric_synth.collect.folder import DOCUMENTS_FILE, collected_hashes
 from rubric_synth.config import Frozen, SynthConfig
-from rubric_synth.dataset import folder
-from rubric_synth.duplicates.passages import PassageSet
-from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import CollectedFolderError, DatasetFolderError
+from rubric_synth.run.dataset import folder
 
 _LONGEST_NAME: Final = 80
 

@@ -13,7 +13,7 @@ from rubric_core.configuration import validated
 from rubric_core.schema.sealed import Many
 from rubric_judge import ClaimConfig, ModelConfig
 from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec
-from rubric_judge.yaml_files import read_yaml, yaml_place
+from rubric_judge.ui.yaml_files import read_yaml, yaml_place
 from rubric_synth.tables import word_set
 
 Stage = Literal["collect", "analyse", "synthesise", "enrich", "quality"]

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 from rubric_core.rewriting import rewriting
-from rubric_judge.lexical.words import FUNCTION_WORDS, stem
+from rubric_judge.judges.lexical.words import FUNCTION_WORDS, stem
 from rubric_synth.tables import read_table, word_set
 
 STOP_WORDS: Final = FUNCTION_WORDS | word_set("stop_words")

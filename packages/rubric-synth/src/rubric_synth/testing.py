@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from rubric_core import DocumentAnalysis
 from rubric_judge.testing import FakeCall
-from rubric_synth.cleaning.markup import sections
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document, parse_entry
-from rubric_synth.extractive.prose_tasks import extractive_stages
-from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, Stages
+from rubric_synth.sources.cleaning.markup import sections
+from rubric_synth.stages.extractive.prose_tasks import extractive_stages
+from rubric_synth.stages.stages import CriterionDraft, Draft, StageRefusal, Stages
 from rubric_synth.tables import read_table
 
 __all__ = ["generated_documents", "scripted_reply"]

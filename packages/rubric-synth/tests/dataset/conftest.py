@@ -9,9 +9,9 @@ import pytest
 
 from rubric_synth import SynthConfig, SynthReport
 from rubric_synth.calls import CallTotals
-from rubric_synth.dataset.folder import Provenance
-from rubric_synth.dataset.writing import write_dataset
 from rubric_synth.document import DocumentOutcome, Rejection, RejectionReason
+from rubric_synth.run.dataset.folder import Provenance
+from rubric_synth.run.dataset.writing import write_dataset
 
 NAMES = (
     "tide",

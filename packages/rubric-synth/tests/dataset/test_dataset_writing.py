@@ -13,10 +13,10 @@ from rubric_core import Task, read_tasks, split_of
 from rubric_judge import ModelConfig
 from rubric_synth import DatasetFolderError, SynthConfig, SynthReport, check_dataset
 from rubric_synth.config import LLMConfig, RayConfig
-from rubric_synth.dataset.folder import SPLITS, Manifest, Provenance, read_manifest
-from rubric_synth.dataset.writing import write_dataset
 from rubric_synth.document import DocumentOutcome, Rejection
 from rubric_synth.files import json_line
+from rubric_synth.run.dataset.folder import SPLITS, Manifest, Provenance, read_manifest
+from rubric_synth.run.dataset.writing import write_dataset
 
 _FILES = {
     "README.md", "manifest.json", "rejected.jsonl",
@@ -248,8 +248,8 @@ import resource, sys
 from pathlib import Path
 from pydantic import TypeAdapter
 from rubric_synth import OutputError, SynthConfig
-from rubric_synth.dataset.folder import Provenance
-from rubric_synth.dataset.writing import write_dataset
+from rubric_synth.run.dataset.folder import Provenance
+from rubric_synth.run.dataset.writing import write_dataset
 from rubric_synth.document import DocumentOutcome
 
 outcomes = TypeAdapter(list[DocumentOutcome]).validate_json(sys.stdin.read())
@@ -283,7 +283,9 @@ def test_a_dataset_without_pyarrow_is_json_lines_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write(outcomes)
-    monkeypatch.setattr("rubric_synth.dataset.folder.can_write_parquet", lambda: False)
+    monkeypatch.setattr(
+        "rubric_synth.run.dataset.folder.can_write_parquet", lambda: False
+    )
     write(outcomes)
     assert {path.name for path in (tmp_path / "data").iterdir()} == {
         name for name in _FILES if not name.endswith(".parquet")

@@ -16,8 +16,8 @@ from rubric_synth import (
     check_dataset,
     dataset_statistics,
 )
-from rubric_synth.dataset.folder import SPLITS, question_lines
 from rubric_synth.document import DocumentOutcome
+from rubric_synth.run.dataset.folder import SPLITS, question_lines
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import yaml
 
 from rubric_core import Task
 from rubric_synth import SynthReport, dataset_statistics
-from rubric_synth.dataset.folder import SPLITS
 from rubric_synth.document import DocumentOutcome
+from rubric_synth.run.dataset.folder import SPLITS
 
 datasets = pytest.importorskip("datasets")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -82,7 +82,9 @@ def test_json_lines_open_where_there_is_no_parquet(
     load: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rubric_synth.dataset.folder.can_write_parquet", lambda: False)
+    monkeypatch.setattr(
+        "rubric_synth.run.dataset.folder.can_write_parquet", lambda: False
+    )
     report = write(outcomes)
     loaded = load(str(tmp_path / "data"))
     assert {split: rows.num_rows for split, rows in loaded.items()} == report.tasks

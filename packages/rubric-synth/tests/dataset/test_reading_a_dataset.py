@@ -11,14 +11,14 @@ import pytest
 import structlog
 import yaml
 
-from rubric_judge.page.rendering import visible
 from rubric_judge.testing import FailingJudge, FakeEndpoint
+from rubric_judge.ui.page.rendering import visible
 from rubric_synth import SynthReport, check_dataset, dataset_statistics
 from rubric_synth.calls import CallTotals
 from rubric_synth.cli import main
-from rubric_synth.dataset.folder import Usage
-from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.document import Rejection, RejectionReason
+from rubric_synth.run.dataset.folder import Usage
+from rubric_synth.run.dataset.writing import asked_of_models
 from rubric_synth.stats.controls import CONTROLS, OF_CONTEXT, WRITTEN
 from rubric_synth.stats.page import _left
 

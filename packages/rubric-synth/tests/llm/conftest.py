@@ -12,8 +12,8 @@ from rubric_judge.testing import FakeCall, FakeEndpoint, Faults
 from rubric_synth import Document
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.config import LLMConfig
-from rubric_synth.llm.stages import llm_stages
-from rubric_synth.stages import Stages
+from rubric_synth.stages.llm.stages import llm_stages
+from rubric_synth.stages.stages import Stages
 
 Json = dict[str, Any]
 Serving = Callable[..., AbstractAsyncContextManager[tuple[Stages, FakeEndpoint]]]

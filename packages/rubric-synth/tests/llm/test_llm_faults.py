@@ -22,8 +22,8 @@ from rubric_judge.testing import (
 from rubric_synth import Document, QualityConfig
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.document import DocumentOutcome, RejectionReason
-from rubric_synth.engines.worker import Worker
-from rubric_synth.llm.stages import llm_stages
+from rubric_synth.run.engines.worker import Worker
+from rubric_synth.stages.llm.stages import llm_stages
 from rubric_synth.testing import scripted_reply
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_synth.llm.prompt import GAP, shown_text
+from rubric_synth.stages.llm.prompt import GAP, shown_text
 
 BLOCKS = st.lists(
     st.sampled_from(

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_core import DocumentAnalysis
-from rubric_judge.llm.prompt import fenced
+from rubric_judge.judges.llm.prompt import fenced
 from rubric_synth import Document
 from rubric_synth.config import LLMConfig
-from rubric_synth.llm.prompt import (
+from rubric_synth.stages.llm.prompt import (
     instructions,
     load_prompts,
     prompt_hashes,
     shown_text,
 )
-from rubric_synth.llm.replies import (
+from rubric_synth.stages.llm.replies import (
     AnalysisReply,
     CheckedSynthesisReply,
     StageReply,

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from rubric_core.errors import NotJsonError, RepeatedKeyError
 from rubric_judge import ChatReply
-from rubric_judge.provider.chat import Finish
-from rubric_judge.verification.directive import parse_verification
+from rubric_judge.checks.directive import parse_verification
+from rubric_judge.models.chat import Finish
 from rubric_synth import CriterionDraft, StageRefusal
 from rubric_synth.document import RejectionReason
-from rubric_synth.llm.replies import (
+from rubric_synth.stages.llm.replies import (
     LONGEST_REPLY_CHARS,
     AnalysisReply,
     CheckedDraftReply,
@@ -26,7 +26,7 @@ from rubric_synth.llm.replies import (
     decoded,
     items_of,
 )
-from rubric_synth.llm.stages import enriched, in_words
+from rubric_synth.stages.llm.stages import enriched, in_words
 
 Write = Any
 JSON = st.recursive(

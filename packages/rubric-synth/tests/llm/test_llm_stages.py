@@ -12,9 +12,9 @@ from rubric_judge.testing import FakeEndpoint
 from rubric_synth import Document, Draft, StageRefusal
 from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.document import RejectionReason
-from rubric_synth.llm.stages import llm_stages
 from rubric_synth.quality.draft import to_task
-from rubric_synth.stages import Stages
+from rubric_synth.stages.llm.stages import llm_stages
+from rubric_synth.stages.stages import Stages
 from rubric_synth.testing import scripted_reply
 
 pytestmark = pytest.mark.anyio

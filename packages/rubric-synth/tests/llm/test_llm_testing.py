@@ -13,8 +13,8 @@ from rubric_judge.testing import Award, FakeCall, FakeEndpoint
 from rubric_synth import Document, QualityConfig
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.document import DocumentOutcome
-from rubric_synth.engines.worker import Worker
-from rubric_synth.llm.stages import llm_stages
+from rubric_synth.run.engines.worker import Worker
+from rubric_synth.stages.llm.stages import llm_stages
 from rubric_synth.testing import generated_documents, scripted_reply
 
 Write = Any

@@ -19,10 +19,10 @@ from rubric_synth import (
     synthesise,
 )
 from rubric_synth.cli import main
-from rubric_synth.dataset.folder import WORK_FOLDER, read_manifest
 from rubric_synth.errors import UnfinishedError
+from rubric_synth.run.dataset.folder import WORK_FOLDER, read_manifest
+from rubric_synth.run.work.folder import WorkFolder
 from rubric_synth.testing import scripted_reply
-from rubric_synth.work.folder import WorkFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

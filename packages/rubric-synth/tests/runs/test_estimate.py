@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_judge import JudgeConfig, ModelConfig
-from rubric_judge.client import known_prices
-from rubric_judge.provider.model_config import Prices
+from rubric_judge.models.litellm_client import known_prices
+from rubric_judge.models.model_config import Prices
 from rubric_judge.testing import FakeEndpoint
 from rubric_synth import LLMConfig, QualityConfig, SynthConfig, collect, synthesise
 from rubric_synth.cli import main
-from rubric_synth.pipeline.estimate import estimate
+from rubric_synth.run.pipeline.estimate import estimate
 from rubric_synth.testing import generated_documents, scripted_reply
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ import anyio
 import pytest
 
 from rubric_core import MissingExtraError
+from rubric_judge.models.limits import LocalLimiter
 from rubric_judge.pool.ray_start import start_ray
-from rubric_judge.provider.limits import LocalLimiter
 from rubric_synth import RejectionReason, SynthConfig, synthesise
 from rubric_synth.config import load_config
 from rubric_synth.document import Document
-from rubric_synth.engines import make_engine, ray_actor
-from rubric_synth.engines import ray as ray_engine
-from rubric_synth.engines.worker import Pending, WorkerSpec
 from rubric_synth.errors import EngineError, UnfinishedError
+from rubric_synth.run.engines import make_engine, ray_actor
+from rubric_synth.run.engines import ray as ray_engine
+from rubric_synth.run.engines.worker import Pending, WorkerSpec
 from rubric_synth.testing import generated_documents
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _STAGES = """
 import os
 
 from rubric_synth.document import RejectionReason
-from rubric_synth.stages import StageRefusal, Stages
+from rubric_synth.stages.stages import StageRefusal, Stages
 
 
 class Deadly:

@@ -24,11 +24,11 @@ from rubric_synth import (
     read_collected,
     synthesise,
 )
-from rubric_synth.dataset.folder import WORK_FOLDER, read_manifest
 from rubric_synth.errors import CollectedFolderError
-from rubric_synth.pipeline.collection import Collection, settings_of
-from rubric_synth.pipeline.recording import Progress
-from rubric_synth.work.folder import WorkFolder
+from rubric_synth.run.dataset.folder import WORK_FOLDER, read_manifest
+from rubric_synth.run.pipeline.collection import Collection, settings_of
+from rubric_synth.run.pipeline.recording import Progress
+from rubric_synth.run.work.folder import WorkFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

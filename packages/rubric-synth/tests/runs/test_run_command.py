@@ -10,10 +10,10 @@ import pytest
 import structlog
 import yaml
 
-from rubric_judge.console.progress import Phase
-from rubric_judge.console.snapshot import phase_line
+from rubric_judge.ui.console.progress import Phase
+from rubric_judge.ui.console.snapshot import phase_line
 from rubric_synth.cli import main, running
-from rubric_synth.pipeline.recording import Progress
+from rubric_synth.run.pipeline.recording import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

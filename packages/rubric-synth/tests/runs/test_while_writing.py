@@ -74,7 +74,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_run(
     program = (
         "import os, signal, sys; from pathlib import Path; from rubric_synth import synthesise\n"
         "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "from rubric_synth.work import folder\n"
+        "from rubric_synth.run.work import folder\n"
         "folder.write_lines = lambda path, lines: path.write_text(''.join(lines))\n"
         "synthesise(Path(sys.argv[1]), Path(sys.argv[2]))"
     )

@@ -17,12 +17,12 @@ import pytest
 from rubric_core import FolderLockError, Usage
 from rubric_synth import OutputError, load_config, synthesise
 from rubric_synth.calls import CallRecord
-from rubric_synth.dataset.folder import WORK_FOLDER
 from rubric_synth.document import DocumentOutcome, Rejection, RejectionReason
 from rubric_synth.errors import WorkFolderError
-from rubric_synth.work.folder import WorkFolder
-from rubric_synth.work.index import note_of_finished
-from rubric_synth.work.segments import Segments
+from rubric_synth.run.dataset.folder import WORK_FOLDER
+from rubric_synth.run.work.folder import WorkFolder
+from rubric_synth.run.work.index import note_of_finished
+from rubric_synth.run.work.segments import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -298,7 +298,7 @@ def test_two_runs_at_once_are_refused_and_a_killed_one_leaves_no_lock(
 ) -> None:
     program = (
         "import sys, time; from pathlib import Path\n"
-        "from rubric_synth.work.folder import WorkFolder\n"
+        "from rubric_synth.run.work.folder import WorkFolder\n"
         "folder = WorkFolder(Path(sys.argv[1])); print('open', flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]

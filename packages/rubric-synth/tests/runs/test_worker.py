@@ -34,8 +34,8 @@ from rubric_synth import (
     extractive_stages,
 )
 from rubric_synth.calls import CallRecord, DocumentCalls
-from rubric_synth.engines.worker import Worker
 from rubric_synth.errors import CallsStoppedError
+from rubric_synth.run.engines.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

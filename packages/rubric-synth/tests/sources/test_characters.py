@@ -3,7 +3,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_synth.cleaning.markup import normal_characters, without_ligatures
+from rubric_synth.sources.cleaning.markup import normal_characters, without_ligatures
 
 
 def test_line_ends_marks_and_controls_have_one_form() -> None:

@@ -3,7 +3,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_synth.cleaning.pages import Line, pages_to_markdown
+from rubric_synth.sources.cleaning.pages import Line, pages_to_markdown
 
 _WORDS = st.text("abc -.1\x02\ufb01A(", max_size=30).map(str.strip)
 _LINES = st.builds(

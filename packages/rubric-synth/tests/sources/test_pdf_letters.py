@@ -76,7 +76,7 @@ def test_a_font_whose_codes_are_no_unicode_is_refused(read_runs: Callable) -> No
 
 
 def test_a_sign_that_nobody_can_tell_makes_no_passage(read_runs: Callable) -> None:
-    from rubric_synth.cleaning.markup import sections
+    from rubric_synth.sources.cleaning.markup import sections
 
     other = _lines(b"The range is 5 \x03 2 metres at the head of the bay.", top=700)
     found = read_runs([*_lines(*_PLAIN), *other])
@@ -157,7 +157,7 @@ def test_rows_of_a_table_stay_rows(read_runs: Callable) -> None:
 
 
 def test_a_row_of_a_table_is_neither_heading_nor_prose(read_runs: Callable) -> None:
-    from rubric_synth.cleaning.markup import sections
+    from rubric_synth.sources.cleaning.markup import sections
 
     cells = [b"1", b"NA", b"Basalt NA", b"NA"]
     rows = [

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_synth.cleaning.markup import article_text, without_tags
+from rubric_synth.sources.cleaning.markup import article_text, without_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_synth import Document, SourceError, collect, synthesise
-from rubric_synth.cleaning.markup import sections
 from rubric_synth.sources import conversion, raw_text
+from rubric_synth.sources.cleaning.markup import sections
 
 if TYPE_CHECKING:
     from collections.abc import Callable

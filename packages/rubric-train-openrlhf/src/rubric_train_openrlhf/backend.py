@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rubric_train_openrlhf.config.train import TrainConfig, parse_config
 
 if TYPE_CHECKING:
-    from rubric_judge.console.progress import Progress
+    from rubric_judge.ui.console.progress import Progress
     from rubric_train_openrlhf.run.records import RunSummary
 
 

@@ -14,9 +14,9 @@ from cyclopts import Parameter
 from rubric_core.errors import ConfigError, FolderLockError, PluginError
 from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
-from rubric_judge.console import command
-from rubric_judge.console.progress import Progress
-from rubric_judge.console.snapshot import duration_text
+from rubric_judge.ui.console import command
+from rubric_judge.ui.console.progress import Progress
+from rubric_judge.ui.console.snapshot import duration_text
 from rubric_train_openrlhf.errors import RUN_ERRORS, PolicyLoadError, TrainConfigError
 
 if TYPE_CHECKING:

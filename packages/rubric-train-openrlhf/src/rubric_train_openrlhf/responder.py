@@ -19,7 +19,7 @@ from rubric_core import Ask, Decoding, Reply, ResponderError, Thoughts
 from rubric_core.configuration import validated
 from rubric_core.data.chat_prompt import PROMPT_DATE, ChatPrompt, prompt_identity
 from rubric_core.data.model_files import model_files, prompt_form
-from rubric_judge.reporting import reported
+from rubric_judge.ui.reporting import reported
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy_config import SLOT_FILE, check_arguments
 

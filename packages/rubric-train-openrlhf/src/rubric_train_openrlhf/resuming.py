@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from rubric_core import ConfigError
 from rubric_core.files import read_file, toml_beside
-from rubric_judge.yaml_files import yaml_value
+from rubric_judge.ui.yaml_files import yaml_value
 from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.config.train import TrainConfig, dump_config, parse_config
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError

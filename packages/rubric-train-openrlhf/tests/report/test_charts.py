@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_judge.page.charts import Chart
+from rubric_judge.ui.page.charts import Chart
 from rubric_train_openrlhf.report.charts import MAX_PARTS, sections
 from rubric_train_openrlhf.report.reading import read_run
 from rubric_train_openrlhf.run.records import ClusterStep

@@ -17,7 +17,7 @@ from rubric_core import (
     Task,
     write_tasks,
 )
-from rubric_judge.page.rendering import inert_json, visible
+from rubric_judge.ui.page.rendering import inert_json, visible
 from rubric_train_openrlhf.report.page import Revealed, write_report
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_core.locks import folder_lock, is_locked
-from rubric_judge.console.progress import Progress
+from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import LiveSummary, live_summary, was_killed
@@ -16,7 +16,7 @@ from rubric_train_openrlhf.run.records import MetricsRow
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rubric_judge.console.snapshot import PhaseSnapshot
+    from rubric_judge.ui.console.snapshot import PhaseSnapshot
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from rubric_core import (
 )
 from rubric_core.schema.pools import pool_of_any
 from rubric_judge import LexicalJudge
-from rubric_judge.calibration.record import labelled_rubrics
+from rubric_judge.quality.calibration.record import labelled_rubrics
 from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import parse_config
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError

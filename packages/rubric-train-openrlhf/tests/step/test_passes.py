@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from rubric_core import Answer, Thought
-from rubric_judge.console.progress import Progress
+from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.config.sections import ValidationConfig
 from rubric_train_openrlhf.config.train import PolicySettings
 from rubric_train_openrlhf.run.folder import RunFolder

@@ -17,7 +17,7 @@ from rubric_eval.cli.evaluate import (
 )
 from rubric_eval.cli.finished import compare, hacking, report
 from rubric_eval.errors import HeldoutAbortError, TransferAbortError
-from rubric_judge.console.command import run_command, typed_command
+from rubric_judge.ui.console.command import run_command, typed_command
 
 __all__ = ["app", "main"]
 

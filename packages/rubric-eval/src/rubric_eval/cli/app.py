@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 import rubric_core
 from rubric_core.files import toml_beside
-from rubric_judge.console.command import command_app, console, print_figures, working
+from rubric_judge.ui.console.command import command_app, console, print_figures, working
 
 if TYPE_CHECKING:
     from rubric_eval.heldout.plan import HeldoutPlan

@@ -22,9 +22,9 @@ from rubric_eval.cli.app import (
     evaluated,
     note,
 )
-from rubric_judge.console import command
-from rubric_judge.console.progress import current
-from rubric_judge.page.tables import or_dash
+from rubric_judge.ui.console import command
+from rubric_judge.ui.console.progress import current
+from rubric_judge.ui.page.tables import or_dash
 
 if TYPE_CHECKING:
     from rubric_core import Task
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from rubric_eval.statistics.scores import ModelScore
     from rubric_eval.transfer.plan import TransferPlan
     from rubric_eval.transfer.table import TransferTable
-    from rubric_judge.console.progress import Progress
-    from rubric_judge.labels.written import KnownAnswers
+    from rubric_judge.quality.labels.written import KnownAnswers
+    from rubric_judge.ui.console.progress import Progress
 
 
 def heldout(  # noqa: PLR0913  # the flags of a command
@@ -106,7 +106,7 @@ def heldout(  # noqa: PLR0913  # the flags of a command
 
 def _written(tasks: Sequence[Task], folder: Path) -> KnownAnswers:
     """Find the answers that were written to be right, or false; those of no task are said."""
-    from rubric_judge.labels.written import WrittenAnswers, warnings_of
+    from rubric_judge.quality.labels.written import WrittenAnswers, warnings_of
 
     known = WrittenAnswers(folder).to(tasks)
     for warning in warnings_of(strange=known.strange, copied=known.copied):

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from rubric_core import ConfigError
 from rubric_core.configuration import validated
 from rubric_eval.cli.app import TABLES, app, percent, print_edited
-from rubric_judge.console import command
+from rubric_judge.ui.console import command
 
 if TYPE_CHECKING:
     from rubric_eval.comparison import EvalComparison, ModelScore, PairedResult

@@ -13,7 +13,7 @@ from rubric_eval.statistics import mean_interval
 from rubric_eval.statistics.intervals import mean_of_intervals, shared_correlations
 from rubric_eval.statistics.scores import FEWEST_QUESTIONS, ModelScore, criterion_values
 from rubric_eval.transfer.suites import SuiteName, suite_of
-from rubric_judge.page.tables import counted
+from rubric_judge.ui.page.tables import counted
 
 _NOTES: Final[dict[str, str]] = toml_beside(__file__, "notes.toml")
 _MOST_RESAMPLES: Final = 1999

@@ -21,7 +21,7 @@ from rubric_eval.errors import ComparisonError, EvalShapeError, SelectionLeakErr
 from rubric_eval.heldout.in_memory import Heldout
 from rubric_eval.statistics import Interval, paired_interval
 from rubric_eval.statistics.intervals import Difference
-from rubric_judge.page.tables import TextTable, counted
+from rubric_judge.ui.page.tables import TextTable, counted
 
 _TABLES: Final = toml_beside(__file__, "stages.toml")
 

@@ -24,7 +24,7 @@ from rubric_eval.records.joining import closing
 from rubric_eval.records.run import EvalRun
 from rubric_eval.scores.judged import JudgedReader
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
-from rubric_judge.capabilities import close, refuse_groups
+from rubric_judge.judges.capabilities import close, refuse_groups
 
 _NOTES: Final[dict[str, str]] = toml_beside(__file__, "notes.toml")
 _LONG_PAYS: Final = 0.3

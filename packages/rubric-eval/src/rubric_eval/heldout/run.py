@@ -30,7 +30,7 @@ from rubric_eval.responders.opening import OpenModel
 from rubric_eval.scores.judged import has_scores
 from rubric_eval.scores.scoring import Answered, AnswerJudge, NamedJudge, Scoring
 from rubric_judge import JudgePool, Ledger, LedgerError
-from rubric_judge.capabilities import close
+from rubric_judge.judges.capabilities import close
 
 Answers = AsyncGenerator["Answered"]
 """All answers of one model, each once, with its seed."""

@@ -23,12 +23,16 @@ from rubric_eval.records.run import EvalRun, Measured, Record, present_mean
 from rubric_eval.scores.judged import JudgedReader, measured_rewards
 from rubric_eval.scores.scoring import NamedJudge
 from rubric_eval.statistics.scores import ModelScore, score
-from rubric_judge.calibration.correction import (
+from rubric_judge.quality.calibration.correction import (
     check_population,
     corrected_mean,
     labelled_population,
 )
-from rubric_judge.calibration.record import Calibration, RewardPair, read_calibration
+from rubric_judge.quality.calibration.record import (
+    Calibration,
+    RewardPair,
+    read_calibration,
+)
 
 
 class CorrectedReward(Record):

@@ -26,7 +26,7 @@ from rubric_core.configuration import validated
 from rubric_eval.errors import EvalConfigError, HeldoutAbortError
 from rubric_eval.records.run import criteria_z, kinds_of, pooled_z, reward_of
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
-from rubric_judge.capabilities import refuse_groups
+from rubric_judge.judges.capabilities import refuse_groups
 
 _Result = TypeVar("_Result")
 

@@ -26,7 +26,7 @@ from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import Edits, check_manifest, file_digests, sealed
 from rubric_eval.records.inputs import Derived, EvalFolder, canonical_json, text_sha256
 from rubric_eval.records.run import EvalRun, Record, present_mean
-from rubric_judge.responses import read_rows as numbered_rows
+from rubric_judge.quality.responses import read_rows as numbered_rows
 
 _Row = TypeVar("_Row", bound=BaseModel)
 _Derived = TypeVar("_Derived", bound=Derived)

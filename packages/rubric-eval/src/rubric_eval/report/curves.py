@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rubric_core import RubricFileError
 from rubric_core.rows import read_growing, rising_steps
-from rubric_judge.page.charts import Chart, Series
+from rubric_judge.ui.page.charts import Chart, Series
 
 
 class _Row(BaseModel):

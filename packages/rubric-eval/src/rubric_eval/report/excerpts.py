@@ -13,8 +13,8 @@ from rubric_eval.records.files import ItemRow, ReasoningRow, ScoreRow, iterate_r
 from rubric_eval.records.run import Measured
 from rubric_eval.report.reading import Evaluation
 from rubric_eval.transfer.suites import benchmark_of, benchmark_title
-from rubric_judge.page.grounding import told_grounding
-from rubric_judge.page.rendering import shortened, visible
+from rubric_judge.ui.page.grounding import told_grounding
+from rubric_judge.ui.page.rendering import shortened, visible
 
 Values = Mapping[str, float | None]
 """A model's mean by question id."""

@@ -27,8 +27,8 @@ from rubric_eval.report.signs import (
 from rubric_eval.report.tables import all_tables, average_transfer
 from rubric_eval.report.views import exploratory, heat
 from rubric_eval.transfer.suites import SuiteName
-from rubric_judge.page.rendering import inert_json, render_page
-from rubric_judge.page.tables import Figure, Table, counted, latex, markdown, written
+from rubric_judge.ui.page.rendering import inert_json, render_page
+from rubric_judge.ui.page.tables import Figure, Table, counted, latex, markdown, written
 
 
 def facts(evaluation: Evaluation) -> list[tuple[str, str]]:

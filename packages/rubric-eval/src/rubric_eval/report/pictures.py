@@ -16,8 +16,8 @@ from rubric_eval.report.curves import Training, training_charts
 from rubric_eval.report.reading import Findings
 from rubric_eval.statistics import Interval
 from rubric_eval.transfer.suites import benchmark_title
-from rubric_judge.page.charts import Chart
-from rubric_judge.page.tables import written
+from rubric_judge.ui.page.charts import Chart
+from rubric_judge.ui.page.tables import written
 
 _COLOURS: Final = (
     "#6f7a75", "#2f6690", "#c4501b", "#7d5ba6", "#3a8a5f", "#b38a1d", "#b0406a", "#3d98a3",
@@ -311,5 +311,5 @@ def load_pictures() -> ModuleType:
     """
     with needing_extra("rubric-eval", "plots", by="--figures"):
         import_module("matplotlib")
-        from rubric_judge.page import pictures as loaded
+        from rubric_judge.ui.page import pictures as loaded
     return loaded

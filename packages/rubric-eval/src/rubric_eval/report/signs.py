@@ -15,7 +15,7 @@ from rubric_eval.records.digests import read_derived
 from rubric_eval.records.inputs import is_made_of
 from rubric_eval.report.reading import Evaluation
 from rubric_eval.report.tables import row, table_of
-from rubric_judge.page.tables import Cell, Table
+from rubric_judge.ui.page.tables import Cell, Table
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rubric_eval.heldout.table import CorrectedReward
 from rubric_eval.report.reading import Findings
 from rubric_eval.statistics import Interval
 from rubric_eval.transfer.suites import benchmark_title
-from rubric_judge.page.tables import Cell, Row, Table, counted
+from rubric_judge.ui.page.tables import Cell, Row, Table, counted
 
 _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 

@@ -15,8 +15,16 @@ from rubric_eval.report.tables import CONTROL_GROUP, cell, row, table_of
 from rubric_eval.responders.opening import CONTROLS
 from rubric_eval.statistics.scores import criterion_values
 from rubric_eval.transfer.suites import benchmark_title
-from rubric_judge.page.charts import Bar, Bars
-from rubric_judge.page.tables import Cell, Column, Row, Table, bounds, counted, written
+from rubric_judge.ui.page.charts import Bar, Bars
+from rubric_judge.ui.page.tables import (
+    Cell,
+    Column,
+    Row,
+    Table,
+    bounds,
+    counted,
+    written,
+)
 
 
 def heldout_view(table: Table, level: str) -> Table:

@@ -22,7 +22,7 @@ from rubric_judge import (
     ModelServer,
     ServedModel,
 )
-from rubric_judge.yaml_files import read_yaml, yaml_place
+from rubric_judge.ui.yaml_files import read_yaml, yaml_place
 
 _AT_ONCE: Final = 64
 _TEMPLATE_BYTES: Final = 512

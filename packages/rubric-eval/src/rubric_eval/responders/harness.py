@@ -47,7 +47,7 @@ from rubric_eval.records.run import Record
 from rubric_eval.responders.drawing import SeededDraw, hold_positions
 from rubric_eval.responders.spec import ModelSpec
 from rubric_eval.responders.thinking import identity_of
-from rubric_judge.reporting import Report, reported
+from rubric_judge.ui.reporting import Report, reported
 
 _log: Final[Any] = structlog.get_logger("rubric_eval")
 _VERSION: Final = 2

@@ -28,9 +28,9 @@ from rubric_eval.records.run import CONTROL, ModelEntry
 from rubric_eval.responders.connecting import open_chat
 from rubric_eval.responders.harness import HarnessResponder
 from rubric_eval.responders.spec import CHAT, HARNESS, ModelSpec, Weights
-from rubric_judge.context_answers import context_start, nearest_sentences
-from rubric_judge.provider.chat import ClosesItself
-from rubric_judge.wrong_answers import (
+from rubric_judge.models.chat import ClosesItself
+from rubric_judge.quality.context_answers import context_start, nearest_sentences
+from rubric_judge.quality.wrong_answers import (
     fixed_template,
     negated,
     other_references,

@@ -19,7 +19,7 @@ from rubric_eval.errors import EvalConfigError
 from rubric_eval.records.inputs import text_sha256
 from rubric_eval.records.run import Name, Record
 from rubric_judge import ModelServer
-from rubric_judge.yaml_files import read_yaml, yaml_place
+from rubric_judge.ui.yaml_files import read_yaml, yaml_place
 
 CHAT = ("server", "litellm", "file")
 """Kinds that are called over a network, with the fields of `rubric_judge.ModelConfig`."""

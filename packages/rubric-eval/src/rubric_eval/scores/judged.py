@@ -18,7 +18,7 @@ from rubric_eval.records import files
 from rubric_eval.records import run as records
 from rubric_eval.records.digests import Edits
 from rubric_eval.records.inputs import EvalFolder
-from rubric_judge.ledger.entry import hash_answer
+from rubric_judge.pool.ledger.entry import hash_answer
 
 _ROUNDING: Final = 1e-9
 

@@ -27,7 +27,7 @@ from rubric_eval.records.files import (
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import JudgeEntry, criteria_z, reward_of
 from rubric_judge import JudgePool, JudgeSpec, load_replicas, read_judge_spec
-from rubric_judge.capabilities import fingerprint, refuse_groups
+from rubric_judge.judges.capabilities import fingerprint, refuse_groups
 
 _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.+)", re.DOTALL)
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+")

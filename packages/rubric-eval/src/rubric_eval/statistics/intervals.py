@@ -17,8 +17,8 @@ from rubric_core.arrays import FloatArray
 from rubric_eval.errors import EvalShapeError
 from rubric_eval.statistics.bootstrap import IntervalDraws, bootstrap_mean, cluster_sums
 from rubric_eval.statistics.student import Student
-from rubric_judge.estimates import ClusteredMean, binomial_limits, wilson
-from rubric_judge.page.tables import TOO_FEW, TooFew
+from rubric_judge.quality.estimates import ClusteredMean, binomial_limits, wilson
+from rubric_judge.ui.page.tables import TOO_FEW, TooFew
 
 
 class Interval(BaseModel):
@@ -197,7 +197,7 @@ def wilson_interval(right: int, n: int, *, confidence: float = 0.95) -> Interval
         n: number of items, at least 1.
         confidence: nominal coverage, in (0, 1).
 
-    Reference: see `rubric_judge.estimates.binomial_limits`.
+    Reference: see `rubric_judge.quality.estimates.binomial_limits`.
     """
     low, high = binomial_limits(right, n, confidence)
     return Interval(mean=right / n, ci_low=low, ci_high=high, n=n)

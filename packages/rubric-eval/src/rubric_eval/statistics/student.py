@@ -12,7 +12,7 @@ from scipy import stats
 
 from rubric_core.arrays import FloatArray
 from rubric_eval.statistics.bootstrap import cluster_sums
-from rubric_judge.estimates import ClusteredMean
+from rubric_judge.quality.estimates import ClusteredMean
 
 _ROUNDING: Final = 1e-12
 """Largest difference of values that count as equal."""

@@ -19,7 +19,7 @@ from rubric_core.files import open_file
 from rubric_eval.errors import EvalConfigError
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.transfer.building import harness
-from rubric_judge.yaml_files import read_yaml
+from rubric_judge.ui.yaml_files import read_yaml
 
 _REWRITTEN: Final = argparse.ArgumentParser("lm-eval run", add_help=False)
 """Parser of the arguments that are replaced before lm-eval sees them."""

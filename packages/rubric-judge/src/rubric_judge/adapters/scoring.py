@@ -55,10 +55,10 @@ from rubric_judge.adapters.outages import Outage
 from rubric_judge.adapters.rows import task_source
 from rubric_judge.adapters.ties import tied_reward
 from rubric_judge.adapters.unclosed import UnclosedThoughts
-from rubric_judge.capabilities import close
 from rubric_judge.config import JudgeSpec, read_judge_spec
-from rubric_judge.ledger.store import Ledger
-from rubric_judge.load import load_replicas
+from rubric_judge.judges.capabilities import close
+from rubric_judge.judges.load import load_replicas
+from rubric_judge.pool.ledger.store import Ledger
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.pool.statistics import PoolStatistics
 

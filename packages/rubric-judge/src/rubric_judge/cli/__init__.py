@@ -16,7 +16,7 @@ from rubric_judge.cli.rejudge import rejudge
 from rubric_judge.cli.reliability import reliability
 from rubric_judge.cli.score import score
 from rubric_judge.cli.serve import serve
-from rubric_judge.console.command import run_command, typed_command
+from rubric_judge.ui.console.command import run_command, typed_command
 
 __all__ = ["app", "main"]
 

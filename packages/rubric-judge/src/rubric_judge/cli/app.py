@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from rubric_core.errors import ConfigError
 from rubric_core.files import write_text
-from rubric_judge.console import command, progress
+from rubric_judge.ui.console import command, progress
 
 if TYPE_CHECKING:
-    from rubric_judge.page.tables import Report
+    from rubric_judge.ui.page.tables import Report
 
 app = command.command_app("rubric-judge", summary="Judge responses against rubrics.")
 
@@ -39,7 +39,7 @@ def write_report(
     write_text(out / f"{name}.json", report.model_dump_json(indent=2) + "\n")
     write_text(out / f"{name}.md", report.markdown(pictures))
     if (page := f"{name}.html") not in more:
-        from rubric_judge.page.rendering import write_plain_page
+        from rubric_judge.ui.page.rendering import write_plain_page
 
         write_plain_page(report, out / page)
         more = (page, *more)

@@ -15,13 +15,13 @@ from rubric_core import JudgeResult, Outcome, read_tasks
 from rubric_core.files import replacing
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, read_judge
-from rubric_judge.console import command, progress
+from rubric_judge.ui.console import command, progress
 
 if TYPE_CHECKING:
     from rubric_core import Task
-    from rubric_judge.attack import AttackPlan
-    from rubric_judge.attack.families import Builder
-    from rubric_judge.labels.written import KnownAnswers
+    from rubric_judge.quality.attack import AttackPlan
+    from rubric_judge.quality.attack.families import Builder
+    from rubric_judge.quality.labels.written import KnownAnswers
 
 
 _CONTROL_JUDGEMENTS: Final = 3
@@ -72,8 +72,8 @@ def attack(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 1 when no case at all could be judged, or the ledger could not be written.
     """
-    from rubric_judge.attack import default_tasks, over_credit, plan_attacks
-    from rubric_judge.attack.report import draw_figures
+    from rubric_judge.quality.attack import default_tasks, over_credit, plan_attacks
+    from rubric_judge.quality.attack.report import draw_figures
 
     command.configure_log(verbose=verbose)
     with command.working(app):
@@ -98,7 +98,7 @@ def attack(  # noqa: PLR0913  # each is an option of the command
 
 def _written(targets: Sequence[Task], tasks: Path | None) -> KnownAnswers:
     """Find the answers that were written to be right, or false; those of no task are said."""
-    from rubric_judge.labels.written import WrittenAnswers, warnings_of
+    from rubric_judge.quality.labels.written import WrittenAnswers, warnings_of
 
     known = WrittenAnswers(tasks and tasks.parent).to(targets)
     for warning in warnings_of(strange=known.strange, copied=known.copied):
@@ -118,7 +118,7 @@ def _judge(
 
 
 def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builder]:
-    from rubric_judge.attack import FAMILIES, read_suite
+    from rubric_judge.quality.attack import FAMILIES, read_suite
 
     families = dict(FAMILIES)
     for folder in suites:

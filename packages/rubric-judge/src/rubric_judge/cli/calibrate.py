@@ -14,8 +14,6 @@ from cyclopts import Parameter
 
 from rubric_core import JudgeView, RubricFileError, Task, Thoughts, read_tasks
 from rubric_core.files import write_text
-from rubric_judge.calibration.target import CascadeTarget
-from rubric_judge.capabilities import fingerprint
 from rubric_judge.cli import cascade, judging
 from rubric_judge.cli.app import (
     app,
@@ -25,14 +23,16 @@ from rubric_judge.cli.app import (
     write_report,
 )
 from rubric_judge.cli.thoughts import HowThoughts
-from rubric_judge.console import command, progress
-from rubric_judge.responses import read_responses
+from rubric_judge.judges.capabilities import fingerprint
+from rubric_judge.quality.calibration.target import CascadeTarget
+from rubric_judge.quality.responses import read_responses
+from rubric_judge.ui.console import command, progress
 
 if TYPE_CHECKING:
-    from rubric_judge.calibration.pairing import Paired
-    from rubric_judge.calibration.report import CalibrationReport, Files
-    from rubric_judge.labels.rows import Label
-    from rubric_judge.reliability import Rating
+    from rubric_judge.quality.calibration.pairing import Paired
+    from rubric_judge.quality.calibration.report import CalibrationReport, Files
+    from rubric_judge.quality.labels.rows import Label
+    from rubric_judge.quality.reliability import Rating
 
 
 class _Asked(NamedTuple):
@@ -165,9 +165,9 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
 def _labelled(
     tasks: Path, responses: Path, labels: Sequence[Path], thoughts: Thoughts
 ) -> _Labelled:
-    from rubric_judge.calibration.pairing import read_all_labels
-    from rubric_judge.labels.rows import LabelSource
-    from rubric_judge.labels.written import read_known, require_written
+    from rubric_judge.quality.calibration.pairing import read_all_labels
+    from rubric_judge.quality.labels.rows import LabelSource
+    from rubric_judge.quality.labels.written import read_known, require_written
 
     with progress.current().phase("reading tasks, responses and labels"):
         by_id = {task.task_id: task for task in read_tasks(tasks)}
@@ -187,11 +187,11 @@ def _verdicts(
     *,
     files: tuple[Path, ...],
 ) -> _Calibrated:
-    from rubric_judge.calibration.measure import Settings, calibrate
-    from rubric_judge.calibration.pairing import pair
-    from rubric_judge.calibration.report import WORDS, Files
-    from rubric_judge.ledger.entry import hash_answer
-    from rubric_judge.reliability import collect
+    from rubric_judge.pool.ledger.entry import hash_answer
+    from rubric_judge.quality.calibration.measure import Settings, calibrate
+    from rubric_judge.quality.calibration.pairing import pair
+    from rubric_judge.quality.calibration.report import WORDS, Files
+    from rubric_judge.quality.reliability import collect
 
     if options.judgements:
         judged = _read(options.judgements, labelled, asked.judge)
@@ -251,8 +251,8 @@ def _typed(path: Path) -> str:
 
 
 def _write(report: CalibrationReport, out: Path, files: Files) -> str:
-    from rubric_judge.calibration.figures import draw_figures
-    from rubric_judge.calibration.page import write_page
+    from rubric_judge.quality.calibration.figures import draw_figures
+    from rubric_judge.quality.calibration.page import write_page
 
     write_page(report, out / "calibration.html", files)
     draw = partial(draw_figures, report)
@@ -262,7 +262,7 @@ def _write(report: CalibrationReport, out: Path, files: Files) -> str:
 def _print(
     report: CalibrationReport, paired: Paired, written: str, files: Files
 ) -> None:
-    from rubric_judge.calibration.report import next_steps
+    from rubric_judge.quality.calibration.report import next_steps
 
     command.console().print(report.summary(), soft_wrap=True)
     command.print_tables(report.tables(), footer=f"written: {written}")
@@ -292,7 +292,7 @@ def _ask(labelled: _Labelled, asked: _Asked, replicates: int) -> _Judged:
 
 def _read(paths: Sequence[Path], labelled: _Labelled, judge: Path | None) -> _Judged:
     """Read judgements that exist; the judge's configuration only tells who it is."""
-    from rubric_judge.reliability import read_ratings
+    from rubric_judge.quality.reliability import read_ratings
 
     ratings: list[Rating] = []
     for path in paths:

@@ -12,16 +12,16 @@ import anyio
 from cyclopts import ArgumentCollection, Group, Parameter
 
 from rubric_core import JudgeView
-from rubric_judge.calibration.target import CascadeTarget
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import flag_error
-from rubric_judge.console.command import print_pairs, print_rows
-from rubric_judge.console.progress import current
+from rubric_judge.quality.calibration.target import CascadeTarget
+from rubric_judge.ui.console.command import print_pairs, print_rows
+from rubric_judge.ui.console.progress import current
 
 if TYPE_CHECKING:
-    from rubric_judge.cascade.record import CascadeCalibration
-    from rubric_judge.labels.rows import Label
-    from rubric_judge.ledger.store import Ledger
+    from rubric_judge.judges.cascade.record import CascadeCalibration
+    from rubric_judge.pool.ledger.store import Ledger
+    from rubric_judge.quality.labels.rows import Label
 
 
 def _require_cascade(arguments: ArgumentCollection) -> None:
@@ -102,11 +102,11 @@ def find_thresholds(
         ConfigError: the judge is no cascade, or as `calibrate_cascade`.
         JudgeSetupError: a judge is not there.
     """
-    from rubric_judge.calibration.cascade import CascadeRun, calibrate_cascade
-    from rubric_judge.calibration.thresholds import GRID
-    from rubric_judge.capabilities import check, close
     from rubric_judge.config import CascadeConfig, read_judge_spec
-    from rubric_judge.load import load_judge
+    from rubric_judge.judges.capabilities import check, close
+    from rubric_judge.judges.load import load_judge
+    from rubric_judge.quality.calibration.cascade import CascadeRun, calibrate_cascade
+    from rubric_judge.quality.calibration.thresholds import GRID
 
     config = read_judge_spec(judge)
     if not isinstance(config, CascadeConfig):
@@ -149,7 +149,7 @@ def print_thresholds(
         out: where they are written.
         classes: by pool of criteria, whether their labels are met: true and false, or one alone.
     """
-    from rubric_judge.page.tables import TextTable
+    from rubric_judge.ui.page.tables import TextTable
 
     tests = (
         {"all": calibration.pooled}

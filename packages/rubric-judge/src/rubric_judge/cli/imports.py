@@ -10,14 +10,14 @@ from cyclopts import Parameter
 
 from rubric_core import RubricFileError, Task, Thought, formats, read_tasks, write_tasks
 from rubric_judge.cli.app import require_writable
-from rubric_judge.console.command import (
+from rubric_judge.ui.console.command import (
     FAILED,
     Positive,
     console,
     print_pairs,
     print_rows,
 )
-from rubric_judge.starting import example_files, preset, write_new
+from rubric_judge.ui.starting import example_files, preset, write_new
 
 _SHOWN = 5
 _COUNTED = (

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import anyio
 
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome
-from rubric_judge.console import command, progress
-from rubric_judge.responses import JudgedResponse, write_judgements
+from rubric_judge.quality.responses import JudgedResponse, write_judgements
+from rubric_judge.ui.console import command, progress
 
 if TYPE_CHECKING:
-    from rubric_judge.ledger.store import Ledger
+    from rubric_judge.pool.ledger.store import Ledger
     from rubric_judge.pool.pool import JudgePool
     from rubric_judge.pool.ray_pool import RayJudgePool
     from rubric_judge.pool.statistics import PoolStatistics
-    from rubric_judge.reliability import Rating
+    from rubric_judge.quality.reliability import Rating
 
 
 _Pool: TypeAlias = "JudgePool | RayJudgePool"
@@ -69,7 +69,7 @@ def read_judge(
 ) -> Judging:
     """Read the configuration of a judge that works in this process, or in so many Ray actors."""
     from rubric_judge.config import read_judge_spec
-    from rubric_judge.load import load_judge, load_replicas
+    from rubric_judge.judges.load import load_judge, load_replicas
     from rubric_judge.pool.pool import JudgePool
     from rubric_judge.pool.ray_pool import RayJudgePool
     from rubric_judge.pool.schedule import Hedging
@@ -163,7 +163,7 @@ def judge_all(
     Returns:
         The judgements, and how many of them the ledger could not take.
     """
-    from rubric_judge.reliability import Rating
+    from rubric_judge.quality.reliability import Rating
 
     called = labels(judges)
     ratings: list[Rating] = []
@@ -189,7 +189,7 @@ def judge_all(
 
 def opened(ledger: Path | None) -> AbstractContextManager[Ledger | None]:
     """Return the ledger, if there is to be one."""
-    from rubric_judge.ledger.store import Ledger
+    from rubric_judge.pool.ledger.store import Ledger
 
     return Ledger(ledger) if ledger else nullcontext()
 

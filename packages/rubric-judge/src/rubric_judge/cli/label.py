@@ -18,14 +18,14 @@ from rubric_core import Thoughts, read_tasks
 from rubric_core.errors import ConfigError, RubricFileError, needing_extra
 from rubric_judge.cli.app import app, require_writable
 from rubric_judge.cli.thoughts import HowThoughts
-from rubric_judge.console.command import Count, Positive, print_pairs, working
-from rubric_judge.responses import read_responses
+from rubric_judge.quality.responses import read_responses
+from rubric_judge.ui.console.command import Count, Positive, print_pairs, working
 
 if TYPE_CHECKING:
-    from rubric_judge.label_page.desk import Desk
-    from rubric_judge.label_page.writing_desk import WritingDesk
-    from rubric_judge.labels.rows import LabelSource
-    from rubric_judge.labels.sampling import Drawn
+    from rubric_judge.quality.label_page.desk import Desk
+    from rubric_judge.quality.label_page.writing_desk import WritingDesk
+    from rubric_judge.quality.labels.rows import LabelSource
+    from rubric_judge.quality.labels.sampling import Drawn
 
 
 def _rising(_: object, counts: tuple[int, ...] | None) -> None:
@@ -191,10 +191,10 @@ def _label(
     rater: str | None,
     place: Place,
 ) -> int:
-    from rubric_judge.labels.store import open_labels
+    from rubric_judge.quality.labels.store import open_labels
 
     with needing_extra("rubric-judge", "serve", by="the page of labels"):
-        from rubric_judge.label_page.desk import Desk
+        from rubric_judge.quality.label_page.desk import Desk
 
     with open_labels(out, source) as store:
         store.belong_to(draws)
@@ -207,7 +207,7 @@ def _label(
 
 
 def _serve(desk: Desk | WritingDesk, place: Place) -> None:
-    from rubric_judge.label_page.app import serve_page
+    from rubric_judge.quality.label_page.app import serve_page
 
     listening = partial(print, "rubric-judge label is on", flush=True)
     host = place.host
@@ -220,7 +220,7 @@ def _serve(desk: Desk | WritingDesk, place: Place) -> None:
 def _write(
     wanted: _Drawn, out: Path, *, rater: str | None, writing: Writing, place: Place
 ) -> int:
-    from rubric_judge.labels.writing import draw_tasks, open_written
+    from rubric_judge.quality.labels.writing import draw_tasks, open_written
 
     if writing.model is None:
         _refuse(
@@ -250,7 +250,7 @@ def _write(
             workers = writing.workers or _WORKERS
             return write_with_model(writing.model, drawn, store, out, workers=workers)
         with needing_extra("rubric-judge", "serve", by="the page of answers"):
-            from rubric_judge.label_page.writing_desk import WritingDesk
+            from rubric_judge.quality.label_page.writing_desk import WritingDesk
         desk = WritingDesk(drawn, store, seed=wanted.seed, rater=rater)
         there = f"{sum(store.authors().values())} are in {out}"
         print(
@@ -264,14 +264,14 @@ def _write(
 def _draws(
     source: LabelSource, judgements: Path | None, counts: Sequence[int], seed: int
 ) -> list[list[Drawn]]:
-    from rubric_judge.labels.sampling import draw_more, judged_levels
+    from rubric_judge.quality.labels.sampling import draw_more, judged_levels
 
     levels = judged_levels(judgements, source) if judgements else {}
     return draw_more(source, levels, counts=counts, seed=seed)
 
 
 def _rater(name: str) -> str:
-    from rubric_judge.labels.rows import rater_name
+    from rubric_judge.quality.labels.rows import rater_name
 
     try:
         return rater_name(name)
@@ -308,8 +308,8 @@ def import_labels(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status.
     """
-    from rubric_judge.labels.exports import READERS
-    from rubric_judge.labels.foreign import import_scores, write_labels
+    from rubric_judge.quality.labels.exports import READERS
+    from rubric_judge.quality.labels.foreign import import_scores, write_labels
 
     require_writable(out, flag="--out", inputs=(export, tasks, responses))
     source = _read(tasks, responses, thoughts)
@@ -323,7 +323,7 @@ def import_labels(  # noqa: PLR0913  # each is an option of the command
 
 
 def _read(tasks: Path, responses: Path, thoughts: Thoughts) -> LabelSource:
-    from rubric_judge.labels.rows import LabelSource
+    from rubric_judge.quality.labels.rows import LabelSource
 
     by_id = {task.task_id: task for task in read_tasks(tasks)}
     return LabelSource(by_id, dict(read_responses(responses, by_id, thoughts=thoughts)))

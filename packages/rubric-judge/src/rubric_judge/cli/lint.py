@@ -14,11 +14,11 @@ from cyclopts import Parameter
 from rubric_core import ConfigError
 from rubric_core.files import write_text
 from rubric_judge.cli.app import app, require_writable
-from rubric_judge.console.command import FAILED, Count, console, print_rows, working
-from rubric_judge.page.tables import counted
+from rubric_judge.ui.console.command import FAILED, Count, console, print_rows, working
+from rubric_judge.ui.page.tables import counted
 
 if TYPE_CHECKING:
-    from rubric_judge.lint.reading import Finding
+    from rubric_judge.quality.lint.reading import Finding
 
 
 def lint(
@@ -43,8 +43,8 @@ def lint(
         Exit status: 1 when a finding is an error; warnings leave it at 0.
     """
     from rubric_judge.config import read_judge_spec
-    from rubric_judge.lint.claims import reads_claims
-    from rubric_judge.lint.run import lint_tasks
+    from rubric_judge.quality.lint.claims import reads_claims
+    from rubric_judge.quality.lint.run import lint_tasks
 
     if json_out is not None:
         require_writable(json_out, flag="--json", inputs=(tasks, judge))

@@ -14,12 +14,12 @@ from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, require_writable
 from rubric_judge.cli.thoughts import HowThoughts
-from rubric_judge.console import command
-from rubric_judge.page.tables import or_dash
-from rubric_judge.responses import JudgedResponse, reward_of, write_judgements
+from rubric_judge.quality.responses import JudgedResponse, reward_of, write_judgements
+from rubric_judge.ui.console import command
+from rubric_judge.ui.page.tables import or_dash
 
 if TYPE_CHECKING:
-    from rubric_judge.rejudge import Comparison, Matched, StoredResponse
+    from rubric_judge.quality.rejudge import Comparison, Matched, StoredResponse
 
 
 _NAMED = 3
@@ -65,7 +65,7 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     Returns:
         Exit status: 1 when no response could be judged, or the ledger could not be written.
     """
-    from rubric_judge.rejudge import compare, read_stored
+    from rubric_judge.quality.rejudge import compare, read_stored
 
     command.configure_log(verbose=verbose)
     require_writable(
@@ -121,7 +121,7 @@ def _say_how_to_join(
 def _matched(
     stored: Sequence[StoredResponse], tasks: Path, *, before: Path | None
 ) -> Matched:
-    from rubric_judge.rejudge import match_tasks
+    from rubric_judge.quality.rejudge import match_tasks
 
     matched = match_tasks(
         stored, read_tasks(tasks), before=read_tasks(before) if before else ()

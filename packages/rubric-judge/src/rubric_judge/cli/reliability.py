@@ -15,7 +15,8 @@ from rubric_core import ConfigError, JudgeView, Task, Thoughts, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
 from rubric_judge.cli.thoughts import HowThoughts
-from rubric_judge.console.command import (
+from rubric_judge.quality.responses import read_responses
+from rubric_judge.ui.console.command import (
     FAILED,
     Count,
     Positive,
@@ -23,10 +24,9 @@ from rubric_judge.console.command import (
     print_tables,
     working,
 )
-from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
-    from rubric_judge.reliability import Rating, Ratings, ReliabilityReport
+    from rubric_judge.quality.reliability import Rating, Ratings, ReliabilityReport
 
 
 def reliability(  # noqa: PLR0913  # each is an option of the command
@@ -74,7 +74,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 1 when not a single judgement has scores, or the ledger could not be written.
     """
-    from rubric_judge.reliability import collect, measure
+    from rubric_judge.quality.reliability import collect, measure
 
     _check(responses, judge, judgements)
     configure_log(verbose=verbose)
@@ -106,7 +106,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
 
 
 def _write(out: Path, report: ReliabilityReport, ratings: Ratings) -> str:
-    from rubric_judge.reliability.figures import draw_figures
+    from rubric_judge.quality.reliability.figures import draw_figures
 
     return write_report(
         out, "reliability", report, partial(draw_figures, report, ratings)
@@ -127,7 +127,7 @@ def _read_all(
     tasks: Mapping[str, Task],
     numbered: Sequence[tuple[int, JudgeView]],
 ) -> tuple[list[Rating], list[str]]:
-    from rubric_judge.reliability import read_ratings
+    from rubric_judge.quality.reliability import read_ratings
 
     notes: list[str] = []
     read = partial(read_ratings, tasks=tasks, views=dict(numbered) or None, notes=notes)
@@ -170,7 +170,7 @@ def _check_reference(
     earlier_ratings: Sequence[Rating],
 ) -> None:
     """Refuse an unknown reference before a judge is called."""
-    from rubric_judge.reliability.measure import check_reference
+    from rubric_judge.quality.reliability.measure import check_reference
 
     if reference is not None:
         named = [

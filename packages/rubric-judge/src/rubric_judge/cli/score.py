@@ -15,13 +15,13 @@ from rubric_core import MissingExtraError, Outcome, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, require_writable
 from rubric_judge.cli.thoughts import HowThoughts
-from rubric_judge.console import command
-from rubric_judge.responses import (
+from rubric_judge.quality.responses import (
     AnswerCounts,
     JudgedResponse,
     read_responses,
     write_judgements,
 )
+from rubric_judge.ui.console import command
 
 if TYPE_CHECKING:
     from rubric_judge.pool.statistics import PoolStatistics
@@ -172,10 +172,10 @@ def _say_invalid(
 
 
 def _say_unread(judged: Sequence[JudgedResponse]) -> None:
-    from rubric_judge.claims.claim import claim_of
-    from rubric_judge.claims.judge import ClaimJudge
-    from rubric_judge.lexical.judge import LexicalJudge
-    from rubric_judge.lint.reading import has_no_words
+    from rubric_judge.judges.claims.claim import claim_of
+    from rubric_judge.judges.claims.judge import ClaimJudge
+    from rubric_judge.judges.lexical.judge import LexicalJudge
+    from rubric_judge.quality.lint.reading import has_no_words
 
     programs = {LexicalJudge.name, ClaimJudge.name}
     rows = [row for row in judged if row.result.judge in programs]

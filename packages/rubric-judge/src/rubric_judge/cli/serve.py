@@ -11,8 +11,8 @@ from cyclopts import Parameter
 
 from rubric_core import Task, read_tasks
 from rubric_judge.cli import judging
-from rubric_judge.console.command import FAILED, Positive, configure_log
 from rubric_judge.serve.config import ServeConfig
+from rubric_judge.ui.console.command import FAILED, Positive, configure_log
 
 if TYPE_CHECKING:
     from rubric_judge.pool.pool import JudgePool

@@ -11,11 +11,11 @@ import anyio
 
 from rubric_core import Task
 from rubric_judge.cli.app import app
-from rubric_judge.console import command, progress
+from rubric_judge.ui.console import command, progress
 
 if TYPE_CHECKING:
-    from rubric_judge.labels.model_writer import ByModel
-    from rubric_judge.labels.writing import WrittenStore
+    from rubric_judge.quality.labels.model_writer import ByModel
+    from rubric_judge.quality.labels.writing import WrittenStore
 
 
 def write_with_model(
@@ -38,9 +38,9 @@ def write_with_model(
         JudgeSetupError: the model is not there.
         RubricFileError, OSError: an answer could not be written.
     """
-    from rubric_judge.chat_model import ChatModel
     from rubric_judge.config import read_model_config
-    from rubric_judge.labels.model_writer import open_tasks, write_by_model
+    from rubric_judge.models.chat_model import ChatModel
+    from rubric_judge.quality.labels.model_writer import open_tasks, write_by_model
 
     config = read_model_config(model)
 

@@ -8,14 +8,14 @@ from typing import cast
 import anyio
 
 from rubric_core import Judge, JudgeResult, JudgeView, Reason
-from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.errors import JudgeSetupError
-from rubric_judge.ledger import entry, store
+from rubric_judge.judges.capabilities import check, close, fingerprint, wants_warm_call
+from rubric_judge.models.limits import Limited
+from rubric_judge.pool.ledger import entry, store
 from rubric_judge.pool.replicas import Replicas
 from rubric_judge.pool.schedule import Call, Hedger, Hedging, Results, Wanted, wanted_of
 from rubric_judge.pool.statistics import PoolStatistics
 from rubric_judge.pool.step import PoolState, Step, watched_deadline, without_answer
-from rubric_judge.provider.limits import Limited
 
 
 class JudgePool:

@@ -16,18 +16,18 @@ from typing import Any, Final, cast
 import anyio
 
 from rubric_core import Judge, JudgeView
-from rubric_judge.capabilities import (
+from rubric_judge.config import JudgeSpec
+from rubric_judge.judges.capabilities import (
     check,
     close,
     fingerprint,
     refuse_groups,
     wants_warm_call,
 )
-from rubric_judge.config import JudgeSpec
-from rubric_judge.load import load_judge
+from rubric_judge.judges.load import load_judge
+from rubric_judge.models.limits import Attempt, LimiterStatistics, LocalLimiter
+from rubric_judge.models.model_config import LimitsConfig
 from rubric_judge.pool.step import ask
-from rubric_judge.provider.limits import Attempt, LimiterStatistics, LocalLimiter
-from rubric_judge.provider.model_config import LimitsConfig
 
 PIECE_BYTES: Final = 64 * 1024
 """Longest piece; Ray adds a few hundred bytes to it."""

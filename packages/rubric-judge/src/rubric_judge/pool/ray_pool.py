@@ -17,13 +17,13 @@ from rubric_core import JudgeResult, JudgeView, Reason
 from rubric_core.errors import needing_extra
 from rubric_judge.config import CascadeConfig, HybridConfig, JudgeConfig, JudgeSpec
 from rubric_judge.errors import JudgeSetupError
-from rubric_judge.ledger.store import Ledger
+from rubric_judge.models import chat, model_config
 from rubric_judge.pool import ray_actors
+from rubric_judge.pool.ledger.store import Ledger
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.pool.ray_actors import SharedLimiter
 from rubric_judge.pool.ray_start import start_ray
 from rubric_judge.pool.schedule import Hedging
-from rubric_judge.provider import chat, model_config
 
 _MOST_ACTORS = 2
 """Actors that get one judgement before the judgement itself is taken for the cause of death."""

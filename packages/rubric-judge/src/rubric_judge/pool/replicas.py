@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from rubric_core import Judge, JudgeResult, Outcome, Reason
-from rubric_judge.capabilities import fingerprint
+from rubric_judge.judges.capabilities import fingerprint
 from rubric_judge.pool.statistics import ReplicaStatistics
 
 _GROUPS_REMEMBERED = 4096

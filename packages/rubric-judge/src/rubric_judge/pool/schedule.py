@@ -10,7 +10,7 @@ import anyio
 from pydantic import BaseModel, ConfigDict, Field
 
 from rubric_core import Judge, JudgeResult, JudgeView, Usage
-from rubric_judge.capabilities import GroupJudge, check_group, group_identity
+from rubric_judge.judges.capabilities import GroupJudge, check_group, group_identity
 from rubric_judge.pool.replicas import Replica, Replicas
 
 Results: TypeAlias = tuple[JudgeResult, ...]

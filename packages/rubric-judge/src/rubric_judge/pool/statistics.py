@@ -13,8 +13,8 @@ from rubric_core import (
     Unanswered,
     Usage,
 )
+from rubric_judge.models.limits import LimiterStatistics
 from rubric_judge.pool.cascades import CascadeStatistics
-from rubric_judge.provider.limits import LimiterStatistics
 
 _LATENCIES_KEPT = 8192
 _ANSWERERS_KEPT = 256

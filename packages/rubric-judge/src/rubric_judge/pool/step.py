@@ -17,10 +17,10 @@ from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Reason
 from rubric_core.judgement import result as judgement
 from rubric_judge import events
 from rubric_judge.errors import EventLoopError
+from rubric_judge.models.event_loop import LoopGuard
 from rubric_judge.pool.replicas import Replica, Replicas
 from rubric_judge.pool.schedule import Call, Hedge, Hedger, Results, Schedule
 from rubric_judge.pool.statistics import PoolStatistics
-from rubric_judge.provider.event_loop import LoopGuard
 
 
 async def ask(judge: Judge, view: JudgeView) -> JudgeResult:

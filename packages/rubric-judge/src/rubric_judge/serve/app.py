@@ -18,7 +18,7 @@ from rubric_core import JudgeView, answer_of
 from rubric_core.configuration import needed
 from rubric_core.errors import NotJsonError
 from rubric_core.files import decode
-from rubric_judge.provider.settings import service_token
+from rubric_judge.models.settings import service_token
 from rubric_judge.serve import schemas
 from rubric_judge.serve.gate import BROKEN, Gate
 from rubric_judge.serve.openrlhf import reward_response, reward_views

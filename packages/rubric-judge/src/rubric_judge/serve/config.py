@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from rubric_core import Thoughts
-from rubric_judge.provider.model_config import Settings
+from rubric_judge.models.model_config import Settings
 
 OnUnavailable = Literal["retry", "zero"]
 
@@ -62,6 +62,6 @@ class ServeConfig(Settings):
     @property
     def is_private(self) -> bool:
         """Whether only this machine can reach the address."""
-        from rubric_judge.provider.settings import is_this_machine
+        from rubric_judge.models.settings import is_this_machine
 
         return is_this_machine(self.host)

@@ -15,7 +15,7 @@ from rubric_core import JudgeResult, JudgeView, Outcome, SchemaError
 from rubric_core.files import toml_beside
 from rubric_core.schema.sealed import Identifier, Text
 from rubric_core.schema.task import TaskRow
-from rubric_judge.provider.chat import listing, mapping
+from rubric_judge.models.chat import listing, mapping
 
 _EXAMPLES: Final = toml_beside(__file__, "examples.toml")
 _TASK_ID: Final = Field(examples=[_EXAMPLES["task_id"]])

@@ -6,10 +6,10 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from rubric_judge.console import command
 from rubric_judge.testing.endpoint import FakeEndpoint
 from rubric_judge.testing.faults import Fault
 from rubric_judge.testing.replies import ServedModel
+from rubric_judge.ui.console import command
 
 app = command.command_app(
     "rubric_judge.testing", summary="An endpoint without a model."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 from zlib import crc32
 
-from rubric_judge.provider.chat import SCHEMA_FOLLOWS
+from rubric_judge.models.chat import SCHEMA_FOLLOWS
 from rubric_judge.testing.calls import FakeCall
 from rubric_judge.testing.faults import Fault, HostileText
 

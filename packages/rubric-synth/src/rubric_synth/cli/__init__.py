@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     try:
         # Loaded here: an interruption meanwhile shows no stack either.
-        from rubric_judge.console.command import configure_log, run_command
+        from rubric_judge.ui.console.command import configure_log, run_command
         from rubric_synth.cli.commands import app
         from rubric_synth.errors import CallsStoppedError, EngineError
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import rubric_synth
-from rubric_judge.console import command
+from rubric_judge.ui.console import command
 
 app = command.command_app(
     "rubric-synth", summary="From technical documents to tasks with rubrics."
@@ -39,7 +39,7 @@ def print_left_out(folder: Path, reasons: Mapping[str, tuple[str, int]]) -> None
         folder: Folder of a collection or a dataset.
         reasons: Advice and number by reason; the name of a reason may follow that of its stage.
     """
-    from rubric_synth.dataset.folder import REJECTED_FILE, read_rejections
+    from rubric_synth.run.dataset.folder import REJECTED_FILE, read_rejections
 
     if not reasons:
         return

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from cyclopts import Parameter
 
 import rubric_synth
-from rubric_judge.console import command
 from rubric_judge.errors import JudgeSetupError
-from rubric_judge.page.rendering import visible
-from rubric_judge.page.tables import counted
+from rubric_judge.ui.console import command
+from rubric_judge.ui.page.rendering import visible
+from rubric_judge.ui.page.tables import counted
 from rubric_synth.cli import console
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def stats(
 
 def _say_calls(dataset: Path, sample: int) -> None:
     """Say how often a judge that is a model will be asked at most."""
-    from rubric_synth.dataset.folder import read_manifest
+    from rubric_synth.run.dataset.folder import read_manifest
     from rubric_synth.stats.controls import CONTROLS, OF_CONTEXT, WRITTEN
 
     manifest = read_manifest(dataset)
@@ -95,7 +95,7 @@ def _say_calls(dataset: Path, sample: int) -> None:
 
 def _warn_of(statistics: rubric_synth.DatasetStatistics) -> None:
     """Warn of what the numbers do not cover."""
-    from rubric_judge.labels.written import warnings_of
+    from rubric_judge.quality.labels.written import warnings_of
     from rubric_synth.stats.page import judged_by_words, unreadable_rejections
 
     if statistics.unread_criteria:
@@ -148,8 +148,8 @@ def questions(
         split: train, validation or test.
         out: File to write; - for standard output.
     """
-    from rubric_synth.dataset.folder import question_lines
     from rubric_synth.files import write_lines
+    from rubric_synth.run.dataset.folder import question_lines
 
     lines = question_lines(dataset, split=split)
     if str(out) == "-":
@@ -161,7 +161,7 @@ def questions(
 def _print_statistics(
     statistics: rubric_synth.DatasetStatistics, dataset: Path
 ) -> None:
-    from rubric_synth.dataset.writing import asked_of_models
+    from rubric_synth.run.dataset.writing import asked_of_models
     from rubric_synth.stats.controls import described, overpaid
     from rubric_synth.stats.page import calls, per_task
     from rubric_synth.stats.report import Spread

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import rubric_synth
-from rubric_judge.console.command import Positive
-from rubric_judge.console.snapshot import duration_text
-from rubric_judge.page.tables import counted
+from rubric_judge.ui.console.command import Positive
+from rubric_judge.ui.console.snapshot import duration_text
+from rubric_judge.ui.page.tables import counted
 from rubric_synth.cli import console
 from rubric_synth.tables import read_table
 
@@ -29,7 +29,7 @@ def plan(
         limit: The first so many documents only.
         max_cost_usd: Say how far this would reach, in place of the configuration's ceiling.
     """
-    from rubric_synth.pipeline.estimate import estimate
+    from rubric_synth.run.pipeline.estimate import estimate
 
     settings = (
         rubric_synth.load_config(config) if config else rubric_synth.SynthConfig()

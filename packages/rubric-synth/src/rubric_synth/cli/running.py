@@ -8,9 +8,9 @@ from typing import Final, Literal, NoReturn
 
 import rubric_synth
 from rubric_core.errors import RubricError
-from rubric_judge.console.command import Positive, Terminated, typed_command, working
-from rubric_judge.console.progress import Phase, Steps
 from rubric_judge.errors import JudgeSetupError
+from rubric_judge.ui.console.command import Positive, Terminated, typed_command, working
+from rubric_judge.ui.console.progress import Phase, Steps
 from rubric_synth.cli import console
 from rubric_synth.errors import UnfinishedError
 from rubric_synth.tables import read_table

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rubric_core.locks import folder_lock
+from rubric_synth.collect.duplicates.selection import Fingerprint, Twin, fingerprint
 from rubric_synth.collect.folder import (
     DOCUMENTS_FILE,
     FILES,
@@ -22,7 +23,6 @@ from rubric_synth.document import (
     RejectionReason,
     left_out,
 )
-from rubric_synth.duplicates.selection import Fingerprint, Twin, fingerprint
 from rubric_synth.files import UNCHANGED, json_line, remove_leftovers, unwritable
 from rubric_synth.language import words
 from rubric_synth.sources.raw_text import printable

@@ -6,7 +6,7 @@ from array import array
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, stem
+from rubric_judge.judges.lexical.words import FUNCTION_WORDS, WORD, stem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,19 +24,25 @@ from typing import Final
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import JudgeResult, JudgeView, Outcome, Task
 from rubric_judge import HybridConfig, LexicalConfig, SandboxError, VerificationError
-from rubric_judge.lexical.words import stem
-from rubric_judge.verification import execute, python_tests, quantities
-from rubric_judge.verification.directive import (
+from rubric_judge.checks import execute, python_tests, quantities
+from rubric_judge.checks.directive import (
     ProgramCheck,
     SentenceScope,
     StructureChecks,
     parse_verification,
 )
-from rubric_judge.verification.numeric import NumericCheck
+from rubric_judge.checks.numeric import NumericCheck
+from rubric_judge.judges.lexical.words import stem
 from rubric_synth.config import Corruption, QualityConfig
 from rubric_synth.document import RejectionReason
 from rubric_synth.language import content_words
-from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, refuse, terms_of
+from rubric_synth.stages.stages import (
+    CriterionDraft,
+    Draft,
+    StageRefusal,
+    refuse,
+    terms_of,
+)
 
 _LONGEST_CODE: Final = 100_000
 _NO_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)

@@ -4,9 +4,9 @@ from typing import Final
 
 from rubric_core.rewriting import patterns
 from rubric_judge import VerificationError, parse_verification
-from rubric_judge.verification.directive import ProgramCheck
+from rubric_judge.checks.directive import ProgramCheck
 from rubric_synth.document import RejectionReason
-from rubric_synth.stages import CriterionDraft, Draft, refuse
+from rubric_synth.stages.stages import CriterionDraft, Draft, refuse
 from rubric_synth.tables import read_table
 
 _CLAIMS: Final = patterns(read_table("patterns")["claims_of_criteria"])

@@ -13,12 +13,12 @@ from typing import Any, Final, NamedTuple
 
 from rubric_core import DocumentAnalysis, SchemaError, Task, leaked_ngrams
 from rubric_core.rewriting import patterns
-from rubric_judge.lexical.words import FUNCTION_WORDS
-from rubric_judge.lint.wording import check_wording
+from rubric_judge.judges.lexical.words import FUNCTION_WORDS
+from rubric_judge.quality.lint.wording import check_wording
 from rubric_synth.config import QualityConfig
 from rubric_synth.document import Document, RejectionReason
 from rubric_synth.quality.claims import check_claims
-from rubric_synth.stages import (
+from rubric_synth.stages.stages import (
     TEXT_FIELDS,
     CriterionDraft,
     Draft,

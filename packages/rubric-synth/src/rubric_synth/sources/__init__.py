@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Final
 
 from rubric_core.nearest import near
-from rubric_synth.cleaning.markup import document_title
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, Found, RejectionReason
 from rubric_synth.errors import SourceError
 from rubric_synth.sources import raw_text, records
+from rubric_synth.sources.cleaning.markup import document_title
 from rubric_synth.sources.conversion import PANDOC_FORMATS, Converter
 from rubric_synth.sources.package import read_package
 from rubric_synth.sources.raw_text import NotTextError, SourceFile, printable

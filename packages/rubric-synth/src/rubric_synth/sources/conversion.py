@@ -19,13 +19,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from rubric_synth.cleaning import markup
-from rubric_synth.cleaning.columns import Piece, reading_order
-from rubric_synth.cleaning.pages import pages_to_markdown
-from rubric_synth.cleaning.scripts import plain_scripts, with_script_tags
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, RejectionReason
 from rubric_synth.sources import raw_text
+from rubric_synth.sources.cleaning import markup
+from rubric_synth.sources.cleaning.columns import Piece, reading_order
+from rubric_synth.sources.cleaning.pages import pages_to_markdown
+from rubric_synth.sources.cleaning.scripts import plain_scripts, with_script_tags
 from rubric_synth.sources.latex import plain_latex
 from rubric_synth.sources.raw_text import NotTextError
 from rubric_synth.tables import phrase

@@ -181,7 +181,7 @@ def _pdf(path: str, most: int) -> dict[str, Any]:
     import pypdfium2
 
     pdf_page: Any = import_module(
-        "rubric_synth.cleaning.pdf_page"
+        "rubric_synth.sources.cleaning.pdf_page"
     )  # loads nothing but tables
     fonts = pdf_page.Fonts()
 

@@ -20,7 +20,6 @@ from types import FrameType, ModuleType
 from typing import Final, NamedTuple
 
 from rubric_core.rewriting import patterns
-from rubric_synth.cleaning.markup import inline_to_prose, rest_to_prose
 from rubric_synth.document import (
     ApiEntry,
     ApiForm,
@@ -30,6 +29,7 @@ from rubric_synth.document import (
     RejectionReason,
 )
 from rubric_synth.errors import SourceError
+from rubric_synth.sources.cleaning.markup import inline_to_prose, rest_to_prose
 from rubric_synth.sources.raw_text import NotTextError
 from rubric_synth.tables import read_table
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, NamedTuple
 
 from rubric_core.errors import install_command
-from rubric_synth.cleaning.markup import clean_markdown
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import (
     Document,
@@ -28,6 +27,7 @@ from rubric_synth.document import (
     left_out,
 )
 from rubric_synth.errors import OutputError, SourceError
+from rubric_synth.sources.cleaning.markup import clean_markdown
 
 _MARKS: Final = (  # UTF-32 first: its mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from rubric_core.expansion import Expansion, TooLargeError
-from rubric_synth.cleaning import markup
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, Found, Rejection, RejectionReason
 from rubric_synth.errors import SourceError
 from rubric_synth.sources import raw_text
+from rubric_synth.sources.cleaning import markup
 from rubric_synth.sources.conversion import IsolatedReader
 from rubric_synth.sources.raw_text import NotTextError, SourceFile
 

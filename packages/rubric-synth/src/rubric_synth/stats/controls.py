@@ -15,16 +15,17 @@ import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Judge, JudgeResult, JudgeView, Task
 from rubric_core.rewriting import patterns
 from rubric_judge import ClaimJudge, JudgePool, LexicalJudge
-from rubric_judge.context_answers import context_start, nearest_sentences
-from rubric_judge.labels import written
-from rubric_judge.page.tables import counted
-from rubric_judge.wrong_answers import (
+from rubric_judge.quality.context_answers import context_start, nearest_sentences
+from rubric_judge.quality.labels import written
+from rubric_judge.quality.wrong_answers import (
     fixed_template,
     negated,
     other_references,
     shuffled,
 )
-from rubric_synth import language, stages, tables
+from rubric_judge.ui.page.tables import counted
+from rubric_synth import language, tables
+from rubric_synth.stages import stages
 
 CONTROLS: Final[dict[str, str]] = tables.read_table("controls")
 """Description of each control, by its name."""

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar, cast
 
 from rubric_core import Task, read_tasks
-from rubric_synth.dataset.folder import (
+from rubric_synth.document import Rejection
+from rubric_synth.run.dataset.folder import (
     REJECTED_FILE,
     read_manifest,
     read_rejections,
     split_path,
 )
-from rubric_synth.document import Rejection
-from rubric_synth.stages import TERM_FIELDS, TEXT_FIELDS
+from rubric_synth.stages.stages import TERM_FIELDS, TEXT_FIELDS
 
 _T = TypeVar("_T")
 

@@ -7,14 +7,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from rubric_judge.labels import written
-from rubric_judge.page.charts import Bar, Bars, Distribution
-from rubric_judge.page.rendering import render_page
-from rubric_judge.page.tables import TextTable, counted
+from rubric_judge.quality.labels import written
+from rubric_judge.ui.page.charts import Bar, Bars, Distribution
+from rubric_judge.ui.page.rendering import render_page
+from rubric_judge.ui.page.tables import TextTable, counted
 from rubric_synth.calls import CallTotals
-from rubric_synth.dataset.folder import Manifest
-from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
+from rubric_synth.run.dataset.folder import Manifest
+from rubric_synth.run.dataset.writing import asked_of_models
 from rubric_synth.stats.controls import described, overpaid
 from rubric_synth.stats.examples import Examples
 from rubric_synth.stats.report import Coverage, DatasetStatistics, Spread

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
-from rubric_judge.page.charts import nice_step
+from rubric_judge.ui.page.charts import nice_step
 from rubric_synth.config import Frozen, Stage
-from rubric_synth.dataset.folder import Usage
 from rubric_synth.lookup.recall import ContextCounts
+from rubric_synth.run.dataset.folder import Usage
 
 if TYPE_CHECKING:
     from numpy import float64

@@ -15,14 +15,15 @@ import anyio
 
 from rubric_core import Criterion, Judge, Task, read_tasks
 from rubric_judge import ClaimJudge, LexicalJudge
-from rubric_judge.claims.claim import claim_of
-from rubric_judge.labels.written import KnownAnswers, WrittenAnswers
-from rubric_judge.lexical.words import WORD, stem
-from rubric_judge.verification.directive import HEADS
-from rubric_synth import errors, events, stages
-from rubric_synth.dataset import folder as dataset_folder
+from rubric_judge.checks.directive import HEADS
+from rubric_judge.judges.claims.claim import claim_of
+from rubric_judge.judges.lexical.words import WORD, stem
+from rubric_judge.quality.labels.written import KnownAnswers, WrittenAnswers
+from rubric_synth import errors, events
 from rubric_synth.files import json_page, write_lines
 from rubric_synth.lookup.recall import ContextCounts, counts_of
+from rubric_synth.run.dataset import folder as dataset_folder
+from rubric_synth.stages import stages
 from rubric_synth.stats.controls import control_rewards
 from rubric_synth.stats.examples import Examples, Sample
 from rubric_synth.stats.page import write_page

@@ -17,7 +17,7 @@ from rubric_core import ConfigError
 from rubric_core.configuration import Keys, Source, validated
 from rubric_core.reward.estimators import AdvantageConfig, GroupAdvantages
 from rubric_judge.config import ListwiseConfig
-from rubric_judge.yaml_files import read_yaml, yaml_place, yaml_value
+from rubric_judge.ui.yaml_files import read_yaml, yaml_place, yaml_value
 from rubric_train_openrlhf.config import sections
 from rubric_train_openrlhf.config.cluster import ClusterConfig
 from rubric_train_openrlhf.errors import TrainConfigError

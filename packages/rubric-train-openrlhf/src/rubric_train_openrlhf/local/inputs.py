@@ -8,8 +8,8 @@ from typing import NamedTuple
 from rubric_core import Judge, Pooling, RubricFileError, SchemaError
 from rubric_core.files import read_each_line
 from rubric_judge import load_replicas
-from rubric_judge.capabilities import Checking, fingerprint
 from rubric_judge.config import is_program
+from rubric_judge.judges.capabilities import Checking, fingerprint
 from rubric_train_openrlhf.config.sections import TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError

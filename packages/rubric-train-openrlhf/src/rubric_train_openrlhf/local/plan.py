@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from rubric_core import read_tasks
 from rubric_core.files import read_file
-from rubric_judge.page.rendering import text_template
+from rubric_judge.ui.page.rendering import text_template
 from rubric_train_openrlhf.config.sections import (
     ModelConfig,
     PathModel,

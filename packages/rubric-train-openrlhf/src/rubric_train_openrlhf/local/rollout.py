@@ -13,7 +13,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from rubric_core import Judge, JudgeResult, JudgeView, PolicyView, Thought
 from rubric_judge import JudgePool, Ledger
-from rubric_judge.console.progress import Progress
+from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.config.sections import JudgingConfig, RolloutConfig
 from rubric_train_openrlhf.policy import EncodedPrompt, Policy, Rollouts, sample_groups
 from rubric_train_openrlhf.policy.completion import Completion

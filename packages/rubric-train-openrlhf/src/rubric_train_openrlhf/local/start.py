@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rubric_core.locks import folder_lock
-from rubric_judge.console.progress import Progress
+from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.local.inputs import read_inputs
 from rubric_train_openrlhf.run.folder import RunFolder

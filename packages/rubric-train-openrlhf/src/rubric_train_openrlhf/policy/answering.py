@@ -14,7 +14,7 @@ from typing import cast
 import torch
 
 from rubric_core import Ask, Decoding, Finish, PolicyView, Reason, Reply
-from rubric_judge.reporting import Report
+from rubric_judge.ui.reporting import Report
 from rubric_train_openrlhf.errors import NonFiniteLogitsError
 from rubric_train_openrlhf.policy import distribution
 from rubric_train_openrlhf.policy.holding import hold_rope

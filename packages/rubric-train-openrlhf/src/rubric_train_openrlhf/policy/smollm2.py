@@ -18,7 +18,7 @@ from rubric_core import ConfigError, MissingExtraError
 from rubric_core.data.model_files import model_files
 from rubric_core.files import file_sha256, read_file, replacing_folder
 from rubric_core.locks import folder_lock
-from rubric_judge.console.progress import current
+from rubric_judge.ui.console.progress import current
 from rubric_train_openrlhf.errors import DiskWriteError, PolicyLoadError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from math import nan
 from typing import Any, Final, TypeAlias
 
 from rubric_core.files import toml_beside
-from rubric_judge.page.charts import Chart, Series
+from rubric_judge.ui.page.charts import Chart, Series
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow
 
 Rows: TypeAlias = Sequence[MetricsRow] | Sequence[HeldoutRow]

@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from rubric_core import Task, read_tasks
 from rubric_core.files import toml_beside
-from rubric_judge.lexical.scoring import missing_terms
-from rubric_judge.page.grounding import told_grounding
-from rubric_judge.page.tables import Cell, Row, Table, TextTable
+from rubric_judge.judges.lexical.scoring import missing_terms
+from rubric_judge.ui.page.grounding import told_grounding
+from rubric_judge.ui.page.tables import Cell, Row, Table, TextTable
 from rubric_train_openrlhf.errors import TrainConfigError
 
 _TABLES: Final = toml_beside(__file__, "tables.toml")

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from rubric_core import ConfigError
 from rubric_core.files import toml_beside
-from rubric_judge.console.snapshot import duration_text
-from rubric_judge.page.charts import Chart, Series
-from rubric_judge.page.rendering import inert_json, render_page
-from rubric_judge.page.tables import (
+from rubric_judge.ui.console.snapshot import duration_text
+from rubric_judge.ui.page.charts import Chart, Series
+from rubric_judge.ui.page.rendering import inert_json, render_page
+from rubric_judge.ui.page.tables import (
     Cell,
     Figure,
     Form,

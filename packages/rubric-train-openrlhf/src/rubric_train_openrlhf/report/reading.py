@@ -16,11 +16,11 @@ from rubric_core.files import read_file
 from rubric_core.locks import is_locked
 from rubric_core.nearest import near
 from rubric_core.rows import read_growing, rising_steps, row_error
-from rubric_judge.lexical.scoring import missing_terms
-from rubric_judge.page.grounding import MAX_PASSAGE_CHARS, told_grounding
-from rubric_judge.page.rendering import shortened
-from rubric_judge.page.tables import counted
-from rubric_judge.yaml_files import yaml_value
+from rubric_judge.judges.lexical.scoring import missing_terms
+from rubric_judge.ui.page.grounding import MAX_PASSAGE_CHARS, told_grounding
+from rubric_judge.ui.page.rendering import shortened
+from rubric_judge.ui.page.tables import counted
+from rubric_judge.ui.yaml_files import yaml_value
 from rubric_train_openrlhf.report.contrast import Contrast
 from rubric_train_openrlhf.run import records
 

@@ -18,8 +18,8 @@ import structlog
 from rubric_core import RubricError
 from rubric_core.files import read_file, toml_beside
 from rubric_core.locks import is_locked
-from rubric_judge.console.progress import Phase, Progress
-from rubric_judge.console.snapshot import PhaseSnapshot
+from rubric_judge.ui.console.progress import Phase, Progress
+from rubric_judge.ui.console.snapshot import PhaseSnapshot
 from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary, Status

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rubric_judge.starting import preset, write_new
+from rubric_judge.ui.starting import preset, write_new
 
 __all__ = ["start"]
 

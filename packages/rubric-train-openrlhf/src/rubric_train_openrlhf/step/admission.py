@@ -23,14 +23,14 @@ from rubric_core import (
 from rubric_core.arrays import FloatArray
 from rubric_core.files import read_file
 from rubric_core.schema.pools import own_pool
-from rubric_judge.calibration.record import (
+from rubric_judge.judges.capabilities import fingerprint
+from rubric_judge.judges.load import load_replicas
+from rubric_judge.quality.calibration.record import (
     Calibration,
     CriterionCalibration,
     read_calibration,
 )
-from rubric_judge.capabilities import fingerprint
-from rubric_judge.load import load_replicas
-from rubric_judge.page.tables import counted
+from rubric_judge.ui.page.tables import counted
 from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError

@@ -9,7 +9,7 @@ import numpy as np
 import structlog
 
 from rubric_core import Answer
-from rubric_judge.console.progress import Progress
+from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.config.train import PolicySettings
 from rubric_train_openrlhf.errors import NoInformativePromptError
 from rubric_train_openrlhf.run.folder import RunFolder

@@ -11,9 +11,9 @@ import pytest
 
 from rubric_core import FolderLockError, MissingExtraError
 from rubric_core.locks import folder_lock
-from rubric_judge.console.command import fail
-from rubric_judge.console.display import Lines
-from rubric_judge.console.progress import Progress
+from rubric_judge.ui.console.command import fail
+from rubric_judge.ui.console.display import Lines
+from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.cluster.failure import write_failure
 from rubric_train_openrlhf.cluster.launching import launch as launching
 from rubric_train_openrlhf.cluster.launching.launch import check_installed
@@ -132,7 +132,7 @@ def test_a_worker_goes_to_the_directory_of_its_driver(
 DRIVER = """
 import os, signal, sys
 from pathlib import Path
-from rubric_judge.console.progress import Progress
+from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 with Progress.silent() as progress:

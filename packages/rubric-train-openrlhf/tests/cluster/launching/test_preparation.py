@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_judge import JudgeSetupError
-from rubric_judge.console.progress import Progress
 from rubric_judge.testing import FakeEndpoint, Fault
+from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.cluster.launching.preparation import (
     check_key,
     check_machine,

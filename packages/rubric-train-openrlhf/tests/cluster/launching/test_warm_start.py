@@ -13,7 +13,7 @@ import torch
 from transformers import AutoTokenizer
 
 from rubric_core import PolicyView, SftExample
-from rubric_judge.console.progress import Progress
+from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.cluster.command.flags import command_words, warm_start_flags
 from rubric_train_openrlhf.cluster.command.refusals import check_command
 from rubric_train_openrlhf.cluster.launching.warm_start import (

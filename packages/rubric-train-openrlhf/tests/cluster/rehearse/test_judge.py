@@ -8,7 +8,7 @@ import pytest
 
 from rubric_core import Outcome
 from rubric_judge import HybridConfig, JudgeConfig, LexicalConfig, load_judge
-from rubric_judge.capabilities import close
+from rubric_judge.judges.capabilities import close
 from rubric_train_openrlhf.cluster.rehearse.checking import (
     JudgeChoice,
     Request,

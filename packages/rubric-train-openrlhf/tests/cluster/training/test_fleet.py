@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_judge.console.display import Lines
-from rubric_judge.console.progress import Progress
+from rubric_judge.ui.console.display import Lines
+from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:

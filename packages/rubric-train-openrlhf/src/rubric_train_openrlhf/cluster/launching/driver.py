@@ -22,8 +22,8 @@ import structlog
 from rubric_core import RubricError
 from rubric_core.files import open_to_append
 from rubric_core.locks import folder_lock
-from rubric_judge.console.command import configure_log
-from rubric_judge.console.progress import Progress
+from rubric_judge.ui.console.command import configure_log
+from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.cluster import cpu, failure, orphans
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.config.train import TrainConfig, load_config

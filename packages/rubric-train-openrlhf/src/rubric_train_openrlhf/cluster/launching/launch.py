@@ -18,8 +18,8 @@ import structlog
 
 from rubric_core import ConfigError, FolderLockError, MissingExtraError, RubricError
 from rubric_core.locks import refuse_locked
-from rubric_judge.console.command import sigterm_raised
-from rubric_judge.console.progress import Progress, Steps
+from rubric_judge.ui.console.command import sigterm_raised
+from rubric_judge.ui.console.progress import Progress, Steps
 from rubric_train_openrlhf.cluster import orphans, settings
 from rubric_train_openrlhf.cluster.failure import read_failure
 from rubric_train_openrlhf.cluster.settings import ClusterPaths

@@ -10,8 +10,8 @@ from transformers import AutoConfig
 from rubric_core import Thoughts
 from rubric_core.data.chat_prompt import PLAIN, ChatPrompt
 from rubric_core.data.model_files import model_files
-from rubric_judge.console.progress import current
-from rubric_judge.provider.settings import api_key
+from rubric_judge.models.settings import api_key
+from rubric_judge.ui.console.progress import current
 from rubric_train_openrlhf import resuming
 from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.launching.warm_start import warm_start

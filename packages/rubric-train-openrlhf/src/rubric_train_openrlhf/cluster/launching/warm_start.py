@@ -22,7 +22,7 @@ from rubric_core import SftExample
 from rubric_core.data.chat_prompt import prompt_identity
 from rubric_core.files import open_file, open_to_append, read_file
 from rubric_core.schema.context import context_sha256
-from rubric_judge.console.progress import current
+from rubric_judge.ui.console.progress import current
 from rubric_train_openrlhf.cluster.command import flags as command
 from rubric_train_openrlhf.cluster.settings import WarmStartPaths
 from rubric_train_openrlhf.config.train import TrainConfig

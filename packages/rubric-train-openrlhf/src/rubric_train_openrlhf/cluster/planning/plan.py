@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from rubric_core.configuration import said_where
 from rubric_core.files import read_file, toml_beside
-from rubric_judge.page.rendering import text_template
+from rubric_judge.ui.page.rendering import text_template
 from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.config.sections import RolloutConfig

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rubric_core import RubricError, Task
 from rubric_core.files import toml_beside
-from rubric_judge.console.command import console, figures_table, styled
+from rubric_judge.ui.console.command import console, figures_table, styled
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy import ChatCodec
 

@@ -19,9 +19,9 @@ from rubric_judge import (
     LexicalConfig,
     LimitsConfig,
 )
-from rubric_judge.capabilities import check as check_there
-from rubric_judge.capabilities import fingerprint
-from rubric_judge.load import load_replicas
+from rubric_judge.judges.capabilities import check as check_there
+from rubric_judge.judges.capabilities import fingerprint
+from rubric_judge.judges.load import load_replicas
 from rubric_judge.testing import FakeCall, FakeEndpoint
 from rubric_train_openrlhf.cluster.rehearse import checking as check
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks

@@ -7,7 +7,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Final
 
-from rubric_judge.console.progress import Progress, Steps
+from rubric_judge.ui.console.progress import Progress, Steps
 from rubric_train_openrlhf.cluster.launching.launch import FollowedPhases
 from rubric_train_openrlhf.cluster.rehearse import (
     aftermath,

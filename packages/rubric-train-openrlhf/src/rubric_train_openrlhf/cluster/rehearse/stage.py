@@ -18,8 +18,8 @@ import yaml
 from rubric_core import Task, write_tasks
 from rubric_core.files import read_file
 from rubric_judge import JudgeSpec, load_replicas
-from rubric_judge.calibration.record import read_calibration
-from rubric_judge.capabilities import fingerprint
+from rubric_judge.judges.capabilities import fingerprint
+from rubric_judge.quality.calibration.record import read_calibration
 from rubric_train_openrlhf.cluster.orphans import end_session, words_of
 from rubric_train_openrlhf.cluster.rehearse import checking, judge, stand_ins
 from rubric_train_openrlhf.config.sections import PathModel

@@ -14,7 +14,7 @@ import ray
 import structlog
 from ray.exceptions import ActorDiedError, RayActorError
 
-from rubric_judge.console.progress import Phase, current
+from rubric_judge.ui.console.progress import Phase, current
 from rubric_train_openrlhf.cluster.failure import last_line
 from rubric_train_openrlhf.cluster.sampling.samples import SampleRequest
 from rubric_train_openrlhf.errors import ClusterError

@@ -17,7 +17,7 @@ from openrlhf.trainer import ppo_trainer
 
 from rubric_core import Answer
 from rubric_core.data.model_files import read_settings
-from rubric_judge.console.progress import Progress
+from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.cluster.sampling import (
     fleet,
     groups,

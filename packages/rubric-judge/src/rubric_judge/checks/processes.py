@@ -1,0 +1,116 @@
+"""Processes of the judge's own, and what is said to them: an order in, an answer out."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+from rubric_judge.errors import SandboxError
+
+_SOURCES: Final = Path(__file__).parents[1]
+_WAKE_S: Final = 0.1
+_MOST_AT_ONCE: Final = 65_536
+
+# One module of the package: stand-ins for the packages above it, which need more than it does.
+# Where this process finds its packages, another may not: Python is started without its environment.
+_START = """
+import json, sys, types
+sys.path[:] = json.loads(sys.argv[2]).get("path", sys.path)
+for name, folder in (("rubric_judge", ""), ("rubric_judge.checks", "/verification")):
+    sys.modules[name] = package = types.ModuleType(name)
+    package.__path__ = [sys.argv[1] + folder]
+from {module} import main
+main(json.loads(sys.argv[2]))
+"""
+
+
+def start(
+    module: str,
+    settings: Mapping[str, object],
+    *,
+    flags: tuple[str, ...],
+    environment: Mapping[str, str],
+    purpose: str,
+) -> subprocess.Popen[bytes]:
+    """Start Python with the `main` of a module, its standard streams pipes.
+
+    Args:
+        module: in `rubric_judge.checks` or below.
+        settings: what `main` is called with, as JSON; `path` is its `sys.path`.
+        flags: of Python.
+        environment: the whole of it.
+        purpose: whose process it is, for the error.
+
+    Raises:
+        SandboxError: it could not be started.
+    """
+    script = [_START.format(module=module), str(_SOURCES), json.dumps(settings)]
+    try:
+        return subprocess.Popen(  # noqa: S603  # our own
+            [sys.executable, *flags, "-c", *script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise SandboxError(
+            f"{purpose}: no process could be started ({error})"
+        ) from None
+
+
+def converse(
+    process: subprocess.Popen[bytes],
+    order: bytes,
+    *,
+    is_over: Callable[[bytes], bool],
+    check: Callable[[], object],
+) -> bytes:
+    """Write an order to a process and read its answer, neither waiting for the other.
+
+    Args:
+        process: from `start`.
+        order: what to write.
+        is_over: whether enough was read; asked ten times a second.
+        check: called as often; what it raises is raised.
+
+    Returns:
+        What was read until then, or until there is no more.
+    """
+    to_it = cast("Any", process.stdin).fileno()
+    from_it = cast("Any", process.stdout).fileno()
+    os.set_blocking(to_it, False)
+    left = memoryview(order)
+    answer = b""
+    while not is_over(answer):
+        check()
+        readable, writable, _ = select.select(
+            [from_it], [to_it] if left else [], [], _WAKE_S
+        )
+        if writable:
+            try:
+                left = left[os.write(to_it, left) :]
+            except BrokenPipeError:
+                left = left[:0]
+        if readable:
+            part = os.read(from_it, _MOST_AT_ONCE)
+            if not part:
+                break
+            answer += part
+    return answer
+
+
+def end(process: subprocess.Popen[bytes]) -> int:
+    """End a process, if it has not ended, and what it started; return how it ended."""
+    if process.returncode is None:
+        # Before the wait: until then the number of the group cannot be another's.
+        os.killpg(process.pid, signal.SIGKILL)
+    for pipe in (process.stdin, process.stdout):
+        cast("Any", pipe).close()
+    return process.wait()

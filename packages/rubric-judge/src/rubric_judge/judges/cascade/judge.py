@@ -1,0 +1,361 @@
+"""The cascade: judges in order, each criterion decided by the first that is sure of it."""
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache, reduce
+
+import anyio
+
+from rubric_core import (
+    Criterion,
+    Judge,
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Reason,
+    Rubric,
+)
+from rubric_core.judgement.result import CascadeLevel, CascadeTrace, Usage
+from rubric_judge.config import CascadeConfig
+from rubric_judge.judges.capabilities import check, close, fingerprint, wants_warm_call
+from rubric_judge.judges.cascade.queue import ask_for_labels
+from rubric_judge.judges.cascade.record import CascadeCalibration
+from rubric_judge.judges.cascade.uncertainty import Measured, agree, measured
+
+_VERSION = "cascade_v1"
+_RUBRICS_KEPT = 4096
+_ROUNDING = 1e-9
+
+Ask = Callable[[Judge, JudgeView, int], Awaitable[JudgeResult]]
+"""Asks a judge about a view; the number tells which of its answers this is. A judge that occurs
+twice continues its count at the second place: an answer is one draw, at one place."""
+
+
+class _Progress:
+    """Progress on one response."""
+
+    def __init__(self, rubric: Rubric) -> None:
+        self.open = {c.id: c for c in rubric if c.weight}
+        self.found: dict[str, list[tuple[int, Measured]]] = {
+            name: [] for name in self.open
+        }
+        """Each judge's reading of a criterion, with the judge's number."""
+        self.sure_judge: dict[str, int] = {}
+        """Number of the judge that is sure of a criterion."""
+        self.answers: dict[int, list[JudgeResult]] = {}
+        self.criteria_asked: dict[int, int] = {}
+        """Number of criteria that each judge was asked about."""
+
+
+class CascadeJudge:
+    """Judge that asks the first judge for every criterion, and the next for those it is unsure of.
+
+        s_j of the first judge with u_j ≤ λ_j;  of the last judge otherwise, and where audited
+
+    A judge but the last gives k answers, whose mean counts; it decides nothing where one of them is
+    invalid or unavailable. Where the last judge's answer is, so is the whole: a total over some of
+    the criteria would be another reward. Which criteria are audited follows from a hash of what is
+    judged, so that a judgement that is made again audits the same.
+    """
+
+    def __init__(
+        self,
+        judges: Sequence[Judge],
+        config: CascadeConfig,
+        calibration: CascadeCalibration,
+        *,
+        ask: Ask | None = None,
+    ) -> None:
+        """Take the judges and the calibration with their thresholds.
+
+        Args:
+            judges: two or more, the cheapest first.
+            config: the measure and the audits; `config.judges` are not loaded here.
+            calibration: the thresholds.
+            ask: function that asks a judge; `judge.judge(view)` when left out.
+
+        Raises:
+            ConfigError: the calibration is of other judges or settings.
+        """
+        calibration.require(
+            config, judges, source=str(config.calibration or "calibration")
+        )
+        self._judges = tuple(judges)
+        self._config = config
+        self._calibration = calibration
+        self._ask: Ask = ask or (lambda judge, view, _: judge.judge(view))
+        names = [judge.name for judge in judges]
+        shared = Counter(names)
+        self.names = [
+            f"{name} ({place})" if shared[name] > 1 else name
+            for place, name in enumerate(names, start=1)
+        ]
+        """Names of the judges in results, numbered where two are the same."""
+        fingerprints = [fingerprint(judge) for judge in judges]
+        self._first = [
+            config.k * fingerprints[:place].count(own)
+            for place, own in enumerate(fingerprints)
+        ]
+        """Number of each place's first answer."""
+        # A group shares one object, so that a judge's caches hold for the parts of a rubric, too.
+        self._parts = lru_cache(maxsize=_RUBRICS_KEPT)(_Parts)
+
+    @property
+    def name(self) -> str:
+        """The version and the names of the judges."""
+        return f"{_VERSION}: {' > '.join(self.names)}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with the judges, the measure, the thresholds and the audits."""
+        settings = self._config.model_dump(
+            mode="json", include={"uncertainty", "k", "audit_frac"}
+        )
+        settings["calibration"] = self._calibration.model_dump(mode="json")
+        text = json.dumps(settings, sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        judges = " > ".join(fingerprint(judge) for judge in self._judges)
+        return f"{_VERSION} {digest}: {judges}"
+
+    @property
+    def warm_call(self) -> bool:
+        """Whether the first judge wants the first response of a group alone."""
+        return wants_warm_call(self._judges[0])
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        """Judge one response.
+
+        Args:
+            view: everything the judges see.
+
+        Returns:
+            Scored; the last judge's failure; or `unavailable` with reason `judge_error`, when the
+            label queue cannot be written.
+        """
+        started_s = time.perf_counter()
+        state = _Progress(view.rubric)
+        last = len(self._judges) - 1
+        for number in range(last):
+            if state.open:
+                await self._decide(number, view, state)
+        audited = [name for name in state.sure_judge if self._is_audited(view, name)]
+        names = {*state.open, *audited}
+        if names:
+            (result,) = await self._answers(last, view, names, state)
+            if result.outcome is not Outcome.SCORED:
+                trace = self._trace(state, {}, {})
+                return self._whole(result, state, started_s, trace)
+            for name in names:
+                criterion = view.rubric[name]
+                reading = measured([result], criterion, "margin")
+                state.found[name].append((last, reading))
+        decided = {name: readings[-1] for name, readings in state.found.items()}
+        audits = {
+            name: self._agree(state.found[name], view.rubric[name]) for name in audited
+        }
+        try:
+            self._queue(view, state)
+        except OSError as error:
+            detail = f"the label queue cannot be written ({error.strerror})"
+            failed = JudgeResult.unavailable(
+                Reason.JUDGE_ERROR, judge=self.name, detail=detail
+            )
+            trace = self._trace(state, {}, {})
+            return self._whole(failed, state, started_s, trace)
+        scores = {
+            criterion.id: decided[criterion.id][1].score if criterion.weight else 0.0
+            for criterion in view.rubric
+        }
+        decided_by = {name: number for name, (number, _) in decided.items()}
+        trace = self._trace(state, decided_by, audits)
+        reasoning = self._account(trace, state)
+        scored = JudgeResult.scored(
+            view.rubric, scores, judge=self.name, reasoning=reasoning
+        )
+        evidence = {
+            name: state.answers[number][0].evidence[name]
+            for name, number in decided_by.items()
+            if name in state.answers[number][0].evidence
+        }
+        ordered = {name: evidence[name] for name in view.rubric.ids if name in evidence}
+        scored = JudgeResult.model_validate({**dict(scored), "evidence": ordered})
+        return self._whole(scored, state, started_s, trace)
+
+    async def check(self) -> None:
+        """Check every judge.
+
+        Raises:
+            JudgeSetupError: an endpoint is not there.
+        """
+        for judge in self._judges:
+            await check(judge)
+
+    async def aclose(self) -> None:
+        """Close the judges."""
+        for judge in self._judges:
+            await close(judge)
+
+    async def _decide(self, number: int, view: JudgeView, state: _Progress) -> None:
+        """Ask a judge, and let it decide the criteria that it is sure of."""
+        results = await self._answers(number, view, set(state.open), state)
+        if any(result.outcome is not Outcome.SCORED for result in results):
+            return
+        for name, criterion in list(state.open.items()):
+            reading = measured(results, criterion, self._config.uncertainty)
+            state.found[name].append((number, reading))
+            threshold = self._calibration.threshold(criterion)
+            if threshold is not None and reading.uncertainty <= threshold + _ROUNDING:
+                state.sure_judge[name] = number
+                del state.open[name]
+
+    async def _answers(
+        self, number: int, view: JudgeView, criteria: set[str], state: _Progress
+    ) -> list[JudgeResult]:
+        """Ask a judge for some criteria, k times at once; the last one once."""
+        part = self._parts(view.rubric).of(criteria)
+        is_last = number == len(self._judges) - 1
+        results: dict[int, JudgeResult] = {}
+
+        async def ask(sample: int) -> None:
+            rubric = part if is_last else self._parts(part).turned(self._config, sample)
+            part_view = view
+            if rubric is not view.rubric:
+                part_view = view.model_copy(update={"rubric": rubric})
+            number_of_answer = self._first[number] + sample
+            results[sample] = await self._ask(
+                self._judges[number], part_view, number_of_answer
+            )
+
+        if is_last or self._config.k == 1:
+            await ask(0)
+        else:
+            try:
+                async with anyio.create_task_group() as group:
+                    for sample in range(self._config.k):
+                        group.start_soon(ask, sample)
+            except BaseExceptionGroup as several:
+                # The caller knows the single exceptions.
+                raise several.exceptions[0] from None
+        state.criteria_asked[number] = len(criteria)
+        state.answers[number] = [results[sample] for sample in sorted(results)]
+        return state.answers[number]
+
+    def _is_audited(self, view: JudgeView, criterion: str) -> bool:
+        parts = (view.grounding.sha256, view.question, view.response, criterion)
+        text = json.dumps(("audit", *parts))
+        digest = hashlib.sha256(text.encode()).digest()
+        drawn = int.from_bytes(digest[:8])
+        return drawn < self._config.audit_frac * 2**64
+
+    def _queue(self, view: JudgeView, state: _Progress) -> None:
+        if self._config.label_queue is None:
+            return
+        differing = [
+            name
+            for name, readings in state.found.items()
+            if len(
+                {reading.is_met(view.rubric[name].weight) for _, reading in readings}
+            )
+            > 1
+        ]
+        if differing:
+            ask_for_labels(self._config.label_queue, view, differing)
+
+    def _agree(
+        self, readings: Sequence[tuple[int, Measured]], criterion: Criterion
+    ) -> bool:
+        (_, before), (_, final) = readings[-2:]
+        return agree(
+            before.score / criterion.weight,
+            final.score / criterion.weight,
+            tolerance=self._calibration.tolerance,
+        )
+
+    def _trace(
+        self, state: _Progress, decided: Mapping[str, int], audits: Mapping[str, bool]
+    ) -> CascadeTrace:
+        levels = [
+            CascadeLevel(
+                judge=self.names[number],
+                calls=len(results),
+                criteria=state.criteria_asked[number],
+                usage=_usage(results),
+            )
+            for number, results in sorted(state.answers.items())
+        ]
+        return CascadeTrace(
+            judges=self.names,
+            decided_by={name: self.names[by] for name, by in decided.items()},
+            audits=dict(audits),
+            levels=levels,
+            risk=self._calibration.risk,
+            confidence=self._calibration.confidence,
+            bound=self._calibration.bound,
+        )
+
+    def _whole(
+        self,
+        result: JudgeResult,
+        state: _Progress,
+        started_s: float,
+        trace: CascadeTrace,
+    ) -> JudgeResult:
+        """Return a result with the totals of all calls."""
+        every = [answer for results in state.answers.values() for answer in results]
+        first = every[0].answered_by
+        is_one = all(answer.answered_by == first for answer in every)
+        totals = {
+            "judge": self.name,
+            "answered_by": first if is_one else None,
+            "usage": _usage(every),
+            "latency_s": time.perf_counter() - started_s,
+            "attempts": sum(answer.attempts for answer in every),
+            "passage_truncated": any(answer.passage_truncated for answer in every),
+            "cascade": trace,
+        }
+        return JudgeResult.model_validate({**dict(result), **totals})
+
+    def _account(self, trace: CascadeTrace, state: _Progress) -> str:
+        parts: list[str] = []
+        for number, results in sorted(state.answers.items()):
+            judge = self.names[number]
+            own = [name for name, by in trace.decided_by.items() if by == judge]
+            if own:
+                heading = f"By {judge}: {', '.join(own)}."
+                parts.append(f"{heading}\n{results[0].reasoning}".strip())
+        return "\n\n".join(parts)
+
+
+class _Parts:
+    """A rubric's parts and their reversals, each built once."""
+
+    def __init__(self, rubric: Rubric) -> None:
+        self._rubric = rubric
+        self._weighty = {c.id for c in rubric if c.weight}
+        self._built: dict[frozenset[str], Rubric] = {frozenset(self._weighty): rubric}
+        self._back: Rubric | None = None
+
+    def of(self, criteria: set[str]) -> Rubric:
+        """Return the rubric of some criteria; all of it where they are all that have weight."""
+        key = frozenset(criteria)
+        if key not in self._built:
+            chosen = tuple(c for c in self._rubric if c.id in criteria)
+            self._built[key] = Rubric(criteria=chosen)
+        return self._built[key]
+
+    def turned(self, config: CascadeConfig, sample: int) -> Rubric:
+        """Return the rubric in the order of one of a judge's answers."""
+        if config.uncertainty != "orders" or sample % 2 == 0:
+            return self._rubric
+        if self._back is None:
+            criteria = tuple(self._rubric)
+            self._back = Rubric(criteria=criteria[::-1])
+        return self._back
+
+
+def _usage(results: Sequence[JudgeResult]) -> Usage | None:
+    known = [result.usage for result in results if result.usage is not None]
+    return reduce(Usage.plus, known) if known else None

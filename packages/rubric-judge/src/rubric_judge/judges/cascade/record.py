@@ -1,0 +1,171 @@
+"""The calibration of a cascade, `cascade.json`, and the cascade that it is valid for."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from rubric_core import ConfigError, Criterion, Judge, Pool, known_pool
+from rubric_core.configuration import read_written
+from rubric_core.schema.pools import pool_of_any
+from rubric_judge.config import CascadeConfig, Uncertainty
+from rubric_judge.judges.capabilities import fingerprint
+from rubric_judge.models.model_config import Settings
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+class Threshold(Settings):
+    """Threshold of uncertainty up to which a score is kept, with the risk measured at it."""
+
+    # Left out where there is none: an older cascade's fingerprint holds no such key.
+    pool: Pool | None = Field(default=None, exclude_if=_is_none)
+    """Pool of the threshold; an older version has one for each id, whatever its criteria."""
+    threshold: float | None = Field(default=None, ge=0, le=1)
+    """Highest uncertainty at which a score is kept; None: every score is escalated."""
+    n: int = Field(ge=1)
+    """Number of units (responses or tasks) that the threshold was tested on."""
+    risk: float = Field(ge=0, le=1)
+    """Share of their labels that the cascade's verdicts contradict."""
+    bound: float = Field(ge=0, le=1)
+    """Upper bound of the risk at the confidence."""
+    escalated: float = Field(ge=0, le=1)
+    """Share of the labelled criteria that reached the last judge for want of certainty."""
+    last_risk: float = Field(ge=0, le=1)
+    """Share of the labels that the last judge contradicts where it decides everything."""
+    invalid_frac: float = Field(default=0, ge=0, le=1)
+    """Share of the labelled responses whose answer was invalid, which counts as 0."""
+
+
+class CascadeCalibration(Settings):
+    """Thresholds of one cascade, found by learn-then-test, and the promise that comes with them.
+
+    P(risk > α) ≤ δ,   risk = P(the cascade's verdict contradicts the label)
+    """
+
+    version: Literal[1]
+    judges: tuple[str, ...]
+    """Fingerprints of the judges, in order."""
+    uncertainty: Uncertainty
+    k: int = Field(ge=1)
+    audit_frac: float = Field(ge=0, le=1)
+    tolerance: float | None = Field(default=None, gt=0, lt=1)
+    """A score contradicts a label when they are further apart, as shares of the weight; None: when
+    they lie on different sides of half of it."""
+    unit: Literal["document", "task", "response"]
+    """Unit that was drawn independently."""
+    risk: float = Field(gt=0, lt=1)
+    """α."""
+    confidence: float = Field(gt=0, lt=1)
+    """1 − δ, of all thresholds together."""
+    pooled: Threshold | None = None
+    """Threshold for every criterion."""
+    criteria: dict[str, Threshold] = Field(default_factory=dict)
+    """Thresholds by name of the pool, instead of `pooled`; a criterion that is not here, nor its
+    kind, is always escalated."""
+
+    @model_validator(mode="after")
+    def _has_thresholds(self) -> Self:
+        if (self.pooled is None) == (not self.criteria):
+            given_fields = "neither" if self.pooled is None else "both"
+            raise ValueError(
+                f"give pooled or criteria, one of the two: it has {given_fields}"
+            )
+        for name, threshold in self.criteria.items():
+            if threshold.pool is not None and threshold.pool.name != name:
+                raise ValueError(f"the pool of {name!r} is {threshold.pool.name!r}")
+        return self
+
+    def threshold(self, criterion: Criterion) -> float | None:
+        """Return the highest uncertainty at which the criterion's score is kept; None for none."""
+        name = self.name(criterion)
+        threshold = self.pooled if name is None else self.criteria[name]
+        return threshold.threshold if threshold else None
+
+    def name(self, criterion: Criterion) -> str | None:
+        """Return the name of the threshold that is the criterion's among `criteria`."""
+        pool = known_pool(criterion, self._pools)
+        return None if pool is None else pool.name
+
+    @cached_property
+    def _pools(self) -> frozenset[Pool]:
+        return frozenset(
+            threshold.pool or pool_of_any(name)
+            for name, threshold in self.criteria.items()
+        )
+
+    @property
+    def bound(self) -> float:
+        """Upper bound of the risk; the largest of the criteria where each has its threshold."""
+        return max(
+            threshold.bound
+            for threshold in (self.pooled, *self.criteria.values())
+            if threshold
+        )
+
+    def require(
+        self, config: CascadeConfig, judges: Sequence[Judge], *, source: str
+    ) -> None:
+        """Refuse judges and settings that were not calibrated.
+
+        Args:
+            config: configuration of the cascade to use.
+            judges: its judges, in order.
+            source: name of the calibration in an error.
+
+        Raises:
+            ConfigError: names the mismatch and the remedy.
+        """
+        again = "calibrate this cascade, or use the one that was calibrated"
+        if len(judges) != len(self.judges):
+            count = f"it is of {len(self.judges)} judges, not of {len(judges)}"
+            raise ConfigError(f"{source}: {count}: {again}", location="calibration")
+        for number, (known, judge) in enumerate(
+            zip(self.judges, judges, strict=True), start=1
+        ):
+            current = fingerprint(judge)
+            if current != known:
+                what = f"judge {number} was {known!r} and is {current!r}"
+                raise ConfigError(f"{source}: {what}: {again}", location="calibration")
+        for name in ("uncertainty", "k", "audit_frac"):
+            known = getattr(self, name)
+            current = getattr(config, name)
+            if known != current:
+                what = f"{name} was {known!r} and is {current!r}"
+                raise ConfigError(f"{source}: {what}: {again}", location="calibration")
+
+
+_COMMAND = (
+    "`rubric-judge calibrate TASKS RESPONSES --labels L --judge CASCADE --cascade --risk .1 "
+    "--out FOLDER`"
+)
+
+
+def calibrated(config: CascadeConfig, judges: Sequence[Judge]) -> CascadeCalibration:
+    """Read the calibration that a configuration names, and check that it is of these judges.
+
+    Raises:
+        ConfigError: none is named, it cannot be read, or it is of another cascade.
+    """
+    if config.calibration is None:
+        problem = f"calibration: a cascade needs thresholds: {_COMMAND} writes them"
+        raise ConfigError(problem, location="calibration")
+    source = str(config.calibration)
+    try:
+        what = f"this is no calibration of a cascade as {_COMMAND} writes one"
+        others = {
+            "judge_fingerprint": (
+                f"this is one judge's calibration: give the cascade.json that {_COMMAND} writes"
+            )
+        }
+        calibration = read_written(
+            config.calibration, CascadeCalibration, what=what, others=others
+        )
+    except OSError as error:
+        problem = f"{source}: cannot be read ({error.strerror}): {_COMMAND} writes it"
+        raise ConfigError(problem, location="calibration") from None
+    calibration.require(config, judges, source=source)
+    return calibration

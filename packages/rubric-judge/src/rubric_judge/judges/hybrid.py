@@ -1,0 +1,162 @@
+"""Programs for what a program can check, and another judge for the rest."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from rubric_core import (
+    Criterion,
+    Judge,
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Reason,
+    Rubric,
+)
+from rubric_judge.checks import deciding, directive, execute
+from rubric_judge.config import HybridConfig
+from rubric_judge.errors import SandboxError, VerificationError
+from rubric_judge.judges.capabilities import check, close, fingerprint, wants_warm_call
+
+_VERSION = "hybrid_v2"
+_RUBRICS_KEPT = 4096
+_OF_ALL = {"scores", "total", "max_total", "reasoning", "judge"}
+"""Fields of a result that are about all criteria, whoever judged them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A rubric, parted: checks by criterion id, and the criteria that have to be read."""
+
+    checks: dict[str, directive.ProgramCheck]
+    rest: tuple[Criterion, ...]
+    read: Rubric | None
+    """The rubric of the other judge; None when no weight is left for it."""
+
+
+class HybridJudge:
+    """Executes the verification methods that are executable, and asks a judge once for the rest.
+
+        s_j = w_j · share_j   (a program)      s_j of the other judge, on the rubric of the rest
+
+    Without an executable criterion it is the other judge; with only such, it makes no call. Where
+    the other judge's answer is invalid or unavailable, so is the whole: a total over some of the
+    criteria would be another reward.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        config: HybridConfig,
+        *,
+        programs: execute.Programs | None = None,
+    ) -> None:
+        """Try the sandbox, where unit tests are switched on.
+
+        Args:
+            judge: reads the criteria that no program can check.
+            config: limits and isolation; `config.judge` is not loaded here.
+            programs: shared with other replicas of this judge; its own when left out.
+
+        Raises:
+            SandboxError: unit tests are switched on and this machine cannot confine them.
+        """
+        self._judge = judge
+        self._config = config
+        self._programs = programs or execute.Programs(config)
+        # One object for a group: what the other judge keeps for a rubric is kept for its rest.
+        part = partial(_part, python_tests=config.python_tests)
+        self._plan = lru_cache(maxsize=_RUBRICS_KEPT)(part)
+
+    @property
+    def name(self) -> str:
+        """The version of the programs and the other judge's name."""
+        return f"{_VERSION} + {self._judge.name}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with the programs, their limits and the other judge's fingerprint."""
+        settings = self._config.model_dump_json(
+            exclude={"judge": True, "sandbox": {"at_once"}}
+        )
+        digest = hashlib.sha256(settings.encode()).hexdigest()[:16]
+        return f"{_VERSION} {digest} + {fingerprint(self._judge)}"
+
+    @property
+    def warm_call(self) -> bool:
+        """Whether the other judge wants the first response of a group alone."""
+        return wants_warm_call(self._judge)
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        """Judge one response.
+
+        Args:
+            view: everything the judge sees.
+
+        Returns:
+            Scored; the other judge's failure; or `unavailable` with reason `judge_error`, when a
+            verification method cannot run or unit tests could not be started.
+        """
+        try:
+            plan = self._plan(view.rubric)
+            verdicts = {
+                name: await self._programs.run(check, view.response)
+                for name, check in plan.checks.items()
+            }
+        except (VerificationError, SandboxError) as error:
+            return JudgeResult.unavailable(
+                Reason.JUDGE_ERROR, judge=self.name, detail=str(error)
+            )
+        # Not `rubric[name]` for each verdict: that looks through the criteria every time.
+        decided = (c for c in view.rubric if c.id in verdicts)
+        scores = {c.id: c.weight * verdicts[c.id].share for c in decided}
+        account = _account(verdicts)
+        if plan.read is None:
+            scores |= {c.id: 0.0 for c in plan.rest}
+            return JudgeResult.scored(
+                view.rubric, scores, judge=self.name, reasoning=account
+            )
+        result = await self._judge.judge(view.model_copy(update={"rubric": plan.read}))
+        if result.outcome is not Outcome.SCORED or not verdicts:
+            return result.with_call(judge=self.name)
+        reasoning = "\n\n".join(filter(None, (account, result.reasoning)))
+        whole = JudgeResult.scored(
+            view.rubric, result.scores | scores, judge=self.name, reasoning=reasoning
+        )
+        # Usage, latency, attempts and evidence are the other judge's.
+        return JudgeResult.model_validate(
+            {**dict(result), **whole.model_dump(include=_OF_ALL)}
+        )
+
+    async def check(self) -> None:
+        """Check the judge of the other criteria.
+
+        Raises:
+            JudgeSetupError: its endpoint is not there.
+        """
+        await check(self._judge)
+
+    async def aclose(self) -> None:
+        """Close the other judge."""
+        await close(self._judge)
+
+
+def _part(rubric: Rubric, *, python_tests: bool) -> _Plan:
+    checks: dict[str, directive.ProgramCheck] = {}
+    for criterion in rubric:
+        check = directive.check_executable(criterion, python_tests=python_tests)
+        if check is not None:
+            checks[criterion.id] = check
+    if not checks:
+        return _Plan({}, tuple(rubric), rubric)
+    rest = tuple(criterion for criterion in rubric if criterion.id not in checks)
+    weighs = any(criterion.weight for criterion in rest)
+    return _Plan(checks, rest, Rubric(criteria=rest) if weighs else None)
+
+
+def _account(verdicts: dict[str, deciding.CheckResult]) -> str:
+    shares = ", ".join(
+        f"{name} {verdict.share:.3g}" + (f" ({verdict.note})" if verdict.note else "")
+        for name, verdict in verdicts.items()
+    )
+    return f"By program: {shares}." if shares else ""

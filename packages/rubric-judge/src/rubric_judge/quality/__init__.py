@@ -1,0 +1,1 @@
+"""What a judge, a rubric and a label are worth."""

@@ -1,0 +1,102 @@
+"""Plans of attacks on tasks, with the controls that they are compared with."""
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Literal, TypeAlias
+
+from rubric_core import ConfigError, JudgeView, Task, read_tasks
+from rubric_judge.quality.attack.cases import Case, Target
+from rubric_judge.quality.attack.families import Builder
+from rubric_judge.quality.labels.written import KnownAnswers, Truth, WrittenAnswers
+
+ControlName: TypeAlias = Literal[
+    "reference", "right_in_other_words", "false_in_the_same_words", "weak", "off_topic"
+]
+
+
+@dataclass(frozen=True)
+class Control:
+    """An honest text, which bounds the attacks on it or which a judge must tell apart."""
+
+    name: ControlName
+    view: JudgeView
+
+
+@dataclass(frozen=True)
+class AttackPlan:
+    """Everything that the judge is asked."""
+
+    tasks: tuple[Task, ...]
+    controls: tuple[Control, ...]
+    cases: tuple[Case, ...]
+
+
+def default_tasks() -> list[Task]:
+    """Return the six tasks that ship with the package, with passages and reference answers."""
+    with resources.as_file(
+        resources.files("rubric_judge") / "starting" / "tasks.jsonl"
+    ) as path:
+        return list(read_tasks(path))
+
+
+def plan_attacks(
+    tasks: Sequence[Task],
+    families: Mapping[str, Builder],
+    *,
+    written: KnownAnswers | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+) -> AttackPlan:
+    """Make every attack on every task.
+
+    Args:
+        tasks: at least one.
+        families: builders by name, such as `FAMILIES`.
+        written: answers to the tasks that were written to be right, or false; those that come with
+            this package if None.
+        limit: most cases of a family, drawn at random; all when left out.
+        seed: seed of the draw.
+
+    Returns:
+        The plan; controls are the tasks' reference answers, a weak answer, the reference answer
+        of the next task, and the answers written for a task to be right, or false.
+
+    Raises:
+        ConfigError: there is no task.
+    """
+    if not tasks:
+        raise ConfigError(
+            "there is no task to attack: give a task file", location="tasks"
+        )
+    targets = [Target(task) for task in tasks]
+    cases: list[Case] = []
+    for family, build in families.items():
+        family_cases: list[Case] = []
+        for target in targets:
+            family_cases += [Case(family, target, attack) for attack in build(target)]
+        if limit is not None and len(family_cases) > limit:
+            chosen = sorted(random.Random(seed).sample(range(len(family_cases)), limit))
+            family_cases = [family_cases[place] for place in chosen]
+        cases += family_cases
+    known = WrittenAnswers().to(tasks) if written is None else written
+    return AttackPlan(tuple(tasks), tuple(_controls(targets, known)), tuple(cases))
+
+
+def _controls(targets: Sequence[Target], written: KnownAnswers) -> Iterable[Control]:
+    following = [*targets[1:], targets[0]]
+    for target, next_target in zip(targets, following, strict=True):
+        off_topic: str | None = None
+        if next_target is not target:
+            off_topic = next_target.task.reference_answer
+        texts: dict[ControlName, str | None] = {
+            "reference": target.task.reference_answer,
+            "right_in_other_words": written.text(Truth.RIGHT, target.task),
+            "false_in_the_same_words": written.text(Truth.FALSE, target.task),
+            "weak": target.weak,
+            "off_topic": off_topic,
+        }
+        for name, text in texts.items():
+            if text is not None:
+                yield Control(name, target.task.judge_view(text))

@@ -1,0 +1,199 @@
+"""Verdicts on a criterion from its measured figures, by the rules of this table.
+
+| interval of J | people | verdict | factor |
+|---|---|---|---|
+| above the bound | | admit | 1 |
+| below the bound | agree (α above .667) | stronger_judge | slope, or 0 if J may be 0 |
+| below the bound | do not agree (α below .667) | rewrite | slope, or 0 if J may be 0 |
+| below the bound, above 0 | one rater, or α may be .667 | weigh_down | slope |
+| below the bound, may be 0 | one rater, or α may be .667 | mask | 0 |
+| above 0, holds the bound | | weigh_down | slope |
+| holds both, or there is no J | | more_labels | 0 |
+
+The interval of α counts, too. An interval of J that ends at or below 0 is masked whatever people
+say: it teaches the opposite. A judge that says the same of every response (TPR = FPR = 1, or both
+0) says nothing about the wording: stronger_judge, unless people are known not to agree.
+"""
+
+import math
+from typing import Any, Final, NamedTuple, cast
+
+from scipy import stats
+
+from rubric_core.files import toml_beside
+from rubric_judge.quality.calibration.record import KEPT, Verdict, is_whole
+from rubric_judge.quality.estimates import Estimate
+from rubric_judge.quality.reliability.rates import Rates
+from rubric_judge.ui.page.tables import counted
+
+_CASES: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "verdicts.toml")
+PEOPLE_AGREE: Final = 0.667
+"""Krippendorff's least α for tentative conclusions."""
+_BLIND_WIDTH: Final = 0.35
+"""Planned half width of J's interval where there is no J yet."""
+_LEAST_WIDTH: Final = 0.05
+"""Least planned half width: a J nearer to a bound will not be told from it."""
+_ABOUT_TEN: Final = 15
+"""Most labels for which a plan says ten."""
+
+
+class Evidence(NamedTuple):
+    """Figures that a verdict is derived from."""
+
+    rates: Rates
+    positives: int
+    negatives: int
+    slope: float
+    """Slope of the label on the judge's z, within [0, 1]: the best linear prediction of the label
+    multiplies a difference of scores by it."""
+    people: Estimate
+    """α between raters; without a value where there is one."""
+    bound: float
+    confidence: float
+    unsure: int = 0
+    """Number of labels that say that the rater cannot tell, where there are no others."""
+
+
+class Decision(NamedTuple):
+    """A verdict with its reason, the labels still needed, and the factor on the weight."""
+
+    verdict: Verdict
+    reason: str
+    labels_needed: int | None
+    factor: float
+
+
+def decide(seen: Evidence) -> Decision:
+    """Return the verdict by the table above, with its figures."""
+    j = seen.rates.youden_j
+    bound = seen.bound
+    if j.value is None or j.low is None or j.high is None:
+        case = "never_met" if seen.negatives else "always_met"
+        if not seen.positives + seen.negatives:
+            case = "all_unsure" if seen.unsure else "no_pair"
+        return _decision(seen, case, 0.0, within=_BLIND_WIDTH)
+    if j.low > bound:
+        return _decision(seen, "above_bound", 1.0)
+    if j.high < bound:
+        return _weak(seen, j.low, j.high)
+    if j.low > 0:
+        nearest = max(abs(j.value - bound), _LEAST_WIDTH)
+        return _decision(seen, "holds_bound", seen.slope, within=nearest)
+    farthest = max(j.value, bound - j.value, _LEAST_WIDTH)
+    return _decision(seen, "holds_both", 0.0, within=farthest)
+
+
+def _weak(evidence: Evidence, low: float, high: float) -> Decision:
+    """Decide on a J whose interval is below the bound."""
+    factor = evidence.slope if low > 0 else 0.0
+    people = evidence.people
+    if high <= 0:
+        return _decision(evidence, "opposite", 0.0)
+    if people.high is not None and people.high < PEOPLE_AGREE:
+        return _decision(evidence, "people_differ", factor)
+    if evidence.rates.tpr.value == evidence.rates.fpr.value in {0.0, 1.0}:
+        case = "all_met" if evidence.rates.tpr.value else "all_unmet"
+        return _decision(evidence, case, 0.0)
+    if people.low is not None and people.low >= PEOPLE_AGREE:
+        return _decision(evidence, "people_agree", factor)
+    case = "weak" if factor else "noise"
+    return _decision(evidence, case, factor)
+
+
+def _decision(
+    evidence: Evidence, case: str, factor: float, *, within: float | None = None
+) -> Decision:
+    """Return the decision on a case; with `within`, also the labels that J's precision needs."""
+    count: int | None = None
+    labels_text = ""
+    if within is not None:
+        count, labels_text = _wanted(evidence, within)
+    weighed = KEPT if is_whole(factor) else f"weigh it by {factor:.2f}"
+    meanwhile = weighed if factor else "mask it"
+    whether = ""
+    if evidence.people.value is not None:
+        whether = " " + _CASES["open"]["whether"].format(evidence)
+    reason = _CASES[case]["reason"].format(
+        j=evidence.rates.youden_j,
+        labels=counted(evidence.positives + evidence.negatives, "label"),
+        weighed=weighed,
+        meanwhile=f"until then {meanwhile}",
+        whether=whether,
+        wanted=labels_text,
+        **evidence._asdict(),
+    )
+    return Decision(Verdict(_CASES[case]["verdict"]), reason, count, factor)
+
+
+def _wanted(evidence: Evidence, half_width: float) -> tuple[int, str]:
+    """Return how many more labels make J so precise, and their classes in words."""
+    more1, more0 = labels_needed(
+        evidence.rates,
+        (evidence.positives, evidence.negatives),
+        half_width,
+        confidence=evidence.confidence,
+    )
+    # A plan that holds already was computed from rounder figures than the interval.
+    if not more0:
+        more1 = max(more1, 1)
+    met = "of responses that meet it"
+    unmet = "of responses that do not meet it"
+    if more1 and more0:
+        words = f"{_roughly(more1)} {met} and {_roughly(more0)} {unmet}"
+    elif more1:
+        words = f"{_roughly(more1)} {met}"
+    else:
+        words = f"{_roughly(more0)} {unmet}"
+    return more1 + more0, words
+
+
+def _roughly(count: int) -> str:
+    """Return a count's order of magnitude: rates move with every label, and the count with them."""
+    if count <= _ABOUT_TEN:
+        return "about 10 more labels"
+    magnitude = min(len(str(count)) - 2, 2)
+    return f"{('tens', 'hundreds', 'thousands')[magnitude]} of labels more"
+
+
+def labels_needed(
+    rates: Rates,
+    counts: tuple[int, int],
+    half_width: float,
+    *,
+    confidence: float = 0.95,
+) -> tuple[int, int]:
+    """Return the fewest more labels, met and not met, for a J of this precision.
+
+        v₁ / (n₁ + a₁) + v₀ / (n₀ + a₀) ≤ (h / z)²,   v = p̃ (1 − p̃) deff,   p̃ = (n p̂ + 2) / (n + 4)
+
+    a₁ + a₀ is least where the classes are as √v₁ to √v₀, or where one class has more than that.
+
+    Args:
+        rates: rates by the labels so far.
+        counts: numbers of labels met, and not met.
+        half_width: h, of the interval of J.
+        confidence: confidence of the interval.
+
+    Returns:
+        (a₁, a₀). Without a label yet, ½ is taken for both rates: (16, 16) for h = 0.35.
+    """
+    z = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
+    target = (half_width / z) ** 2
+    v1 = _planned_variance(rates.tpr, counts[0], rates.worth[0])
+    v0 = _planned_variance(rates.fpr, counts[1], rates.worth[1])
+    n1, n0 = counts
+    both = math.sqrt(v1 * v0)
+    best1 = (v1 + both) / target
+    best0 = (v0 + both) / target
+    if n1 > best1:
+        best0 = v0 / (target - v1 / n1)
+    elif n0 > best0:
+        best1 = v1 / (target - v0 / n0)
+    more1 = max(math.ceil(round(best1 - n1, 6)), 0)
+    more0 = max(math.ceil(round(best0 - n0, 6)), 0)
+    return more1, more0
+
+
+def _planned_variance(rate: Estimate, n: int, worth: float) -> float:
+    p = ((rate.value or 0.0) * n + 2) / (n + 4)
+    return p * (1 - p) * (n / worth if worth else 1.0)

@@ -1,0 +1,43 @@
+"""Criteria that state no claim, or an empty one."""
+
+from collections.abc import Iterator
+
+from rubric_core import Task
+from rubric_judge.config import CascadeConfig, ClaimConfig, HybridConfig, JudgeSpec
+from rubric_judge.judges.claims.claim import claim_of, is_empty
+from rubric_judge.quality.lint.reading import Finding, directive_of, finding
+
+
+def check_empty_claims(task: Task) -> Iterator[Finding]:
+    """Find `empty_claim`: "Says that", and nothing that an answer could be held to."""
+    for criterion in task.rubric:
+        claim = claim_of(criterion)
+        if claim and is_empty(claim):
+            yield finding("empty_claim", criterion.id)
+
+
+def check_claims(task: Task) -> Iterator[Finding]:
+    """Find `no_claim`, which matters only to the claim judge.
+
+    "Explains why …" is a criterion for people and language models: they know what the reason is.
+    """
+    for criterion in task.rubric:
+        if not claim_of(criterion) and directive_of(criterion) is None:
+            yield finding("no_claim", criterion.id)
+
+
+def reads_claims(spec: JudgeSpec) -> bool:
+    """Tell whether a configuration's judge, or one that it hands criteria to, is the claim judge.
+
+    Args:
+        spec: the configuration.
+    """
+    match spec:
+        case ClaimConfig():
+            return True
+        case HybridConfig():
+            return reads_claims(spec.judge)
+        case CascadeConfig():
+            return any(map(reads_claims, spec.judges))
+        case _:
+            return False

@@ -1,0 +1,118 @@
+"""Criteria that the passage cannot answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from rubric_core import Criterion, Task, leaked_ngrams
+from rubric_judge.checks.directive import SentenceScope, StructureChecks
+from rubric_judge.checks.numeric import NumericCheck
+from rubric_judge.config import JudgeConfig
+from rubric_judge.quality.lint import reading
+from rubric_judge.quality.lint.reading import Finding, content, finding, numbers
+
+if TYPE_CHECKING:
+    from rubric_core.arrays import FloatArray
+
+_PASSAGE_CHARS: Final[int] = JudgeConfig.model_fields["passage_chars"].default
+_FEWEST_EXPECTED: Final = 3
+_MOST_ABSENT_FRAC: Final = 0.5
+
+_NUMBER: Final = re.compile(r"(?<![\w.])[-+−]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+
+def check_grounding(task: Task) -> Iterator[Finding]:
+    """Find `long_passage`, and `not_in_passage`: terms and numbers that it does not hold."""
+    whole = task.grounding.reveal()
+    if len(whole) > _PASSAGE_CHARS:
+        yield finding("long_passage", chars=len(whole), read=_PASSAGE_CHARS)
+    start = whole[:_PASSAGE_CHARS]
+    known = content(start) | numbers(start)
+    for criterion in task.rubric:
+        problem = _absent(criterion, known) or _unstated(criterion, start)
+        if problem:
+            yield finding("not_in_passage", criterion.id, what=problem)
+
+
+def _absent(criterion: Criterion, known: frozenset[str]) -> str:
+    """Return the problem of terms that the passage lacks; a word in another form is no lack."""
+    demanded = [
+        [content(form) | numbers(form) for form in term.split("|")]  # alternatives
+        for term in reading.demanded_terms(criterion)
+    ]
+    missing = sum(not any(words <= known for words in forms) for forms in demanded)
+    if missing:
+        return f"{missing} of {len(demanded)} required elements are not in the passage"
+    terms = (*criterion.expected_keywords, *criterion.expected_concepts)
+    expected = [content(term) for term in terms]
+    missing = sum(bool(words) and not words & known for words in expected)
+    most_missing = _MOST_ABSENT_FRAC * len(expected)
+    if len(expected) >= _FEWEST_EXPECTED and missing > most_missing:
+        return f"{missing} of {len(expected)} expected keywords and concepts are not in the passage"
+    return ""
+
+
+@lru_cache(maxsize=1)
+def _stated(passage: str) -> FloatArray:
+    import numpy as np  # slow to load, and needed here alone
+
+    texts = {
+        text.replace(",", "").replace("−", "-") for text in _NUMBER.findall(passage)
+    }
+    return np.array([float(text) for text in texts])
+
+
+def _unstated(criterion: Criterion, passage: str) -> str:
+    check = reading.directive_of(criterion)
+    if not isinstance(check, NumericCheck):
+        return ""
+    slack = check.tolerance + 1e-9 * max(1.0, abs(check.value))
+    distances = abs(_stated(passage) - check.value)
+    if (distances <= slack).any():
+        return ""
+    return (
+        "the passage states no number within the tolerance of its `numeric:` directive"
+    )
+
+
+_MOST_ECHO_SHARE: Final = 0.5
+_QUOTED: Final = re.compile(r"`([^`]+)`")
+
+
+def check_leaks(task: Task) -> Iterator[Finding]:
+    """Find `leak`, `rubric_leak`, `context_leak`, `given_away` and `echo_pays`."""
+    for overlap in leaked_ngrams(task):
+        name = overlap.source.removeprefix("criterion ")
+        if overlap.held_by == "context":
+            yield finding("context_leak", runs=overlap.count, source=overlap.source)
+        elif name == "passage":
+            yield finding("leak", runs=overlap.count)
+        else:
+            yield finding("rubric_leak", name, runs=overlap.count)
+    question_words = content(task.question)
+    quoted = content(" ".join(_QUOTED.findall(task.question)))
+    echoed = 0.0
+    for criterion in task.rubric:
+        terms = _words_that_pay(criterion)
+        if not terms or not terms <= question_words:
+            continue
+        echoed += criterion.weight
+        # A name that the question must give, as its subject, is no secret.
+        if not terms <= quoted:
+            yield finding("given_away", criterion.id)
+    share = echoed / task.rubric.total_weight
+    if share > _MOST_ECHO_SHARE:
+        yield finding("echo_pays", share=share)
+
+
+def _words_that_pay(criterion: Criterion) -> frozenset[str]:
+    """Return the content words of a criterion's terms, where it pays for terms alone."""
+    check = reading.directive_of(criterion)
+    if isinstance(check, StructureChecks) or (
+        isinstance(check, SentenceScope) and check.presence
+    ):
+        return frozenset()
+    return reading.content_of_all(reading.terms_of(criterion))

@@ -1,0 +1,114 @@
+"""Weight that no answer can earn."""
+
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from typing import Final
+
+from rubric_core import Criterion, Task
+from rubric_judge.checks import directive
+from rubric_judge.errors import VerificationError
+from rubric_judge.judges.lexical.words import WORD
+from rubric_judge.quality.lint.reading import (
+    PHRASES,
+    Finding,
+    demanded_terms,
+    directive_of,
+    finding,
+)
+
+_LONGEST_SENTENCE_WORDS: Final = 45
+"""Most words that the lexical judge takes for one sentence."""
+
+_HEAD: Final = re.compile(r"\s*([A-Za-z][\w -]{0,20}?)\s*:")
+"""A word or two before a colon, at the start."""
+_LIKELY_MEANT: Final = 0.75
+
+_BUDGET: Final = PHRASES["budget"]
+
+
+def check_reach(task: Task) -> Iterator[Finding]:
+    """Find `bad_directive`, `free_text` and `unreachable`."""
+    for criterion in task.rubric:
+        try:
+            directive.parse_verification(criterion.verification_method)
+        except VerificationError as error:
+            yield finding("bad_directive", criterion.id, problem=error.problem)
+        else:
+            yield from _misspelt(criterion)
+        problem = _problem(criterion)
+        if problem:
+            yield finding("unreachable", criterion.id, what=problem)
+    yield from _past_the_budget(task)
+
+
+def _misspelt(criterion: Criterion) -> Iterator[Finding]:
+    match = _HEAD.match(criterion.verification_method)
+    if match is None or directive_of(criterion) is not None:
+        return
+    word = re.sub(r"\W+", "_", match[1].lower())
+    parts = [head for head in directive.HEADS if word in head.split("_")]
+    close = get_close_matches(word, directive.HEADS, n=1, cutoff=_LIKELY_MEANT)
+    close = close or parts[:1]
+    if close:
+        yield finding("free_text", criterion.id, meant=close[0])
+
+
+def _problem(criterion: Criterion) -> str:
+    match directive_of(criterion):
+        case directive.SentenceScope(place="first", skip_first=True):
+            return "looks in the first sentence and skips the first sentence"
+        case (
+            directive.SentenceScope(one=True)
+            | directive.SentenceScope(place="first" | "last")
+        ):
+            words = _n_words(demanded_terms(criterion))
+            what = f"wants {words} words of required elements in one sentence"
+            return what if words > _LONGEST_SENTENCE_WORDS else ""
+        case directive.StructureChecks(order=order, count=(_, most)) if (
+            len(order) > most
+        ):
+            return f"wants {len(order)} sentences in order and at most {most} sentences"
+        case _:
+            return ""
+
+
+def _n_words(terms: Iterable[str]) -> int:
+    return sum(len(WORD.findall(term)) for term in set(terms))
+
+
+def _past_the_budget(task: Task) -> Iterator[Finding]:
+    """Find a limit of words, in the question or a criterion, below the words of all criteria."""
+    terms = [term for criterion in task.rubric for term in demanded_terms(criterion)]
+    demanded = _n_words(terms)
+    texts = [("", task.question)]
+    texts += [(criterion.id, criterion.description) for criterion in task.rubric]
+    for criterion_id, text in texts:
+        limits = [int(words) for words in _BUDGET.findall(text)]
+        if limits and min(limits) < demanded:
+            whose = "this criterion" if criterion_id else "the question"
+            what = f"{whose} allows {min(limits)} words, the required elements alone are {demanded}"
+            yield finding("unreachable", criterion_id, what=what)
+
+
+_DOMINANT_SHARE: Final = 0.5
+_FEWEST_CRITERIA: Final = 3
+"""Fewest criteria to compare; one of two always has half of the weight."""
+
+
+def check_weights(task: Task) -> Iterator[Finding]:
+    """Find `zero_weight`, `dominant_weight` and `few_effective_criteria`."""
+    rubric = task.rubric
+    for criterion in rubric:
+        if criterion.weight == 0:
+            yield finding("zero_weight", criterion.id)
+    weighty = [criterion for criterion in rubric if criterion.weight > 0]
+    if len(weighty) < _FEWEST_CRITERIA:
+        return
+    heaviest = max(weighty, key=lambda criterion: criterion.weight)
+    share = heaviest.weight / rubric.total_weight
+    if share > _DOMINANT_SHARE:
+        yield finding("dominant_weight", heaviest.id, share=share, count=len(weighty))
+    elif rubric.effective_criteria < len(weighty) / 2:
+        effective = rubric.effective_criteria
+        yield finding("few_effective_criteria", count=len(weighty), effective=effective)

@@ -1,0 +1,68 @@
+"""The list of checks, and their run over a task file."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from rubric_core import SchemaError, Task
+from rubric_core.data.dataset import read_each_row
+from rubric_judge.quality.lint import claims, grounding, reach, reading, wording
+
+CHECKS: Final[tuple[reading.Check, ...]] = (
+    reach.check_weights,
+    wording.check_wording,
+    wording.check_contradictions,
+    claims.check_empty_claims,
+    reading.check_size,
+    reach.check_reach,
+    grounding.check_grounding,
+    grounding.check_leaks,
+)
+"""Checks, one for each family of findings."""
+
+
+def lint_task(task: Task, *, by_claims: bool = False) -> Iterator[reading.Finding]:
+    """Yield the findings of all checks on one task.
+
+    Args:
+        task: a task of any kind.
+        by_claims: whether the claim judge will score its answers.
+    """
+    task_id = task.task_id  # a hash of the whole rubric
+    checks = (*CHECKS, claims.check_claims) if by_claims else CHECKS
+    for finding in chain.from_iterable(check(task) for check in checks):
+        yield replace(finding, task_id=task_id)
+
+
+def lint_tasks(
+    path: Path, *, by_claims: bool = False
+) -> Iterator[tuple[int, tuple[reading.Finding, ...]]]:
+    """Yield (line, its findings) for every task of a file, in file order.
+
+    A line that is no task is a finding, so that one run names them all.
+
+    Args:
+        path: the file.
+        by_claims: as `lint_task` takes it.
+
+    Raises:
+        RubricFileError: another suffix than .jsonl and .parquet, or no Parquet inside.
+        OSError: the file cannot be read.
+    """
+    lines: dict[str, int] = {}
+    for line, row in read_each_row(path):
+        try:
+            if isinstance(row, SchemaError):
+                raise row
+            task = Task.from_json(row)
+        except SchemaError as error:
+            findings = [reading.finding("no_task", what=str(error))]
+        else:
+            findings = list(lint_task(task, by_claims=by_claims))
+            first = lines.setdefault(task.task_id, line)
+            if first != line:
+                repeated = reading.finding("repeated_task", first=first)
+                findings.append(replace(repeated, task_id=task.task_id))
+        yield line, tuple(replace(finding, line=line) for finding in findings)

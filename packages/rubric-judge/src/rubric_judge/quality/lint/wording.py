@@ -1,0 +1,180 @@
+"""Criteria that a judge cannot tell apart or understand, or that exclude each other."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from rubric_core import Criterion, Task
+from rubric_judge.checks import directive, numeric
+from rubric_judge.checks.pattern import ProcessorTime, RegexCheck, matches_pattern
+from rubric_judge.judges.claims.claim import claim_of
+from rubric_judge.quality.lint import reading
+from rubric_judge.quality.lint.reading import (
+    Finding,
+    content,
+    directive_of,
+    finding,
+    overlap,
+)
+
+_NEAR_IDENTICAL: Final = 0.85
+_FEWEST_WORDS: Final = 3
+"""Fewest content words for a comparison; shorter descriptions are alike by chance."""
+
+_ELSEWHERE: Final = reading.PHRASES["elsewhere"]
+
+
+def check_wording(task: Task) -> Iterator[Finding]:
+    """Find empty and duplicate criteria, ids that differ in case, and references."""
+    yield from _similar_ids(task)
+    for criterion in task.rubric:
+        yield from _empty(criterion)
+        texts = f"{criterion.description}\n{criterion.scoring_guide}"
+        # The word first: most texts hold none, and the pattern takes ten times as long.
+        if "criteri" in texts.lower() and _ELSEWHERE.search(texts):
+            yield finding("refers_to_another", criterion.id)
+    terms: dict[str, frozenset[str]] = {}
+    for criterion in task.rubric:
+        terms[criterion.id] = reading.content_of_all(reading.terms_of(criterion))
+    if len(set(terms.values())) == len(terms):
+        return  # no two ask for the same terms
+    for first, second in reading.pairs_of(task.rubric.criteria):
+        if terms[first.id] != terms[second.id]:
+            continue
+        if _alike(first, second, nearly=bool(terms[first.id])):
+            yield finding("duplicate_criterion", second.id, first=first.id)
+
+
+def _similar_ids(task: Task) -> Iterator[Finding]:
+    spellings: defaultdict[str, list[str]] = defaultdict(list)
+    for name in task.rubric.ids:
+        spelling = "".join(name.split()).casefold()
+        spellings[spelling].append(name)
+    for first, *others in spellings.values():
+        if others:
+            yield finding("similar_ids", others[0], first=first)
+
+
+def _empty(criterion: Criterion) -> Iterator[Finding]:
+    described = criterion.description.strip() or criterion.scoring_guide.strip()
+    if described and reading.has_no_words(criterion) and not claim_of(criterion):
+        yield finding("no_words", criterion.id)
+    if described or isinstance(directive_of(criterion), directive.ProgramCheck):
+        return
+    if criterion.verification_method.strip() or reading.terms_of(criterion):
+        yield finding("no_description", criterion.id)
+    else:
+        yield finding("empty_criterion", criterion.id)
+
+
+def _alike(first: Criterion, second: Criterion, *, nearly: bool) -> bool:
+    """Whether two criteria of the same terms have the same description and check.
+
+    The words or content words must be equal, or nearly so where the criteria have terms.
+    """
+    if reading.is_negated(first.description) != reading.is_negated(second.description):
+        return False
+    words = content(first.description), content(second.description)
+    fewest = min(map(len, words))
+    if words[0] == words[1] and fewest < _FEWEST_WORDS:
+        first_words = first.description.casefold().split()
+        alike = (
+            bool(first_words) and first_words == second.description.casefold().split()
+        )
+    else:
+        near = nearly and overlap(*words) >= _NEAR_IDENTICAL
+        alike = words[0] == words[1] or (fewest >= _FEWEST_WORDS and near)
+    return alike and directive_of(first) == directive_of(second)
+
+
+_SAME_MATTER: Final = 0.75
+_SAME_QUANTITY: Final = 0.6
+_FEWEST_OPPOSED: Final = 2
+_PATTERN_TIMEOUT_S: Final = 0.25
+
+_FORBIDDING: Final = reading.PHRASES["forbidding"]
+
+
+def check_contradictions(task: Task) -> Iterator[Finding]:
+    """Find `contradiction`: two criteria that exclude each other."""
+    for criterion, other in reading.pairs_of(task.rubric.criteria):
+        problem = _contradiction(criterion, other)
+        if problem:
+            yield finding(
+                "contradiction", other.id, problem=problem, first=criterion.id
+            )
+
+
+def _contradiction(criterion: Criterion, other: Criterion) -> str:
+    match directive_of(criterion), directive_of(other):
+        case directive.StructureChecks(count=(low, high)), directive.StructureChecks(
+            count=(least, most)
+        ) if max(low, least) > min(high, most):
+            return "asks for another number of sentences than"
+        case numeric.NumericCheck() as first, numeric.NumericCheck() as second if (
+            abs(first.value - second.value) > first.tolerance + second.tolerance
+            and first.unit == second.unit
+            and _same_quantity(criterion.description, other.description)
+        ):
+            return "asks for another value of the same quantity than"
+        case _ if _forbids(criterion, other) or _forbids(other, criterion):
+            return "one demands what the other forbids: this and"
+        case _:
+            return "says the opposite of" if _opposite(criterion, other) else ""
+
+
+def _same_quantity(first: str, second: str) -> bool:
+    first_words = content(first) - reading.numbers(first)
+    second_words = content(second) - reading.numbers(second)
+    return overlap(first_words, second_words) >= _SAME_QUANTITY
+
+
+def _forbids(criterion: Criterion, other: Criterion) -> bool:
+    """Whether a criterion forbids a term that the other demands."""
+    demanded = reading.demanded_terms(other)
+    check = directive_of(criterion)
+    forbidding = ("(?!", "(?s)(?!")
+    if isinstance(check, RegexCheck) and check.pattern.lstrip("^").startswith(
+        forbidding
+    ):
+        return any(not _passes(check.pattern, term) for term in demanded)
+    clauses = _forbidden(criterion.description)
+    for term in demanded:
+        words = content(term)
+        if not words:
+            continue
+        if any(words <= clause and len(words) > len(clause) / 2 for clause in clauses):
+            return True
+    return False
+
+
+@lru_cache(maxsize=4096)
+def _forbidden(description: str) -> tuple[frozenset[str], ...]:
+    forbidden: list[frozenset[str]] = []
+    for match in _FORBIDDING.finditer(description):
+        for clause in match.groups(""):
+            words = content(clause)
+            if words:
+                forbidden.append(words)
+    return tuple(forbidden)
+
+
+def _passes(pattern: str, term: str) -> bool:
+    time_left = ProcessorTime(_PATTERN_TIMEOUT_S)
+    try:
+        return matches_pattern(pattern, f"It is {term} here.", time_left=time_left)
+    except TimeoutError:
+        return True
+
+
+def _opposite(first: Criterion, second: Criterion) -> bool:
+    """Whether two descriptions have the same content words and one of them a negation."""
+    if reading.is_negated(first.description) == reading.is_negated(second.description):
+        return False
+    words = content(first.description), content(second.description)
+    if min(map(len, words)) < _FEWEST_OPPOSED:
+        # Descriptions so short are opposites only with the same verb.
+        statement = reading.said(first.description)
+        return bool(words[0]) and statement == reading.said(second.description)
+    return overlap(*words) >= _SAME_MATTER

@@ -1,0 +1,1 @@
+"""What commands and pages of all packages are made of."""

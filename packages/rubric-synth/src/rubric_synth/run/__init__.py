@@ -1,0 +1,1 @@
+"""A run over collected documents: its work, its engines and the dataset it writes."""

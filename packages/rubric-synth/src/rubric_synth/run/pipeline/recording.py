@@ -1,0 +1,330 @@
+"""Record what an engine reports in the work folder; decide when and why the run stops."""
+
+import asyncio
+import gc
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, NamedTuple
+
+import anyio
+
+from rubric_core import Usage
+from rubric_synth import errors, tables
+from rubric_synth.calls import CallRecord, CallTotals
+from rubric_synth.config import Stage, SynthConfig
+from rubric_synth.document import DocumentOutcome
+from rubric_synth.run import engines
+from rubric_synth.run.dataset.folder import DATASET_FILES
+from rubric_synth.run.dataset.writing import SynthReport
+from rubric_synth.run.engines.worker import Pending
+from rubric_synth.run.work.folder import WorkFolder
+from rubric_synth.run.work.index import CollectedLine
+
+NOTE: Final = "dataset"
+
+
+WHY: Final[dict[str, str]] = tables.read_table("unfinished")
+"""Why a run stopped and what to do, to be filled with its `config` and what it has `spent`."""
+
+
+def note_written(report: SynthReport, folder: WorkFolder, making: str) -> None:
+    """Remember a finished dataset, so that another run need not write it again."""
+    content = {
+        "making": making,
+        "files": _states(report.out),
+        "report": report.model_dump(mode="json", exclude={"out", "gone_documents"}),
+    }
+    folder.index.set_note(NOTE, json.dumps(content))
+
+
+def written_before(out: Path, note: str | None, making: str) -> SynthReport | None:
+    """Return the report of a finished dataset that is there untouched; None where it is not.
+
+    Args:
+        out: Dataset folder.
+        note: What its work folder holds under `NOTE`.
+        making: Digest of all that the bytes of the dataset depend on.
+    """
+    content: dict[str, Any] = {} if note is None else json.loads(note)
+    if content.get("making") != making or content["files"] != _states(out):
+        return None
+    return SynthReport.model_validate({**content["report"], "out": out})
+
+
+def _states(out: Path) -> dict[str, list[int]]:
+    """Return size and time of the last change of each file of a dataset."""
+    states = {
+        name: (out / name).stat() for name in DATASET_FILES if (out / name).is_file()
+    }
+    return {name: [state.st_size, state.st_mtime_ns] for name, state in states.items()}
+
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stop:
+    """Whether a run shall end, why, and how soon."""
+
+    def __init__(self) -> None:
+        """Begin without a reason to stop."""
+        self._scope: anyio.CancelScope | None = None
+        self.cause: errors.UnfinishedCause | None = None
+        """The first reason to end."""
+        self.signal: int | None = None
+        """The latest one that asked for the end."""
+        self.is_left = False
+        """Whether to leave at once, without writing what is done."""
+
+    @contextmanager
+    def scope(self) -> Generator[None]:
+        """Return the scope to work in; it is cancelled if calls in flight do not end in time."""
+        self._loop = asyncio.get_running_loop()
+        with anyio.CancelScope() as scope:
+            self._scope = scope
+            try:
+                yield
+            finally:
+                self._scope = None
+
+    @contextmanager
+    def at_interrupts(self) -> Generator[None]:
+        """End the run at the first interrupt, in good order; leave at the second.
+
+        Raises:
+            KeyboardInterrupt: At the second interrupt, with the number of its signal.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def interrupted(number: int, frame: FrameType | None) -> None:
+            del frame
+            if (
+                self._scope is not None
+            ):  # the event loop may be waiting for something else
+                self._loop.call_soon_threadsafe(self._interrupt, number)
+                return
+            self._interrupt(number)
+            if self.is_left:
+                raise KeyboardInterrupt(number)
+
+        before = [signal.signal(number, interrupted) for number in _SIGNALS]
+        try:
+            yield
+        finally:
+            for number, handler in zip(_SIGNALS, before, strict=True):
+                signal.signal(number, handler)
+
+    def _interrupt(self, number: int) -> None:
+        if self.signal is None:
+            self.request("interrupted")
+        else:
+            self.is_left = True
+            if self._scope is not None:
+                self._scope.cancel()
+        self.signal = number
+
+    def request(self, cause: errors.UnfinishedCause) -> None:
+        """Draw no further document and let calls in flight end.
+
+        They get a few seconds, or as long as they take where the ceiling on costs was reached:
+        those are paid for.
+        """
+        self.cause = self.cause or cause
+        if self._scope is not None and cause in {"interrupted", "unavailable"}:
+            self._scope.deadline = min(self._scope.deadline, self._loop.time() + 5.0)
+
+
+@contextmanager
+def rare_garbage_collection() -> Generator[None]:
+    """Run the garbage collector rarely, and hardly ever over what is there already.
+
+    Looking through modules and schemas time and again was a tenth of a run. Few cycles are made by
+    a document, and they are small.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(20_000, 20, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+class Progress(NamedTuple):
+    """Progress of a run at one moment."""
+
+    done: int
+    """Documents with an outcome, those of earlier runs included."""
+    total: int
+    """Documents to be done."""
+    left_out: int
+    """Documents of this run without a task."""
+    calls_in_flight: int
+    """Calls under way now."""
+    cost_usd: float
+    """Cost of all calls with a known price, those of earlier runs included."""
+    documents_per_s: float
+    """Rate over the last half minute, or longer where less is done; 0 while it is not known."""
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds that the rest will take at this rate; None where there is none yet."""
+        left = self.total - self.done
+        return left / self.documents_per_s if self.documents_per_s else None
+
+
+class Spending:
+    """The account of all calls that were made for a dataset, over all runs."""
+
+    def __init__(self, folder: WorkFolder, config: SynthConfig) -> None:
+        """Start from what earlier runs have spent."""
+        self._config = config
+        self.by_stage: dict[Stage, CallTotals] = folder.index.spent(self._price)
+        """Totals of each stage."""
+
+    @property
+    def total(self) -> CallTotals:
+        """Totals of all calls."""
+        return sum(self.by_stage.values(), CallTotals())
+
+    @property
+    def dearest_usd(self) -> float | None:
+        """The mean of the stage whose calls cost most; None where no call has a price yet.
+
+        What was paid in vain is part of it.
+        """
+        priced = (
+            (sums, sums.calls - sums.unpriced_calls) for sums in self.by_stage.values()
+        )
+        return max(
+            (sums.cost_usd / calls for sums, calls in priced if calls > 0), default=None
+        )
+
+    def add(self, record: CallRecord) -> bool:
+        """Add a call, and return whether its price is known."""
+        usage = record.usage
+        cost_usd = usage.cost_usd if usage else None
+        if usage is not None and cost_usd is None:
+            cost_usd = self._price(record.stage, usage)
+        before = self.by_stage.get(record.stage, CallTotals())
+        self.by_stage[record.stage] = before + CallTotals.of_call(record, cost_usd)
+        return cost_usd is not None
+
+    def _price(self, stage: Stage, usage: Usage) -> float | None:
+        """Return what the configuration says that tokens cost; None where it does not."""
+        asked = self._config.judge_model if stage == "quality" else self._config.model
+        return asked.prices.cost_usd(usage) if asked and asked.prices else None
+
+
+@dataclass
+class Recorder:
+    """The sink of a run: keeps, counts, and says when to stop."""
+
+    folder: WorkFolder
+    """Folder that keeps calls and outcomes."""
+    config: SynthConfig
+    """Ceilings."""
+    stop: Stop
+    """Ended by this recorder or by others."""
+    on_document: Callable[[int], None]
+    """Called with the number of finished documents."""
+    done: int
+    """Documents that are done."""
+    left_out: int = 0
+    """Documents of this run without a task."""
+    engine: engines.Engine | None = None
+    """The engine at work, whose calls in flight count."""
+    _unavailable_in_a_row: int = 0
+    _in_work: dict[str, bytes] = field(default_factory=dict[str, bytes])
+
+    def __post_init__(self) -> None:
+        """Start from what earlier runs have spent."""
+        from rubric_judge.ui.console.snapshot import Pace  # loads rich
+
+        self.spent = Spending(self.folder, self.config)
+        self._pace = Pace(self.done, now_s=time.monotonic())
+
+    @property
+    def _in_flight(self) -> int:
+        return self.engine.calls_in_flight if self.engine is not None else 0
+
+    @property
+    def needs_price(self) -> bool:
+        """Whether there is a ceiling on costs, and no call has told yet what one costs."""
+        return self.config.max_cost_usd is not None and self.spent.dearest_usd is None
+
+    def pending(
+        self, lines: Iterable[CollectedLine], *, only_answered: bool = False
+    ) -> Iterator[Pending]:
+        """Yield the documents that are not settled, with the calls that were answered."""
+        for line, is_settled in self.folder.settled(lines):
+            # A text that is there twice waits for another run while it is in work.
+            if is_settled or line.doc_hash in self._in_work:
+                continue
+            known = self.folder.calls_of(line.doc_hash)
+            if known or not only_answered:
+                self._in_work[line.doc_hash] = line.settings
+                yield Pending(line.document(), known)
+
+    def check_prices(self) -> None:
+        """Stop where there is a ceiling, and an earlier call whose price is not known."""
+        if self.config.max_cost_usd is not None and self.spent.total.unpriced_calls:
+            self.stop.request("unpriced")
+
+    def put_back(self, doc_hash: str) -> None:
+        """Treat a document as not started."""
+        del self._in_work[doc_hash]
+
+    def on_call(self, doc_hash: str, record: CallRecord) -> None:
+        """Keep a call; see `Sink`."""
+        self.folder.add_call(doc_hash, record)
+        if not self.spent.add(record) and self.config.max_cost_usd is not None:
+            self.stop.request("unpriced")
+
+    def on_outcome(self, outcome: DocumentOutcome) -> None:
+        """Keep what came of a document; see `Sink`."""
+        settings = self._in_work.pop(outcome.doc_hash, None)
+        if settings is None:
+            return  # told twice, as by a worker that was started again
+        self.folder.add_outcome(outcome, settings)
+        self.done += 1
+        self.left_out += not outcome.tasks
+        self._unavailable_in_a_row = (
+            0 if outcome.is_settled else self._unavailable_in_a_row + 1
+        )
+        if self._unavailable_in_a_row >= self.config.max_unavailable_in_a_row:
+            self.stop.request("unavailable")
+        self.on_document(self.done)
+
+    def may_call(self) -> bool:
+        """Whether the calls in flight and one more are expected below the ceiling; see `Sink`.
+
+        spent + (in flight + 1) · (mean of the stage whose calls cost most) ≤ ceiling
+        """
+        if self.stop.cause is not None:
+            return False
+        if self.config.max_cost_usd is None:
+            return True
+        expected_usd = (self._in_flight + 1) * (self.spent.dearest_usd or 0.0)
+        if self.spent.total.cost_usd + expected_usd > self.config.max_cost_usd:
+            self.stop.request("cost")
+            return False
+        return True
+
+    def progress(self, total: int) -> Progress:
+        """Return how far the run is."""
+        return Progress(
+            done=self.done,
+            total=total,
+            left_out=self.left_out,
+            calls_in_flight=self._in_flight,
+            cost_usd=self.spent.total.cost_usd,
+            documents_per_s=self._pace.rate(self.done, now_s=time.monotonic()) or 0.0,
+        )

@@ -1,0 +1,131 @@
+"""Passages of prose that are worth a question."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from rubric_core.rewriting import patterns
+from rubric_synth.config import ExtractiveConfig
+from rubric_synth.document import Document
+from rubric_synth.language import stems, words
+from rubric_synth.sources.cleaning.markup import Section, sections
+from rubric_synth.stages.extractive import phrases
+from rubric_synth.tables import read_table
+
+_PATTERNS: Final = patterns(read_table("patterns")["claims"])
+
+
+class Passage(NamedTuple):
+    """Part of a document under one heading."""
+
+    subject: str
+    """Its topic as a phrase; "" where neither heading nor title names one."""
+    context: str
+    """The document's title, where it adds to the subject; "" otherwise."""
+    paragraphs: tuple[str, ...]
+    """Paragraphs of its prose."""
+    homes: tuple[str, ...] = ()
+    """The subject of the section of each paragraph; empty where all have the passage's own."""
+
+    @property
+    def text(self) -> str:
+        """The prose, blank lines between paragraphs."""
+        return "\n\n".join(self.paragraphs)
+
+
+def passages(
+    document: Document, config: ExtractiveConfig, *, times: int = 1
+) -> list[Passage]:
+    """Cut a document into passages of a usable length, in order.
+
+    A section that is too short is joined with those that follow it; one that is too long is
+    cut after the last paragraph that fits.
+
+    Args:
+        document: Prose.
+        config: The shortest and longest passage, in words.
+        times: Join sections up to so many times the shortest passage.
+    """
+    usable = [
+        section
+        for section in sections(document.text)
+        if not phrases.SKIPPED_HEADING.search(section.heading)
+    ]
+    cut: list[Passage] = []
+    for group in _groups(usable, times * config.min_passage_words):
+        paragraphs = _fitting_paragraphs(group, config.max_passage_words)
+        if _count(paragraphs) >= config.min_passage_words:
+            cut.append(_passage(document.title, group, paragraphs))
+    return cut
+
+
+def _fitting_paragraphs(group: Sequence[Section], most_words: int) -> list[str]:
+    """Return the first paragraphs of sections that fit a passage, at least one."""
+    paragraphs: list[str] = []
+    for section in group:
+        paragraphs += section.paragraphs
+    totals = accumulate(len(words(paragraph)) for paragraph in paragraphs)
+    fitting = sum(total <= most_words for total in totals)
+    return paragraphs[: max(1, fitting)]
+
+
+def _passage(title: str, group: Sequence[Section], paragraphs: list[str]) -> Passage:
+    known = words("\n".join(paragraphs))
+    lower_case = {word.capitalize() for word in known if word.islower()}
+    proper = frozenset(known) - lower_case
+    title = _phrase(title, proper, 14)
+    subject = _phrase(group[0].heading, proper, 9) or title
+    subject_stems = stems(subject)
+    title_stems = stems(title)
+    is_shared = subject_stems <= title_stems or title_stems <= subject_stems
+    context = "" if is_shared else title
+    homes: list[str] = []
+    for section in group:
+        home = _phrase(section.heading, proper, 9)
+        homes += [home] * len(section.paragraphs)
+    return Passage(subject, context, tuple(paragraphs), tuple(homes[: len(paragraphs)]))
+
+
+def _groups(usable: Sequence[Section], fewest: int) -> Iterator[list[Section]]:
+    group: list[Section] = []
+    for section in usable:
+        group.append(section)
+        if sum(_count(s.paragraphs) for s in group) >= fewest:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _count(paragraphs: Sequence[str]) -> int:
+    return sum(len(words(paragraph)) for paragraph in paragraphs)
+
+
+def _phrase(heading: str, proper: frozenset[str], most: int) -> str:
+    """Return a heading as it would stand in a sentence, or "" where it names nothing."""
+    heading = _PATTERNS["of_a_manual"].sub("", heading)
+    plain = _PATTERNS["numbering"].sub("", heading.strip())
+    plain = _PATTERNS["part"].sub("", plain)
+    plain = plain.strip(" .:*#`\"'")
+    plain = re.sub(r"[`$\\]", "", plain)
+    telling_words = (
+        word for word in words(plain) if word.lower() not in phrases.GENERIC_HEADINGS
+    )
+    is_empty = all(len(word) < 2 for word in telling_words)  # noqa: PLR2004 - a letter names nothing
+    if is_empty or not phrases.is_phrase(plain):
+        return ""
+    phrase_words = [_in_sentence(word, proper) for word in plain.split()]
+    if len(phrase_words) > most:
+        return ""
+    return " ".join(phrase_words)
+
+
+def _in_sentence(word: str, proper: frozenset[str]) -> str:
+    bare = word.strip(",;:()'\"’")
+    singular = bare.removesuffix("'s").removesuffix("’s")
+    is_name = bare in proper or singular in proper
+    is_small = bare[1:].replace("-", "").islower()
+    if is_name or not is_small:
+        return word
+    return word[0].lower() + word[1:]

@@ -1,0 +1,408 @@
+"""Facts of an API entry: purpose, parameters with defaults and choices, results, conditions."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from spacy.tokens import Doc, Token
+
+from rubric_core import CriterionKind
+from rubric_core.rewriting import patterns
+from rubric_synth import language
+from rubric_synth.document import ApiEntry, ApiItem
+from rubric_synth.stages.extractive import phrases
+from rubric_synth.stages.extractive.facts import (
+    conditions,
+    gate,
+    parameters,
+    parsing,
+    prose,
+    results,
+    soundness,
+    tidying,
+    wording,
+)
+from rubric_synth.stages.extractive.facts.conditions import Frame
+from rubric_synth.stages.extractive.facts.fact import Fact, says_the_same
+from rubric_synth.stages.extractive.facts.parsing import child, root_of
+from rubric_synth.stages.extractive.phrases import CorpusTerms
+from rubric_synth.tables import read_table
+
+_FEWEST: Final = 4
+_MOST_TYPES: Final = 2
+"""Most facts that give only a type, where others are too few."""
+_MOST: Final = 8
+_MOST_TOPICS: Final = 4
+_MOST_OF_A_TOPIC: Final = 4
+_MOST_NOTES: Final = 3
+_MOST_CONDITIONS: Final = 3
+_MOST_ERRORS: Final = 3
+_PATTERNS: Final = patterns(read_table("patterns")["parameters"])
+_NOUNS: Final = frozenset({"NOUN", "PROPN"})
+_KINDS: Final = frozenset(read_table("facts")["soundness"]["kinds"].split())
+_UNUSED_MODULES: Final = frozenset(
+    read_table("facts")["soundness"]["unused_modules"].split()
+)
+_NOUNS_OF: Final = {
+    name: frozenset(read_table("facts")["pages"][name].split())
+    for name in ("tools", "activities")
+}
+
+
+def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:
+    """Read the facts of an entry, those first that an answer should open with.
+
+    Args:
+        entry: The entry.
+        terms: Words of its collection; None where no other page is known.
+    """
+    entry = tidying.tidied(entry)
+    spelling = tidying.Spelling(entry, terms)
+    items = {f"`{item.name}`": item for item in entry.parameters}
+    sound: list[Fact] = []
+    for raw_fact in _parsed_facts(entry):
+        if spelling.has_slip(raw_fact.sentence):
+            continue
+        fact = soundness.repaired(raw_fact, entry)
+        first_topic = fact.topic.partition(" and ")[0].partition(",")[0]
+        item = items.get(first_topic)
+        if _is_sound(fact, entry, item) and not _is_common(fact, item, terms):
+            sound.append(fact)
+    kept: list[Fact] = []
+    for fact in soundness.without_shared_meanings(sound):
+        if not any(_repeats(fact, other, entry) for other in kept):
+            kept.append(fact)
+    return kept
+
+
+def _parsed_facts(entry: ApiEntry) -> Iterator[Fact]:
+    """Yield the facts of an entry whose sentences the parser can read."""
+    frames = [frame for frame in _frames(entry) if frame is not None]
+    texts: list[str] = []
+    for frame in frames:
+        texts += [text for text in (frame.probe, frame.bare) if text]
+    docs = iter(parsing.parsed(texts))
+    for frame in frames:
+        fact = _checked(frame, next(docs)) if frame.probe else frame.fact
+        is_command = bool(frame.bare) and _commands(next(docs))
+        if fact is not None and not is_command:
+            yield fact
+
+
+def _is_common(fact: Fact, item: ApiItem | None, terms: CorpusTerms | None) -> bool:
+    """Tell whether a fact is a meaning that pages of the collection give a parameter."""
+    if item is None or terms is None or fact.kind != CriterionKind.DEFINITION:
+        return False
+    return terms.glosses.is_common(item.name, item.description)
+
+
+def _is_sound(fact: Fact, entry: ApiEntry, item: ApiItem | None) -> bool:
+    return (
+        soundness.is_clear(fact)
+        and soundness.is_whole(fact, item)
+        and soundness.says_something(fact, entry, item)
+    )
+
+
+def is_unused(entry: ApiEntry) -> bool:
+    """Tell whether an object is not for callers: its page says so, or its module is old.
+
+    Args:
+        entry: The page.
+    """
+    parts = entry.qualified_name.split(".")
+    if not _UNUSED_MODULES.isdisjoint(parts):
+        return True
+    if any(part.startswith("_") for part in parts):
+        return True
+    texts = (*entry.summary, *entry.notes)
+    return any(_PATTERNS["internal"].search(text) is not None for text in texts)
+
+
+def _repeats(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
+    """Tell whether a fact says what another says, their names left out."""
+    if (
+        soundness.overlaps(fact, other, entry)
+        or soundness.is_same_case(fact, other)
+        or soundness.lists_again(fact, other)
+    ):
+        return True
+    if not fact.topic and fact.kind == other.kind == CriterionKind.DEFINITION:
+        return not other.topic  # one purpose is enough
+    is_error = CriterionKind.RAISES in {fact.kind, other.kind}
+    if is_error and fact.kind != other.kind:
+        condition = fact if other.kind == CriterionKind.RAISES else other
+        if _PATTERNS["error"].search(condition.sentence) is None:
+            return False
+        return says_the_same(fact.sentence, other.sentence)
+    if fact.required or other.required:
+        return fact.sentence == other.sentence
+    return says_the_same(_without_names(fact), _without_names(other))
+
+
+def _without_names(fact: Fact) -> str:
+    return re.sub("`[^`]*`", "", soundness.without_type(fact.sentence))
+
+
+def _frames(entry: ApiEntry) -> Iterator[Frame | None]:
+    names = frozenset(item.name for item in entry.parameters)
+    proper = tidying.lowered_names(entry)
+    for sentence in _purposes(entry):
+        yield _purpose(sentence, entry, proper)
+    items = [item for item in entry.parameters if item.name and item.name != "self"]
+    for _, group in groupby(items, key=lambda item: item.description or item.name):
+        yield from parameters.frames_of(list(group), entry, names, proper)
+    yield from results.results_of(entry, names, proper)
+    yield from results.errors_of(entry.raises[:_MOST_ERRORS], entry, names)
+    yield from _notes(entry, names)
+
+
+def _checked(frame: Frame, doc: Doc) -> Fact | None:
+    """Return the fact of a frame whose sentence the parser can read; None for any other."""
+    frame = frame._replace(fact=_without_second_clause(frame.fact, doc))
+    if frame.probe.startswith(("If ", "When ")):
+        return frame.fact if gate.follows(doc) else None
+    root = root_of(doc)
+    if root is None or not gate.says_of_it(doc):
+        return None
+    if frame.is_phrase:
+        return _of_phrase(frame, root)
+    is_verb = root.pos_ in {"VERB", "AUX"} or child(root, "aux") is not None
+    return frame.fact if is_verb else None
+
+
+def _commands(doc: Doc) -> bool:
+    """Tell whether a phrase without its article is read as a command: "arrange a list"."""
+    root = root_of(doc)
+    if root is None or root.i > 1 or root.tag_ not in {"VB", "VBP", "VBZ"}:
+        return False
+    return child(root, "dobj", "ccomp", "attr", "xcomp") is not None
+
+
+def _without_second_clause(fact: Fact, doc: Doc) -> Fact:
+    """Return a fact without a clause that "and" joins to it with a subject of its own."""
+    root = root_of(doc)
+    if root is None or fact.kind == CriterionKind.LIMIT:
+        return fact
+    joint = child(root, "cc")
+    if joint is None:
+        return fact
+    for second in root.children:
+        if second.dep_ != "conj" or joint.i > second.left_edge.i:
+            continue
+        if child(second, "nsubj", "nsubjpass") is None:
+            continue
+        behind = sum(token.lower_ == joint.lower_ for token in doc[joint.i + 1 :])
+        separator = f" {joint.text} "
+        parts = fact.sentence.rstrip(".").split(separator)
+        kept = separator.join(parts[: len(parts) - 1 - behind])
+        if not kept:
+            return fact
+        return fact._replace(sentence=f"{kept.rstrip(' ,')}.")
+    return fact
+
+
+def _of_phrase(frame: Frame, root: Token) -> Fact | None:
+    """Return a fact that says what something is, where a noun phrase stands behind its verb."""
+    fact = frame.fact
+    target = _target(root)
+    if target is None:
+        return None
+    gives = root.lower_ == "gives"
+    lemma = target.lemma_.lower()
+    is_singular = target.tag_ in {"NN", "NNP"}
+    is_of_many = lemma in _KINDS or fact.question.startswith("what is ")
+    takes_a = bool(frame.bare) and is_singular and is_of_many
+    if gives and (lemma in _NOUNS_OF["tools"] or not takes_a):
+        return fact._replace(sentence=_of_activity(fact.sentence, lemma))
+    if takes_a:
+        return fact._replace(sentence=wording.with_one_of_many(fact.sentence))
+    if target.tag_ != "NNS" or root.lower_ != "is":
+        return fact
+    if not fact.topic:
+        return None
+    sentence = re.sub(" is (the|any) ", r" holds \1 ", fact.sentence, count=1)
+    return fact._replace(sentence=sentence)
+
+
+def _target(root: Token) -> Token | None:
+    """Return the noun behind "is" or "gives"; None where the phrase says something else."""
+    target = child(root, "attr", "dobj")
+    if target is None or target.pos_ not in _NOUNS or root.i != 1:
+        return None
+    prep = child(target, "prep")
+    if prep is not None and prep.lower_ == "to":
+        return None  # "the state space to transfer function"
+    if root.lower_ == "gives" and target.lower_.endswith("ing"):
+        return None
+    if child(root, "conj", "ccomp", "parataxis") is not None:
+        return None
+    return target
+
+
+def _of_activity(sentence: str, noun: str) -> str:
+    """Say what an object does or is where "gives" does not fit its noun: "gives the utility for".
+
+    Args:
+        sentence: "`f` gives the …".
+        noun: The noun behind "gives".
+    """
+    if noun in _NOUNS_OF["tools"]:
+        sentence = sentence.replace(" gives the ", " is a ", 1)
+        return sentence.replace(" gives ", " is ", 1)
+    if noun in _NOUNS_OF["activities"]:
+        return sentence.replace(" gives ", " performs ", 1)
+    return sentence
+
+
+def _purposes(entry: ApiEntry) -> Iterator[str]:
+    """Yield the sentences that may say what an object does: the first, and more about it."""
+    for number, paragraph in enumerate(entry.summary[:2]):
+        for place, sentence in enumerate(language.sentences(paragraph)):
+            is_title = not number and not place
+            if is_title or _PATTERNS["this_object"].match(sentence):
+                yield sentence
+
+
+def _purpose(sentence: str, entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
+    summary = sentence.rstrip(". ")
+    names = frozenset(item.name for item in entry.parameters)
+    summary = wording.marked(_PATTERNS["this_object"].sub("", summary), names)
+    if not wording.is_readable(summary) or conditions.is_pointing(summary):
+        return None
+    is_itself = summary.lower().startswith(f"{entry.name.lower()} ")
+    if is_itself and entry.form == "class":
+        return None  # "Bounds constraint on the variables" of `Bounds`
+    if _PATTERNS["no_verb"].match(summary):
+        return None
+    predicate = wording.as_predicate(summary)
+    if predicate:
+        frame = _purpose_of_verb(entry, predicate)
+    elif entry.form != "class" and " to " in summary:
+        return None  # "State space to transfer function"
+    elif not wording.is_whole_phrase(summary):
+        return None
+    else:
+        frame = _purpose_of_noun(entry, summary, proper)
+    own = wording.own_stems(entry.name) | wording.cut_short(summary, entry.name)
+    return frame if wording.defines(frame.fact.sentence, own) else None
+
+
+def _purpose_of_verb(entry: ApiEntry, predicate: str) -> Frame:
+    name = f"`{entry.name}`"
+    sentence = f"{name} {predicate}."
+    question = f"what does {name} do"
+    fact = Fact(CriterionKind.DEFINITION, sentence, question=question)
+    return Frame(fact, conditions.probe(sentence))
+
+
+def _purpose_of_noun(entry: ApiEntry, summary: str, proper: frozenset[str]) -> Frame:
+    name = f"`{entry.name}`"
+    is_title = re.match(r"(?!The\b)[A-Z][a-z]+ [A-Z]", summary) is not None
+    lowered = summary if is_title else language.lower_first(summary, proper)
+    if entry.form == "class":
+        verb = "is"
+        question = f"what is {name}"
+    else:
+        verb = "gives"
+        question = f"what does {name} do"
+    sentence = f"{name} {verb} {wording.with_article(lowered)}."
+    has_article = lowered.startswith(("a ", "an ", "the "))
+    return Frame(
+        Fact(CriterionKind.DEFINITION, sentence, question=question),
+        conditions.probe(sentence),
+        is_phrase=True,
+        bare="" if has_article else conditions.probe(summary),
+    )
+
+
+def _notes(entry: ApiEntry, names: frozenset[str]) -> Iterator[Frame | None]:
+    """Yield the conditions in the running text that are about a parameter."""
+    kinds: dict[str, str] = {}
+    for item in entry.parameters:
+        kinds.setdefault(item.name, item.kind)
+    is_assumed = False
+    for paragraph in (*entry.summary[1:], *entry.notes):
+        before = ""
+        for raw in language.sentences(paragraph):
+            sentence = phrases.LEAD_IN.sub("", raw).rstrip(". ")
+            name = conditions.conditioned(sentence, names)
+            is_assumed = is_assumed or soundness.assumes(raw)
+            is_general = not is_assumed and _PATTERNS["one_way"].search(before) is None
+            if name and is_general and re.match(r"(?:If|When)\s", sentence):
+                kind = kinds[name]
+                yield conditions.condition_frame(sentence, "", entry.name, names, kind)
+            before += f"{raw} "
+
+
+def note_facts(entry: ApiEntry) -> list[Fact]:
+    """Read the facts of the running text of an entry, as of any other prose.
+
+    Args:
+        entry: The entry.
+    """
+    paragraphs = (*entry.summary[1:], *entry.notes)
+    known = language.stems(f"{entry.name} {' '.join(entry.summary[:1])}")
+    names = frozenset(item.name for item in entry.parameters)
+    raws = [raw for paragraph in paragraphs for raw in language.sentences(paragraph)]
+    usable = [raw for raw in raws if wording.is_readable(raw.rstrip("."))]
+    marked = (wording.marked(raw, names) for raw in usable)
+    facts = prose.facts_in(dict.fromkeys(marked, known), " ".join(raws))
+    return [
+        fact
+        for fact in facts.values()
+        if soundness.is_note(fact) and soundness.is_clear(fact)
+    ]
+
+
+def chosen(of_page: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
+    """Choose facts for one question: of several parameters rather than many of one.
+
+    Args:
+        of_page: Facts of summary, parameters, results and errors.
+        notes: Facts of the running text.
+    """
+    by_topic = Counter(fact.topic for fact in of_page if fact.topic)
+    topics = sorted(by_topic, key=lambda topic: -min(by_topic[topic], _MOST_OF_A_TOPIC))
+    chosen_topics = topics[:_MOST_TOPICS]
+    bare = [fact for fact in of_page if _is_bare_none(fact, of_page)]
+    types = [fact for fact in of_page if fact.kind == CriterionKind.SHAPE]
+    rich = [fact for fact in of_page if fact not in types and fact not in bare]
+    of_object = [fact for fact in rich if not fact.topic]
+    of_topics = [fact for fact in rich if fact.topic in chosen_topics]
+    kept = _varied((*of_object, *of_topics))[:_MOST]
+    for fact in notes[: min(_MOST_NOTES, _MOST - len(kept))]:
+        if not any(says_the_same(fact.sentence, other.sentence) for other in kept):
+            kept.append(fact)
+    kept += types[: min(_MOST_TYPES, max(_FEWEST - len(kept), 0))]
+    kept += bare[: min(1, max(_FEWEST - len(kept), 0))]
+    in_order = (*rich, *types, *bare[:1], *notes)
+    places = {id(fact): place for place, fact in enumerate(in_order)}
+    return sorted(kept, key=lambda fact: places[id(fact)])
+
+
+def _varied(facts: Iterable[Fact]) -> list[Fact]:
+    """Return facts without those beyond the most conditions, and the most of one topic."""
+    counts = Counter[str]()
+    conditions_kept = 0
+    kept: list[Fact] = []
+    for fact in facts:
+        is_condition = fact.kind == CriterionKind.CONDITION
+        if is_condition and conditions_kept == _MOST_CONDITIONS:
+            continue
+        if fact.topic and counts[fact.topic] == _MOST_OF_A_TOPIC:
+            continue
+        counts[fact.topic] += 1
+        conditions_kept += is_condition
+        kept.append(fact)
+    return kept
+
+
+def _is_bare_none(fact: Fact, facts: Sequence[Fact]) -> bool:
+    """Tell whether a fact is a default of None whose effect no other fact gives."""
+    if not _PATTERNS["no_default"].match(fact.sentence):
+        return False
+    case = f"If {fact.topic} is None,"
+    return not any(other.sentence.startswith(case) for other in facts)

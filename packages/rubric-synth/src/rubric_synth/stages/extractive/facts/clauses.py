@@ -1,0 +1,226 @@
+"""The main clause of a sentence, and the question that it becomes."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from spacy.tokens import Doc, Token
+
+from rubric_core import CriterionKind
+from rubric_synth.stages.extractive.facts.gate import subject_of
+from rubric_synth.stages.extractive.facts.parsing import (
+    child,
+    root_of,
+    subtree,
+    text_of,
+)
+from rubric_synth.tables import read_table
+
+ASIDE: Final = ("relcl", "appos", "parataxis")
+"""Dependents that the name of a thing can do without."""
+NOUNS: Final = frozenset({"NOUN", "PROPN"})
+_CONTRASTS: Final = frozenset({"whereas", "while", "although", "though"})
+_APART: Final = frozenset({"conj", "cc", "aux", "auxpass", "neg"})
+_LONGEST_SUBJECT: Final = 10
+_WORDS: Final = read_table("sound")["words"]
+_DROPPED: Final = frozenset(_WORDS["dropped"].split())
+_NO_LEAD: Final = frozenset(_WORDS["bad_lead"].split())
+_LONGEST_LEAD: Final = 7
+_FRONTED: Final = frozenset(_WORDS["fronted"].split())
+
+
+class Asked(NamedTuple):
+    """A kind and its question, in lower case and without its mark."""
+
+    kind: CriterionKind
+    question: str
+    required: tuple[str, ...] = ()
+    is_open: bool = False
+    """Whether it asks for one thing of many, which only fills up a task."""
+
+
+class Clause(NamedTuple):
+    """The main clause of a sentence."""
+
+    doc: Doc
+    root: Token
+    subject: Token
+    names: frozenset[str]
+    """Words that keep their capital."""
+
+    @property
+    def subject_text(self) -> str:
+        """The subject as it stands inside a sentence, without asides."""
+        return lowered(text_of(self.subject_words), self.names)
+
+    @property
+    def subject_words(self) -> list[Token]:
+        """The words of the subject, without asides, and of phrases between it and the verb."""
+        words = subtree(self.subject, ASIDE)
+        for phrase in self.root.children:
+            is_between = self.subject.i < phrase.i < self.first.i
+            if phrase.dep_ == "prep" and is_between:
+                words += phrase.subtree
+        return words
+
+    @property
+    def first(self) -> Token:
+        """The first word of the verb."""
+        return self.helper if self.helper is not None else self.root
+
+    @property
+    def is_plural(self) -> bool:
+        """Whether the subject takes "do" and "are"."""
+        tag = self.first.tag_
+        if tag != "MD":
+            return tag == "VBP"
+        if self.subject.tag_ in {"NNS", "NNPS"}:
+            return True
+        return child(self.subject, "conj") is not None
+
+    @property
+    def helper(self) -> Token | None:
+        """The first auxiliary; None where the verb stands alone."""
+        for token in self.root.children:
+            if token.dep_ in {"aux", "auxpass"} and token.i < self.root.i:
+                return token
+        return None
+
+    @property
+    def is_copula(self) -> bool:
+        """Whether the verb is "is" or "are", and stands alone."""
+        return self.root.lemma_ == "be" and self.helper is None
+
+    def fronted(self) -> tuple[str, str]:
+        """Return the verb that a question begins with, and the form of the main verb behind it."""
+        denial = child(self.root, "neg")
+        denied = denial.text if denial is not None else ""
+        if self.is_copula:
+            return self.root.text, denied
+        if self.helper is not None:
+            words = [self.root, *self._beside_verb(self.helper)]
+            words.sort(key=lambda word: word.i)
+            return self.helper.text, " ".join(word.text for word in words)
+        verb = f"{denied} {self.root.lemma_}".lstrip()
+        return ("do" if self.root.tag_ == "VBP" else "does"), verb
+
+    def _beside_verb(self, helper: Token) -> list[Token]:
+        """Return the further auxiliaries, denials and adverbs of the verb."""
+        words: list[Token] = []
+        for token in self.root.children:
+            is_before = token.i < self.root.i
+            is_auxiliary = token.dep_ in {"aux", "auxpass"} and token != helper
+            is_adverb = token.dep_ == "advmod" and helper.i < token.i
+            is_beside = is_before and (is_auxiliary or is_adverb)
+            if not is_beside and token.dep_ != "neg":
+                continue
+            parts = list(token.subtree)
+            if _DROPPED.isdisjoint(part.lower_ for part in parts):
+                words += parts
+        return words
+
+    @property
+    def lead(self) -> str:
+        """The words before the subject, such as "at low pressure"."""
+        return self.lead_without(())
+
+    @property
+    def may_lead(self) -> bool:
+        """Whether the words before the subject, if any, can stand before a question."""
+        lead = self.lead
+        words = lead.split()
+        if not words:
+            return True
+        if words[0] not in _FRONTED or "," in lead:
+            return False
+        return len(words) <= _LONGEST_LEAD and _NO_LEAD.isdisjoint(words)
+
+    def what(self, verb: str) -> str:
+        """Return the question for the complement of the verb: "what does X contain".
+
+        Args:
+            verb: The verb behind the subject, with its preposition.
+        """
+        first, _ = self.fronted()
+        return self.behind(f"what {first} {self.subject_text} {verb}")
+
+    def behind(self, question: str) -> str:
+        """Return a question behind the words that stand before the subject."""
+        lead = self.lead
+        return f"{lead}, {question}" if lead else question
+
+    def inverted(self, without: Sequence[Token]) -> str:
+        """Return the clause as a question has it behind its first word: "does the gas expand".
+
+        Args:
+            without: Words that are asked for, or left out.
+        """
+        first, verb = self.fronted()
+        dropped = {token.i for token in without}
+        dropped |= {token.i for token in subtree(self.subject)}
+        dropped |= {token.i for token in self.subject_words}
+        dropped.add(self.root.i)
+        for part in self.root.children:
+            marks = {word.lower_ for word in part.children if word.dep_ == "mark"}
+            is_before_verb = self.subject.i < part.i < self.root.i
+            is_adverb = part.dep_ == "advmod" and is_before_verb
+            if part.dep_ in _APART or marks & _CONTRASTS or is_adverb:
+                dropped |= {token.i for token in part.subtree}
+        behind = [
+            token for token in self.doc[self.subject.i + 1 :] if token.text != "."
+        ]
+        rest = [
+            token
+            for token in behind
+            if token.i not in dropped and token.lower_ not in _DROPPED
+        ]
+        parts = (first, self.subject_text, verb, text_of(rest))
+        return " ".join(part for part in parts if part)
+
+    def lead_without(self, gone: Sequence[Token]) -> str:
+        """Return the words before the subject, without those in `gone`."""
+        places = {token.i for token in gone}
+        before = self.doc[: self.subject.left_edge.i]
+        words = [
+            token
+            for token in before
+            if token.i not in places and token.lower_ not in _DROPPED
+        ]
+        return lowered(text_of(words), self.names)
+
+
+def lowered(text: str, names: frozenset[str]) -> str:
+    """Return a phrase as it stands inside a sentence.
+
+    Args:
+        text: The phrase.
+        names: Words that keep their capital.
+    """
+    first = text.partition(" ")[0]
+    bare = first.strip(",.").removesuffix("'s").removesuffix("’s")
+    is_letter = bare[1:2] == "-"  # "P-waves"
+    is_word = bare == "A" or bare[1:].replace("-", "").islower()
+    is_name = bare in names or is_letter or not is_word
+    if not text or is_name:
+        return text
+    return text[0].lower() + text[1:]
+
+
+def clause_of(doc: Doc, names: frozenset[str]) -> Clause | None:
+    """Return the main clause of a sentence; None where its subject cannot be named shortly.
+
+    Args:
+        doc: The sentence, which stands alone.
+        names: Words that keep their capital.
+    """
+    root = root_of(doc)
+    subject = subject_of(root) if root is not None else None
+    if root is None or subject is None:
+        return None
+    clause = Clause(doc, root, subject, names)
+    if not 0 < len(clause.subject_words) <= _LONGEST_SUBJECT:
+        return None
+    for token in subject.children:
+        is_aside = token.dep_ in ASIDE
+        if is_aside and token.left_edge.nbor(-1).text not in {",", "("}:
+            return None
+    return clause

@@ -1,0 +1,249 @@
+"""Rules that ask what a thing is, and checks that a sentence defines it."""
+
+from typing import Final
+
+from spacy.tokens import Token
+
+from rubric_core import CriterionKind
+from rubric_synth.stages.extractive.facts import sound
+from rubric_synth.stages.extractive.facts.clauses import ASIDE, NOUNS, Asked, Clause
+from rubric_synth.stages.extractive.facts.parsing import child, subtree, text_of
+from rubric_synth.stages.extractive.facts.sound import WORDS
+from rubric_synth.tables import read_table
+
+_TABLE: Final = read_table("facts")
+_PRAISE: Final = frozenset(_TABLE["gate"]["empty_complement"].split())
+_ORDINALS: Final = frozenset(_TABLE["gate"]["picking"].split())
+_PARTS: Final = frozenset(_TABLE["gate"]["no_definition"].split())
+_NAMING: Final = frozenset({"call", "term", "name", "know", "refer"})
+_WEAKENING: Final = frozenset({"really", "just", "simply"})
+_MEMBERS: Final = frozenset({"species", "member"})
+_MEASURED: Final = sound.turn_of_phrase("measured")
+_MOST_OF_A_TERM: Final = 6
+_FEWEST_OF_A_SUBJECT: Final = 2
+
+
+def named(clause: Clause) -> Asked | None:
+    """Ask "what is … ?" for a thing with a name, or "how is … defined?"."""
+    kind = CriterionKind.DEFINITION
+    root = clause.root
+    if child(root, "auxpass") is None:
+        return None
+    prep: Token | None = None
+    for token in root.children:
+        if token.dep_ == "prep" and token.lower_ == "as":
+            prep = token
+            break
+    if root.lemma_ == "define" and prep is not None:
+        if sound.is_modal(clause) or not clause.may_lead or child(prep, "pobj") is None:
+            return None
+        verb = "are" if clause.is_plural else "is"
+        return Asked(kind, clause.behind(f"how {verb} {clause.subject_text} defined"))
+    name = child(root, "oprd")
+    if name is None and prep is not None:
+        name = child(prep, "pobj")
+    if root.lemma_ not in _NAMING or name is None or name.pos_ not in NOUNS:
+        return None
+    words = subtree(name, ASIDE)
+    if not _describes(clause) or len(words) > _MOST_OF_A_TERM:
+        return None
+    verb = "are" if name.tag_ == "NNS" and clause.is_plural else "is"
+    return Asked(kind, f"what {verb} {text_of(words)}")
+
+
+def _describes(clause: Clause) -> bool:
+    """Tell whether a subject says enough of a thing with a name: "the bending of light"."""
+    behind = [token for token in clause.subject.children if token.i > clause.subject.i]
+    if all(token.dep_ not in {"prep", "acl", "relcl", "amod"} for token in behind):
+        return False
+    if any(word.tag_ in {"JJR", "RBR"} for word in clause.subject_words):
+        return False
+    count = sum(word.pos_ in {*NOUNS, "ADJ", "VERB"} for word in clause.subject_words)
+    return count >= _FEWEST_OF_A_SUBJECT
+
+
+def definition(clause: Clause) -> Asked | None:
+    """Ask "what is … ?"."""
+    root = clause.root
+    attribute = child(root, "attr")
+    if not clause.is_copula or attribute is None or attribute.pos_ != "NOUN":
+        return None
+    predicate = text_of(list(attribute.subtree))
+    if _is_apart(root, attribute) or clause.subject_text in predicate:
+        return None
+    if not clause.may_lead or child(clause.subject, "conj") is not None:
+        return None
+    if _is_part(clause) or _says_little(clause, attribute):
+        return None
+    if _is_property(clause, attribute) or not _has_differentia(attribute):
+        return None
+    is_member = clause.subject.lemma_.lower() in _MEMBERS
+    if is_member and child(clause.subject, "prep") is not None:
+        question = f"what characterizes {clause.subject_text}"
+    else:
+        question = f"what {root.text} {clause.subject_text}"
+    return Asked(CriterionKind.DEFINITION, clause.behind(question))
+
+
+def _is_property(clause: Clause, attribute: Token) -> bool:
+    """Tell whether a predicate gives a property of a thing rather than what it is."""
+    root = clause.root
+    subject = clause.subject
+    if _is_counted(clause, attribute) or _is_singled_out(attribute):
+        return True
+    if child(root, "neg") is not None:
+        return True
+    described = (*attribute.children, *subject.children)
+    adjectives = {word.lemma_.lower() for word in described if word.dep_ == "amod"}
+    adverbs = {word.lower_ for word in root.children if word.dep_ == "advmod"}
+    if adjectives & (_PRAISE | WORDS["light_praise"]) or adverbs & WORDS["hedges"]:
+        return True
+    is_weak = any(token.lower_ in _WEAKENING for token in clause.doc)
+    if is_weak or attribute.lemma_.lower() in _PARTS | WORDS["no_genus"]:
+        return True
+    is_same = attribute.lemma_ == subject.lemma_
+    if is_same and not _is_marked_off(clause, attribute):
+        return True
+    return _is_of_else(attribute) or _is_joined(attribute)
+
+
+def _is_counted(clause: Clause, attribute: Token) -> bool:
+    """Tell whether a number, or "each", stands with a subject or its predicate."""
+    words = clause.subject_words
+    if words[0].lower_ in {"each", "every", "all"}:
+        return True
+    if any(word.like_num for word in words):
+        return True
+    return child(attribute, "nummod", "quantmod") is not None
+
+
+def _is_singled_out(attribute: Token) -> bool:
+    """Tell whether a predicate denies, compares or counts: "no", "largest", "first", "only"."""
+    for token in attribute.subtree:
+        if token.i >= attribute.i:
+            continue
+        if token.tag_ in {"JJS", "RBS", "JJR", "RBR"}:
+            return True
+        if token.lower_ in {"no", "not", "only"} or token.lower_ in _ORDINALS:
+            return True
+    return False
+
+
+def _says_little(clause: Clause, attribute: Token) -> bool:
+    """Tell whether a predicate weighs or measures a thing, or only says what it is a part of."""
+    adjectives = [
+        word
+        for word in attribute.children
+        if word.dep_ == "amod" and word.i < attribute.i
+    ]
+    if adjectives and adjectives[0].lower_ in WORDS["weighing"]:
+        return True
+    own = {word.lower_ for word in clause.subject.children if word.dep_ == "amod"}
+    if not WORDS["sort_of"].isdisjoint(own):
+        return True
+    is_measure = clause.subject.lemma_.lower() in sound.FORMS["measured"]
+    if not is_measure and _MEASURED.search(clause.doc.text) is not None:
+        return True
+    if sound.names_itself(clause):
+        return True
+    return _is_bare(attribute, has_more=bool(adjectives))
+
+
+def _is_bare(attribute: Token, *, has_more: bool) -> bool:
+    """Tell whether only "of a lobe", "formed as …" or "related to …" stands behind a noun."""
+    limits = [
+        word for word in attribute.children if word.dep_ in {"relcl", "acl", "prep"}
+    ]
+    behind = [word for word in limits if word.i > attribute.i]
+    if behind and all(word.lemma_ == "relate" for word in behind):
+        return True
+    if attribute.lemma_.lower() not in WORDS["bare_genus"] or has_more:
+        return False
+    return all(map(_is_bare_limit, behind))
+
+
+def _is_bare_limit(limit: Token) -> bool:
+    target = child(limit, "pobj")
+    if limit.dep_ == "prep" and target is not None:
+        if limit.lower_ not in {"of", "to"}:
+            return False
+        return all(word.dep_ == "det" for word in target.children)
+    if limit.lemma_ != "form":
+        return False
+    return any(word.lower_ in {"as", "when"} for word in limit.subtree)
+
+
+def _is_apart(root: Token, attribute: Token) -> bool:
+    """Tell whether something stands between "is" and the noun behind it: it was read wrongly."""
+    for token in root.doc[root.i + 1 : attribute.left_edge.i]:
+        if token.pos_ in {"VERB", "ADJ", *NOUNS} or token.text == ",":
+            return True
+    return False
+
+
+def _is_of_else(attribute: Token) -> bool:
+    """Tell whether a predicate says what a thing is to another: "the site of digestion"."""
+    if attribute.lemma_.lower() not in WORDS["no_genus_of"]:
+        return False
+    links = {token.lower_ for token in attribute.children if token.dep_ == "prep"}
+    return not links.isdisjoint({"of", "for"})
+
+
+def _is_marked_off(clause: Clause, attribute: Token) -> bool:
+    """Tell whether a predicate with its subject's own noun says which one: "a wall that …"."""
+    if child(attribute, "relcl", "acl") is None:
+        return False
+    if any(token.pos_ == "PROPN" for token in clause.subject.children):
+        return True
+    first = clause.subject_words[0].lower_
+    second = next(attribute.subtree).lower_
+    return (first, second) != ("the", "the")
+
+
+def _is_joined(attribute: Token) -> bool:
+    """Tell whether a second noun stands beside a predicate before anything limits it."""
+    second = child(attribute, "conj")
+    if second is None:
+        return False
+    for token in attribute.children:
+        is_limit = token.dep_ in {"relcl", "acl", "prep"}
+        if is_limit and attribute.i < token.i < second.i:
+            return False
+    return True
+
+
+def _is_part(clause: Clause) -> bool:
+    """Tell whether a subject is a cause, deed or best of something, and no term."""
+    words = clause.subject_words
+    if any(word.tag_ in {"JJS", "RBS", "JJR", "RBR"} for word in words):
+        return True
+    if any(word.lower_ in {"and", "or"} for word in words):
+        return True
+    if "," in clause.subject_text:
+        return True
+    if clause.subject.lemma_.lower() not in WORDS["role"]:
+        return False
+    links = {
+        token.lower_
+        for token in clause.subject.children
+        if token.dep_ in {"prep", "det"}
+    }
+    return not links.isdisjoint({"of", "for", "to", "in", "the", "a", "an"})
+
+
+def _has_differentia(attribute: Token) -> bool:
+    """Tell whether a predicate says which of its kind a thing is: "a wall that holds water"."""
+    if attribute.lemma_.lower() in WORDS["group"]:
+        behind = (token for token in attribute.subtree if token.i > attribute.i)
+        return any(token.dep_ in {"relcl", "acl"} for token in behind)
+    for token in attribute.children:
+        if token.i < attribute.i or token.dep_ not in {"relcl", "acl", "prep"}:
+            continue
+        is_aside = token.left_edge.nbor(-1).text in {",", "("}
+        if not is_aside:
+            return True
+    has_aside = child(attribute, "relcl", "acl") is not None
+    before = [
+        token for token in attribute.children if token.dep_ in {"amod", "compound"}
+    ]
+    return has_aside and len(before) > 1

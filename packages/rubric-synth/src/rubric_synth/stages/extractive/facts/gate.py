@@ -1,0 +1,383 @@
+"""Checks that a sentence states a fact on its own; any other sentence is left out.
+
+The checks read the finished sentence: what it points at, what it says, who says it.
+"""
+
+import re
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from spacy.tokens import Doc, Token
+
+from rubric_core.rewriting import patterns
+from rubric_judge.judges.lexical.words import stem
+from rubric_synth.stages.extractive.facts.parsing import child, root_of, subtree
+from rubric_synth.tables import phrase, read_table
+
+_TABLE: Final = {
+    name: frozenset(words.split())
+    for name, words in read_table("facts")["gate"].items()
+}
+_VAGUE: Final = _TABLE["vague_head"]
+_SUBJECTS: Final = ("nsubj", "nsubjpass")
+_NOUNS: Final = frozenset({"NOUN", "PROPN"})
+_FINITE: Final = frozenset({"VBZ", "VBP", "MD"})
+_BEFORE: Final = frozenset({"prep", "advcl", "advmod", "punct", "aux"})
+_NOMINAL: Final = frozenset({"nsubj", "nsubjpass", "dobj", "pobj", "appos"})
+_DEMONSTRATIVE: Final = frozenset({"this", "that", "these", "those"})
+_WEAK_DETERMINER: Final = frozenset(
+    {"this", "that", "these", "those", "another", "some", "such", "any", "no"}
+)
+_LIMITS: Final = frozenset({"relcl", "acl", "prep"})
+_LONGEST: Final = 45
+
+
+def subject_of(root: Token) -> Token | None:
+    """Return the grammatical subject of a main word; None where there is none or several."""
+    tokens = [token for token in root.children if token.dep_ in _SUBJECTS]
+    if len(tokens) != 1 or tokens[0].i >= root.i:
+        return None
+    return tokens[0]
+
+
+def is_finite(root: Token) -> bool:
+    """Tell whether a main word, or its first auxiliary, stands in the present tense."""
+    for token in root.children:
+        if token.dep_ in {"aux", "auxpass"} and token.i < root.i:
+            return token.tag_ in _FINITE
+    return root.tag_ in _FINITE and root.tag_ != "MD"
+
+
+def stands_alone(doc: Doc, known: AbstractSet[str] = frozenset()) -> bool:
+    """Tell whether a sentence states something that is understood without its context.
+
+    Args:
+        doc: The sentence.
+        known: Stems of names that the question has anyway, such as the heading.
+    """
+    root = root_of(doc)
+    subject = subject_of(root) if root is not None else None
+    return (
+        root is not None
+        and subject is not None
+        and len(doc) <= _LONGEST
+        and not _LINKED.match(doc.text)
+        and not _opens_aside(doc)
+        and not _is_half(doc)
+        and root.pos_ in {"VERB", "AUX"}
+        and is_finite(root)
+        and not any(map(_is_variable, doc))
+        and all(token.dep_ in _BEFORE for token in root.children if token.i < subject.i)
+        and _names(subject, known)
+        and points_nowhere(doc)
+        and not _is_empty(root, subject)
+    )
+
+
+def _opens_aside(doc: Doc) -> bool:
+    """Tell whether a text opens with an adverb that ties it to others: "Rather, …"."""
+    if len(doc) <= 1 or doc[1].text != ",":
+        return False
+    first = doc[0]
+    is_adverb = first.pos_ in {"ADV", "SCONJ", "CCONJ"}
+    return is_adverb and first.lower_ not in _TABLE["frequency"]
+
+
+def _is_half(doc: Doc) -> bool:
+    """Tell whether a text says "not only" without what else there is."""
+    pairs = {(token.lower_, token.nbor().lower_) for token in doc[:-1]}
+    if pairs.isdisjoint({("not", "only"), ("not", "just"), ("not", "merely")}):
+        return False
+    return all(token.lower_ != "but" for token in doc)
+
+
+def says_of_it(doc: Doc) -> bool:
+    """Tell whether a text that begins with "It" or "They" says one thing, and nothing unclear.
+
+    Args:
+        doc: The text; its first word stands for its topic.
+    """
+    root = root_of(doc)
+    subject = subject_of(root) if root is not None else None
+    return (
+        root is not None
+        and subject is not None
+        and subject.i == 0
+        and is_finite(root)
+        and not any(_is_variable(token) or _points(token) for token in doc[1:])
+        and not any(
+            token.dep_ in {"ccomp", "parataxis"} and token.i < root.i
+            for token in root.children
+        )
+    )
+
+
+def follows(doc: Doc) -> bool:
+    """Tell whether a sentence with a condition says what follows, of something that has a name.
+
+    Args:
+        doc: "If … , …".
+    """
+    root = root_of(doc)
+    subject = subject_of(root) if root is not None else None
+    if root is None or subject is None:
+        return False
+    if subject.pos_ not in _NOUNS or not is_finite(root):
+        return False
+    if any(_is_variable(token) or _points(token) for token in doc):
+        return False
+    return any(token.dep_ == "advcl" and _is_clause(token) for token in root.children)
+
+
+def _is_clause(verb: Token) -> bool:
+    """Tell whether a verb has a subject and is finite: not "if needed", "when using it"."""
+    has_subject = child(verb, "nsubj", "nsubjpass", "expl") is not None
+    return has_subject and (is_finite(verb) or verb.tag_ in {"VBD", "MD"})
+
+
+def _names(subject: Token, known: AbstractSet[str]) -> bool:
+    """Tell whether a subject names something: a noun, and not just "the tool"."""
+    before = [token for token in subject.children if token.i < subject.i]
+    if not _may_name(subject) or _is_weakened(before):
+        return False
+    forms = {token.lower_ for token in before}
+    forms |= {token.lemma_.lower() for token in before}
+    is_abstract = subject.lemma_.lower() in _TABLE["abstract_head"]
+    is_bare = is_abstract and child(subject, "compound") is None
+    if is_bare or forms & _TABLE["picking"]:
+        return _is_of_a_name(subject)
+    is_definite = any(token.lower_ in {"the", "each", "every"} for token in before)
+    if not is_definite:
+        return True
+    if subject.pos_ == "PROPN" or stem(subject.lower_) in known:
+        return True
+    is_defined = subject.head.lemma_ == "be" and child(subject.head, "attr") is not None
+    parts = ("compound", "amod") if is_defined else ("compound",)
+    if subject.tag_ == "NN" and child(subject, *parts) is not None:
+        return True
+    return _is_explained(subject) or any(map(_completes, subject.children))
+
+
+def _may_name(subject: Token) -> bool:
+    """Tell whether a subject is a noun that is not vague, and stands for all of its kind."""
+    if subject.pos_ not in _NOUNS or len(subject.text) <= 1:
+        return False
+    if not _VAGUE.isdisjoint({subject.lower_, subject.lemma_.lower()}):
+        return False
+    for token in subject.children:
+        if token.dep_ == "relcl" and token.left_edge.nbor(-1).text != ",":
+            return False  # it is about a part of them
+    return True
+
+
+def _is_weakened(before: list[Token]) -> bool:
+    """Tell whether words before a noun count it, own it or leave it vague."""
+    for token in before:
+        if token.tag_ in {"PRP$", "JJS", "CD"} or token.lower_ in _WEAK_DETERMINER:
+            return True
+        lemma = token.lemma_.lower()
+        if lemma in _TABLE["vague_before"] or lemma in _TABLE["found_before"]:
+            return True
+        if token.lower_ in _TABLE["found_before"]:
+            return True
+    return False
+
+
+def _is_explained(subject: Token) -> bool:
+    """Tell whether a sentence says of its subject what it is: "the trachea is a tube that …"."""
+    if subject.head.lemma_ != "be" or subject.lemma_.lower() in _TABLE["agent"]:
+        return False
+    attribute = child(subject.head, "attr")
+    if attribute is None:
+        return False
+    article = child(attribute, "det")
+    if article is None or article.lower_ not in {"a", "an"}:
+        return False
+    behind = (token for token in attribute.children if token.i > attribute.i)
+    return any(token.dep_ in _LIMITS for token in behind)
+
+
+def _completes(part: Token) -> bool:
+    """Tell whether a phrase behind a noun says which one: "the wall of an artery"."""
+    if part.i < part.head.i:
+        return False
+    target = child(part, "pobj") if part.dep_ == "prep" else None
+    if target is None:
+        return part.dep_ == "acl" or (part.dep_ == "appos" and part.pos_ == "PROPN")
+    lemma = target.lemma_.lower()
+    is_vague = lemma in _VAGUE or lemma in _TABLE["abstract_head"]
+    return target.pos_ in _NOUNS and (not is_vague or _is_of_a_name(target))
+
+
+def _is_of_a_name(noun: Token) -> bool:
+    """Tell whether a noun that names nothing is completed by one that does."""
+    compound = child(noun, "compound")
+    if compound is not None and compound.pos_ == "PROPN":
+        return True
+    for part in noun.children:
+        if part.dep_ != "prep" or part.i <= noun.i:
+            continue
+        target = child(part, "pobj")
+        if target is None or target.pos_ not in _NOUNS or len(target.text) == 1:
+            continue
+        if _is_name(target):
+            return True
+    return False
+
+
+def _is_name(noun: Token) -> bool:
+    """Tell whether a noun behind a preposition names something."""
+    before = {token.lower_ for token in noun.children if token.i < noun.i}
+    lemma = noun.lemma_.lower()
+    if before & (_WEAK_DETERMINER | _TABLE["picking"]) or lemma in _VAGUE:
+        return False
+    is_bare = noun.pos_ != "PROPN" and child(noun, "compound") is None
+    needs_more = lemma in _TABLE["abstract_head"] or (is_bare and "the" in before)
+    return not needs_more or any(map(_completes, noun.children))
+
+
+def points_nowhere(doc: Doc) -> bool:
+    """Tell whether no word of a text points at something outside it."""
+    return not any(map(_points, doc))
+
+
+def _points(token: Token) -> bool:
+    """Tell whether a word points at something outside its sentence."""
+    word = token.lower_
+    if word in _TABLE["person"] or token.pos_ == "INTJ":
+        return True
+    if word in _TABLE["antecedent"]:
+        return token.dep_ == "expl" or not _is_bound(token)
+    if word in _DEMONSTRATIVE and token.tag_ in {"DT", "PRP"}:
+        return token.dep_ == "det" or _next(token) not in {"of", "in", "with"}
+    return _points_on(token, word) or _picks(token, word)
+
+
+def _points_on(token: Token, word: str) -> bool:
+    """Tell whether a word continues an earlier sentence."""
+    if word == "then":
+        before = token.doc[: token.i]
+        return {"if", "when"}.isdisjoint(word.lower_ for word in before)
+    if word in {"above", "below"}:
+        return child(token, "pobj") is None
+    if word in {"such", "instead"}:
+        return _next(token) not in {"as", "of"}
+    return word in _TABLE["pointing"] or (word == "being" and token.dep_ == "auxpass")
+
+
+def _picks(token: Token, word: str) -> bool:
+    """Tell whether a word picks out of things that were named before: "both", "the other"."""
+    if word in {"both", "either", "neither", "all", "each"}:
+        return token.dep_ in _NOMINAL and _next(token) != "of"
+    if word in {"first", "second", "third", "last"}:
+        return token.dep_ in _NOMINAL
+    if word in {"other", "others", "same"}:
+        rest = token.doc[token.i :]
+        if _next(token) == "than" or any(word.lower_ == "as" for word in rest):
+            return False
+        return token.tag_ == "NNS" or _has_the(token)
+    return False
+
+
+def _is_variable(token: Token) -> bool:
+    """Tell whether a word is a letter that stands for a quantity: "the depth h", no "B cells"."""
+    if len(token.text) == 2 and token.text[0].isupper() and token.text[1].islower():  # noqa: PLR2004 - "Ax"
+        return token.pos_ in _NOUNS and token.lower_ not in _TABLE["two_letters"]
+    following = token.nbor() if token.i + 1 < len(token.doc) else None
+    before = token.nbor(-1).lower_ if token.i else ""
+    if before == "°" or before in _TABLE["before_letter"]:
+        return False  # "°C", "vitamin C"
+    if following is not None and following.text == "-":
+        return False
+    if len(token.text) != 1 or not token.text.isalpha() or token.lower_ == "a":
+        return False
+    is_before_noun = following is not None and following.pos_ in _NOUNS
+    return not is_before_noun or token.text.islower()
+
+
+def _next(token: Token) -> str:
+    return token.nbor().lower_ if token.i + 1 < len(token.doc) else ""
+
+
+def _has_the(token: Token) -> bool:
+    return token.i > 0 and token.nbor(-1).lower_ == "the"
+
+
+def _is_bound(token: Token) -> bool:
+    """Tell whether a pronoun has a noun of its number before it in the sentence."""
+    is_plural = token.lower_.startswith("the")
+    for noun in token.doc[: token.i]:
+        if noun.pos_ not in _NOUNS or noun.dep_ == "compound":
+            continue
+        if not is_plural and noun.tag_ in {"NN", "NNP"}:
+            return True
+        is_several = noun.tag_ in {"NNS", "NNPS"} or child(noun, "conj") is not None
+        if is_plural and is_several:
+            return True
+    return False
+
+
+def _is_empty(root: Token, subject: Token) -> bool:
+    """Tell whether a sentence praises, announces or only says that something is done."""
+    complement = child(root, "acomp")
+    attribute = child(root, "attr")
+    idle = (
+        (root, "empty_root"),
+        (complement, "empty_complement"),
+        (child(root, "dobj"), "empty_object"),
+        (attribute, "vague_head"),
+        (attribute, "person_noun"),
+    )
+    for word, table in idle:
+        if word is not None and word.lemma_.lower() in _TABLE[table]:
+            return True
+    uncounted = {token.i for token in subtree(subject)}
+    for second in root.children:
+        if second.dep_ == "conj":
+            uncounted |= {token.i for token in second.subtree}
+    count = sum(token.i not in uncounted and _counts(token) for token in root.doc)
+    if complement is not None and complement.pos_ == "ADJ":
+        count += 1
+    is_passive = child(root, "auxpass") is not None and child(root, "oprd") is None
+    is_followed = child(root, "agent", "prep") is not None
+    fewest = 2 if is_passive and not is_followed else 1
+    return count < fewest
+
+
+def _counts(token: Token) -> bool:
+    """Tell whether a word behind the verb says something: a thing, a number, a degree."""
+    if token.pos_ not in _NOUNS or token.dep_ == "compound":
+        return token.like_num or token.tag_ in {"JJR", "RBR"}
+    lemma = token.lemma_.lower()
+    before = {word.lower_ for word in token.children if word.i < token.i}
+    if lemma in _VAGUE or lemma in _TABLE["agent"] or before & _TABLE["unsaid"]:
+        return False
+    if lemma not in _TABLE["says_little"]:
+        return True
+    return any(
+        word.pos_ in {"PROPN", "NUM"} or word.text == "`" for word in token.children
+    )
+
+
+def may_stand_alone(sentence: str) -> bool:
+    """Tell whether a sentence opens like one that is understood alone; the parser checks the rest.
+
+    Args:
+        sentence: Not parsed yet.
+    """
+    return _LINKED.match(sentence) is None and _PRONOUN.match(sentence) is None
+
+
+def is_plain(sentence: str) -> bool:
+    """Tell whether a sentence is without formulas, marks of a layout and lost references."""
+    if sentence.count("(") != sentence.count(")"):
+        return False
+    without_code = _SIGNS["code"].sub("X", sentence)
+    return _SIGNS["sign"].search(without_code) is None
+
+
+_SIGNS: Final = patterns(read_table("patterns")["prose_signs"])
+_LINKED: Final = phrase("linked")
+_PRONOUN: Final = re.compile(
+    r"(?:It|They|Its|Their|There|Some|Many|Several|That|Those|Such)\b"
+)

@@ -1,0 +1,163 @@
+"""The topic that a question about prose opens with."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from rubric_core.rewriting import patterns
+from rubric_synth import language
+from rubric_synth.document import Document
+from rubric_synth.sources.cleaning.markup import sections
+from rubric_synth.stages.extractive.claims import Passage
+from rubric_synth.stages.extractive.facts import sound
+from rubric_synth.stages.extractive.facts.fact import Fact
+from rubric_synth.tables import read_table
+
+_SHARED: Final = 2
+"""Fewest parts of a question that share words with the heading that is their subject."""
+_FEWEST_MARKS: Final = 6
+_FEWEST_NAMED: Final = 4
+_FEWEST_SECTIONS: Final = 3
+_SHORTEST_NAME: Final = 4
+_BESIDE: Final = r"\b[A-Z][a-z-]+ {0}\b|\b{0} [A-Z][a-z-]+"
+"""A name with another word that has a capital: "Carlo" alone names nothing."""
+_BARE: Final = re.compile(r"\bthe [a-z-]+(?: (?!of\b)[a-z]+){0,2}$")
+_MOST_NAMES: Final = 8
+_NAME: Final = patterns(read_table("patterns")["prose_signs"])["name"]
+
+
+def names_of(text: str) -> frozenset[str]:
+    """Return the words that a text writes with a capital inside sentences more often than not."""
+    capital = Counter(_NAME.findall(text))
+    small = Counter(word for word in language.words(text) if word.islower())
+    return frozenset(word for word in capital if capital[word] > small[word.lower()])
+
+
+def product_of(document: Document) -> str:
+    """Return the program that a document is about; "" for any other document.
+
+    Its name stands in the title, in the source's path, or, where the text shows code, in a third
+    of the sections.
+
+    Args:
+        document: Prose.
+    """
+    is_one_word = len(document.title.split()) == 1
+    if is_one_word and any(map(str.isupper, document.title[1:])):
+        return ""  # the title is the name
+    names = names_of(document.text)
+    counts = Counter(word for word in _NAME.findall(document.text) if word in names)
+    title = document.title.lower()
+    path = document.source.lower().rpartition("/")[2]
+    parts = [
+        f"{section.heading} {' '.join(section.paragraphs)}"
+        for section in sections(document.text)
+    ]
+    has_marks = document.text.count("`") >= _FEWEST_MARKS
+    shows_code = has_marks and len(parts) >= _FEWEST_SECTIONS
+    for place, (name, count) in enumerate(counts.most_common(_MOST_NAMES)):
+        is_frequent = count >= _FEWEST_NAMED
+        is_long = len(name) >= _SHORTEST_NAME
+        is_titled = is_frequent and is_long and name.lower() in path + title
+        is_product = any(letter.isupper() for letter in name[1:]) or shows_code
+        is_first = not place and is_frequent and shows_code
+        spread = sum(name in part for part in parts)
+        is_everywhere = is_first and 2 * spread >= len(parts)
+        if not (is_titled and is_product) and not is_everywhere:
+            continue
+        beside = re.findall(_BESIDE.format(name), document.text)
+        if 2 * len(beside) < count:
+            return name
+    return ""
+
+
+def in_setting(
+    facts: Mapping[str, Fact], product: str, document: Document
+) -> dict[str, Fact]:
+    """Return the facts that a question can ask for as the document is named in it.
+
+    In a manual whose program has no name there, only facts that name their topic are kept.
+
+    Args:
+        facts: Facts of the document, by sentence.
+        product: Name of its program; "" where it has none.
+        document: The document that states them.
+    """
+    is_manual = document.text.count("`") >= _FEWEST_MARKS
+    if product or not is_manual:
+        return dict(facts)
+    names = names_of(document.text)
+    return {raw: fact for raw, fact in facts.items() if _has_name(fact.question, names)}
+
+
+def _has_name(question: str, names: frozenset[str]) -> bool:
+    for word in question.split():
+        if any(map(str.isupper, word[1:])) or any(map(str.isdigit, word)):
+            return True
+        if "`" in word or word in names:
+            return True
+    return False
+
+
+def opening_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
+    """Return the topic of facts that stands before their questions; "" where they name it.
+
+    Args:
+        facts: Facts that criteria are made of.
+        passage: The passage that states them.
+        product: Name of the program that the document is about; "" where it is about none.
+    """
+    first = facts[0].question if facts else ""
+    asked_for = language.stems(first)
+    own = language.stems(" ".join(language.content_words(passage.subject)))
+    shared = sum(bool(own & language.stems(fact.question)) for fact in facts)
+    subject = passage.subject if shared >= _SHARED or not passage.context else ""
+    title = ""
+    for candidate in (subject, passage.context):
+        if sound.is_title(candidate):
+            title = candidate
+            break
+    topics: list[str] = []
+    for name in (title, product):
+        before = " ".join(topics)
+        if not name or language.stems(name) <= asked_for | language.stems(before):
+            continue
+        initials = "".join(word[0] for word in language.words(before)).lower()
+        if not _is_in(name, before) and name.lower() not in initials:
+            topics.append(name)
+    return language.capital_first(" in ".join(topics))
+
+
+def _is_in(name: str, text: str) -> bool:
+    """Tell whether a text holds a name, however it is written: "Patient-level prediction"."""
+    return _bare(name) in _bare(text)
+
+
+def _bare(text: str) -> str:
+    return "".join(filter(str.isalnum, text.lower()))
+
+
+def has_title(passage: Passage) -> bool:
+    """Tell whether a passage has a title that its question can begin with, or holds anyway."""
+    return sound.is_title(passage.subject) or sound.is_title(passage.context)
+
+
+def needs_opening(fact: Fact) -> bool:
+    """Tell whether a question asks for "the" thing in a word or two, which needs a topic."""
+    return _BARE.search(fact.question) is not None
+
+
+def question_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
+    """Ask for facts, with their topic first.
+
+    Args:
+        facts: Facts that criteria are made of.
+        passage: The passage that states them.
+        product: Name of the program that the document is about; "" where it is about none.
+    """
+    topic = opening_of(facts, passage, product)
+    first, *others = (fact.question for fact in facts)
+    first = f"{topic}: {first}" if topic else language.capital_first(first)
+    parts = [first, *map(language.capital_first, others)]
+    return " ".join(f"{part}?" for part in parts)

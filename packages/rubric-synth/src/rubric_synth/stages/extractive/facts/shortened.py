@@ -1,0 +1,140 @@
+"""Short forms in questions and claims, written out as the text does."""
+
+import re
+from typing import Final
+
+from rubric_synth import language
+from rubric_synth.stages.extractive.facts.clauses import lowered
+from rubric_synth.stages.extractive.facts.context import Scene
+from rubric_synth.stages.extractive.facts.parsing import is_english
+from rubric_synth.stages.extractive.facts.sound import WORDS
+
+_SHORT: Final = re.compile(r"(?<![\w`(-])[A-Z][A-Z0-9]*[A-Z][A-Z0-9]*s?(?![\w`-])")
+_FEWEST: Final = 3
+"""Capitals of a short form that nobody can be expected to know."""
+_FORMULA: Final = re.compile(
+    r"^(?:(?:[HCNOSPFIKBVWUY]|Cl|Na|Mg|Ca|Fe|Zn|Cu|Li|Si)\d*)+$"
+)
+_EXPLAINED: Final = re.compile(r"\bstands? for\b")
+_ROMAN: Final = re.compile(r"^[IVX]+$")
+_KNOWN: Final = frozenset(map(str.upper, WORDS["known_short"]))
+_MOST_WORDS: Final = 8
+_VOWELS: Final = "aeiou"
+
+
+def long_form(short: str, text: str) -> str:
+    """Return the long form that a text writes before or behind a short one; "" if nowhere.
+
+    Args:
+        short: Such as "CHP".
+        text: A text with, perhaps, "capillary hydrostatic pressure (CHP)".
+    """
+    bare = short.removesuffix("s")
+    for match in re.finditer(rf"\(({re.escape(bare)}s?)\)", text):
+        words = text[: match.start()].split()[-_MOST_WORDS:]
+        for start in range(len(words) - 1, -1, -1):
+            if _stands_for(bare, words[start:]):
+                return " ".join(words[start:])
+    match = re.search(rf"\b{re.escape(bare)} \(([A-Za-z][\w -]+)\)", text)
+    words = match.group(1).split() if match is not None else []
+    if words and _stands_for(bare, words):
+        return " ".join(words)
+    return _spelled(bare, text) if bare.isalpha() and len(bare) >= _FEWEST else ""
+
+
+def _spelled(short: str, text: str) -> str:
+    """Return the words of a text that begin with the letters of a short form, if it has such."""
+    for letters in (short.lower(), short):
+        pattern = " ".join(rf"{letter}[a-z]{{3,}}" for letter in letters)
+        match = re.search(rf"\b{pattern}\b", text)
+        if match is not None:
+            words = match.group().split()
+            is_plain = language.STOP_WORDS.isdisjoint(word.lower() for word in words)
+            return " ".join(words) if is_plain else ""
+    return ""
+
+
+def _stands_for(short: str, words: list[str]) -> bool:
+    """Tell whether the letters of a short form stand in order in words, the first ahead of all."""
+    text = " ".join(words).lower()
+    letters = short.lower()
+    if re.fullmatch(r"[\w' -]+", text) is None:
+        return False
+    if text[:1] != letters[:1] or words[0].lower() in {"the", "a", "an", "of"}:
+        return False
+    starts = "".join(part[:1] for part in re.split(r"[ -]", text))
+    if starts == letters:
+        return True
+    at = 0
+    for letter in letters:
+        at = text.find(letter, at) + 1
+        if not at:
+            return False
+    is_near = len(words) <= len(letters)
+    return is_near and _begins_enough(starts, letters)
+
+
+def _begins_enough(starts: str, letters: str) -> bool:
+    """Tell whether most words begin with a letter of the short form, in order."""
+    at = 0
+    for letter in starts:
+        place = letters.find(letter, at)
+        if place < 0:
+            return False
+        at = place + 1
+    return True
+
+
+def is_unknown(short: str, about: str) -> bool:
+    """Tell whether a short form needs its long one.
+
+    Args:
+        short: Such as "CHP".
+        about: Names that the question has anyway: title and heading.
+    """
+    bare = short.removesuffix("s")
+    if bare.upper() in _KNOWN or _ROMAN.match(bare) or _FORMULA.match(bare):
+        return False
+    return sum(map(str.isupper, bare)) >= _FEWEST and bare not in about
+
+
+def written_out(said: str, scene: Scene, names: frozenset[str]) -> str | None:
+    """Return a question or a claim with its short forms written out; None where one stays unknown.
+
+    Args:
+        said: The question or the claim.
+        scene: The scene of its sentence; its document may hold the long forms.
+        names: Words that keep their capital.
+    """
+    if _EXPLAINED.search(said):
+        return said
+    for short in dict.fromkeys(_SHORT.findall(said)):
+        if f"({short})" in said or short.upper().removesuffix("S") in _KNOWN:
+            continue
+        full = long_form(short, scene.text)
+        if not full and is_unknown(short, scene.about):
+            return None
+        if full and full.lower() not in said.lower():
+            said = _replaced(said, short, _in_number(full, short, scene.text, names))
+    return said
+
+
+def _in_number(full: str, short: str, text: str, names: frozenset[str]) -> str:
+    """Return a long form in the number of its short one, and small where it is no name."""
+    first = full.partition(" ")[0].lower()
+    written_small = re.search(rf"\b{re.escape(first)}\b", text)
+    if is_english(first) or written_small is not None:
+        full = lowered(full, names)
+    if short.endswith("s") and not full.endswith("s"):
+        return f"{full}s"
+    return full
+
+
+def _replaced(text: str, short: str, full: str) -> str:
+    article = "an" if full[:1].lower() in _VOWELS else "a"
+    name = re.escape(short)
+    with_article = rf"\b(a|A)n? {name}\b"
+    text = re.sub(with_article, lambda match: f"{match[1]}{article[1:]} {full}", text)
+    if text[:1].isupper():
+        text = re.sub(rf"^{name}\b", full[:1].upper() + full[1:], text)
+    return re.sub(rf"(?<![\w(]){name}\b", full, text)

@@ -1,0 +1,132 @@
+"""Repairs of an entry's text before facts are read from it, and words that look misspelt."""
+
+import re
+from collections import Counter
+from typing import Final
+
+from rubric_core.rewriting import patterns
+from rubric_synth import language
+from rubric_synth.document import ApiEntry, ApiItem
+from rubric_synth.stages.extractive.facts import parsing
+from rubric_synth.stages.extractive.phrases import CorpusTerms
+from rubric_synth.tables import read_table
+
+_PATTERNS: Final = patterns(read_table("patterns")["page_repairs"])
+_SHORTEST: Final = 4
+_WORD: Final = re.compile(r"(?<![\w.`'-])[a-z]+(?![\w.`'-])")
+_HALF_CAPITAL: Final = re.compile(r"\b[A-Z]{2,}[a-z]{3,}\b")
+_CAPITAL: Final = re.compile(r"(?<![\w.`'-])[A-Z][a-z]{4,}(?![\w.`'-])")
+
+
+def tidied(entry: ApiEntry) -> ApiEntry:
+    """Repair what line breaks and joining left in the texts of an entry.
+
+    Args:
+        entry: "non- negative", "and/ or", "an axis?.".
+    """
+    update = {
+        "summary": tuple(map(_repaired, entry.summary)),
+        "notes": tuple(map(_repaired, entry.notes)),
+        "parameters": tuple(map(_repaired_item, entry.parameters)),
+        "returns": tuple(map(_repaired_item, entry.returns)),
+        "yields": tuple(map(_repaired_item, entry.yields)),
+        "raises": tuple(map(_repaired_item, entry.raises)),
+    }
+    return entry.model_copy(update=update)
+
+
+def _repaired_item(item: ApiItem) -> ApiItem:
+    return item.model_copy(update={"description": _repaired(item.description)})
+
+
+def _repaired(text: str) -> str:
+    text = _PATTERNS["hyphen"].sub(r"\1-", text)
+    text = _PATTERNS["slash"].sub("/", text)
+    text = _PATTERNS["article"].sub(r"\1n ", text)
+    text = _PATTERNS["capital"].sub(lambda match: match[0].lower(), text)
+    return _PATTERNS["stops"].sub(".", text)
+
+
+def lowered_names(entry: ApiEntry) -> frozenset[str]:
+    """Return the words that keep their capital: names, and no word that is written small too.
+
+    Args:
+        entry: The entry whose texts show it.
+    """
+    text = ". ".join(entry.texts())
+    small = {word for word in language.words(text) if word.islower()} | _COMMON
+    names = {word for word in language.proper_names(text) if word.lower() not in small}
+    return _NAMES | names
+
+
+_NAMES: Final = frozenset(read_table("facts")["soundness"]["names"].split())
+_COMMON: Final = frozenset(read_table("facts")["soundness"]["no_names"].split())
+
+
+class Spelling:
+    """Words of a page that are one letter off another."""
+
+    def __init__(self, entry: ApiEntry, terms: CorpusTerms | None = None) -> None:
+        """Read the words of an entry, and of its collection where it is known."""
+        small = Counter[str]()
+        seen = Counter[str]()
+        for text in entry.texts():
+            small.update(_WORD.findall(text))
+            seen.update(word.lower() for word in _CAPITAL.findall(text))
+        seen.update(small)
+        self._known = {
+            word
+            for word, count in seen.items()
+            if len(word) >= _SHORTEST - 1 and (count > 1 or parsing.is_english(word))
+        }
+        names = {entry.name.lower(), *(item.name.lower() for item in entry.parameters)}
+        self._odd: set[str] = set()
+        for word, count in small.items():
+            if len(word) < _SHORTEST or word in names or _is_known(word):
+                continue
+            is_slip_here = count == 1 and self._is_slip(word)
+            if is_slip_here or (terms is not None and terms.is_slip(word)):
+                self._odd.add(word)
+
+    def _is_slip(self, word: str) -> bool:
+        return any(_one_edit(word, other) for other in self._known)
+
+    def has_slip(self, sentence: str) -> bool:
+        """Tell whether a sentence holds a word that looks misspelt: "cublic", "SQuares"."""
+        for word in _HALF_CAPITAL.findall(sentence):
+            if parsing.is_english(word.lower()):
+                return True
+        return any(word in self._odd for word in _WORD.findall(sentence))
+
+
+def _is_known(word: str) -> bool:
+    """Tell whether English has a word, its endings and beginnings left out."""
+    if parsing.is_english(word):
+        return True
+    for ending in ("s", "es", "d", "ed", "ing", "ly", "al", "able", "r", "er", "ness"):
+        bare = word.removesuffix(ending)
+        if bare != word and (
+            parsing.is_english(bare) or parsing.is_english(f"{bare}e")
+        ):
+            return True
+    starts = ("non", "re", "un", "pre", "sub", "multi", "de", "in", "super", "semi")
+    return any(
+        word.startswith(start) and _is_known(word.removeprefix(start))
+        for start in starts
+        if len(word) > len(start) + _SHORTEST - 2
+    )
+
+
+def _one_edit(word: str, other: str) -> bool:
+    """Tell whether one letter put in, left out, changed or swapped makes one word the other."""
+    if abs(len(word) - len(other)) > 1 or word[0] != other[0]:
+        return False
+    if len(word) == len(other):
+        places = [at for at in range(len(word)) if word[at] != other[at]]
+        if len(places) == 1:
+            return True
+        is_pair = len(places) == 2 and places[1] == places[0] + 1  # noqa: PLR2004 - a swap
+        return is_pair and word[places[0]] == other[places[1]]
+    longer, shorter = sorted((word, other), key=len, reverse=True)
+    shortened = (longer[:at] + longer[at + 1 :] for at in range(len(longer) - 1))
+    return shorter in shortened
