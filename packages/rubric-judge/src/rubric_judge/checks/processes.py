@@ -21,7 +21,7 @@ _MOST_AT_ONCE: Final = 65_536
 _START = """
 import json, sys, types
 sys.path[:] = json.loads(sys.argv[2]).get("path", sys.path)
-for name, folder in (("rubric_judge", ""), ("rubric_judge.checks", "/verification")):
+for name, folder in (("rubric_judge", ""), ("rubric_judge.checks", "/checks")):
     sys.modules[name] = package = types.ModuleType(name)
     package.__path__ = [sys.argv[1] + folder]
 from {module} import main
