@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -148,12 +147,12 @@ def test_the_lint_page_lists_every_kind_of_finding_with_its_severity(
 ) -> None:
     (folder,) = lint.__path__
     source = "".join(path.read_text("utf-8") for path in Path(folder).glob("*.py"))
-    kinds = tomllib.loads((Path(folder) / "findings.toml").read_text("utf-8"))
+    kinds = re.findall(r'\bas_(error|warning)\(\s*"(\w+)"', source)
     page = (root / "docs" / "judge" / "lint.md").read_text("utf-8")
     listed = dict(re.findall(r"^\| `(\w+)` \| (error|warning) \|", page, re.MULTILINE))
 
-    assert listed == {code: kind["severity"] for code, kind in kinds.items()}
-    assert set(re.findall(r'finding\(\s*"(\w+)"', source)) == set(kinds)
+    assert listed == {code: severity for severity, code in kinds}
+    assert len(listed) == len(kinds)
 
 
 def test_a_repeated_criterion_is_found_in_a_synthesised_task(tasks: list[Task]) -> None:

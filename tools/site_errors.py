@@ -50,32 +50,33 @@ TABLES: Final = {
         ),
     ),
     "A document or a draft that was left out": (
-        "rubric-synth/src/rubric_synth/tables/remedies.toml",
-        ("remedy",),
+        "rubric-synth/src/rubric_synth/remedies.py",
+        ("_REMEDY",),
     ),
     "No dataset where one should be": (
-        "rubric-synth/src/rubric_synth/tables/no_dataset.toml",
-        (),
+        "rubric-synth/src/rubric_synth/run/dataset/folder.py",
+        ("_why_no_dataset",),
     ),
     "A run that ended, with a warning": (
-        "rubric-train-openrlhf/src/rubric_train_openrlhf/run/warnings.toml",
-        (),
+        "rubric-train-openrlhf/src/rubric_train_openrlhf/run/live_summary.py",
+        ("_warning", "_collapse"),
     ),
     "Models that cannot be compared": (
         "rubric-eval/src/rubric_eval/comparison/pairing.py",
         ("pair", "_check_same", "_check_forms", "_check_each", "_SHARED", "_OF_EACH"),
     ),
     "What a rehearsal finds": (
-        "rubric-train-openrlhf/src/rubric_train_openrlhf/cluster/rehearse/findings.toml",
+        "rubric-train-openrlhf/src/rubric_train_openrlhf/cluster/rehearse/",
         (),
     ),
     "What lint finds in a task": (
-        "rubric-judge/src/rubric_judge/quality/lint/findings.toml",
+        "rubric-judge/src/rubric_judge/quality/lint/",
         (),
     ),
 }
 """Headings, with the file of the texts, and its tables of texts by their keys; of a Python file,
-the names of texts, and of dicts, functions and classes that hold them."""
+the names of texts, and of dicts, functions and classes that hold them; of a folder, all that is
+called with a `remedy`."""
 _FEWEST_WORDS: Final = 4
 """Words of a part of a message that is listed."""
 
@@ -93,7 +94,9 @@ def errors_page() -> str:
     lines = ["# Look up an error", "", *_INTRODUCTION, ""]
     for heading, (path, tables) in TABLES.items():
         lines += [f"## {heading}", "", "| | what to do |", "|---|---|"]
-        if path.endswith(".py"):
+        if path.endswith("/"):
+            lines += [f"| {said} | {remedy} |" for said, remedy in _findings(path)]
+        elif path.endswith(".py"):
             lines += [f"| {key} | {text} |" for key, text in _in_python(path, tables)]
         else:
             lines += [
@@ -161,6 +164,22 @@ def _in_python(path: str, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
                     continue
 
 
+def _findings(folder: str) -> Iterator[tuple[str, str]]:
+    """Cells: what is found, behind its code where it has one, and what to do."""
+    for path in sorted((ROOT / "packages" / folder).glob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        named = list(_named(tree))
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            said = [_shown(_read(text, named, node.lineno)) for text in node.args]
+            said = [f"`{text}`:" if text.isidentifier() else text for text in said]
+            for keyword in node.keywords:
+                remedy = _shown(_read(keyword.value, named, node.lineno))
+                if keyword.arg == "remedy" and remedy:
+                    yield _cell(" ".join(said)), _cell(remedy)
+
+
 def _key(key: ast.expr) -> str:
     return (
         str(key.value)
@@ -177,12 +196,7 @@ def _messages() -> dict[str, set[tuple[str, str]]]:
         for node in ast.walk(tree):
             match node:
                 case ast.Call(func=raised, args=[first, *_], lineno=line):
-                    before = (
-                        text
-                        for at, name, text in named
-                        if at < line and _is(first, name)
-                    )
-                    first = max(before, key=lambda text: text.lineno, default=first)
+                    first = _read(first, named, line)
                     kind = ast.unparse(raised).rpartition(".")[2]
                 case _:
                     continue
@@ -201,12 +215,27 @@ def _named(tree: ast.Module) -> Iterator[tuple[int, str, ast.expr]]:
     """Where a text gets a name, the name, and the text."""
     for node in ast.walk(tree):
         match node:
-            case ast.Assign(
-                targets=[ast.Name(name)], value=ast.JoinedStr() | ast.Constant() as text
+            case (
+                ast.Assign(
+                    targets=[ast.Name(name)],
+                    value=ast.JoinedStr() | ast.Constant() as text,
+                )
+                | ast.AnnAssign(
+                    target=ast.Name(name),
+                    value=ast.JoinedStr() | ast.Constant() as text,
+                )
             ):
                 yield node.lineno, name, text
             case _:
                 continue
+
+
+def _read(
+    text: ast.expr, named: list[tuple[int, str, ast.expr]], line: int
+) -> ast.expr:
+    """The text that a name stands for: what it was given last before a line."""
+    before = (given for at, name, given in named if at < line and _is(text, name))
+    return max(before, key=lambda given: given.lineno, default=text)
 
 
 def _parts() -> set[str]:

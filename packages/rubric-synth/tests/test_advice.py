@@ -21,7 +21,7 @@ from rubric_synth import (
     SynthReport,
 )
 from rubric_synth.cli.running import few_accepted, few_collected
-from rubric_synth.document import remedies, what_to_do
+from rubric_synth.remedies import remedies, what_to_do
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -6,17 +6,16 @@ Every reason for which a document or a question does not reach the dataset is he
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from rubric_synth.calls import CallTotals
-from rubric_synth.config import Frozen, Stage, SynthConfig
+from rubric_synth.config import Frozen, Stage
 from rubric_synth.errors import SynthError
-from rubric_synth.tables import read_table
 
 
 class RejectionReason(StrEnum):
@@ -96,9 +95,6 @@ class RejectionReason(StrEnum):
         }
 
 
-_KEY: Final = re.compile(r"\b(?:collect|context|quality|synthesiser)(?:\.\w+)+")
-
-
 class RefusedError(SynthError, ValueError):
     """Input that does not become a task; it becomes a counted rejection."""
 
@@ -142,35 +138,6 @@ def left_out(
 def most_first(counts: Mapping[str, int]) -> dict[str, int]:
     """Return counts with the highest first; equal ones by name."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-
-
-def what_to_do(reason: str, config: SynthConfig) -> str:
-    """Say what to do about a reason, with the present value of each key that it names."""
-    table = read_table("remedies")
-    said = table["remedy"].get(reason) or table["nothing"][reason]
-    if config.synthesiser.type == "llm":
-        said = table["of_a_model"].get(reason, said)
-    return _KEY.sub(lambda key: key[0] + _value(key[0], config), said)
-
-
-def _value(key: str, config: SynthConfig) -> str:
-    """Return the value of a key in brackets; "" for a part, and for one of another synthesiser."""
-    value: object = config
-    for name in key.split("."):
-        value = getattr(value, name, None)
-    return (
-        ""
-        if value is None or isinstance(value, BaseModel | tuple)
-        else f" (now {value})"
-    )
-
-
-def remedies(reasons: Iterable[str]) -> str:
-    """Say what to do about some reasons, each thing once; "" where nothing can be done."""
-    table: dict[str, str] = read_table("remedies")["remedy"]
-    return "; ".join(
-        dict.fromkeys(table[reason] for reason in reasons if reason in table)
-    )
 
 
 DocumentKind = Literal["prose", "api"]

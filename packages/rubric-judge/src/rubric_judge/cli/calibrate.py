@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 from cyclopts import Parameter
 
@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from rubric_judge.quality.calibration.report import CalibrationReport, Files
     from rubric_judge.quality.labels.rows import Label
     from rubric_judge.quality.reliability import Rating
+
+
+_KNOWN_TRUTH: Final = (
+    "The labels are the truth of answers that were written to be right, or false: J says "
+    "whether the judge tells those apart. How it errs on what a policy writes, and so a "
+    "corrected reward, takes people's labels of the policy's answers."
+)
 
 
 class _Asked(NamedTuple):
@@ -190,7 +197,7 @@ def _verdicts(
     from rubric_judge.pool.ledger.entry import hash_answer
     from rubric_judge.quality.calibration.measure import Settings, calibrate
     from rubric_judge.quality.calibration.pairing import pair
-    from rubric_judge.quality.calibration.report import WORDS, Files
+    from rubric_judge.quality.calibration.report import Files
     from rubric_judge.quality.reliability import collect
 
     if options.judgements:
@@ -209,9 +216,7 @@ def _verdicts(
     )
     tasks, responses, *labels = map(_typed, files)
     if not labels:
-        report = report.model_copy(
-            update={"notes": (WORDS["known_truth"], *report.notes)}
-        )
+        report = report.model_copy(update={"notes": (_KNOWN_TRUTH, *report.notes)})
     named = Files(
         tasks,
         responses,

@@ -35,12 +35,10 @@ def plan(
         rubric_synth.load_config(config) if config else rubric_synth.SynthConfig()
     )
     synth_estimate = estimate(collected, settings, limit=limit)
-    say = read_table("estimate")["said"]
+    documents = counted(synth_estimate.documents, "document")
     if not synth_estimate.calls:
         console.print_line(
-            say["no_calls"].format(
-                documents=counted(synth_estimate.documents, "document")
-            )
+            f"{documents}; no model is asked: writing and judging are programs"
         )
         return
     rows = (
@@ -57,17 +55,21 @@ def plan(
         "At most", ("",), ("calls", "tokens read", "written", "USD"), rows
     )
     cost = synth_estimate.cost_usd
-    values: dict[str, object] = dict(
-        read_table("estimate"),
-        found=synth_estimate,
-        documents=counted(synth_estimate.documents, "document"),
-        time=duration_text(synth_estimate.seconds),
-        cost=say["unpriced"] if cost is None else f"{cost:,.2f} USD",
+    price = "cost not known (give `prices:`)" if cost is None else f"{cost:,.2f} USD"
+    console.print_line(
+        f"{documents}: at most {synth_estimate.calls:,} calls, {price}, some "
+        f"{duration_text(synth_estimate.seconds)} with {synth_estimate.in_flight} calls "
+        "at a time"
     )
-    console.print_line(say["total"].format_map(values))
-    console.print_line(say["assumed"].format_map(values))
+    assumed = read_table("estimate")
+    console.print_line(
+        f"prompts of {synth_estimate.counted} documents were counted; assumed are "
+        f"{assumed['tokens_per_s']} tokens a second to a call, "
+        f"{assumed['chars_per_token']} characters a token, and what models write"
+    )
     ceiling = max_cost_usd or settings.max_cost_usd
     if ceiling is not None and cost is not None and cost > ceiling:
         reach = int(synth_estimate.documents * ceiling / cost)
-        values |= {"ceiling": ceiling, "reach": f"{reach:,}"}
-        console.print_line(say["ceiling"].format_map(values))
+        console.print_line(
+            f"max_cost_usd {ceiling:g} reaches for some {reach:,} of {documents}"
+        )

@@ -1,6 +1,6 @@
 """`rubric-synth collect | run`: documents, and the dataset that is made of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from signal import SIGINT, SIGTERM
@@ -13,10 +13,8 @@ from rubric_judge.ui.console.command import Positive, Terminated, typed_command,
 from rubric_judge.ui.console.progress import Phase, Steps
 from rubric_synth.cli import console
 from rubric_synth.errors import UnfinishedError
-from rubric_synth.tables import read_table
 
 _STATUS: Final = {"cost": 3, "unpriced": 5, "unavailable": 4}
-_ENDINGS: Final[dict[str, str]] = read_table("endings")
 _BY_SIGNAL: Final = 128
 """Difference of the status of a command that a signal ended and the signal's number."""
 _STEPS: Final = {
@@ -181,12 +179,21 @@ def _print_run(
     _print_reasons(report.out, report.rejected, settings)
     console.print_counts("Tasks", report.tasks)
     console.print_fallbacks(report.usage)
-    accepted = f"{report.accepted_documents} of {report.documents} documents"
-    console.print_line(f"{accepted}, in {report.out}")
+    accepted_of = f"{report.accepted_documents} of {report.documents}"
+    console.print_line(f"{accepted_of} documents, in {report.out}")
     if sum(report.tasks.values()) and settings.synthesiser.type == "extractive":
-        console.print_line(_ENDINGS["without_model"].format(report=report))
-    if report.usage.attempts:
-        console.print_line(_ENDINGS["spent"].format(usage=report.usage))
+        console.print_line(
+            "no language model wrote these tasks: they ask for what "
+            f"{accepted_of} documents state in plain sentences. Read some before "
+            f"training: rubric-synth show {report.out} --limit 10. A model makes more "
+            "tasks and asks better questions, above all of papers: synthesiser.type llm"
+        )
+    usage = report.usage
+    if usage.attempts:
+        console.print_line(
+            f"{usage.calls} calls over all runs: {usage.prompt_tokens} tokens read, "
+            f"{usage.completion_tokens} written, {usage.cost}"
+        )
     if shortfall := _fatal_shortfall(report):
         console.fail(shortfall)
     for warning in _warnings(report):
@@ -197,7 +204,7 @@ def _print_reasons(
     folder: Path, counts: Mapping[str, int], config: rubric_synth.SynthConfig
 ) -> None:
     """Print the reasons for leaving out, each with what to do about it, unless there are none."""
-    from rubric_synth.document import what_to_do
+    from rubric_synth.remedies import what_to_do
 
     reasons = {
         reason: (what_to_do(reason, config), count) for reason, count in counts.items()
@@ -253,15 +260,31 @@ def _fatal_shortfall(report: rubric_synth.SynthReport) -> str:
     total = sum(report.tasks.values())
     done = report.documents - report.pending_documents
     if total:
-        name = "none_to_train_on"
-    elif not report.documents:
-        name = "no_document"
-    elif not done:
-        name = "none_finished"
-    else:
-        name = "none_accepted_yet" if report.pending_documents else "none_accepted"
-    why = _ENDINGS["why"]
-    return _ENDINGS[name].format(report=report, total=total, done=done, why=why)
+        return (
+            f"no task for training: all {total} fell into validation and test, which "
+            f"documents do by their hash; {_too_few(report)}"
+        )
+    if not report.documents:
+        return "no task was accepted: there was no document; collect more sources"
+    if not done:
+        return f"no task was accepted: none of {report.documents} documents is finished yet"
+    if report.pending_documents:
+        return (
+            f"no task was accepted out of {done} documents worked on, of "
+            f"{report.documents} collected: {_WHY}"
+        )
+    return f"no task was accepted out of {done} documents: {_WHY}"
+
+
+def _too_few(report: rubric_synth.SynthReport) -> str:
+    return (
+        f"{report.accepted_documents} of {report.documents} documents gave tasks, too few "
+        "to fill every split: collect more"
+    )
+
+
+_WHY: Final = "the table `Left out` says for which reasons, and what to do"
+"""Behind a sentence on documents that were left out."""
 
 
 def few_accepted(report: rubric_synth.SynthReport) -> str:
@@ -279,24 +302,33 @@ def few_collected(report: rubric_synth.CollectReport) -> str:
 def _few(kept: int, of: int, what: str) -> str:
     left_out = of - kept
     is_most = left_out > of // 2
-    return f"{left_out} of {of} documents {what}: {_ENDINGS['why']}" if is_most else ""
+    return f"{left_out} of {of} documents {what}: {_WHY}" if is_most else ""
 
 
-def _warnings(report: rubric_synth.SynthReport) -> tuple[str, ...]:
+def _warnings(report: rubric_synth.SynthReport) -> Iterator[str]:
     """Warn, in one line each, of what a dataset lacks."""
-    from rubric_core.configuration import said_where
-
-    empty = [split for split in ("validation", "test") if not report.tasks[split]]
+    if report.gone_documents:
+        yield (
+            f"{report.gone_documents} documents of an earlier run into this folder are "
+            "not in this collection, and their tasks are gone: run that collection into "
+            "it again to get them back, from what work/ keeps, and give each collection "
+            "an --out of its own"
+        )
     few = few_accepted(report)
-    is_answered = not report.unanswered_documents
-    holds = {
-        "gone": report.gone_documents > 0,
-        "few": bool(few),
-        "pending": report.pending_documents > 0 and is_answered,
-        "unanswered": report.pending_documents > 0 and not is_answered,
-        "empty_split": len(empty) == 1,
-        "empty_splits": len(empty) > 1,
-    }
-    return said_where(
-        holds, _ENDINGS, report=report, few=few, empty=" and ".join(empty)
-    )
+    if few:
+        yield few
+    pending = f"{report.pending_documents} documents are pending"
+    if report.pending_documents and report.unanswered_documents:
+        yield (
+            f"{pending}, {report.unanswered_documents} of them without an answer from a "
+            "model or judge: another run goes on with them"
+        )
+    elif report.pending_documents:
+        yield f"{pending}: another run goes on with them"
+    empty = [split for split in ("validation", "test") if not report.tasks[split]]
+    if empty:
+        has = "has" if len(empty) == 1 else "have"
+        yield (
+            f"{' and '.join(empty)} {has} no task, which documents get by their hash; "
+            f"{_too_few(report)}"
+        )

@@ -13,10 +13,11 @@ from rubric_synth.collect import folder
 from rubric_synth.collect.duplicates.selection import find_twins
 from rubric_synth.collect.intake import Candidate, Intake, alone_in
 from rubric_synth.config import CollectConfig, Frozen
-from rubric_synth.document import Found, most_first, remedies
+from rubric_synth.document import Found, most_first
 from rubric_synth.errors import SourceError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_page, writing
+from rubric_synth.remedies import remedies
 from rubric_synth.sources import DATASET_PREFIX, PACKAGE_PREFIX, SUFFIXES, read_source
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from rubric_core import RubricError
-from rubric_core.files import read_file, toml_beside
+from rubric_core.files import read_file
 from rubric_core.locks import is_locked
 from rubric_judge.ui.console.progress import Phase, Progress
 from rubric_judge.ui.console.snapshot import PhaseSnapshot
@@ -316,7 +316,11 @@ def best_step(folder: RunFolder, *, up_to: int) -> int:
     return steps[-1] if steps else up_to
 
 
-WARNINGS: Final[dict[str, str]] = toml_beside(__file__, "warnings.toml")
+END_THOUGHTS: Final = (
+    "raise rollout.max_new_tokens, or set "
+    "model.chat_template_kwargs.enable_thinking=false where the chat template reads it"
+)
+"""Remedy of thoughts that do not end."""
 _MOST: Final = 0.5
 
 
@@ -325,12 +329,20 @@ def _warning(steps: Sequence[MetricsRow]) -> str | None:
         return None
     shares = [row.unclosed_thought_frac or 0.0 for row in steps]
     if (mean := sum(shares) / len(shares)) > _MOST:
-        return WARNINGS["unclosed"].format(mean=mean, todo=WARNINGS["end_thoughts"])
+        return (
+            f"{mean:.0%} of the responses were thoughts that do not end, which have no "
+            f"answer and earn 0: {END_THOUGHTS}"
+        )
     if any(row.degenerate_group_frac < 1 for row in steps):
         return _collapse(steps)
     # Without a spread of rewards every advantage is 0.
     mean = sum(row.reward_mean for row in steps) / len(steps)
-    return WARNINGS["no_spread"].format(steps=len(steps), mean=mean)
+    return (
+        f"in all {len(steps)} steps the responses of each group earned the same "
+        f"({mean:.3f} on average), so that no advantage differed from 0 and nothing was "
+        "learnt; warm-start the policy (sft) until some responses earn more than others, "
+        "or look at the rubrics"
+    )
 
 
 def _collapse(steps: Sequence[MetricsRow]) -> str | None:
@@ -342,7 +354,12 @@ def _collapse(steps: Sequence[MetricsRow]) -> str | None:
     first, last = (sum(row.reward_mean for row in part) / quarter for part in ends)
     if first == 0 or last > first / 2:
         return None
-    return WARNINGS["collapse"].format(first=first, last=last, kl=steps[-1].kl)
+    return (
+        f"the training reward fell from {first:.3f} to {last:.3f}, first and last quarter "
+        f"of the steps, at a KL divergence of {steps[-1].kl:.2f} at the end: lower "
+        "optim.learning_rate, raise objective.kl_coef, or let a warm start on few answers "
+        "take fewer sft.steps"
+    )
 
 
 def _shown(error: Exception) -> str:

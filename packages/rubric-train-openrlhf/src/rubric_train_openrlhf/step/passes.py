@@ -13,7 +13,7 @@ from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.config.train import PolicySettings
 from rubric_train_openrlhf.errors import NoInformativePromptError
 from rubric_train_openrlhf.run.folder import RunFolder
-from rubric_train_openrlhf.run.live_summary import WARNINGS
+from rubric_train_openrlhf.run.live_summary import END_THOUGHTS
 from rubric_train_openrlhf.run.records import (
     AnswerShares,
     HeldoutReward,
@@ -101,12 +101,11 @@ class UnclosedThoughts:
         if self.is_told or share is None or share <= _MOST:
             return
         self.is_told = True
-        todo = WARNINGS["end_thoughts"]
         _log.warning(
             "train.thoughts.unclosed",
             share=share,
             reward="0 without an answer",
-            todo=todo,
+            todo=END_THOUGHTS,
         )
 
 

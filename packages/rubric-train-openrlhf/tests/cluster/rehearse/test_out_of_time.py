@@ -33,7 +33,7 @@ def test_a_wait_that_ran_out_is_no_stop_of_the_cluster(
     log.write_text(f"started\n{said}\n")
     ended = Ended(status, 600.0, log, frozenset())
 
-    found = checking.failed(rehearsal.ending_of(ended), ended=ended)
+    found = rehearsal.bad_ending(ended)
 
     assert found.status is checking.Status.FAILED
     assert ("the cluster would stop" in found.remedy) is is_of_the_cluster

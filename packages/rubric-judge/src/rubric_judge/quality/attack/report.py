@@ -100,7 +100,13 @@ class AttackReport(Report):
 
     def method(self) -> str:
         """Return a description of the counts and of the intervals."""
-        return _WORDS["method"].format(self, tasks=counted(self.tasks, "task"))
+        return (
+            f"{self.cases:,} cases on {counted(self.tasks, 'task')}. Over-credited: cases "
+            "that were given more than they deserve, of those with scores and a bound; "
+            f"the intervals are Wilson's ({self.confidence:.0%}). Excess: mean of what was "
+            "given above the bound. Invalid judgements (reward 0) and unavailable ones "
+            "(no reward) are counted apart."
+        )
 
     def drawn(self) -> list[charts.Bars]:
         """Return the rate of each family."""

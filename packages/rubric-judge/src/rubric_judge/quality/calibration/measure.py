@@ -149,7 +149,7 @@ def _by_j(criterion: record.CriterionCalibration) -> tuple[bool, bool, float]:
 def _notes(paired: pairing.Paired, *, is_named: bool) -> list[str]:
     notes: list[str] = []
     if not is_named:
-        notes.append(report.WORDS["known_by_name"])
+        notes.append(report.KNOWN_BY_NAME)
     unsure = sum(paired.unsure.values()) + paired.unsure_unjudged
     if unsure:
         verb = "says" if unsure == 1 else "say"
@@ -167,7 +167,13 @@ def _notes(paired: pairing.Paired, *, is_named: bool) -> list[str]:
             f"{paired.unjudged:,} labels are of responses without a judgement: left out."
         )
     if paired.weights_N is not None:
-        notes.append(report.WORDS["unequal_draws"])
+        notes.append(
+            "Labelled responses were drawn with unequal probabilities. Each weighs 1 / "
+            "inclusion in TPR, FPR, J, biases, factors, correlation and variance of "
+            "errors, and the pairs of rewards. Not weighed, and so of the responses as "
+            "they were drawn: counts of labels, both α, Pearson's r, noise, and "
+            "advantages whose sign the labels turn."
+        )
     notes += _pooled(paired)
     return notes
 
@@ -188,7 +194,12 @@ def _pooled(paired: pairing.Paired) -> list[str]:
     kinds = ", ".join(
         f"{name} {len(pool_ids)}" for name, pool_ids in sorted(ids_by_pool.items())
     )
-    return [report.WORDS["pooled"].format(ids=ids, kinds=kinds)]
+    note = (
+        f"{ids} of criteria stand in too few of the labelled tasks, or ask for another "
+        f"thing in each, and are measured by kind instead ({kinds}): every criterion of "
+        "such a kind has its verdict."
+    )
+    return [note]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,14 @@ from rubric_judge.quality.estimates import UNKNOWN, Estimate
 from rubric_judge.ui.page.tables import Report, TextTable, counted, markdown_page
 
 WORDS: Final = toml_beside(__file__, "words.toml")
-"""Titles, columns and texts of the tables."""
+"""Titles and columns of the tables."""
+
+KNOWN_BY_NAME: Final = (
+    "The judgements tell the judge's name and nothing of its model, prompt or "
+    "parameters: give its configuration with --judge, so that the calibration is of "
+    "that judge only."
+)
+"""Note on a calibration whose judge has no fingerprint."""
 
 
 class CalibrationReport(record.Calibration, Report):
@@ -86,7 +93,13 @@ class CalibrationReport(record.Calibration, Report):
 
     def method(self) -> str:
         """Return a description of how the intervals were made."""
-        return WORDS["method"].format(self)
+        return (
+            f"In brackets: {self.confidence:.0%} intervals, for which the labels of one "
+            "document go together: Wilson's for TPR and FPR and the difference of both "
+            "for J, Student's for biases, BCa bootstrap for the rest "
+            f"({self.resamples} draws, seed {self.seed}). Met: at least half of the "
+            "weight. A dash: the labels cannot say."
+        )
 
     def markdown(self, figures: Sequence[str]) -> str:
         """Return the report as a page; see `Report.markdown`."""
@@ -149,10 +162,12 @@ def next_steps(calibration: record.Calibration, files: Files) -> list[Step]:
     named = _named(calibration, record.Verdict.STRONGER_JUDGE)
     if named:
         steps.append(Step(f"calibrate a stronger judge: {named}"))
-    if WORDS["known_by_name"] in calibration.notes:
-        steps.append(
-            Step("calibrate with --judge beside --judgements", WORDS["named_only"])
+    if KNOWN_BY_NAME in calibration.notes:
+        again = (
+            "--judge JUDGE.yaml   # the same command; rubric-train and rubric-eval refuse "
+            "a judge known by name"
         )
+        steps.append(Step("calibrate with --judge beside --judgements", again))
     elif any(criterion.factor for criterion in calibration.criteria):
         setting = (
             f"judge:\n  calibration: {files.calibration}\n"

@@ -20,13 +20,11 @@ from typing import Any, Final, NamedTuple, cast
 
 from scipy import stats
 
-from rubric_core.files import toml_beside
 from rubric_judge.quality.calibration.record import KEPT, Verdict, is_whole
 from rubric_judge.quality.estimates import Estimate
 from rubric_judge.quality.reliability.rates import Rates
 from rubric_judge.ui.page.tables import counted
 
-_CASES: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "verdicts.toml")
 PEOPLE_AGREE: Final = 0.667
 """Krippendorff's least α for tentative conclusions."""
 _BLIND_WIDTH: Final = 0.35
@@ -68,61 +66,98 @@ def decide(seen: Evidence) -> Decision:
     j = seen.rates.youden_j
     bound = seen.bound
     if j.value is None or j.low is None or j.high is None:
-        case = "never_met" if seen.negatives else "always_met"
-        if not seen.positives + seen.negatives:
-            case = "all_unsure" if seen.unsure else "no_pair"
-        return _decision(seen, case, 0.0, within=_BLIND_WIDTH)
+        return _unknown(seen)
     if j.low > bound:
-        return _decision(seen, "above_bound", 1.0)
+        return Decision(Verdict.ADMIT, f"J is {j}, above {bound:g}.", None, 1.0)
     if j.high < bound:
         return _weak(seen, j.low, j.high)
     if j.low > 0:
-        nearest = max(abs(j.value - bound), _LEAST_WIDTH)
-        return _decision(seen, "holds_bound", seen.slope, within=nearest)
+        count, wanted = _wanted(seen, max(abs(j.value - bound), _LEAST_WIDTH))
+        reason = (
+            f"J is {j}, above 0 and perhaps not above {bound:g}: {_weighed(seen.slope)}; "
+            f"it may take {wanted} to settle it."
+        )
+        return Decision(Verdict.WEIGH_DOWN, reason, count, seen.slope)
     farthest = max(j.value, bound - j.value, _LEAST_WIDTH)
-    return _decision(seen, "holds_both", 0.0, within=farthest)
+    count, wanted = _wanted(seen, farthest)
+    reason = f"J is {j}, which holds both 0 and {bound:g}: it may take {wanted} to settle it."
+    return Decision(Verdict.MORE_LABELS, reason, count, 0.0)
+
+
+def _unknown(seen: Evidence) -> Decision:
+    """Decide where there is no J."""
+    count, wanted = _wanted(seen, _BLIND_WIDTH)
+    labels = counted(seen.positives + seen.negatives, "label")
+    if seen.negatives:
+        reason = (
+            f"Not met in any label ({labels}), so that there is no TPR and no J: it may "
+            f"take {wanted} to get one."
+        )
+    elif seen.positives:
+        reason = (
+            f"Met in every label ({labels}), so that there is no FPR and no J: it may "
+            f"take {wanted} to get one."
+        )
+    elif seen.unsure:
+        reason = (
+            f"Every label, {seen.unsure:,} of them, says that the rater cannot tell: if "
+            f"the wording is why, word it anew; else it may take {wanted} to get a J."
+        )
+    else:
+        reason = (
+            "No response has both a label and a score of the judge: it may take "
+            f"{wanted} to get one."
+        )
+    return Decision(Verdict.MORE_LABELS, reason, count, 0.0)
 
 
 def _weak(evidence: Evidence, low: float, high: float) -> Decision:
     """Decide on a J whose interval is below the bound."""
     factor = evidence.slope if low > 0 else 0.0
     people = evidence.people
-    if high <= 0:
-        return _decision(evidence, "opposite", 0.0)
-    if people.high is not None and people.high < PEOPLE_AGREE:
-        return _decision(evidence, "people_differ", factor)
-    if evidence.rates.tpr.value == evidence.rates.fpr.value in {0.0, 1.0}:
-        case = "all_met" if evidence.rates.tpr.value else "all_unmet"
-        return _decision(evidence, case, 0.0)
-    if people.low is not None and people.low >= PEOPLE_AGREE:
-        return _decision(evidence, "people_agree", factor)
-    case = "weak" if factor else "noise"
-    return _decision(evidence, case, factor)
-
-
-def _decision(
-    evidence: Evidence, case: str, factor: float, *, within: float | None = None
-) -> Decision:
-    """Return the decision on a case; with `within`, also the labels that J's precision needs."""
-    count: int | None = None
-    labels_text = ""
-    if within is not None:
-        count, labels_text = _wanted(evidence, within)
-    weighed = KEPT if is_whole(factor) else f"weigh it by {factor:.2f}"
-    meanwhile = weighed if factor else "mask it"
+    rates = evidence.rates
+    j = rates.youden_j
+    below = f"J is {j}, below {evidence.bound:g}"
+    meanwhile = f"until then {_weighed(factor) if factor else 'mask it'}"
     whether = ""
-    if evidence.people.value is not None:
-        whether = " " + _CASES["open"]["whether"].format(evidence)
-    reason = _CASES[case]["reason"].format(
-        j=evidence.rates.youden_j,
-        labels=counted(evidence.positives + evidence.negatives, "label"),
-        weighed=weighed,
-        meanwhile=f"until then {meanwhile}",
-        whether=whether,
-        wanted=labels_text,
-        **evidence._asdict(),
+    if people.value is not None:
+        whether = (
+            f" Whether people agree is open (α {people}): have more responses labelled "
+            "twice."
+        )
+    if high <= 0:
+        reason = f"J is {j}, not above 0: the judge tells the opposite of people, or nothing."
+        return Decision(Verdict.MASK, reason, None, 0.0)
+    if people.high is not None and people.high < PEOPLE_AGREE:
+        reason = (
+            f"{below}; people do not agree with each other either (α {people}): "
+            f"{meanwhile}."
+        )
+        return Decision(Verdict.REWRITE, reason, None, factor)
+    if rates.tpr.value == rates.fpr.value in {0.0, 1.0}:
+        calls = "every" if rates.tpr.value else "no"
+        reason = (
+            f"J is {j}: this judge calls {calls} labelled response met, so it does not "
+            "see what people see: until then mask it."
+        )
+        return Decision(Verdict.STRONGER_JUDGE, reason, None, 0.0)
+    if people.low is not None and people.low >= PEOPLE_AGREE:
+        reason = (
+            f"{below}; people agree with each other (α {people}), this judge does not: "
+            f"{meanwhile}."
+        )
+        return Decision(Verdict.STRONGER_JUDGE, reason, None, factor)
+    if factor:
+        reason = f"{below} and above 0: {_weighed(factor)}.{whether}"
+        return Decision(Verdict.WEIGH_DOWN, reason, None, factor)
+    reason = (
+        f"{below} and not surely above 0: a policy would learn noise from it.{whether}"
     )
-    return Decision(Verdict(_CASES[case]["verdict"]), reason, count, factor)
+    return Decision(Verdict.MASK, reason, None, 0.0)
+
+
+def _weighed(factor: float) -> str:
+    return KEPT if is_whole(factor) else f"weigh it by {factor:.2f}"
 
 
 def _wanted(evidence: Evidence, half_width: float) -> tuple[int, str]:

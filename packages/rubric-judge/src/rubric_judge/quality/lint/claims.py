@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rubric_core import Task
 from rubric_judge.config import CascadeConfig, ClaimConfig, HybridConfig, JudgeSpec
 from rubric_judge.judges.claims.claim import claim_of, is_empty
-from rubric_judge.quality.lint.reading import Finding, directive_of, finding
+from rubric_judge.quality.lint.reading import Finding, as_warning, directive_of
 
 
 def check_empty_claims(task: Task) -> Iterator[Finding]:
@@ -13,7 +13,14 @@ def check_empty_claims(task: Task) -> Iterator[Finding]:
     for criterion in task.rubric:
         claim = claim_of(criterion)
         if claim and is_empty(claim):
-            yield finding("empty_claim", criterion.id)
+            yield as_warning(
+                "empty_claim",
+                "its claim holds fewer than two words that tell something, so that any "
+                "answer or none states it",
+                remedy="say what a full answer states: which value, which condition, "
+                "which cause",
+                criterion_id=criterion.id,
+            )
 
 
 def check_claims(task: Task) -> Iterator[Finding]:
@@ -23,7 +30,14 @@ def check_claims(task: Task) -> Iterator[Finding]:
     """
     for criterion in task.rubric:
         if not claim_of(criterion) and directive_of(criterion) is None:
-            yield finding("no_claim", criterion.id)
+            yield as_warning(
+                "no_claim",
+                "states no claim, so that the judge of claims can look for its words "
+                "alone",
+                remedy="write what a full answer states, as “Says that …”, or take a "
+                "language model as judge",
+                criterion_id=criterion.id,
+            )
 
 
 def reads_claims(spec: JudgeSpec) -> bool:

@@ -12,7 +12,13 @@ from rubric_judge.checks.directive import SentenceScope, StructureChecks
 from rubric_judge.checks.numeric import NumericCheck
 from rubric_judge.config import JudgeConfig
 from rubric_judge.quality.lint import reading
-from rubric_judge.quality.lint.reading import Finding, content, finding, numbers
+from rubric_judge.quality.lint.reading import (
+    Finding,
+    as_error,
+    as_warning,
+    content,
+    numbers,
+)
 
 if TYPE_CHECKING:
     from rubric_core.arrays import FloatArray
@@ -28,13 +34,24 @@ def check_grounding(task: Task) -> Iterator[Finding]:
     """Find `long_passage`, and `not_in_passage`: terms and numbers that it does not hold."""
     whole = task.grounding.reveal()
     if len(whole) > _PASSAGE_CHARS:
-        yield finding("long_passage", chars=len(whole), read=_PASSAGE_CHARS)
+        yield as_warning(
+            "long_passage",
+            f"the passage has {len(whole)} characters, a judge reads the first "
+            f"{_PASSAGE_CHARS} unless it is configured otherwise",
+            remedy="shorten it to what the criteria are about, or raise `passage_chars`",
+        )
     start = whole[:_PASSAGE_CHARS]
     known = content(start) | numbers(start)
     for criterion in task.rubric:
         problem = _absent(criterion, known) or _unstated(criterion, start)
         if problem:
-            yield finding("not_in_passage", criterion.id, what=problem)
+            yield as_warning(
+                "not_in_passage",
+                problem,
+                remedy="check that the passage answers it: a judge that has only the "
+                "passage cannot",
+                criterion_id=criterion.id,
+            )
 
 
 def _absent(criterion: Criterion, known: frozenset[str]) -> str:
@@ -87,11 +104,28 @@ def check_leaks(task: Task) -> Iterator[Finding]:
     for overlap in leaked_ngrams(task):
         name = overlap.source.removeprefix("criterion ")
         if overlap.held_by == "context":
-            yield finding("context_leak", runs=overlap.count, source=overlap.source)
+            yield as_error(
+                "context_leak",
+                f"the context shares {overlap.count} runs of 8 words with the "
+                f"{overlap.source}, and the passage does not",
+                remedy="leave that section out: the policy reads there what only the "
+                "judge may see; training refuses such a task",
+            )
         elif name == "passage":
-            yield finding("leak", runs=overlap.count)
+            yield as_error(
+                "leak",
+                f"the question shares {overlap.count} runs of 8 words with the passage",
+                remedy="reword the question: the policy reads there what only the judge "
+                "may see",
+            )
         else:
-            yield finding("rubric_leak", name, runs=overlap.count)
+            yield as_warning(
+                "rubric_leak",
+                f"the question shares {overlap.count} runs of 8 words with the criterion",
+                remedy="reword one of them, unless the criterion only restates what is "
+                "asked; training refuses such a task",
+                criterion_id=name,
+            )
     question_words = content(task.question)
     quoted = content(" ".join(_QUOTED.findall(task.question)))
     echoed = 0.0
@@ -102,10 +136,19 @@ def check_leaks(task: Task) -> Iterator[Finding]:
         echoed += criterion.weight
         # A name that the question must give, as its subject, is no secret.
         if not terms <= quoted:
-            yield finding("given_away", criterion.id)
+            yield as_warning(
+                "given_away",
+                "the question holds every term that the criterion pays for",
+                remedy="reword the question, or ask for what it does not say",
+                criterion_id=criterion.id,
+            )
     share = echoed / task.rubric.total_weight
     if share > _MOST_ECHO_SHARE:
-        yield finding("echo_pays", share=share)
+        yield as_warning(
+            "echo_pays",
+            f"{share:.0%} of the weight is for terms that the question holds",
+            remedy="ask for more than the question says: an echo of it would earn this",
+        )
 
 
 def _words_that_pay(criterion: Criterion) -> frozenset[str]:

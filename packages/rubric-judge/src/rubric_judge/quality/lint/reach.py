@@ -12,9 +12,10 @@ from rubric_judge.judges.lexical.words import WORD
 from rubric_judge.quality.lint.reading import (
     PHRASES,
     Finding,
+    as_error,
+    as_warning,
     demanded_terms,
     directive_of,
-    finding,
 )
 
 _LONGEST_SENTENCE_WORDS: Final = 45
@@ -33,13 +34,27 @@ def check_reach(task: Task) -> Iterator[Finding]:
         try:
             directive.parse_verification(criterion.verification_method)
         except VerificationError as error:
-            yield finding("bad_directive", criterion.id, problem=error.problem)
+            yield as_error(
+                "bad_directive",
+                f"verification_method: {error.problem}",
+                remedy="correct it: a program judge refuses the whole rubric",
+                criterion_id=criterion.id,
+            )
         else:
             yield from _misspelt(criterion)
         problem = _problem(criterion)
         if problem:
-            yield finding("unreachable", criterion.id, what=problem)
+            yield _unreachable(problem, criterion.id)
     yield from _past_the_budget(task)
+
+
+def _unreachable(problem: str, criterion_id: str) -> Finding:
+    return as_error(
+        "unreachable",
+        problem,
+        remedy="loosen one of the two: the full weight can never be earned",
+        criterion_id=criterion_id,
+    )
 
 
 def _misspelt(criterion: Criterion) -> Iterator[Finding]:
@@ -51,7 +66,13 @@ def _misspelt(criterion: Criterion) -> Iterator[Finding]:
     close = get_close_matches(word, directive.HEADS, n=1, cutoff=_LIKELY_MEANT)
     close = close or parts[:1]
     if close:
-        yield finding("free_text", criterion.id, meant=close[0])
+        yield as_warning(
+            "free_text",
+            "verification_method starts almost as a directive: did you mean "
+            f"`{close[0]}:`?",
+            remedy="correct the word, or reword the line: as it is, no program reads it",
+            criterion_id=criterion.id,
+        )
 
 
 def _problem(criterion: Criterion) -> str:
@@ -88,7 +109,7 @@ def _past_the_budget(task: Task) -> Iterator[Finding]:
         if limits and min(limits) < demanded:
             whose = "this criterion" if criterion_id else "the question"
             what = f"{whose} allows {min(limits)} words, the required elements alone are {demanded}"
-            yield finding("unreachable", criterion_id, what=what)
+            yield _unreachable(what, criterion_id)
 
 
 _DOMINANT_SHARE: Final = 0.5
@@ -101,14 +122,27 @@ def check_weights(task: Task) -> Iterator[Finding]:
     rubric = task.rubric
     for criterion in rubric:
         if criterion.weight == 0:
-            yield finding("zero_weight", criterion.id)
+            yield as_error(
+                "zero_weight",
+                "the weight is 0: the judge is asked and nothing is awarded",
+                remedy="give it a weight or leave the criterion out",
+                criterion_id=criterion.id,
+            )
     weighty = [criterion for criterion in rubric if criterion.weight > 0]
     if len(weighty) < _FEWEST_CRITERIA:
         return
     heaviest = max(weighty, key=lambda criterion: criterion.weight)
     share = heaviest.weight / rubric.total_weight
     if share > _DOMINANT_SHARE:
-        yield finding("dominant_weight", heaviest.id, share=share, count=len(weighty))
+        yield as_warning(
+            "dominant_weight",
+            f"has {share:.0%} of the weight of {len(weighty)} criteria",
+            remedy="split it, or lower its weight: its noise is the reward's noise",
+            criterion_id=heaviest.id,
+        )
     elif rubric.effective_criteria < len(weighty) / 2:
-        effective = rubric.effective_criteria
-        yield finding("few_effective_criteria", count=len(weighty), effective=effective)
+        yield as_warning(
+            "few_effective_criteria",
+            f"{len(weighty)} criteria weigh as {rubric.effective_criteria:.1f} equal ones",
+            remedy="bring the weights closer, or merge the light criteria",
+        )

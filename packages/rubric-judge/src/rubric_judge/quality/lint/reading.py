@@ -45,17 +45,14 @@ class Finding:
     """Line of the task file (row, in a Parquet file), from 1."""
 
 
-_KINDS: Final = toml_beside(__file__, "findings.toml")
+def as_error(code: str, what: str, *, remedy: str, criterion_id: str = "") -> Finding:
+    """Return a finding that spoils the reward, or spends on what cannot be judged."""
+    return Finding(code, "error", what, remedy, criterion_id)
 
 
-def finding(code: str, criterion_id: str = "", **values: object) -> Finding:
-    """Return a finding in the words of its kind, with values in their slots."""
-    kind = _KINDS[code]
-    return Finding(
-        **{**kind, "what": kind["what"].format(**values)},
-        code=code,
-        criterion_id=criterion_id,
-    )
+def as_warning(code: str, what: str, *, remedy: str, criterion_id: str = "") -> Finding:
+    """Return a finding that wants to be looked at."""
+    return Finding(code, "warning", what, remedy, criterion_id)
 
 
 Check = Callable[[Task], Iterator[Finding]]
@@ -171,8 +168,12 @@ def check_size(task: Task) -> Iterator[Finding]:
     n_pairs = math.comb(len(task.rubric), 2)
     if n_pairs > _MOST_PAIRS:
         compared = len(pairs_of(task.rubric.criteria))
-        yield finding(
-            "many_criteria", count=len(task.rubric), compared=compared, pairs=n_pairs
+        yield as_warning(
+            "many_criteria",
+            f"has {len(task.rubric)} criteria, and {compared} of their {n_pairs} pairs "
+            "were compared, those of the rarest words first: repetitions and "
+            "contradictions among the others are not found",
+            remedy="split the task: no judge reads so long a rubric with care",
         )
 
 

@@ -58,11 +58,20 @@ def lint_tasks(
                 raise row
             task = Task.from_json(row)
         except SchemaError as error:
-            findings = [reading.finding("no_task", what=str(error))]
+            unreadable = reading.as_error(
+                "no_task",
+                str(error),
+                remedy="correct the line: nothing can read this file as it is",
+            )
+            findings = [unreadable]
         else:
             findings = list(lint_task(task, by_claims=by_claims))
             first = lines.setdefault(task.task_id, line)
             if first != line:
-                repeated = reading.finding("repeated_task", first=first)
+                repeated = reading.as_error(
+                    "repeated_task",
+                    f"is the task of line {first} again",
+                    remedy="leave one out: both have the same id",
+                )
                 findings.append(replace(repeated, task_id=task.task_id))
         yield line, tuple(replace(finding, line=line) for finding in findings)

@@ -12,9 +12,10 @@ from rubric_judge.judges.claims.claim import claim_of
 from rubric_judge.quality.lint import reading
 from rubric_judge.quality.lint.reading import (
     Finding,
+    as_error,
+    as_warning,
     content,
     directive_of,
-    finding,
     overlap,
 )
 
@@ -33,7 +34,13 @@ def check_wording(task: Task) -> Iterator[Finding]:
         texts = f"{criterion.description}\n{criterion.scoring_guide}"
         # The word first: most texts hold none, and the pattern takes ten times as long.
         if "criteri" in texts.lower() and _ELSEWHERE.search(texts):
-            yield finding("refers_to_another", criterion.id)
+            yield as_warning(
+                "refers_to_another",
+                "its text points to another criterion",
+                remedy="say it in full: a judge scores each criterion by itself, in any "
+                "order",
+                criterion_id=criterion.id,
+            )
     terms: dict[str, frozenset[str]] = {}
     for criterion in task.rubric:
         terms[criterion.id] = reading.content_of_all(reading.terms_of(criterion))
@@ -43,7 +50,13 @@ def check_wording(task: Task) -> Iterator[Finding]:
         if terms[first.id] != terms[second.id]:
             continue
         if _alike(first, second, nearly=bool(terms[first.id])):
-            yield finding("duplicate_criterion", second.id, first=first.id)
+            yield as_warning(
+                "duplicate_criterion",
+                f"asks for nearly the same as {first.id!r}",
+                remedy="leave one out, or say what parts them: the same thing is paid "
+                "for twice",
+                criterion_id=second.id,
+            )
 
 
 def _similar_ids(task: Task) -> Iterator[Finding]:
@@ -53,19 +66,42 @@ def _similar_ids(task: Task) -> Iterator[Finding]:
         spellings[spelling].append(name)
     for first, *others in spellings.values():
         if others:
-            yield finding("similar_ids", others[0], first=first)
+            yield as_error(
+                "similar_ids",
+                f"differs from {first!r} in case or spaces only",
+                remedy="rename one: a model that misspells an id makes the judgement "
+                "invalid",
+                criterion_id=others[0],
+            )
 
 
 def _empty(criterion: Criterion) -> Iterator[Finding]:
     described = criterion.description.strip() or criterion.scoring_guide.strip()
     if described and reading.has_no_words(criterion) and not claim_of(criterion):
-        yield finding("no_words", criterion.id)
+        yield as_warning(
+            "no_words",
+            "states no claim and has no required element, keyword, concept or "
+            "directive: a program scores it 0",
+            remedy="write what a full answer states, as “Says that …”, or add one of "
+            "them; a language model needs none",
+            criterion_id=criterion.id,
+        )
     if described or isinstance(directive_of(criterion), directive.ProgramCheck):
         return
     if criterion.verification_method.strip() or reading.terms_of(criterion):
-        yield finding("no_description", criterion.id)
+        yield as_warning(
+            "no_description",
+            "has neither description nor scoring guide",
+            remedy="say in a sentence what is asked",
+            criterion_id=criterion.id,
+        )
     else:
-        yield finding("empty_criterion", criterion.id)
+        yield as_error(
+            "empty_criterion",
+            "has no text but its id and name",
+            remedy="say what is asked, or leave it out: a judge can only guess",
+            criterion_id=criterion.id,
+        )
 
 
 def _alike(first: Criterion, second: Criterion, *, nearly: bool) -> bool:
@@ -101,8 +137,11 @@ def check_contradictions(task: Task) -> Iterator[Finding]:
     for criterion, other in reading.pairs_of(task.rubric.criteria):
         problem = _contradiction(criterion, other)
         if problem:
-            yield finding(
-                "contradiction", other.id, problem=problem, first=criterion.id
+            yield as_error(
+                "contradiction",
+                f"{problem} {criterion.id!r}",
+                remedy="change or drop one: no answer can earn the whole weight",
+                criterion_id=other.id,
             )
 
 

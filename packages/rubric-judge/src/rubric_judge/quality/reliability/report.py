@@ -240,7 +240,13 @@ class ReliabilityReport(Report):
         """Return a description of the data and of the intervals."""
         tasks = counted(self.tasks, "task")
         documents = counted(self.documents, "document")
-        return WORDS["method"].format(self, tasks=tasks, documents=documents)
+        return (
+            f"{self.responses:,} responses to {tasks} from {documents}. In brackets: "
+            f"{self.confidence:.0%} BCa bootstrap intervals, {self.resamples} draws of "
+            "documents (or tasks or responses, if fewer than eight), seed "
+            f"{self.seed}; for TPR, TNR and J Wilson's and Newcombe's. A dash: the "
+            "judgements cannot say."
+        )
 
     def drawn(self) -> list[Bars]:
         """Return the share of advantages that a second judgement turns, by judge."""

@@ -17,7 +17,7 @@ from rubric_core.configuration import may_be_key
 from rubric_core.data.parquet import task_schema
 from rubric_core.files import open_file, read_file
 from rubric_core.nearest import near
-from rubric_synth import calls, errors, files, tables
+from rubric_synth import calls, errors, files
 from rubric_synth.collect.folder import DOCUMENTS_FILE
 from rubric_synth.config import Frozen, Stage
 from rubric_synth.document import Rejection
@@ -341,19 +341,30 @@ def _missing_file_error(path: Path) -> errors.DatasetFolderError:
 def _check_is_dataset(dataset: Path) -> None:
     if (dataset / MANIFEST_FILE).is_file() and not (dataset / DOCUMENTS_FILE).is_file():
         return
-    if not dataset.exists():
-        content = "nothing"
-    elif not dataset.is_dir():
-        content = "file"
-    elif (dataset / DOCUMENTS_FILE).is_file():
-        content = "collected"
-    elif (dataset / WORK_FOLDER).is_dir():
-        content = "work"
-    else:
-        content = "other"
-    template: str = tables.read_table("no_dataset")[content]
-    message = template.format(shown=str(dataset), folder=dataset, near=near(dataset))
-    raise errors.DatasetFolderError(message, path=dataset)
+    raise errors.DatasetFolderError(_why_no_dataset(dataset), path=dataset)
+
+
+def _why_no_dataset(folder: Path) -> str:
+    """Say what is there instead of a dataset, and what to do."""
+    shown = repr(str(folder))
+    if not folder.exists():
+        return (
+            f"{shown} does not exist; write a dataset with `rubric-synth run`"
+            f"{near(folder)}"
+        )
+    if not folder.is_dir():
+        return f"{shown} is a file; name the folder that `rubric-synth run` wrote"
+    if (folder / DOCUMENTS_FILE).is_file():
+        return (
+            f"{shown} is a folder of collected documents, not a dataset; make one of it "
+            f"with `rubric-synth run {folder} --out DATASET`"
+        )
+    if (folder / WORK_FOLDER).is_dir():
+        return (
+            f"{shown} holds the work of a run that has not ended, and no dataset yet; go "
+            f"on with `rubric-synth run COLLECTED --out {folder}`"
+        )
+    return f"{shown} holds no manifest.json; write the dataset with `rubric-synth run`"
 
 
 def question_lines(dataset: Path, *, split: str = "test") -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import anyio
 
 from rubric_core import Usage
-from rubric_synth import errors, tables
+from rubric_synth import errors
 from rubric_synth.calls import CallRecord, CallTotals
 from rubric_synth.config import Stage, SynthConfig
 from rubric_synth.document import DocumentOutcome
@@ -30,8 +30,37 @@ from rubric_synth.run.work.index import CollectedLine
 NOTE: Final = "dataset"
 
 
-WHY: Final[dict[str, str]] = tables.read_table("unfinished")
-"""Why a run stopped and what to do, to be filled with its `config` and what it has `spent`."""
+def why_stopped(
+    cause: errors.UnfinishedCause, config: SynthConfig, spent: CallTotals
+) -> str:
+    """Say why a run stopped and what to do.
+
+    Args:
+        cause: The cause.
+        config: Configuration of the run.
+        spent: What its calls have taken so far.
+    """
+    match cause:
+        case "cost":
+            return (
+                "another call is expected to pass "
+                f"max_cost_usd={config.max_cost_usd:g}: {spent.calls} calls have cost "
+                f"{spent.cost_usd:.4g} USD; raise it to go on"
+            )
+        case "unpriced":
+            return (
+                f"max_cost_usd={config.max_cost_usd:g} is set, and what "
+                f"{spent.unpriced_calls} of {spent.calls} calls cost is not known: set "
+                "`prices:` of the model, and of the judge where it is one, or leave out "
+                "max_cost_usd"
+            )
+        case "unavailable":
+            return (
+                f"{config.max_unavailable_in_a_row} documents in a row got no answer "
+                "(max_unavailable_in_a_row): check that the model and the judge answer"
+            )
+        case "interrupted":
+            return "interrupted"
 
 
 def note_written(report: SynthReport, folder: WorkFolder, making: str) -> None:

@@ -381,7 +381,7 @@ class _Run:
         why: str | None = None,
     ) -> errors.UnfinishedError:
         spent = recording.Spending(self.folder, self.spec.config).total
-        why = why or recording.WHY[cause].format(config=self.spec.config, spent=spent)
+        why = why or recording.why_stopped(cause, self.spec.config, spent)
         done = self.collection.to_do - pending
         goes_on = ": the same command goes on with them" if pending else ""
         took = f"; {spent.calls} calls so far, {spent.cost}" if spent.calls else ""

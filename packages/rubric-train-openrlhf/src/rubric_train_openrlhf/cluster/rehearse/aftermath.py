@@ -35,6 +35,9 @@ _LARGEST_GAP: Final = {"float32": 1e-3, "bfloat16": 5e-2}
 """Nats: what the arithmetic of an engine and of the trainer differ by, with the same weights."""
 
 
+_WITH_FAKE: Final = "a random model may earn nothing; with --judge fake rewards differ"
+
+
 def check_steps(config: TrainConfig, folder: RunFolder) -> check.Finding:
     """Every step is there, its figures are numbers, and some weight has moved."""
     rows = folder.read_metrics()
@@ -50,10 +53,23 @@ def check_steps(config: TrainConfig, folder: RunFolder) -> check.Finding:
     if odd := [name for name, value in figures.items() if not isfinite(value)]:
         return check.failed(f"not a finite number: {', '.join(odd)}")
     if any(row.grad_norm for row in rows):
-        return check.passed("steps_done", steps=len(rows), last=rows[-1])
+        last = rows[-1]
+        return check.passed(
+            f"{len(rows)} steps: reward {last.reward_mean:.3f} ± {last.reward_std:.3f}, "
+            f"loss {last.loss:.3g}, KL {last.kl:.3g}, gradient norm {last.grad_norm:.3g}"
+        )
     if any(row.advantage_abs_mean for row in rows):
-        return check.failed("nothing_learnt", steps=len(rows))
-    return check.warning("no_update", steps=len(rows))
+        return check.failed(
+            f"every gradient of {len(rows)} steps is 0, though advantages are not: "
+            "nothing is learnt",
+            remedy="see run.log; an objective that leaves every token out has no "
+            "gradient either",
+        )
+    return check.warning(
+        f"every gradient of {len(rows)} steps is 0, since every advantage is: no "
+        "update was tried",
+        remedy=_WITH_FAKE,
+    )
 
 
 def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[check.Finding]:
@@ -63,17 +79,26 @@ def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[check.Find
     ]
     rewards = [row.reward for row in rows if row.reward is not None]
     if outside := [reward for reward in rewards if not 0 <= reward <= 1]:
-        yield check.failed("rewards_outside", n=len(outside), first=outside[0])
+        yield check.failed(
+            f"{len(outside)} rewards are outside of [0, 1], the first {outside[0]!r}"
+        )
     if failures := Counter(row.outcome for row in rows if row.outcome != "scored"):
         counts = ", ".join(
             f"{number} {outcome}" for outcome, number in sorted(failures.items())
         )
-        yield check.failed("judgements_failed", n=len(rows), counts=counts)
+        yield check.failed(
+            f"of {len(rows)} judgements {counts}",
+            where="judge.spec",
+            remedy="the reasons stand in judgements/ of the rehearsal's run folder",
+        )
     if not rewards or min(rewards) == max(rewards):
-        yield check.warning("rewards_equal")
+        yield check.warning(
+            "all rewards are equal, so every advantage is 0", remedy=_WITH_FAKE
+        )
     elif not outside and not failures:
         yield check.passed(
-            "rewards_scored", n=len(rewards), least=min(rewards), most=max(rewards)
+            f"{len(rewards)} rewards from {min(rewards):.3f} to {max(rewards):.3f}, "
+            "all scored"
         )
 
 
@@ -81,7 +106,10 @@ def check_advantages(config: TrainConfig, folder: RunFolder) -> check.Finding:
     """Recompute every advantage from the rewards on disk."""
     estimator = config.advantage
     if type(estimator) is not GroupAdvantages:
-        return check.unchecked("advantages_of_criteria", estimator=estimator.estimator)
+        return check.unchecked(
+            f"advantages of estimator {estimator.estimator!r} may follow from criteria, "
+            "which the rollouts do not hold"
+        )
     steps = list(_rollouts(config, folder))
     expected = np.concatenate(
         [_recomputed(config, groups, estimator).ravel() for groups in steps]
@@ -93,16 +121,17 @@ def check_advantages(config: TrainConfig, folder: RunFolder) -> check.Finding:
     nonzero = int(np.count_nonzero(written))
     count = len(written)
     if worst <= _LARGEST_DIFFERENCE and nonzero == 0:
-        return check.unchecked("advantages_zero", n=count)
-    if worst > _LARGEST_DIFFERENCE:
-        return check.failed(
-            "advantages_differ",
-            n=count,
-            nonzero=nonzero,
-            worst=worst,
-            where="advantage",
+        return check.unchecked(
+            f"all {count} advantages are 0, as any formula gives for equal rewards",
+            remedy=_WITH_FAKE,
         )
-    return check.passed("advantages_differ", n=count, nonzero=nonzero, worst=worst)
+    detail = (
+        f"{count} advantages, {nonzero} not 0, differ by at most {worst:.1e} from the "
+        "formula"
+    )
+    if worst > _LARGEST_DIFFERENCE:
+        return check.failed(detail, where="advantage")
+    return check.passed(detail)
 
 
 def _rollouts(
@@ -146,12 +175,22 @@ def check_sync(config: TrainConfig, folder: RunFolder) -> check.Finding:
     if len(gaps) < config.steps:
         return check.failed("the steps do not say how far engines and policy are apart")
     limit = _LARGEST_GAP[config.precision]
-    said = check.passed("gap", first=gaps[0], last=gaps[-1], limit=limit).detail
+    gap = (
+        f"log-probabilities of engine and policy differ by {gaps[0]:.1e} nats before "
+        f"the first update and {gaps[-1]:.1e} after it (limit {limit:g})"
+    )
     if gaps[-1] > limit:
-        return check.failed("other_weights", gap=said)
+        return check.failed(
+            f"{gap}: the engine samples from other weights",
+            remedy="see run.log for what the weight sync said",
+        )
     if not any(row.grad_norm for row in rows[:-1]):
-        return check.unchecked("no_weight_moved", gap=said)
-    return check.passed(f"{said}, with KL {rows[-1].kl:.3g} to the start")
+        return check.unchecked(
+            f"{gap}, but no weight had moved by then: an engine with old ones would not "
+            "be seen",
+            remedy=_WITH_FAKE,
+        )
+    return check.passed(f"{gap}, with KL {rows[-1].kl:.3g} to the start")
 
 
 def check_heldout(config: TrainConfig, folder: RunFolder) -> check.Finding:
@@ -325,18 +364,16 @@ def check_asymmetry(
         (at, kind) for at, text in places for kind in hidden.kinds_in(text)
     )
     for at, kind in leaks:
-        yield check.failed("holds_hidden_text", at=at, kind=kind)
+        yield check.failed(f"{at} holds text of {kind}", remedy="report it: a defect")
     if not hidden.kinds:
         yield check.warning(
             "what is hidden from the policy is too short to be searched for"
         )
     elif not leaks:
         yield check.passed(
-            "hidden",
-            runs=len(hidden.kinds),
-            tasks=len(train) + len(heldout),
-            files=len(files),
-            arguments=len(arguments),
+            f"none of {len(hidden.kinds)} runs of words of {len(train) + len(heldout)} "
+            f"tasks, which are the judge's alone, stands in {len(files)} files and "
+            f"{len(arguments)} arguments"
         )
 
 

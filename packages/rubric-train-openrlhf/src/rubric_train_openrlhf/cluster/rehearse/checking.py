@@ -10,13 +10,12 @@ from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import structlog
 from pydantic import BaseModel, ConfigDict
 
 from rubric_core import RubricError, Task
-from rubric_core.files import toml_beside
 from rubric_judge.ui.console.command import console, figures_table, styled
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy import ChatCodec
@@ -55,36 +54,10 @@ class Finding:
     """Time of the whole check."""
 
 
-_TEXTS: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "findings.toml")
-
-
-def _finding(status: Status, message: str, /, **values: Any) -> Finding:
-    """Make a finding.
-
-    Args:
-        status: how its check ended.
-        message: name of a finding of findings.toml, or the text of the finding itself.
-        values: values for the slots of its texts; also `where` and `remedy` if they have none.
-    """
-    shown = {
-        key: str(path) if isinstance(path, Path) else path
-        for key, path in values.items()
-    }
-    parts = {
-        part: values[part] for part in ("where", "remedy", "check") if part in values
-    }
-    if message not in _TEXTS:
-        return Finding(status, message, **parts)
-    texts: dict[str, Any] = {
-        part: text.format(**shown) for part, text in _TEXTS[message].items()
-    }
-    return Finding(status, **texts | parts)
-
-
-passed = partial(_finding, Status.PASSED)
-failed = partial(_finding, Status.FAILED)
-warning = partial(_finding, Status.WARNING)
-unchecked = partial(_finding, Status.UNCHECKED)
+passed = partial(Finding, Status.PASSED)
+failed = partial(Finding, Status.FAILED)
+warning = partial(Finding, Status.WARNING)
+unchecked = partial(Finding, Status.UNCHECKED)
 
 
 class Report(BaseModel):
@@ -401,7 +374,12 @@ def _asked(check: Check, subject: Subject) -> list[Finding]:
     # The named boundary of a rehearsal: what a model folder, a stack or a disk raises is not known
     # beforehand, and the other checks still have something to say.
     except Exception as error:  # noqa: BLE001
-        return [failed("check_broke", kind=type(error).__name__, error=_short(error))]
+        return [
+            failed(
+                f"the check itself ended with {type(error).__name__}: {_short(error)}",
+                remedy="repair what it names; the cluster would meet it too",
+            )
+        ]
     return findings or [passed("as it should be")]
 
 

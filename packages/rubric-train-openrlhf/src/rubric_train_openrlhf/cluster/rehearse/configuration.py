@@ -76,8 +76,22 @@ def check_configuration(subject: check.Subject) -> Iterable[check.Finding]:
             check.failed(line, where=_key_in(line.partition(": ")[2])) for line in lines
         ]
     if config.backend != "openrlhf":
-        return [check.failed("no_cluster_backend", backend=config.backend)]
-    return [check.passed("configured", run=config)]
+        return [
+            check.failed(
+                f"backend={config.backend!r} does not run on a cluster",
+                where="backend",
+                remedy="set backend: openrlhf, or run it here with `rubric-train run`",
+            )
+        ]
+    rollout = config.rollout
+    cluster = config.cluster
+    return [
+        check.passed(
+            f"{config.steps} steps of {rollout.prompts} prompts × {rollout.group_size} "
+            f"responses, {config.optim.updates_per_rollout} updates each, on "
+            f"{cluster.nodes} × {cluster.gpus_per_node} GPUs"
+        )
+    ]
 
 
 def check_refusals(subject: check.Subject) -> check.Finding:
@@ -94,12 +108,22 @@ def check_flags(subject: check.Subject) -> Iterable[check.Finding]:
         commands = flags.commands(config, model=path)
         printed = flags.printed_by_openrlhf(commands)
     except ImportError as error:
-        return [check.unchecked("no_parser", error=error)]
+        return [
+            check.unchecked(
+                f"{error}", remedy="install OpenRLHF 0.11.2, which its extras bring"
+            )
+        ]
     except TrainConfigError as error:
         where = error.location or (
             "cluster.extra_flags" if config.cluster.extra_flags else ""
         )
-        return [check.failed("flag_is_wrong", error=error, where=where)]
+        return [
+            check.failed(
+                f"{error}",
+                where=where,
+                remedy="see `rubric-train plan` for which key sets which flag",
+            )
+        ]
     said = [
         check.warning(f"OpenRLHF says: {line}", where=_key_in(line)) for line in printed
     ]
@@ -116,6 +140,7 @@ def check_traps(subject: check.Subject) -> Iterable[check.Finding]:
 
 _GIB: Final = 2**30
 _LONGEST_PATH: Final = 120
+_ANOTHER_OUT: Final = "choose another `out`"
 
 
 def check_output_folder(subject: check.Subject) -> Iterable[check.Finding]:
@@ -126,21 +151,29 @@ def check_output_folder(subject: check.Subject) -> Iterable[check.Finding]:
         holds_run = (out / "config.resolved.yaml").exists()
     except OSError as error:
         name = str(out)[:_LONGEST_PATH]  # it may be too long for any file system
-        return [check.failed("no_such_folder", path=name, why=error.strerror)]
+        detail = f"there can be no folder {name!r}: {error.strerror}"
+        return [check.failed(detail, remedy=_ANOTHER_OUT)]
+    place = repr(str(parent))
     if not parent.is_dir():
-        return [check.failed("no_folder_below_a_file", parent=parent, out=out)]
-    run = [check.warning("holds_run", out=out)] if holds_run else []
+        detail = f"{place} is a file, so that no run folder can be at {str(out)!r}"
+        return [check.failed(detail, remedy=_ANOTHER_OUT)]
+    run: list[check.Finding] = []
+    if holds_run:
+        holding = check.warning(
+            f"{str(out)!r} holds a run already",
+            remedy="continue it with --resume, or choose another out",
+        )
+        run.append(holding)
     if not os.access(parent, os.W_OK | os.X_OK):
-        return [*run, subject.absent("not_writable", path=parent)]
+        detail = f"{place} is not writable by this user"
+        return [*run, subject.absent(detail, remedy=_ANOTHER_OUT)]
     try:
         with TemporaryDirectory(prefix=".rehearsal-", dir=parent) as folder:
             Path(folder, "probe").write_text("probe\n", encoding="utf-8")
     except OSError as error:
-        return [
-            *run,
-            check.failed("cannot_be_written", path=parent, why=error.strerror),
-        ]
-    return [*run, check.passed(f"{str(parent)!r} is writable")]
+        detail = f"{place} cannot be written to: {error.strerror}"
+        return [*run, check.failed(detail, remedy=_ANOTHER_OUT)]
+    return [*run, check.passed(f"{place} is writable")]
 
 
 def _existing(path: Path) -> Path:
@@ -168,7 +201,14 @@ def check_bytecode(_: check.Subject) -> check.Finding:
         return check.passed(
             "what the processes import is compiled once for all of them"
         )
-    return check.warning("compiled_at_every_start", packages=", ".join(plain))
+    return check.warning(
+        "PYTHONDONTWRITEBYTECODE is set and these packages are not compiled: "
+        f"{', '.join(plain)}; every process of a run compiles what it imports, at every "
+        "start",
+        where="PYTHONDONTWRITEBYTECODE",
+        remedy="unset it, or compile once: python -m compileall, or "
+        "UV_COMPILE_BYTECODE=1 with uv",
+    )
 
 
 def _shape(subject: check.Subject) -> ModelShape:
@@ -185,7 +225,11 @@ def _shape(subject: check.Subject) -> ModelShape:
         raise check.EndedError(check.needs("model")) from None
     if shape is None:
         raise check.EndedError(
-            check.unchecked("sizes_unknown", model=subject.model_name)
+            check.unchecked(
+                f"the sizes of {subject.model_name!r} are not known",
+                where="model.path",
+                remedy="copy its config.json there",
+            )
         )
     return shape
 
@@ -215,24 +259,23 @@ def check_memory(subject: check.Subject) -> Iterator[check.Finding]:
         largest = max(parts, key=parts.__getitem__)
         needed = sum(parts.values())
         cache = sizing.engine_room(config, shape, gpu).cache
-        name = (
-            "no_cache"
-            if cache <= 0
-            else "no_memory"
-            if needed > gpu.memory
-            else "memory_suffices"
+        used = (
+            f"{gpu.name}: {needed / sizing.GB:.0f} of {gpu.memory / sizing.GB:.0f} GB "
+            f"while {phase}, of which {largest} {parts[largest] / sizing.GB:.0f}"
         )
-        sizes = {
-            "needed": needed,
-            "memory": gpu.memory,
-            "of_it": parts[largest],
-            "cache": cache,
-        }
-        in_gb = {size: value / sizing.GB for size, value in sizes.items()}
+        if cache > 0 and needed <= gpu.memory:
+            room = f"{cache / sizing.GB:.0f} GB for an engine's cache"
+            yield check.passed(f"{used}; {room}")
+            continue
+        if cache <= 0:
+            used = f"{gpu.name}: the engine's weights leave no room for its cache"
         # A larger GPU may do.
         problem = check.failed if gpu is gpus[-1] else check.warning
-        finding = check.passed if name == "memory_suffices" else problem
-        yield finding(name, gpu=gpu.name, phase=phase, largest=largest, **in_gb)
+        yield problem(
+            used,
+            remedy="lower optim.micro_batch or cluster.engines.memory_frac, or use more "
+            "GPUs",
+        )
 
 
 _FIRST_AND_BEST: Final = 2
@@ -251,18 +294,18 @@ def check_disk(subject: check.Subject) -> check.Finding:
         free = shutil.disk_usage(_existing(config.out)).free
     except OSError as error:
         return check.unchecked(f"there is no disk to look at: {error.strerror}")
-    if needed <= free:
-        report = check.passed
-        name = "disk_suffices"
-    elif subject.request.on_cluster:
-        report = check.failed
-        name = "disk_too_small"
-    else:
-        report = check.unchecked
-        name = "disk_too_small_here"
-    return report(
-        name, models=models, states=states, needed=needed / _GIB, free=free / _GIB
+    room = f"{needed / _GIB:.1f} GiB"
+    detail = (
+        f"{models} models and {states} states of the optimiser take up to {room}; "
+        f"{free / _GIB:.1f} GiB are free here"
     )
+    if needed <= free:
+        return check.passed(detail)
+    if subject.request.on_cluster:
+        return check.failed(
+            detail, remedy="choose a larger disk, or lower checkpoint.keep"
+        )
+    return check.unchecked(detail, remedy=f"have {room} where `out` is there")
 
 
 _LARGEST_SHARE: Final = 0.5
@@ -278,9 +321,14 @@ def check_capacity(subject: check.Subject) -> check.Finding:
             "the judge is no server of yours, whose speed could be worked out"
         )
     is_slow = isfinite(times.total) and times.judging > _LARGEST_SHARE * times.total
+    detail = (
+        f"judging takes about {times.judging:.0f} s beside sampling of "
+        f"{times.sampling:.0f} s, in a step of {times.total:.0f} s ({gpu.name}, a judge "
+        "of 20 B)"
+    )
     if is_slow:
-        return check.warning("judging_is_slow", times=times, gpu=gpu)
-    return check.passed("judging_keeps_up", times=times, gpu=gpu)
+        return check.warning(detail, remedy="add servers, or shorten what they read")
+    return check.passed(detail)
 
 
 def check_only_on_gpus(subject: check.Subject) -> Iterator[check.Finding]:
@@ -288,12 +336,29 @@ def check_only_on_gpus(subject: check.Subject) -> Iterator[check.Finding]:
     cluster = subject.known.cluster
     if cluster.device == "cpu":
         return
-    holds = {
-        "weights_sent": True,
-        "attention": "flash" in cluster.attention,
-        "packing": cluster.deepspeed.packing,
-        "sleeping": cluster.engines_sleep or cluster.policy_sleeps,
-        "cuda_graphs": not cluster.engines.enforce_eager,
-    }
-    for name in (name for name, is_so in holds.items() if is_so):
-        yield check.unchecked(name, cluster=cluster)
+    engines = cluster.engines
+    deepspeed = cluster.deepspeed
+    yield check.unchecked(
+        f"weights sent by {cluster.sync_backend} to {cluster.engine_count} engines of "
+        f"{engines.tensor_parallel} GPUs, and ZeRO {deepspeed.zero_stage} over "
+        f"{cluster.policy_gpus} GPUs: one process of each ran here, over gloo"
+    )
+    if "flash" in cluster.attention:
+        yield check.unchecked(
+            f"{cluster.attention}: eager attention ran here",
+            where="cluster.deepspeed.attention",
+        )
+    if deepspeed.packing:
+        yield check.unchecked(
+            "packed responses: padded ones ran", where="cluster.deepspeed.packing"
+        )
+    if cluster.engines_sleep or cluster.policy_sleeps:
+        yield check.unchecked(
+            "engines and policy that make room for each other: a CPU has nothing to "
+            "give back",
+            where="cluster.colocation",
+        )
+    if not engines.enforce_eager:
+        yield check.unchecked(
+            "CUDA graphs of the engines", where="cluster.engines.enforce_eager"
+        )

@@ -174,13 +174,24 @@ def check_reachable(subject: check.Subject) -> check.Finding:
     said = silent[first]
     if len(addresses) > 1:
         said += f" ({len(silent)} of {len(addresses)} servers)"
+    repair = (
+        "repair the judge or judge.spec; the address must be one that the run reaches"
+    )
     if chosen(subject) == "config" or request.on_cluster:
-        return check.failed("judge_is_silent", said=said)
+        return check.failed(said, remedy=repair)
     if request.judge != "auto":
-        return check.warning("done_without_judge", said=said, judge=request.judge)
+        return check.warning(
+            f"{said}; --judge {request.judge} does without it",
+            remedy="have it answer before the run",
+        )
     if reasons[first]:
-        return check.warning("judge_is_there", said=said, place=reasons[first])
-    return check.failed("judge_is_silent_here", said=said)
+        return check.warning(
+            f"{said}; it is {reasons[first]}, and a stand-in judges here",
+            remedy="start it before the run, and rehearse there with --on-cluster",
+        )
+    return check.failed(
+        said, remedy=f"{repair}. Where only the cluster reaches it: --judge fake"
+    )
 
 
 def check_contract(subject: check.Subject) -> check.Finding:
@@ -190,25 +201,21 @@ def check_contract(subject: check.Subject) -> check.Finding:
         with judging_with(subject) as spec:
             result = anyio.run(_judge_one, spec, task)
     except RubricError as error:
-        return check.failed("judge_is_wrong", error=error)
+        return check.failed(f"{error}", remedy="repair the judge or judge.spec")
     judge = chosen(subject)
     who = "" if judge == "config" else f" (the {judge} judge)"
     if result.outcome is not Outcome.SCORED:
         why = ", ".join(filter(None, (result.reason or "no reason", result.detail)))
         return check.failed(
-            "not_scored",
-            task=task.task_id,
-            outcome=result.outcome.value,
-            why=f"{why}{who}",
+            f"the judgement of task {task.task_id} is {result.outcome.value}: {why}{who}",
+            remedy="every response would be treated like this one: repair the judge "
+            "first",
         )
     seconds = f" in {result.latency_s:.2f} s" if result.latency_s is not None else ""
+    reward = core.normalized_reward(result, task.rubric)
     return check.passed(
-        "scored",
-        task=task.task_id,
-        criteria=len(task.rubric),
-        seconds=seconds,
-        reward=core.normalized_reward(result, task.rubric),
-        who=who,
+        f"task {task.task_id}: {len(task.rubric)} criteria scored{seconds}, reward "
+        f"{reward:.2f}{who}"
     )
 
 

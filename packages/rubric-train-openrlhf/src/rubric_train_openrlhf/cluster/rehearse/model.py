@@ -27,9 +27,20 @@ def check_model(subject: check.Subject) -> Sequence[check.Finding]:
     """Architecture and weights: every file that the index names."""
     folder = subject.find_model()
     if folder is not None and folder.exists() and not folder.is_dir():
-        return [check.failed("model_is_a_file", path=folder)]
+        return [
+            check.failed(
+                f"{str(folder)!r} is a file",
+                remedy="give the folder that holds config.json, weights and tokenizer",
+            )
+        ]
     if folder is None or not (folder / "config.json").is_file():
-        return [subject.absent("no_model", path=folder)]
+        return [
+            subject.absent(
+                f"no config.json at {_shown(folder)} on this machine",
+                remedy="copy the model there; for a rehearsal config.json and the "
+                "tokenizer are enough",
+            )
+        ]
     try:
         architecture = cast(
             "Any", AutoConfig.from_pretrained(folder, local_files_only=True)
@@ -39,8 +50,17 @@ def check_model(subject: check.Subject) -> Sequence[check.Finding]:
         return [_unusable(folder / "config.json", error)]
     kind = (architecture.architectures or [type(architecture).__name__])[0]
     if "CausalLM" not in kind and "LMHead" not in kind:
-        return [check.failed("writes_no_text", path=folder, kind=kind)]
+        return [
+            check.failed(
+                f"{str(folder)!r} holds a {kind}, which writes no text",
+                remedy="give a causal language model",
+            )
+        ]
     return [*_misfits(subject, architecture), _weights(subject, folder, kind)]
+
+
+def _shown(folder: Path | None) -> str:
+    return repr(None if folder is None else str(folder))
 
 
 def _misfits(subject: check.Subject, architecture: Any) -> Iterator[check.Finding]:
@@ -48,11 +68,21 @@ def _misfits(subject: check.Subject, architecture: Any) -> Iterator[check.Findin
     cluster = subject.known.cluster
     longest = getattr(architecture, "max_position_embeddings", None)
     if isinstance(longest, int) and cluster.max_len > longest:
-        yield check.failed("beyond_positions", most=cluster.max_len, positions=longest)
+        yield check.failed(
+            f"cluster.max_len={cluster.max_len} is more than the {longest} positions of "
+            "the model",
+            where="cluster.max_len",
+            remedy="lower it, or extend the model's positions in its config.json",
+        )
     heads = getattr(architecture, "num_attention_heads", None)
     parallel = cluster.engines.tensor_parallel
     if isinstance(heads, int) and heads % parallel:
-        yield check.failed("heads_do_not_split", parallel=parallel, heads=heads)
+        yield check.failed(
+            f"cluster.engines.tensor_parallel={parallel} does not divide the {heads} "
+            "attention heads of the model, and vLLM splits by heads",
+            where="cluster.engines.tensor_parallel",
+            remedy="use a divisor of the number of heads",
+        )
     why = (
         preparation.refused_head_width(architecture)
         if cluster.device == "cpu"
@@ -76,7 +106,11 @@ def _weights(subject: check.Subject, folder: Path, kind: str) -> check.Finding:
     except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
         return _unusable(index, error)
     if missing:
-        return subject.absent("no_weights", kind=kind, n=len(missing), first=missing[0])
+        return subject.absent(
+            f"{kind}, but {len(missing)} weight files are missing, the first "
+            f"{missing[0]!r}",
+            remedy="copy them; the rehearsal itself needs no weights",
+        )
     return check.passed(f"{kind} with its weights at {str(folder)!r}")
 
 
@@ -87,7 +121,13 @@ def check_tokenizer(subject: check.Subject) -> Sequence[check.Finding]:
         # Beside its weights a tokenizer is not elsewhere, but forgotten.
         is_forgotten = folder is not None and any(folder.glob("*.safetensors"))
         finding = check.failed if is_forgotten else subject.absent
-        return [finding("no_tokenizer", path=folder)]
+        return [
+            finding(
+                f"no tokenizer at {_shown(folder)} on this machine: its chat template "
+                "and its special tokens could not be checked",
+                remedy="copy tokenizer.json and tokenizer_config.json there",
+            )
+        ]
     try:
         model = subject.known.model
         check_arguments(folder, prompt=model.chat_prompt)
@@ -97,14 +137,23 @@ def check_tokenizer(subject: check.Subject) -> Sequence[check.Finding]:
     except TrainConfigError as error:
         return [check.failed(str(error), where=error.location)]
     except PolicyLoadError as error:
-        return [check.failed("tokenizer_is_wrong", error=error)]
+        return [
+            check.failed(
+                f"{error}",
+                remedy="copy the tokenizer's files again from where the model came from",
+            )
+        ]
     try:
         shown = codec.prompt_text(_VIEW)
     except PolicyLoadError as error:
         return [check.failed(f"{error}: {error.__cause__}")]
     subject.codec = codec
     changed = [
-        check.failed("text_comes_back_changed", text=text)
+        check.failed(
+            f"the tokenizer does not give back what it encodes: {text!r} comes back "
+            "changed",
+            remedy="use the model's fast tokenizer",
+        )
         for text in _TEXTS
         if codec.completion(_VIEW, codec.encode_text(text)).text != text
     ]
@@ -115,7 +164,9 @@ def _unusable(file: Path, error: Exception) -> check.Finding:
     why = str(error).strip().partition("\n")[0]
     by = transformers.__version__
     return check.failed(
-        "unusable", path=file, version=by, kind=type(error).__name__, why=why
+        f"{str(file)!r} is not one that transformers {by} can use: "
+        f"{type(error).__name__}: {why}",
+        remedy="copy the file again from where the model came from",
     )
 
 
@@ -123,14 +174,24 @@ def _check_end(folder: Path, codec: ChatCodec, shown: str) -> Iterator[check.Fin
     """The chat template, the tokenizer and the settings should name one token that ends a turn."""
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if not tokenizer.chat_template:
-        yield check.warning("no_template", path=folder, shown=shown)
+        yield check.warning(
+            f"the tokenizer at {str(folder)!r} has no chat template: a question is "
+            f"asked as {shown!r}",
+            remedy="as it should be for a base model; an instruct model needs its "
+            "template",
+        )
         return
     ends = end_tokens(tokenizer, settings_end(folder))
     if ends.differ:
         named = "; ".join(
             f"{part} {text}" for part, text in ends.named(tokenizer).items()
         )
-        yield check.warning("ends_differ", named=named, trained=codec.eos_text)
+        yield check.warning(
+            f"the model names different end tokens: {named}; each ends a response, and "
+            f"{codec.eos_text!r} is trained on",
+            remedy="set eos_token in tokenizer_config.json and eos_token_id in "
+            "generation_config.json to what ends a turn",
+        )
     yield check.passed(
         f"end token {codec.eos_token_id}; a prompt is rendered as {shown!r}"
     )

@@ -116,7 +116,10 @@ def _run_two_steps(
 ) -> check.Finding:
     request = subject.request
     if lacking := [name for name in ("openrlhf", "vllm") if find_spec(name) is None]:
-        return check.unchecked("not_installed", lacking=" and ".join(lacking))
+        return check.unchecked(
+            f"not installed here: {' and '.join(lacking)}",
+            remedy="install the extra openrlhf-cpu, or openrlhf on a machine with GPUs",
+        )
     on_start()
     with staged(subject) as small:
         subject.rehearsed = small
@@ -132,14 +135,31 @@ def _run_two_steps(
         return check.passed(
             f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine"
         )
-    return check.failed(ending_of(ended), ended=ended, where=str(ended.log))
+    return bad_ending(ended)
 
 
-def ending_of(ended: Ended) -> str:
-    """Name what is wrong with two steps that did not end well."""
+def bad_ending(ended: Ended) -> check.Finding:
+    """Say what is wrong with two steps that did not end well."""
+    log = str(ended.log)
     if ended.status is None:
-        return "not_done"
-    return "ran_out_of_time" if ended.ran_out_of_time else "ended_badly"
+        return check.failed(
+            f"not done after {ended.wall_s:.0f} s; the last it said: {ended.cause}",
+            where=log,
+            remedy="give it longer with --deadline-s, more so on a busy machine, or "
+            "read where it hangs; it says nothing of the cluster",
+        )
+    if ended.ran_out_of_time:
+        return check.failed(
+            f"ended with status {ended.status}, for a wait ran out: {ended.cause}",
+            where=log,
+            remedy="rehearse again when this machine is less busy; a wait that runs out "
+            "here says nothing of the cluster, and one that does again is in the log",
+        )
+    return check.failed(
+        f"ended with status {ended.status}: {ended.cause}",
+        where=log,
+        remedy="the cluster would stop there too; the log has all of it",
+    )
 
 
 _AFTER: Final = {

@@ -148,8 +148,21 @@ def staged(subject: checking.Subject) -> Generator[TrainConfig]:
             )
             small = small.model_copy(update={"dynamic_sampling": None})
         small = _with_admission(subject, small)
-        subject.stand_in(checking.passed("size", run=config, small=small).detail)
+        subject.stand_in(_sizes(config, small))
         yield small
+
+
+def _sizes(run: TrainConfig, small: TrainConfig) -> str:
+    """Say how much smaller than the run its rehearsal is."""
+    rollout = small.rollout
+    return (
+        f"size: {small.steps} steps of {rollout.prompts} × {rollout.group_size} "
+        f"responses instead of {run.steps} of {run.rollout.prompts} × "
+        f"{run.rollout.group_size}, {small.optim.updates_per_rollout} updates each, at "
+        f"most {rollout.max_new_tokens} tokens, {small.cluster.policy_gpus} process for "
+        f"{run.cluster.policy_gpus} GPUs that train, {small.judge.workers} judge workers "
+        f"for {run.judge.workers}, learning rate {small.optim.learning_rate:g}"
+    )
 
 
 def _with_admission(subject: checking.Subject, config: TrainConfig) -> TrainConfig:

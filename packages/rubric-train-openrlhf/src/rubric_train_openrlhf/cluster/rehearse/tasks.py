@@ -25,7 +25,12 @@ def check_training_tasks(subject: check.Subject) -> Iterable[check.Finding]:
         return _read(subject, configured, key=TRAIN)
     subject.stand_in(f"tasks: {str(path)!r} instead of {str(configured)!r}")
     if not path.exists():
-        return [check.failed("no_given_tasks", path=path)]
+        return [
+            check.failed(
+                f"no file at {str(path)!r} on this machine",
+                remedy="give `--data` the path of a task file",
+            )
+        ]
     return _read(subject, path, key=TRAIN)
 
 
@@ -33,15 +38,30 @@ def check_heldout_tasks(subject: check.Subject) -> Iterable[check.Finding]:
     """Read every row of the held-out file, if the run has one."""
     path = subject.known.data.validation
     if path is None:
-        return [check.warning("no_heldout")]
+        return [
+            check.warning(
+                "no held-out tasks: the last checkpoint counts as the best",
+                remedy="name a file that shares no document with data.train",
+            )
+        ]
     return _read(subject, path, key=HELDOUT)
 
 
 def _read(subject: check.Subject, path: Path, *, key: str) -> Iterable[check.Finding]:
     if path.exists() and not path.is_file():
-        return [check.failed("tasks_are_a_folder", path=path)]
+        return [
+            check.failed(
+                f"{str(path)!r} is a folder, not a file",
+                remedy="give the path of a JSONL or Parquet file of tasks",
+            )
+        ]
     if not path.is_file():
-        return [subject.absent("no_tasks_file", path=path)]
+        return [
+            subject.absent(
+                f"no file at {str(path)!r} on this machine",
+                remedy="copy it here, give `--data`, or write it with `rubric-synth run`",
+            )
+        ]
     tasks: list[Task] = []
     wrong: list[RubricFileError] = []
     try:
@@ -55,16 +75,25 @@ def _read(subject: check.Subject, path: Path, *, key: str) -> Iterable[check.Fin
         wrong.append(error)
     subject.tasks[key] = tuple({task.task_id: task for task in tasks}.values())
     if wrong:
-        name = "row_is_wrong" if wrong[0].line else "no_file_of_tasks"
+        mend = "repair the row or drop it" if wrong[0].line else "give a file of tasks"
         return _first(
-            [check.failed(name, error=file_error) for file_error in wrong],
+            [check.failed(f"{file_error}", remedy=mend) for file_error in wrong],
             f"rows of {path}",
         )
     if not tasks:
-        return [check.failed("no_task", path=path)]
+        return [
+            check.failed(
+                f"{str(path)!r} holds no task",
+                remedy="write one with `rubric-synth run`",
+            )
+        ]
     findings = [check.passed(f"{len(tasks)} tasks in {str(path)!r}")]
     if repeated := len(tasks) - len(subject.tasks[key]):
-        findings.append(check.warning("rows_repeat", n=repeated))
+        repeating = check.warning(
+            f"{repeated} rows are tasks that stand there already",
+            remedy="drop them; the run reads each task once",
+        )
+        findings.append(repeating)
     return findings
 
 
@@ -81,7 +110,11 @@ def check_enough_tasks(subject: check.Subject) -> check.Finding:
     tasks = len(subject.train_tasks)
     if tasks >= prompts:
         return check.passed(f"{tasks} tasks for steps of {prompts}")
-    return check.warning("few_tasks", prompts=prompts, tasks=tasks)
+    return check.warning(
+        f"rollout.prompts={prompts} is more than the {tasks} tasks of data.train: a step "
+        "asks some of them several times",
+        remedy="lower it, or write more tasks",
+    )
 
 
 def check_splits(subject: check.Subject) -> check.Finding:
@@ -91,13 +124,14 @@ def check_splits(subject: check.Subject) -> check.Finding:
     if shared := {task.doc_hash for task in train} & {
         task.doc_hash for task in heldout
     }:
-        return check.failed("split_leaks", n=len(shared), first=min(shared))
+        return check.failed(
+            f"{len(shared)} documents have tasks to train on and held-out ones, the "
+            f"first {min(shared)!r}: the held-out reward would measure memory",
+            remedy="split by document, as `rubric-synth run` does",
+        )
     if not heldout:
         return check.unchecked("there are no held-out tasks to compare with")
     return check.passed(f"no document of {len(heldout)} held-out tasks is trained on")
-
-
-_LEAKS: Final = {"question": "question_leaks", "context": "context_leaks"}
 
 
 def check_leaks(subject: check.Subject) -> Iterable[check.Finding]:
@@ -107,18 +141,31 @@ def check_leaks(subject: check.Subject) -> Iterable[check.Finding]:
         task.task_id: task for task in (*subject.heldout_tasks, *subject.train_tasks)
     }
     leaks = [
-        check.failed(
-            _LEAKS[held_by],
-            task=key,
-            n=n,
-            sources=", ".join(overlap.source for overlap in overlaps),
-        )
+        _leak(held_by, key, n, ", ".join(overlap.source for overlap in overlaps))
         for key, task in tasks.items()
         for held_by, overlaps in by_holder(leaked_ngrams(task, n=n))
     ]
     if not leaks:
-        return [check.passed("no_leak", tasks=len(tasks), n=n)]
+        return [
+            check.passed(
+                f"{len(tasks)} questions share no {n} words in a row with what is hidden"
+            )
+        ]
     return _first(leaks, "questions or contexts do")
+
+
+def _leak(held_by: str, task: str, n: int, sources: str) -> check.Finding:
+    if held_by == "question":
+        return check.failed(
+            f"the question of task {task} shares {n} or more words in a row with its "
+            f"{sources}",
+            remedy="reword or drop the question",
+        )
+    return check.failed(
+        f"the context of task {task} shares {n} or more words in a row with its "
+        f"{sources}, and not with its passage",
+        remedy="leave the section out of the context, or the task",
+    )
 
 
 def check_warm_start(subject: check.Subject) -> check.Finding:
@@ -129,9 +176,15 @@ def check_warm_start(subject: check.Subject) -> check.Finding:
     tasks = subject.train_tasks
     answered = sum(bool(task.reference_answer) for task in tasks)
     if not answered:
-        return check.failed("no_answers", tasks=len(tasks))
+        return check.failed(
+            f"sft is on, but none of {len(tasks)} tasks has a reference_answer",
+            remedy="add answers with `rubric-synth run`, or remove the section",
+        )
     if answered < sft.batch_size:
-        return check.warning("few_answers", answered=answered, batch=sft.batch_size)
+        return check.warning(
+            f"{answered} reference answers are fewer than one batch of {sft.batch_size}",
+            where="sft.batch_size",
+        )
     return check.passed(f"{answered} of {len(tasks)} tasks have a reference answer")
 
 
@@ -146,15 +199,19 @@ def check_questions(subject: check.Subject) -> Iterator[check.Finding]:
     if repeated:
         first_group = repeated[0]
         yield check.warning(
-            "questions_repeat",
-            n=len(repeated),
-            by=len(first_group),
-            named=_named(subject, first_group),
+            f"{len(repeated)} questions are asked by several tasks, which reward the "
+            f"same answer differently, the first by {len(first_group)}: "
+            f"{_named(subject, first_group)}",
+            remedy="keep one task of each question, or say in the questions what "
+            "differs",
         )
     prompts = {task.task_id: task.policy_view().message for task in tasks}
     odd = [task for task in tasks if "\0" in prompts[task.task_id]]
     if odd:
-        yield check.warning("nul_characters", n=len(odd), named=_named(subject, odd))
+        yield check.warning(
+            f"{len(odd)} questions hold a NUL character: {_named(subject, odd)}",
+            remedy="remove it: the text was probably read from a file that is none",
+        )
     # One of these ends or begins a turn, as if the template had written it.
     special = _special_tokens(subject)
     marked = [
@@ -165,10 +222,9 @@ def check_questions(subject: check.Subject) -> Iterator[check.Finding]:
     if marked:
         token = min(token for token in special if token in prompts[marked[0].task_id])
         yield check.warning(
-            "special_tokens",
-            n=len(marked),
-            token=token,
-            named=_named(subject, marked),
+            f"{len(marked)} questions hold special tokens of the model, which it does "
+            f"not read as text, the first {token!r}: {_named(subject, marked)}",
+            remedy="reword the questions, or drop the tasks",
         )
     if not (repeated or odd or marked):
         yield check.passed(
@@ -224,22 +280,38 @@ def check_prompt_lengths(subject: check.Subject) -> Iterable[check.Finding]:
     if over:
         sizes = [(subject.place(key), f"{lengths[key]} {unit}") for key in over]
         said = [
-            check.failed("prompt_too_long", task=task, size=size, room=room)
+            check.failed(
+                f"the prompt of task {task} has {size}: more than {room}",
+                remedy="raise cluster.max_len, lower rollout.max_new_tokens, or drop the "
+                "task",
+            )
             for task, size in sizes
         ]
         return _first(said, f"of {len(lengths)} prompts are too long")
     if codec is not None:
         longest = max(lengths.values())
-        return [check.passed("prompts_fit", n=len(tasks), longest=longest, room=room)]
+        return [
+            check.passed(
+                f"the longest of {len(tasks)} prompts has {longest} tokens, of {room}"
+            )
+        ]
     # A tokenizer that knows every byte makes no more tokens than there are bytes.
     most = (
         max(len(task.policy_view().message.encode()) for task in tasks)
         + _TEMPLATE_BYTES
     )
     if most <= limit:
-        return [check.passed("prompts_surely_fit", most=most, room=room)]
+        return [
+            check.passed(
+                f"no prompt has more than {most} bytes, chat template included, and so "
+                f"no more tokens: {room}"
+            )
+        ]
     return [
         subject.absent(
-            "prompts_uncounted", model=subject.model_name, most=most, room=room
+            f"no tokenizer at {subject.model_name!r} to count with; the longest prompt "
+            f"has up to {most} bytes, and there is room for {room}",
+            where="model.path",
+            remedy="copy the model's tokenizer files and config.json here",
         )
     ]
