@@ -1,11 +1,10 @@
 """The site's index of errors, made when it is built: message, and what to do.
 
-Messages come out of the source, remedies for whole families out of the tables that commands read.
+Messages come out of the source, as f-strings, and so do remedies for whole families.
 """
 
 import ast
 import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -18,8 +17,8 @@ _INTRODUCTION: Final = (
 )
 TABLES: Final = {
     "A value of a configuration, or of a line of a file": (
-        "rubric-core/src/rubric_core/configuration.toml",
-        ("needs",),
+        "rubric-core/src/rubric_core/needs.py",
+        ("NEEDS",),
     ),
     "A YAML file that cannot be read": (
         "rubric-judge/src/rubric_judge/ui/yaml_files.py",
@@ -74,9 +73,10 @@ TABLES: Final = {
         (),
     ),
 }
-"""Headings, with the file of the texts, and its tables of texts by their keys; of a Python file,
-the names of texts, and of dicts, functions and classes that hold them; of a folder, all that is
-called with a `remedy`."""
+"""Headings, with the file of the texts, and the names of texts, and of dicts, functions and classes
+that hold them; of a folder, all that is called with a `remedy`."""
+_SLOT: Final = re.compile(r"(?<= )\{\w+\}")
+"""Slot of a text that is no f-string."""
 _FEWEST_WORDS: Final = 4
 """Words of a part of a message that is listed."""
 
@@ -96,12 +96,8 @@ def errors_page() -> str:
         lines += [f"## {heading}", "", "| | what to do |", "|---|---|"]
         if path.endswith("/"):
             lines += [f"| {said} | {remedy} |" for said, remedy in _findings(path)]
-        elif path.endswith(".py"):
-            lines += [f"| {key} | {text} |" for key, text in _in_python(path, tables)]
         else:
-            lines += [
-                f"| `{key}` | {_cell(text)} |" for key, text in _texts(path, tables)
-            ]
+            lines += [f"| {key} | {text} |" for key, text in _in_python(path, tables)]
         lines.append("")
     lines += ["## Every message", ""]
     for kind, found in sorted(_messages().items()):
@@ -125,18 +121,6 @@ def errors_page() -> str:
     return "\n".join([*lines, ""])
 
 
-def _texts(path: str, tables: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    content = tomllib.loads((ROOT / "packages" / path).read_text("utf-8"))
-    for part in [content[table] if table else content for table in tables or ("",)]:
-        for key, value in part.items():
-            said = {"says": value} if isinstance(value, str) else value
-            texts = [
-                said[name] for name in ("says", "detail", "remedy") if name in said
-            ]
-            if texts:
-                yield key, re.sub(r"\{[^{}]*\}", "…", "; ".join(texts))
-
-
 def _in_python(path: str, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Cells: texts with their keys in a dict, or else what is wrong and what to do."""
     tree = ast.parse((ROOT / "packages" / path).read_text("utf-8"))
@@ -147,7 +131,7 @@ def _in_python(path: str, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
                     target=ast.Name(id=target), value=ast.Dict() as held
                 ) if target == name:
                     for key, text in zip(held.keys, held.values, strict=True):
-                        shown = _shown(text)
+                        shown = _SLOT.sub("…", _shown(text))
                         if key is not None and shown:
                             yield f"`{_key(key)}`", _cell(shown)
                 case ast.AnnAssign(

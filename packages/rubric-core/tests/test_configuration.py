@@ -1,8 +1,10 @@
 from pathlib import Path
+from string import Formatter
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticKnownError
 
 from rubric_core import ConfigError
 from rubric_core.configuration import (
@@ -13,6 +15,7 @@ from rubric_core.configuration import (
     nearest_key,
     shown_name,
 )
+from rubric_core.needs import NEEDS
 
 
 class Strict(BaseModel):
@@ -444,3 +447,25 @@ def test_a_collection_is_never_written_out() -> None:
         "group_size",
         "optim",
     ]
+
+
+_CONTEXT = {
+    "class_name": "C",
+    "error": "e",
+    "expected": "x",
+    "field_type": "List",
+    "pattern": "p",
+    **dict.fromkeys(("ge", "gt", "le", "lt", "actual_length"), 3),
+    **dict.fromkeys(("max_length", "min_length"), 2),
+}
+
+
+def _slots(text: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(text) if name}
+
+
+@pytest.mark.parametrize("kind", sorted(NEEDS.keys() - {"path_type"}))
+def test_a_need_fills_in_what_pydantic_says_of_such_an_error(kind: Any) -> None:
+    words = PydanticKnownError(kind, _CONTEXT).message_template
+
+    assert _slots(NEEDS[kind]) <= _slots(words)

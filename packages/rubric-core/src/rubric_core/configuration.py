@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from rubric_core.errors import ConfigError, NotJsonError
 from rubric_core.files import decode, read_file, toml_beside
+from rubric_core.needs import NEEDS
 
 _Model = TypeVar("_Model", bound=BaseModel)
 Keys: TypeAlias = "tuple[int | str, ...]"
@@ -26,7 +27,7 @@ UNSHOWN: Final = "unshown_value"
 """Type of a `PydanticCustomError` about a value that may be a key, and is never repeated."""
 UNKNOWN_KEY: Final = "unknown_key"
 """Type of a `PydanticCustomError` about an unknown key; its `said` lists the known ones."""
-_TEXTS: Final = toml_beside(__file__, "configuration.toml")
+_NAMES: Final = toml_beside(__file__, "configuration.toml")
 _LONGEST_VALUE: Final = 80
 _LONGEST_NUMBER: Final = 12
 _LONG_NUMBER: Final = 10**_LONGEST_NUMBER
@@ -55,7 +56,7 @@ _KEY_IN_TEXT: Final = re.compile(
 def nearest_key(key: str, known: Iterable[str]) -> str | None:
     """Return the known key that is most likely meant by this one, if any is close."""
     choices = sorted(known)
-    usual = _TEXTS["meant"].get(key.lower())
+    usual = _NAMES["meant"].get(key.lower())
     if usual in choices:
         return usual
     close = get_close_matches(key, choices, n=1, cutoff=_LEAST_ALIKE)
@@ -79,7 +80,7 @@ def kind_remedy(kind: str, known: Iterable[str], *, has_part: bool = False) -> s
         has_part: whether the model's name stands in a part of its own, `model: {model: NAME}`.
     """
     kinds = tuple(known)
-    provider = _TEXTS["providers"].get(kind.lower())
+    provider = _NAMES["providers"].get(kind.lower())
     if provider and "llm" in kinds:
         model = f"model: {provider}/NAME"
         if has_part:
@@ -194,7 +195,7 @@ def config_error(
 
 def needed(problem: ErrorDetails) -> str:
     """Return what a value that pydantic refused needs to be, never the value."""
-    text = _TEXTS["needs"].get(problem["type"])
+    text = NEEDS.get(problem["type"])
     if text is None:
         return problem["msg"].removeprefix("Value error, ")
     context = problem.get("ctx", {})
@@ -440,17 +441,3 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
         yield annotation
     for argument in get_args(annotation):
         yield from _models_in(argument)
-
-
-def said_where(
-    holds: Mapping[str, bool], texts: Mapping[str, str], **values: object
-) -> tuple[str, ...]:
-    """Return the text of each condition that holds, in the order of the conditions.
-
-    Args:
-        holds: whether each condition holds, by the name of its text.
-        texts: texts by name, with slots for `values`, such as `{run.steps}`.
-        values: values of the slots.
-    """
-    names = [name for name, is_so in holds.items() if is_so]
-    return tuple(texts[name].format(**values) for name in names)

@@ -1,4 +1,4 @@
-"""What a user can do about each reason for leaving a document or a question out."""
+"""Remedies: a reason for leaving a document or a question out, and what to do about it."""
 
 import re
 from collections.abc import Iterable

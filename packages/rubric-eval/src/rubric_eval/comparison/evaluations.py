@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, combinations, pairwise
 from typing import Final, Literal
 
-from rubric_core.files import toml_beside
 from rubric_eval.comparison import pairing, results
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
@@ -15,7 +14,6 @@ from rubric_eval.statistics.scores import FEWEST_QUESTIONS, ModelScore, criterio
 from rubric_eval.transfer.suites import SuiteName, suite_of
 from rubric_judge.ui.page.tables import counted
 
-_NOTES: Final[dict[str, str]] = toml_beside(__file__, "notes.toml")
 _MOST_RESAMPLES: Final = 1999
 """Most draws for a part: parts are many, and nothing is decided by them."""
 
@@ -233,18 +231,28 @@ def _notes(
     notes: dict[str, None] = {}
     for pair in pairs:
         if pair.a.fingerprint == pair.b.fingerprint:
-            note = _NOTES["same_model"].format(a=pair.a.model, b=pair.b.model)
-            notes[note] = None
+            both = f"{pair.a.model} and {pair.b.model}"
+            notes[f"{both} are the same model: their difference is noise"] = None
     by_model = [*notes, *_unknown_forms(measured)]
-    for score in scores:
-        if score.chance is not None and not score.is_above_chance:
-            note = _NOTES["chance"].format(of=score, chance=100 * score.chance)
-            by_model.append(note)
+    by_model += [
+        f"{score.model} on {score.benchmark} is not shown to be above chance "
+        f"({100 * score.chance:g} %)"
+        for score in scores
+        if score.chance is not None and not score.is_above_chance
+    ]
     by_benchmark = _few_documents(tested)
-    by_pair = [_NOTES["left_out"].format(of=pair) for pair in tested if pair.left_out]
+    by_pair = [
+        f"{pair.a} − {pair.b} on {pair.benchmark}: questions left out because a side has "
+        f"no value for them: {pair.left_out}"
+        for pair in tested
+        if pair.left_out
+    ]
     rest = [*_not_judged(measured), *_shared(measured)]
     if small:
-        rest.append(_NOTES["small"].format(small=small, fewest=FEWEST_QUESTIONS))
+        rest.append(
+            f"{small} criteria or fields with fewer than {FEWEST_QUESTIONS} questions are "
+            "not shown by themselves"
+        )
     return [*by_model, *by_pair, *by_benchmark, *rest]
 
 
@@ -254,8 +262,11 @@ def _few_documents(tested: Sequence[results.PairedResult]) -> list[str]:
     for result in tested:
         if result.clusters < _FEW_CLUSTERS and result.measure is Measure.REWARD:
             few[result.benchmark] = result.clusters
-    note = _NOTES["few_documents"]
-    return [note.format(of=name, n=counted(few[name], "document")) for name in few]
+    return [
+        f"{name} has questions from {counted(documents, 'document')}: intervals from so "
+        "few are rough"
+        for name, documents in few.items()
+    ]
 
 
 def _unknown_forms(measured: Sequence[Measured]) -> list[str]:
@@ -264,9 +275,12 @@ def _unknown_forms(measured: Sequence[Measured]) -> list[str]:
     known = sorted({form for form in forms.values() if form is not None})
     if not known:
         return []
-    note = _NOTES["unknown_form"]
     unknown = [model for model, form in forms.items() if form is None]
-    return [note.format(of=model, known=", ".join(known)) for model in unknown]
+    return [
+        f"{model} does not say how questions are put to it: whether it got the others' "
+        f"prompts ({', '.join(known)}) is not known"
+        for model in unknown
+    ]
 
 
 def _not_judged(measured: Sequence[Measured]) -> list[str]:
@@ -277,7 +291,10 @@ def _not_judged(measured: Sequence[Measured]) -> list[str]:
     for (_, judge), by_model in _columns(measured).items():
         missing = ", ".join(name for name in models if name not in by_model)
         if judge is not None and missing:
-            notes.append(_NOTES["not_judged"].format(judge=judge, missing=missing))
+            notes.append(
+                f"{judge} has not judged {missing}: `rubric-eval rejudge` judges what is "
+                "there"
+            )
     return notes
 
 
@@ -290,7 +307,16 @@ def _shared(measured: Sequence[Measured]) -> list[str]:
     notes: list[str] = []
     for a, b in combinations(ids, 2):
         count = len(ids[a] & ids[b])
-        note = "shared" if suite_of(a) is suite_of(b) else "shared_apart"
-        if count:
-            notes.append(_NOTES[note].format(a=a, b=b, n=count))
+        if not count:
+            continue
+        shared = (
+            f"{a} and {b} share {count} items: they are not independent evidence, and"
+        )
+        if suite_of(a) is suite_of(b):
+            notes.append(
+                f"{shared} an average counts these twice; its interval takes that into "
+                "account"
+            )
+        else:
+            notes.append(f"{shared} are averaged apart, each with its suite")
     return notes

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from rubric_core import Judge, Task, read_tasks
-from rubric_core.configuration import said_where
-from rubric_core.files import toml_beside
 from rubric_eval.errors import ComparisonError, EvalFolderError, EvalShapeError
 from rubric_eval.hacking import results, signs
 from rubric_eval.hacking.results import observed
@@ -26,7 +24,12 @@ from rubric_eval.scores.judged import JudgedReader
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
 from rubric_judge.judges.capabilities import close, refuse_groups
 
-_NOTES: Final[dict[str, str]] = toml_beside(__file__, "notes.toml")
+_OF_SIGNS: Final = {
+    "echoes": "holds wording of the criteria in more answers than",
+    "hedges": "hedges more than",
+    "appeals": "speaks to the judge in more answers than",
+}
+"""Habits that a model shows more often than the one that it is set against, by sign."""
 _LONG_PAYS: Final = 0.3
 """Least rank correlation of reward and length within questions that is worth a warning."""
 
@@ -125,34 +128,37 @@ def _warnings(
         if divergence.is_diverging:
             first = 100 * divergence.first.mean
             second = 100 * divergence.second.mean
-            warning = _NOTES["of_one_judge"]
-            warnings.append(warning.format(of=divergence, first=first, second=second))
+            warnings.append(
+                f"{divergence.a} gains {first:.1f} points over {divergence.b} by the "
+                f"first judge and {second:.1f} by the second: part of the gain is the "
+                "first judge's alone"
+            )
     by_sign = {(change.a, change.sign): change for change in changes}
     for model in models:
         within = model.reward_length_within or model.reward_length
         longer = by_sign.get((model.model, "words"))
         gain = by_sign.get((model.model, "reward"))
-        if not (_length_pays(within) and _is_above_0(longer) and _is_above_0(gain)):
+        if within is None or longer is None or gain is None:
             continue
-        warning = _NOTES["of_length"]
-        warnings.append(warning.format(of=model, longer=longer, within=within))
-    above = [change for change in changes if change.is_above(0)]
+        if not (_length_pays(within) and longer.is_above(0) and gain.is_above(0)):
+            continue
+        warnings.append(
+            f"{model.model} answers with {longer.mean:+.0f} words more than {longer.b}, "
+            f"and longer answers get more reward (ρ {within.rho:.2f}): its gain may be "
+            "length"
+        )
     warnings += [
-        _NOTES[change.sign].format(of=change)
-        for change in above
-        if change.sign in _NOTES
+        f"{change.a} {_OF_SIGNS[change.sign]} {change.b}"
+        for change in changes
+        if change.sign in _OF_SIGNS and change.is_above(0)
     ]
     return warnings
 
 
-def _length_pays(within: results.Correlation | None) -> bool:
-    if within is None or within.ci_low is None:
+def _length_pays(within: results.Correlation) -> bool:
+    if within.ci_low is None:
         return False
     return within.ci_low > 0 and within.rho >= _LONG_PAYS
-
-
-def _is_above_0(change: results.Change | None) -> bool:
-    return change is not None and change.is_above(0)
 
 
 def _notes(
@@ -161,22 +167,33 @@ def _notes(
     opinions: Sequence[results.SecondOpinion],
     settings: results.HackingSettings,
 ) -> list[str]:
-    conditions = {
-        "no_echoes": any(model.echoes is None for model in models),
-        "no_second_judge": not divergences,
-        "one_answer": all(model.reward_length_within is None for model in models),
-    }
-    unjudged = [
-        _NOTES["unjudged"].format(of=model, judge=settings.judge)
+    notes: list[str] = []
+    if any(model.echoes is None for model in models):
+        notes.append(
+            "echoes of the criteria were not counted: give the tasks, by `rubric-eval "
+            "hacking FOLDER --tasks FILE`, which the report then takes over"
+        )
+    if not divergences:
+        notes.append(
+            "no second judge: nothing says whether another judge sees the same gain"
+        )
+    if all(model.reward_length_within is None for model in models):
+        notes.append(
+            "one answer a question: length cannot be told from how hard a question is"
+        )
+    notes += [
+        f"{model.model}: answers left out because {settings.judge} gave no judgement: "
+        f"{model.unjudged}"
         for model in models
         if model.unjudged
     ]
-    left_out = [
-        _NOTES["left_out"].format(of=opinion, judge=settings.second)
+    notes += [
+        f"{opinion.model}: answers left out beside {settings.second} because one of both "
+        f"judges gave no judgement: {opinion.left_out}"
         for opinion in opinions
         if opinion.left_out
     ]
-    return [*said_where(conditions, _NOTES), *unjudged, *left_out]
+    return notes
 
 
 @dataclass(frozen=True)

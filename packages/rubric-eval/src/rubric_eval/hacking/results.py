@@ -10,13 +10,11 @@ from pydantic import Field
 from scipy import stats
 
 from rubric_core.arrays import FloatArray
-from rubric_core.files import toml_beside
 from rubric_eval.records.inputs import Derived
 from rubric_eval.records.run import Record
 from rubric_eval.scores.judged import JudgedAnswers
 from rubric_eval.statistics import Interval, bootstrap, intervals
 
-_NOTES: Final[dict[str, str]] = toml_beside(__file__, "notes.toml")
 _FEWEST_DOCUMENTS: Final = 5
 _ROUNDING: Final = 1e-12
 """Share of Σx² below which a spread is only rounding."""
@@ -252,7 +250,10 @@ class HackingPanel(Derived):
         }
         tested = ", ".join(name for name in is_tested if is_tested[name])
         if not tested:
-            return _NOTES["untested"]
+            return (
+                "Nothing was tested: signs show in what changes between two models. "
+                "Evaluate the model that training began from beside this one."
+            )
         result = "see the warnings" if self.warnings else "nothing calls for a warning"
         conclusion = f"Tested: {tested}; {result}."
         untested = ", ".join(name for name in is_tested if not is_tested[name])

@@ -1,4 +1,4 @@
-"""Words, criteria, remedies, patterns and queries: data that stands beside the code."""
+"""Words, criteria, patterns and queries: data that stands beside the code."""
 
 import re
 import tomllib

@@ -164,7 +164,7 @@ def _number_traps(config: TrainConfig, passes: int) -> Iterator[str]:
 
 
 def _run_traps(config: TrainConfig) -> Iterator[str]:
-    """What a run has no checkpoint, or no best one, by."""
+    """Runs without a best checkpoint, or without any to go on from."""
     if config.data.validation is None:
         yield (
             "data.validation is not set: without held-out reward the last checkpoint is "
