@@ -17,9 +17,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 TESTED_WITH = (
     "hypothesis>=6.120",
+    "krippendorff>=0.8",
     "pytest>=9",
     "pytest-timeout>=2.3",
     "pytest-xdist>=3.6",
+    "scikit-learn>=1.5.2",
 )
 """What `conftest.py` and the options in `pyproject.toml` need; the ranges are those of `dev`."""
 
