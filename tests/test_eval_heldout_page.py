@@ -76,7 +76,7 @@ def test_the_commands_of_the_page_run_and_leave_the_folder_that_it_describes(
         for model in ("base", "sft", "grpo")
         for judge in ("claims", "second")
     ]
-    described = re.findall(r"^\| `([a-zA-Z_./]+)` \|", page, re.MULTILINE)
+    described = re.findall(r"^\| `([a-zA-Z_/]+(?:\.\w+|/))` \|", page, re.MULTILINE)
     names = {"MODEL": "base", "JUDGE": "second", "seed_S": "seed_1"}
     paths = [
         re.sub("|".join(names), lambda name: names[name[0]], path) for path in described

@@ -38,6 +38,41 @@ def test_a_shuffled_text_keeps_words_and_end_marks() -> None:
             "It is not true that NumPy 2.0 raised it, e.g. for masks.",
         ),
         ("Salt weakened it.", "It is not true that salt weakened it."),
+        ("It can be a list.", "It cannot be a list."),
+        ("It has a limit.", "It does not have a limit."),
+        ("It doesn't copy the data.", "It copies the data."),
+        ("However, it is slow.", "However, it is not slow."),
+        (
+            "Note that salt weakened it.",
+            "Note that it is not true that salt weakened it.",
+        ),
+        # A "not" of another clause stays, and the main statement is denied.
+        (
+            "`f` raises ValueError if `a` is not positive.",
+            "`f` does not raise ValueError if `a` is not positive.",
+        ),
+        (
+            "A protist is a cell that is no plant.",
+            "A protist is not a cell that is no plant.",
+        ),
+        # A condition that is denied would say nothing of the case.
+        (
+            "If `a` is not given, the mean is used.",
+            "It is not true that if `a` is not given, the mean is used.",
+        ),
+        # One verb of two would leave the other statement as it is.
+        (
+            "The rate is constant, and the level rises.",
+            "It is not true that the rate is constant, and the level rises.",
+        ),
+        (
+            "It does not say whether to copy or not.",
+            "It says whether to copy or not.",
+        ),
+        ("All values are kept.", "It is not true that all values are kept."),
+        ("No order is kept.", "It is not true that no order is kept."),
+        ("This series is short.", "This series is not short."),
+        ("It `is not` set.", "It is not true that it `is not` set."),
     ],
 )
 def test_a_negated_sentence_says_the_opposite(sentence: str, denied: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from rubric_core import read_tasks
 from rubric_judge.quality.labels.written import WRITTEN_FILE, Truth, WrittenAnswer
+from rubric_judge.quality.wrong_answers import CONTROLS, keyword_spam
 from rubric_judge.testing import FailingJudge
 from rubric_synth import (
     DatasetFolderError,
@@ -14,10 +15,8 @@ from rubric_synth import (
     synthesise,
 )
 from rubric_synth.stats.controls import (
-    CONTROLS,
     OF_CONTEXT,
     WRITTEN,
-    keyword_spam,
     learned_template,
     overpaid,
     usual_terms,

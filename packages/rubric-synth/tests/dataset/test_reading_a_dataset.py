@@ -11,6 +11,7 @@ import pytest
 import structlog
 import yaml
 
+from rubric_judge.quality.wrong_answers import CONTROLS
 from rubric_judge.testing import FailingJudge, FakeEndpoint
 from rubric_judge.ui.page.rendering import visible
 from rubric_synth import SynthReport, check_dataset, dataset_statistics
@@ -19,7 +20,7 @@ from rubric_synth.cli import main
 from rubric_synth.document import Rejection, RejectionReason
 from rubric_synth.run.dataset.folder import Usage
 from rubric_synth.run.dataset.writing import asked_of_models
-from rubric_synth.stats.controls import CONTROLS, OF_CONTEXT, WRITTEN
+from rubric_synth.stats.controls import OF_CONTEXT, WRITTEN
 from rubric_synth.stats.page import _left
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from rubric_core import (
     Task,
     find_responder,
 )
-from rubric_core.files import toml_beside
 from rubric_eval.errors import EvalConfigError
 from rubric_eval.records.inputs import canonical_json, text_sha256
 from rubric_eval.records.run import CONTROL, ModelEntry
@@ -29,6 +28,7 @@ from rubric_eval.responders.connecting import open_chat
 from rubric_eval.responders.harness import HarnessResponder
 from rubric_eval.responders.spec import CHAT, HARNESS, ModelSpec, Weights
 from rubric_judge.models.chat import ClosesItself
+from rubric_judge.quality import wrong_answers
 from rubric_judge.quality.context_answers import context_start, nearest_sentences
 from rubric_judge.quality.wrong_answers import (
     fixed_template,
@@ -127,8 +127,20 @@ def _opened(spec: ModelSpec) -> Responder:
     return responder
 
 
-CONTROLS: Final[dict[str, str]] = toml_beside(__file__, "controls.toml")
-"""Description of each control, by name."""
+CONTROLS: Final = {
+    name: wrong_answers.CONTROLS[name]
+    for name in (
+        "right_in_other_words",
+        "false_in_the_same_words",
+        "fixed_template",
+        "context_start",
+        "nearest_sentences",
+        "shuffled",
+        "negated",
+        "other_reference",
+    )
+}
+"""Description of each control that an evaluation may have, by name."""
 
 
 _NOT_WRITTEN: Final = Reply.unavailable(

@@ -12,20 +12,15 @@ from itertools import chain
 from typing import Final
 
 from rubric_core import Task
+from rubric_core.files import toml_beside
+from rubric_judge.denials import denial, small_first
 from rubric_judge.judges.lexical.words import FUNCTION_WORDS, WORD, pieces
+
+CONTROLS: Final[dict[str, str]] = toml_beside(__file__, "controls.toml")
+"""Description of each control, by the name that all tables and files give it."""
 
 _NAMED: Final = re.compile(r"`([^`]+)`")
 _END_MARKS: Final = ".!?"
-_DENIED: Final = re.compile(r"\b(?:(can)not|(\w+) not)\b", re.IGNORECASE)
-_AUXILIARY: Final = re.compile(
-    r"\b(is|are|was|were|can|could|may|might|must|will|would|should|does|do|has|have|had)\b",
-    re.IGNORECASE,
-)
-_SUBJECT_AND_VERB: Final = re.compile(
-    r"^(It|This|That|He|She|`[^`]+`) (?!(?:is|was|has|does)\b)([a-z]+s)\b"
-)
-"""Matches subjects after which a word in -s is a verb and no plural."""
-_ES: Final = ("ches", "shes", "sses", "xes", "zes", "oes")
 _FEWEST_LETTERS: Final = 3
 """Fewest letters of a word that names a subject."""
 
@@ -48,46 +43,13 @@ def shuffled(text: str, *, seed: str) -> str:
 
 
 def negated(text: str) -> str:
-    """Return a text with every sentence negated by the simplest possible change.
-
-    A "not" is removed, or added after the auxiliary; "it takes" becomes "it does not take"; other
-    sentences are said not to be true.
-    """
-    return " ".join(map(_denial, pieces(text)))
-
-
-def _denial(sentence: str) -> str:
-    if _DENIED.search(sentence):
-        return _DENIED.sub(lambda match: match[1] or match[2], sentence, count=1)
-    match = _SUBJECT_AND_VERB.match(sentence)
-    if match:
-        verb = _base_form(match[2])
-        return f"{match[1]} does not {verb}{sentence[match.end() :]}"
-    if _AUXILIARY.search(sentence):
-        return _AUXILIARY.sub(r"\1 not", sentence, count=1)
-    return f"It is not true that {_small_first(sentence)}"
-
-
-def _base_form(verb: str) -> str:
-    if verb.endswith("ies"):
-        return f"{verb.removesuffix('ies')}y"
-    return verb[:-2] if verb.endswith(_ES) else verb[:-1]
+    """Return a text with every sentence denied; see `denial`."""
+    return " ".join(map(denial, pieces(text)))
 
 
 def bare_sentences(text: str) -> list[str]:
     """Return a text's sentences as they would follow "that": lower case, without end marks."""
-    return [
-        _small_first(sentence.rstrip(f"{_END_MARKS} ")) for sentence in pieces(text)
-    ]
-
-
-def _small_first(sentence: str) -> str:
-    """Lower the first letter, unless its word is a name or an acronym."""
-    first = sentence.split(maxsplit=1)[0] if sentence else ""
-    is_ordinary = first == "A" or first[1:].rstrip(",;:").islower()
-    if not is_ordinary:
-        return sentence
-    return f"{sentence[:1].lower()}{sentence[1:]}"
+    return [small_first(sentence.rstrip(f"{_END_MARKS} ")) for sentence in pieces(text)]
 
 
 def other_references(tasks: Sequence[Task]) -> dict[str, str]:
@@ -133,6 +95,16 @@ def fixed_template(question: str) -> str:
         "It returns the array of the output values. "
         "Note that the input must be given if it is not the default."
     )
+
+
+def keyword_spam(task: Task) -> str:
+    """Return every term of a task's rubric, without sentences."""
+    terms: list[str] = []
+    for criterion in task.rubric:
+        terms += criterion.required_elements
+        terms += criterion.expected_keywords
+        terms += criterion.expected_concepts
+    return ", ".join(terms * 3)
 
 
 def _is_of_subject(word: str) -> bool:

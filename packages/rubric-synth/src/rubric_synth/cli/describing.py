@@ -80,8 +80,9 @@ def stats(
 
 def _say_calls(dataset: Path, sample: int) -> None:
     """Say how often a judge that is a model will be asked at most."""
+    from rubric_judge.quality.wrong_answers import CONTROLS
     from rubric_synth.run.dataset.folder import read_manifest
-    from rubric_synth.stats.controls import CONTROLS, OF_CONTEXT, WRITTEN
+    from rubric_synth.stats.controls import OF_CONTEXT, WRITTEN
 
     manifest = read_manifest(dataset)
     tasks = min(sample, sum(manifest.tasks.values()))

@@ -18,17 +18,15 @@ from rubric_judge import ClaimJudge, JudgePool, LexicalJudge
 from rubric_judge.quality.context_answers import context_start, nearest_sentences
 from rubric_judge.quality.labels import written
 from rubric_judge.quality.wrong_answers import (
+    CONTROLS,
     fixed_template,
+    keyword_spam,
     negated,
     other_references,
     shuffled,
 )
 from rubric_judge.ui.page.tables import counted
 from rubric_synth import language, tables
-from rubric_synth.stages import stages
-
-CONTROLS: Final[dict[str, str]] = tables.read_table("controls")
-"""Description of each control, by its name."""
 
 WRITTEN: Final = tuple(written.CONTROLS.values())
 """Names of the controls that somebody has to write."""
@@ -118,12 +116,6 @@ def _phrase(usual: Mapping[str, Sequence[str]], kind: str, *, turn: int = 0) -> 
     return language.listed([f"the {first} of {second}" for first, second in pairs])
 
 
-def keyword_spam(task: Task) -> str:
-    """Return every term of the rubric, without sentences."""
-    terms = [term for criterion in task.rubric for term in stages.terms_of(criterion)]
-    return ", ".join(terms * 3)
-
-
 class ControlRewards(NamedTuple):
     """Rewards of the controls."""
 
@@ -181,8 +173,8 @@ async def control_rewards(
         JudgeSetupError: The judge is not there.
     """
     answers: list[tuple[str, Task, str]] = []
-    for name, write in _writers(tasks).items():
-        answers.extend((name, task, write(task)) for task in tasks)
+    for name, texts in answers_of(tasks).items():
+        answers.extend((name, task, texts[task.task_id]) for task in tasks)
     counts: dict[str, int] = {}
     if answered is not None:
         answered_tasks, known = answered
@@ -212,8 +204,8 @@ async def control_rewards(
     )
 
 
-def _writers(tasks: Sequence[Task]) -> dict[str, Callable[[Task], str]]:
-    """Return the function that writes each control's answer to a task, by control."""
+def answers_of(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
+    """Return the answers of each control that a program writes, by control and task id."""
     usual = usual_terms(tasks)
     others = other_references(tasks)
     writers: dict[str, Callable[[Task], str]] = {
@@ -233,7 +225,10 @@ def _writers(tasks: Sequence[Task]) -> dict[str, Callable[[Task], str]]:
         writers[_OTHER_REFERENCE] = lambda task: others[task.task_id]
     if all(task.context for task in tasks):
         writers |= of_context()
-    return writers
+    return {
+        name: {task.task_id: write(task) for task in tasks}
+        for name, write in writers.items()
+    }
 
 
 def of_context() -> dict[str, Callable[[Task], str]]:

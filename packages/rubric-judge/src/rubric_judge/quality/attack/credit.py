@@ -29,7 +29,7 @@ _DESERVES: Final[dict[ControlName, str]] = {
     "right_in_other_words": "most of the weight: it meets every criterion",
     "false_in_the_same_words": "nothing: it meets no criterion",
     "weak": "little or nothing",
-    "off_topic": "nothing: it answers another task",
+    "off_topic": "nothing: it answers a question of another document",
 }
 
 

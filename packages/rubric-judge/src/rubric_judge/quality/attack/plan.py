@@ -10,6 +10,7 @@ from rubric_core import ConfigError, JudgeView, Task, read_tasks
 from rubric_judge.quality.attack.cases import Case, Target
 from rubric_judge.quality.attack.families import Builder
 from rubric_judge.quality.labels.written import KnownAnswers, Truth, WrittenAnswers
+from rubric_judge.quality.wrong_answers import other_references
 
 ControlName: TypeAlias = Literal[
     "reference", "right_in_other_words", "false_in_the_same_words", "weak", "off_topic"
@@ -61,7 +62,8 @@ def plan_attacks(
 
     Returns:
         The plan; controls are the tasks' reference answers, a weak answer, the reference answer
-        of the next task, and the answers written for a task to be right, or false.
+        to a question of another document, and the answers written for a task to be right, or
+        false.
 
     Raises:
         ConfigError: there is no task.
@@ -85,17 +87,14 @@ def plan_attacks(
 
 
 def _controls(targets: Sequence[Target], written: KnownAnswers) -> Iterable[Control]:
-    following = [*targets[1:], targets[0]]
-    for target, next_target in zip(targets, following, strict=True):
-        off_topic: str | None = None
-        if next_target is not target:
-            off_topic = next_target.task.reference_answer
+    others = other_references([target.task for target in targets])
+    for target in targets:
         texts: dict[ControlName, str | None] = {
             "reference": target.task.reference_answer,
             "right_in_other_words": written.text(Truth.RIGHT, target.task),
             "false_in_the_same_words": written.text(Truth.FALSE, target.task),
             "weak": target.weak,
-            "off_topic": off_topic,
+            "off_topic": others.get(target.task.task_id) or None,
         }
         for name, text in texts.items():
             if text is not None:
