@@ -32,11 +32,11 @@ from rich.console import Console
 from rich.table import Table
 
 from rubric_core import Criterion, Grounding, Rubric, Task
-from rubric_judge.quality.estimates import Estimate
 from rubric_judge.quality.labels.rows import LabelSource
 from rubric_judge.quality.labels.sampling import draw
 from rubric_judge.quality.reliability.intervals import Intervals
 from rubric_judge.quality.reliability.rates import Rates, confusion, youden
+from rubric_judge.statistics.estimate import Estimate
 
 CLAIM = (
     "95 % intervals hold the truth in at least 93 % of studies, whoever the judge is; a "

@@ -55,8 +55,8 @@ from rubric_judge.quality.calibration.record import (
     Verdict,
     labelled_rubrics,
 )
-from rubric_judge.quality.estimates import UNKNOWN, Estimate
 from rubric_judge.quality.reliability.rates import youden
+from rubric_judge.statistics.estimate import UNKNOWN, Estimate
 from rubric_train_openrlhf import TrainConfig, load_config, run_grpo
 from rubric_train_openrlhf.policy import Policy, load_policy, sample_groups
 

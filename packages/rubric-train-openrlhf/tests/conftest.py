@@ -21,7 +21,7 @@ from rubric_judge.quality.calibration.record import (
     RewardCalibration,
     Verdict,
 )
-from rubric_judge.quality.estimates import UNKNOWN, Estimate
+from rubric_judge.statistics.estimate import UNKNOWN, Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -24,8 +24,8 @@ from rubric_judge.quality.calibration.record import (
     RewardCalibration,
     RewardPair,
 )
-from rubric_judge.quality.estimates import UNKNOWN
 from rubric_judge.quality.responses import read_responses
+from rubric_judge.statistics.estimate import UNKNOWN
 from rubric_judge.testing import FakeCall, FakeEndpoint, ServedModel
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from scipy import stats
 
 from rubric_eval import paired_interval
 from rubric_eval.statistics import accuracy_test, mcnemar_p, reward_test
-from rubric_eval.statistics.paired import (
+from rubric_judge.statistics.paired import (
     McNemarTest,
     SignFlipTest,
     mcnemar_detectable,

@@ -6,6 +6,7 @@ RubricError (rubric_core)
 ├── LedgerError(RuntimeError)          a ledger that cannot be opened, read or trusted
 ├── EventLoopError(RuntimeError)       a pool, judge or limiter asked from two event loops at once
 ├── JudgeSetupError(ValueError)        a judge that cannot be called at all, such as without its key
+├── SampleShapeError(ValueError)        values of a sample that do not fit together
 └── JudgeTransportError(RuntimeError)  a call that brought no answer; between a client and its judge
 """
 
@@ -34,6 +35,10 @@ class VerificationError(RubricError, ValueError):
     def of(cls, head: str, problem: str) -> Self:
         """Return the error of what stands behind a head, such as `numeric:`."""
         return cls(f"`{head}` {problem}")
+
+
+class SampleShapeError(RubricError, ValueError):
+    """Values of a sample do not fit together: their number, their axes, or one is infinite."""
 
 
 class SandboxError(RubricError, RuntimeError):

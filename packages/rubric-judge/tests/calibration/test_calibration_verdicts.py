@@ -12,8 +12,8 @@ from rubric_judge.quality.calibration.verdicts import (
     decide,
     labels_needed,
 )
-from rubric_judge.quality.estimates import UNKNOWN, Estimate
 from rubric_judge.quality.reliability.rates import youden
+from rubric_judge.statistics.estimate import UNKNOWN, Estimate
 
 AGREE, DISAGREE = (
     Estimate(value=0.8, low=0.7, high=0.9),

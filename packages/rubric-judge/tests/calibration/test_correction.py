@@ -26,7 +26,7 @@ from rubric_judge.quality.calibration.record import (
     RewardCalibration,
     RewardPair,
 )
-from rubric_judge.quality.estimates import UNKNOWN
+from rubric_judge.statistics.estimate import UNKNOWN
 
 RNG = np.random.default_rng(7)
 F = RNG.uniform(0, 1, 40)

@@ -18,9 +18,9 @@ from rubric_core import (
     RubricFileError,
     Task,
 )
-from rubric_judge.quality.estimates import Estimate
 from rubric_judge.quality.reliability import Rating, collect, measure, read_ratings
 from rubric_judge.quality.responses import JudgedResponse, write_judgements
+from rubric_judge.statistics.estimate import Estimate
 
 WEIGHTS = (3.0, 1.0, 1.0)
 MakeTasks = Callable[[int], dict[str, Task]]

@@ -13,9 +13,9 @@ from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
 from rubric_core import ConfigError, JudgeResult, Task
-from rubric_judge.quality.estimates import Estimate
 from rubric_judge.quality.reliability import Rating, agreement, collect, measure, rates
 from rubric_judge.quality.reliability.report import ReferenceRates, ReliabilityReport
+from rubric_judge.statistics.estimate import Estimate
 
 MakeTasks = Callable[[int], dict[str, Task]]
 IDS = ("c0", "c1", "c2")

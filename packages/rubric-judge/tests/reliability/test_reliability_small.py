@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rubric_judge.quality.estimates import ClusteredMean
 from rubric_judge.quality.reliability.intervals import Intervals
 from rubric_judge.quality.reliability.rates import confusion
+from rubric_judge.statistics.clusters import ClusteredMean
 
 
 @pytest.mark.parametrize(

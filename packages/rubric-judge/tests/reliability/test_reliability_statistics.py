@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.metrics import cohen_kappa_score
 
-from rubric_judge.quality.estimates import ClusteredMean
 from rubric_judge.quality.reliability import agreement, noise
 from rubric_judge.quality.reliability.intervals import Intervals
 from rubric_judge.quality.reliability.noise import advantage_pairs, below_noise
 from rubric_judge.quality.reliability.ratings import ratio
+from rubric_judge.statistics.clusters import ClusteredMean
 
 # Shrout and Fleiss (1979), table 2: six subjects by four judges.
 SHROUT_FLEISS_NJ = np.array(

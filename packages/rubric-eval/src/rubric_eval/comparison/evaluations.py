@@ -9,9 +9,9 @@ from rubric_eval.comparison import pairing, results
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
 from rubric_eval.statistics import mean_interval
-from rubric_eval.statistics.intervals import mean_of_intervals, shared_correlations
 from rubric_eval.statistics.scores import FEWEST_QUESTIONS, ModelScore, criterion_values
 from rubric_eval.transfer.suites import SuiteName, suite_of
+from rubric_judge.statistics.means import mean_of_estimates, shared_correlations
 from rubric_judge.ui.page.tables import counted
 
 _MOST_RESAMPLES: Final = 1999
@@ -107,11 +107,12 @@ def averages(
 def _average(group: _Group, members: Sequence[_Tested]) -> results.AverageDelta:
     a, b, suite = group
     values = [(pair.differences_N, pair.clusters) for pair, _ in members]
-    average = mean_of_intervals(
-        [result for _, result in members], correlations_BB=shared_correlations(values)
+    average = mean_of_estimates(
+        [result.estimate for _, result in members],
+        correlations_BB=shared_correlations(values),
     )
-    return results.AverageDelta(
-        **average.model_dump(),
+    return results.AverageDelta.of(
+        average,
         a=a,
         b=b,
         suite=suite or "",

@@ -7,8 +7,9 @@ from pydantic import Field
 
 from rubric_eval.records.inputs import Derived
 from rubric_eval.records.run import Measure, Record
-from rubric_eval.statistics import Correction, Interval, bootstrap, intervals
+from rubric_eval.statistics import Correction, Interval, intervals
 from rubric_eval.statistics.scores import ModelScore
+from rubric_judge.statistics.bootstrap import Draws
 
 
 class CompareSettings(Record):
@@ -33,7 +34,7 @@ class CompareSettings(Record):
     seed: int = Field(default=0, ge=0)
 
     @property
-    def draws(self) -> bootstrap.Draws:
+    def draws(self) -> Draws:
         """Settings of the draws of bootstraps."""
         return {"resamples": self.resamples, "seed": self.seed}
 
@@ -79,7 +80,7 @@ class PairedResult(intervals.Difference):
 class AverageDelta(intervals.Difference):
     """Mean over the benchmarks of one suite of a − b, each counting alike; n benchmarks.
 
-    The interval is computed from those of the benchmarks (`mean_of_intervals`), and unknown where
+    The interval is computed from those of the benchmarks (`mean_of_estimates`), and unknown where
     one of them is.
     """
 

@@ -19,6 +19,7 @@ from rubric_eval.statistics import (
     score_interval,
 )
 from rubric_judge import JudgePool
+from rubric_judge.statistics.correlation import rank_correlation, within_correlation
 
 _PHRASES: Final = toml_beside(__file__, "phrases.toml")
 HEDGES: Final[tuple[str, ...]] = tuple(_PHRASES["hedges"])
@@ -162,11 +163,11 @@ def model_signs(
         model=model,
         answers=len(signs),
         words=_mean_count(signs, "words", settings),
-        reward_length=results.rank_correlation(
-            rewards, lengths, documents, **settings.draws
+        reward_length=results.Correlation.of(
+            rank_correlation(rewards, lengths, documents, **settings.draws)
         ),
-        reward_length_within=results.within_correlation(
-            rewards, lengths, questions, documents, **settings.draws
+        reward_length_within=results.Correlation.of(
+            within_correlation(rewards, lengths, questions, documents, **settings.draws)
         ),
         hedges=_mean_count(signs, "hedges", settings),
         appeals=_share(signs, "appeals", settings),
@@ -363,8 +364,8 @@ def second_opinion(
         left_out=judged - n,
         first_mean=sum(first_N) / n,
         second_mean=sum(second_N) / n,
-        agreement=results.rank_correlation(
-            first_N, second_N, documents_N, **settings.draws
+        agreement=results.Correlation.of(
+            rank_correlation(first_N, second_N, documents_N, **settings.draws)
         ),
     )
 

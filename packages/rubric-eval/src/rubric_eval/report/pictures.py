@@ -14,8 +14,9 @@ from rubric_core.errors import needing_extra
 from rubric_eval.comparison import PairedResult
 from rubric_eval.report.curves import Training, training_charts
 from rubric_eval.report.reading import Findings
-from rubric_eval.statistics import Interval
+from rubric_eval.statistics.scores import ModelScore
 from rubric_eval.transfer.suites import benchmark_title
+from rubric_judge.statistics.estimate import Estimate
 from rubric_judge.ui.page.charts import Chart
 from rubric_judge.ui.page.tables import written
 
@@ -34,7 +35,7 @@ _MOST_LABELLED: Final = 12
 def bars(
     axes: Any,
     groups: Sequence[str],
-    values: Mapping[str, Sequence[Interval | None]],
+    values: Mapping[str, Sequence[Estimate | None]],
     *,
     scale: float,
     levels: Sequence[float | None] = (),
@@ -55,13 +56,13 @@ def bars(
         offset = width * (at + 0.5) - _GROUP_WIDTH / 2
         places = [i + offset for i, value in enumerate(series) if value is not None]
         intervals = [value for value in series if value is not None]
-        means = [scale * interval.mean for interval in intervals]
+        means = [scale * interval.number for interval in intervals]
         axes.bar(places, means, 0.9 * width, color=colour, label=name)
         for x, mean, interval in zip(places, means, intervals, strict=True):
             top = mean
-            if interval.ci_low is not None and interval.ci_high is not None:
-                low = scale * interval.ci_low
-                high = scale * interval.ci_high
+            if interval.low is not None and interval.high is not None:
+                low = scale * interval.low
+                high = scale * interval.high
                 axes.plot([x, x], [low, high], color=_INK, linewidth=0.9)
                 top = max(top, high)
             tops.append(top)
@@ -216,18 +217,27 @@ def write_pictures(
     return tuple(written)
 
 
+def _estimates(
+    findings: Findings, columns: Mapping[str, Mapping[str, ModelScore]]
+) -> dict[str, list[Estimate | None]]:
+    """Return each model's mean with its interval in each of these columns, by model."""
+    return {
+        model: [None if score is None else score.estimate for score in scores]
+        for model, scores in findings.of_models(columns).items()
+    }
+
+
 def _heldout(findings: Findings) -> Any:
     """Table 1: reward and zero reward of each model, judged by the first judge."""
     judge, models = next(iter(findings.judges.items()))
     figure, (rewards, zeros) = _figure(_PAGE, 2.4, columns=2)
     groups = [f"judged by {judge}"]
-    bars(rewards, groups, findings.of_models({judge: models}), scale=100)
+    bars(rewards, groups, _estimates(findings, {judge: models}), scale=100)
     rewards.set_title(
         f"Held-out rubric reward, % ({findings.level} interval)", loc="left"
     )
     shares = {
-        model: [Interval(mean=score.zero_frac, ci_low=None, ci_high=None, n=score.n)]
-        for model, score in models.items()
+        model: [Estimate(score.zero_frac, n=score.n)] for model, score in models.items()
     }
     bars(zeros, groups, shares, scale=100)
     zeros.set_title("Answers with zero reward, %", loc="left")
@@ -240,7 +250,7 @@ def _judges(findings: Findings) -> Any:
     has_many_judges = len(findings.judges) > 2  # noqa: PLR2004
     width = _PAGE if has_many_judges else _COLUMN
     figure, (axes,) = _figure(width, 2.6)
-    bars(axes, list(findings.judges), findings.of_models(findings.judges), scale=10)
+    bars(axes, list(findings.judges), _estimates(findings, findings.judges), scale=10)
     axes.set_ylabel(f"Mean rubric reward out of 10\n({findings.level} interval)")
     _legend(figure, axes)
     return figure
@@ -254,7 +264,11 @@ def _transfer(findings: Findings) -> Any:
     ]
     titles = [benchmark_title(name) for name in findings.benchmarks]
     bars(
-        axes, titles, findings.of_models(findings.benchmarks), scale=100, levels=chances
+        axes,
+        titles,
+        _estimates(findings, findings.benchmarks),
+        scale=100,
+        levels=chances,
     )
     axes.set_ylabel(f"Accuracy, % ({findings.level} interval)")
     _legend(figure, axes)

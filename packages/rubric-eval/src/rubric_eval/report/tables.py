@@ -44,9 +44,9 @@ def cell(value: Shown) -> Cell:
         case str():
             return Cell(text=value)
         case Interval():
-            return Cell(value=value.mean, low=value.ci_low, high=value.ci_high)
+            return Cell.of(value.estimate)
         case Correlation():
-            return Cell(value=value.rho, low=value.ci_low, high=value.ci_high)
+            return Cell.of(value.estimate)
         case _:
             return Cell(value=value)
 

@@ -1,12 +1,8 @@
-"""Statistics of paired evaluations; what SciPy has, SciPy does.
+"""Estimates and tests of evaluations; the statistics themselves are those of `rubric_judge`.
 
-intervals    means and paired differences of rewards; shares of right answers: Wilson, McNemar,
-             Tango; the interval of one model's score
+intervals    a mean, a share, a paired difference and a score with their intervals, as files hold
+             them
 scores       a model's score, with what explains it
-bootstrap    draws by document, of several means at once too, BCa limits and p-value
-sign_flip    permutation of whole clusters, counted exactly
-paired       the tests: mean, p-value, limits and detectable difference that agree; several tests
-             at once, and the power of McNemar's
 """
 
 from rubric_core.lazy import attach

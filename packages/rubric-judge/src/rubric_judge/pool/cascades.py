@@ -1,18 +1,10 @@
 """Counts of what the cascades of a pool decided, audited and cost."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
 
 from rubric_core import CascadeTrace, Outcome, Usage
 from rubric_core.errors import needing_extra
-
-
-class Share(NamedTuple):
-    """A share with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
+from rubric_judge.statistics.estimate import Estimate
 
 
 @dataclass(slots=True)
@@ -73,12 +65,13 @@ class CascadeStatistics:
         alone = last.usage.cost_usd / last.criteria * self.asked_criteria
         return alone - sum(cost for cost in costs if cost is not None)
 
-    def audit_disagreement(self) -> Share | None:
-        """Return the share of kept scores that the last judge would change; None without audits.
+    def audit_disagreement(self) -> Estimate | None:
+        """Return the share of kept scores that the last judge would change, with its 95 % interval.
 
-        It is estimated from audits alone: each kept criterion is audited with the same probability,
-        whatever it holds, so the share among audits is that among all kept criteria, whichever
-        responses they belong to. Escalated criteria are harder, and tell nothing about it.
+        None without audits; it is estimated from audits alone: each kept criterion is audited with
+        the same probability, whatever it holds, so the share among audits is that among all kept
+        criteria, whichever responses they belong to. Escalated criteria are harder, and tell
+        nothing about it.
 
         Raises:
             MissingExtraError: scipy is not installed.
@@ -88,13 +81,12 @@ class CascadeStatistics:
         with needing_extra(
             "rubric-judge", "reliability", by="the interval of the audits"
         ):
-            from scipy import stats
-        binomtest = cast("Any", stats).binomtest  # no type stubs
-        interval = binomtest(self.audited_otherwise, self.audited).proportion_ci(
-            0.95, "exact"
+            from rubric_judge.statistics.shares import binomial_test_limits
+        low, high = binomial_test_limits(
+            self.audited_otherwise, self.audited, 0.95, method="exact"
         )
         value = self.audited_otherwise / self.audited
-        return Share(value, float(interval.low), float(interval.high))
+        return Estimate(value, low, high, self.audited)
 
     @property
     def _last(self) -> LevelStatistics:

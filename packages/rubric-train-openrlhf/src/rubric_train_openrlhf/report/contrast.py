@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from rubric_core import Task, read_tasks
 from rubric_core.files import toml_beside
 from rubric_judge.judges.lexical.scoring import missing_terms
+from rubric_judge.statistics.estimate import MeanRecord
 from rubric_judge.ui.page.grounding import told_grounding
 from rubric_judge.ui.page.tables import Cell, Row, Table, TextTable
 from rubric_train_openrlhf.errors import TrainConfigError
@@ -25,21 +26,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
 
-class Estimate(_Part):
-    """A mean over n questions with its interval, None where it is unknown."""
-
-    mean: float
-    ci_low: float | None = None
-    ci_high: float | None = None
-    n: int
-
-    @property
-    def cell(self) -> Cell:
-        """The value and its bounds as a cell of a table."""
-        return Cell(value=self.mean, low=self.ci_low, high=self.ci_high)
-
-
-class Stage(Estimate):
+class Stage(MeanRecord, _Part):
     """Test reward of one stage or control."""
 
     label: str = ""
@@ -47,7 +34,7 @@ class Stage(Estimate):
     criteria: dict[str, float] = {}
 
 
-class Difference(Estimate):
+class Difference(MeanRecord, _Part):
     """Mean of a − b over the same questions."""
 
     a: str
@@ -111,7 +98,11 @@ class Contrast(_Part):
             (self.controls, "Controls", ""),
         ):
             for name, row in stages.items():
-                cells = (row.cell, Cell(value=row.zero_frac), Cell(value=row.n))
+                cells = (
+                    Cell.of(row.estimate),
+                    Cell(value=row.zero_frac),
+                    Cell(value=row.n),
+                )
                 rows.append(
                     Row(name=self.label(name), group=group, cells=cells, role=role)
                 )
@@ -126,7 +117,7 @@ class Contrast(_Part):
         rows = (
             Row(
                 name=f"{self.label(row.a)} − {self.label(row.b)}",
-                cells=(row.cell, Cell(value=row.n)),
+                cells=(Cell.of(row.estimate), Cell(value=row.n)),
                 role="other" if row.b in self.heldout else "",
             )
             for row in self.differences

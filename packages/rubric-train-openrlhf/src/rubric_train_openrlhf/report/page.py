@@ -290,7 +290,7 @@ def _cells(run: Run) -> tuple[Cell, ...]:
     last = run.metrics[-1] if run.metrics else None
     stages = list(run.contrast.heldout.values()) if run.contrast else []
     return (
-        stages[-1].cell if stages else Cell(),
+        Cell.of(stages[-1].estimate) if stages else Cell(),
         Cell(value=run.best.reward_mean if run.best else None),
         Cell(value=run.best.step if run.best else None),
         Cell(value=last.reward_mean if last else None),

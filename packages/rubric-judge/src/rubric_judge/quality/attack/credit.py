@@ -3,9 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import fmean
-from typing import Any, Final, TypeAlias, cast
-
-from scipy import stats
+from typing import Final, TypeAlias
 
 from rubric_core import JudgeResult, Outcome, normalized_reward
 from rubric_judge.quality.attack.cases import Case
@@ -16,6 +14,7 @@ from rubric_judge.quality.attack.report import (
     FamilyCredit,
     WorstCase,
 )
+from rubric_judge.statistics.shares import binomial_test_limits
 
 _Judged: TypeAlias = tuple[Case, JudgeResult]
 _Bounds: TypeAlias = dict[tuple[str, str], float]
@@ -127,9 +126,9 @@ def _family(
     low = None
     high = None
     if graded:
-        test = cast("Any", stats).binomtest(len(over), len(graded))
-        interval = test.proportion_ci(confidence_level=confidence, method="wilson")
-        low, high = (float(end) for end in interval)
+        low, high = binomial_test_limits(
+            len(over), len(graded), confidence, method="wilson"
+        )
     return FamilyCredit(
         family=name,
         cases=len(judged),

@@ -15,8 +15,10 @@ from scipy import stats
 from rubric_core.arrays import FloatArray
 from rubric_core.errors import RewardError, RewardShapeError
 from rubric_judge.quality.calibration.record import Calibration, RewardPair
-from rubric_judge.quality.estimates import ClusteredMean, Estimate, score_limits
 from rubric_judge.quality.reliability.ratings import IntArray
+from rubric_judge.statistics.clusters import ClusteredMean
+from rubric_judge.statistics.estimate import Estimate
+from rubric_judge.statistics.shares import score_limits
 from rubric_judge.ui.page.tables import Part
 
 FEWEST_DOCUMENTS: Final = 10

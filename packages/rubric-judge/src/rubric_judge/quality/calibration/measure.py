@@ -11,10 +11,10 @@ from rubric_core import ConfigError, Pool, Pooling
 from rubric_core.arrays import FloatArray
 from rubric_judge.quality.calibration import pairing, record, report, verdicts
 from rubric_judge.quality.calibration.reward import reward_calibration
-from rubric_judge.quality.estimates import UNKNOWN, Estimate
 from rubric_judge.quality.reliability import agreement, noise, rates
 from rubric_judge.quality.reliability.intervals import Intervals
 from rubric_judge.quality.reliability.ratings import Cells, IntArray, ratio
+from rubric_judge.statistics.estimate import UNKNOWN, Estimate
 from rubric_judge.ui.console.progress import current
 from rubric_judge.ui.page.tables import counted
 

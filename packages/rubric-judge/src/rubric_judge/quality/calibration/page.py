@@ -45,7 +45,7 @@ def youden_view(report: CalibrationReport) -> Table:
             name=criterion.criterion,
             role=WORDS["roles"][criterion.verdict],
             cells=(
-                Cell(**criterion.youden_j.model_dump(include={"value", "low", "high"})),
+                Cell.of(criterion.youden_j),
                 Cell(value=criterion.tpr.value),
                 Cell(value=criterion.fpr.value),
                 Cell(text=f"{criterion.positives} / {criterion.labels}"),

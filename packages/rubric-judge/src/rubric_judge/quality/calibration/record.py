@@ -13,7 +13,7 @@ from rubric_core import ConfigError, Pool, Task
 from rubric_core.configuration import read_written
 from rubric_core.schema.pools import pool_of_any
 from rubric_judge.pool.ledger.entry import hash_question, hash_rubric
-from rubric_judge.quality.estimates import UNKNOWN, Estimate
+from rubric_judge.statistics.estimate import UNKNOWN, Estimate
 from rubric_judge.ui.page.tables import Part
 
 

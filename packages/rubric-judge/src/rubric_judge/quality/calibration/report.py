@@ -8,7 +8,7 @@ from pydantic import Field
 
 from rubric_core.files import toml_beside
 from rubric_judge.quality.calibration import record
-from rubric_judge.quality.estimates import UNKNOWN, Estimate
+from rubric_judge.statistics.estimate import UNKNOWN, Estimate
 from rubric_judge.ui.page.tables import Report, TextTable, counted, markdown_page
 
 WORDS: Final = toml_beside(__file__, "words.toml")

@@ -7,11 +7,11 @@ import numpy as np
 
 from rubric_core.arrays import FloatArray
 from rubric_judge.quality.calibration import pairing, record
-from rubric_judge.quality.estimates import UNKNOWN, Estimate
 from rubric_judge.quality.reliability import agreement, noise, rates, shared_errors
 from rubric_judge.quality.reliability.intervals import Intervals
 from rubric_judge.quality.reliability.measure import groups_of
 from rubric_judge.quality.reliability.ratings import ratio
+from rubric_judge.statistics.estimate import UNKNOWN, Estimate
 
 
 def reward_calibration(

@@ -21,8 +21,8 @@ from typing import Any, Final, NamedTuple, cast
 from scipy import stats
 
 from rubric_judge.quality.calibration.record import KEPT, Verdict, is_whole
-from rubric_judge.quality.estimates import Estimate
 from rubric_judge.quality.reliability.rates import Rates
+from rubric_judge.statistics.estimate import Estimate
 from rubric_judge.ui.page.tables import counted
 
 PEOPLE_AGREE: Final = 0.667

@@ -9,12 +9,12 @@ import numpy as np
 from matplotlib.ticker import PercentFormatter
 
 from rubric_core.arrays import BoolArray, FloatArray
-from rubric_judge.quality.estimates import Estimate
 from rubric_judge.quality.reliability.agreement import single_judgements
 from rubric_judge.quality.reliability.measure import groups_of
 from rubric_judge.quality.reliability.noise import advantage_pairs
 from rubric_judge.quality.reliability.ratings import Ratings
 from rubric_judge.quality.reliability.report import PairAgreement, ReliabilityReport
+from rubric_judge.statistics.estimate import Estimate
 from rubric_judge.ui.page import pictures
 from rubric_judge.ui.page.tables import or_dash
 

@@ -1,8 +1,7 @@
 """Bootstrap and Student intervals for estimates from the rows of a study, by cluster."""
 
 import math
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -10,14 +9,14 @@ import numpy as np
 from scipy import stats
 
 from rubric_core.arrays import FloatArray
-from rubric_judge.quality.estimates import UNKNOWN, ClusteredMean, Estimate, Unit
 from rubric_judge.quality.reliability.rates import Confusion, Rates, clustered_rates
 from rubric_judge.quality.reliability.ratings import IntArray, Statistic
+from rubric_judge.statistics.bootstrap import drawn_limits
+from rubric_judge.statistics.clusters import ClusteredMean
+from rubric_judge.statistics.estimate import UNKNOWN, Estimate, Unit
 
 _FEWEST: Final = 8
 """Fewest units for an interval; fewer tell too little of their spread."""
-_MOST_UNDEFINED: Final = 0.1
-"""Largest share of draws without a value, such as a correlation of equal numbers."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +65,17 @@ class Intervals:
         def of_draw(draw: IntArray) -> float:
             return statistic(np.concatenate([clusters[int(i)] for i in draw]))
 
-        low, high = self._interval(of_draw, len(clusters))
-        if low is None:
-            return Estimate(value=value)
-        return Estimate(value=value, low=low, high=high, unit=unit)
+        limits = drawn_limits(
+            of_draw,
+            len(clusters),
+            confidence=self.confidence,
+            resamples=self.resamples,
+            seed=self.seed,
+        )
+        if limits is None:
+            return Estimate(value)
+        low, high = limits
+        return Estimate(value, low, high, unit=unit)
 
     def rates(self, decided: Confusion) -> Rates:
         """Return TPR, FPR and J of counts by row, where documents are clusters; or tasks."""
@@ -127,29 +133,3 @@ class Intervals:
                 ends = np.cumsum(np.bincount(places))[:-1]
                 return unit, np.split(rows[order], ends)
         return "response", [rows[i : i + 1] for i in range(len(rows))]
-
-    def _interval(
-        self, statistic: Callable[[IntArray], float], units: int
-    ) -> tuple[float | None, float | None]:
-        with warnings.catch_warnings():
-            # Equal draws, or a jackknife without a value: handled below.
-            warnings.simplefilter("ignore")
-            result = cast("Any", stats).bootstrap(
-                (np.arange(units),),
-                statistic,
-                n_resamples=self.resamples,
-                confidence_level=self.confidence,
-                vectorized=False,
-                method="BCa",
-                rng=np.random.default_rng(self.seed),
-            )
-        draws = cast("FloatArray", result.bootstrap_distribution)
-        defined = draws[~np.isnan(draws)]
-        if len(defined) < (1 - _MOST_UNDEFINED) * len(draws):
-            return None, None
-        low, high = (float(end) for end in result.confidence_interval)
-        if math.isnan(low) or math.isnan(high):
-            outside = (1 - self.confidence) / 2
-            ends = np.quantile(defined, (outside, 1 - outside))
-            low, high = (float(end) for end in ends)
-        return low, high

@@ -13,11 +13,11 @@ import numpy as np
 from rubric_core import ConfigError, Outcome
 from rubric_core.arrays import FloatArray
 from rubric_core.configuration import nearest_key
-from rubric_judge.quality.estimates import UNKNOWN, Estimate
 from rubric_judge.quality.reliability import agreement, noise, report, shared_errors
 from rubric_judge.quality.reliability.intervals import Intervals
 from rubric_judge.quality.reliability.rates import Confusion, confusions
 from rubric_judge.quality.reliability.ratings import IntArray, Ratings, Statistic, ratio
+from rubric_judge.statistics.estimate import UNKNOWN, Estimate
 from rubric_judge.ui.console.progress import current
 
 _METRICS: Final[dict[str, agreement.Metric]] = {

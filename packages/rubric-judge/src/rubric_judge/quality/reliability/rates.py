@@ -14,15 +14,10 @@ import numpy as np
 from scipy import stats
 
 from rubric_core.arrays import BoolArray, FloatArray
-from rubric_judge.quality.estimates import (
-    UNKNOWN,
-    ClusteredMean,
-    Estimate,
-    Unit,
-    binomial_limits,
-    wilson,
-)
 from rubric_judge.quality.reliability import noise, ratings
+from rubric_judge.statistics.clusters import ClusteredMean
+from rubric_judge.statistics.estimate import UNKNOWN, Estimate, Unit
+from rubric_judge.statistics.shares import binomial_limits, wilson
 
 MET: Final = 0.5
 """Least z that counts as met, for judge and reference alike."""

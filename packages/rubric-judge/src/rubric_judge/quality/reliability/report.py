@@ -7,8 +7,8 @@ from typing import Any, Final
 from pydantic import Field
 
 from rubric_core.files import toml_beside
-from rubric_judge.quality.estimates import UNKNOWN, Estimate
 from rubric_judge.quality.reliability.ratings import JudgementCost
+from rubric_judge.statistics.estimate import UNKNOWN, Estimate
 from rubric_judge.ui.page.charts import Bars
 from rubric_judge.ui.page.tables import Part, Report, TextTable, counted, or_dash
 

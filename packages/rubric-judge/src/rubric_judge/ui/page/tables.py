@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from rubric_core.files import toml_beside
+from rubric_judge.statistics.estimate import TOO_FEW, Estimate
 from rubric_judge.ui.page.charts import Bars
 
 Form = Literal[
@@ -18,9 +19,6 @@ Form = Literal[
 """How a column is written; percentages, differences and marks out of ten are shares in data."""
 
 _MISSING: Final = "–"
-TooFew = Literal["too few to say"]
-TOO_FEW: Final[TooFew] = "too few to say"
-"""Stands in place of an interval where there are too few items to estimate their spread."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,11 @@ class Cell(Part):
     low: float | None = None
     high: float | None = None
     text: str = ""
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> Self:
+        """Return the cell of an estimate: its value and its limits."""
+        return cls(value=estimate.value, low=estimate.low, high=estimate.high)
 
 
 class Row(Part):

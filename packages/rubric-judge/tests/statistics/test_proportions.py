@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from rubric_eval.statistics import mcnemar_p, wilson_interval
-from rubric_eval.statistics.intervals import discordant_limits, score_limits
+from rubric_judge.statistics.mcnemar import discordant_limits, mcnemar_p, tango_limits
+from rubric_judge.statistics.shares import share_estimate
 
 
 @st.composite
@@ -17,8 +17,8 @@ def tables(draw: st.DrawFn) -> tuple[int, int, int]:
 
 def test_wilson_of_a_worked_example() -> None:
     # The paper's GPQA Diamond: 48 of 198.
-    found = wilson_interval(48, 198)
-    assert (found.ci_low, found.ci_high) == pytest.approx((0.188, 0.307), abs=5e-4)
+    found = share_estimate(48, 198)
+    assert (found.low, found.high) == pytest.approx((0.188, 0.307), abs=5e-4)
 
 
 @given(right=st.integers(4, 60), wrong=st.integers(4, 60))
@@ -27,16 +27,16 @@ def test_wilson_is_its_closed_form(right: int, wrong: int) -> None:
     z, share = stats.norm.ppf(0.975), right / n
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    found = wilson_interval(right, n)
-    assert (found.mean, found.n) == (share, n)
-    assert found.ci_low == pytest.approx(middle - half, abs=1e-12)
-    assert found.ci_high == pytest.approx(middle + half, abs=1e-12)
+    found = share_estimate(right, n)
+    assert (found.value, found.n) == (share, n)
+    assert found.low == pytest.approx(middle - half, abs=1e-12)
+    assert found.high == pytest.approx(middle + half, abs=1e-12)
 
 
 def test_no_right_answer_is_no_certainty() -> None:
-    found = wilson_interval(0, 20)
-    assert found.ci_low == 0.0
-    assert found.ci_high == pytest.approx(0.161, abs=1e-3)
+    found = share_estimate(0, 20)
+    assert found.low == 0.0
+    assert found.high == pytest.approx(0.161, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_discordant_limits_leave_out_0_where_mcnemar_rejects(
 
 def test_score_limits_of_a_published_example() -> None:
     # Tango (1998): one of 44 pairs differs.
-    low, high = score_limits(0, 1, 44, confidence=0.95)
+    low, high = tango_limits(0, 1, 44, confidence=0.95)
     assert (low, high) == pytest.approx((-0.118, 0.061), abs=2e-3)
 
 
@@ -74,9 +74,9 @@ def test_score_limits_solve_their_equation(
 ) -> None:
     won, lost, n = table
     found = (won - lost) / n
-    low, high = score_limits(won, lost, n, confidence=confidence)
+    low, high = tango_limits(won, lost, n, confidence=confidence)
     assert -1 <= low <= found <= high <= 1
-    mirrored = score_limits(lost, won, n, confidence=confidence)
+    mirrored = tango_limits(lost, won, n, confidence=confidence)
     assert mirrored == pytest.approx((-high, -low), abs=1e-9)
     # Against a likelihood maximised by search, and not by the closed form.
     for limit in (low, high):

@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rubric_eval.hacking.results import (
-    Correlation,
+from rubric_judge.statistics.correlation import (
     _correlated,
     rank_correlation,
     within_correlation,
 )
+from rubric_judge.statistics.estimate import Estimate
 
 whole = st.lists(st.integers(0, 9), min_size=3, max_size=30)
 
@@ -24,7 +24,7 @@ def test_rho_is_scipys_spearman(x_N: list[int], seed: int) -> None:
         assert found is None
     else:
         assert found is not None
-        assert found.rho == pytest.approx(stats.spearmanr(x_N, y_N).statistic)
+        assert found.number == pytest.approx(stats.spearmanr(x_N, y_N).statistic)
         assert found.n == len(x_N)
 
 
@@ -34,21 +34,21 @@ def test_the_interval_is_near_that_of_fisher_for_many_documents() -> None:
     y_N = 0.5 * x_N + rng.normal(size=800)
     found = rank_correlation(list(x_N), list(y_N), [str(at) for at in range(800)])
     assert found is not None
-    assert found.ci_low is not None
-    assert found.ci_high is not None
-    half = 1.96 * np.sqrt(1 + found.rho**2 / 2) / np.sqrt(797)
-    assert np.arctanh(found.ci_low) == pytest.approx(
-        np.arctanh(found.rho) - half, abs=0.02
+    assert found.low is not None
+    assert found.high is not None
+    half = 1.96 * np.sqrt(1 + found.number**2 / 2) / np.sqrt(797)
+    assert np.arctanh(found.low) == pytest.approx(
+        np.arctanh(found.number) - half, abs=0.02
     )
-    assert np.arctanh(found.ci_high) == pytest.approx(
-        np.arctanh(found.rho) + half, abs=0.02
+    assert np.arctanh(found.high) == pytest.approx(
+        np.arctanh(found.number) + half, abs=0.02
     )
 
 
 def test_few_documents_have_no_interval() -> None:
     found = rank_correlation([1.0, 2.0, 3.0], [1.0, 3.0, 2.0], ["a", "b", "b"])
     assert found is not None
-    assert (found.rho, found.ci_low, found.ci_high) == (0.5, None, None)
+    assert (found.number, found.low, found.high) == (0.5, None, None)
 
 
 def test_what_makes_a_question_long_to_answer_falls_out() -> None:
@@ -62,8 +62,8 @@ def test_what_makes_a_question_long_to_answer_falls_out() -> None:
     within = within_correlation(list(reward_N), list(length_N), questions, questions)
     assert over_all is not None
     assert within is not None
-    assert over_all.rho > 0.9
-    assert within.rho == pytest.approx(-1.0)
+    assert over_all.number > 0.9
+    assert within.number == pytest.approx(-1.0)
 
 
 def test_one_answer_a_question_says_nothing_within() -> None:
@@ -92,7 +92,7 @@ def test_ranks_within_questions_are_those_of_each_question_by_itself(
 
 def _plainly_within(
     x_N: list[float], y_N: list[float], questions: list[str], documents: list[str]
-) -> Correlation | None:
+) -> Estimate | None:
     """One call of SciPy for each question, and its ranks correlated over all answers."""
     members = [
         [at for at, of in enumerate(questions) if of == one]
@@ -116,8 +116,8 @@ def test_an_interval_needs_draws_that_vary() -> None:
     lengths = [float(at % 5) for at in range(12)]
     found = rank_correlation(rewards, lengths, [f"d{at // 2}" for at in range(12)])
     assert found is not None
-    assert (found.ci_low, found.ci_high) == (None, None)
-    assert -1 <= found.rho <= 1
+    assert (found.low, found.high) == (None, None)
+    assert -1 <= found.number <= 1
 
 
 def test_the_interval_within_questions_is_drawn_as_asked() -> None:
@@ -131,7 +131,7 @@ def test_the_interval_within_questions_is_drawn_as_asked() -> None:
     assert wide is not None
     assert narrow is not None
     assert again is not None
-    assert wide.rho == narrow.rho == again.rho
-    assert (wide.ci_low or 0) < (narrow.ci_low or 0) < wide.rho
-    assert wide.rho < (narrow.ci_high or 1) < (wide.ci_high or 1)
-    assert (wide.ci_low, wide.ci_high) != (again.ci_low, again.ci_high)
+    assert wide.number == narrow.number == again.number
+    assert (wide.low or 0) < (narrow.low or 0) < wide.number
+    assert wide.number < (narrow.high or 1) < (wide.high or 1)
+    assert (wide.low, wide.high) != (again.low, again.high)

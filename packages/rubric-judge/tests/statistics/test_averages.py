@@ -1,28 +1,28 @@
 import numpy as np
 import pytest
 
-from rubric_eval.statistics import Interval
-from rubric_eval.statistics.intervals import mean_of_intervals, shared_correlations
-from rubric_eval.statistics.paired import McNemarTest
+from rubric_judge.statistics.estimate import Estimate
+from rubric_judge.statistics.means import mean_of_estimates, shared_correlations
+from rubric_judge.statistics.paired import McNemarTest
 
 
-def _part(mean: float, low: float | None, high: float | None) -> Interval:
-    return Interval(mean=mean, ci_low=low, ci_high=high, n=10)
+def _part(mean: float, low: float | None, high: float | None) -> Estimate:
+    return Estimate(mean, low, high, 10)
 
 
-def _limits(found: Interval) -> tuple[float, float]:
-    assert found.ci_low is not None
-    assert found.ci_high is not None
-    return found.ci_low, found.ci_high
+def _limits(found: Estimate) -> tuple[float, float]:
+    assert found.low is not None
+    assert found.high is not None
+    return found.low, found.high
 
 
 def test_independent_parts_of_a_worked_example() -> None:
     parts = [_part(0.3, 0.0, 0.5), _part(-0.1, -0.5, 0.05)]
 
-    found = mean_of_intervals(parts, correlations_BB=np.eye(2))
+    found = mean_of_estimates(parts, correlations_BB=np.eye(2))
 
     # √(.3² + .4²) / 2 below, √(.2² + .15²) / 2 above.
-    assert (found.mean, found.n) == (pytest.approx(0.1), 2)
+    assert (found.value, found.n) == (pytest.approx(0.1), 2)
     assert _limits(found) == pytest.approx((0.1 - 0.25, 0.1 + 0.125))
 
 
@@ -30,7 +30,7 @@ def test_two_benchmarks_on_which_nothing_differs_are_not_certain() -> None:
     low, high = McNemarTest(won=0, lost=0, n=8).limits(0.95)
     assert (low, high) == pytest.approx((-0.324, 0.324), abs=1e-3)
 
-    found = mean_of_intervals([_part(0.0, low, high)] * 2, correlations_BB=np.eye(2))
+    found = mean_of_estimates([_part(0.0, low, high)] * 2, correlations_BB=np.eye(2))
 
     assert _limits(found) == pytest.approx((-0.229, 0.229), abs=1e-3)
 
@@ -38,7 +38,7 @@ def test_two_benchmarks_on_which_nothing_differs_are_not_certain() -> None:
 def test_parts_that_agree_are_one_part() -> None:
     parts = [_part(0.3, 0.0, 0.5)] * 3
 
-    found = mean_of_intervals(parts, correlations_BB=np.ones((3, 3)))
+    found = mean_of_estimates(parts, correlations_BB=np.ones((3, 3)))
 
     assert _limits(found) == pytest.approx((0.0, 0.5))
 
@@ -46,9 +46,9 @@ def test_parts_that_agree_are_one_part() -> None:
 def test_one_part_without_an_interval_leaves_the_average_without_one() -> None:
     parts = [_part(0.3, 0.0, 0.5), _part(0.1, None, None)]
 
-    found = mean_of_intervals(parts, correlations_BB=np.eye(2))
+    found = mean_of_estimates(parts, correlations_BB=np.eye(2))
 
-    assert found == Interval(mean=0.2, ci_low=None, ci_high=None, n=2)
+    assert found == Estimate(0.2, n=2)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_the_interval_covers_the_true_average(
     covered, runs = 0, 400
     won_share, lost_share = shares
     for _ in range(runs):
-        parts: list[Interval] = []
+        parts: list[Estimate] = []
         for n in sizes:
             won, lost, _ = rng.multinomial(
                 n, [won_share, lost_share, 1 - won_share - lost_share]
@@ -75,7 +75,7 @@ def test_the_interval_covers_the_true_average(
             test = McNemarTest(int(won), int(lost), n)
             parts.append(_part(test.mean, *test.limits(0.95)))
         low, high = _limits(
-            mean_of_intervals(parts, correlations_BB=np.eye(len(sizes)))
+            mean_of_estimates(parts, correlations_BB=np.eye(len(sizes)))
         )
         covered += low <= won_share - lost_share <= high
 

@@ -5,7 +5,8 @@ draws, so that they cannot contradict each other.
 """
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, Final, Literal, TypedDict, Unpack, cast
@@ -15,7 +16,8 @@ import numpy.typing as npt
 from scipy import stats
 
 from rubric_core.arrays import FloatArray
-from rubric_eval.errors import EvalShapeError
+from rubric_judge.errors import SampleShapeError
+from rubric_judge.statistics.clusters import cluster_sums
 
 
 class Draws(TypedDict, total=False):
@@ -75,6 +77,58 @@ def drawn_sums(
         rng=np.random.default_rng(seed),
     )
     return np.asarray(result.bootstrap_distribution, dtype=np.float64)
+
+
+_MOST_UNDEFINED: Final = 0.1
+"""Largest share of draws without a value, such as a correlation of equal numbers."""
+
+
+def drawn_limits(
+    statistic: Callable[[npt.NDArray[np.intp]], float],
+    units: int,
+    *,
+    confidence: float,
+    resamples: int,
+    seed: int,
+) -> tuple[float, float] | None:
+    """Return the BCa limits of any statistic of units that are drawn with replacement.
+
+    Where the jackknife has no value, they are the quantiles of the draws.
+
+    Args:
+        statistic: the statistic of the units that were drawn; nan where it has no value.
+        units: number of units, such as documents.
+        confidence: nominal coverage, in (0, 1).
+        resamples: number of draws.
+        seed: seed of the draws.
+
+    Returns:
+        The limits; None where more than a tenth of the draws have no value.
+
+    Source: Efron, Better bootstrap confidence intervals, JASA 82 (1987).
+    """
+    with warnings.catch_warnings():
+        # Equal draws, or a jackknife without a value: handled below.
+        warnings.simplefilter("ignore")
+        result = cast("Any", stats).bootstrap(
+            (np.arange(units),),
+            statistic,
+            n_resamples=resamples,
+            confidence_level=confidence,
+            vectorized=False,
+            method="BCa",
+            rng=np.random.default_rng(seed),
+        )
+    draws = cast("FloatArray", result.bootstrap_distribution)
+    defined = draws[~np.isnan(draws)]
+    if len(defined) < (1 - _MOST_UNDEFINED) * len(draws):
+        return None
+    low, high = (float(end) for end in result.confidence_interval)
+    if math.isnan(low) or math.isnan(high):
+        outside = (1 - confidence) / 2
+        ends = np.quantile(defined, (outside, 1 - outside))
+        low, high = (float(end) for end in ends)
+    return low, high
 
 
 DRAWS_AT_ONCE: Final = 500
@@ -210,10 +264,10 @@ def bootstrap_mean(
         The draws, sorted, and their corrections.
 
     Raises:
-        EvalShapeError: clusters of another number than values.
+        SampleShapeError: clusters of another number than values.
     """
     if clusters_N is not None and len(clusters_N) != values_N.size:
-        raise EvalShapeError(
+        raise SampleShapeError(
             f"got {values_N.size} values and {len(clusters_N)} clusters; give one for each value"
         )
     is_present_N = ~np.isnan(values_N)
@@ -239,23 +293,6 @@ def bootstrap_mean(
         bias_z=_normal_quantile(min(max(below, half), 1 - half)),
         acceleration=_acceleration(sums_C, counts_C),
     )
-
-
-def cluster_sums(
-    values_N: FloatArray, clusters_N: Sequence[str] | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return the sum and the number of each cluster's values.
-
-    Args:
-        values_N: values.
-        clusters_N: cluster of each value; None if each has its own.
-    """
-    if clusters_N is None or len(set(clusters_N)) == values_N.size:
-        return values_N, np.ones_like(values_N)
-    _, places_N = np.unique(np.asarray(clusters_N), return_inverse=True)
-    sums_C = np.bincount(places_N, weights=values_N)
-    counts_C = np.bincount(places_N)
-    return sums_C.astype(np.float64), counts_C.astype(np.float64)
 
 
 def _acceleration(sums_C: FloatArray, counts_C: FloatArray) -> float:

@@ -4,9 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rubric_eval import EvalShapeError, mean_interval
-from rubric_eval.statistics import bootstrap
-from rubric_eval.statistics.bootstrap import Bootstrap, bootstrap_mean
+from rubric_judge.errors import SampleShapeError
+from rubric_judge.statistics import bootstrap
+from rubric_judge.statistics.bootstrap import Bootstrap, bootstrap_mean
+from rubric_judge.statistics.means import mean_estimate
 
 values = st.lists(st.floats(-1, 1, allow_subnormal=False), min_size=2, max_size=20)
 
@@ -55,35 +56,35 @@ def test_limits_by_document_are_scipys_bca_of_a_ratio() -> None:
 @given(x_N=values)
 def test_documents_of_one_question_each_are_no_documents(x_N: list[float]) -> None:
     names = [f"d{number}" for number in range(len(x_N))]
-    assert mean_interval(x_N, clusters_N=names, resamples=199) == mean_interval(
+    assert mean_estimate(x_N, clusters_N=names, resamples=199) == mean_estimate(
         x_N, resamples=199
     )
 
 
 def test_a_document_counts_once_however_often_its_question_is_repeated() -> None:
     x_N = np.random.default_rng(0).random(30)
-    once = mean_interval(x_N, clusters_N=[f"d{i}" for i in range(30)])
-    ten_times = mean_interval(
+    once = mean_estimate(x_N, clusters_N=[f"d{i}" for i in range(30)])
+    ten_times = mean_estimate(
         np.repeat(x_N, 10), clusters_N=[f"d{i // 10}" for i in range(300)]
     )
-    as_if_independent = mean_interval(np.repeat(x_N, 10))
-    assert ten_times.ci_low == pytest.approx(once.ci_low, abs=0.02)
-    assert ten_times.ci_high == pytest.approx(once.ci_high, abs=0.02)
-    assert as_if_independent.ci_low is not None
-    assert once.ci_low is not None
-    assert as_if_independent.ci_low > once.ci_low + 0.05
+    as_if_independent = mean_estimate(np.repeat(x_N, 10))
+    assert ten_times.low == pytest.approx(once.low, abs=0.02)
+    assert ten_times.high == pytest.approx(once.high, abs=0.02)
+    assert as_if_independent.low is not None
+    assert once.low is not None
+    assert as_if_independent.low > once.low + 0.05
 
 
 def test_one_document_leaves_the_spread_unknown() -> None:
-    found = mean_interval([0.1, 0.5, 0.9], clusters_N=["d", "d", "d"])
-    assert (found.mean, found.ci_low, found.ci_high, found.n) == (0.5, None, None, 3)
+    found = mean_estimate([0.1, 0.5, 0.9], clusters_N=["d", "d", "d"])
+    assert (found.value, found.low, found.high, found.n) == (0.5, None, None, 3)
 
 
 def test_clusters_of_another_number_are_refused() -> None:
-    with pytest.raises(EvalShapeError, match="got 2 values and 1 clusters"):
+    with pytest.raises(SampleShapeError, match="got 2 values and 1 clusters"):
         bootstrap_mean(np.array([0.1, 0.2]), ["d"])
-    with pytest.raises(EvalShapeError, match="got 2 values and 3 clusters"):
-        mean_interval([0.1, None], clusters_N=["d", "e", "f"])
+    with pytest.raises(SampleShapeError, match="got 2 values and 3 clusters"):
+        mean_estimate([0.1, None], clusters_N=["d", "e", "f"])
 
 
 @settings(deadline=None, max_examples=200)

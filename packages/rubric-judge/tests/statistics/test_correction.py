@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from rubric_eval.statistics import Correction, decide
+from rubric_judge.statistics.paired import Correction, decide
 
 p_values = st.lists(st.floats(0, 1), min_size=1, max_size=8)
 

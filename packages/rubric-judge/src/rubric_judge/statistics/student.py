@@ -11,8 +11,7 @@ import numpy as np
 from scipy import stats
 
 from rubric_core.arrays import FloatArray
-from rubric_eval.statistics.bootstrap import cluster_sums
-from rubric_judge.quality.estimates import ClusteredMean
+from rubric_judge.statistics.clusters import ClusteredMean, cluster_sums
 
 _ROUNDING: Final = 1e-12
 """Largest difference of values that count as equal."""

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import signal, stats
 
 from rubric_core.arrays import FloatArray
-from rubric_eval.statistics.bootstrap import DRAWS_AT_ONCE, Draws
+from rubric_judge.statistics.bootstrap import DRAWS_AT_ONCE, Draws
 
 _MOST_STEPS: Final = 60_000
 """Most distinct sums that are counted; for more, flips are drawn."""

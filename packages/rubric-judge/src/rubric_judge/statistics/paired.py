@@ -14,8 +14,9 @@ import numpy as np
 from scipy import optimize, stats
 
 from rubric_core.arrays import FloatArray
-from rubric_eval.statistics import bootstrap, intervals, sign_flip
-from rubric_eval.statistics.student import Student
+from rubric_judge.statistics import bootstrap, mcnemar, sign_flip
+from rubric_judge.statistics.clusters import cluster_sums
+from rubric_judge.statistics.student import Student
 
 
 class Correction(StrEnum):
@@ -293,17 +294,17 @@ class McNemarTest:
     @property
     def p_value(self) -> float:
         """Two-sided p-value."""
-        return intervals.mcnemar_p(self.won, self.lost)
+        return mcnemar.mcnemar_p(self.won, self.lost)
 
     def limits(self, confidence: float) -> tuple[float, float]:
         """Return Tango's score limits; if they contradict the test, Clopper and Pearson's at 0."""
-        low, high = intervals.score_limits(
+        low, high = mcnemar.tango_limits(
             self.won, self.lost, self.n, confidence=confidence
         )
         rejects = self.p_value < 1 - confidence
         if (low > 0 or high < 0) == rejects:
             return low, high
-        exact_low, exact_high = intervals.discordant_limits(
+        exact_low, exact_high = mcnemar.discordant_limits(
             self.won, self.lost, self.n, confidence=confidence
         )
         if self.won > self.lost:
@@ -334,7 +335,7 @@ def reward_test(
         draws: settings of the draws of the bootstrap and the flips.
     """
     rounded_N = np.round(differences_N, _DECIMALS)
-    sums_C, counts_C = bootstrap.cluster_sums(rounded_N, clusters_N)
+    sums_C, counts_C = cluster_sums(rounded_N, clusters_N)
     return BootstrapTest(
         bootstrap.bootstrap_mean(rounded_N, clusters_N, **draws),
         sign_flip.SignFlips(sums_C, counts_C, unit=None, draws=draws),
@@ -365,7 +366,7 @@ def accuracy_test(
         lost = int(np.sum(differences_N < 0))
         return McNemarTest(won, lost, n)
     rounded_N = np.round(differences_N, _DECIMALS)
-    sums_C, counts_C = bootstrap.cluster_sums(differences_N, clusters_N)
+    sums_C, counts_C = cluster_sums(differences_N, clusters_N)
     return SignFlipTest(
         bootstrap.bootstrap_mean(rounded_N, clusters_N, **draws),
         sign_flip.SignFlips(sums_C, counts_C, unit=1 / answers, draws=draws),

@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 
-from rubric_eval.statistics.intervals import (
-    mean_interval,
-    paired_interval,
-    score_interval,
-)
-from rubric_eval.statistics.paired import reward_test
-from rubric_eval.statistics.student import Student
+from rubric_judge.statistics.means import mean_estimate, paired_difference
+from rubric_judge.statistics.paired import reward_test
+from rubric_judge.statistics.shares import bounded_mean
+from rubric_judge.statistics.student import Student
 
 
 def test_students_interval_of_few_questions_is_the_textbooks() -> None:
@@ -32,10 +29,10 @@ def test_few_paired_questions_hold_the_truth(count: int) -> None:
     ]
     assert np.mean(held) >= 0.93
     one = rng.random(count)
-    found = paired_interval(one, np.zeros(count), resamples=99)
+    found = paired_difference(one, np.zeros(count), resamples=99)
     low, high = Student.of(one).limits(0.95) or (0.0, 0.0)
-    assert found.ci_low is not None and found.ci_high is not None  # noqa: PT018
-    assert found.ci_low <= low and found.ci_high >= high  # noqa: PT018
+    assert found.low is not None and found.high is not None  # noqa: PT018
+    assert found.low <= low and found.high >= high  # noqa: PT018
 
 
 def test_documents_that_are_alike_by_chance_are_no_certainty() -> None:
@@ -43,8 +40,8 @@ def test_documents_that_are_alike_by_chance_are_no_certainty() -> None:
         np.array([0.0, 0.4, 0.4, 0.0, 0.2, 0.2]),
         ["a", "a", "b", "b", "c", "c"],
     )
-    found = mean_interval(values, clusters_N=documents, resamples=99)
-    assert found.ci_low is not None and found.ci_low < 0.1  # noqa: PT018
+    found = mean_estimate(values, clusters_N=documents, resamples=99)
+    assert found.low is not None and found.low < 0.1  # noqa: PT018
     test = reward_test(values, documents, resamples=99)
     limits = test.limits(0.95)
     assert limits is not None
@@ -52,19 +49,19 @@ def test_documents_that_are_alike_by_chance_are_no_certainty() -> None:
 
 
 def test_nothing_that_differs_is_no_certainty_that_nothing_would() -> None:
-    found = mean_interval(np.zeros(12))
+    found = mean_estimate(np.zeros(12))
     t2 = 2.201**2
-    assert (found.ci_low, found.ci_high) == pytest.approx(
+    assert (found.low, found.high) == pytest.approx(
         (-t2 / (12 + t2), t2 / (12 + t2)), abs=1e-3
     )
     assert reward_test(np.zeros(12), resamples=99).p_value == 1
 
 
 def test_a_single_document_is_too_few_to_say() -> None:
-    found = mean_interval(np.array([0.1, 0.3]), clusters_N=["a", "a"])
-    assert (found.ci_low, found.no_interval) == (None, "too few to say")
-    assert found.in_percent() == "too few to say"
-    assert mean_interval(np.array([0.1, 0.3])).no_interval is None
+    found = mean_estimate(np.array([0.1, 0.3]), clusters_N=["a", "a"])
+    assert (found.low, found.no_interval) == (None, "too few to say")
+    assert f"{found:.1f}" == "0.2 [too few to say]"
+    assert mean_estimate(np.array([0.1, 0.3])).no_interval is None
 
 
 def test_rare_rewards_in_few_documents_hold_the_truth() -> None:
@@ -77,9 +74,9 @@ def test_rare_rewards_in_few_documents_hold_the_truth() -> None:
             rng.beta(0.05 * 7 / 3, 0.95 * 7 / 3, 9), sizes
         )  # intraclass .3
         rewards = rng.binomial(5, level) / 5
-        found = score_interval(
+        found = bounded_mean(
             rewards, clusters_N=documents, is_accuracy=False, answers=1
         )
-        assert found.ci_low is not None and found.ci_high is not None  # noqa: PT018
-        held.append(found.ci_low <= 0.05 <= found.ci_high)
+        assert found.low is not None and found.high is not None  # noqa: PT018
+        held.append(found.low <= 0.05 <= found.high)
     assert np.mean(held) >= 0.93

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rubric_eval.statistics import mcnemar_p
-from rubric_eval.statistics.sign_flip import SignFlips, sign_flip_p
+from rubric_judge.statistics.mcnemar import mcnemar_p
+from rubric_judge.statistics.sign_flip import SignFlips, sign_flip_p
 
 
 @given(won=st.integers(0, 400), lost=st.integers(0, 400))
