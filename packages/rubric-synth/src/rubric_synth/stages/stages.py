@@ -123,6 +123,19 @@ class Synthesiser(Protocol):
 
 
 @runtime_checkable
+class PlainSynthesiser(Synthesiser, Protocol):
+    """Stage 2 where it reads no analysis: a document without a draft is not analysed."""
+
+    async def drafts_of(self, document: Document) -> Drafts:
+        """Return what `synthesise` does.
+
+        Raises:
+            StageRefusal: The document cannot be used.
+        """
+        ...
+
+
+@runtime_checkable
 class Enricher(Protocol):
     """Stage 3: cues, terminology, concepts and verification patterns for each criterion."""
 

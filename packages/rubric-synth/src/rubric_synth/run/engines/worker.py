@@ -47,6 +47,7 @@ from rubric_synth.quality.draft import check_draft, check_structure, check_unrep
 from rubric_synth.stages.stages import (
     Draft,
     Drafts,
+    PlainSynthesiser,
     StageRefusal,
     Stages,
     StagesFactory,
@@ -104,9 +105,16 @@ class Worker:
             stages = (
                 self.stages if isinstance(self.stages, Stages) else self.stages(calls)
             )
-            analysis = await stages.analyst.analyse(document)
-            stage = "synthesise"
-            drafts = _drafts(await stages.synthesiser.synthesise(document, analysis))
+            synthesiser = stages.synthesiser
+            if isinstance(synthesiser, PlainSynthesiser):
+                stage = "synthesise"
+                drafts = _drafts(await synthesiser.drafts_of(document))
+                stage = "analyse"
+                analysis = await stages.analyst.analyse(document)
+            else:
+                analysis = await stages.analyst.analyse(document)
+                stage = "synthesise"
+                drafts = _drafts(await synthesiser.synthesise(document, analysis))
         except Exception as error:  # noqa: BLE001 - see the docstring
             calls.raise_interruption()
             rejections.append(_rejection(document, stage, error))

@@ -53,6 +53,7 @@ _MAX_HEADING_CHARS: Final = 1_000
 _MAX_TITLE_CHARS: Final = 300
 _MAX_PARAGRAPH_CHARS: Final = 20_000
 _MAX_BEFORE_CHARS: Final = 20
+_MARKS: Final = re.compile(read_table("markup")["marks"])
 _WITHOUT_MARKUP: Final = rewriting(read_table("markup")["markdown"])
 
 
@@ -118,7 +119,9 @@ def inline_text(text: str) -> str:
     bare = text
     if "`" in text or "$" in text:
         bare = _MARKDOWN["as_written"].sub(put_aside, text)
-    bare = _without_citations(_WITHOUT_MARKUP(_MARKUP["tag"].sub("", bare)))
+    bare = _MARKUP["tag"].sub("", bare)
+    if _MARKS.search(bare) is not None:
+        bare = _without_citations(_WITHOUT_MARKUP(bare))
     if set_aside:
         bare = bare.translate(str.maketrans(set_aside))
     return " ".join(html.unescape(bare).split())

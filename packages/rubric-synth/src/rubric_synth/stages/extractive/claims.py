@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -65,15 +66,14 @@ def _fitting_paragraphs(group: Sequence[Section], most_words: int) -> list[str]:
     paragraphs: list[str] = []
     for section in group:
         paragraphs += section.paragraphs
-    totals = accumulate(len(words(paragraph)) for paragraph in paragraphs)
+    totals = accumulate(len(_words_of(paragraph)) for paragraph in paragraphs)
     fitting = sum(total <= most_words for total in totals)
     return paragraphs[: max(1, fitting)]
 
 
 def _passage(title: str, group: Sequence[Section], paragraphs: list[str]) -> Passage:
-    known = words("\n".join(paragraphs))
-    lower_case = {word.capitalize() for word in known if word.islower()}
-    proper = frozenset(known) - lower_case
+    known = frozenset[str]().union(*map(_words_of, paragraphs))
+    proper = known - {word.capitalize() for word in known if word.islower()}
     title = _phrase(title, proper, 14)
     subject = _phrase(group[0].heading, proper, 9) or title
     subject_stems = stems(subject)
@@ -89,17 +89,26 @@ def _passage(title: str, group: Sequence[Section], paragraphs: list[str]) -> Pas
 
 def _groups(usable: Sequence[Section], fewest: int) -> Iterator[list[Section]]:
     group: list[Section] = []
+    count = 0
     for section in usable:
         group.append(section)
-        if sum(_count(s.paragraphs) for s in group) >= fewest:
+        count += _count(section.paragraphs)
+        if count >= fewest:
             yield group
             group = []
+            count = 0
     if group:
         yield group
 
 
 def _count(paragraphs: Sequence[str]) -> int:
-    return sum(len(words(paragraph)) for paragraph in paragraphs)
+    return sum(len(_words_of(paragraph)) for paragraph in paragraphs)
+
+
+@lru_cache(maxsize=1024)
+def _words_of(paragraph: str) -> tuple[str, ...]:
+    """Return the words of a paragraph, which are counted for each cut of its document."""
+    return tuple(words(paragraph))
 
 
 def _phrase(heading: str, proper: frozenset[str], most: int) -> str:

@@ -48,12 +48,12 @@ class CorpusTerms:
         self.glosses = Glosses()
         for document in documents:
             self._documents += 1
-            word_counts = Counter(language.words(document.text))
-            self._words.update(word_counts)
+            words = language.words(document.text)
+            self._words.update(words)
             self._heads.update(_PATTERNS["head_noun"].findall(document.text))
             self._verbs.update(_PATTERNS["after_verb_mark"].findall(document.text))
             self._names.update(_PATTERNS["name"].findall(document.text))
-            self._frequency.update({stem(word) for word in word_counts})
+            self._frequency.update(set(map(stem, set(words))))
             names = frozenset(language.words(document.title.lower()))
             keys = {_sentence_key(s, names) for s in language.sentences(document.text)}
             sentences.update(key for key in keys if key is not None)

@@ -42,7 +42,6 @@ class _Asked:
     """A document to write prose drafts of, with the weights of its words."""
 
     document: Document
-    analysis: DocumentAnalysis
     terms: CorpusTerms
     config: ExtractiveConfig
 
@@ -122,7 +121,7 @@ class _Asked:
 def _foreign(text: str) -> str:
     """Return the code of a text's language; "" for English, and where it cannot be told."""
     words = _WORDS.findall(text[:_SAMPLE_CHARS].lower())
-    common = sum(word in language.STOP_WORDS for word in words)
+    common = sum(map(language.STOP_WORDS.__contains__, words))
     if common >= _COMMON * len(words):
         return ""  # as English has it: the library that tells languages is not loaded
     return foreign_language(text, wanted=frozenset({"en"}))
@@ -164,8 +163,14 @@ class ExtractiveStages:
         )
 
     async def synthesise(
-        self, document: Document, analysis: DocumentAnalysis
+        self,
+        document: Document,
+        analysis: DocumentAnalysis,  # noqa: ARG002 - the protocol's signature
     ) -> Sequence[Draft]:
+        """Return the drafts of a document; see `drafts_of`."""
+        return await self.drafts_of(document)
+
+    async def drafts_of(self, document: Document) -> Sequence[Draft]:
         """Return the drafts of a document.
 
         Raises:
@@ -175,10 +180,7 @@ class ExtractiveStages:
             return api_fact_drafts(
                 document, self._terms, self._config.questions_per_document
             )
-        return self._prose(document, analysis).drafts()
-
-    def _prose(self, document: Document, analysis: DocumentAnalysis) -> _Asked:
-        return _Asked(document, analysis, self._terms, self._config)
+        return _Asked(document, self._terms, self._config).drafts()
 
     async def enrich(
         self,

@@ -3,7 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from rubric_core.rewriting import patterns
 from rubric_synth import language
@@ -27,13 +28,33 @@ _MOST_NAMES: Final = 8
 _NAME: Final = patterns(read_table("patterns")["prose_signs"])["name"]
 
 
+class Written(NamedTuple):
+    """How often a text writes its words."""
+
+    capital: Counter[str]
+    """Words with a capital inside sentences."""
+    small: Counter[str]
+    """Words without capitals."""
+
+
+@lru_cache(maxsize=16)
+def written_in(text: str) -> Written:
+    """Count the words of a text; each document in work is counted once.
+
+    Args:
+        text: A document.
+    """
+    small = filter(str.islower, language.words(text))
+    return Written(Counter(_NAME.findall(text)), Counter(small))
+
+
 def names_of(text: str) -> frozenset[str]:
     """Return the words that a text writes with a capital inside sentences more often than not."""
-    capital = Counter(_NAME.findall(text))
-    small = Counter(word for word in language.words(text) if word.islower())
+    capital, small = written_in(text)
     return frozenset(word for word in capital if capital[word] > small[word.lower()])
 
 
+@lru_cache(maxsize=16)
 def product_of(document: Document) -> str:
     """Return the program that a document is about; "" for any other document.
 
@@ -47,7 +68,8 @@ def product_of(document: Document) -> str:
     if is_one_word and any(map(str.isupper, document.title[1:])):
         return ""  # the title is the name
     names = names_of(document.text)
-    counts = Counter(word for word in _NAME.findall(document.text) if word in names)
+    capital = written_in(document.text).capital
+    counts = Counter({word: capital[word] for word in capital if word in names})
     title = document.title.lower()
     path = document.source.lower().rpartition("/")[2]
     parts = [
@@ -62,7 +84,7 @@ def product_of(document: Document) -> str:
         is_titled = is_frequent and is_long and name.lower() in path + title
         is_product = any(letter.isupper() for letter in name[1:]) or shows_code
         is_first = not place and is_frequent and shows_code
-        spread = sum(name in part for part in parts)
+        spread = sum(name in part for part in parts) if is_first else 0
         is_everywhere = is_first and 2 * spread >= len(parts)
         if not (is_titled and is_product) and not is_everywhere:
             continue

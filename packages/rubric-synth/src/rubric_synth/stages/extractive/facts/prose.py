@@ -27,7 +27,11 @@ from rubric_synth.stages.extractive.facts import (
 from rubric_synth.stages.extractive.facts.clauses import Asked, lowered
 from rubric_synth.stages.extractive.facts.context import Scene
 from rubric_synth.stages.extractive.facts.fact import Fact, says_the_same
-from rubric_synth.stages.extractive.facts.opening import names_of, product_of
+from rubric_synth.stages.extractive.facts.opening import (
+    names_of,
+    product_of,
+    written_in,
+)
 from rubric_synth.stages.extractive.phrases import CorpusTerms
 from rubric_synth.tables import phrase
 
@@ -75,7 +79,7 @@ def facts_of(document: Document, passages: Iterable[Passage]) -> dict[str, Fact]
     example_paragraphs = _in_examples(document.text)
     about_all = f"{document.title} {product_of(document)}"
     for passage in passages:
-        headings = [passage.subject, passage.context, document.title]
+        heads = _heads([passage.subject, passage.context, document.title])
         for paragraph in passage.paragraphs:
             if _PICTURE.match(paragraph) or paragraph in example_paragraphs:
                 continue
@@ -83,7 +87,7 @@ def facts_of(document: Document, passages: Iterable[Passage]) -> dict[str, Fact]
             for place, raw in enumerate(raws):
                 if _SUPPOSED.search(raw):
                     break  # what follows holds of an example
-                known.setdefault(raw, _heads(headings))
+                known.setdefault(raw, heads)
                 before = raws[max(0, place - _BEFORE) : place]
                 scenes.setdefault(raw, Scene(raw, before, document.text, about_all))
     return facts_in(known, document.text, scenes)
@@ -138,7 +142,7 @@ def facts_in(
     usable = [raw for raw in likely if gate.may_stand_alone(_without_addition(raw))]
     usable = usable[:_MOST_PARSED]
     names = names_of(text)
-    small = {word for word in language.words(text) if word.islower()}
+    small = written_in(text).small
     plain = [_without_addition(raw) for raw in usable]
     facts: dict[str, Fact] = {}
     for raw, doc in zip(usable, parsing.parsed(plain), strict=True):
@@ -184,11 +188,11 @@ def _without_addition(raw: str) -> str:
 
 def _is_candidate(raw: str) -> bool:
     return (
-        len(raw.split()) in _WORDS
+        raw.endswith(".")
         and raw.lstrip("*")[:1].isupper()
-        and raw.endswith(".")
-        and gate.is_plain(_EMPHASIS.sub(r"\2", raw))
+        and len(raw.split()) in _WORDS
         and _HINT.search(raw) is not None
+        and gate.is_plain(_EMPHASIS.sub(r"\2", raw))
         and _POINTER.search(raw) is None
         and sound.is_whole(raw)
     )
