@@ -221,7 +221,12 @@ class SynthConfig(_Config):
     max_concurrency: int = Field(default=8, ge=1, le=65_536)
     """Documents in work at one time, over all workers; `model.limits` bounds the calls."""
     engine: Literal["local", "ray"] = "local"
-    """`local`: this process. `ray`: actors on a Ray cluster."""
+    """`local`: this machine. `ray`: actors on a Ray cluster."""
+    processes: int | None = Field(
+        default=None, ge=1, le=256, exclude_if=lambda processes: processes is None
+    )
+    """Processes of `engine: local` where no model is asked; left out, one for each CPU, at most 8,
+    each with 100 documents and more."""
     ray: RayConfig = RayConfig()
     """Settings of `engine: ray`."""
     context: ContextConfig | None = Field(

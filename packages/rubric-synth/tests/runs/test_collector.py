@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from rubric_synth.run.pipeline.recording import rare_garbage_collection
+from rubric_synth.run.engines.worker import rare_garbage_collection
 
 
 def test_garbage_is_looked_for_seldom_and_as_before_afterwards() -> None:

@@ -1,5 +1,6 @@
 """Process one document; what an engine is given and reports; the engine of one process."""
 
+import gc
 import json
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
@@ -18,7 +19,7 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from rubric_core import Judge, Task
+from rubric_core import DocumentAnalysis, Judge, Task
 from rubric_judge import (
     ChatModel,
     ClaimConfig,
@@ -105,16 +106,16 @@ class Worker:
             stages = (
                 self.stages if isinstance(self.stages, Stages) else self.stages(calls)
             )
-            synthesiser = stages.synthesiser
-            if isinstance(synthesiser, PlainSynthesiser):
+            if isinstance(stages.synthesiser, PlainSynthesiser):
                 stage = "synthesise"
-                drafts = _drafts(await synthesiser.drafts_of(document))
+                drafts = _drafts(await stages.synthesiser.drafts_of(document))
                 stage = "analyse"
                 analysis = await stages.analyst.analyse(document)
             else:
                 analysis = await stages.analyst.analyse(document)
                 stage = "synthesise"
-                drafts = _drafts(await synthesiser.synthesise(document, analysis))
+                returned = await stages.synthesiser.synthesise(document, analysis)
+                drafts = _drafts(returned)
         except Exception as error:  # noqa: BLE001 - see the docstring
             calls.raise_interruption()
             rejections.append(_rejection(document, stage, error))
@@ -132,14 +133,7 @@ class Worker:
                     draft = await stages.enricher.enrich(document, analysis, draft)  # noqa: PLW2901 - the same
                     stage = "quality"
                     check_unrepeated(draft, [task.question for task in tasks])
-                    task = check_draft(document, analysis, draft, self.quality)
-                    await check_executable_criteria(draft, self.quality)
-                    ask = partial(calls.judge, self.judge)
-                    if isinstance(
-                        self.quality.judge, ClaimConfig
-                    ):  # each answer is a call
-                        await check_wrong_answers(draft, task, ask)
-                    await check_rewards(task, ask, self.quality)
+                    task = await self._task_of(document, analysis, draft, calls)
                 except Exception as error:  # noqa: BLE001 - see the docstring
                     calls.raise_interruption()
                     rejections.append(_rejection(document, stage, error, draft))
@@ -153,6 +147,41 @@ class Worker:
             rejections=tuple(rejections),
             totals=calls.totals,
         )
+
+    async def _task_of(
+        self,
+        document: Document,
+        analysis: DocumentAnalysis,
+        draft: Draft,
+        calls: DocumentCalls,
+    ) -> Task:
+        """Return the task of an enriched draft that passes every check.
+
+        Raises:
+            StageRefusal: One is not passed.
+        """
+        task = check_draft(document, analysis, draft, self.quality)
+        await check_executable_criteria(draft, self.quality)
+        ask = partial(calls.judge, self.judge)
+        if isinstance(self.quality.judge, ClaimConfig):  # each answer is a call
+            await check_wrong_answers(draft, task, ask)
+        await check_rewards(task, ask, self.quality)
+        return task
+
+
+@contextmanager
+def rare_garbage_collection() -> Generator[None]:
+    """Run the garbage collector rarely, and hardly ever over what is there already.
+
+    Looking through modules and schemas time and again was a tenth of a run. Few cycles are made by
+    a document, and they are small.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(20_000, 20, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @asynccontextmanager

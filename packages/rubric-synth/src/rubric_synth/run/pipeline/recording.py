@@ -1,7 +1,6 @@
 """Record what an engine reports in the work folder; decide when and why the run stops."""
 
 import asyncio
-import gc
 import json
 import signal
 import threading
@@ -169,21 +168,6 @@ class Stop:
         self.cause = self.cause or cause
         if self._scope is not None and cause in {"interrupted", "unavailable"}:
             self._scope.deadline = min(self._scope.deadline, self._loop.time() + 5.0)
-
-
-@contextmanager
-def rare_garbage_collection() -> Generator[None]:
-    """Run the garbage collector rarely, and hardly ever over what is there already.
-
-    Looking through modules and schemas time and again was a tenth of a run. Few cycles are made by
-    a document, and they are small.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(20_000, 20, 50)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 class Progress(NamedTuple):

@@ -2,7 +2,7 @@
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,11 +25,13 @@ from rubric_synth.run.dataset.folder import (
     Provenance,
 )
 from rubric_synth.run.dataset.writing import SynthReport, write_dataset
+from rubric_synth.run.engines.processes import Process, started
 from rubric_synth.run.engines.worker import (
     LocalEngine,
     Worker,
     WorkerSpec,
     plain_task_group,
+    rare_garbage_collection,
 )
 from rubric_synth.run.pipeline import recording
 from rubric_synth.run.pipeline.collection import Collection, Settings, settings_of
@@ -288,7 +290,7 @@ class _Run:
                 await anyio.sleep(0.5)
 
         try:
-            with recording.rare_garbage_collection():
+            with rare_garbage_collection():
                 anyio.run(work)
         except RubricError as error:
             return error
@@ -297,6 +299,12 @@ class _Run:
         return None
 
     async def _work_on(self, recorder: recording.Recorder) -> None:
+        with started(self.spec, self.collection.to_do - recorder.done) as processes:
+            await self._work_in(processes, recorder)
+
+    async def _work_in(
+        self, processes: Sequence[Process], recorder: recording.Recorder
+    ) -> None:
         spec = self.spec
         may_replay = spec.stages is None and recorder.spent.total.calls > 0
         if spec.stages is None and isinstance(
@@ -331,7 +339,7 @@ class _Run:
                 and (item := next(pending, None))
             ):
                 await recorder.engine.run([item], recorder)
-        recorder.engine = engines.make_engine(spec)
+        recorder.engine = engines.make_engine(spec, processes)
         await recorder.engine.run(pending, recorder)
 
     async def _replay(self, worker: Worker, recorder: recording.Recorder) -> None:

@@ -54,7 +54,6 @@ def names_of(text: str) -> frozenset[str]:
     return frozenset(word for word in capital if capital[word] > small[word.lower()])
 
 
-@lru_cache(maxsize=16)
 def product_of(document: Document) -> str:
     """Return the program that a document is about; "" for any other document.
 
@@ -64,31 +63,35 @@ def product_of(document: Document) -> str:
     Args:
         document: Prose.
     """
-    is_one_word = len(document.title.split()) == 1
-    if is_one_word and any(map(str.isupper, document.title[1:])):
+    return _product(document.title, document.source, document.text)
+
+
+@lru_cache(maxsize=16)
+def _product(title: str, source: str, text: str) -> str:
+    is_one_word = len(title.split()) == 1
+    if is_one_word and any(map(str.isupper, title[1:])):
         return ""  # the title is the name
-    names = names_of(document.text)
-    capital = written_in(document.text).capital
+    names = names_of(text)
+    capital = written_in(text).capital
     counts = Counter({word: capital[word] for word in capital if word in names})
-    title = document.title.lower()
-    path = document.source.lower().rpartition("/")[2]
+    place = source.lower().rpartition("/")[2] + title.lower()
     parts = [
         f"{section.heading} {' '.join(section.paragraphs)}"
-        for section in sections(document.text)
+        for section in sections(text)
     ]
-    has_marks = document.text.count("`") >= _FEWEST_MARKS
+    has_marks = text.count("`") >= _FEWEST_MARKS
     shows_code = has_marks and len(parts) >= _FEWEST_SECTIONS
-    for place, (name, count) in enumerate(counts.most_common(_MOST_NAMES)):
+    for rank, (name, count) in enumerate(counts.most_common(_MOST_NAMES)):
         is_frequent = count >= _FEWEST_NAMED
         is_long = len(name) >= _SHORTEST_NAME
-        is_titled = is_frequent and is_long and name.lower() in path + title
+        is_titled = is_frequent and is_long and name.lower() in place
         is_product = any(letter.isupper() for letter in name[1:]) or shows_code
-        is_first = not place and is_frequent and shows_code
+        is_first = not rank and is_frequent and shows_code
         spread = sum(name in part for part in parts) if is_first else 0
         is_everywhere = is_first and 2 * spread >= len(parts)
         if not (is_titled and is_product) and not is_everywhere:
             continue
-        beside = re.findall(_BESIDE.format(name), document.text)
+        beside = re.findall(_BESIDE.format(name), text)
         if 2 * len(beside) < count:
             return name
     return ""

@@ -142,7 +142,7 @@ def facts_in(
     usable = [raw for raw in likely if gate.may_stand_alone(_without_addition(raw))]
     usable = usable[:_MOST_PARSED]
     names = names_of(text)
-    small = written_in(text).small
+    small = written_in(text).small.keys()
     plain = [_without_addition(raw) for raw in usable]
     facts: dict[str, Fact] = {}
     for raw, doc in zip(usable, parsing.parsed(plain), strict=True):
