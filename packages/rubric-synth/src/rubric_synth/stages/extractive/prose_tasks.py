@@ -56,10 +56,9 @@ class _Asked:
         if code:
             detail = f"its language is {code}, and the rules read English"
             raise StageRefusal(RejectionReason.NOT_ENGLISH, detail)
-        cut = passages(self.document, self.config)
-        drafts = self._drafts(cut)
+        drafts = self._drafts()
         if not drafts:
-            if cut:
+            if self.passages:
                 detail = f"{len(self.facts)} facts, no passage with {FEWEST_BY_RULES}"
                 raise StageRefusal(RejectionReason.TOO_FEW_FACTS, detail)
             shortest = self.config.min_passage_words
@@ -71,24 +70,24 @@ class _Asked:
         chosen = richest[: self.config.questions_per_document]
         return [draft for draft in drafts if draft in chosen]
 
-    def _drafts(self, cut: Sequence[Passage]) -> list[Draft]:
+    def _drafts(self) -> list[Draft]:
         """Write the drafts of passages, of longer ones where no shorter one makes a rubric."""
         if len(self.facts) < FEWEST_BY_RULES:
             return []
         best: list[Draft] = []
-        for candidates in self._cuts(cut):
+        for candidates in self._cuts():
             drafts = self._drafts_of(candidates)
             if any(map(_has_rubric, drafts)):
                 return drafts
             best = max(best, drafts, key=_richness)
         return best
 
-    def _cuts(self, cut: Sequence[Passage]) -> Iterator[Sequence[Passage]]:
-        yield cut
+    def _cuts(self) -> Iterator[Sequence[Passage]]:
+        yield self.passages
         for times in (2, 4):
             yield passages(self.document, self.config, times=times)
         most = self.config.max_passage_words
-        whole = gathered(cut, self.facts, self.document.title, most)
+        whole = gathered(self.passages, self.facts, self.document.title, most)
         if whole is None:
             yield []
         else:
@@ -105,6 +104,11 @@ class _Asked:
         )
 
     @cached_property
+    def passages(self) -> list[Passage]:
+        """The passages of the document."""
+        return passages(self.document, self.config)
+
+    @cached_property
     def product(self) -> str:
         """Name of the program that the document is about; "" where it is about none."""
         return product_of(self.document)
@@ -112,7 +116,7 @@ class _Asked:
     @cached_property
     def facts(self) -> dict[str, Fact]:
         """The facts of the document that a question can ask for, by sentence."""
-        known = facts_of(self.document, passages(self.document, self.config))
+        known = facts_of(self.document, self.passages)
         if len(known) < FEWEST_BY_RULES:
             return known
         return in_setting(known, self.product, self.document)
