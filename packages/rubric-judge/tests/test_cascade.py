@@ -21,6 +21,7 @@ from rubric_core import (
     Rubric,
     Usage,
 )
+from rubric_core.files import text_sha256
 from rubric_judge import (
     CascadeCalibration,
     CascadeConfig,
@@ -37,7 +38,6 @@ from rubric_judge.judges.capabilities import fingerprint
 from rubric_judge.judges.cascade.queue import LabelRequest, ask_for_labels, read_queue
 from rubric_judge.judges.cascade.record import Threshold
 from rubric_judge.judges.cascade.uncertainty import agree, measured
-from rubric_core.files import text_sha256
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 
 ViewFactory = Callable[..., JudgeView]

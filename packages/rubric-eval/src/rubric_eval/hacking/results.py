@@ -6,7 +6,6 @@ from typing import Final, Literal, Self, TypeAlias
 
 from pydantic import Field
 
-from rubric_core.arrays import FloatArray
 from rubric_eval.records.inputs import Derived
 from rubric_eval.records.run import Record
 from rubric_eval.scores.judged import JudgedAnswers

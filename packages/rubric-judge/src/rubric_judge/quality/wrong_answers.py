@@ -13,8 +13,8 @@ from typing import Final
 
 from rubric_core import Task
 from rubric_core.files import toml_beside
-from rubric_judge.denials import denial, small_first
 from rubric_judge.judges.lexical.words import FUNCTION_WORDS, WORD, pieces
+from rubric_judge.quality.denials import denial, small_first
 
 CONTROLS: Final[dict[str, str]] = toml_beside(__file__, "controls.toml")
 """Description of each control, by the name that all tables and files give it."""
