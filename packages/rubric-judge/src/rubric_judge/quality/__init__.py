@@ -1,1 +1,1 @@
-"""What a judge, a rubric and a label are worth."""
+"""The worth of a judge, a rubric or a label: attacks, reliability, calibration, lint, labels."""

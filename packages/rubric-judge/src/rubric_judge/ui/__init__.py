@@ -1,1 +1,1 @@
-"""What commands and pages of all packages are made of."""
+"""The furniture of commands and pages, shared by all packages."""

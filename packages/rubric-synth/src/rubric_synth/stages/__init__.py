@@ -1,1 +1,1 @@
-"""What a synthesiser does with a document, and the two that come with the package."""
+"""The stages of a synthesiser, and the two synthesisers that come with the package."""
