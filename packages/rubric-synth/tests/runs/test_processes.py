@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rubric_judge import ModelConfig
+from rubric_judge import ClaimConfig, ModelConfig
 from rubric_judge.testing import FailingJudge
 from rubric_synth import (
     EngineError,
@@ -23,6 +23,7 @@ from rubric_synth import (
     synthesise,
 )
 from rubric_synth.calls import CallRecord
+from rubric_synth.config import QualityConfig
 from rubric_synth.document import Document, DocumentOutcome
 from rubric_synth.run.engines import make_engine
 from rubric_synth.run.engines.processes import ProcessEngine, started
@@ -131,9 +132,18 @@ def test_a_process_that_dies_is_an_error_that_says_what_to_do() -> None:
             ),
             50,
         ),
+        (
+            WorkerSpec(
+                SynthConfig(
+                    processes=2,
+                    quality=QualityConfig(judge=ClaimConfig(embedding="model")),
+                )
+            ),
+            50,
+        ),
         (WorkerSpec(SynthConfig()), 150),
     ],
-    ids=["one document", "own judge", "ray", "a model", "few documents"],
+    ids=["one document", "own judge", "ray", "a model", "embedding", "few documents"],
 )
 def test_one_process_does_what_others_cannot_or_need_not(
     spec: WorkerSpec, documents: int

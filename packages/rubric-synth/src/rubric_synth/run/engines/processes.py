@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final, cast
 import anyio
 from anyio import to_thread
 
-from rubric_judge import ClaimConfig, LexicalConfig
+from rubric_judge.config import is_program
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document, DocumentOutcome
@@ -135,8 +135,9 @@ def _count(spec: WorkerSpec, documents: int) -> int:
     is_alone = (
         config.engine != "local" or spec.stages is not None or spec.judge is not None
     )
-    asks_nobody = isinstance(config.synthesiser, ExtractiveConfig) and isinstance(
-        config.quality.judge, LexicalConfig | ClaimConfig
+    # A model of the judge needs torch, and would be in memory once for each process.
+    asks_nobody = isinstance(config.synthesiser, ExtractiveConfig) and is_program(
+        config.quality.judge
     )
     if is_alone or not asks_nobody or not sys.executable:
         return 1
