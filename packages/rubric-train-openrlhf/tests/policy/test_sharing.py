@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import (
     EncodedPrompt,
+    onednn,
     pack_responses,
     response_logprobs,
 )
@@ -126,6 +127,51 @@ def test_a_prompt_read_once_changes_no_number(
         assert_equal_by_both(model, batch)
 
     check()
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "mistral"])
+@pytest.mark.parametrize("again", [False, True])
+def test_products_by_onednn_change_no_number(
+    kind: str,
+    again: bool,  # noqa: FBT001
+    build: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Groups in one row by oneDNN, against rows of their own by torch's products."""
+    model = hold_in_evaluation(built(build, kind))
+    rows: list[int] = []
+    summed = onednn._summed
+
+    def counted(x: torch.Tensor, *others: torch.Tensor | None) -> torch.Tensor:
+        rows.append(len(x))
+        return summed(x, *others)
+
+    monkeypatch.setattr(onednn, "_summed", counted)
+    made: list[int] = []
+    for seed in range(4):
+        batch = batch_of([(20, [5, 3, 1]), (10, [2, 2]), (7, [4])], seed)
+        wanted_BT, wanted = logprobs_and_gradients(model, batch, share_prompts=False)
+        assert not rows
+        if again:
+            recompute_layers(model)
+        with monkeypatch.context() as patched:
+            patched.setattr(onednn, "_FEWEST_OPERATIONS", 0)
+            for shares in (True, False):
+                found_BT, found = logprobs_and_gradients(
+                    model, batch, share_prompts=shares
+                )
+                made.append(len(rows))
+                rows.clear()
+                assert torch.allclose(found_BT, wanted_BT, atol=1e-5)
+                for name, gradient in wanted.items():
+                    scale = max(1.0, float(gradient.abs().max()))
+                    off = float((found[name] - gradient).abs().max())
+                    assert off < 1e-5 * scale, name
+    # Each map has a product forward and two backward. The forward one is made again in the backward
+    # pass, in the head always; a first pass by groups is tried beside.
+    linear = [one for one in model.modules() if isinstance(one, torch.nn.Linear)]
+    times = 4 if again else 3
+    assert set(made[1:]) == {times * (len(linear) - 1) + 4}
 
 
 @pytest.mark.parametrize("way", [grouped, handed])

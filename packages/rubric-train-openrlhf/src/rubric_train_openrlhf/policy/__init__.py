@@ -7,7 +7,7 @@
 | prompts with banned tokens, what is sampled, and batches of both | `rollouts` |
 | the next-token distribution | `distribution` |
 | drawing G responses per prompt | `sampling`, `decoding`, `llama_decoding` |
-| log-probabilities with gradients | `logprobs` |
+| log-probabilities with gradients | `logprobs`, `onednn` |
 | a policy from a folder, or from nothing | `load` |
 | its warm start | `supervised` |
 | one answer a question, for evaluation | `answering` |

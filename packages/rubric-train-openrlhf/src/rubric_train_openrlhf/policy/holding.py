@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from rubric_core.data.model_files import read_settings
-from rubric_train_openrlhf.policy.grouped_attention import resuming
+from rubric_train_openrlhf.policy import grouped_attention, onednn
 
 _Module = TypeVar("_Module", bound=torch.nn.Module)
 
@@ -93,7 +93,7 @@ def _recomputed(forward: Callable[..., Any], *inputs: Any, **named: Any) -> Any:
         return forward(*inputs, **named)
     # In evaluation mode no layer draws random numbers, whose state would have to be kept.
     return checkpoint(
-        resuming(forward),
+        onednn.resuming(grouped_attention.resuming(forward)),
         *inputs,
         use_reentrant=False,
         preserve_rng_state=False,

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
-import torch.nn.functional as F  # noqa: N812 -- torch's own convention
 from transformers import PreTrainedModel
 
 from rubric_train_openrlhf.errors import PolicyInputError
-from rubric_train_openrlhf.policy import distribution
+from rubric_train_openrlhf.policy import distribution, onednn
 from rubric_train_openrlhf.policy.holding import hold_rope
 from rubric_train_openrlhf.policy.rollouts import TokenBatch
 from rubric_train_openrlhf.policy.sharing import (
@@ -101,7 +100,7 @@ class _HeadLogprobs(torch.autograd.Function):
             softmax = _RunningSoftmax.empty(logprobs_N[rows, None])
             for columns in columns_of:
                 bias = None if bias_V is None else bias_V[columns]
-                logits = F.linear(features_NH[rows], weight_VH[columns], bias)
+                logits = onednn.product(features_NH[rows], weight_VH[columns], bias)
                 scores = positions.scores(logits, rows, columns)
                 softmax = softmax.with_tile(scores, *positions.chosen(rows, columns))
             log_total = softmax.total_N1.log()
@@ -131,17 +130,16 @@ class _HeadLogprobs(torch.autograd.Function):
                 features = features_NH[rows]
                 weight = weight_VH[columns]
                 bias = None if bias_V is None else bias_V[columns]
-                scores = positions.scores(
-                    F.linear(features, weight, bias), rows, columns
-                )
+                logits = onednn.product(features, weight, bias)
+                scores = positions.scores(logits, rows, columns)
                 place_N1, is_inside_N1 = positions.chosen(rows, columns)
                 # d log π(y) / d logit_v = ([v = y] − π(v)) / τ
                 slope_N1 = gradient_N[rows, None] / positions.temperature
                 by_logit = scores.sub_(normaliser_N[rows, None]).exp_().mul_(-slope_N1)
                 by_logit.scatter_add_(-1, place_N1, slope_N1 * is_inside_N1)
                 by_logit = by_logit.to(weight.dtype)
-                to_features[rows] += by_logit @ weight
-                to_weight[columns] += by_logit.T @ features
+                to_features[rows] += onednn.product(by_logit, weight.T)
+                to_weight[columns] += onednn.product(by_logit.T, features.T)
                 if to_bias is not None:
                     to_bias[columns] += by_logit.sum(dim=0)
         if to_bias is not None:
@@ -274,7 +272,8 @@ def response_logprobs(
         head = cast("torch.nn.Linear", model.get_output_embeddings())
         banned_PV = batch.prompts.banned_PV(len(head.weight))
         positions = Positions(tokens_N, prompts_N, banned_PV, temperature)
-        states_NH = response_states(model, batch, share_prompts=share_prompts)
+        with onednn.by_onednn(head.weight):
+            states_NH = response_states(model, batch, share_prompts=share_prompts)
         logprobs_N, entropy_N = head_logprobs(states_NH, head, positions)
     else:
         if share_prompts and has_groups(batch):
