@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -155,6 +156,7 @@ def test_linear_maps_of_a_block_have_torch_s_values_and_gradients(
 def _counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Rows of each product that is made by oneDNN from here on."""
     rows: list[int] = []
+    monkeypatch.setattr(onednn, "_outruns_mkl", lambda: True)
     summed = onednn._summed
 
     def counted(x: torch.Tensor, *others: torch.Tensor | None) -> torch.Tensor:
@@ -181,3 +183,32 @@ def test_small_and_rounded_maps_are_left_to_torch(
         calls.clear()
         layer(torch.randn(40_000, 64))
     assert not calls
+
+
+@pytest.mark.parametrize(
+    ("has_mkl", "processor", "outruns"),
+    [
+        (True, b"vendor_id : AuthenticAMD", True),
+        (True, b"vendor_id : GenuineIntel", False),
+        (False, b"vendor_id : AuthenticAMD", False),
+        (True, None, False),
+    ],
+)
+def test_intel_s_processors_keep_the_products_of_mkl(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    has_mkl: bool,
+    processor: bytes | None,
+    outruns: bool,
+) -> None:
+    def read(path: Path) -> bytes:
+        if processor is None:
+            raise FileNotFoundError(path)
+        return processor
+
+    onednn._outruns_mkl.cache_clear()
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: has_mkl)
+    monkeypatch.setattr(onednn, "read_file", read)
+
+    assert onednn._outruns_mkl() is outruns
+    onednn._outruns_mkl.cache_clear()

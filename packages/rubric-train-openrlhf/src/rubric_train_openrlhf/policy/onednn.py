@@ -12,12 +12,15 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812 -- torch's own convention
 from torch.autograd.function import once_differentiable
 from torch.overrides import TorchFunctionMode
+
+from rubric_core.files import read_file
 
 # What torch.compile uses on a CPU; `serves` says whether this torch has it.
 _ONEDNN: Final[Any] = torch.ops.mkldnn
@@ -64,11 +67,23 @@ def times(
     return _ONEDNN._linear_pointwise(x, weight, bias, "none", [], "")  # noqa: SLF001
 
 
+@lru_cache
+def _outruns_mkl() -> bool:
+    """Tell whether oneDNN may be faster here: MKL takes the widest instructions of Intel alone."""
+    if not torch.backends.mkl.is_available():
+        return False
+    try:
+        processor = read_file(Path("/proc/cpuinfo"))
+    except OSError:
+        return False
+    return b"GenuineIntel" not in processor
+
+
 def product(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Give x·Wᵀ + b without gradients, [N, I] to [N, O], by oneDNN where that is faster."""
-    if serves(weight) and _is_large(x, weight, bias):
+    if _outruns_mkl() and serves(weight) and _is_large(x, weight, bias):
         return _summed(x, weight, bias)
     return F.linear(x, weight, bias)
 
@@ -97,7 +112,7 @@ _IS_CURRENT: Final[ContextVar[bool]] = ContextVar("by_onednn", default=False)
 @contextmanager
 def by_onednn(weight: torch.Tensor) -> Generator[None]:
     """Let large linear maps of a block go through oneDNN where it serves such weights."""
-    if not serves(weight):
+    if not (_outruns_mkl() and serves(weight)):
         yield
         return
     token = _IS_CURRENT.set(True)
