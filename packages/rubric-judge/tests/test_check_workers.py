@@ -61,7 +61,7 @@ def _workers() -> list[int]:
             command = (folder / "cmdline").read_bytes()
         except OSError:
             continue
-        ours = int(state[1]) == os.getpid() and b"verification.worker" in command
+        ours = int(state[1]) == os.getpid() and b"checks.worker" in command
         if ours and state[0] != "Z":
             found.append(int(folder.name))
     return found

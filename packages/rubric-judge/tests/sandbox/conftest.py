@@ -43,7 +43,7 @@ def nothing_is_left_behind() -> Iterator[None]:
         Path(f"/proc/self/task/{os.getpid()}/children").read_text("utf-8").split()
     )
     names = [Path(f"/proc/{child}/cmdline").read_bytes() for child in children]
-    assert not any(b"verification.sandbox" in name for name in names)
+    assert not any(b"checks.sandbox" in name for name in names)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any, Final, cast
 
 import anyio
@@ -89,6 +90,7 @@ class Programs:
         return CheckResult(passed / check.n_tests, note)
 
 
+_PACKAGE: Final = Path(__file__).parents[1]
 _AT_ONCE: Final = min(4, os.cpu_count() or 1)
 _MEMORY_BYTES: Final = 2 << 30
 _IDLE_S: Final = 60.0
@@ -197,6 +199,7 @@ def _new_process() -> subprocess.Popen[bytes]:
     return start(
         "rubric_judge.checks.worker",
         {"path": sys.path, "memory_bytes": _MEMORY_BYTES, "idle_s": _IDLE_S},
+        folder=_PACKAGE,
         flags=("-I",),
         environment={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         purpose="a check",

@@ -12,18 +12,17 @@ from typing import Any, Final, cast
 
 from rubric_judge.errors import SandboxError
 
-_SOURCES: Final = Path(__file__).parents[1]
 _WAKE_S: Final = 0.1
 _MOST_AT_ONCE: Final = 65_536
 
-# One module of the package: stand-ins for the packages above it, which need more than it does.
+# One module of a package: stand-ins for the packages above it, which need more than it does.
 # Where this process finds its packages, another may not: Python is started without its environment.
 _START = """
 import json, sys, types
 sys.path[:] = json.loads(sys.argv[2]).get("path", sys.path)
-for name, folder in (("rubric_judge", ""), ("rubric_judge.checks", "/checks")):
+for name, folder in json.loads(sys.argv[1]).items():
     sys.modules[name] = package = types.ModuleType(name)
-    package.__path__ = [sys.argv[1] + folder]
+    package.__path__ = [folder]
 from {module} import main
 main(json.loads(sys.argv[2]))
 """
@@ -33,6 +32,7 @@ def start(
     module: str,
     settings: Mapping[str, object],
     *,
+    folder: Path,
     flags: tuple[str, ...],
     environment: Mapping[str, str],
     purpose: str,
@@ -40,8 +40,9 @@ def start(
     """Start Python with the `main` of a module, its standard streams pipes.
 
     Args:
-        module: in `rubric_judge.checks` or below.
+        module: its dotted name; of the packages above it nothing is run.
         settings: what `main` is called with, as JSON; `path` is its `sys.path`.
+        folder: of the outermost of these packages.
         flags: of Python.
         environment: the whole of it.
         purpose: whose process it is, for the error.
@@ -49,7 +50,8 @@ def start(
     Raises:
         SandboxError: it could not be started.
     """
-    script = [_START.format(module=module), str(_SOURCES), json.dumps(settings)]
+    packages = json.dumps(_packages_above(module, folder))
+    script = [_START.format(module=module), packages, json.dumps(settings)]
     try:
         return subprocess.Popen(  # noqa: S603  # our own
             [sys.executable, *flags, "-c", *script],
@@ -63,6 +65,17 @@ def start(
         raise SandboxError(
             f"{purpose}: no process could be started ({error})"
         ) from None
+
+
+def _packages_above(module: str, folder: Path) -> dict[str, str]:
+    """Return the packages that a module is in, the outermost first, with their folders."""
+    package, *inner = module.split(".")[:-1]
+    found = {package: str(folder)}
+    for name in inner:
+        package = f"{package}.{name}"
+        folder /= name
+        found[package] = str(folder)
+    return found
 
 
 def converse(

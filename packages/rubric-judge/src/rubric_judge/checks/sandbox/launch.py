@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from rubric_judge.checks.processes import converse, end, start
@@ -75,6 +76,7 @@ def run_tests(
     process = start(
         "rubric_judge.checks.sandbox.tester",
         settings,
+        folder=Path(__file__).parents[2],
         flags=("-I", "-S", "-B"),
         environment={},
         purpose="python_tests",
