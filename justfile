@@ -54,7 +54,7 @@ test-all:
     uv run --extra openrlhf-cpu pytest -m vllm
     uv run --extra openrlhf-cpu pytest -m openrlhf
 
-# Build the five wheels and try each alone, on every supported Python that is here.
+# Build the six wheels and try each alone, on every supported Python that is here.
 release *arguments:
     uv run tools/release.py {{ arguments }}
 

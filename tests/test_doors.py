@@ -66,7 +66,7 @@ kept, script = set(sys.argv[1].split(",")), sys.argv[2]
 for module, owners in importlib.metadata.packages_distributions().items():
     if not kept & {re.sub("[-_.]+", "-", owner).lower() for owner in owners}:
         sys.modules[module] = None
-for ours in ("rubric_eval", "rubric_synth", "rubric_train_openrlhf"):
+for ours in ("rubric_eval", "rubric_sandbox", "rubric_synth", "rubric_train_openrlhf"):
     sys.modules[ours] = None
 sys.argv = sys.argv[2:]
 runpy.run_path(script, run_name="__main__")

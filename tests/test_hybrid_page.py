@@ -14,7 +14,7 @@ from rubric_judge import (
     judge_spec,
     parse_verification,
 )
-from rubric_judge.checks.sandbox.launch import check_isolation
+from rubric_sandbox import LinuxSandbox
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/judge/hybrid.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -31,7 +31,7 @@ def _code(language: str) -> str:
 
 def test_the_example_prints_what_the_page_says(printed: Callable[[str], str]) -> None:
     try:
-        check_isolation(SandboxConfig())
+        LinuxSandbox(SandboxConfig()).check_isolation()
     except SandboxError as error:
         pytest.skip(str(error))
 

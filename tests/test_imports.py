@@ -29,6 +29,7 @@ PACKAGES = [
     "rubric_core",
     "rubric_eval",
     "rubric_judge",
+    "rubric_sandbox",
     "rubric_synth",
     "rubric_train_openrlhf",
 ]
@@ -260,7 +261,7 @@ def test_a_plan_loads_no_model_s_library(root: Path, tmp_path: Path) -> None:
 
 
 def declared(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield the name and the target of every command and plugin of the five packages."""
+    """Yield the name and the target of every command and plugin of the six packages."""
     for path in sorted(root.glob("packages/*/pyproject.toml")):
         project = tomllib.loads(path.read_text("utf-8"))["project"]
         groups = [project.get("scripts", {}), *project.get("entry-points", {}).values()]

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from rubric_core.errors import install_command
 
 INSTALLS = re.compile(r"\b(?:install|uv add|uvx|pipx run|--with)\b[^\n`]*")
-NAME = r"rubric-(?:core|eval|judge|synth|train-openrlhf)\b"
+NAME = r"rubric-(?:core|eval|judge|sandbox|synth|train-openrlhf)\b"
 OURS = re.compile(
     rf"(?P<folder>[\w.]+/packages/)?(?P<name>{NAME})(?:\[(?P<extras>[\w,-]+)\])?"
 )

@@ -14,6 +14,7 @@ PUBLIC = (
     "rubric_judge",
     "rubric_judge.adapters.*",
     "rubric_judge.testing",
+    "rubric_sandbox",
     "rubric_synth",
     "rubric_synth.testing",
     "rubric_train_openrlhf",

@@ -2,7 +2,7 @@
 # requires-python = ">=3.11"
 # dependencies = ["packaging>=24"]
 # ///
-"""Build the five packages, check that they are in step and whole, and try each wheel alone.
+"""Build the six packages, check that they are in step and whole, and try each wheel alone.
 
     uv run tools/release.py                      # all packages, every Python they name
     uv run tools/release.py --build-only --tag v0.1.0

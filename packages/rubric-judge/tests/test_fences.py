@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from rubric_judge.checks.python_tests import Block, fenced_blocks
+from rubric_judge.checks.python_tests import Block, fenced_blocks, response_code
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,21 @@ def test_a_fence_may_name_a_language(opening: str, language: str) -> None:
 @pytest.mark.parametrize("opening", ["``", "    ```", "```a`", "~~~`", "``` a `"])
 def test_what_opens_no_block(opening: str) -> None:
     assert fenced_blocks(f"{opening}\n1") == []
+
+
+@pytest.mark.parametrize(
+    ("response", "code"),
+    [
+        ("```python\na = 1\n```", "a = 1"),
+        ("Text.\n```py\na = 1\n```\nand\n~~~python\nb = 2\n~~~\n", "a = 1\nb = 2"),
+        ("```bash\npip install x\n```\n```\na = 1\n```", "a = 1"),
+        ("```\na\n```\n```\nb\n```", None),
+        ("```python\na = 1", None),
+        ("a = 1", None),
+        ("````python\ns = '''\n```\n'''\n````", "s = '''\n```\n'''"),
+    ],
+)
+def test_the_code_of_a_response_is_its_python_blocks(
+    response: str, code: str | None
+) -> None:
+    assert response_code(response) == code

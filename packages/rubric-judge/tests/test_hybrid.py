@@ -40,9 +40,6 @@ ViewFactory = Callable[..., JudgeView]
 pytestmark = pytest.mark.anyio
 
 CONFIG = HybridConfig.model_validate({"judge": {"type": "lexical"}})
-WITH_TESTS = HybridConfig.model_validate(
-    {"judge": {"type": "lexical"}, "python_tests": True}
-)
 
 SPEED = Criterion(id="speed", weight=2.0, verification_method="numeric: 12 ± 0.1 m/s")
 NAMES = Criterion(
@@ -263,23 +260,6 @@ CODE = Criterion(
 CODED = "It squares.\n```python\ndef f(x):\n    return x * abs(x)\n```"
 
 
-async def test_unit_tests_give_the_share_that_passes(make_view: ViewFactory) -> None:
-    try:
-        judge = HybridJudge(ScriptedJudge(1.0), WITH_TESTS)
-    except SandboxError as error:
-        pytest.skip(str(error))
-
-    result = await judge.judge(make_view(CODED, rubric=_rubric(PROSE, CODE)))
-    without = await judge.judge(make_view("No code.", rubric=_rubric(CODE)))
-
-    assert result.scores == {"prose": 3.0, "code": pytest.approx(8 / 3)}
-    assert (
-        "code 0.667 (2 of 3 tests passed; the first failed test raised AssertionError)"
-        in (result.reasoning)
-    )
-    assert without.scores == {"code": 0.0}
-
-
 async def test_unit_tests_that_are_not_switched_on_go_to_the_other_judge(
     make_view: ViewFactory,
 ) -> None:
@@ -291,21 +271,6 @@ async def test_unit_tests_that_are_not_switched_on_go_to_the_other_judge(
 
     assert result.scores == {"code": 2.0}
     assert reader.calls[0].rubric.ids == ("code",)
-
-
-async def test_a_sandbox_that_does_not_start_is_not_the_responses_fault(
-    make_view: ViewFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    try:
-        judge = HybridJudge(ScriptedJudge(1.0), WITH_TESTS)
-    except SandboxError as error:
-        pytest.skip(str(error))
-    monkeypatch.setattr("sys.executable", "/nowhere/python")
-
-    result = await judge.judge(make_view(CODED, rubric=_rubric(CODE)))
-
-    assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, Reason.JUDGE_ERROR)
-    assert "no process could be started" in result.detail
 
 
 # --- as a judge among others ----------------------------------------------------------------------

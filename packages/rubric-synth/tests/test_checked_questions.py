@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from rubric_synth.document import DocumentOutcome
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="the sandbox needs Linux"
+    sys.platform != "linux" or find_spec("rubric_sandbox") is None,
+    reason="needs Linux and rubric-judge[sandbox]",
 )
 
 TEXT = """A body that falls through air is slowed by a force that grows with its squared speed.

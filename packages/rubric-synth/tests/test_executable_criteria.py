@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from importlib.util import find_spec
 
 import anyio
 import pytest
@@ -26,7 +27,8 @@ EXECUTED = QualityConfig(
     )
 )
 sandboxed = pytest.mark.skipif(
-    sys.platform != "linux", reason="the sandbox needs Linux"
+    sys.platform != "linux" or find_spec("rubric_sandbox") is None,
+    reason="needs Linux and rubric-judge[sandbox]",
 )
 
 SPEED_QUESTION = (
@@ -265,7 +267,13 @@ def test_code_is_compiled_and_never_executed_without_a_sandbox(
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("config", [READ_ONLY, EXECUTED], ids=["compiled", "executed"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(READ_ONLY, id="compiled"),
+        pytest.param(EXECUTED, id="executed", marks=sandboxed),
+    ],
+)
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [

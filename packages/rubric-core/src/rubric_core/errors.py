@@ -10,7 +10,7 @@ RubricError
 │   ├── RewardShapeError                arrays whose axes do not fit
 │   └── UnavailableRewardError          a reward asked of a judgement that never happened
 ├── LeakError (ValueError)              a question that holds its own passage or rubric
-├── PluginError (LookupError)           an unknown, ambiguous or unusable judge or trainer
+├── PluginError (LookupError)           an unknown, ambiguous or unusable judge, trainer or sandbox
 ├── ResponderError (RuntimeError)       a model that cannot answer at all
 ├── AtPathError                         something about one file or folder
 │   └── FolderLockError (RuntimeError)  a folder that another run is at work in
@@ -132,7 +132,7 @@ class LeakError(RubricError, ValueError):
 
 
 class PluginError(RubricError, LookupError):
-    """An unknown, ambiguous or unusable judge or trainer."""
+    """An unknown, ambiguous or unusable judge, trainer or sandbox."""
 
 
 class ResponderError(RubricError, RuntimeError):
@@ -159,9 +159,19 @@ class MissingExtraError(RubricError, ImportError):
     """An optional dependency that is not installed."""
 
 
-def install_command(package: str, extra: str) -> str:
-    """Return how to install an extra of one of these packages, which are on no index."""
-    return f"run `uv pip install --no-sources './packages/{package}[{extra}]'` in the checkout"
+def install_command(package: str, extra: str, *, beside: tuple[str, ...] = ()) -> str:
+    """Return how to install an extra of one of these packages, which are on no index.
+
+    Args:
+        package: one of these packages.
+        extra: the package's extra.
+        beside: more of these packages, which the extra consists of.
+    """
+    folders = "".join(f"./packages/{name} " for name in beside)
+    return (
+        f"run `uv pip install --no-sources {folders}'./packages/{package}[{extra}]'` in the "
+        "checkout"
+    )
 
 
 @contextmanager

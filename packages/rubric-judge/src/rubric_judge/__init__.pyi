@@ -1,5 +1,8 @@
 from rubric_judge.checks.directive import check_executable as check_executable
 from rubric_judge.checks.directive import parse_verification as parse_verification
+from rubric_judge.checks.sandboxes import Sandbox as Sandbox
+from rubric_judge.checks.sandboxes import SandboxFactory as SandboxFactory
+from rubric_judge.checks.sandboxes import Tally as Tally
 from rubric_judge.config import CascadeConfig as CascadeConfig
 from rubric_judge.config import ClaimConfig as ClaimConfig
 from rubric_judge.config import HybridConfig as HybridConfig

@@ -152,7 +152,10 @@ class PluginConfig(Settings):
 
 
 class SandboxConfig(Settings):
-    """Limits on the code of a response while its tests run."""
+    """The sandbox that runs the tests of a response's code, and its limits.
+
+    It needs `rubric-judge[sandbox]`, or a package that registers another under `rubric.sandboxes`.
+    """
 
     isolation: Literal["full", "files_readable", "none"] = "full"
     """`full`: no network, no process, no file but Python's own. `files_readable`: the same, but
@@ -169,6 +172,17 @@ class SandboxConfig(Settings):
 
     at_once: int = Field(default=2, ge=1)
     """Most criteria tested at the same time; each takes two processes."""
+
+    # Left out where they are not set: settings are part of keys that are older than these two.
+    name: str | None = Field(
+        default=None, min_length=1, exclude_if=lambda name: name is None
+    )
+    """Name of the entry point; left out, the only sandbox that is installed."""
+
+    options: dict[str, JsonValue] = Field(
+        default_factory=dict, exclude_if=lambda options: not options
+    )
+    """Passed to the sandbox as they are."""
 
 
 class HybridConfig(Settings):

@@ -4,7 +4,8 @@ A package adds a judge with `[project.entry-points."rubric.judges"] NAME = "modu
 `factory(options)` returns a `Judge`; and a trainer likewise under `rubric.trainers`, where the
 target is a class, or a function of no arguments, that returns a `TrainerBackend`; and a responder
 under `rubric.responders`, where the target is `factory(options)` that returns a `Responder`. Kinds
-of a setting, such as advantage estimators, are found by `rubric_core.plugins.variants`.
+of a setting, such as advantage estimators, are found by `rubric_core.plugins.variants`, and the
+sandboxes of code by `rubric_judge.checks.sandboxes`.
 """
 
 import sys
@@ -99,7 +100,7 @@ def find_judge(name: str) -> JudgeFactory:
         PluginError: no judge or several have this name, or its module does not load. The factory
             raises it too, for any error of the package's own.
     """
-    return cast("JudgeFactory", _callable(name, group=JUDGES))
+    return cast("JudgeFactory", find_factory(name, group=JUDGES))
 
 
 def find_trainer(name: str) -> TrainerBackend:
@@ -109,7 +110,7 @@ def find_trainer(name: str) -> TrainerBackend:
         PluginError: no trainer or several have this name, its module does not load, or it makes
             something that is not a `TrainerBackend`.
     """
-    backend = _callable(name, group=TRAINERS)()
+    backend = find_factory(name, group=TRAINERS)()
     if not isinstance(backend, TrainerBackend):
         raise PluginError(
             f"{name!r} in {TRAINERS!r} makes a {type(backend).__name__}, not a TrainerBackend"
@@ -124,7 +125,7 @@ def find_responder(name: str) -> ResponderFactory:
         PluginError: no responder or several have this name, or its module does not load. The
             factory raises it too, for any error of the package's own.
     """
-    return cast("ResponderFactory", _callable(name, group=RESPONDERS))
+    return cast("ResponderFactory", find_factory(name, group=RESPONDERS))
 
 
 def find_class(name: str, *, group: str, kind: type[_KindT]) -> type[_KindT]:
@@ -143,7 +144,13 @@ def find_class(name: str, *, group: str, kind: type[_KindT]) -> type[_KindT]:
     return target
 
 
-def _callable(name: str, *, group: str) -> Callable[..., object]:
+def find_factory(name: str, *, group: str) -> Callable[..., object]:
+    """Return what makes the object that an entry point adds.
+
+    Raises:
+        PluginError: none or several have this name, its module does not load, or it cannot be
+            called. The factory raises it too, for any error of the package's own.
+    """
     target = _loaded(name, group=group)
     if not callable(target):
         raise PluginError(

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -24,7 +25,7 @@ from anyio.lowlevel import RunVar
 from rubric_judge.checks import deciding, directive, python_tests
 from rubric_judge.checks.deciding import CheckResult, QuickCheck
 from rubric_judge.checks.processes import converse, end, start
-from rubric_judge.checks.sandbox.launch import check_isolation, run_tests
+from rubric_judge.checks.sandboxes import Sandbox, make_sandbox, sandbox_identity
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import SandboxError
 
@@ -43,11 +44,20 @@ class Programs:
 
         Raises:
             SandboxError: unit tests are switched on and this machine cannot confine them.
+            MissingExtraError, ConfigError, PluginError: they are switched on, and there is no
+                sandbox, or it is not clear which.
         """
         self._config = config
         self._limiter = anyio.CapacityLimiter(config.sandbox.at_once)
+        self.identity = ""
+        """Which sandbox runs unit tests, for a fingerprint; empty where none does, or the usual."""
         if config.python_tests:
-            check_isolation(config.sandbox)
+            self._sandbox.check_isolation()
+            self.identity = sandbox_identity(config.sandbox)
+
+    @cached_property
+    def _sandbox(self) -> Sandbox:
+        return make_sandbox(self._config.sandbox)
 
     async def run(self, check: directive.ProgramCheck, response: str) -> CheckResult:
         """Execute one check.
@@ -78,11 +88,8 @@ class Programs:
             return CheckResult(
                 0.0, f"its code has more than {_LONGEST_CODE} characters"
             )
-        tally = run_tests(
-            code,
-            check.source,
-            config=self._config.sandbox,
-            check=anyio.from_thread.check_cancelled,
+        tally = self._sandbox.run_tests(
+            code, check.source, check=anyio.from_thread.check_cancelled
         )
         passed = min(tally.passed, check.n_tests)
         counted = f"{passed} of {check.n_tests} tests passed"

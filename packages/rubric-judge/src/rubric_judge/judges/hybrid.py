@@ -60,6 +60,8 @@ class HybridJudge:
 
         Raises:
             SandboxError: unit tests are switched on and this machine cannot confine them.
+            MissingExtraError, ConfigError, PluginError: they are switched on, and there is no
+                sandbox, or it is not clear which.
         """
         self._judge = judge
         self._config = config
@@ -75,10 +77,11 @@ class HybridJudge:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with the programs, their limits and the other judge's fingerprint."""
+        """Changes with the programs, their limits, the sandbox and the other judge's."""
         settings = self._config.model_dump_json(
-            exclude={"judge": True, "sandbox": {"at_once"}}
+            exclude={"judge": True, "sandbox": {"at_once", "name", "options"}}
         )
+        settings += self._programs.identity
         digest = hashlib.sha256(settings.encode()).hexdigest()[:16]
         return f"{_VERSION} {digest} + {fingerprint(self._judge)}"
 

@@ -43,6 +43,7 @@ def load_judge(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> Jud
             calibration is of other judges or settings, or its label queue cannot be written.
         PluginError: no installed package registers the plugin, or what it makes is no judge.
         SandboxError: unit tests are switched on and this machine cannot confine them.
+        MissingExtraError: they are, and no sandbox is installed; or another extra is missing.
     """
     match spec:
         case config.LexicalConfig() | config.ClaimConfig():

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable
 from typing import Literal
 
-from rubric_judge.checks.sandbox.seccomp import (
+from rubric_sandbox.seccomp import (
     LIBC,
     PR_SET_NO_NEW_PRIVS,
     refuse_system_calls,

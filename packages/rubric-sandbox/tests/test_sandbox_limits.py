@@ -11,12 +11,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rubric_judge import HybridConfig, SandboxConfig
+from rubric_judge import HybridConfig, SandboxConfig, Tally
 from rubric_judge.checks.directive import parse_verification
 from rubric_judge.checks.execute import Programs
 from rubric_judge.checks.python_tests import PythonTests, read_python_tests
-from rubric_judge.checks.sandbox.launch import Tally
-from rubric_judge.checks.sandbox.seccomp import MOST_BIRTHS
+from rubric_sandbox.seccomp import MOST_BIRTHS
 
 Run = Callable[..., Tally]
 
@@ -204,8 +203,8 @@ def test_a_killed_judge_leaves_no_process(tmp_path: Path) -> None:
     script = tmp_path / "judge.py"
     script.write_text(
         "from rubric_judge import SandboxConfig\n"
-        "from rubric_judge.checks.sandbox.launch import run_tests\n"
-        "run_tests('while True: pass', 'assert True', config=SandboxConfig(timeout_s=1.5),"
+        "from rubric_sandbox import LinuxSandbox\n"
+        "LinuxSandbox(SandboxConfig(timeout_s=1.5)).run_tests('while True: pass', 'assert True',"
         " check=lambda: print('up', flush=True))\n"
     )
     judge = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from rubric_judge import Tally
 from rubric_judge.checks.python_tests import read_python_tests
-from rubric_judge.checks.sandbox.launch import Tally
 
 Run = Callable[..., Tally]
 

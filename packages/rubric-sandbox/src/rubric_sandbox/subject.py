@@ -9,8 +9,8 @@ import types
 from collections.abc import Callable
 from typing import cast
 
-from rubric_judge.checks.sandbox import wire
-from rubric_judge.checks.sandbox.wire import Wire
+from rubric_sandbox import wire
+from rubric_sandbox.wire import Wire
 
 _OPERATORS = "call delitem getitem index neg setitem"
 _BUILTINS = (

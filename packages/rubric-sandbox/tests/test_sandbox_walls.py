@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rubric_judge import SandboxConfig, SandboxError
-from rubric_judge.checks.python_tests import response_code
-from rubric_judge.checks.sandbox import confine, seccomp
-from rubric_judge.checks.sandbox.launch import Tally, check_isolation
+from rubric_judge import SandboxConfig, SandboxError, Tally
+from rubric_sandbox import LinuxSandbox, confine, seccomp
 
 CONFIG = SandboxConfig(timeout_s=10)
 Run = Callable[..., Tally]
@@ -151,14 +149,14 @@ def test_a_machine_that_cannot_confine_code_is_refused(
     with pytest.raises(
         SandboxError, match=r"needs Linux on x86-64 or ARM64.*isolation: none"
     ):
-        check_isolation(CONFIG)
+        LinuxSandbox(CONFIG).check_isolation()
     monkeypatch.undo()
     monkeypatch.setattr(confine, "has_landlock", lambda: False)
     with pytest.raises(
         SandboxError, match=r"needs Landlock.*isolation: files_readable"
     ):
-        check_isolation(CONFIG)
-    check_isolation(SandboxConfig(isolation="files_readable"))
+        LinuxSandbox(CONFIG).check_isolation()
+    LinuxSandbox(SandboxConfig(isolation="files_readable")).check_isolation()
 
 
 def test_isolation_given_up_by_name_still_has_its_limits(run: Run) -> None:
@@ -200,24 +198,3 @@ def test_the_numbers_of_system_calls_are_the_kernels(header: str, machine: str) 
     }
     assert numbers["clone"] == ours.clone
     assert set(ours.opening) == {numbers[n] for n in ("open", "openat") if n in numbers}
-
-
-# --- which code is the response's -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("response", "code"),
-    [
-        ("```python\na = 1\n```", "a = 1"),
-        ("Text.\n```py\na = 1\n```\nand\n~~~python\nb = 2\n~~~\n", "a = 1\nb = 2"),
-        ("```bash\npip install x\n```\n```\na = 1\n```", "a = 1"),
-        ("```\na\n```\n```\nb\n```", None),
-        ("```python\na = 1", None),
-        ("a = 1", None),
-        ("````python\ns = '''\n```\n'''\n````", "s = '''\n```\n'''"),
-    ],
-)
-def test_the_code_of_a_response_is_its_python_blocks(
-    response: str, code: str | None
-) -> None:
-    assert response_code(response) == code

@@ -4,25 +4,13 @@ import textwrap
 
 import pytest
 
-from rubric_judge import SandboxConfig, SandboxError
+from rubric_judge import SandboxConfig, Tally
 from rubric_judge.checks.execute import Programs
 from rubric_judge.checks.python_tests import read_python_tests
-from rubric_judge.checks.sandbox.launch import Tally, check_isolation, run_tests
-from rubric_judge.checks.sandbox.tester import names_to_give
 from rubric_judge.config import HybridConfig
+from rubric_sandbox import LinuxSandbox
+from rubric_sandbox.tester import names_to_give
 
-
-def _confined() -> bool:
-    try:
-        check_isolation(SandboxConfig())
-    except SandboxError:
-        return False
-    return True
-
-
-confined = pytest.mark.skipif(
-    not _confined(), reason="needs Linux with Landlock and seccomp"
-)
 EVERY_ISOLATION = pytest.mark.parametrize(
     "isolation", ["full", "files_readable", "none"]
 )
@@ -31,7 +19,7 @@ EVERY_ISOLATION = pytest.mark.parametrize(
 def _run(code: str, tests: str, isolation: str = "full") -> Tally:
     config = SandboxConfig.model_validate({"isolation": isolation, "memory_mb": 1024})
     code, tests = textwrap.dedent(code), textwrap.dedent(tests)
-    return run_tests(code, tests, config=config, check=lambda: None)
+    return LinuxSandbox(config).run_tests(code, tests, check=lambda: None)
 
 
 # --- what it can learn ----------------------------------------------------------------------------
@@ -95,7 +83,6 @@ def early():
 """
 
 
-@confined
 @EVERY_ISOLATION
 def test_no_text_of_the_tests_is_in_reach_of_the_code(isolation: str) -> None:
     tests = """
@@ -109,7 +96,6 @@ def test_no_text_of_the_tests_is_in_reach_of_the_code(isolation: str) -> None:
     assert _run(THIEF, tests, isolation) == Tally(3, "")
 
 
-@confined
 @EVERY_ISOLATION
 def test_the_frames_of_the_code_lead_to_no_order(isolation: str) -> None:
     code = r"""
@@ -131,7 +117,6 @@ def test_the_frames_of_the_code_lead_to_no_order(isolation: str) -> None:
     assert _run(code, tests, isolation).passed == 0
 
 
-@confined
 @EVERY_ISOLATION
 def test_the_code_has_no_privilege_with_which_root_reads_memory(isolation: str) -> None:
     code = """
@@ -156,7 +141,7 @@ SENDS_A_FRAME = """
     def mine(value):
         return ["mine", subject._number(value), []]
     def send(names):
-        wire = sys.modules["rubric_judge.checks.sandbox.wire"]
+        wire = sys.modules["rubric_sandbox.wire"]
         wire.write_frame(subject._tester, ["ok", ["dict", names], []])
         while True:
             wire.write_frame(subject._tester, subject.answer(wire.read_frame(subject._tester)))
@@ -238,7 +223,6 @@ FORGERIES = {
 }
 
 
-@confined
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_no_name_of_the_tests_can_be_forged(forgery: str) -> None:
     code, tests = FORGERIES[forgery]
@@ -246,7 +230,6 @@ def test_no_name_of_the_tests_can_be_forged(forgery: str) -> None:
     assert _run(code, tests).passed == 0
 
 
-@confined
 def test_a_frame_that_the_code_sends_by_itself_arrives() -> None:
     # Or the forgeries that send one would be refused for nothing.
     code = SENDS_A_FRAME + '    send([["g", mine(f)]])'
@@ -277,7 +260,6 @@ def helper(): local = shadowed
     ) == set(given)
 
 
-@confined
 def test_what_tests_take_from_solution_is_the_codes() -> None:
     code = """
         class Stack:
@@ -314,7 +296,6 @@ async def test_code_without_end_is_not_even_started(anyio_backend: str) -> None:
     assert verdict.note == "its code has more than 100000 characters"
 
 
-@confined
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     "code",

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
 
-from rubric_judge.checks.sandbox import confine, seccomp, wire
-from rubric_judge.checks.sandbox.subject import serve
+from rubric_sandbox import confine, seccomp, wire
+from rubric_sandbox.subject import serve
 
 
 def main(settings: dict[str, Any]) -> None:

@@ -15,3 +15,9 @@ no other process, no file, bounded memory and time.
 
 `tester`, `subject` and what they import run under `python -I -S`: the standard library only.
 """
+
+from rubric_core.lazy import attach
+
+__version__ = "0.1.0"
+
+__getattr__, __all__ = attach(__name__, __file__)
