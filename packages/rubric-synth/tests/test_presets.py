@@ -5,6 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from rubric_judge import HybridConfig
 from rubric_synth import SynthConfig, load_config
 from rubric_synth.config import LLMConfig
 from rubric_synth.run.engines.worker import WorkerSpec
@@ -23,6 +24,9 @@ def test_a_preset_makes_a_worker_where_its_keys_are_set(
 ) -> None:
     for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.setenv(variable, "not-a-real-key")
+    judge = BY_MODEL[name].quality.judge
+    if isinstance(judge, HybridConfig) and judge.python_tests:
+        pytest.importorskip("rubric_sandbox")
 
     async def build() -> None:
         await WorkerSpec(BY_MODEL[name]).build().aclose()

@@ -70,12 +70,12 @@ def start(
 def _packages_above(module: str, folder: Path) -> dict[str, str]:
     """Return the packages that a module is in, the outermost first, with their folders."""
     package, *inner = module.split(".")[:-1]
-    found = {package: str(folder)}
+    folders = {package: str(folder)}
     for name in inner:
         package = f"{package}.{name}"
         folder /= name
-        found[package] = str(folder)
-    return found
+        folders[package] = str(folder)
+    return folders
 
 
 def converse(
