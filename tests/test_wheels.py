@@ -67,7 +67,9 @@ def test_all_versions_are_in_step(tools: Any) -> None:
 def test_each_version_out_of_step_is_named(tools: Any, checkout: Path) -> None:
     judge = checkout / "packages/rubric-judge/pyproject.toml"
     judge.write_text(
-        judge.read_text("utf-8").replace('version = "0.1.0"', 'version = "0.2.0"')
+        judge.read_text("utf-8")
+        .replace('version = "0.1.0"', 'version = "0.2.0"')
+        .replace("rubric-sandbox>=0.1,<0.2", "rubric-sandbox>=0.2")
     )
     module = checkout / "packages/rubric-core/src/rubric_core/__init__.py"
     module.write_text(module.read_text("utf-8").replace('"0.1.0"', '"0.1.1"'))
@@ -80,6 +82,7 @@ def test_each_version_out_of_step_is_named(tools: Any, checkout: Path) -> None:
         "rubric-core: version 0.1.0, and __version__ is 0.1.1",
         "rubric-judge: version 0.2.0, and the workspace has 0.1.0",
         "rubric-judge: version 0.2.0, and __version__ is 0.1.0",
+        "rubric-judge: requires rubric-sandbox>=0.2, which 0.1.0 is not in",
         "rubric-synth: requires rubric-core>=0.2, which 0.1.0 is not in",
     ]
 

@@ -97,7 +97,7 @@ def version_faults(root: Path, tag: str | None = None) -> list[str]:
             faults.append(f"{name}: version {version}, and __version__ is {imported}")
         faults += [
             f"{name}: requires {requirement}, which {workspace} is not in"
-            for requirement in map(Requirement, package.project["dependencies"])
+            for requirement in map(Requirement, declared_by(package))
             if requirement.name in packages
             and not requirement.specifier.contains(workspace)
         ]
@@ -111,6 +111,15 @@ def version_faults(root: Path, tag: str | None = None) -> list[str]:
                 f"CHANGELOG.md has no section [{workspace}]: give [Unreleased] its name"
             )
     return faults
+
+
+def declared_by(package: Package) -> list[str]:
+    """Return what a member requires, and what its extras do."""
+    extras = package.project.get("optional-dependencies", {}).values()
+    return [
+        *package.project["dependencies"],
+        *(one for extra in extras for one in extra),
+    ]
 
 
 def _version_of(module: Path) -> str | None:
