@@ -170,9 +170,10 @@ def test_what_init_writes_and_what_pages_and_tables_are_made_of_is_in_the_wheels
     }
 
     assert names >= {
-        "rubric_judge/quality/attack/tasks.jsonl",
+        "rubric_judge/starting/lexical.yaml",
+        "rubric_judge/starting/tasks.jsonl",
         "rubric_judge/ui/page/templates/frame.html.j2",
-        "rubric_judge/ui/starting/lexical.yaml",
+        "rubric_sandbox/system_calls.txt",
         "rubric_synth/tables/facts.toml",
         "rubric_train_openrlhf/starting/tiny.yaml",
     }
