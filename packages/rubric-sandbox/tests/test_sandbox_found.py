@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,19 @@ def test_it_has_a_name_and_no_options() -> None:
     assert isinstance(make_sandbox(SandboxConfig(name="linux")), LinuxSandbox)
     with pytest.raises(ConfigError, match="'linux' has no options, and 1 are given"):
         LinuxSandbox(SandboxConfig(options={"region": "b"}))
+
+
+def test_beside_another_it_has_to_be_named(
+    install_plugin: Callable[[str, str, dict[str, dict[str, str]]], Path],
+) -> None:
+    points = {"rubric.sandboxes": {"other": "other_sandbox:make"}}
+    install_plugin("other-sandbox", "def make(config): ...\n", points)
+
+    with pytest.raises(
+        ConfigError, match=r"2 sandboxes are installed \(linux, other\)"
+    ):
+        make_sandbox(SandboxConfig())
+    assert isinstance(make_sandbox(SandboxConfig(name="linux")), LinuxSandbox)
 
 
 @pytest.mark.slow
