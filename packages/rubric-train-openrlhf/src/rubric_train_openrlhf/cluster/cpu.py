@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from rubric_train_openrlhf.cluster import left_out
+from rubric_train_openrlhf.cluster import left_out, settings
 from rubric_train_openrlhf.cluster.left_out import Patch, putting, replaced
 from rubric_train_openrlhf.errors import ClusterError
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 def install() -> None:
     """Prepare this process for OpenRLHF without a GPU; calling it twice changes nothing."""
     if not any(isinstance(finder, PatchingFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, PatchingFinder(PATCHES))
+        patches = NEEDED if settings.loads_all() else PATCHES
+        sys.meta_path.insert(0, PatchingFinder(patches))
 
 
 class PatchingFinder(MetaPathFinder):
@@ -208,8 +209,7 @@ def _on_cpus(module: Any) -> Generator[None]:
     strategy.get_ds_train_config = get_ds_train_config
 
 
-PATCHES: Final[dict[str, Patch]] = {
-    **left_out.PATCHES,
+NEEDED: Final[dict[str, Patch]] = {
     "openrlhf": _without_cuda,
     "openrlhf.models.ring_attn_utils": _without_flash_attention,
     # Weights go to the engines through gloo; vLLM's communicator is NCCL's alone.
@@ -218,7 +218,9 @@ PATCHES: Final[dict[str, Patch]] = {
     # Ranks sum by gloo; what DeepSpeed has for ranks on one machine is compiled first.
     "deepspeed.comm.torch": putting(build_shm_op=_nothing()),
 }
-"""By the full name of the module that each is for."""
+"""Without these nothing runs on a CPU, by the full name of the module that each is for."""
+PATCHES: Final[dict[str, Patch]] = {**left_out.PATCHES, **NEEDED}
+"""With those that only save time."""
 
 
 class CpuWorkerExtension:

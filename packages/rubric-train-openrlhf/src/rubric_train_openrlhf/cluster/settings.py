@@ -17,6 +17,8 @@ RUN_FILE = "RUBRIC_TRAIN_RUN"
 """Names the file that every process on the policy's side reads; Ray hands it to its workers."""
 DIRECTORY = "RUBRIC_TRAIN_DIRECTORY"
 """Names the working directory of the driver; Ray hands it to its workers."""
+LOAD_ALL = "RUBRIC_TRAIN_LOAD_ALL"
+"""With `1`, a run on a CPU loads what the stack loads for other uses, too."""
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 _VARIABLES: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "variables.toml")
 
@@ -44,6 +46,11 @@ def directory() -> str:
 def is_on_cpu() -> bool:
     """Whether this process is of a run without a GPU."""
     return os.environ.get("DS_ACCELERATOR") == _VARIABLES["on_cpu"]["DS_ACCELERATOR"]
+
+
+def loads_all() -> bool:
+    """Whether nothing is left out of what the stack loads."""
+    return os.environ.get(LOAD_ALL) == "1"
 
 
 def is_eager() -> bool:

@@ -124,6 +124,30 @@ def test_what_transformers_looks_up_is_what_it_would_read_everything_for() -> No
     assert sum(bool(read(text)) for text in texts) > 50
 
 
+def test_a_library_without_the_names_is_left_as_it_is() -> None:
+    module = type(sys)("transformers.utils.import_utils")
+
+    with PATCHES[module.__name__](module):
+        pass
+
+    assert not hasattr(module, "fetch__all__")
+
+
+@pytest.mark.parametrize("loads_all", [False, True])
+def test_nothing_is_left_out_where_all_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, *, loads_all: bool
+) -> None:
+    monkeypatch.setattr(sys, "meta_path", [])
+    monkeypatch.setenv("RUBRIC_TRAIN_LOAD_ALL", str(int(loads_all)))
+
+    cpu.install()
+
+    (finder,) = sys.meta_path
+    patches = set(vars(finder)["_patches"])
+    assert patches == set(cpu.NEEDED if loads_all else PATCHES)
+    assert set(cpu.NEEDED) < set(PATCHES)
+
+
 def test_what_is_left_out_can_be_loaded_afterwards() -> None:
     program = (
         "import sys, importlib; from rubric_train_openrlhf.cluster.cpu import PATCHES\n"

@@ -53,6 +53,23 @@ def test_the_paper_s_preset_passes(rehearsed: tuple[Report, Path]) -> None:
     }
 
 
+def test_a_rehearsal_passes_where_all_of_the_stack_is_loaded(
+    smollm2_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Leaving out only saves time: other versions of the stack can be tried without."""
+    monkeypatch.setenv("RUBRIC_TRAIN_LOAD_ALL", "1")
+    values = read_values(PRESET)
+    values["model"] = {"type": "path", "path": str(smollm2_folder)}
+    folder = tmp_path / "rehearsal"
+
+    report = rehearse(
+        Request(source=PRESET, values=values, folder=folder, deadline_s=3000)
+    )
+
+    assert report.has_run
+    assert report.passed, report.failures
+
+
 def test_what_stood_in_is_said(rehearsed: tuple[Report, Path]) -> None:
     report, folder = rehearsed
     said = " ".join(report.stand_ins)
