@@ -40,6 +40,11 @@ def test_an_estimate_is_not_changed_and_says_why_it_has_no_interval() -> None:
         _ = UNKNOWN.number
 
 
+def test_limits_that_rounding_has_swapped_are_a_point() -> None:
+    estimate = Estimate(1.0, 1.0, 1.0 - 1e-12)
+    assert f"{estimate}" == "1.00"
+
+
 class _Report(BaseModel):
     bias: Estimate
 

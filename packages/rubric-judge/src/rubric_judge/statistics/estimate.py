@@ -9,6 +9,8 @@ Unit = Literal["document", "task", "response"]
 TooFew = Literal["too few to say"]
 TOO_FEW: Final[TooFew] = "too few to say"
 """Stands in place of an interval where there are too few items to estimate their spread."""
+_ROUNDING: Final = 1e-9
+"""Largest amount by which rounding may put a lower limit above the upper one."""
 
 
 def _reason(known: dict[str, object]) -> TooFew | None:
@@ -43,7 +45,7 @@ class Estimate:
         if self.low is not None and self.high is not None:
             if self.value is None:
                 raise ValueError("limits need a value")
-            if self.low > self.high:
+            if self.low > self.high + _ROUNDING:
                 raise ValueError("the lower limit is above the upper one")
         return self
 
