@@ -84,8 +84,8 @@ def test_score_judges_answers_and_says_what_stood_before_them(
     why = [None, None, "unclosed_thought", "empty_answer", None]
     assert [row.result.unanswered for row in rows] == why
     shown = " ".join(capsys.readouterr().out.split())
-    for words in ("with a thought │ 3 (60.0%)", "that does not end │ 1 (20.0%)",
-                  "empty answers │ 1 (20.0%)"):  # fmt: skip
+    for words in ("with a thought 3 (60.0%)", "that does not end 1 (20.0%)",
+                  "empty answers 1 (20.0%)"):  # fmt: skip
         assert words in shown
 
 

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -88,10 +89,8 @@ def _llm(folder: Path, address: str) -> Path:
 
 def _table(text: str) -> dict[str, str]:
     """Return the cells of a printed table of two columns."""
-    rows = [
-        line.strip("│").split("│") for line in text.splitlines() if line.startswith("│")
-    ]
-    return {name.strip(): figure.strip() for name, figure in rows}
+    rows = [re.split(r" {2,}", line.strip()) for line in text.splitlines()]
+    return {row[0]: row[1] for row in rows if len(row) > 1}
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

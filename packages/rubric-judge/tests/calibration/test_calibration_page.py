@@ -93,7 +93,7 @@ def test_a_reason_that_criteria_share_is_said_once(
     names = [one.criterion for one in report.criteria]
 
     (table,) = [one for one in report.tables() if one.title == "Why"]
-    assert table.rows == ((f"{', '.join(names[:8])} and 2 others", reason),)
+    assert table.texts == ((f"{', '.join(names[:8])} and 2 others", reason),)
     write_page(report, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.count(reason) == 1

@@ -89,7 +89,7 @@ def test_each_task_gets_a_pair_from_a_prompt_with_all_that_is_needed_and_no_judg
         for p in range(5)
     }
     assert len(WrittenAnswers(tmp_path).to(TASKS).texts[Truth.FALSE]) == 5
-    assert re.search(r"tasks with both answers\s*│ 5 ", printed)
+    assert re.search(r"tasks with both answers\s+5\b", printed)
 
     asked = [call for call in endpoint.calls if _number(call) is not None]
     assert len(asked) == len(endpoint.calls) - 1 == 5
@@ -127,7 +127,7 @@ def test_what_is_there_is_not_asked_for_again_and_half_a_pair_is(
         status, printed, _ = command(*WORDS, "--count", "3")
         asked = Counter(map(_number, endpoint.calls[before:]))
     assert status == 0
-    assert re.search(r"had them already\s*│ 1 ", printed)
+    assert re.search(r"had them already\s+1\b", printed)
     assert asked.total() == 3  # whether it is there, the half pair, the new task
     kept = [one for _, one in read_written(tmp_path / FILE)]
     assert Counter(one.author for one in kept) == {"fake": 6, "Anna": 1}
@@ -198,7 +198,7 @@ def test_a_pair_that_is_no_control_is_asked_for_once_more_and_then_left_out(
     assert status == 0
     assert asked == {0: 2, 1: 2, 2: 1, 3: 1, 4: 1}
     assert set(_found(tmp_path)) == {f"Question {p}?" for p in range(1, 5)}
-    flat = " ".join(re.sub("[│┌┐└┘─]", " ", printed).split())
+    flat = " ".join(printed.split())
     assert "without 1" in flat
     assert " ".join(told.split()[:6]) in flat
 
@@ -224,7 +224,7 @@ def test_what_is_no_pair_is_counted_by_its_reason_and_not_asked_for_again(
         assert len(endpoint.calls) == 6
     assert status == 1
     assert (tmp_path / FILE).read_text() == ""
-    flat = " ".join(re.sub("[│┌┐└┘─]", " ", printed).split())
+    flat = " ".join(printed.split())
     assert 'without 5 the reply is not {"right": "…", "false": "…"} 5' in flat
 
 
@@ -244,7 +244,7 @@ def test_a_call_without_an_answer_loses_its_task_alone(
         status, printed, complaint = command(*WORDS)
     assert status == 0
     assert len(_found(tmp_path)) == 4
-    assert told in " ".join(re.sub("[│┌┐└┘─]", " ", printed).split())
+    assert told in " ".join(printed.split())
     assert ("the first time: " in complaint) == (fault is Fault.BAD_REQUEST)
 
 
@@ -318,5 +318,5 @@ def test_what_came_is_kept_when_the_command_is_stopped_and_it_goes_on(
         assert len(_found(tmp_path)) == 2
         status, printed, _ = command(*WORDS)
     assert status == 0
-    assert re.search(r"had them already\s*│ 2 ", printed)
+    assert re.search(r"had them already\s+2\b", printed)
     assert len(_found(tmp_path)) == 5

@@ -16,7 +16,7 @@ from rubric_judge.quality.reliability.ratings import judgement_cost
 from rubric_judge.quality.reliability.report import WORDS
 from rubric_judge.testing import FakeEndpoint
 from rubric_judge.testing.calls import FakeCall
-from rubric_judge.ui.page.tables import TextTable
+from rubric_judge.ui.page.tables import Table
 
 
 def test_means_are_over_what_says_it() -> None:
@@ -41,8 +41,10 @@ def test_means_are_over_what_says_it() -> None:
     of_a_person = judgement_cost([JudgeResult.invalid(Reason.EMPTY)])
     assert set(of_a_person.model_dump().values()) == {None}
     told = [[SimpleNamespace(cost=one)] for one in (of_a_person, cost)]
-    table = TextTable.turned({"title": "", "rows": WORDS["judge"]["cost"]}, told)
-    cells = {name: row for name, *row in table.rows}
+    table = Table.turned(
+        {"title": "", "rows": WORDS["judge"]["cost"]}, told, ("person", "judge")
+    )
+    cells = {name: row for name, *row in table.texts}
     assert cells["US dollars for 1,000 judgements"] == ["–", "2"]
     assert {of_person for of_person, _ in cells.values()} == {"–"}
 

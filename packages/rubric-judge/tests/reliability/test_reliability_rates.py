@@ -326,7 +326,7 @@ def test_rates_are_those_of_the_planted_errors(make_tasks: MakeTasks) -> None:
     )
     table = report.tables()[-1]
     assert table.title == "Criteria that J2 finds met or not met"
-    assert [row[:2] for row in table.rows] == [
+    assert [row[:2] for row in table.texts] == [
         ("all", "J1"),
         ("c1", "J1"),
         ("c0", "J1"),

@@ -69,19 +69,19 @@ def test_several_judges_are_numbered_and_the_numbers_explained(
     report = measured(3)
     tables = {table.title: table for table in report.tables()}
 
-    assert tables["Judges"].rows == tuple(
+    assert tables["Judges"].texts == tuple(
         (f"J{number}", name) for number, name in enumerate(NAMES[:3], 1)
     )
     assert tables["Each judge alone"].header == ("", "J1", "J2", "J3")
     alphas = tables["Krippendorff's α of each criterion's scores"]
     assert report.panel is not None
     by_criterion = report.panel.alpha_by_criterion
-    assert {row[0]: row[1] for row in alphas.rows} == {
+    assert {row[0]: row[1] for row in alphas.texts} == {
         name: f"{alpha:.3f}" for name, alpha in by_criterion.items()
     }
-    assert [row[0] for row in alphas.rows] == sorted(
+    assert [row[0] for row in alphas.texts] == sorted(
         by_criterion, key=lambda n: by_criterion[n] or 0
     )
     pairs = tables["Pairs of judges, one judgement each"]
-    assert [row[0] for row in pairs.rows] == ["J1 − J2", "J1 − J3", "J2 − J3"]
+    assert [row[0] for row in pairs.texts] == ["J1 − J2", "J1 − J3", "J2 − J3"]
     assert f"| J2 | {NAMES[1]} |" in report.markdown([])

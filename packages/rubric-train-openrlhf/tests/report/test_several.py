@@ -52,7 +52,7 @@ def test_runs_share_their_charts_in_colours_of_their_own(runs: list[Path]) -> No
 def test_what_differs_is_listed_and_what_does_not_is_left_out(runs: list[Path]) -> None:
     found = differing_settings({path.name: read_run(path) for path in runs})
     assert found.header == ("setting", "a", "b")
-    assert {row[0]: row[1:] for row in found.rows} == {
+    assert {row[0]: row[1:] for row in found.texts} == {
         "optim.learning_rate": ("0.0005", "0.001"),
         "steps": ("6", "4"),
     }

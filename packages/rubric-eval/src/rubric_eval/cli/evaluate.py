@@ -273,19 +273,19 @@ def _print(table: TransferTable, *, out: Path) -> None:
     benchmarks = (
         f"{benchmark_title(name)}\nn = {n}" for name, n in table.items.items()
     )
-    accuracy = command.figures_table(
-        "Accuracy, %, with its 95 % interval",
-        names=("model",),
-        figures=(*benchmarks, "Avg.", "Avg. Δ"),
-    )
+    accuracy: list[list[str]] = []
     for row in table.rows:
         shown = [_accuracy(cell) for cell in row.cells]
         delta = _percent(row.average_delta, "+.2f")
-        accuracy.add_row(row.model, *shown, f"{100 * row.average:.2f}", delta)
+        accuracy.append([row.model, *shown, f"{100 * row.average:.2f}", delta])
     if any(cell.chance is not None for cell in columns):
         chance = [_percent(column.chance, ".0f") for column in columns]
-        accuracy.add_row("chance", *chance, "", "", style="dim")
-    command.console().print(accuracy)
+        accuracy.append(["chance", *chance, "", ""])
+    command.print_rows(
+        ("model", *benchmarks, "Avg.", "Avg. Δ"),
+        accuracy,
+        "Accuracy, %, with its 95 % interval",
+    )
     ends = (
         (benchmark_title(cell.benchmark), cell)
         for row in table.rows

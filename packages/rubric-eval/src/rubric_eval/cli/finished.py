@@ -108,9 +108,7 @@ def _print_scores(comparison: EvalComparison) -> None:
     is_guessed = any(score.chance is not None for score in comparison.scores)
     is_clustered = any(score.clusters != score.n for score in comparison.scores)
     more = ("chance",) * is_guessed + ("n",) + ("documents",) * is_clustered
-    table = command.figures_table(
-        "Scores", names=("benchmark", "model"), figures=("mean", level, *more)
-    )
+    rows: list[list[str]] = []
     for model_score in comparison.scores:
         cells = [
             _column(model_score),
@@ -125,8 +123,8 @@ def _print_scores(comparison: EvalComparison) -> None:
         if is_clustered:
             is_own = model_score.clusters == model_score.n
             cells.append("" if is_own else str(model_score.clusters))
-        table.add_row(*cells)
-    command.console().print(table)
+        rows.append(cells)
+    command.print_rows(("benchmark", "model", "mean", level, *more), rows, "Scores")
 
 
 def _print_differences(comparison: EvalComparison) -> None:

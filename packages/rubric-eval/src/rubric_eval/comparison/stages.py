@@ -21,7 +21,7 @@ from rubric_eval.errors import ComparisonError, EvalShapeError, SelectionLeakErr
 from rubric_eval.heldout.in_memory import Heldout
 from rubric_eval.statistics import Interval, paired_interval
 from rubric_eval.statistics.intervals import Difference
-from rubric_judge.ui.page.tables import TextTable, counted
+from rubric_judge.ui.page.tables import Table, counted, plain_markdown
 
 _TABLES: Final = toml_beside(__file__, "stages.toml")
 
@@ -132,9 +132,9 @@ class Comparison(BaseModel):
             differences.append((a, b, difference, limits))
         parts = [self.result]
         for name, cells in (("rewards", rewards), ("differences", differences)):
-            table = TextTable.of(_TABLES[name], cells, level=level)
+            table = Table.from_forms(_TABLES[name], cells, level=level)
             if table.rows:
-                parts.append(table.markdown("---:"))
+                parts.append(plain_markdown(table, "---:"))
         parts.append(self.claim)
         return "\n\n".join(filter(None, parts)) + "\n"
 

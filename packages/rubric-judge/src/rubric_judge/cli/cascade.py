@@ -149,7 +149,7 @@ def print_thresholds(
         out: where they are written.
         classes: by pool of criteria, whether their labels are met: true and false, or one alone.
     """
-    from rubric_judge.ui.page.tables import TextTable
+    from rubric_judge.ui.page.tables import Table
 
     tests = (
         {"all": calibration.pooled}
@@ -163,8 +163,8 @@ def print_thresholds(
     }
     columns |= {"risk": "{1.risk:.1%}", "at most": "{1.bound:.1%}"}
     columns |= {"escalated": "{1.escalated:.1%}", "invalid": "{1.invalid_frac:.1%}"}
-    table = TextTable.of({"title": "", "columns": columns}, tests.items())
-    print_rows(table.header, table.rows)
+    table = Table.from_forms({"title": "", "columns": columns}, tests.items())
+    print_rows(table.header, table.texts)
     alone = max(test.last_risk for test in tests.values())
     promise = f"risk ≤ {calibration.risk:g} with probability {calibration.confidence:g}"
     escalated = sorted(test.escalated for test in tests.values())

@@ -19,11 +19,7 @@ def print_table(
     rows: Iterable[Sequence[str]],
 ) -> None:
     """Print a table of names and the figures behind them, unless it has no rows."""
-    table = command.figures_table(title, names=names, figures=figures)
-    for cells in rows:
-        table.add_row(*cells)
-    if table.row_count:
-        command.console().print(table)
+    command.print_rows((*names, *figures), rows, title)
 
 
 def print_counts(title: str, counts: Mapping[str, int]) -> None:

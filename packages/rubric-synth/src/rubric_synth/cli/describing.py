@@ -12,6 +12,7 @@ from cyclopts import Parameter
 import rubric_synth
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ui.console import command
+from rubric_judge.ui.console.printing import Printed, print_cells
 from rubric_judge.ui.page.rendering import visible
 from rubric_judge.ui.page.tables import counted
 from rubric_synth.cli import console
@@ -213,7 +214,7 @@ def _print_statistics(
     for warning in overpaid(statistics.controls).values():
         console.print_line(f"warning: {warning}")
     table = calls(statistics)
-    console.print_table(table.title, table.header[:1], table.header[1:], table.rows)
+    command.print_rows(table.header, table.texts, table.title)
     console.print_fallbacks(asked_of_models(statistics.usage).total)
 
 
@@ -272,10 +273,9 @@ def _print_part(title: str, text: str) -> None:
 
 def _print_rubric(example: Example) -> None:
     title = f"Rubric, total weight {example.total_weight:g}"
-    names = ("name", "description", "required elements", "check")
-    rubric = command.figures_table(title, names=names, figures=("weight",))
-    rubric.show_lines = True
+    names = ("name", "description", "required elements", "check", "weight")
     stdout = command.console()
+    rows: list[list[Printed]] = []
     for criterion in example.criteria:
         weight = criterion["weight"]
         cells = (
@@ -285,7 +285,5 @@ def _print_rubric(example: Example) -> None:
             criterion["verification_method"],
             f"{weight:g}" if isinstance(weight, float) else weight,
         )
-        rubric.add_row(
-            *(stdout.render_str(visible(cell), emoji=False) for cell in cells)
-        )
-    stdout.print(rubric)
+        rows.append([visible(cell) for cell in cells])
+    print_cells(stdout, title, names, rows, is_ruled=True)

@@ -10,7 +10,7 @@ from typing import Final
 from rubric_judge.quality.labels import written
 from rubric_judge.ui.page.charts import Bar, Bars, Distribution
 from rubric_judge.ui.page.rendering import render_page
-from rubric_judge.ui.page.tables import TextTable, counted
+from rubric_judge.ui.page.tables import Table, counted
 from rubric_synth.calls import CallTotals
 from rubric_synth.files import write_lines
 from rubric_synth.run.dataset.folder import Manifest
@@ -229,15 +229,15 @@ def write_page(
     )
 
 
-def context(statistics: DatasetStatistics) -> TextTable:
+def context(statistics: DatasetStatistics) -> Table:
     """Return what the policy may look up, and how often its task's own passage is there."""
     rows: tuple[tuple[str, str], ...] = ()
     if statistics.context is not None:
         rows = tuple(statistics.context.summary().items())
-    return TextTable("What the policy may look up", ("", ""), rows)
+    return Table.from_texts("What the policy may look up", ("", ""), rows)
 
 
-def calls(statistics: DatasetStatistics) -> TextTable:
+def calls(statistics: DatasetStatistics) -> Table:
     """Return what was asked of models, by stage and in all; without a row where nothing was."""
     usage = asked_of_models(statistics.usage)
     totals_by_stage: dict[str, CallTotals] = {}
@@ -264,7 +264,7 @@ def calls(statistics: DatasetStatistics) -> TextTable:
         "without a price",
         "US$",
     )
-    return TextTable("Calls of models", header, rows)
+    return Table.from_texts("Calls of models", header, rows)
 
 
 def _record(manifest: Manifest) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from rubric_core.files import toml_beside
 from rubric_judge.judges.lexical.scoring import missing_terms
 from rubric_judge.statistics.estimate import MeanRecord
 from rubric_judge.ui.page.grounding import told_grounding
-from rubric_judge.ui.page.tables import Cell, Row, Table, TextTable
+from rubric_judge.ui.page.tables import Cell, Row, Table
 from rubric_train_openrlhf.errors import TrainConfigError
 
 _TABLES: Final = toml_beside(__file__, "tables.toml")
@@ -186,7 +186,7 @@ class KnownQuestion:
     """The judge's knowledge of a question that all stages answered."""
 
     passage: str
-    lacks: TextTable
+    lacks: Table
     """Table of the criteria: their texts, and the terms that each stage's answer lacks."""
 
 
@@ -219,5 +219,5 @@ def _known(
     for criterion, entry in zip(task.rubric, grounding["rubric"], strict=True):
         lacks = [" · ".join(missing_terms(criterion, text)) or "–" for text in answers]
         rows.append((entry["id"], entry["text"], *lacks))
-    table = TextTable("What each answer lacks", header, tuple(rows))
+    table = Table.from_texts("What each answer lacks", header, tuple(rows))
     return KnownQuestion(grounding["passage"], table)

@@ -22,7 +22,6 @@ from rubric_judge.ui.page.tables import (
     Form,
     Row,
     Table,
-    TextTable,
     counted,
     written,
 )
@@ -118,10 +117,10 @@ def _admitted(run: Run) -> str:
     return f"{written(1 - fmean(withheld), 'percent')} % ({counts})"
 
 
-def _steps_table(metrics: Sequence[MetricsRow]) -> TextTable:
+def _steps_table(metrics: Sequence[MetricsRow]) -> Table:
     """All steps, or evenly spaced ones with the ends among them."""
     shown = (metrics[place] for place in spread(range(len(metrics)), _TABLE_STEPS))
-    return TextTable.of(_TABLES["steps"], zip(shown))
+    return Table.from_forms(_TABLES["steps"], zip(shown))
 
 
 def _heldout_figures(run: Run) -> list[Figure]:
@@ -301,7 +300,7 @@ def _cells(run: Run) -> tuple[Cell, ...]:
     )
 
 
-def differing_settings(runs: Mapping[str, Run]) -> TextTable:
+def differing_settings(runs: Mapping[str, Run]) -> Table:
     """Return the settings that are not the same in all runs."""
     settings = [dict(leaves(run.config)) for run in runs.values()]
     names: dict[str, None] = {}
@@ -313,4 +312,4 @@ def differing_settings(runs: Mapping[str, Run]) -> TextTable:
         if name not in _PLACES and len(distinct) > 1:
             values = [str(run_settings.get(name, "–")) for run_settings in settings]
             rows.append((name, *values))
-    return TextTable("Settings that differ", ("setting", *runs), tuple(rows))
+    return Table.from_texts("Settings that differ", ("setting", *runs), tuple(rows))

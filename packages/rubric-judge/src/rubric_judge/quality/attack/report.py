@@ -1,6 +1,5 @@
 """The report of an attack, as `attack.json` holds it (ids and numbers, no text), and its figure."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -8,7 +7,7 @@ from matplotlib.ticker import PercentFormatter
 
 from rubric_core.files import toml_beside
 from rubric_judge.ui.page import charts, pictures
-from rubric_judge.ui.page.tables import Part, Report, TextTable, counted
+from rubric_judge.ui.page.tables import Part, Report, Table, counted
 
 
 class WorstCase(Part):
@@ -71,7 +70,7 @@ class AttackReport(Report):
     separable: int
     """Tasks with a reference answer, both of which were scored."""
 
-    def tables(self) -> list[TextTable]:
+    def tables(self) -> list[Table]:
         """Return the rates by family, the controls, and the worst cases."""
         return [_families(self), _controls(self), _worst(self)]
 
@@ -130,11 +129,11 @@ _WORDS: Final = toml_beside(__file__, "words.toml")
 """Titles, columns and texts of the tables."""
 
 
-def _families(report: AttackReport) -> TextTable:
+def _families(report: AttackReport) -> Table:
     rows = [
         (family, _interval(family), _uncounted(family)) for family in report.families
     ]
-    table = TextTable.of(
+    table = Table.from_forms(
         _WORDS["families"],
         rows,
         judge=report.judge,
@@ -142,8 +141,8 @@ def _families(report: AttackReport) -> TextTable:
     )
     if any(uncounted for *_, uncounted in rows):
         return table
-    shorter = tuple(row[:-1] for row in table.rows)
-    return replace(table, header=table.header[:-1], rows=shorter)
+    shorter = (row[:-1] for row in table.texts)
+    return Table.from_texts(table.title, table.header[:-1], shorter)
 
 
 def _interval(credit: FamilyCredit) -> str:
@@ -161,19 +160,21 @@ def _uncounted(credit: FamilyCredit) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
 
-def _controls(report: AttackReport) -> TextTable:
-    table = TextTable.of(_WORDS["controls"], ([control] for control in report.controls))
+def _controls(report: AttackReport) -> Table:
+    table = Table.from_forms(
+        _WORDS["controls"], ([control] for control in report.controls)
+    )
     if not report.separable:
         return table
     told_apart = f"{report.separated} of {report.separable} tasks"
     row = ("reference above weak", "every task", told_apart, "")
-    return replace(table, rows=(*table.rows, row))
+    return Table.from_texts(table.title, table.header, (*table.texts, row))
 
 
-def _worst(report: AttackReport) -> TextTable:
+def _worst(report: AttackReport) -> Table:
     cases = [case for family in report.families for case in family.worst]
     worst = sorted(cases, key=lambda case: case.bound - case.reward)[:_MOST_WORST]
-    return TextTable.of(_WORDS["worst"], ([case] for case in worst))
+    return Table.from_forms(_WORDS["worst"], ([case] for case in worst))
 
 
 _MOST_FAMILIES: Final = 40

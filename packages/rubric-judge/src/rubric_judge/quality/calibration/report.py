@@ -9,7 +9,7 @@ from pydantic import Field
 from rubric_core.files import toml_beside
 from rubric_judge.quality.calibration import record
 from rubric_judge.statistics.estimate import UNKNOWN, Estimate
-from rubric_judge.ui.page.tables import Report, TextTable, counted, markdown_page
+from rubric_judge.ui.page.tables import Report, Table, counted, markdown_page
 
 WORDS: Final = toml_beside(__file__, "words.toml")
 """Titles and columns of the tables."""
@@ -56,7 +56,7 @@ class CalibrationReport(record.Calibration, Report):
             f"{counted(len(self.criteria), 'criterion', 'criteria')}: {verdicts}{weight}."
         )
 
-    def tables(self) -> list[TextTable]:
+    def tables(self) -> list[Table]:
         """Return tables of verdicts, reasons and the reward; a dash where labels cannot tell."""
         doubted = [
             criterion
@@ -65,18 +65,18 @@ class CalibrationReport(record.Calibration, Report):
         ]
         shared = ((_listed(names), *why) for why, names in by_reason(doubted).items())
         return [
-            TextTable.of(
+            Table.from_forms(
                 WORDS["verdicts"], ([criterion] for criterion in self.criteria)
             ),
-            TextTable.of(WORDS["reasons"], shared),
-            TextTable.turned(WORDS["reward"], [[self.reward, len(self.reward.pairs)]]),
+            Table.from_forms(WORDS["reasons"], shared),
+            Table.turned(WORDS["reward"], [[self.reward, len(self.reward.pairs)]]),
         ]
 
-    def score_tables(self) -> list[TextTable]:
+    def score_tables(self) -> list[Table]:
         """Return the tables too long for a terminal: graded scores, and the same by the label."""
         return [
-            TextTable.of(WORDS["kinds"], ([kind] for kind in self.kinds)),
-            TextTable.of(
+            Table.from_forms(WORDS["kinds"], ([kind] for kind in self.kinds)),
+            Table.from_forms(
                 WORDS["scores"],
                 ([criterion] for criterion in self.criteria if criterion.labels),
             ),
@@ -112,7 +112,7 @@ def _level_table(
     title: str,
     criteria: Sequence[record.CriterionCalibration],
     of: Callable[[record.LevelCalibration], Estimate],
-) -> TextTable:
+) -> Table:
     """Return a table of one figure by the level of the label; criteria without it are left out."""
     rows: list[tuple[str, ...]] = []
     for criterion in criteria:
@@ -121,7 +121,7 @@ def _level_table(
             cells = (estimates.get(level, UNKNOWN) for level in record.LEVELS)
             rows.append((criterion.criterion, *(cell.text() for cell in cells)))
     header = ("criterion", "label z = 0", "below ½", "from ½", "1")
-    return TextTable(title, header, tuple(rows))
+    return Table.from_texts(title, header, tuple(rows))
 
 
 _SHOWN = 8

@@ -1,7 +1,6 @@
 """The report of a reliability study, which is written to `reliability.json`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from pydantic import Field
@@ -10,7 +9,7 @@ from rubric_core.files import toml_beside
 from rubric_judge.quality.reliability.ratings import JudgementCost
 from rubric_judge.statistics.estimate import UNKNOWN, Estimate
 from rubric_judge.ui.page.charts import Bars
-from rubric_judge.ui.page.tables import Part, Report, TextTable, counted, or_dash
+from rubric_judge.ui.page.tables import Part, Report, Table, counted, or_dash
 
 
 class CriterionNoise(Part):
@@ -170,7 +169,7 @@ class ReliabilityReport(Report):
             for number, reliability in enumerate(self.judges, 1)
         }
 
-    def tables(self) -> list[TextTable]:
+    def tables(self) -> list[Table]:
         """Return the tables of the report, with a dash for unknown values.
 
         Several judges are numbered, as their names may be longer than a terminal is wide.
@@ -190,7 +189,7 @@ class ReliabilityReport(Report):
         together = [panel, alphas, _pairs(self.pairs, marks)]
         if self.reference is not None:
             together.append(_rates(self.rates, marks, marks[self.reference]))
-        legend = TextTable("Judges", ("", "judge"), rows)
+        legend = Table.from_texts("Judges", ("", "judge"), rows)
         return [legend, *alone, _criteria(self.criteria, marks), *together]
 
     @property
@@ -271,26 +270,25 @@ WORDS: Final = toml_beside(__file__, "words.toml")
 """Titles, rows and columns of the tables."""
 
 
-def _judges(judges: Sequence[JudgeReliability], columns: Sequence[str]) -> TextTable:
+def _judges(judges: Sequence[JudgeReliability], columns: Sequence[str]) -> Table:
     words = WORDS["judge"]
     values = [[judge, or_dash(judge.m_eff, ".1f")] for judge in judges]
-    alone = TextTable.turned(words, values, columns)
+    alone = Table.turned(words, values, columns)
     by_errors = _known({**words, "rows": words["errors"]}, values, columns)
     by_cost = _known({**words, "rows": words["cost"]}, values, columns)
-    return replace(alone, rows=alone.rows + by_errors + by_cost)
+    rows = (*alone.texts, *by_errors, *by_cost)
+    return Table.from_texts(alone.title, alone.header, rows)
 
 
 def _known(
     words: Mapping[str, Any], values: Sequence[Sequence[object]], columns: Sequence[str]
 ) -> tuple[tuple[str, ...], ...]:
     """Return the rows that hold a value of some judge."""
-    rows = TextTable.turned(words, values, columns).rows
+    rows = Table.turned(words, values, columns).texts
     return tuple(row for row in rows if set(row[1:]) != {or_dash(None, "")})
 
 
-def _criteria(
-    criteria: Sequence[CriterionNoise], marks: Mapping[str, str]
-) -> TextTable:
+def _criteria(criteria: Sequence[CriterionNoise], marks: Mapping[str, str]) -> Table:
     noisiest = criteria[:_MOST_CRITERIA]
     words = WORDS["criteria"]
     if not marks:
@@ -301,20 +299,20 @@ def _criteria(
     of = ""
     if len(noisiest) < len(criteria):
         of = f" (the {len(noisiest)} noisiest)"
-    return TextTable.of(
+    return Table.from_forms(
         words, ([noise, marks.get(noise.judge)] for noise in noisiest), of=of
     )
 
 
-def _panel(panel: PanelAgreement) -> TextTable:
+def _panel(panel: PanelAgreement) -> Table:
     words = WORDS["panel"]
     values = [[panel]]
-    whole = TextTable.turned(words, values)
-    by_errors = _known({**words, "rows": words["errors"]}, values, ())
-    return replace(whole, rows=whole.rows + by_errors)
+    whole = Table.turned(words, values)
+    by_errors = _known({**words, "rows": words["errors"]}, values, ("value",))
+    return Table.from_texts(whole.title, whole.header, (*whole.texts, *by_errors))
 
 
-def _alphas(panel: PanelAgreement) -> TextTable:
+def _alphas(panel: PanelAgreement) -> Table:
     known = {
         name: alpha
         for name, alpha in panel.alpha_by_criterion.items()
@@ -329,21 +327,21 @@ def _alphas(panel: PanelAgreement) -> TextTable:
     of = ""
     if len(lowest) < len(known):
         of = f" (the {len(lowest)} lowest)"
-    return TextTable.of(WORDS["alphas"], values, of=of)
+    return Table.from_forms(WORDS["alphas"], values, of=of)
 
 
-def _pairs(pairs: Sequence[PairAgreement], marks: Mapping[str, str]) -> TextTable:
-    return TextTable.of(
+def _pairs(pairs: Sequence[PairAgreement], marks: Mapping[str, str]) -> Table:
+    return Table.from_forms(
         WORDS["pairs"], ([pair, marks[pair.a], marks[pair.b]] for pair in pairs)
     )
 
 
 def _rates(
     rates: Sequence[ReferenceRates], marks: Mapping[str, str], reference: str
-) -> TextTable:
+) -> Table:
     pooled = [rate for rate in rates if rate.criterion is None]
     single = [rate for rate in rates if rate.criterion is not None]
     chosen = [*pooled, *single[:_MOST_CRITERIA]]
     values = ([rate, marks[rate.judge]] for rate in chosen)
     of = f" (the {_MOST_CRITERIA} lowest J)" if len(single) > _MOST_CRITERIA else ""
-    return TextTable.of(WORDS["rates"], values, reference=reference, of=of)
+    return Table.from_forms(WORDS["rates"], values, reference=reference, of=of)

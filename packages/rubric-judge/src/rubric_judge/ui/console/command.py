@@ -30,16 +30,14 @@ from typing import (
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, Token, convert
 from cyclopts import ValidationError as RefusedError
 from cyclopts.validators import Number
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from rubric_core.errors import RubricError
-from rubric_judge.ui.console import progress, settings
+from rubric_judge.ui.console import printing, progress, settings
 
 if TYPE_CHECKING:
-    from rubric_judge.ui.page.tables import TextTable
+    from rubric_judge.ui.page.tables import Table
 
 Positive: TypeAlias = Annotated[int, Parameter(validator=Number(gte=1, lte=10**6))]
 """At least 1; more than a million workers, draws or rows is a slip, and would take all memory."""
@@ -122,12 +120,6 @@ _REMEDIES: Final = {
 }
 _ENDLESS: Final = re.compile(r"(\S{80})\S{920,}")
 """Matches runs longer than any path or word that somebody wrote on purpose."""
-
-_UNBROKEN_CELL: Final = 14
-_UNBROKEN_NAME: Final = 20
-"""Longest cells of a report that are not broken into lines; those of the last column may be."""
-_SHORT_NAME: Final = 7
-"""Longest name that is never broken, however narrow the terminal."""
 
 
 def _exactly(kind: type, tokens: Sequence[Token]) -> object:
@@ -316,81 +308,34 @@ def styled(*parts: str | tuple[str, str]) -> Text:
 
 def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
     """Print names and their values, below each other, on standard output."""
-    print_rows((), ((name, str(value)) for name, value in pairs))
+    print_rows(("", ""), ((name, str(value)) for name, value in pairs))
 
 
-def print_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table on standard output; an empty header is left out."""
-    table = Table(*header, show_header=bool(header))
-    for cells in rows:
-        table.add_row(*cells)
-    console().print(table)
+def print_rows(
+    header: Sequence[str], rows: Iterable[Sequence[printing.Printed]], title: str = ""
+) -> None:
+    """Print a table on standard output; see `printing.print_cells`."""
+    printing.print_cells(console(), title, header, rows)
 
 
-def print_tables(tables: Sequence[TextTable], *, footer: str) -> None:
+def print_tables(tables: Iterable[Table], *, footer: str) -> None:
     """Print a report's tables on standard output, and then the footer."""
     stdout = console()
     for table in tables:
-        if table.rows:
-            printed = Table(
-                title=table.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False
-            )
-            printed.padding = (0, 1, 0, 0)
-            printed.show_edge = False
-            columns = list(zip(table.header, *table.rows, strict=True))
-            widths = [max(map(len, column)) for column in columns]
-            # Figures are not broken if the names, which may be ids, still have room beside them.
-            limits = [
-                _UNBROKEN_NAME if " " in cell else _UNBROKEN_CELL for cell in columns[0]
-            ]
-            names = max(map(min, map(len, columns[0]), limits))
-            has_room = names + sum(widths[1:]) + 2 * len(widths) - 2 <= stdout.width
-            last = len(table.header) - 1
-            for place, name in enumerate(table.header):
-                limit = _UNBROKEN_CELL if place else _UNBROKEN_NAME
-                is_whole = widths[place] <= limit or bool(place and has_room)
-                fixed = is_whole and place < last
-                printed.add_column(name, no_wrap=fixed, overflow="fold")
-            for cells in table.rows:
-                printed.add_row(*cells)
-            stdout.print(printed)
-            stdout.print()
+        printing.print_table(stdout, table)
     stdout.print(footer)
 
 
 def print_figures(
     words: Mapping[str, Any], figures: Iterable[Sequence[object]], **values: str
 ) -> None:
-    """Print a table whose texts are data, as in `TextTable.of`.
+    """Print a table whose texts are data, as in `Table.from_forms`.
 
     Args:
-        words: its `title` and `columns`, and the number of columns that are `names`, 1 by default.
+        words: its `title` and `columns`.
         figures: objects for the slots of each row's forms; without any, nothing is printed.
         values: values for the slots of the title and of the headers.
     """
-    from rubric_judge.ui.page.tables import TextTable
+    from rubric_judge.ui.page.tables import Table
 
-    text_table = TextTable.of(words, figures, **values)
-    names = words.get("names", 1)
-    table = figures_table(
-        text_table.title,
-        names=text_table.header[:names],
-        figures=text_table.header[names:],
-    )
-    for cells in text_table.rows:
-        table.add_row(*cells)
-    if text_table.rows:
-        console().print(table)
-
-
-def figures_table(
-    title: str | None, *, names: Sequence[str], figures: Sequence[str] = ()
-) -> Table:
-    """Return a table for a terminal of 80 columns: names are broken before figures are."""
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    table.padding = (0, 1, 0, 0)
-    for name in names:
-        table.add_column(name, overflow="fold", min_width=_SHORT_NAME)
-    for figure in figures:
-        table.add_column(figure, justify="right", no_wrap=True)
-    return table
+    printing.print_table(console(), Table.from_forms(words, figures, **values))

@@ -78,11 +78,11 @@ class Row(Part):
 class Table(Part):
     """A table with a file name, a caption and its numbers, unrounded."""
 
-    key: str
+    key: str = ""
     """Name of its files, without an ending."""
 
     title: str
-    caption: str
+    caption: str = ""
     first: str
     """Title of the rows' names."""
 
@@ -131,6 +131,73 @@ class Table(Part):
             look=words.get("look", "grid"),
             level=str(values.get("level", "95 %")),
         )
+
+    @classmethod
+    def from_texts(
+        cls, title: str, header: Sequence[str], rows: Iterable[Sequence[str]]
+    ) -> Self:
+        """Make a table of cells that are written as given; the first column names the rows."""
+        columns = [
+            Column(key=str(at), title=name, form="text")
+            for at, name in enumerate(header[1:])
+        ]
+        return cls(
+            title=title,
+            first=header[0],
+            columns=tuple(columns),
+            rows=tuple(
+                Row(name=cells[0], cells=tuple(Cell(text=cell) for cell in cells[1:]))
+                for cells in rows
+            ),
+        )
+
+    @classmethod
+    def from_forms(
+        cls,
+        words: Mapping[str, Any],
+        figures: Iterable[Sequence[object]],
+        **values: str,
+    ) -> Self:
+        """Make a table from texts that are data, and from its figures.
+
+        Args:
+            words: `title`, and `columns`: forms such as `{0.mean:.3f}`, by header. An unknown value
+                is written as a dash.
+            figures: objects for the slots of each row's forms.
+            values: values for the slots of the title and of the headers.
+        """
+        forms: dict[str, str] = words["columns"]
+        rows = (
+            [_OR_DASH.format(form, *parts) for form in forms.values()]
+            for parts in figures
+        )
+        header = [name.format(**values) for name in forms]
+        return cls.from_texts(words["title"].format(**values), header, rows)
+
+    @classmethod
+    def turned(
+        cls,
+        words: Mapping[str, Any],
+        figures: Sequence[Sequence[object]],
+        header: Sequence[str] = ("value",),
+    ) -> Self:
+        """Make a table with a column for each item, and a row for each form in `rows`."""
+        forms: dict[str, str] = words["rows"]
+        rows = (
+            (name, *(_OR_DASH.format(form, *parts) for parts in figures))
+            for name, form in forms.items()
+        )
+        return cls.from_texts(words["title"], ("", *header), rows)
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """Titles of the rows' names and of the columns."""
+        return self.first, *(column.title for column in self.columns)
+
+    @property
+    def texts(self) -> tuple[tuple[str, ...], ...]:
+        """The name of each row and its cells, as they are written."""
+        return tuple((row.name, *_written_cells(self, row)) for row in self.rows)
 
     @property
     def groups(self) -> dict[str, tuple[Row, ...]]:
@@ -203,6 +270,30 @@ def bounds(cell: Cell, form: Form) -> str:
     return f"{written(cell.low, form)} to {written(cell.high, form)}"
 
 
+def _written_cells(table: Table, row: Row) -> Iterator[str]:
+    for column, cell in zip(table.columns, row.cells, strict=True):
+        text = written(cell.value, column.form)
+        if column.form == "text":
+            text = cell.text
+        interval = bounds(cell, column.form) if column.has_interval else ""
+        yield f"{text} ({interval})" if interval else text
+
+
+def plain_markdown(table: Table, figures: str = "---") -> str:
+    """Write a table as Markdown without its title and caption, its texts as they are.
+
+    Args:
+        table: the table.
+        figures: the rule below the headers of all columns but the first.
+    """
+    rule = ["---", *[figures] * len(table.columns)]
+    lines: list[str] = []
+    for cells in (table.header, rule, *table.texts):
+        escaped = [cell.replace("|", r"\|").replace("\n", " ") for cell in cells]
+        lines.append(_line(escaped))
+    return "\n".join(lines)
+
+
 def markdown(table: Table) -> str:
     """Write a table as Markdown, below its title and caption."""
     head = [table.first, *(column.title for column in table.columns)]
@@ -238,62 +329,6 @@ def _plain(text: str) -> str:
     for mark in "\\`*_|<>[]":
         text = text.replace(mark, f"\\{mark}")
     return " ".join(text.split())
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """A table of cells that are written as given; the first column names the rows."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    @classmethod
-    def of(
-        cls,
-        words: Mapping[str, Any],
-        figures: Iterable[Sequence[object]],
-        **values: str,
-    ) -> Self:
-        """Make a table from texts that are data, and from its figures.
-
-        Args:
-            words: `title`, and `columns`: forms such as `{0.mean:.3f}`, by header. An unknown value
-                is written as a dash.
-            figures: objects for the slots of each row's forms.
-            values: values for the slots of the title and of the headers.
-        """
-        forms: dict[str, str] = words["columns"]
-        rows = (
-            tuple(_OR_DASH.format(form, *parts) for form in forms.values())
-            for parts in figures
-        )
-        header = tuple(name.format(**values) for name in forms)
-        return cls(words["title"].format(**values), header, tuple(rows))
-
-    @classmethod
-    def turned(
-        cls,
-        words: Mapping[str, Any],
-        figures: Sequence[Sequence[object]],
-        header: Sequence[str] = ("value",),
-    ) -> Self:
-        """Make a table with a column for each item, and a row for each form in `rows`."""
-        forms: dict[str, str] = words["rows"]
-        rows = (
-            (name, *(_OR_DASH.format(form, *parts) for parts in figures))
-            for name, form in forms.items()
-        )
-        return cls(words["title"], ("", *header), tuple(rows))
-
-    def markdown(self, figures: str = "---") -> str:
-        """Write it as Markdown without its title; `figures` is the rule below the headers."""
-        rule = ["---", *[figures] * (len(self.header) - 1)]
-        lines: list[str] = []
-        for cells in (self.header, rule, *self.rows):
-            escaped = [cell.replace("|", r"\|").replace("\n", " ") for cell in cells]
-            lines.append(_line(escaped))
-        return "\n".join(lines)
 
 
 class _OrDash(Formatter):
@@ -350,7 +385,7 @@ class Report(Part):
         """Return what a reader must know about the numbers."""
 
     @abstractmethod
-    def tables(self) -> list[TextTable]:
+    def tables(self) -> list[Table]:
         """Return the tables; unknown values are dashes."""
 
     def drawn(self) -> list[Bars]:
@@ -368,7 +403,7 @@ class Report(Part):
 
 
 def markdown_page(
-    title: str, opening: str, tables: Sequence[TextTable], figures: Sequence[str]
+    title: str, opening: str, tables: Sequence[Table], figures: Sequence[str]
 ) -> str:
     """Write a report as Markdown.
 
@@ -380,7 +415,7 @@ def markdown_page(
     """
     parts = [f"# {title}", opening]
     shown_tables = [table for table in tables if table.rows]
-    parts += [f"## {table.title}\n\n{table.markdown()}" for table in shown_tables]
+    parts += [f"## {table.title}\n\n{plain_markdown(table)}" for table in shown_tables]
     for name in figures:
         alternative = name.rsplit(".", 1)[0].replace("_", " ")
         parts.append(f"![{alternative}]({name})")

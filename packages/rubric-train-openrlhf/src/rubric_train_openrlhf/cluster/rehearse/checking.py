@@ -16,7 +16,8 @@ import structlog
 from pydantic import BaseModel, ConfigDict
 
 from rubric_core import RubricError, Task
-from rubric_judge.ui.console.command import console, figures_table, styled
+from rubric_judge.ui.console.command import console, styled
+from rubric_judge.ui.console.printing import Printed, print_cells
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy import ChatCodec
 
@@ -126,14 +127,12 @@ def print_report(report: Report, *, folder: Path) -> None:
         folder: of the rehearsal, to be named.
     """
     stdout = console()
-    names = ("check", "result", "found")
+    names = ("check", "result", "found", "s")
     if not stdout.is_terminal:
         stdout.width = _LOG_COLUMNS
     for stand_in in report.stand_ins:
         stdout.print(styled((f"stand-in: {stand_in}", "cyan")))
-    table = figures_table(f"rehearsal of {report.config}", names=names, figures=("s",))
-    for short in table.columns[:2]:
-        short.no_wrap = True
+    rows: list[tuple[Printed, ...]] = []
     for name, findings in groupby(report.findings, key=attrgetter("check")):
         for number, finding in enumerate(findings):
             # Failures are printed below with their remedies.
@@ -142,8 +141,8 @@ def print_report(report: Report, *, folder: Path) -> None:
                 parts = [_said(finding)]
             first = ("", "") if number else (name, f"{finding.seconds:.1f}")
             status = styled((finding.status.value, _STYLE[finding.status]))
-            table.add_row(first[0], status, styled(*parts), first[1])
-    stdout.print(table)
+            rows.append((first[0], status, styled(*parts), first[1]))
+    print_cells(stdout, f"rehearsal of {report.config}", names, rows)
     for failure in report.failures:
         stdout.print(styled(*_with_its_check(failure)))
     stdout.print(styled((f"report and logs: {folder}", "dim")))
