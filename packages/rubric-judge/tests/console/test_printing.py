@@ -49,6 +49,13 @@ def test_figures_stand_on_the_right_and_words_on_the_left() -> None:
     assert first.index("most") == second.index("2 of 3")
 
 
+def test_an_indented_name_stays_indented() -> None:
+    rows = [("all of them", "1"), ("  those that are left over", "2")]
+    for width in (60, 18):
+        lines = _printed(width, "", ("", "value"), rows)
+        assert any(line.startswith("  those") for line in lines)
+
+
 @pytest.mark.parametrize("rows", [[], ()])
 def test_a_table_without_rows_is_not_printed(rows: list[tuple[str]]) -> None:
     assert _printed(80, "Rewards", ("model",), rows) == []

@@ -143,13 +143,17 @@ def _lines(text: str, width: int) -> list[str]:
     """Break a text between words, a long word behind its marks, and else where it must."""
     lines: list[str] = []
     for paragraph in text.split("\n"):
-        line = ""
-        for word in paragraph.split(" "):
-            joined = f"{line} {word}" if line else word
+        if len(paragraph) <= width:
+            lines.append(paragraph)
+            continue
+        words = paragraph.lstrip(" ")
+        line = paragraph[: len(paragraph) - len(words)]
+        for word in words.split(" "):
+            joined = f"{line} {word}" if line.strip() else f"{line}{word}"
             if len(joined) <= width:
                 line = joined
                 continue
-            if line:
+            if line.strip():
                 lines.append(line)
             line = ""
             for piece in _PIECE.findall(word):
