@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -208,6 +209,11 @@ def text_sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def canonical_json(value: object) -> str:
+    """Return the JSON of a value in the one form that hashes are made of."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
 def toml_beside(module: str, name: str) -> dict[str, Any]:
     """Return the TOML file that lies beside a module, given the module's `__file__`."""
     return tomllib.loads(read_file(Path(module).with_name(name)).decode())
@@ -340,6 +346,49 @@ def replacing_folder(path: Path) -> Generator[Path]:
             old.rename(path)
         for leftover in (fresh, old):
             shutil.rmtree(leftover, ignore_errors=True)
+
+
+def is_temporary(name: str, *, of: str) -> bool:
+    """Return whether a name is one that `replacing` or `replacing_folder` writes under.
+
+    Args:
+        name: the name of a file or folder.
+        of: a regular expression of the names that it may be meant to take.
+    """
+    return re.fullmatch(rf"\.(?:{of})\.[0-9a-f]{{8}}\.tmp", name) is not None
+
+
+def remove_unfinished(folder: Path, of: str, *, earlier: str = r"(?!)") -> None:
+    """Remove what writers that were killed have left in a folder; none may be at work.
+
+    Args:
+        folder: where they wrote; it may be missing.
+        of: as in `is_temporary`; everything else is somebody's.
+        earlier: a regular expression of temporary names that an earlier release gave.
+
+    Raises:
+        OSError: something cannot be removed.
+    """
+    for path in list(folder.glob(".*")):
+        if not is_temporary(path.name, of=of) and not re.fullmatch(earlier, path.name):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)  # its writer may be alive, and faster
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def replace_link(link: Path, target: str) -> None:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from rubric_core.configuration import needed
 from rubric_core.errors import RubricFileError
-from rubric_core.files import append_whole, open_file
+from rubric_core.files import append_whole, open_file, read_file
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -34,6 +34,24 @@ def row_error(
     place = f"field {field!r}: " if field else ""
     message = f"{place}{needed(first)}; {remedy}"
     return RubricFileError(message, path=path, line=line, field=field or None)
+
+
+def read_model(path: Path, model: type[_Model], *, remedy: str) -> _Model:
+    """Read a file that holds one model as JSON.
+
+    Args:
+        path: the file.
+        model: the model of its content.
+        remedy: what to do with a file that holds something else.
+
+    Raises:
+        RubricFileError: it holds something else.
+        OSError: it cannot be read.
+    """
+    try:
+        return model.model_validate_json(read_file(path))
+    except ValidationError as error:
+        raise row_error(error, remedy, path=path) from None
 
 
 def read_growing(

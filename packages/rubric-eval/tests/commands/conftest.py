@@ -21,6 +21,7 @@ from rubric_core import (
     Task,
     write_tasks,
 )
+from rubric_core.files import text_sha256
 from rubric_eval.answers.collecting import AnswerKeys
 from rubric_eval.cli import main
 from rubric_eval.records.files import (
@@ -35,7 +36,7 @@ from rubric_eval.records.files import (
     write_rows,
     write_run,
 )
-from rubric_eval.records.inputs import EvalFolder, text_sha256
+from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, Questions
 
 if TYPE_CHECKING:

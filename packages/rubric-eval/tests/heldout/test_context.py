@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_core import PolicyView, Section
+from rubric_core.files import text_sha256
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.files import QuestionRow, questions_sha256, read_rows
-from rubric_eval.records.inputs import EvalFolder, text_sha256
+from rubric_eval.records.inputs import EvalFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rubric_core import Decoding, Finish, Outcome, RubricError
+from rubric_core.files import text_sha256
 from rubric_eval.answers.collecting import AnswerKeys
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.files import (
@@ -19,7 +20,7 @@ from rubric_eval.records.files import (
     write_finished_run,
     write_rows,
 )
-from rubric_eval.records.inputs import EvalFolder, text_sha256
+from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, Questions
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ the rubric or the reference answer is a leak in the question, and in the context
 holds it too.
 """
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
@@ -13,6 +12,7 @@ from operator import attrgetter
 from typing import Final, Literal
 
 from rubric_core.errors import LeakError, SchemaError
+from rubric_core.files import text_sha256
 from rubric_core.schema.sealed import Sealed
 from rubric_core.schema.task import Task
 
@@ -111,7 +111,7 @@ def _context_leaks(task: Task, n: int) -> Iterator[LeakedNgrams]:
 def _leaked(
     source: str, shared: set[str], *, held_by: Literal["question", "context"]
 ) -> LeakedNgrams:
-    hashes = sorted(hashlib.sha256(ngram.encode()).hexdigest() for ngram in shared)
+    hashes = sorted(text_sha256(ngram) for ngram in shared)
     return LeakedNgrams(
         source=source, count=len(shared), sha256=tuple(hashes), held_by=held_by
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
+from rubric_core.files import text_sha256
 from rubric_core.schema.sealed import Identifier, Many, Prose, Sealed, Text
 
 _LEAD: Final = "Read what was found, then answer the question."
@@ -78,4 +78,4 @@ def as_plain_text(question: str, context: Sequence[Section] | None) -> str:
 def context_sha256(context: Sequence[Section]) -> str:
     """Return the hash of all that a context holds."""
     content = [section.model_dump(mode="json") for section in context]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return text_sha256(json.dumps(content, sort_keys=True))

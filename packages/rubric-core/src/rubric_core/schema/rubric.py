@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections import Counter
@@ -13,6 +12,7 @@ from pydantic import AfterValidator, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from rubric_core.errors import SchemaError
+from rubric_core.files import text_sha256
 from rubric_core.schema.kinds import CriterionKind
 from rubric_core.schema.sealed import Identifier, Many, Sealed, Text
 
@@ -229,7 +229,7 @@ class Grounding:
     @property
     def sha256(self) -> str:
         """Hex digest of the text in UTF-8."""
-        return hashlib.sha256(self._text.encode()).hexdigest()
+        return text_sha256(self._text)
 
     def __len__(self) -> int:
         return len(self._text)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, Field
 
 from rubric_core.errors import NotJsonError, SchemaError
-from rubric_core.files import decode
+from rubric_core.files import canonical_json, decode, text_sha256
 from rubric_core.schema.answer import Answer, Thought, Unanswered, answer_of, unanswered
 from rubric_core.schema.context import OptionalContext, as_message, as_plain_text
 from rubric_core.schema.rubric import Criteria, Grounding, Rubric
@@ -180,8 +178,7 @@ class DocumentAnalysis(Sealed):
 def task_id_of(doc_hash: str, question: str, rubric: Rubric) -> str:
     """Return the id of the task with these parts: 16 hex digits."""
     content = [doc_hash, question, rubric.reveal()]
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    return text_sha256(canonical_json(content))[:16]
 
 
 def _not_blank_grounding(grounding: Grounding) -> Grounding:

@@ -22,11 +22,11 @@ from rubric_core import (
     RubricFileError,
     Task,
 )
-from rubric_core.files import read_file
+from rubric_core.files import canonical_json, read_file, text_sha256
 from rubric_eval.answers.store import AnswerFile
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.files import AnswerRow, write_json
-from rubric_eval.records.inputs import EvalFolder, canonical_json, text_sha256
+from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import Record
 from rubric_eval.responders.opening import OpenModel
 from rubric_eval.responders.spec import OTHER, SAME, Weights

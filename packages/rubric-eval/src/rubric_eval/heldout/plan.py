@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Final
 
 from rubric_core import Pooling, Task
+from rubric_core.files import text_sha256
 from rubric_eval.errors import EvalConfigError, EvalFolderError
 from rubric_eval.records.files import QuestionRow, questions_sha256, read_rows, read_run
-from rubric_eval.records.inputs import EvalFolder, text_sha256
+from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import EvalPlan, EvalRun, ModelEntry, Questions, kinds_of
 from rubric_eval.scores.scoring import NamedJudge
 

@@ -18,7 +18,6 @@ from anyio.streams.memory import MemoryObjectSendStream
 
 from rubric_core import RubricError
 from rubric_core.files import replacing
-from rubric_core.locks import folder_lock
 from rubric_eval.answers.collecting import AnswerKeys, check_weights, stream_answers
 from rubric_eval.answers.store import read_answers
 from rubric_eval.errors import EvalFolderError, HeldoutAbortError
@@ -76,7 +75,7 @@ class Work:
             for replica in judge.replicas
         ]
         async with joining.closing(*closers):
-            with folder_lock(folder.root):
+            with folder.locked():
                 run = joining.joined(folder, manifest)
                 answers: dict[str, Answers] = {}
                 for model in models:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from rubric_core import SchemaError, read_tasks
 from rubric_core.errors import needing_extra
-from rubric_core.files import open_file, read_lines, toml_beside
+from rubric_core.files import open_file, read_lines, text_sha256, toml_beside
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import SMALL_DATA
 from rubric_eval.lm_tasks.answers.statements import statements
@@ -157,7 +157,7 @@ def _item(
     question: str, target: str, *, group: str = "", choices: tuple[str, ...] = ()
 ) -> Item:
     canonical = json.dumps([question, choices, target], ensure_ascii=True)
-    item_id = hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    item_id = text_sha256(canonical)[:16]
     return Item(item_id, question, target, group=group, choices=choices)
 
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from rubric_core import RubricError
-from rubric_core.files import file_sha256, read_file
-from rubric_core.rows import row_error
+from rubric_core.artifact import verify
+from rubric_core.files import canonical_json, file_sha256, read_file, text_sha256
+from rubric_core.rows import read_model
 from rubric_eval.errors import EvalEditedError
-from rubric_eval.records.inputs import Derived, EvalFolder, canonical_json, text_sha256
+from rubric_eval.records.inputs import PRIVATE, Derived, EvalFolder
 from rubric_eval.records.run import EvalRun, InputFile
 
 ACCEPT: Final = (
@@ -129,8 +130,6 @@ def refusing_edits(*, is_accepted: bool = False) -> Generator[Edits]:
         edits.refuse()
 
 
-ANSWERS: Final = "answers"
-_PRIVATE: Final = "judgements"
 _Sealed = TypeVar("_Sealed", bound=BaseModel)
 _Derived = TypeVar("_Derived", bound=Derived)
 
@@ -143,7 +142,7 @@ def file_digests(folder: EvalFolder) -> tuple[InputFile, ...]:
     """
     return tuple(
         InputFile(path=name, sha256=file_sha256(path))
-        for name, path in sorted(_files(folder).items())
+        for name, path in sorted(folder.files().items())
     )
 
 
@@ -163,9 +162,9 @@ def sealed(content: _Sealed) -> _Sealed:
     return content.model_copy(update={"digest": digest})
 
 
-def is_as_written(text: bytes) -> bool:
+def is_as_written(path: Path) -> bool:
     """Return whether the file of a sealed model still has its digest."""
-    content = json.loads(text)
+    content = json.loads(read_file(path))
     return content.get("digest") == content_digest(content)
 
 
@@ -182,29 +181,25 @@ def read_derived(path: Path, model: type[_Derived], *, command: str) -> _Derived
     Raises:
         RubricFileError: it holds something else.
     """
+    remedy = f"run `{command}` again, or remove the file"
     try:
-        text = read_file(path)
-        content = model.model_validate_json(text)
+        content = read_model(path, model, remedy=remedy)
     except FileNotFoundError:
         return None
-    except ValidationError as error:
-        remedy = f"run `{command}` again, or remove the file"
-        raise row_error(error, remedy, path=path) from None
-    if is_as_written(text):
+    if is_as_written(path):
         return content
     return content.model_copy(update={"inputs": ()})
 
 
-def check_manifest(path: Path, run: EvalRun, text: bytes, edits: Edits) -> None:
+def check_manifest(path: Path, run: EvalRun, edits: Edits) -> None:
     """Check run.json against its digest, and its fingerprints against the identities.
 
     Args:
         path: the path of run.json.
         run: its content.
-        text: its bytes.
         edits: gets the differences.
     """
-    if not is_as_written(text):
+    if not is_as_written(path):
         what = (
             "is not as the evaluation's end left it: its digest is another one, or gone"
         )
@@ -238,39 +233,20 @@ def check_files(
     Raises:
         OSError: a file cannot be read.
     """
-    files = _files(folder)
-    present = {name: path for name, path in files.items() if name.startswith(part)}
     digests = {file.path: file.sha256 for file in run.files}
-    for name, path in present.items():
-        digest = digests.get(name)
-        if digest is None:
+    for name, before, now in verify(folder.files(part), digests):
+        path = folder.root / name
+        if before is None:
             edits.add(path, "was not there at the evaluation's end")
-        elif _differs(name, path, digest, edits):
-            what = f"is not as the evaluation's end left it (SHA-256 {digest[:12]}…)"
+        elif isinstance(now, PermissionError):
+            # Judges' own words are for the owner alone, and no number is made of them.
+            if not name.startswith(PRIVATE):
+                raise now
+            edits.notes.append(
+                f"{path} may not be read, and is not held against its digest"
+            )
+        elif now is not None:
+            what = f"is not as the evaluation's end left it (SHA-256 {digests[name][:12]}…)"
             edits.add(path, what, is_known=False)
-    if not part:
-        for name in digests.keys() - present.keys():
-            edits.add(folder.root / name, "is gone since the evaluation's end")
-
-
-def _differs(name: str, path: Path, digest: str, edits: Edits) -> bool:
-    try:
-        return file_sha256(path) != digest
-    except PermissionError:
-        # Judges' own words are for the owner alone, and no number is made of them.
-        if not name.startswith(_PRIVATE):
-            raise
-        edits.notes.append(
-            f"{path} may not be read, and is not held against its digest"
-        )
-        return False
-
-
-def _files(folder: EvalFolder) -> dict[str, Path]:
-    """Return the files by their paths from the folder, with slashes."""
-    named = (folder.questions, folder.calibration, folder.heldout, folder.transfer)
-    paths = [path for path in named if path.is_file()]
-    for part in (ANSWERS, "items", _PRIVATE, "scores"):
-        for kind in ("*.jsonl", "weights.json"):
-            paths += (folder.root / part).rglob(kind)
-    return {path.relative_to(folder.root).as_posix(): path for path in paths}
+        elif not part:
+            edits.add(path, "is gone since the evaluation's end")

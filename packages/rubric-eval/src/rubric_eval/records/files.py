@@ -8,7 +8,7 @@ from operator import not_
 from pathlib import Path
 from typing import Annotated, Self, TypedDict, TypeVar
 
-from pydantic import BaseModel, Field, PositiveFloat, ValidationError, model_validator
+from pydantic import BaseModel, Field, PositiveFloat, model_validator
 
 from rubric_core import (
     Answer,
@@ -20,11 +20,10 @@ from rubric_core import (
     Thought,
     answer_of,
 )
-from rubric_core.files import read_file, replacing
-from rubric_core.rows import row_error
+from rubric_core.files import canonical_json, replacing, text_sha256
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import Edits, check_manifest, file_digests, sealed
-from rubric_eval.records.inputs import Derived, EvalFolder, canonical_json, text_sha256
+from rubric_eval.records.inputs import Derived, EvalFolder
 from rubric_eval.records.run import EvalRun, Record, present_mean
 from rubric_judge.quality.responses import read_rows as numbered_rows
 
@@ -114,20 +113,16 @@ def read_run(folder: EvalFolder, *, edits: Edits | None = None) -> EvalRun:
         RubricFileError: its run.json is damaged, or of another version.
         OSError: the file cannot be read.
     """
+    remedy = "restore the file, or read it with the version that wrote it"
     try:
-        text = read_file(folder.run)
+        run = folder.read_manifest(remedy=remedy)
     except FileNotFoundError:
         raise EvalFolderError(
             f"{folder.root} holds no evaluation: there is no {folder.run.name} in it; name "
             "the folder that was given as --out"
         ) from None
-    try:
-        run = EvalRun.model_validate_json(text)
-    except ValidationError as error:
-        remedy = "restore the file, or read it with the version that wrote it"
-        raise row_error(error, remedy, path=folder.run) from None
     if edits is not None and run.status == "finished":
-        check_manifest(folder.run, run, text, edits)
+        check_manifest(folder.run, run, edits)
     return run
 
 

@@ -1,27 +1,27 @@
 """Paths of an evaluation's files, and the inputs of files that are derived from it."""
 
-import hashlib
-import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
+from rubric_core.artifact import Artifact, differences
 from rubric_core.files import file_sha256
-from rubric_core.locks import LOCK_FILE
-from rubric_eval.records.run import InputFile, Record
+from rubric_eval.records.run import EvalRun, InputFile, Record
+
+ANSWERS: Final = "answers"
+PRIVATE: Final = "judgements"
 
 
-class EvalFolder:
-    """Paths of one evaluation; nothing is read or made here."""
+class EvalFolder(Artifact[EvalRun]):
+    """One evaluation, and the paths of its files."""
 
     def __init__(self, root: Path) -> None:
         """Name the folder."""
+        super().__init__(root, "run.json", EvalRun)
         self.root = root
         self.run = root / "run.json"
         """Manifest, an `EvalRun`."""
-        self.lock = root / LOCK_FILE
-        """Lock that the evaluating process holds."""
         self.questions = root / "questions.jsonl"
         """Lines of `QuestionRow`."""
         self.heldout = root / "heldout.json"
@@ -43,11 +43,11 @@ class EvalFolder:
 
     def answers(self, model: str, seed: int) -> Path:
         """Lines of `AnswerRow`, in the order in which they came."""
-        return self.root / "answers" / model / _seed_file(seed)
+        return self.root / ANSWERS / model / _seed_file(seed)
 
     def answered_by(self, model: str) -> Path:
         """The weights that a server answered with; there only where servers say so."""
-        return self.root / "answers" / model / "weights.json"
+        return self.root / ANSWERS / model / "weights.json"
 
     def scores(self, judge: str, model: str, seed: int) -> Path:
         """Lines of `ScoreRow`, in the order of the questions."""
@@ -55,11 +55,28 @@ class EvalFolder:
 
     def judgements(self, judge: str, model: str, seed: int) -> Path:
         """Lines of `ReasoningRow`."""
-        return self.root / "judgements" / judge / model / _seed_file(seed)
+        return self.root / PRIVATE / judge / model / _seed_file(seed)
 
     def items(self, benchmark: str, model: str, seed: int) -> Path:
         """Lines of `ItemRow`, in the order of the benchmark."""
         return self.root / "items" / benchmark / model / _seed_file(seed)
+
+    def files(self, part: str = "") -> dict[str, Path]:
+        """Return what a run wrote but for run.json and its cache, the ledger.
+
+        Args:
+            part: only files whose paths begin so, such as "answers".
+
+        Returns:
+            Each file by its path from the folder, with slashes.
+        """
+        named = (self.questions, self.calibration, self.heldout, self.transfer)
+        paths = [path for path in named if path.is_file()]
+        for place in (ANSWERS, "items", PRIVATE, "scores"):
+            for kind in ("*.jsonl", "weights.json"):
+                paths += (self.root / place).rglob(kind)
+        names = {path.relative_to(self.root).as_posix(): path for path in paths}
+        return {name: path for name, path in names.items() if name.startswith(part)}
 
 
 def _seed_file(seed: int) -> str:
@@ -83,21 +100,11 @@ class Derived(Record):
     """SHA-256 of everything else here; None before it is written."""
 
 
-def text_sha256(text: str) -> str:
-    """Return the SHA-256 of a text, in hexadecimal."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def canonical_json(value: object) -> str:
-    """Return the canonical JSON of a value, for hashes."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
 def evaluation_files(folder: EvalFolder) -> list[Path]:
     """Return the files that the values of an evaluation are read from, in a fixed order."""
     named = (folder.run, folder.questions, folder.calibration)
     files = [path for path in named if path.is_file()]
-    for part in ("answers", "items", "scores"):
+    for part in (ANSWERS, "items", "scores"):
         files += sorted((folder.root / part).rglob("*.jsonl"))
     return files
 
@@ -145,8 +152,7 @@ def changed_inputs(
     for path in old.keys() - new.keys():  # further inputs, such as a file of tasks
         if (home / path).is_file():
             new[path] = file_sha256(home / path)
-    paths = old.keys() | new.keys()
-    return sorted(path for path in paths if old.get(path) != new.get(path))
+    return sorted(difference.name for difference in differences(old, new))
 
 
 def is_made_of(

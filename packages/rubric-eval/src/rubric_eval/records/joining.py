@@ -1,13 +1,11 @@
 """The evaluation that a folder holds already, and whether something may be added to it."""
 
-import re
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
     Callable,
     Generator,
     Iterator,
-    Mapping,
 )
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Final, TypeVar
 import anyio
 
 from rubric_core import RubricError
+from rubric_core.artifact import differences
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import digests, files, inputs
 from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, now
@@ -47,22 +46,26 @@ def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
         RubricFileError: its manifest is damaged.
     """
     if not folder.run.exists():
-        _refuse_strangers(folder)
+        for name in folder.names():
+            raise EvalFolderError(
+                f"{folder.root} is no folder of an evaluation: it holds {name!r} and no "
+                f"{folder.run.name}; name a new folder"
+            )
         return wanted
     edits = digests.Edits()
     existing = files.read_run(folder, edits=edits)
     if existing.status == "finished":
         # Scores and tables are made anew, but answers are not.
-        digests.check_files(folder, existing, edits, part=digests.ANSWERS)
+        digests.check_files(folder, existing, edits, part=inputs.ANSWERS)
         edits.refuse(_RESTORE)
     model_places = ("scores/*/{}", "items/*/{}")
     models = _without_replaced(existing.models, wanted.models, folder, model_places)
     judges = _without_replaced(existing.judges, wanted.judges, folder, ("scores/{}/*",))
     existing = existing.model_copy(update={"models": models, "judges": judges})
-    differences = "; ".join(_differences(existing, wanted))
-    if differences:
+    texts = "; ".join(_difference_texts(existing, wanted))
+    if texts:
         raise EvalFolderError(
-            f"{folder.root} holds an evaluation of something else: {differences}. Evaluate as it "
+            f"{folder.root} holds an evaluation of something else: {texts}. Evaluate as it "
             "does, or name a new folder"
         )
     return wanted.model_copy(
@@ -105,29 +108,16 @@ def _has_scores(name: str, folder: inputs.EvalFolder, places: tuple[str, ...]) -
     return any(any(folder.root.glob(pattern)) for pattern in patterns)
 
 
-def _refuse_strangers(folder: inputs.EvalFolder) -> None:
-    """Refuse a folder that holds anything but the beginning of an evaluation."""
-    if not folder.root.is_dir():
-        return
-    # A process that was killed while it wrote the manifest leaves a part of it.
-    partial = re.compile(rf"\.{re.escape(folder.run.name)}\.[0-9a-f]+\.tmp")
-    for name in sorted(path.name for path in folder.root.iterdir()):
-        if name == folder.lock.name or partial.fullmatch(name):
-            continue
-        raise EvalFolderError(
-            f"{folder.root} is no folder of an evaluation: it holds {name!r} and no "
-            f"{folder.run.name}; name a new folder"
-        )
-
-
-def _differences(existing: EvalRun, new: EvalRun) -> Iterator[str]:
+def _difference_texts(existing: EvalRun, new: EvalRun) -> Iterator[str]:
     if existing.kind != new.kind:
         yield f"it is a {existing.kind} evaluation, not {new.kind}"
         return
-    suite_differences = list(_suite_differences(existing, new))
-    if suite_differences:
-        yield from suite_differences
-        return
+    # A suite has one set of benchmarks and budgets a folder.
+    if existing.suite == new.suite:
+        suite_changes = differences(_suite(existing), _suite(new))
+        if suite_changes:
+            yield from (f"its {change.text('are')}" for change in suite_changes)
+            return
     for name, questions in new.questions.items():
         old_questions = existing.questions.get(name)
         if old_questions is None:
@@ -137,29 +127,21 @@ def _differences(existing: EvalRun, new: EvalRun) -> Iterator[str]:
         else:
             continue
         yield f"its questions are others ({count}, not {questions.count} of {questions.source})"
-    old_decoding = existing.decoding.model_dump()
-    new_decoding = new.decoding.model_dump()
-    for name in _changed(old_decoding, new_decoding):
-        yield f"its {name.replace('_', '-')} is {old_decoding[name]!r}, not {new_decoding[name]!r}"
-    for name in ("seeds", "samples", "template"):
-        old_value = getattr(existing, name)
-        new_value = getattr(new, name)
-        if old_value != new_value:
-            yield f"its {name} are {old_value!r}, not {new_value!r}"
+    for change in differences(
+        existing.decoding.model_dump(), new.decoding.model_dump()
+    ):
+        yield f"its {change.text()}"
+    fixed = {"seeds", "samples", "template"}
+    for change in differences(
+        existing.model_dump(include=fixed), new.model_dump(include=fixed)
+    ):
+        yield f"its {change.text('are')}"
     yield from _renamed("model", existing.models, new.models)
     yield from _renamed("judge", existing.judges, new.judges)
 
 
-def _suite_differences(existing: EvalRun, new: EvalRun) -> Iterator[str]:
-    """Yield differences in the benchmarks and budgets, of which a suite has one set a folder."""
-    if existing.suite != new.suite:
-        return
-    old_names = sorted(existing.questions)
-    new_names = sorted(new.questions)
-    if old_names != new_names:
-        yield f"its benchmarks are {old_names!r}, not {new_names!r}"
-    if existing.max_tokens != new.max_tokens:
-        yield f"its max-tokens are {existing.max_tokens!r}, not {new.max_tokens!r}"
+def _suite(run: EvalRun) -> dict[str, object]:
+    return {"benchmarks": sorted(run.questions), "max_tokens": run.max_tokens}
 
 
 def _renamed(
@@ -171,15 +153,13 @@ def _renamed(
         old = by_name.get(entry.name, entry)
         if old.fingerprint == entry.fingerprint:
             continue
-        changed = ", ".join(sorted(_changed(old.identity, entry.identity)))
+        changed = ", ".join(
+            sorted(change.name for change in differences(old.identity, entry.identity))
+        )
         yield (
             f"its {kind} {entry.name!r} is another one, by {changed or 'fingerprint'}: give the "
             "new one a new name"
         )
-
-
-def _changed(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
-    return [name for name in {**new, **old} if old.get(name) != new.get(name)]
 
 
 def _union(existing: tuple[_Entry, ...], new: tuple[_Entry, ...]) -> tuple[_Entry, ...]:

@@ -21,8 +21,8 @@ from rubric_core import (
     Task,
     find_responder,
 )
+from rubric_core.files import canonical_json, text_sha256
 from rubric_eval.errors import EvalConfigError
-from rubric_eval.records.inputs import canonical_json, text_sha256
 from rubric_eval.records.run import CONTROL, ModelEntry
 from rubric_eval.responders.connecting import open_chat
 from rubric_eval.responders.harness import HarnessResponder

@@ -14,9 +14,8 @@ from pydantic import Field, JsonValue, ValidationError
 
 from rubric_core import responder_names
 from rubric_core.configuration import kind_remedy, shown_name
-from rubric_core.files import toml_beside
+from rubric_core.files import text_sha256, toml_beside
 from rubric_eval.errors import EvalConfigError
-from rubric_eval.records.inputs import text_sha256
 from rubric_eval.records.run import Name, Record
 from rubric_judge import ModelServer
 from rubric_judge.ui.yaml_files import read_yaml, yaml_place

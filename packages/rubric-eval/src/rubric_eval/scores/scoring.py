@@ -1,6 +1,5 @@
 """Named judges, and the scoring of one model by one judge, written when all answers are judged."""
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from pydantic import JsonValue
 
 from rubric_core import Answer, Judge, JudgeResult, Outcome, Reason, Task
+from rubric_core.files import text_sha256
 from rubric_eval.errors import EvalConfigError, Failures, HeldoutAbortError
 from rubric_eval.records.files import (
     AnswerRow,
@@ -114,7 +114,7 @@ def _judge(name: str, path: Path) -> NamedJudge:
     }
     entry = JudgeEntry(
         name=name,
-        fingerprint=hashlib.sha256(identity.encode()).hexdigest(),
+        fingerprint=text_sha256(identity),
         identity=names | _settings(spec),
     )
     return NamedJudge(entry=entry, replicas=replicas)

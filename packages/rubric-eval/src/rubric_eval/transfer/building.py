@@ -21,13 +21,13 @@ from rubric_core import (
     write_tasks,
 )
 from rubric_core.errors import needing_extra
+from rubric_core.files import canonical_json, text_sha256
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.lm_tasks.answers.statements import EXTRACTION
 from rubric_eval.lm_tasks.scoring import Response, stated
 from rubric_eval.lm_tasks.sources import Item, load_items
 from rubric_eval.records.files import AnswerRow, ItemRow, items_sha256
-from rubric_eval.records.inputs import canonical_json, text_sha256
 from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName, stock_config
 
 _SPECIAL_TOKEN: Final = re.compile(r"</?\|?.*\|?>")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from rubric_core import RubricError
-from rubric_core.files import open_file
+from rubric_core.files import open_file, text_sha256
 from rubric_eval.errors import EvalConfigError
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.transfer.building import harness
@@ -73,7 +73,7 @@ def cache_key(
         digests = [_digest(text) for text in _texts(value)]
         content.append([key, _canonical(value), digests])
     canonical = json.dumps([model, content], separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    return text_sha256(canonical)[:16]
 
 
 def _pairs(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from rubric_core import Decoding, ScoresChoices
-from rubric_core.locks import folder_lock
+from rubric_core.files import canonical_json, text_sha256
 from rubric_eval.answers.collecting import ItemQuestion, check_weights, stream_answers
 from rubric_eval.errors import (
     BenchmarkDataError,
@@ -60,7 +60,7 @@ async def run_transfer(
     async with joining.closing(*(model.aclose for model in models)):
         manifest = plan.manifest([model.entry for model in models])
         _refuse_unable(plan, models)
-        with folder_lock(folder.root):
+        with folder.locked():
             run = joining.joined(folder, manifest)
             for model in models:
                 check_weights(folder, model)
@@ -189,9 +189,7 @@ class TransferPlan(EvalPlan):
             packages=("rubric-core", "rubric-eval", "lm-eval", "math-verify"),
             kind="transfer",
             questions=questions,
-            template=inputs.text_sha256(
-                inputs.canonical_json(sorted(templates.items()))
-            ),
+            template=text_sha256(canonical_json(sorted(templates.items()))),
             suite=self.suite,
             templates=templates,
             max_tokens=max_tokens,

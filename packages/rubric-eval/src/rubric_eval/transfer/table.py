@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rubric_core.files import text_sha256
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import Edits, refusing_edits
 from rubric_eval.records.files import (
@@ -14,7 +15,7 @@ from rubric_eval.records.files import (
     read_rows,
     thought_shares,
 )
-from rubric_eval.records.inputs import EvalFolder, text_sha256
+from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import (
     EvalRun,
     Measure,
