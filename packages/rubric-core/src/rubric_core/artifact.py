@@ -23,9 +23,9 @@ class Difference(NamedTuple):
     name: str
     """Name of a setting, or of a file."""
     before: object
-    """What it was; None where it was not there."""
+    """Its value before; None where it was not there."""
     now: object
-    """What it is; None where it is gone, the error of a file that may not be read."""
+    """Its value; None where it is gone, the error of a file that may not be read."""
 
     def text(self, verb: str = "is") -> str:
         """Say in a few words what it was and is not, its name as a command spells it."""

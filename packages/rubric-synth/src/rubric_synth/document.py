@@ -3,7 +3,6 @@
 Every reason for which a document or a question does not reach the dataset is here too.
 """
 
-import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from typing import Any, Literal, cast
 
 from pydantic import Field
 
+from rubric_core.files import text_sha256
 from rubric_synth.calls import CallTotals
 from rubric_synth.config import Frozen, Stage
 from rubric_synth.errors import SynthError
@@ -158,7 +158,7 @@ class Document(Frozen):
     @cached_property
     def doc_hash(self) -> str:
         """SHA-256 of the text; it alone decides the split."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        return text_sha256(self.text)
 
 
 Found = Iterator[Document | Rejection]

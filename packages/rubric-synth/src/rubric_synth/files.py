@@ -4,13 +4,14 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from rubric_core.files import replacing
+from rubric_core.files import remove_unfinished, replacing
 from rubric_synth.errors import OutputError
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -135,7 +136,5 @@ def remove_leftovers(folder: Path, names: Iterable[str]) -> None:
         folder: Where they wrote.
         names: Of the files that they were to become.
     """
-    for name in names:
-        for left in folder.glob(f".{name}.*.tmp"):
-            with contextlib.suppress(OSError):
-                left.unlink()
+    with contextlib.suppress(OSError):
+        remove_unfinished(folder, "|".join(map(re.escape, names)))

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from rubric_core import ConfigError
+from rubric_core.artifact import differences
 from rubric_core.files import read_file, toml_beside
 from rubric_judge.ui.yaml_files import yaml_value
 from rubric_train_openrlhf.config.sections import leaves
@@ -136,7 +137,11 @@ def check_prompting(folder: RunFolder, *, prompting: Mapping[str, object]) -> No
     """
     # A run of an earlier release says nothing of it.
     before = _environment(folder, "prompting", {})
-    changed = [name for name, value in before.items() if prompting.get(name) != value]
+    changed = [
+        change.name
+        for change in differences(before, prompting)
+        if change.name in before
+    ]
     if changed:
         named = ", ".join(name.removesuffix("_sha256") for name in changed)
         raise ResumeError(
@@ -170,8 +175,7 @@ def check_model(folder: RunFolder, *, path: Path) -> None:
 def _changed(before: object, now: Mapping[str, str]) -> str:
     """Name what is not as it was in a file of tasks; empty if all of it is."""
     known = cast("dict[str, object]", before) if isinstance(before, dict) else {}
-    parts = dict.fromkeys((*now, *known))
-    changed = [part for part in parts if known.get(part) != now.get(part)]
+    changed = [part.name for part in differences(known, now)]
     texts = [part for part in changed if part in {*TEXTS, CONTEXTS}]
     if "ids" in changed and "tasks" not in changed:
         return "the order of the tasks"
@@ -191,9 +195,8 @@ def _check_config(folder: RunFolder, *, config: TrainConfig) -> None:
     now = dict(leaves(_yaml(dump_config(config))))
     changed = sorted(
         key
-        for key in before.keys() | now.keys()
-        if before.get(key) != now.get(key)
-        and not any(key == name or key.startswith(f"{name}.") for name in _MAY_CHANGE)
+        for key, _, _ in differences(before, now)
+        if not any(key == name or key.startswith(f"{name}.") for name in _MAY_CHANGE)
     )
     if changed:
         named = ", ".join(changed)

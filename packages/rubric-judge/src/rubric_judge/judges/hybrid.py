@@ -1,6 +1,5 @@
 """Programs for what a program can check, and another judge for the rest."""
 
-import hashlib
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -13,6 +12,7 @@ from rubric_core import (
     Reason,
     Rubric,
 )
+from rubric_core.files import text_sha256
 from rubric_judge.checks import deciding, directive, execute
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import SandboxError, VerificationError
@@ -81,8 +81,7 @@ class HybridJudge:
         settings = self._config.model_dump_json(
             exclude={"judge": True, "sandbox": {"at_once", "name", "options"}}
         )
-        settings += self._programs.identity
-        digest = hashlib.sha256(settings.encode()).hexdigest()[:16]
+        digest = text_sha256(settings + self._programs.identity)[:16]
         return f"{_VERSION} {digest} + {fingerprint(self._judge)}"
 
     @property

@@ -1,12 +1,12 @@
 """From a configuration to a judge; also what the entry points `rubric.judges` call."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from functools import partial
 from typing import cast
 
 from rubric_core import Judge, JudgeResult, JudgeView, PluginError, find_judge
+from rubric_core.files import text_sha256
 from rubric_judge import config
 from rubric_judge.checks.execute import Programs
 from rubric_judge.judges.capabilities import (
@@ -97,9 +97,7 @@ class _Optioned:
         self._judge = judge
         self.name = judge.name
         options = json.dumps([spec.name, spec.options], sort_keys=True)
-        self.fingerprint = (
-            f"{self.name} {hashlib.sha256(options.encode()).hexdigest()[:16]}"
-        )
+        self.fingerprint = f"{self.name} {text_sha256(options)[:16]}"
         self.warm_call = wants_warm_call(judge)
         if isinstance(judge, Limited):
             self.limiter = judge.limiter

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rubric_core.locks import folder_lock
 from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.local.inputs import read_inputs
@@ -62,7 +61,7 @@ def run_grpo(  # noqa: PLR0913  # three callbacks
     with contextlib.ExitStack() as held:
         if progress is None:
             progress = held.enter_context(Progress.silent())
-        held.enter_context(folder_lock(folder.path))
+        held.enter_context(folder.locked())
         summary_file = held.enter_context(
             live_summary(
                 folder, total_steps=config.steps, resume=resume, progress=progress

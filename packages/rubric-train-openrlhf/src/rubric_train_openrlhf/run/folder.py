@@ -4,7 +4,6 @@ With it goes what the run was made with: versions, machine, seed, and digests of
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import platform
@@ -18,15 +17,17 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from rubric_core import RubricFileError
+from rubric_core.artifact import Artifact, differences
 from rubric_core.data.model_files import model_files
-from rubric_core.files import open_file, read_file
+from rubric_core.files import open_file, read_file, text_sha256
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run import records, writing
 
 _Row = TypeVar("_Row", bound=BaseModel)
 
 
-class RunFolder:
+class RunFolder(Artifact[records.RunSummary]):
     """The files of one run, and the only code that writes its rows.
 
     A step is written in the order rollouts, judgements, metrics, held-out, checkpoint, so a
@@ -35,7 +36,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         """Name the folder; nothing is created before the first write."""
-        self.path = path
+        super().__init__(path, "summary.json", records.RunSummary)
         self.config = path / "config.resolved.yaml"
         self.environment = path / "environment.json"
         self.admission = path / "admission.json"
@@ -59,8 +60,12 @@ class RunFolder:
 
         The summary of a start that was killed while it read its input counts for none.
         """
-        ours: list[Path] = [path for path in vars(self).values() if path != self.path]
-        names = [path.name for path in ours if path.exists() or path.is_symlink()]
+        ours = [path for path in vars(self).values() if isinstance(path, Path)]
+        names = [
+            path.name
+            for path in ours
+            if path != self.path and (path.exists() or path.is_symlink())
+        ]
         summary = self.told if names == [self.summary.name] else None
         if summary is not None and summary.pid:
             has_begun = (summary.status, summary.steps) != ("running", 0)
@@ -122,11 +127,10 @@ class RunFolder:
         Raises:
             ResumeError: there is no summary, or it is damaged.
         """
-        with _reading(self.summary):
-            text = read_file(self.summary)
         try:
-            return records.RunSummary.model_validate_json(text)
-        except ValidationError as exc:
+            with _reading(self.summary):
+                return self.read_manifest(remedy="write it again")
+        except RubricFileError as exc:
             raise ResumeError(
                 f"{str(self.summary)!r} is damaged", path=self.path
             ) from exc
@@ -278,11 +282,8 @@ def first_changed(folder: Path, before: Mapping[str, object]) -> str | None:
     Raises:
         ConfigError: there is no such folder, no weights in it, or a file that cannot be read.
     """
-    now = model_files(folder)
-    return next(
-        (name for name, digest in sorted(before.items()) if now.get(name) != digest),
-        None,
-    )
+    changes = differences(before, model_files(folder))
+    return min((file.name for file in changes if file.name in before), default=None)
 
 
 _DISTRIBUTIONS: Final = (
@@ -327,7 +328,7 @@ def describe_environment(
         "versions": {name: _version(name) for name in _DISTRIBUTIONS},
         "git_sha": git_sha(),
         "seed": seed,
-        "config_sha256": hashlib.sha256(config_text.encode()).hexdigest(),
+        "config_sha256": text_sha256(config_text),
         "tasks_sha256": {name: dict(parts) for name, parts in tasks_sha256.items()},
         "model_files": dict(model_files),
         "prompting": dict(prompting),

@@ -2,8 +2,6 @@
 
 import contextlib
 import os
-import re
-import shutil
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -11,20 +9,27 @@ from typing import Any, cast
 from pydantic import BaseModel
 from safetensors import SafetensorError
 
-from rubric_core.files import open_to_append, replace_link, replacing, replacing_folder
+from rubric_core import files
+from rubric_core.files import (
+    open_to_append,
+    replace_link,
+    replacing,
+    replacing_folder,
+    sync,
+)
 from rubric_train_openrlhf.errors import DiskWriteError
 
-_FILE = r"(\.[0-9a-f]{8})?\.tmp"
-_UNFINISHED = {
-    "": rf"\.(config\.resolved\.yaml|(environment|admission)\.json|summary\.json){_FILE}",
-    "rollouts": rf"\.step_\d{{6,}}\.jsonl{_FILE}",
-    "judgements": rf"\.step_\d{{6,}}\.jsonl{_FILE}",
-    # Of the second kind were the temporary folders of policies in earlier releases.
-    "checkpoints": rf"\.(best|step_\d{{6,}}){_FILE}|\.\.step_\d{{6,}}\.tmp\.[0-9a-f]{{32}}",
-    "checkpoints/trainer": rf"\.complete\.json{_FILE}",
-    "checkpoints/trainer/_actor": rf"\.(latest|step_\d{{6,}}){_FILE}",
+_WHOLE = {
+    "": r"config\.resolved\.yaml|(environment|admission)\.json|summary\.json",
+    "rollouts": r"step_\d{6,}\.jsonl",
+    "judgements": r"step_\d{6,}\.jsonl",
+    "checkpoints": r"best|step_\d{6,}",
+    "checkpoints/trainer": r"complete\.json",
+    "checkpoints/trainer/_actor": r"latest|step_\d{6,}",
 }
-"""The temporary names that this package gives, by folder; anything else is somebody's."""
+"""The names that are written whole or not at all, by folder."""
+_EARLIER = r"\.\.step_\d{6,}\.tmp\.[0-9a-f]{32}"
+"""Temporary folders of policies in earlier releases."""
 
 
 @contextlib.contextmanager
@@ -62,7 +67,7 @@ def write_lines(path: Path, lines: Iterable[str], *, end: str = "\n") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as file:
             file.writelines(f"{line}{end}".encode() for line in lines)
-        _sync(path.parent)
+        sync(path.parent)
 
 
 def save_tensors(path: Path, tensors: object) -> None:
@@ -99,7 +104,7 @@ def whole_folder(path: Path) -> Generator[Path]:
         with replacing_folder(path) as temporary:
             yield temporary
             sync_files(temporary)
-        _sync(path.parent)
+        sync(path.parent)
 
 
 def sync_files(folder: Path) -> dict[str, int]:
@@ -108,15 +113,15 @@ def sync_files(folder: Path) -> dict[str, int]:
     Returns:
         Bytes of each file, by its path below the folder.
     """
-    files = {
+    sizes = {
         file.relative_to(folder).as_posix(): file.stat().st_size
         for file in sorted(folder.rglob("*"))
         if file.is_file()
     }
-    for name in files:
-        _sync(folder / name)
-    _sync(folder)
-    return files
+    for name in sizes:
+        sync(folder / name)
+    sync(folder)
+    return sizes
 
 
 def point_link(link: Path, target: str) -> None:
@@ -127,22 +132,10 @@ def point_link(link: Path, target: str) -> None:
 
 def remove_unfinished(folder: Path) -> None:
     """Delete what a kill left half written: temporary names of ours in their places alone."""
-    for place, pattern in _UNFINISHED.items():
-        for leftover in list((folder / place).glob(".*")):
-            if not re.fullmatch(pattern, leftover.name):
-                continue
-            if leftover.is_dir() and not leftover.is_symlink():
-                shutil.rmtree(leftover)
-            else:
-                leftover.unlink(missing_ok=True)  # its writer may be alive, and faster
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    for place, names in _WHOLE.items():
+        # A link, and what goes, has a name of no random part.
+        earlier = rf"\.({names})\.tmp|{_EARLIER}"
+        files.remove_unfinished(folder / place, names, earlier=earlier)
 
 
 class EventWriter(contextlib.AbstractContextManager["EventWriter"]):

@@ -5,7 +5,6 @@ Tasks stay in their set; the policy gets views that hold only a question and its
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -16,6 +15,7 @@ from typing import Any, Final
 import structlog
 
 from rubric_core import SftExample, Task, check_no_leak, read_tasks
+from rubric_core.files import text_sha256
 from rubric_core.nearest import near
 from rubric_core.schema.context import context_sha256
 from rubric_train_openrlhf.config.sections import PathModel, TinyModel
@@ -69,7 +69,7 @@ class TaskSet(dict[str, Task]):
         hashes: dict[str, str] = {}
         for name, part in parts.items():
             canonical = json.dumps(part, sort_keys=True)
-            hashes[name] = hashlib.sha256(canonical.encode()).hexdigest()
+            hashes[name] = text_sha256(canonical)
         return hashes
 
     @property

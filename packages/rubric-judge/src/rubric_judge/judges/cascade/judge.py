@@ -18,6 +18,7 @@ from rubric_core import (
     Reason,
     Rubric,
 )
+from rubric_core.files import text_sha256
 from rubric_core.judgement.result import CascadeLevel, CascadeTrace, Usage
 from rubric_judge.config import CascadeConfig
 from rubric_judge.judges.capabilities import check, close, fingerprint, wants_warm_call
@@ -116,7 +117,7 @@ class CascadeJudge:
         )
         settings["calibration"] = self._calibration.model_dump(mode="json")
         text = json.dumps(settings, sort_keys=True)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        digest = text_sha256(text)[:16]
         judges = " > ".join(fingerprint(judge) for judge in self._judges)
         return f"{_VERSION} {digest}: {judges}"
 

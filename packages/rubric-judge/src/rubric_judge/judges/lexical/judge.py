@@ -4,11 +4,11 @@ Its guards are against lists, loops, copies, words out of order and denials of t
 rules, and miss some cases: read samples of a policy that was trained on it for long.
 """
 
-import hashlib
 from collections.abc import Iterator
 from functools import lru_cache
 
 from rubric_core import JudgeResult, JudgeView, Reason
+from rubric_core.files import text_sha256
 from rubric_judge.checks.deciding import (
     CheckResult,
     QuickCheck,
@@ -54,7 +54,7 @@ class LexicalJudge:
     @property
     def fingerprint(self) -> str:
         """The name, and a hash of the settings."""
-        digest = hashlib.sha256(self._config.model_dump_json().encode()).hexdigest()
+        digest = text_sha256(self._config.model_dump_json())
         return f"{self.name} {digest[:16]}"
 
     async def judge(self, view: JudgeView) -> JudgeResult:

@@ -1,6 +1,5 @@
 """Language models as judges: the base of all such judges, and the judge of one response."""
 
-import hashlib
 import json
 import time
 from abc import abstractmethod
@@ -9,6 +8,7 @@ from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from rubric_core import KNOWN_TAGS, Answerer, JudgeResult, JudgeView, Outcome, Reason
+from rubric_core.files import text_sha256
 from rubric_core.judgement.result import Call
 from rubric_judge import events
 from rubric_judge.config import JudgeConfig, ModelJudgeConfig
@@ -90,7 +90,7 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         """The name, and a hash of all that may change a score; see `ChatModel.identity`."""
         settings = {name: getattr(self._config, name) for name in self._scored}
         parts = {**self._model.identity, "prompt": self._prompt.sha256, **settings}
-        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        digest = text_sha256(json.dumps(parts, sort_keys=True))
         return f"{self.name} {digest[:16]}"
 
     @property

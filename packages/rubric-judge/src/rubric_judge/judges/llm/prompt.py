@@ -6,7 +6,6 @@ contain, so that no text can close its own fence and speak as the evaluator.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, Literal
 
 from rubric_core import JudgeView, Rubric
+from rubric_core.files import text_sha256
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -55,10 +55,7 @@ def fenced(text: str, *, label: str, seed: str) -> str:
 
 
 def _mark(folded: str, *, seed: str) -> str:
-    hashes = (
-        hashlib.sha256(f"{seed}\x1f{attempt}".encode()).hexdigest()
-        for attempt in count()
-    )
+    hashes = (text_sha256(f"{seed}\x1f{attempt}") for attempt in count())
     return next(mark for hash_ in hashes if (mark := hash_[:_MARK_CHARS]) not in folded)
 
 
@@ -200,9 +197,7 @@ def load_prompt(layout: Layout, *, evidence: bool = False) -> Prompt:
     return Prompt(
         layout=layout,
         # The unit separator keeps ("ab", "c") and ("a", "bc") apart.
-        sha256=hashlib.sha256(
-            "\x1f".join([*texts, CONTROL_TOKENS.pattern]).encode()
-        ).hexdigest(),
+        sha256=text_sha256("\x1f".join([*texts, CONTROL_TOKENS.pattern])),
         _system=system,
         _user=environment.from_string(user),
         _criteria=environment.from_string(criteria),

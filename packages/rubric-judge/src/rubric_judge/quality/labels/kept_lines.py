@@ -1,7 +1,7 @@
 """A file of rows that one process writes: each key once, and safe against a kill."""
 
-import glob
 import os
+import re
 import threading
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from contextlib import contextmanager, suppress
@@ -11,7 +11,14 @@ from typing import Generic, Protocol, TypeVar
 from pydantic import BaseModel
 
 from rubric_core.errors import RubricFileError
-from rubric_core.files import append_whole, breaks_off, open_to_append, replacing
+from rubric_core.files import (
+    append_whole,
+    breaks_off,
+    open_to_append,
+    remove_unfinished,
+    replacing,
+    sync,
+)
 from rubric_core.locks import file_lock
 from rubric_core.rows import end_last_line
 
@@ -43,7 +50,7 @@ class KeptLines(Generic[Key, Row]):
     def _open(self) -> None:
         self._file = open_to_append(self.path)
         self._known = os.fstat(self._file.fileno())
-        _sync_folder(self.path.parent)
+        sync(self.path.parent)
 
     def close(self) -> None:
         """Close the file."""
@@ -156,7 +163,8 @@ def open_lines(
         return (last.startswith(start) or start.startswith(last)) and breaks_off(last)
 
     with file_lock(path):
-        _remove_unfinished(path)
+        target = path.resolve()
+        remove_unfinished(target.parent, re.escape(target.name))
         with open_to_append(path) as file:
             end_last_line(file, model, is_torn=is_torn)
         lines = KeptLines(path, read())
@@ -169,21 +177,3 @@ def open_lines(
 def _state(status: os.stat_result) -> tuple[int, int]:
     """Return size and time of change, which show also an edit that keeps the size."""
     return status.st_size, status.st_mtime_ns
-
-
-def _remove_unfinished(path: Path) -> None:
-    """Remove files that a kill has left of `replacing`; the lock shows that nobody writes them."""
-    target = path.resolve()
-    for temporary in target.parent.glob(
-        f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"
-    ):
-        temporary.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Put the names in a folder on the disk too."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

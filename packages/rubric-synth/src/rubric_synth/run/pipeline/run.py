@@ -1,6 +1,5 @@
 """A run from collected documents to a dataset: find finished work, do the rest, write it."""
 
-import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
@@ -12,6 +11,7 @@ import anyio
 import anyio.lowlevel
 
 from rubric_core import FolderLockError, Judge, RubricError, read_tasks
+from rubric_core.files import text_sha256
 from rubric_synth import calls, errors, files
 from rubric_synth.collect.folder import DOCUMENTS_FILE, read_collected, read_settings
 from rubric_synth.config import ExtractiveConfig, SynthConfig
@@ -178,7 +178,7 @@ def _making(config: SynthConfig, collection: Collection, settings: Settings) -> 
         config.model_dump_json(),
         repr(collection.config),
     )
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    return text_sha256(repr(parts))
 
 
 class _Counts(NamedTuple):

@@ -5,7 +5,6 @@ document once for the three questions about it. A long document is shown in part
 say most, in their order, gaps marked. A passage is cut out of the same paragraphs.
 """
 
-import hashlib
 import json
 import math
 import re
@@ -18,6 +17,7 @@ from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple
 
 from rubric_core import CriterionKind, DocumentAnalysis
+from rubric_core.files import text_sha256
 from rubric_judge.judges.llm.prompt import fenced
 from rubric_synth import language, tables
 from rubric_synth.config import LLMConfig, TaskType
@@ -285,10 +285,7 @@ def prompt_hashes(config: LLMConfig) -> dict[str, str]:
     kinds = type_files(config.task_types) if asks_for_checks(config.task_types) else ()
     texts = {name: _read(name) for name in _FILES}
     texts |= {name: _text(name) for name in kinds}
-    return {
-        name: hashlib.sha256(text.encode()).hexdigest()
-        for name, text in sorted(texts.items())
-    }
+    return {name: text_sha256(text) for name, text in sorted(texts.items())}
 
 
 def type_files(task_types: Sequence[TaskType]) -> list[str]:

@@ -21,7 +21,6 @@ import structlog
 
 from rubric_core import RubricError
 from rubric_core.files import open_to_append
-from rubric_core.locks import folder_lock
 from rubric_judge.ui.console.command import configure_log
 from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.cluster import cpu, failure, orphans
@@ -120,7 +119,7 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
         live_summary, total_steps=config.steps, resume=resume, named=failure.known
     )
     with (
-        folder_lock(folder.path),
+        folder.locked(),
         Progress.silent() as progress,
         summary_kept(folder, progress=progress) as summary_file,
     ):

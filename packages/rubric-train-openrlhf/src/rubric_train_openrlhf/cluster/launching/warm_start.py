@@ -3,7 +3,6 @@
 It is done once: the folder says what it was made of, and is found again when a run is resumed.
 """
 
-import hashlib
 import json
 import re
 import shutil
@@ -20,7 +19,7 @@ from transformers import AutoTokenizer
 
 from rubric_core import SftExample
 from rubric_core.data.chat_prompt import prompt_identity
-from rubric_core.files import open_file, open_to_append, read_file
+from rubric_core.files import open_file, open_to_append, read_file, text_sha256
 from rubric_core.schema.context import context_sha256
 from rubric_judge.ui.console.progress import current
 from rubric_train_openrlhf.cluster.command import flags as command
@@ -230,7 +229,7 @@ def _made_of(
         "sft": command.sft_section(config).model_dump(mode="json"),
         "lora": config.cluster.warm_start.model_dump(mode="json")["lora"],
         "seed": config.seed,
-        "examples_sha256": hashlib.sha256(json.dumps(content).encode()).hexdigest(),
+        "examples_sha256": text_sha256(json.dumps(content)),
         **prompt_identity(model, config.model.chat_prompt),
     }
 
