@@ -9,8 +9,9 @@ import pytest
 
 from rubric_core import Ask, ConfigError, Decoding, Section
 from rubric_eval.comparison.folders import compare_folders
+from rubric_eval.findings.reading import ReportSources
 from rubric_eval.heldout.plan import HeldoutPlan
-from rubric_eval.report.page import ReportSources, write_report
+from rubric_eval.report.page import write_report
 from rubric_eval.responders.opening import CONTROLS, open_controls
 from rubric_eval.responders.spec import parse_models
 from rubric_judge.quality.labels import written

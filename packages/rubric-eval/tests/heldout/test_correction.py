@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from rubric_core import ConfigError, write_tasks
+from rubric_eval.findings.reading import ReportSources
 from rubric_eval.heldout.run import run_heldout
 from rubric_eval.heldout.table import HeldoutTable
 from rubric_eval.records.inputs import EvalFolder
-from rubric_eval.report.page import ReportSources, write_report
+from rubric_eval.report.page import write_report
 from rubric_eval.scores.scoring import read_judges
 from rubric_judge import LexicalJudge
 from rubric_judge.pool.ledger.entry import hash_answer, hash_question, hash_rubric

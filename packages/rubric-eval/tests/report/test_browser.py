@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_eval.report.page import ReportSources, write_report
+from rubric_eval.findings.reading import ReportSources
+from rubric_eval.report.page import write_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable

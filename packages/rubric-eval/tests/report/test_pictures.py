@@ -9,10 +9,12 @@ import pytest
 
 from rubric_core import MissingExtraError
 from rubric_eval.comparison import CompareSettings, compare_measured
+from rubric_eval.findings.evaluations import read_evaluations
+from rubric_eval.findings.measuring import Findings
+from rubric_eval.findings.reading import ReportSources
+from rubric_eval.findings.studies import read_training
 from rubric_eval.report import pictures
-from rubric_eval.report.curves import read_training
-from rubric_eval.report.page import ReportSources, write_report
-from rubric_eval.report.reading import Findings, read_evaluations
+from rubric_eval.report.page import write_report
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from rubric_core import (
     Task,
     write_tasks,
 )
-from rubric_eval.report.signs import read_reliability
+from rubric_eval.findings.studies import read_reliability
 from rubric_eval.report.views import reliability_tables
 from rubric_judge.quality.responses import JudgedResponse, write_judgements
 

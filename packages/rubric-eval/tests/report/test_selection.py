@@ -1,6 +1,6 @@
 """Which questions a page shows, and how texts are cut and made visible."""
 
-from rubric_eval.report.excerpts import most_different
+from rubric_eval.findings.excerpts import most_different
 from rubric_judge.ui.page.rendering import shortened, visible
 
 

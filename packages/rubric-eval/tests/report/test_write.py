@@ -12,11 +12,12 @@ import pytest
 from rubric_core import ConfigError, RubricFileError
 from rubric_eval.comparison import CompareSettings, compare_measured
 from rubric_eval.errors import EvalFolderError
+from rubric_eval.findings.reading import ReportSources
 from rubric_eval.hacking.evaluation import look_for_hacking
 from rubric_eval.records.digests import Edits
 from rubric_eval.records.files import read_run, write_derived, write_finished_run
 from rubric_eval.records.inputs import evaluation_files, hashed_inputs
-from rubric_eval.report.page import ReportSources, write_report
+from rubric_eval.report.page import write_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable

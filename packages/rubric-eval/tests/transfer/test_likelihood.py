@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_core import ConfigError, Decoding, Reason, Reply
+from rubric_eval.findings.evaluations import read_evaluations
 from rubric_eval.records.files import AnswerRow, ItemRow, read_rows
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.report.page import facts
-from rubric_eval.report.reading import read_evaluations
 from rubric_eval.transfer.plan import plan_transfer
 from rubric_eval.transfer.suites import SuiteName, benchmark_title
 

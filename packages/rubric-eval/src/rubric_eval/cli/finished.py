@@ -195,7 +195,8 @@ def report(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status.
     """
-    from rubric_eval.report.page import ReportSources, write_report
+    from rubric_eval.findings.reading import ReportSources
+    from rubric_eval.report.page import write_report
 
     sources = ReportSources(
         folders=folders,

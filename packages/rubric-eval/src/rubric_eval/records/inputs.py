@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from rubric_core.artifact import Artifact, differences
+from rubric_core.artifact import Artifact, verify
 from rubric_core.files import file_sha256
 from rubric_eval.records.run import EvalRun, InputFile, Record
 
@@ -144,15 +144,15 @@ def changed_inputs(
         Paths as the inputs name them; none while the file is up to date.
     """
     home = beside.resolve().parent
-    old = {file.path: file.sha256 for file in inputs}
-    new: dict[str, str] = {}
+    digests = {file.path: file.sha256 for file in inputs}
+    files: dict[str, Path] = {}
     for folder in folders:
-        for file in hashed_inputs(evaluation_files(folder), beside=beside):
-            new[file.path] = file.sha256
-    for path in old.keys() - new.keys():  # further inputs, such as a file of tasks
-        if (home / path).is_file():
-            new[path] = file_sha256(home / path)
-    return sorted(difference.name for difference in differences(old, new))
+        for path in evaluation_files(folder):
+            files[path_from(beside, to=path)] = path
+    for name in digests.keys() - files.keys():  # further inputs, such as tasks
+        if (home / name).is_file():
+            files[name] = home / name
+    return sorted(difference.name for difference in verify(files, digests))
 
 
 def is_made_of(

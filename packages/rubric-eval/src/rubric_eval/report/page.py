@@ -1,31 +1,21 @@
 """The report of an evaluation: a page that needs no network, and its tables as files beside it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Final
 
-from rubric_core import Task, read_tasks
 from rubric_core.files import replacing
-from rubric_eval.errors import EvalConfigError, EvalFolderError
-from rubric_eval.heldout.table import CorrectedReward, corrected_rewards
-from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs
+from rubric_eval.findings.evaluations import Evaluation
+from rubric_eval.findings.measuring import Findings, Results, measure
+from rubric_eval.findings.reading import Reading, ReportSources, read_sources
+from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.report import views
-from rubric_eval.report.curves import Training, read_training, training_charts
-from rubric_eval.report.excerpts import Entry, excerpts
+from rubric_eval.report.curves import training_charts
 from rubric_eval.report.pictures import load_pictures, write_pictures
-from rubric_eval.report.reading import Evaluation, Findings, findings, read_evaluations
-from rubric_eval.report.signs import (
-    Reliability,
-    Signs,
-    read_reliability,
-    signs,
-    signs_table,
-)
 from rubric_eval.report.tables import all_tables, average_transfer
-from rubric_eval.report.views import exploratory, heat
 from rubric_eval.transfer.suites import SuiteName
 from rubric_judge.ui.page.rendering import inert_json, render_page
 from rubric_judge.ui.page.tables import Figure, Table, counted, latex, markdown, written
@@ -127,102 +117,60 @@ def _transfer_figures(findings: Findings, transfer: Evaluation | None) -> list[F
     return [Figure("Average transfer Δ", written(average.mean, "points"), note=note)]
 
 
-@dataclass(frozen=True)
-class Content:
-    """Everything that the page shows."""
-
-    heldout: Evaluation | None
-    transfer: Evaluation | None
-    findings: Findings
-    tables: tuple[Table, ...]
-    signs: Signs | None
-    training: Training | None
-    reliability: Reliability | None
-    excerpts: Entry
-    is_revealed: bool
-
-    @property
-    def evaluations(self) -> tuple[Evaluation, ...]:
-        """The evaluations that are reported: held-out, transfer or both."""
-        return tuple(
-            evaluation
-            for evaluation in (self.heldout, self.transfer)
-            if evaluation is not None
-        )
-
-    @property
-    def edited(self) -> tuple[str, ...]:
-        """Edits to evaluations' files that the user accepted."""
-        return tuple(
-            edit for evaluation in self.evaluations for edit in evaluation.edited
-        )
-
-    @property
-    def file_notes(self) -> tuple[str, ...]:
-        """Remarks about evaluations' files for the reader."""
-        return tuple(
-            note for evaluation in self.evaluations for note in evaluation.notes
-        )
-
-
 _TITLES: Final = {"heldout": "Held-out", "transfer": "Transfer"}
 
 
-def page(content: Content) -> str:
+def page(reading: Reading, results: Results, tables: Sequence[Table]) -> str:
     """Render the page; the same evaluation gives the same text."""
-    heldout = content.heldout
-    level = content.findings.level
+    heldout = reading.heldout
+    findings = results.findings
     groups = heldout.groups if heldout else {}
     is_alone = len(groups) == 1
-    heats = [heat(judge, models, is_alone=is_alone) for judge, models in groups.items()]
     context = {
-        "content": content,
-        "tables": {table.key: table for table in content.tables},
-        "name": content.evaluations[0].folder.root.resolve().name,
+        "reading": reading,
+        "results": results,
+        "tables": {table.key: table for table in tables},
+        "name": reading.evaluations[0].name,
         "figures": [
-            *_heldout_figures(content.findings, content.heldout),
-            *_transfer_figures(content.findings, content.transfer),
+            *_heldout_figures(findings, heldout),
+            *_transfer_figures(findings, reading.transfer),
         ],
         "facts": [
-            (evaluation, facts(evaluation)) for evaluation in content.evaluations
+            (evaluation, facts(evaluation)) for evaluation in reading.evaluations
+        ],
+        "titles": _TITLES,
+        "identities": _identities(reading),
+        "inputs": [
+            (f"{evaluation.name}/{file.path}", file.sha256)
+            for evaluation in reading.evaluations
+            for file in evaluation.inputs
         ],
         "views": views,
         "counted": counted,
-        "level": level,
-        "heats": heats,
-        "parts": exploratory(content.findings),
-        "charts": training_charts(content.training) if content.training else (),
-        "titles": _TITLES,
-        "identities": _identities(content),
-        "inputs": _inputs(content),
-        "data": inert_json(content.excerpts),
+        "level": findings.level,
+        "heats": [
+            views.heat(judge, models, is_alone=is_alone)
+            for judge, models in groups.items()
+        ],
+        "parts": views.exploratory(findings),
+        "charts": training_charts(reading.training) if reading.training else (),
+        "data": inert_json(reading.excerpts),
     }
     return render_page(
         __package__, "report", context, scripts=("charts.js", "report.js")
     )
 
 
-def _identities(content: Content) -> list[tuple[str, str]]:
+def _identities(reading: Reading) -> list[tuple[str, str]]:
     """Return the identity of each model and judge as JSON, by its name and fingerprint."""
     identities: dict[str, str] = {}
-    for evaluation in content.evaluations:
+    for evaluation in reading.evaluations:
         for entry in (*evaluation.run.models, *evaluation.run.judges):
             text = json.dumps(
                 entry.identity, ensure_ascii=False, indent=2, sort_keys=True
             )
             identities.setdefault(f"{entry.name} · {entry.fingerprint}", text)
     return list(identities.items())
-
-
-def _inputs(content: Content) -> list[tuple[str, str]]:
-    """Return path and SHA-256 of each file that the numbers were read from."""
-    inputs: list[tuple[str, str]] = []
-    for evaluation in content.evaluations:
-        folder = evaluation.folder
-        name = folder.root.resolve().name
-        files = hashed_inputs(evaluation_files(folder), beside=folder.run)
-        inputs += [(f"{name}/{file.path}", file.sha256) for file in files]
-    return inputs
 
 
 TABLE_KEYS = (
@@ -235,29 +183,6 @@ TABLE_KEYS = (
     "hacking_signs",
 )
 """Names of all tables that a report may write."""
-
-
-@dataclass(frozen=True)
-class ReportSources:
-    """Folders and files that a report is made from."""
-
-    folders: tuple[Path, ...]
-    """A held-out evaluation, a transfer evaluation, or one of each."""
-
-    training: Path | None = None
-    """Run folder of a trainer, for the curves."""
-
-    reliability: Path | None = None
-    """reliability.json of `rubric-judge reliability`, or its folder."""
-
-    tasks: Path | None = None
-    """File of the tasks that the questions come from, for their passages and rubrics."""
-
-    is_revealed: bool = False
-    """Whether the page may show judges' words, and passages and rubrics of the tasks."""
-
-    accepts_edited: bool = False
-    """Whether edited evaluations are reported all the same; the page then says so."""
 
 
 @dataclass(frozen=True)
@@ -294,61 +219,27 @@ def write_report(
         MissingExtraError: figures are asked for and matplotlib is not installed.
         OSError: a file cannot be read or written.
     """
-    if not sources.folders:
-        raise EvalFolderError("no evaluation is named; give the folder of one")
     if figures is not None:
         load_pictures()
-    heldout, transfer = read_evaluations(
-        sources.folders, accept_edited=sources.accepts_edited
-    )
-    evaluations = [
-        evaluation for evaluation in (heldout, transfer) if evaluation is not None
-    ]
-    compared = findings(evaluations)
-    tasks = _tasks(sources, heldout)
-    hacking_signs = None
-    corrected: Sequence[CorrectedReward] = ()
-    if heldout is not None:
-        hacking_signs = signs(heldout, tasks)
-        corrected = corrected_rewards(
-            heldout.folder, heldout.run.judges, heldout.measured
-        )
-    tables = all_tables(compared, corrected)
-    if hacking_signs is not None:
-        tables += (signs_table(hacking_signs),)
-    training = None
-    if sources.training is not None:
-        training = read_training(sources.training)
-    reliability = None
-    if sources.reliability is not None:
-        reliability = read_reliability(sources.reliability)
-    content = Content(
-        heldout=heldout,
-        transfer=transfer,
-        findings=compared,
-        tables=tables,
-        signs=hacking_signs,
-        training=training,
-        reliability=reliability,
-        excerpts=excerpts(
-            heldout, transfer, tasks=tasks, is_revealed=sources.is_revealed
-        ),
-        is_revealed=sources.is_revealed,
-    )
-    text = page(content)
+    reading = read_sources(sources)
+    results = measure(reading)
+    tables = all_tables(results.findings, results.corrected)
+    if results.signs is not None:
+        tables += (views.signs_table(results.signs),)
+    text = page(reading, results, tables)
     folder = EvalFolder(sources.folders[0] if out is None else out)
     folder.tables.mkdir(parents=True, exist_ok=True)
     _write(folder.report, text)
     table_files = tuple(_write_tables(folder.tables, tables))
     pictures: tuple[Path, ...] = ()
     if figures is not None:
-        pictures = write_pictures(compared, training, figures)
+        pictures = write_pictures(results.findings, reading.training, figures)
     return ReportFiles(
         folder.report,
         table_files,
         pictures,
-        edited=content.edited,
-        notes=content.file_notes,
+        edited=reading.edited,
+        notes=reading.notes,
     )
 
 
@@ -378,30 +269,3 @@ def _write(path: Path, text: str) -> None:
     with replacing(path) as file:
         # A lone surrogate, which JSON can spell and UTF-8 cannot, becomes a question mark.
         file.write(text.encode("utf-8", "replace"))
-
-
-def _tasks(
-    sources: ReportSources, heldout: Evaluation | None
-) -> Mapping[str, Task] | None:
-    """Read the tasks; refuse a file that lacks one of those asked, by hashes of content."""
-    if sources.tasks is None:
-        return None
-    if not sources.is_revealed:
-        raise EvalConfigError(
-            "--tasks holds passages and rubrics, which are shown with --reveal-grounding "
-            "alone; give both or neither",
-            location="tasks",
-        )
-    if heldout is None:
-        raise EvalFolderError(
-            f"{sources.tasks} holds tasks, but no held-out evaluation is named; leave out --tasks"
-        )
-    tasks = {task.task_id: task for task in read_tasks(sources.tasks)}
-    missing = [id_ for id_ in heldout.measured[0].ids if id_ not in tasks]
-    if missing:
-        raise EvalFolderError(
-            f"{sources.tasks} lacks {len(missing)} of the {len(heldout.measured[0].ids)} "
-            f"questions of {heldout.folder.root}, the first is {missing[0]}; name the file "
-            "that was evaluated"
-        )
-    return tasks

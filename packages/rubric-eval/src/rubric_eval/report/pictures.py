@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from rubric_core.errors import needing_extra
 from rubric_eval.comparison import PairedResult
-from rubric_eval.report.curves import Training, training_charts
-from rubric_eval.report.reading import Findings
+from rubric_eval.findings.measuring import Findings
+from rubric_eval.findings.studies import Training
+from rubric_eval.report.curves import training_charts
 from rubric_eval.statistics.scores import ModelScore
 from rubric_eval.transfer.suites import benchmark_title
 from rubric_judge.statistics.estimate import Estimate

@@ -6,9 +6,9 @@ from typing import Final
 
 from rubric_core.files import toml_beside
 from rubric_eval.comparison import ModelScore, PairedResult
+from rubric_eval.findings.measuring import Findings
 from rubric_eval.hacking.results import Correlation
 from rubric_eval.heldout.table import CorrectedReward
-from rubric_eval.report.reading import Findings
 from rubric_eval.statistics import Interval
 from rubric_eval.transfer.suites import benchmark_title
 from rubric_judge.ui.page.tables import Cell, Row, Table, counted

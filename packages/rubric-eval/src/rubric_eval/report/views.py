@@ -7,10 +7,11 @@ from itertools import combinations
 from typing import Final
 
 from rubric_eval.comparison import Part, results
+from rubric_eval.findings.evaluations import Evaluation
+from rubric_eval.findings.measuring import Findings, Signs
+from rubric_eval.findings.studies import Reliability
 from rubric_eval.heldout.table import judge_pair
 from rubric_eval.records.run import Measured, present_mean
-from rubric_eval.report.reading import Evaluation, Findings
-from rubric_eval.report.signs import Reliability, Signs
 from rubric_eval.report.tables import CONTROL_GROUP, cell, row, table_of
 from rubric_eval.responders.opening import CONTROLS
 from rubric_eval.statistics.scores import criterion_values
@@ -210,6 +211,26 @@ def judge_pairs(heldout: Evaluation) -> Table:
         if pair is not None
     )
     return table_of("judge_pairs", rows)
+
+
+def signs_table(hacking_signs: Signs) -> Table:
+    """Make the table of signs in the answers of each model."""
+    panel = hacking_signs.panel
+    second = {opinion.model: opinion.second_mean for opinion in panel.opinions}
+    rows = (
+        row(
+            model.model,
+            model.words,
+            model.reward_length,
+            model.reward_length_within,
+            model.hedges,
+            model.appeals,
+            model.echoes,
+            second.get(model.model),
+        )
+        for model in panel.models
+    )
+    return table_of("hacking_signs", rows, judge=panel.settings.judge)
 
 
 def divergences(signs: Signs) -> Table:

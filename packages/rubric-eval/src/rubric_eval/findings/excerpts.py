@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from rubric_core import Task
 from rubric_eval.answers.store import read_answers
+from rubric_eval.findings.evaluations import Evaluation
 from rubric_eval.records.files import ItemRow, ReasoningRow, ScoreRow, iterate_rows
 from rubric_eval.records.run import Measured
-from rubric_eval.report.reading import Evaluation
 from rubric_eval.transfer.suites import benchmark_of, benchmark_title
 from rubric_judge.ui.page.grounding import told_grounding
 from rubric_judge.ui.page.rendering import shortened, visible

@@ -1,0 +1,127 @@
+"""Studies that a report shows beside an evaluation: a training run, and the noise of a judge."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from rubric_core import RubricFileError
+from rubric_core.rows import read_growing, read_model, rising_steps
+from rubric_judge.ui.page.tables import Cell
+
+
+class _Part(BaseModel):
+    """The part of a row or a file that the page uses; there is more in it."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+
+class TrainingStep(_Part):
+    """A line of metrics.jsonl."""
+
+    step: int
+    reward_mean: float
+    reward_std: float | None = None
+    zero_reward_frac: float
+
+
+class ValidationPass(_Part):
+    """A line of heldout.jsonl."""
+
+    step: int
+    reward_mean: float
+    zero_reward_frac: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Training:
+    """Rows of a training run, up to the last one written."""
+
+    path: Path
+    steps: tuple[TrainingStep, ...]
+    passes: tuple[ValidationPass, ...]
+
+    @property
+    def best(self) -> ValidationPass | None:
+        """Validation pass that picks the checkpoint: the earliest with the highest reward."""
+        return max(self.passes, key=lambda row: row.reward_mean, default=None)
+
+
+def read_training(path: Path) -> Training:
+    """Read the curves of a run folder.
+
+    Args:
+        path: folder with metrics.jsonl, and with heldout.jsonl if the run validated.
+
+    Returns:
+        The rows. A torn last line, which a run may still be writing, is left out.
+
+    Raises:
+        RubricFileError: the folder holds no run, a row is broken, or steps do not rise.
+    """
+    metrics = path / "metrics.jsonl"
+    if not metrics.exists():
+        problem = "holds no training run: there is no metrics.jsonl in it"
+        raise RubricFileError(f"{problem}; name the `out` of a run", path=path)
+    heldout = path / "heldout.jsonl"
+    return Training(
+        path=path,
+        steps=rising_steps(read_growing(metrics, TrainingStep), path=metrics),
+        passes=rising_steps(read_growing(heldout, ValidationPass), path=heldout),
+    )
+
+
+class Bounded(Cell):
+    """A number and its interval as a table cell; None where the data do not determine it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class JudgeNoise(_Part):
+    """One judge on its own."""
+
+    judge: str
+    judgements: int
+    icc1_within: Bounded
+    """Reliability of one judgement within the answers to a question."""
+    flips: Bounded
+    """Share of advantages whose sign a second judgement reverses."""
+    tau2: Bounded
+    """Variance of a criterion's score over judgements of the same answer."""
+
+
+class JudgeAgreement(_Part):
+    """Two judges on the same answers."""
+
+    a: str
+    b: str
+    responses: int
+    bias: Bounded
+    spearman: Bounded
+    kappa: Bounded
+
+
+class Reliability(_Part):
+    """Results of a reliability study of judges."""
+
+    tasks: int
+    responses: int
+    confidence: float
+    judges: tuple[JudgeNoise, ...]
+    pairs: tuple[JudgeAgreement, ...] = ()
+
+
+def read_reliability(path: Path) -> Reliability:
+    """Read reliability.json, given as the file or its folder.
+
+    Raises:
+        RubricFileError: there is no such file, or it holds no reliability study.
+    """
+    file = path / "reliability.json" if path.is_dir() else path
+    remedy = "name a reliability.json that `rubric-judge reliability` wrote"
+    try:
+        return read_model(file, Reliability, remedy=remedy)
+    except FileNotFoundError:
+        remedy = "name the reliability.json that `rubric-judge reliability` wrote"
+        raise RubricFileError(f"no such study; {remedy}", path=file) from None
