@@ -7,9 +7,11 @@ import pytest
 
 from rubric_core import read_tasks
 from rubric_core.files import (
+    append_whole,
     open_file,
     open_to_append,
     read_file,
+    remove_unfinished,
     replacing_folder,
     write_text,
 )
@@ -112,3 +114,32 @@ def test_a_full_disk_names_the_file() -> None:
     with pytest.raises(OSError, match="No space left") as caught:
         write_text(Path("/dev/full"), "more than it takes")
     assert caught.value.filename == "/dev/full"
+
+
+def test_what_killed_writers_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    others = {".a.json.tmp", ".b.json.0123abcd.tmp", ".a.json.0123ABCD.tmp", "a.json"}
+    for name in (*others, ".a.json.0123abcd.tmp", ".older.0"):
+        (tmp_path / name).write_text("{")
+    (tmp_path / ".a.folder.0123abcd.tmp" / "deep").mkdir(parents=True)
+    (tmp_path / ".a.link.0123abcd.tmp").symlink_to(tmp_path)
+
+    remove_unfinished(tmp_path, r"a\.(json|folder|link)", earlier=r"\.older\.[0-9]")
+    remove_unfinished(tmp_path / "missing", "a")
+
+    assert {path.name for path in tmp_path.iterdir()} == others
+
+
+def test_a_line_that_does_not_reach_the_disk_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with open_to_append(tmp_path / "lines") as file:
+        append_whole(file.fileno(), b"first\n", size=0, on_disk=True)
+        monkeypatch.setattr(os, "fsync", full)
+        append_whole(file.fileno(), b"second\n", size=6)
+        with pytest.raises(OSError, match="full"):
+            append_whole(file.fileno(), b"third\n", size=13, on_disk=True)
+
+    assert read_file(tmp_path / "lines") == b"first\nsecond\n"

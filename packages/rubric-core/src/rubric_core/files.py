@@ -171,7 +171,9 @@ def read_file(path: Path) -> bytes:
         return file.read()
 
 
-def append_whole(descriptor: int, line: bytes, *, size: int) -> None:
+def append_whole(
+    descriptor: int, line: bytes, *, size: int, on_disk: bool = False
+) -> None:
     """Append a line to a file, or nothing of it.
 
     The kernel has the line on return, so that a process that is killed loses nothing that it wrote.
@@ -180,6 +182,7 @@ def append_whole(descriptor: int, line: bytes, *, size: int) -> None:
         descriptor: a file opened with `O_APPEND`, which nobody else writes to.
         line: the line, with its end.
         size: bytes of the file before; it is cut back to them if the line does not fit.
+        on_disk: whether to wait until the line is on the disk too.
 
     Raises:
         OSError: it could not be written.
@@ -188,6 +191,8 @@ def append_whole(descriptor: int, line: bytes, *, size: int) -> None:
     try:
         while rest:
             rest = rest[os.write(descriptor, rest) :]
+        if on_disk:
+            os.fsync(descriptor)
     except OSError:
         with suppress(OSError):  # half a line helps nobody
             os.ftruncate(descriptor, size)

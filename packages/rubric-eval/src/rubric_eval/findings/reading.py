@@ -79,25 +79,18 @@ class Reading:
     @cached_property
     def evaluations(self) -> tuple[Evaluation, ...]:
         """The evaluations that are reported: held-out, transfer or both."""
-        return tuple(
-            evaluation
-            for evaluation in (self.heldout, self.transfer)
-            if evaluation is not None
-        )
+        both = (self.heldout, self.transfer)
+        return tuple(evaluation for evaluation in both if evaluation is not None)
 
     @property
     def edited(self) -> tuple[str, ...]:
         """Edits to evaluations' files that the user accepted."""
-        return tuple(
-            edit for evaluation in self.evaluations for edit in evaluation.edited
-        )
+        return tuple(edit for each in self.evaluations for edit in each.edited)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks about evaluations' files for the reader."""
-        return tuple(
-            note for evaluation in self.evaluations for note in evaluation.notes
-        )
+        return tuple(note for each in self.evaluations for note in each.notes)
 
 
 def read_sources(sources: ReportSources) -> Reading:
@@ -115,16 +108,14 @@ def read_sources(sources: ReportSources) -> Reading:
         sources.folders, accept_edited=sources.accepts_edited
     )
     tasks = _tasks(sources, heldout)
-    training = sources.training
-    reliability = sources.reliability
     return Reading(
         heldout=heldout,
         transfer=transfer,
         comparison=_comparison(heldout, transfer),
         panel=_panel(heldout),
         tasks=tasks,
-        training=None if training is None else read_training(training),
-        reliability=None if reliability is None else read_reliability(reliability),
+        training=sources.training and read_training(sources.training),
+        reliability=sources.reliability and read_reliability(sources.reliability),
         excerpts=excerpts(
             heldout, transfer, tasks=tasks, is_revealed=sources.is_revealed
         ),

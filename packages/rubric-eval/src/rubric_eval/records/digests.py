@@ -83,8 +83,7 @@ class Edits:
     def messages(self) -> tuple[str, ...]:
         """Messages of all findings, those first that say what was edited."""
         findings = self._findings.values()
-        ordered = [finding for finding in findings if finding.is_known]
-        ordered += [finding for finding in findings if not finding.is_known]
+        ordered = sorted(findings, key=lambda finding: not finding.is_known)
         messages = [str(finding) for finding in ordered[:_MOST]]
         if len(ordered) > _MOST:
             messages.append(f"{len(ordered) - _MOST} more findings about other files")

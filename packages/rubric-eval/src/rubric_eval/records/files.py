@@ -20,7 +20,7 @@ from rubric_core import (
     Thought,
     answer_of,
 )
-from rubric_core.files import canonical_json, replacing, text_sha256
+from rubric_core.files import canonical_json, replacing, text_sha256, write_text
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import Edits, check_manifest, file_digests, sealed
 from rubric_eval.records.inputs import Derived, EvalFolder
@@ -78,9 +78,8 @@ def write_json(path: Path, content: BaseModel) -> None:
         OSError: the file cannot be written; an older one is still there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
-        text = json.dumps(content.model_dump(mode="json"), indent=1, ensure_ascii=False)
-        file.write(f"{text}\n".encode())
+    text = json.dumps(content.model_dump(mode="json"), indent=1, ensure_ascii=False)
+    write_text(path, f"{text}\n")
 
 
 def write_derived(path: Path, content: _Derived, edits: Edits) -> _Derived:

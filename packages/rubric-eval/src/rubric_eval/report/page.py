@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from rubric_core.files import replacing
+from rubric_core.files import write_text
 from rubric_eval.findings.evaluations import Evaluation
 from rubric_eval.findings.measuring import Findings, Results, measure
 from rubric_eval.findings.reading import Reading, ReportSources, read_sources
@@ -266,6 +266,5 @@ _FORMS: Final = {"md": markdown, "tex": latex, "json": _json}
 
 
 def _write(path: Path, text: str) -> None:
-    with replacing(path) as file:
-        # A lone surrogate, which JSON can spell and UTF-8 cannot, becomes a question mark.
-        file.write(text.encode("utf-8", "replace"))
+    # A lone surrogate, which JSON can spell and UTF-8 cannot, becomes a question mark.
+    write_text(path, text.encode("utf-8", "replace").decode())

@@ -61,10 +61,9 @@ class RunFolder(Artifact[records.RunSummary]):
         The summary of a start that was killed while it read its input counts for none.
         """
         ours = [path for path in vars(self).values() if isinstance(path, Path)]
+        present = self.names()
         names = [
-            path.name
-            for path in ours
-            if path != self.path and (path.exists() or path.is_symlink())
+            path.name for path in ours if path != self.path and path.name in present
         ]
         summary = self.told if names == [self.summary.name] else None
         if summary is not None and summary.pid:

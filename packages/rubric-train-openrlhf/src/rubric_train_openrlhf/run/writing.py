@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 
 from rubric_core import files
 from rubric_core.files import (
+    append_whole,
     open_to_append,
     replace_link,
     replacing,
@@ -84,17 +85,10 @@ def save_tensors(path: Path, tensors: object) -> None:
 
 def append_line(path: Path, line: str) -> None:
     """Add one line and wait until it is on disk; a failure leaves the file as it was."""
-    with disk_errors(path):
-        size = path.stat().st_size if path.exists() else 0
-        try:
-            with open_to_append(path) as file:
-                file.write(f"{line}\n".encode())
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError:
-            if path.exists():
-                os.truncate(path, size)
-            raise
+    with disk_errors(path), open_to_append(path) as file:
+        descriptor = file.fileno()
+        size = os.fstat(descriptor).st_size
+        append_whole(descriptor, f"{line}\n".encode(), size=size, on_disk=True)
 
 
 @contextlib.contextmanager

@@ -77,8 +77,7 @@ def ask_for_labels(path: Path, view: JudgeView, criteria: Sequence[str]) -> None
     try:
         with file_lock(path, wait=True), open_to_append(path) as file:
             size = end_last_line(file, LabelRequest, is_torn=bool)
-            append_whole(file.fileno(), lines, size=size)
-            os.fsync(file.fileno())
+            append_whole(file.fileno(), lines, size=size, on_disk=True)
     except FolderLockError as error:
         raise error.__cause__ or OSError(0, str(error), str(path)) from None
 

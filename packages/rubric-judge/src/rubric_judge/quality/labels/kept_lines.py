@@ -108,18 +108,11 @@ class KeptLines(Generic[Key, Row]):
     def _append(self, rows: Iterable[Row]) -> None:
         self._refuse_changed()
         descriptor = self._file.fileno()
-        size = self._known.st_size
+        lines = b"".join(row.line_of_file() for row in rows)
         try:
-            append_whole(
-                descriptor, b"".join(row.line_of_file() for row in rows), size=size
-            )
-            os.fsync(descriptor)
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(descriptor, size)
-                self._known = os.fstat(descriptor)
-            raise
-        self._known = os.fstat(descriptor)
+            append_whole(descriptor, lines, size=self._known.st_size, on_disk=True)
+        finally:
+            self._known = os.fstat(descriptor)
 
     def _refuse_changed(self) -> None:
         with suppress(FileNotFoundError):
