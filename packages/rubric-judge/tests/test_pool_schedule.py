@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason
 from rubric_judge import JudgePool
-from rubric_judge.pool import replicas as replicas_module
+from rubric_judge.models import replicas as replicas_module
 from rubric_judge.testing import ScriptedJudge
 
 ViewFactory = Callable[..., JudgeView]

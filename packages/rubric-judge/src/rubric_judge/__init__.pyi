@@ -41,6 +41,7 @@ from rubric_judge.models.limits import LocalLimiter as LocalLimiter
 from rubric_judge.models.model_config import LimitsConfig as LimitsConfig
 from rubric_judge.models.model_config import ModelConfig as ModelConfig
 from rubric_judge.models.model_config import Prices as Prices
+from rubric_judge.models.replicas import ReplicaStatistics as ReplicaStatistics
 from rubric_judge.models.served import ModelServer as ModelServer
 from rubric_judge.models.served import ServedModel as ServedModel
 from rubric_judge.pool.cascades import CascadeStatistics as CascadeStatistics
@@ -51,6 +52,5 @@ from rubric_judge.pool.ray_pool import RayJudgePool as RayJudgePool
 from rubric_judge.pool.schedule import Hedging as Hedging
 from rubric_judge.pool.statistics import LatencyQuantiles as LatencyQuantiles
 from rubric_judge.pool.statistics import PoolStatistics as PoolStatistics
-from rubric_judge.pool.statistics import ReplicaStatistics as ReplicaStatistics
 
 __version__: str

@@ -1,9 +1,10 @@
 """Language models: asked with a schema by judges and synthesis, and plainly for answers."""
 
 import json
-from collections.abc import Awaitable, Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from zlib import crc32
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
@@ -14,6 +15,7 @@ from rubric_judge.models import chat, direct, limits, retries, router_file
 from rubric_judge.models.chat import ChatReply, ChatRequest, ClosesItself, answerer
 from rubric_judge.models.litellm_client import LiteLLMClient
 from rubric_judge.models.model_config import ModelConfig
+from rubric_judge.models.replicas import Replica, Replicas, was_reached
 from rubric_judge.models.settings import variable
 
 
@@ -67,11 +69,12 @@ class ChatModel(ClosesItself):
             self._deployments = json.dumps([file.identity(variable), *allowed])
             self.routes = file.routes(variable)
         transports = [client] if client else _transports(config)
-        self._clients = [
+        clients = [
             retries.RetryingClient(transport, config, self._limiter)
             for transport in transports
         ]
-        self._servers = tuple(map(chat.server_of, config.addresses))
+        servers = [chat.server_of(address) for address in config.addresses]
+        self._servers = Replicas(clients, names=servers[: len(clients)])
         self._has_fallen_back = False
         self._first_models: dict[tuple[str, str], str] = {}
         """The model that answered first, for each deployment and fallback."""
@@ -110,8 +113,8 @@ class ChatModel(ClosesItself):
             system: the system message.
             user: the user message.
             reply: the model of the reply, whose JSON schema goes to the server.
-            affinity: calls with the same word go to the same replica, whose prefix cache may hold
-                their common prefix.
+            affinity: calls with the same word go to the same replica while it is up: its prefix
+                cache may hold what they share.
 
         Returns:
             The first answer that comes, valid or not, with its price if one is known.
@@ -119,9 +122,7 @@ class ChatModel(ClosesItself):
         Raises:
             JudgeTransportError: no answer came within the attempts and the deadline.
         """
-        client, server = self._replica(affinity)
-        asking = client.ask(self._request(user, system, reply))
-        return await self._finished(asking, server)
+        return await self._asked(self._request(user, system, reply), affinity)
 
     async def answer(
         self, question: str, *, parameters: Mapping[str, JsonValue], affinity: str = ""
@@ -140,9 +141,8 @@ class ChatModel(ClosesItself):
         Raises:
             JudgeTransportError: no answer came within the attempts and the deadline.
         """
-        client, server = self._replica(affinity)
-        asking = client.ask(ChatRequest(user=question, parameters=parameters))
-        return await self._finished(asking, server)
+        request = ChatRequest(user=question, parameters=parameters)
+        return await self._asked(request, affinity)
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the fields of a request that would not be sent; this sends nothing.
@@ -152,8 +152,8 @@ class ChatModel(ClosesItself):
         """
         fields = tuple(names)
         refused: set[str] = set()
-        for client in self._clients:
-            refused.update(await client.unsupported(fields))
+        for server in self._servers.all:
+            refused.update(await server.target.unsupported(fields))
         return tuple(name for name in fields if name in refused)
 
     async def check(self) -> None:
@@ -167,16 +167,18 @@ class ChatModel(ClosesItself):
             JudgeSetupError: no answer, or litellm's router refuses the `litellm_config`; names the
                 model and address, or the key of the file, and the remedy.
         """
-        for client, address in zip(self._clients, self._config.addresses, strict=False):
+        for server, address in zip(
+            self._servers.all, self._config.addresses, strict=False
+        ):
             try:
-                answer = await client.hurried().ask(self._request(*_READY))
+                answer = await server.target.hurried().ask(self._request(*_READY))
                 self._require_room(answer)
                 departure = _departure(answer)
                 if departure:
                     events.probe_out_of_schema(
                         role=self._role,
                         model=self._config.model,
-                        server=chat.server_of(address),
+                        server=server.name,
                         why=departure,
                     )
             except JudgeTransportError as error:
@@ -185,20 +187,70 @@ class ChatModel(ClosesItself):
 
     async def aclose(self) -> None:
         """Close the connections."""
-        for client in self._clients:
-            await client.aclose()
+        for server in self._servers.all:
+            await server.target.aclose()
 
-    async def _finished(self, asking: Awaitable[ChatReply], server: str) -> ChatReply:
+    async def _asked(self, request: ChatRequest, affinity: str) -> ChatReply:
+        """Ask the replica of an affinity, and another one where that is not reached.
+
+        Raises:
+            JudgeTransportError: no answer came, or one of another model than before; the error
+                holds the attempts and the usage of all replicas.
+        """
+        unanswered = JudgeTransportError(Reason.CONNECTION, "", attempts=0)
+        moves_left = len(self._servers.all) - 1
+        while True:
+            server = self._servers.pick(affinity) or self._servers.all[0]
+            try:
+                answer = await self._asked_of(server, request, after=unanswered)
+            except JudgeTransportError as error:
+                unanswered = _together(error, unanswered)
+                if not moves_left or not self._may_move(server, unanswered):
+                    unanswered.usage = self._priced(unanswered.usage)
+                    raise unanswered from None
+                moves_left -= 1
+            else:
+                return self._finished(_together(answer, unanswered), server.name)
+
+    async def _asked_of(
+        self,
+        server: Replica[retries.RetryingClient],
+        request: ChatRequest,
+        *,
+        after: JudgeTransportError,
+    ) -> ChatReply:
+        """Ask one replica, in the time that earlier ones left, and report what it did."""
+        mark = object()
+        ok: bool | None = None
+        started_s = time.monotonic()
+        server.begin(mark)
+        try:
+            left_s = self._config.deadline_s - (after.latency_s or 0.0)
+            answer = await server.target.ask(request, within_s=left_s)
+            ok = True
+        except JudgeTransportError as error:
+            ok = was_reached(error.reason)
+            raise
+        else:
+            return answer
+        finally:
+            server.in_flight.discard(mark)
+            self._servers.report(server, ok, time.monotonic() - started_s)
+
+    def _may_move(
+        self, server: Replica[retries.RetryingClient], error: JudgeTransportError
+    ) -> bool:
+        """Return whether a call that ended in an error is asked of another replica."""
+        is_in_time = (error.latency_s or 0.0) < self._config.deadline_s
+        was_not_reached = was_reached(error.reason) is False
+        return was_not_reached and is_in_time and self._servers.another_is_up(server)
+
+    def _finished(self, answer: ChatReply, server: str) -> ChatReply:
         """Return an answer with its price and who answered.
 
         Raises:
-            JudgeTransportError: no answer came, or one of another model than before.
+            JudgeTransportError: it is of another model than before.
         """
-        try:
-            answer = await asking
-        except JudgeTransportError as error:
-            error.usage = self._priced(error.usage)
-            raise
         by = answer.answered_by or Answerer(model="")
         is_fallback = bool(by.fallback)
         usage = answer.usage if is_fallback else self._priced(answer.usage)
@@ -264,10 +316,6 @@ class ChatModel(ClosesItself):
             return usage
         return usage.model_copy(update={"cost_usd": prices.cost_usd(usage)})
 
-    def _replica(self, affinity: str) -> tuple[retries.RetryingClient, str]:
-        number = crc32(affinity.encode(errors="surrogatepass")) % len(self._clients)
-        return self._clients[number], self._servers[number]
-
     def _not_there(self, error: JudgeTransportError, address: str | None) -> str:
         config = self._config
         where = address or config.litellm_config or "its provider's address"
@@ -280,6 +328,22 @@ class ChatModel(ClosesItself):
             f"the {self._role} {config.model!r} at {str(where)!r} (key: {key}) does not "
             f"answer: {error.reason.value} after {error.attempts} attempt(s), {error.detail}"
         )
+
+
+_Ended = TypeVar("_Ended", ChatReply, JudgeTransportError)
+
+
+def _together(end: _Ended, before: JudgeTransportError) -> _Ended:
+    """Return the end of a call with what it took of replicas that were not reached before."""
+    if not before.attempts:
+        return end
+    usage = before.usage if end.usage is None else end.usage.plus(before.usage)
+    return replace(
+        end,
+        usage=usage,
+        attempts=before.attempts + end.attempts,
+        latency_s=(before.latency_s or 0.0) + (end.latency_s or 0.0),
+    )
 
 
 def _departure(answer: ChatReply) -> str:

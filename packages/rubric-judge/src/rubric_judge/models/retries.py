@@ -119,8 +119,14 @@ class RetryingClient:
         """Return the fields that the transport would not send; see `Transport.unsupported`."""
         return await self._transport.unsupported(names)
 
-    async def ask(self, request: ChatRequest) -> ChatReply:
+    async def ask(
+        self, request: ChatRequest, *, within_s: float = math.inf
+    ) -> ChatReply:
         """Ask until an answer comes.
+
+        Args:
+            request: what is asked.
+            within_s: longest time for all attempts, where it is below the configuration's.
 
         Returns:
             The first answer that comes, valid or not, with the totals of all attempts.
@@ -129,7 +135,9 @@ class RetryingClient:
             JudgeTransportError: no answer came within the attempts and the deadline.
         """
         await self._transport.prepare()
-        call = _Call(self._deadline_s, self._config.max_transport_attempts)
+        call = _Call(
+            min(self._deadline_s, within_s), self._config.max_transport_attempts
+        )
         try:
             answer = await self._until_answered(call, request)
         except JudgeTransportError as last:

@@ -11,8 +11,8 @@ from rubric_core import Judge, JudgeResult, JudgeView, Reason
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.judges.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.models.limits import Limited
+from rubric_judge.models.replicas import Replicas
 from rubric_judge.pool.ledger import entry, store
-from rubric_judge.pool.replicas import Replicas
 from rubric_judge.pool.schedule import Call, Hedger, Hedging, Results, Wanted, wanted_of
 from rubric_judge.pool.statistics import PoolStatistics
 from rubric_judge.pool.step import PoolState, Step, watched_deadline, without_answer
@@ -64,6 +64,7 @@ class JudgePool:
                 f"replica_limit={replica_limit!r} must be at least 1, or left out"
             )
         judges = tuple(judge) if isinstance(judge, Sequence) else (judge,)
+        _refuse_strangers(judges)
         self._ledger = ledger
         self._state = PoolState(
             replicas=Replicas(judges, limit=replica_limit),
@@ -182,7 +183,7 @@ class JudgePool:
 
         async def ask(number: int) -> None:
             try:
-                await check(replicas[number].judge)
+                await check(replicas[number].target)
             except JudgeSetupError as error:
                 problems[number] = error
 
@@ -196,15 +197,15 @@ class JudgePool:
     async def aclose(self) -> None:
         """Close the judges."""
         for replica in self._state.replicas.all:
-            await close(replica.judge)
+            await close(replica.target)
 
     def statistics(self) -> PoolStatistics:
         """Return what the pool is doing now and has done so far."""
         replicas = self._state.replicas.all
         limiters = {
-            id(replica.judge.limiter): replica.judge.limiter
+            id(replica.target.limiter): replica.target.limiter
             for replica in replicas
-            if isinstance(replica.judge, Limited)
+            if isinstance(replica.target, Limited)
         }
         return replace(
             deepcopy(self._state.tally),
@@ -278,6 +279,20 @@ class JudgePool:
             judge=self._judge.name,
             detail=f"{doing} when the step's deadline_s={deadline_s} was over",
             attempts=call.spent + begun,
+        )
+
+
+def _refuse_strangers(judges: Sequence[Judge]) -> None:
+    """Refuse judges that are not replicas of one, and a pool without any."""
+    if not judges:
+        raise ValueError("a pool needs a judge")
+    fingerprints = sorted({fingerprint(judge) for judge in judges})
+    if len(fingerprints) > 1:
+        first, second, *_ = fingerprints
+        count = len(fingerprints)
+        raise ValueError(
+            f"the judges of a pool must be replicas of one, and here are {count}: "
+            f"{first!r}, {second!r}; use a pool for each"
         )
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rubric_core import Judge, JudgeResult, JudgeView, Usage
 from rubric_judge.judges.capabilities import GroupJudge, check_group, group_identity
-from rubric_judge.pool.replicas import Replica, Replicas
+from rubric_judge.models.replicas import Replica, Replicas
 
 Results: TypeAlias = tuple[JudgeResult, ...]
 """Results of a call: one for each judgement that it asks for."""
@@ -21,7 +21,7 @@ Results: TypeAlias = tuple[JudgeResult, ...]
 class Hedge:
     """The second call for a straggler."""
 
-    replica: Replica
+    replica: Replica[Judge]
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
     results: Results | None = None
@@ -45,7 +45,7 @@ class Call:
 
     wanted: Sequence[Wanted]
     """The judgements that it asks for: at least one, all of one task."""
-    replica: Replica
+    replica: Replica[Judge]
     """The replica that it is sent to; before that, any replica."""
     moves: int = 0
     """How often it was sent to another replica because one was not reached."""
@@ -159,7 +159,7 @@ class Schedule:
     """
 
     def __init__(
-        self, calls: Sequence[Call], replicas: Replicas, *, warm: bool
+        self, calls: Sequence[Call], replicas: Replicas[Judge], *, warm: bool
     ) -> None:
         """Group the calls by task; groups come in the order of their first calls.
 
@@ -185,11 +185,11 @@ class Schedule:
         for group in self._begun.values():
             if group.is_warming:
                 continue
-            replica = self._replicas.of(group.id)
+            replica = self._replicas.pick(group.id, begins=False)
             if replica is not None:
                 return self._take(group, replica)
         for group in self._waiting.values():
-            replica = self._replicas.of(group.id, begins=True)
+            replica = self._replicas.pick(group.id)
             if replica is not None:
                 self._begun[group.id] = self._waiting.pop(group.id)
                 group.is_warming = self._warm and len(group.calls) > 1
@@ -210,7 +210,7 @@ class Schedule:
         group.is_warming = False
         group.calls.appendleft(call)
 
-    def _take(self, group: _Group, replica: Replica) -> Call:
+    def _take(self, group: _Group, replica: Replica[Judge]) -> Call:
         call = group.calls.popleft()
         if not group.calls:
             del self._begun[group.id]

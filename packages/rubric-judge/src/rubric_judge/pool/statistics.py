@@ -14,6 +14,7 @@ from rubric_core import (
     Usage,
 )
 from rubric_judge.models.limits import LimiterStatistics
+from rubric_judge.models.replicas import ReplicaStatistics
 from rubric_judge.pool.cascades import CascadeStatistics
 
 _LATENCIES_KEPT = 8192
@@ -32,20 +33,6 @@ class LatencyQuantiles:
     p90_s: float
     p99_s: float
     max_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaStatistics:
-    """Counts of what one of a pool's judges has done."""
-
-    in_flight: int
-    calls: int
-    """Number of calls sent to it, hedges included."""
-    groups: int
-    """Number of groups given to it, including those moved to it."""
-    is_down: bool
-    """Whether it is avoided because calls did not reach it."""
-    times_down: int
 
 
 @dataclass(slots=True)

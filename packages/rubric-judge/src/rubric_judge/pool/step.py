@@ -18,7 +18,7 @@ from rubric_core.judgement import result as judgement
 from rubric_judge import events
 from rubric_judge.errors import EventLoopError
 from rubric_judge.models.event_loop import LoopGuard
-from rubric_judge.pool.replicas import Replica, Replicas
+from rubric_judge.models.replicas import Replica, Replicas, was_reached
 from rubric_judge.pool.schedule import Call, Hedge, Hedger, Results, Schedule
 from rubric_judge.pool.statistics import PoolStatistics
 
@@ -152,7 +152,7 @@ def watched_deadline(deadline_s: float | None, *, judge: str) -> Generator[None]
 class PoolState:
     """The state that all steps of a pool share."""
 
-    replicas: Replicas
+    replicas: Replicas[Judge]
     tally: PoolStatistics
     hedger: Hedger | None
     warm: bool
@@ -209,7 +209,7 @@ class Step:
         self._schedule = Schedule(calls, state.replicas, warm=state.warm)
         self._running: dict[Call, None] = {}
         self._exits: list[BaseException] = []
-        self._held: dict[object, Replica] = {}
+        self._held: dict[object, Replica[Judge]] = {}
 
     async def run(self) -> None:
         """Settle every call.
@@ -318,25 +318,29 @@ class Step:
         finally:
             hedge.ended.set()
 
-    async def _ask(self, call: Call, replica: Replica, *, mark: object) -> Results:
+    async def _ask(
+        self, call: Call, replica: Replica[Judge], *, mark: object
+    ) -> Results:
         state = self._state
         started_s = time.perf_counter()
         results: Results | None = None
-        replica.call_started(mark)
+        replica.begin(mark)
         state.in_flight.add(mark)
         state.tally.peak_in_flight = max(
             state.tally.peak_in_flight, len(state.in_flight)
         )
         try:
             results = await ask_for(
-                replica.judge, [wanted.view for wanted in call.wanted]
+                replica.target, [wanted.view for wanted in call.wanted]
             )
             return results
         finally:
-            replica.ended(mark, results[0] if results else None)
+            seconds = time.perf_counter() - started_s
+            replica.in_flight.discard(mark)
+            state.replicas.report(replica, _was_reached(results), seconds)
             state.in_flight.discard(mark)
             if state.hedger is not None and _is_usable(results):
-                state.hedger.answered(time.perf_counter() - started_s)
+                state.hedger.answered(seconds)
 
     def _end(self, call: Call, results: Results) -> None:
         replicas = self._state.replicas
@@ -367,7 +371,7 @@ class Step:
                     break
                 if call.second is not None or call.answer is not None:
                     continue
-                replica = self._state.replicas.other_than(call.replica)
+                replica = self._state.replicas.pick(call.task_id, avoid=call.replica)
                 if replica is None:
                     continue
                 if not hedger.spend():
@@ -375,6 +379,14 @@ class Step:
                 call.second = Hedge(replica)
                 replica.in_flight.add(call.second)  # reserves its room
                 group.start_soon(self._second, call, call.second, group)
+
+
+def _was_reached(results: Results | None) -> bool | None:
+    """Return what a call says about its replica; None of a call that was cancelled."""
+    if results is None:
+        return None
+    is_answer = results[0].outcome is not Outcome.UNAVAILABLE
+    return was_reached(None if is_answer else results[0].reason)
 
 
 def _is_usable(results: Results | None) -> bool:
