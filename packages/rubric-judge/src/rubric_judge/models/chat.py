@@ -66,6 +66,8 @@ class ChatRequest:
     """How the reply's form is requested: by its schema, as any JSON object, or by the prompt."""
     parameters: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     """Fields of this request; they override those of the configuration."""
+    affinity: str = ""
+    """Requests with the same word go to the same of several servers while it is up."""
 
     @property
     def messages(self) -> list[dict[str, str]]:

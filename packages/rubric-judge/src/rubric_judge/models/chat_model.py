@@ -122,7 +122,8 @@ class ChatModel(ClosesItself):
         Raises:
             JudgeTransportError: no answer came within the attempts and the deadline.
         """
-        return await self._asked(self._request(user, system, reply), affinity)
+        request = self._request(user, system, reply)
+        return await self._asked(replace(request, affinity=affinity))
 
     async def answer(
         self, question: str, *, parameters: Mapping[str, JsonValue], affinity: str = ""
@@ -141,8 +142,8 @@ class ChatModel(ClosesItself):
         Raises:
             JudgeTransportError: no answer came within the attempts and the deadline.
         """
-        request = ChatRequest(user=question, parameters=parameters)
-        return await self._asked(request, affinity)
+        request = ChatRequest(user=question, parameters=parameters, affinity=affinity)
+        return await self._asked(request)
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the fields of a request that would not be sent; this sends nothing.
@@ -190,7 +191,7 @@ class ChatModel(ClosesItself):
         for server in self._servers.all:
             await server.target.aclose()
 
-    async def _asked(self, request: ChatRequest, affinity: str) -> ChatReply:
+    async def _asked(self, request: ChatRequest) -> ChatReply:
         """Ask the replica of an affinity, and another one where that is not reached.
 
         Raises:
@@ -200,7 +201,7 @@ class ChatModel(ClosesItself):
         unanswered = JudgeTransportError(Reason.CONNECTION, "", attempts=0)
         moves_left = len(self._servers.all) - 1
         while True:
-            server = self._servers.pick(affinity) or self._servers.all[0]
+            server = self._servers.pick(request.affinity) or self._servers.all[0]
             try:
                 answer = await self._asked_of(server, request, after=unanswered)
             except JudgeTransportError as error:

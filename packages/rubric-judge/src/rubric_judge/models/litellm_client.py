@@ -27,7 +27,7 @@ from rubric_judge.models import decoding
 from rubric_judge.models.chat import ChatReply, ChatRequest, Transport
 from rubric_judge.models.litellm_replies import chat_reply, refusal_or_raise
 from rubric_judge.models.model_config import ModelConfig, Prices
-from rubric_judge.models.router_calls import RoutedCall, make_router
+from rubric_judge.models.router_calls import Deployments, RoutedCall, make_router
 from rubric_judge.models.router_file import Groups, read_router_file
 from rubric_judge.models.settings import (
     api_key,
@@ -146,9 +146,11 @@ class LiteLLMClient(Transport):
         _require_library(config.model)
         self._config = config
         self._groups: Groups | None = None
+        self._deployments: Deployments | None = None
         if config.litellm_config is not None:
             file = read_router_file(config.litellm_config, model=config.model)
             self._groups = Groups(file, deployments_with_keys(file))
+            self._deployments = Deployments(self._groups)
             if not config.allow_fallback_models:
                 self._groups.require_one_model(config.model)
         self._key = api_key(config)
@@ -228,9 +230,16 @@ class LiteLLMClient(Transport):
         self, request: ChatRequest, fields: Mapping[str, object]
     ) -> ChatReply:
         litellm = _litellm()
-        routed = self._groups and RoutedCall(
-            litellm, self._router, self._groups, self._config
-        )
+        routed: RoutedCall | None = None
+        if self._groups is not None and self._deployments is not None:
+            routed = RoutedCall(
+                litellm,
+                self._router,
+                self._groups,
+                self._config,
+                self._deployments,
+                affinity=request.affinity,
+            )
         complete = routed.complete if routed else _complete
         sent = {**self._parameters(), **fields, "messages": request.messages}
         try:

@@ -5,7 +5,7 @@ One class for all of them: addresses of a `ChatModel`, judges of a pool, actors 
 
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Generic, TypeVar
@@ -35,10 +35,23 @@ class ReplicaStatistics:
     """Mean seconds of the calls that it answered; None before the first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rests:
+    """When a replica that fails is left alone, and for how long."""
+
+    after_failures: int = 1
+    """Failures in a row before it rests."""
+    first_s: float = _FIRST_REST_S
+    """Seconds of its first rest; each further one lasts twice as long. 0: it never rests."""
+    longest_s: float = _LONGEST_REST_S
+
+
 class Replica(Generic[T]):
     """One of several that do the same work: its load and its health."""
 
-    def __init__(self, target: T, *, name: str, limit: int | None) -> None:
+    def __init__(
+        self, target: T, *, name: str, limit: int | None, rests: Rests
+    ) -> None:
         """Start idle.
 
         Args:
@@ -46,6 +59,7 @@ class Replica(Generic[T]):
             name: its name among the others, such as its server; groups that could go to any
                 replica are dealt out by it.
             limit: most calls in flight on it; None for no limit of its own.
+            rests: when it is left alone.
         """
         self.target = target
         self.name = name
@@ -57,6 +71,8 @@ class Replica(Generic[T]):
         self._answers = 0
         self._answered_s = 0.0
         self._limit = limit
+        self._rests = rests
+        self._failures = 0
         self._rest_s = 0.0
         self._rests_until_s = 0.0
         self._on_trial = False
@@ -92,18 +108,23 @@ class Replica(Generic[T]):
     def answered(self, seconds: float) -> None:
         """Count an answer: it is up."""
         self._on_trial = False
+        self._failures = 0
         self._rest_s = 0.0
         self._answers += 1
         self._answered_s += seconds
 
     def failed(self) -> None:
-        """Put it to rest, twice as long as the last time."""
+        """Count a failure; put it to rest, twice as long as the last time."""
         self._on_trial = False
+        self._failures += 1
+        rests = self._rests
+        if self._failures < rests.after_failures or not rests.first_s:
+            return
         now_s = time.monotonic()
         # The calls of one outage end one by one, and count as one outage.
         if now_s >= self._rests_until_s:
             self._times_down += 1
-            self._rest_s = min(_LONGEST_REST_S, self._rest_s * 2 or _FIRST_REST_S)
+            self._rest_s = min(rests.longest_s, self._rest_s * 2 or rests.first_s)
             self._rests_until_s = now_s + self._rest_s
 
     def unsettled(self) -> None:
@@ -146,6 +167,7 @@ class Replicas(Generic[T]):
         *,
         names: Sequence[str] = (),
         limit: int | None = None,
+        rests: Rests | None = None,
     ) -> None:
         """Take the replicas.
 
@@ -153,10 +175,12 @@ class Replicas(Generic[T]):
             targets: what is called, at least one.
             names: a name for each, such as its server; by default its number.
             limit: most calls in flight on one; None for no limit.
+            rests: when one that fails is left alone; by default as this class says.
         """
+        rests = rests or Rests()
         names = names or [str(number) for number in range(len(targets))]
         self.all = tuple(
-            Replica(target, name=name, limit=limit)
+            Replica(target, name=name, limit=limit, rests=rests)
             for target, name in zip(targets, names, strict=True)
         )
         self._by_group = OrderedDict[str, Replica[T]]()
@@ -166,8 +190,18 @@ class Replicas(Generic[T]):
         """Whether any replica may get another call now."""
         return any(replica.has_room for replica in self.all)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether any replica is up, or rested and due for a trial."""
+        now_s = time.monotonic()
+        return any(replica.is_open(now_s) for replica in self.all)
+
     def pick(
-        self, group: str, *, begins: bool = True, avoid: Replica[T] | None = None
+        self,
+        group: str,
+        *,
+        begins: bool = True,
+        avoid: Collection[Replica[T]] = (),
     ) -> Replica[T] | None:
         """Return the replica for a group's next call.
 
@@ -177,13 +211,13 @@ class Replicas(Generic[T]):
         Args:
             group: what shares a prefix, such as the id of a task; "" for a call of its own.
             begins: whether no call of the group is under way, so that it may go to any replica.
-            avoid: a replica whose call is asked a second time: the second goes to another, or to
-                the same one if no other is up, and the group stays where it is.
+            avoid: where the same was asked before: it goes to another that is up, or to one of
+                these if there is none, and the group stays where it is.
 
         Returns:
             The replica; None if the call must wait for room.
         """
-        if avoid is not None:
+        if avoid:
             return self._other_than(avoid, group)
         if len(self.all) == 1:
             return self.all[0] if self.all[0].has_room else None
@@ -216,13 +250,15 @@ class Replicas(Generic[T]):
             candidate is not replica and not candidate.is_down for candidate in self.all
         )
 
-    def _other_than(self, replica: Replica[T], group: str) -> Replica[T] | None:
+    def _other_than(
+        self, avoid: Collection[Replica[T]], group: str
+    ) -> Replica[T] | None:
         others = [
             candidate
             for candidate in self.all
-            if candidate is not replica and not candidate.is_down
+            if candidate not in avoid and not candidate.is_down
         ]
-        candidates = others or [replica]
+        candidates = others or avoid
         free = [candidate for candidate in candidates if candidate.has_room]
         return min(free, key=lambda candidate: candidate.load(group), default=None)
 

@@ -1,8 +1,10 @@
-"""Calls through litellm's Router: every deployment of a group before any group it falls back on.
+"""Calls of a litellm file's deployments: all of a group before any group it falls back on.
 
-The Router chooses among the deployments of a group and knows which of them are resting. The
-deployments that it has not chosen are then asked by their ids. On its own, the Router goes to a
-fallback at the first failure, and does not report which group the fallback stood in for.
+One of two chooses among the deployments of a group and leaves those alone that fail: `Replicas`, as
+among servers everywhere else; or litellm's Router, where the file says how it is to choose. Neither
+goes to a fallback: the Router would at the first failure, and while another deployment of the group
+is up (`docs/decisions/0015-one-answer-to-several-servers.md` has the counts). The Router carries
+every call out, for it knows the deployments' providers, keys and prices.
 """
 
 import inspect
@@ -21,12 +23,51 @@ from rubric_judge.errors import JudgeTransportError
 from rubric_judge.models.chat import ChatReply, answerer
 from rubric_judge.models.litellm_replies import no_deployment
 from rubric_judge.models.model_config import ModelConfig
+from rubric_judge.models.replicas import Replica, Replicas, Rests
 from rubric_judge.models.router_checks import remedy, wrong
-from rubric_judge.models.router_file import Groups, RouterFile
+from rubric_judge.models.router_file import Deployment, Groups, RouterFile
 from rubric_judge.models.settings import deployments_with_keys
 
 _NO_BETTER_ELSEWHERE = frozenset({400, 413, 422})
 """Statuses about the request itself; another deployment of the same model would refuse it too."""
+
+
+_Deployments = Replicas[Deployment]
+
+
+class NobodyUpError(Exception):
+    """All deployments of a group are at rest."""
+
+
+class Deployments:
+    """The deployments of a file as replicas, with their health over all calls."""
+
+    def __init__(self, groups: Groups) -> None:
+        """Start with all deployments up; where litellm chooses, there are none here."""
+        self.are_ours = groups.file.is_ours
+        self._rests = groups.file.rests
+        self._groups = groups
+        self._by_group: dict[str, list[_Deployments]] = {}
+
+    def of(self, group: str) -> list[_Deployments]:
+        """Return the deployments of a group, in their order; those of one rank are replicas."""
+        members = self._groups.members(group)
+        name = members[0].group
+        if name not in self._by_group:
+            ranks: dict[int, list[Deployment]] = {}
+            for member in members:
+                ranks.setdefault(member.order, []).append(member)
+            # A lone deployment never rests: its group would be the fallback's.
+            rests = self._rests if len(members) > 1 else Rests(first_s=0.0)
+            self._by_group[name] = [
+                Replicas(
+                    rank,
+                    names=[f"{member.name} {member.route}" for member in rank],
+                    rests=rests,
+                )
+                for rank in ranks.values()
+            ]
+        return self._by_group[name]
 
 
 @dataclass
@@ -37,6 +78,9 @@ class RoutedCall:
     router: Any
     groups: Groups
     config: ModelConfig
+    deployments: Deployments
+    affinity: str = ""
+    """As in `ChatRequest`."""
     calls: int = 0
     chosen: str = ""
     """`id` of the deployment that was called last; it is the one that answered."""
@@ -44,6 +88,10 @@ class RoutedCall:
     """The group that answered, if it is not the requested one."""
     refused: list[str] = field(default_factory=list[str])
     """Fallbacks that were not asked because they are other models."""
+    at_rest: list[tuple[str, _Deployments, Replica[Deployment]]] = field(
+        default_factory=list[tuple[str, _Deployments, Replica[Deployment]]]
+    )
+    """Deployments that were left alone because they failed lately, and their groups."""
 
     async def complete(self, **request: Any) -> Any:
         """Ask the group, then its fallbacks; replaces the Router's `acompletion`.
@@ -60,7 +108,8 @@ class RoutedCall:
             try:
                 answer = await self._ask_group(group, request)
             except Exception as error:  # noqa: BLE001  # litellm's errors have no common base
-                first = first or error
+                if not isinstance(error, NobodyUpError):
+                    first = first or error
                 fallbacks = self._next(group, error)
                 others = [name for name in fallbacks if name not in seen]
                 seen.update(others)
@@ -68,7 +117,7 @@ class RoutedCall:
             else:
                 self.fallback = "" if group == requested_group else group
                 return answer
-        raise first or RuntimeError("no group was asked")
+        return await self._ask_those_at_rest(request, first)
 
     def answered(self, answer: ChatReply) -> ChatReply:
         """Return the answer with the deployment that gave it, and all calls that it took."""
@@ -121,6 +170,80 @@ class RoutedCall:
         return groups or ()
 
     async def _ask_group(self, group: str, request: dict[str, Any]) -> Any:
+        """Ask the deployments of a group, each once, until one answers.
+
+        Raises:
+            NobodyUpError: all of them are at rest.
+            Exception: the error of the last one that was asked.
+        """
+        if not self.deployments.are_ours:
+            return await self._ask_as_litellm_chooses(group, request)
+        last: Exception = NobodyUpError()
+        for replicas in self.deployments.of(group):
+            tried: list[Replica[Deployment]] = []
+            replica = replicas.pick(self.affinity) if replicas.is_open else None
+            while replica is not None and replica not in tried:
+                tried.append(replica)
+                try:
+                    return await self._ask_replica(replicas, replica, request)
+                except Exception as error:
+                    if _is_about_the_request(error, self.litellm):
+                        raise
+                    last = error
+                replica = replicas.pick(self.affinity, avoid=tried)
+            self.at_rest += [
+                (group, replicas, other) for other in replicas.all if other not in tried
+            ]
+        raise last
+
+    async def _ask_those_at_rest(
+        self, request: dict[str, Any], first: Exception | None
+    ) -> Any:
+        """Ask what was left alone, now that nobody else has answered.
+
+        Raises:
+            Exception: the first error of the call.
+        """
+        for group, replicas, replica in self.at_rest:
+            try:
+                answer = await self._ask_replica(replicas, replica, request)
+            except Exception as error:  # noqa: BLE001  # litellm's errors have no common base
+                first = first or error
+            else:
+                self.fallback = "" if group == self.config.model else group
+                return answer
+        raise first or RuntimeError("no group was asked")
+
+    async def _ask_replica(
+        self,
+        replicas: _Deployments,
+        replica: Replica[Deployment],
+        request: dict[str, Any],
+    ) -> Any:
+        mark = object()
+        ok: bool | None = None
+        started_s = anyio.current_time()
+        replica.begin(mark)
+        try:
+            answer = await self._call(replica.target.id, request)
+            ok = True
+        except Exception as error:
+            # A caller's deadline may have left less time than a good server needs.
+            taken_s = anyio.current_time() - started_s
+            was_hurried = (
+                isinstance(error, JudgeTransportError)
+                and taken_s < self.config.timeout_s
+            )
+            if not was_hurried and not _is_about_the_request(error, self.litellm):
+                ok = False
+            raise
+        else:
+            return answer
+        finally:
+            replica.in_flight.discard(mark)
+            replicas.report(replica, ok, anyio.current_time() - started_s)
+
+    async def _ask_as_litellm_chooses(self, group: str, request: dict[str, Any]) -> Any:
         left = [member.id for member in self.groups.members(group)]
         target = group
         while True:
@@ -168,6 +291,16 @@ class RoutedCall:
             self.chosen = str(model_info.get("id", ""))
 
 
+def _is_about_the_request(error: Exception, litellm: Any) -> bool:
+    """Return whether any other deployment of the same model would end in the same error."""
+    answered = (
+        litellm.ContentPolicyViolationError,
+        litellm.ContextWindowExceededError,
+    )
+    status = getattr(error, "status_code", None)
+    return isinstance(error, answered) or status in _NO_BETTER_ELSEWHERE
+
+
 _Make = Callable[..., Any]
 _Options = Mapping[str, object]
 
@@ -200,9 +333,12 @@ def make_router(router: _Make, groups: Groups, *, timeout_s: float) -> Any:
     for entry, deployment in zip(entries, groups.deployments, strict=True):
         model_info = cast("_Options", entry.get("model_info") or {})
         deployments.append({**entry, "model_info": {**model_info, "id": deployment.id}})
+    settings = dict(file.settings)
+    if file.is_ours:  # and so is the rest of a deployment that fails
+        settings["disable_cooldowns"] = True
     try:
         instance = router(
-            model_list=deployments, num_retries=0, timeout=timeout_s, **file.settings
+            model_list=deployments, num_retries=0, timeout=timeout_s, **settings
         )
     except Exception as error:  # noqa: BLE001  # its classes for a wrong file have no common base
         raise _refusal(router, file, deployments, error) from None

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from rubric_core.configuration import shown_name, validated
 from rubric_judge.models import router_checks
 from rubric_judge.models.chat import listing, mapping, server_of
+from rubric_judge.models.replicas import Rests
 from rubric_judge.models.router_checks import SECRET, named_variable, remedy, wrong
 from rubric_judge.ui.yaml_files import read_yaml, yaml_place
 
@@ -29,6 +30,8 @@ _OF_CALLS = frozenset(
 """Keys allowed in `litellm_settings`; the others would change litellm for the whole process."""
 _OF_REDIS = frozenset({"redis_host", "redis_url"})
 _DEFAULTS = "default_litellm_params"
+_ALLOWED_FAILS = 3
+"""litellm's own number of failures that are allowed before a deployment rests."""
 _PRICE = "_cost_per_"
 _HEADERS = frozenset({"extra_headers", "headers"})
 _Options = dict[str, object]
@@ -66,6 +69,41 @@ class RouterFile:
                 if variable is not None:
                     variables[variable] = f"model_list.{number}.litellm_params.{name}"
         return variables
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether `Replicas` chooses among deployments; else litellm's Router does.
+
+        The Router does where the file says how to choose: by a strategy that is not one of
+        `settings.replicas`, by weights and limits of deployments, or by a setting that is not known
+        to leave the choice open.
+        """
+        open_settings = router_checks.SETTINGS["open"]
+        strategy = self.settings.get("routing_strategy")
+        parameters = [parameters_of(entry) for entry in self.deployments]
+        parameters.append(mapping(self.settings.get(_DEFAULTS)))
+        return (
+            all(name in open_settings for name in self.settings)
+            and strategy in {None, *router_checks.SETTINGS["replicas"]}
+            and not any(
+                options.get(name) is not None
+                for options in parameters
+                for name in router_checks.PARAMETERS["choosing"]
+            )
+        )
+
+    @property
+    def rests(self) -> Rests:
+        """When a deployment that fails is left alone: as the file says, else as litellm does."""
+        if self.settings.get("disable_cooldowns"):
+            return Rests(first_s=0.0)
+        fails = self.settings.get("allowed_fails")
+        rest_s = self.settings.get("cooldown_time")
+        fails = fails if isinstance(fails, int | float) else _ALLOWED_FAILS
+        if not isinstance(rest_s, int | float):
+            return Rests(after_failures=1 + int(fails))
+        rest_s = float(rest_s)
+        return Rests(after_failures=1 + int(fails), first_s=rest_s, longest_s=rest_s)
 
     def routes(self, variable: Callable[[str], str | None]) -> tuple[str, ...]:
         """Return litellm's names of the models that may answer, fallbacks included.

@@ -371,7 +371,7 @@ class Step:
                     break
                 if call.second is not None or call.answer is not None:
                     continue
-                replica = self._state.replicas.pick(call.task_id, avoid=call.replica)
+                replica = self._state.replicas.pick(call.task_id, avoid=[call.replica])
                 if replica is None:
                     continue
                 if not hedger.spend():
