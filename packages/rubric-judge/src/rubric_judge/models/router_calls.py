@@ -3,7 +3,7 @@
 One of two chooses among the deployments of a group and leaves those alone that fail: `Replicas`, as
 among servers everywhere else; or litellm's Router, where the file says how it is to choose. Neither
 goes to a fallback: the Router would at the first failure, and while another deployment of the group
-is up (`docs/decisions/0015-one-answer-to-several-servers.md` has the counts). The Router carries
+is up (`docs/decisions/0022-one-answer-to-several-servers.md` has the counts). The Router carries
 every call out, for it knows the deployments' providers, keys and prices.
 """
 
