@@ -270,6 +270,7 @@ async def test_an_actor_that_is_killed_is_replaced_and_nothing_is_lost_or_counte
         assert (statistics.done, statistics.in_flight, pool.replaced) == (120, 0, 1)
         assert statistics.by_outcome == {Outcome.SCORED: 120}
         assert sum(one.groups for one in statistics.replicas) == 6
+        assert not any(one.is_down for one in statistics.replicas)  # it was replaced
         again = await pool.judge_all(_views(make_view, responses))
         _check(again, responses)
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import anyio
 import pytest
 from pydantic import BaseModel
+from structlog.testing import capture_logs
 
 from rubric_core import JudgeView, Outcome, Reason
 from rubric_judge import (
@@ -187,6 +188,23 @@ async def test_calls_of_a_model_go_elsewhere_while_a_server_is_dead_and_come_bac
         answers = [await _ask(model, f"{group} back") for group in GROUPS]
         assert Counter(server for _, server in answers)[flaky.url] > len(GROUPS) // 2
         assert {attempts for attempts, _ in answers} == {1}
+
+
+def test_the_log_tells_once_of_a_server_at_rest_and_of_its_return(clock: Clock) -> None:
+    replicas = _named("a:1", "b:1")
+    with capture_logs() as logs:
+        lost = _down(replicas, "a:1")
+        _down(replicas, "a:1")  # another call of the same outage
+        clock.now_s += 6
+        _down(replicas, "a:1")
+        for _ in range(2):
+            replicas.report(lost, ok=True, seconds=0.1)
+        _down(_named("alone:1"), "alone:1")
+    assert [(log["event"], log["replica"], log.get("rest_s")) for log in logs] == [
+        ("judge.replica.rests", "a:1", 5),
+        ("judge.replica.rests", "a:1", 10),
+        ("judge.replica.back", "a:1", None),
+    ]
 
 
 @pytest.mark.anyio

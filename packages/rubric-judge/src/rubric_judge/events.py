@@ -63,6 +63,21 @@ def fallback_answered(by: Answerer, *, model: str) -> None:
     _log().warning("judge.fallback.answered", asked=model, **dict(by))
 
 
+def replica_rests(*, replica: str, rest_s: float) -> None:
+    """Log that one of several servers is left alone, and for how long; again after each trial."""
+    _log().warning(
+        "judge.replica.rests",
+        replica=replica,
+        rest_s=rest_s,
+        what_to_do="see that it runs; its calls go to the others, and one will try it again",
+    )
+
+
+def replica_back(*, replica: str) -> None:
+    """Log that a server that was left alone has answered."""
+    _log().warning("judge.replica.back", replica=replica)
+
+
 def probe_out_of_schema(*, role: str, model: str, server: str, why: str) -> None:
     """Log that a model does not keep to the schema that goes along, as the check found."""
     _log().warning(

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import Generic, TypeVar
 
 from rubric_core import Reason
+from rubric_judge import events
 
 T = TypeVar("T")
 
@@ -113,19 +114,25 @@ class Replica(Generic[T]):
         self._answers += 1
         self._answered_s += seconds
 
-    def failed(self) -> None:
-        """Count a failure; put it to rest, twice as long as the last time."""
+    def failed(self) -> float:
+        """Count a failure; put it to rest, twice as long as the last time.
+
+        Returns:
+            Seconds of the rest that begins with it; 0 if none does.
+        """
         self._on_trial = False
         self._failures += 1
         rests = self._rests
         if self._failures < rests.after_failures or not rests.first_s:
-            return
+            return 0.0
         now_s = time.monotonic()
         # The calls of one outage end one by one, and count as one outage.
-        if now_s >= self._rests_until_s:
-            self._times_down += 1
-            self._rest_s = min(rests.longest_s, self._rest_s * 2 or rests.first_s)
-            self._rests_until_s = now_s + self._rest_s
+        if now_s < self._rests_until_s:
+            return 0.0
+        self._times_down += 1
+        self._rest_s = min(rests.longest_s, self._rest_s * 2 or rests.first_s)
+        self._rests_until_s = now_s + self._rest_s
+        return self._rest_s
 
     def unsettled(self) -> None:
         """Count a call that says nothing about its health: a trial may be made again."""
@@ -173,11 +180,13 @@ class Replicas(Generic[T]):
 
         Args:
             targets: what is called, at least one.
-            names: a name for each, such as its server; by default its number.
+            names: a name for each, such as its server, by which the log tells of one that rests;
+                by default its number, and nothing is logged.
             limit: most calls in flight on one; None for no limit.
             rests: when one that fails is left alone; by default as this class says.
         """
         rests = rests or Rests()
+        self._is_logged = len(targets) > 1 and bool(names)
         names = names or [str(number) for number in range(len(targets))]
         self.all = tuple(
             Replica(target, name=name, limit=limit, rests=rests)
@@ -239,10 +248,15 @@ class Replicas(Generic[T]):
         """
         if ok is None:
             replica.unsettled()
-        elif ok:
+            return
+        if ok:
+            if replica.is_down and self._is_logged:
+                events.replica_back(replica=replica.name)
             replica.answered(seconds)
         else:
-            replica.failed()
+            rest_s = replica.failed()
+            if rest_s and self._is_logged:
+                events.replica_rests(replica=replica.name, rest_s=rest_s)
 
     def another_is_up(self, replica: Replica[T]) -> bool:
         """Return whether a call that did not reach this replica can go elsewhere."""
