@@ -88,7 +88,7 @@ def damaged(problem: str, *, path: Path) -> LedgerError:
     """Return the error for a file that is not what was written, with the remedy."""
     return LedgerError(
         "the file is damaged: restore it from a copy, save what is whole with "
-        f"`rubric_judge.pool.ledger.salvage`, or name a new file ({problem})",
+        f"`rubric_judge.pool.ledger.store.salvage`, or name a new file ({problem})",
         path=path,
     )
 
