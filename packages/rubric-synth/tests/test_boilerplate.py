@@ -1,8 +1,8 @@
 import pytest
 
 from rubric_synth.document import Document
-from rubric_synth.stages.extractive import phrases
-from rubric_synth.stages.extractive.phrases import CorpusTerms
+from rubric_synth.stages.extractive import corpus_terms
+from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 
 SHARED = "This article is a stub that you can help to expand."
 
@@ -13,7 +13,7 @@ SHARED = "This article is a stub that you can help to expand."
 def test_a_sentence_of_three_documents_is_boilerplate_and_one_of_two_is_none(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(phrases, "_MOST_SENTENCES", most)
+    monkeypatch.setattr(corpus_terms, "_MOST_SENTENCES", most)
     pair = "Both of these two documents end with these words."
     names = ("".join(chr(97 + int(digit)) for digit in f"{n:03}") for n in range(200))
     own = [

@@ -5,8 +5,8 @@ import pytest
 from rubric_synth import Document
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.stages.extractive.claims import passages
+from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 from rubric_synth.stages.extractive.phrases import (
-    CorpusTerms,
     best_phrase,
     is_phrase,
     without_opening,

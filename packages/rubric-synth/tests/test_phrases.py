@@ -1,8 +1,8 @@
 import pytest
 
 from rubric_synth import Document
+from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 from rubric_synth.stages.extractive.phrases import (
-    CorpusTerms,
     best_phrase,
     noun_phrases,
 )

@@ -5,6 +5,7 @@ import pytest
 from rubric_core import CriterionKind
 from rubric_synth import Document, StageRefusal
 from rubric_synth.document import ApiEntry, ApiItem
+from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 from rubric_synth.stages.extractive.facts import (
     api,
     defaults,
@@ -15,7 +16,6 @@ from rubric_synth.stages.extractive.facts import (
 )
 from rubric_synth.stages.extractive.facts.drafts import api_fact_drafts
 from rubric_synth.stages.extractive.facts.fact import Fact
-from rubric_synth.stages.extractive.phrases import CorpusTerms
 
 _NAME = "sea.gauges.tidal_range"
 _MEANING = CriterionKind.DEFINITION

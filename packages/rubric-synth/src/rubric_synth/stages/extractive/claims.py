@@ -36,7 +36,10 @@ class Passage(NamedTuple):
 
 
 def passages(
-    document: Document, config: ExtractiveConfig, *, times: int = 1
+    document: Document,
+    config: ExtractiveConfig,
+    *,
+    times: int = 1,
 ) -> list[Passage]:
     """Cut a document into passages of a usable length, in order.
 
@@ -71,7 +74,11 @@ def _fitting_paragraphs(group: Sequence[Section], most_words: int) -> list[str]:
     return paragraphs[: max(1, fitting)]
 
 
-def _passage(title: str, group: Sequence[Section], paragraphs: list[str]) -> Passage:
+def _passage(
+    title: str,
+    group: Sequence[Section],
+    paragraphs: list[str],
+) -> Passage:
     known = frozenset[str]().union(*map(_words_of, paragraphs))
     proper = known - {word.capitalize() for word in known if word.islower()}
     title = _phrase(title, proper, 14)
@@ -84,7 +91,12 @@ def _passage(title: str, group: Sequence[Section], paragraphs: list[str]) -> Pas
     for section in group:
         home = _phrase(section.heading, proper, 9)
         homes += [home] * len(section.paragraphs)
-    return Passage(subject, context, tuple(paragraphs), tuple(homes[: len(paragraphs)]))
+    return Passage(
+        subject,
+        context,
+        tuple(paragraphs),
+        tuple(homes[: len(paragraphs)]),
+    )
 
 
 def _groups(usable: Sequence[Section], fewest: int) -> Iterator[list[Section]]:

@@ -1,174 +1,17 @@
-"""Statistics of words in a collection, and the phrases that name the concepts of a text.
-
-Words have TF-IDF weights, sentences may be boilerplate; a phrase has two or three words.
-"""
+"""Phrases that name the concepts of a text: two or three words, the rare ones first."""
 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from functools import cached_property
-from hashlib import blake2b
 from itertools import pairwise, takewhile
-from typing import Final
+from typing import Final, TypeAlias
 
-from rubric_core.rewriting import patterns
 from rubric_judge.judges.lexical.words import stem
 from rubric_synth import language
-from rubric_synth.document import Document
-from rubric_synth.stages.extractive.glosses import Glosses, edits
-from rubric_synth.tables import phrase, read_table, word_set
-
-_MIN_BOILERPLATE_WORDS: Final = 5
-_FEWEST_OF_A_SLIP: Final = 30
-_SLIPS: Final = 20
-"""Least ratio of the right word's frequency to that of its slip."""
-_REPEATED: Final = 3
-"""Fewest documents that a sentence of boilerplate stands in."""
-_LARGE_COLLECTION: Final = 20
-_COMMON: Final = 0.2
-_PATTERNS: Final = patterns(read_table("patterns")["terms"])
-_MOST_SENTENCES: Final = 500_000
-"""Sentences that are counted; beyond twice as many, the rare ones are dropped to bound memory."""
-
-
-class CorpusTerms:
-    """Document frequencies of stems and of sentences over a whole collection."""
-
-    def __init__(self, documents: Iterable[Document]) -> None:
-        """Read every document once."""
-        self._documents = 0
-        self._frequency = Counter[str]()
-        self._words = Counter[str]()
-        self._heads = Counter[str]()
-        self._verbs = Counter[str]()
-        self._names = Counter[str]()
-        sentences = Counter[int]()
-        self.glosses = Glosses()
-        for document in documents:
-            self._documents += 1
-            words = language.words(document.text)
-            self._words.update(words)
-            self._heads.update(_PATTERNS["head_noun"].findall(document.text))
-            self._verbs.update(_PATTERNS["after_verb_mark"].findall(document.text))
-            self._names.update(_PATTERNS["name"].findall(document.text))
-            self._frequency.update(set(map(stem, set(words))))
-            names = frozenset(language.words(document.title.lower()))
-            keys = {_sentence_key(s, names) for s in language.sentences(document.text)}
-            sentences.update(key for key in keys if key is not None)
-            self.glosses.add(document)
-            if len(sentences) > 2 * _MOST_SENTENCES:
-                sentences = Counter(dict(sentences.most_common(_MOST_SENTENCES)))
-        self._boilerplate = {
-            key for key, count in sentences.items() if count >= _REPEATED
-        }
-
-    def is_slip(self, word: str) -> bool:
-        """Tell whether a word in lower case is one letter off another of far more documents."""
-        mine = self._frequency[stem(word)]
-        fewest = max(_FEWEST_OF_A_SLIP, _SLIPS * mine)
-        others = edits(word) & self._seen
-        return any(self._frequency[stem(other)] >= fewest for other in others)
-
-    @cached_property
-    def _seen(self) -> frozenset[str]:
-        return frozenset(word.lower() for word in self._words)
-
-    def inverse_frequency(self, word: str) -> float:
-        """Return log((1 + N) / (1 + df)) + 1 of a word's stem, N documents, df of them with it."""
-        frequency = self._frequency[stem(word)]
-        return math.log((1 + self._documents) / (1 + frequency)) + 1
-
-    def is_noun(self, word: str) -> bool:
-        """Tell whether a word is seen to end noun phrases: "the sand of", but not "the slower"."""
-        if self._documents < _LARGE_COLLECTION:
-            return True  # too little text to tell
-        return self._heads[word] >= max(1, 0.02 * self._words[word])
-
-    def is_seen_noun(self, word: str) -> bool:
-        """Tell whether a word, or its singular, is seen to end a noun phrase: "the samples are"."""
-        forms = language.base_forms(word)
-        heads = sum(self._heads[form] for form in dict.fromkeys(forms))
-        return heads > self.verb_uses(word)
-
-    def is_clear_noun(self, word: str) -> bool:
-        """Tell whether a word ends noun phrases often: "the filter is", but not "the innate"."""
-        if self._documents < _LARGE_COLLECTION:
-            return True
-        heads = self._heads[word]
-        return heads > self.verb_uses(word) and heads >= 0.04 * self._words[word]
-
-    def verb_uses(self, word: str) -> int:
-        """Return how often a word, or what is left of it without its -s, follows "to", "can" …."""
-        return max(self._verbs[form] for form in language.base_forms(word))
-
-    def is_verb(self, word: str) -> bool:
-        """Tell whether a word is a verb rather than a noun, as far as the collection shows."""
-        return self.verb_uses(word) > self._heads[word]
-
-    def is_name(self, word: str) -> bool:
-        """Tell whether a word keeps its capital: "Kalman", but not "The" or "Level"."""
-        return self._names[word] > self._words[word.lower()]
-
-    def is_common(self, word: str) -> bool:
-        """Tell whether a word's stem occurs in many documents of a collection of some size."""
-        large = self._documents >= _LARGE_COLLECTION
-        return large and self._frequency[stem(word)] > _COMMON * self._documents
-
-    def is_boilerplate(self, sentence: str, title: str) -> bool:
-        """Tell whether a sentence stands, but for the document's own name, in several documents."""
-        key = _sentence_key(sentence, frozenset(language.words(title.lower())))
-        return key is not None and key in self._boilerplate
-
-    def key_terms(
-        self, text: str, *, limit: int, without: frozenset[str] = frozenset()
-    ) -> tuple[str, ...]:
-        """Return the terms of a text with the highest TF-IDF weight, in the order of the text.
-
-        Args:
-            text: The text that the terms come from.
-            limit: Most terms to return.
-            without: Stems that do not count, such as those of the question.
-
-        Returns:
-            Words as they stand in the text, one per stem; ties go to the earlier word.
-        """
-        words = [
-            word for word in language.content_words(text) if stem(word) not in without
-        ]
-        counts = Counter(map(stem, words))
-
-        def weight(word: str) -> float:
-            return (1 + math.log(counts[stem(word)])) * self.inverse_frequency(word)
-
-        first = language.first_per_stem(words)
-        chosen = sorted(first, key=weight, reverse=True)[:limit]
-        return tuple(_plain(word) for word in first if word in chosen)
-
-    def weight(self, text: str) -> float:
-        """Return the mean inverse frequency of a text's content words; 0 if it has none."""
-        words = language.content_words(text)
-        if not words:
-            return 0.0
-        return sum(map(self.inverse_frequency, words)) / len(words)
-
-
-def _plain(word: str) -> str:
-    """Lower a word that is capitalised only because it begins a sentence."""
-    if word[1:].islower() or len(word) == 1:
-        return word.lower()
-    return word
-
-
-def _sentence_key(sentence: str, names: frozenset[str]) -> int | None:
-    plain = [word for word in language.words(sentence.lower()) if word not in names]
-    if len(plain) < _MIN_BOILERPLATE_WORDS:
-        return None
-    # `hash` differs from process to process, and workers elsewhere look these keys up.
-    digest = blake2b(" ".join(plain).encode(), digest_size=8).digest()
-    return int.from_bytes(digest)
-
+from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
+from rubric_synth.tables import phrase, word_set
 
 CAVEAT_MARKERS: Final = tuple(sorted(word_set("caveat_markers")))
 """Words that mark a sentence as a limit or a warning."""
@@ -239,13 +82,19 @@ def without_opening(sentence: str) -> str:
 def is_phrase(text: str) -> bool:
     """Tell whether a heading names something: no row of a table, no formula, no repeated cell."""
     words = language.words(text)
-    bare = "".join(text.split())
-    letters = sum(map(str.isalpha, bare))
-    if not any(len(word) >= _MIN_LETTERS and _VOWEL.search(word) for word in words):
+    if not any(map(_is_full_word, words)):
         return False
-    if words[-1].lower() in _BEFORE_NOUN or _REPEATED_WORD.search(text):
+    if words[-1].lower() in _BEFORE_NOUN:
         return False
-    return letters >= _MIN_PHRASE_LETTERS * len(bare)
+    if _REPEATED_WORD.search(text):
+        return False
+    characters = "".join(text.split())
+    letters = sum(map(str.isalpha, characters))
+    return letters >= _MIN_PHRASE_LETTERS * len(characters)
+
+
+def _is_full_word(word: str) -> bool:
+    return len(word) >= _MIN_LETTERS and _VOWEL.search(word) is not None
 
 
 def base_form(word: str, verbs: AbstractSet[str]) -> str:
@@ -265,8 +114,15 @@ _MIN_LETTERS: Final = 3
 _NOT_NOUNS: Final = re.compile(r"(?:ly|ing|ed)$")
 
 
+_Words: TypeAlias = tuple[str, ...]
+
+
 def noun_phrases(
-    text: str, terms: CorpusTerms, *, limit: int, prose: bool = False
+    text: str,
+    terms: CorpusTerms,
+    *,
+    limit: int,
+    prose: bool = False,
 ) -> tuple[str, ...]:
     """Return the phrases that a text repeats most, weighted by the rarity of their words.
 
@@ -283,48 +139,67 @@ def noun_phrases(
         Lower-case phrases, best first; none is part of another.
     """
     runs = _runs(text, terms, prose=prose)
-    keys = {run: tuple(map(stem, run)) for run in runs}
-    totals: Counter[tuple[str, ...]] = Counter()
+    stems_of = {run: tuple(map(stem, run)) for run in runs}
+    totals = Counter[_Words]()
     for run, times in runs.items():
-        totals[keys[run]] += times
-    counts: Counter[tuple[str, ...]] = Counter()
-    phrases: dict[tuple[str, ...], str] = {}
+        totals[stems_of[run]] += times
+    counts = Counter[_Words]()
+    phrases: dict[_Words, str] = {}
     for run, times in runs.items():
-        key = keys[run]
-        if totals[key] <= 1 or not _is_nominal(run, terms):
+        stems = stems_of[run]
+        if totals[stems] <= 1 or not _is_nominal(run, terms):
             continue
         if prose and not _is_nameable(run, terms):
             continue
-        counts[key] += times
-        phrases.setdefault(key, " ".join(run))
-    weights: dict[tuple[str, ...], float] = {}
-    for key, count in counts.items():
-        if count > 1 and len(set(key)) == len(key):
-            rarity = sum(terms.inverse_frequency(word) for word in key)
-            weights[key] = math.log1p(count) * rarity / math.sqrt(len(key))
-    chosen: list[tuple[str, ...]] = []
-    for key in sorted(weights, key=lambda key: (-weights[key], key)):
-        if all(set(key).isdisjoint(other) for other in chosen):
-            chosen.append(key)
-    return tuple(phrases[key] for key in chosen[:limit])
+        counts[stems] += times
+        phrases.setdefault(stems, " ".join(run))
+    chosen: list[_Words] = []
+    for stems in _by_weight(counts, terms):
+        if all(set(stems).isdisjoint(other) for other in chosen):
+            chosen.append(stems)
+    return tuple(phrases[stems] for stems in chosen[:limit])
 
 
-def _runs(text: str, terms: CorpusTerms, *, prose: bool) -> Counter[tuple[str, ...]]:
+def _by_weight(counts: Counter[_Words], terms: CorpusTerms) -> list[_Words]:
+    """Sort the stems of phrases that are repeated, and repeat no stem, by their weight."""
+    weights: dict[_Words, float] = {}
+    for stems, count in counts.items():
+        if count <= 1:
+            continue
+        if len(set(stems)) < len(stems):
+            continue
+        rarity = sum(terms.inverse_frequency(word) for word in stems)
+        weights[stems] = math.log1p(count) * rarity / math.sqrt(len(stems))
+    return sorted(weights, key=lambda stems: (-weights[stems], stems))
+
+
+def _runs(
+    text: str,
+    terms: CorpusTerms,
+    *,
+    prose: bool,
+) -> Counter[_Words]:
     """Count the runs of two and of three words inside the clauses of a text."""
-    runs: Counter[tuple[str, ...]] = Counter()
+    runs = Counter[_Words]()
     for chunk in _CHUNK.split(text):
-        tokens: list[str] = []
+        words: list[str] = []
         for word in _TOKEN.findall(chunk):
-            is_lowered = word[1:].islower() and not (prose and terms.is_name(word))
-            tokens.append(word.lower() if is_lowered else word)
-        runs.update(zip(tokens, tokens[1:], tokens[2:], strict=False))
-        runs.update(pairwise(tokens))
+            keeps_capital = prose and terms.is_name(word)
+            if word[1:].islower() and not keeps_capital:
+                words.append(word.lower())
+            else:
+                words.append(word)
+        threes = zip(words, words[1:], words[2:], strict=False)
+        runs.update(threes)
+        runs.update(pairwise(words))
     return runs
 
 
 def _is_nominal(run: Sequence[str], terms: CorpusTerms) -> bool:
     for word in run:
-        if len(word) < _MIN_LETTERS or word.lower() in language.STOP_WORDS:
+        if len(word) < _MIN_LETTERS:
+            return False
+        if word.lower() in language.STOP_WORDS:
             return False
     last = run[-1].rpartition("-")[2]
     if not terms.is_noun(last) or _NOT_NOUNS.search(last):
@@ -339,7 +214,9 @@ def _is_nameable(run: Sequence[str], terms: CorpusTerms) -> bool:
     """
     words = [word.lower() for word in run]
     *before, last = words
-    if not ADVERBS.isdisjoint(words) or not PROSE_VERBS.isdisjoint(words):
+    if not ADVERBS.isdisjoint(words):
+        return False
+    if not PROSE_VERBS.isdisjoint(words):
         return False
     if any(base_form(word, PROSE_VERBS) for word in words):
         return False
@@ -347,34 +224,58 @@ def _is_nameable(run: Sequence[str], terms: CorpusTerms) -> bool:
         return False
     if any(word.endswith("ly") or terms.is_verb(word) for word in before):
         return False
-    return not any(map(_is_plural, before)) or not terms.verb_uses(last)
+    has_plural = any(map(_is_plural, before))
+    return not has_plural or terms.verb_uses(last) == 0
 
 
 def _is_plural(word: str) -> bool:
-    return word.endswith("s") and not word.endswith(("ss", "us", "is", "ics"))
-
-
-def _is_verb_there(tokens: Sequence[str], place: int, terms: CorpusTerms) -> bool:
-    """Tell whether a word is the verb of its clause: "sodium conducts", "heaters melt the rime"."""
-    word = tokens[place].lower()
-    before = tokens[place - 1].lower() if place else ""
-    after = tokens[place + 1].lower() if place + 1 < len(tokens) else ""
-    if not before or before in _BEFORE_NOUN or word in _COUNTED:
+    if not word.endswith("s"):
         return False
-    return after in _AFTER_VERB or _is_verb_of_clause(tokens, place, terms)
+    return not word.endswith(("ss", "us", "is", "ics"))
 
 
-def _is_verb_of_clause(tokens: Sequence[str], place: int, terms: CorpusTerms) -> bool:
+def _is_verb_there(
+    tokens: Sequence[str],
+    place: int,
+    terms: CorpusTerms,
+) -> bool:
+    """Tell whether a word is the verb of its clause: "sodium conducts", "heaters melt the rime"."""
+    if place == 0:
+        return False
+    word = tokens[place].lower()
+    before = tokens[place - 1].lower()
+    if before in _BEFORE_NOUN or word in _COUNTED:
+        return False
+    if _lower_at(tokens, place + 1) in _AFTER_VERB:
+        return True
+    return _is_verb_of_clause(tokens, place, terms)
+
+
+def _lower_at(tokens: Sequence[str], place: int) -> str:
+    """Return a word in lower case; "" behind the last."""
+    if place >= len(tokens):
+        return ""
+    return tokens[place].lower()
+
+
+def _is_verb_of_clause(
+    tokens: Sequence[str],
+    place: int,
+    terms: CorpusTerms,
+) -> bool:
     """Tell whether a word is a verb by the words of its clause before and behind it."""
     word = tokens[place].lower()
     before = tokens[place - 1].lower()
-    after = tokens[place + 1].lower() if place + 1 < len(tokens) else ""
-    rest = set(takewhile(_same_clause, map(str.lower, tokens[place + 1 :])))
+    after = _lower_at(tokens, place + 1)
+    words_behind = map(str.lower, tokens[place + 1 :])
+    rest = set(takewhile(_same_clause, words_behind))
     if not rest.isdisjoint(_AUXILIARIES) or terms.is_seen_noun(word):
         return False
     if not _is_plural(word):
         return _is_plural(before) and before not in language.STOP_WORDS
-    if not after or after in {"of", "and", "or", "that", "which"}:
+    if not after:
+        return False
+    if after in {"of", "and", "or", "that", "which"}:
         return False
     if _is_plural(before) or terms.is_name(tokens[place - 1]):
         return False
@@ -390,7 +291,12 @@ def _same_clause(word: str) -> bool:
     return word not in _CLAUSE_OPENERS
 
 
-def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -> str:
+def best_phrase(
+    sentence: str,
+    terms: CorpusTerms,
+    *,
+    without: frozenset[str],
+) -> str:
     """Return the rarest phrase of two words in a sentence, or its rarest word.
 
     Args:
@@ -427,7 +333,11 @@ def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -
     return f"{first} {rest}"
 
 
-def _best_word(sentence: str, terms: CorpusTerms, without: frozenset[str]) -> str:
+def _best_word(
+    sentence: str,
+    terms: CorpusTerms,
+    without: frozenset[str],
+) -> str:
     """Return the rarest word of a sentence that a question can name; "" if there is none."""
     no_names = set(_EMPTY_NOUNS)
     for chunk in _CHUNK.split(sentence):
@@ -435,11 +345,18 @@ def _best_word(sentence: str, terms: CorpusTerms, without: frozenset[str]) -> st
         for place, token in enumerate(tokens):
             if _is_verb_there(tokens, place, terms):
                 no_names.add(token.lower())
-    for word in terms.key_terms(sentence, limit=4, without=without):
-        if word.lower() in no_names or not terms.is_noun(word):
+    candidates = terms.key_terms(sentence, limit=4, without=without)
+    for word in candidates:
+        if word.lower() in no_names:
             continue
-        if terms.is_common(word) or not _is_nameable([word], terms):
+        if not terms.is_noun(word):
+            continue
+        if terms.is_common(word):
+            continue
+        if not _is_nameable([word], terms):
             continue
         name = word.capitalize()
-        return name if terms.is_name(name) else word
+        if terms.is_name(name):
+            return name
+        return word
     return ""

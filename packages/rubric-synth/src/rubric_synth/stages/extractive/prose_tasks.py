@@ -15,6 +15,7 @@ from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.sources.cleaning.markup import sections
 from rubric_synth.sources.raw_text import foreign_language
 from rubric_synth.stages.extractive.claims import Passage, passages
+from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 from rubric_synth.stages.extractive.facts import Fact, facts_of
 from rubric_synth.stages.extractive.facts.drafts import (
     api_fact_drafts,
@@ -22,7 +23,7 @@ from rubric_synth.stages.extractive.facts.drafts import (
 )
 from rubric_synth.stages.extractive.facts.opening import in_setting, product_of
 from rubric_synth.stages.extractive.facts.prose import gathered
-from rubric_synth.stages.extractive.phrases import CorpusTerms, noun_phrases
+from rubric_synth.stages.extractive.phrases import noun_phrases
 from rubric_synth.stages.stages import Draft, StageRefusal, Stages
 
 _RUBRIC: Final = 5
@@ -87,7 +88,12 @@ class _Asked:
         for times in (2, 4):
             yield passages(self.document, self.config, times=times)
         most = self.config.max_passage_words
-        whole = gathered(self.passages, self.facts, self.document.title, most)
+        whole = gathered(
+            self.passages,
+            self.facts,
+            self.document.title,
+            most,
+        )
         if whole is None:
             yield []
         else:
@@ -144,7 +150,11 @@ _ADVANCED_WEIGHT: Final = 4.6
 class ExtractiveStages:
     """The three stages by rule."""
 
-    def __init__(self, terms: CorpusTerms, config: ExtractiveConfig) -> None:
+    def __init__(
+        self,
+        terms: CorpusTerms,
+        config: ExtractiveConfig,
+    ) -> None:
         """Weigh words by their frequency in a collection."""
         self._terms = terms
         self._config = config

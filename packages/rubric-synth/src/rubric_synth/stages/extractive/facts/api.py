@@ -13,12 +13,14 @@ from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.stages.extractive import phrases
+from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 from rubric_synth.stages.extractive.facts import (
     conditions,
     gate,
     parameters,
     parsing,
     prose,
+    purposes,
     results,
     soundness,
     tidying,
@@ -27,7 +29,6 @@ from rubric_synth.stages.extractive.facts import (
 from rubric_synth.stages.extractive.facts.conditions import Frame
 from rubric_synth.stages.extractive.facts.fact import Fact, says_the_same
 from rubric_synth.stages.extractive.facts.parsing import child, root_of
-from rubric_synth.stages.extractive.phrases import CorpusTerms
 from rubric_synth.tables import read_table
 
 _FEWEST: Final = 4
@@ -42,6 +43,7 @@ _MOST_ERRORS: Final = 3
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
 _NOUNS: Final = frozenset({"NOUN", "PROPN"})
 _KINDS: Final = frozenset(read_table("facts")["soundness"]["kinds"].split())
+_IS_THE: Final = re.compile(" is (the|any) ")
 _UNUSED_MODULES: Final = frozenset(
     read_table("facts")["soundness"]["unused_modules"].split()
 )
@@ -66,15 +68,19 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:
         if spelling.has_slip(raw_fact.sentence):
             continue
         fact = soundness.repaired(raw_fact, entry)
-        first_topic = fact.topic.partition(" and ")[0].partition(",")[0]
+        first_topic = fact.topic.partition(" and ")[0]
+        first_topic = first_topic.partition(",")[0]
         item = items.get(first_topic)
-        if _is_sound(fact, entry, item) and not _is_common(fact, item, terms):
-            sound.append(fact)
-    kept: list[Fact] = []
+        if not _is_sound(fact, entry, item):
+            continue
+        if _is_common(fact, item, terms):
+            continue
+        sound.append(fact)
+    distinct: list[Fact] = []
     for fact in soundness.without_shared_meanings(sound):
-        if not any(_repeats(fact, other, entry) for other in kept):
-            kept.append(fact)
-    return kept
+        if not any(_repeats(fact, other, entry) for other in distinct):
+            distinct.append(fact)
+    return distinct
 
 
 def _parsed_facts(entry: ApiEntry) -> Iterator[Fact]:
@@ -82,28 +88,47 @@ def _parsed_facts(entry: ApiEntry) -> Iterator[Fact]:
     frames = [frame for frame in _frames(entry) if frame is not None]
     texts: list[str] = []
     for frame in frames:
-        texts += [text for text in (frame.probe, frame.bare) if text]
+        if frame.probe:
+            texts.append(frame.probe)
+        if frame.bare:
+            texts.append(frame.bare)
     docs = iter(parsing.parsed(texts))
     for frame in frames:
-        fact = _checked(frame, next(docs)) if frame.probe else frame.fact
-        is_command = bool(frame.bare) and _commands(next(docs))
+        fact: Fact | None = frame.fact
+        if frame.probe:
+            fact = _checked(frame, next(docs))
+        is_command = False
+        if frame.bare:
+            is_command = _commands(next(docs))
         if fact is not None and not is_command:
             yield fact
 
 
-def _is_common(fact: Fact, item: ApiItem | None, terms: CorpusTerms | None) -> bool:
+def _is_common(
+    fact: Fact,
+    item: ApiItem | None,
+    terms: CorpusTerms | None,
+) -> bool:
     """Tell whether a fact is a meaning that pages of the collection give a parameter."""
-    if item is None or terms is None or fact.kind != CriterionKind.DEFINITION:
+    if item is None:
+        return False
+    if terms is None:
+        return False
+    if fact.kind != CriterionKind.DEFINITION:
         return False
     return terms.glosses.is_common(item.name, item.description)
 
 
-def _is_sound(fact: Fact, entry: ApiEntry, item: ApiItem | None) -> bool:
-    return (
-        soundness.is_clear(fact)
-        and soundness.is_whole(fact, item)
-        and soundness.says_something(fact, entry, item)
-    )
+def _is_sound(
+    fact: Fact,
+    entry: ApiEntry,
+    item: ApiItem | None,
+) -> bool:
+    if not soundness.is_clear(fact):
+        return False
+    if not soundness.is_whole(fact, item):
+        return False
+    return soundness.says_something(fact, entry, item)
 
 
 def is_unused(entry: ApiEntry) -> bool:
@@ -133,7 +158,9 @@ def _repeats(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
         return not other.topic  # one purpose is enough
     is_error = CriterionKind.RAISES in {fact.kind, other.kind}
     if is_error and fact.kind != other.kind:
-        condition = fact if other.kind == CriterionKind.RAISES else other
+        condition = other
+        if other.kind == CriterionKind.RAISES:
+            condition = fact
         if _PATTERNS["error"].search(condition.sentence) is None:
             return False
         return says_the_same(fact.sentence, other.sentence)
@@ -143,40 +170,52 @@ def _repeats(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
 
 
 def _without_names(fact: Fact) -> str:
-    return re.sub("`[^`]*`", "", soundness.without_type(fact.sentence))
+    sentence = soundness.without_type(fact.sentence)
+    return re.sub("`[^`]*`", "", sentence)
 
 
 def _frames(entry: ApiEntry) -> Iterator[Frame | None]:
     names = frozenset(item.name for item in entry.parameters)
     proper = tidying.lowered_names(entry)
-    for sentence in _purposes(entry):
-        yield _purpose(sentence, entry, proper)
-    items = [item for item in entry.parameters if item.name and item.name != "self"]
-    for _, group in groupby(items, key=lambda item: item.description or item.name):
+    yield from purposes.purposes_of(entry, proper)
+    items = [item for item in entry.parameters if item.name not in {"", "self"}]
+    for _, group in groupby(items, key=_description_or_name):
         yield from parameters.frames_of(list(group), entry, names, proper)
     yield from results.results_of(entry, names, proper)
-    yield from results.errors_of(entry.raises[:_MOST_ERRORS], entry, names)
+    errors = entry.raises[:_MOST_ERRORS]
+    yield from results.errors_of(errors, entry, names)
     yield from _notes(entry, names)
+
+
+def _description_or_name(item: ApiItem) -> str:
+    return item.description or item.name
 
 
 def _checked(frame: Frame, doc: Doc) -> Fact | None:
     """Return the fact of a frame whose sentence the parser can read; None for any other."""
-    frame = frame._replace(fact=_without_second_clause(frame.fact, doc))
+    fact = _without_second_clause(frame.fact, doc)
     if frame.probe.startswith(("If ", "When ")):
-        return frame.fact if gate.follows(doc) else None
+        if not gate.follows(doc):
+            return None
+        return fact
     root = root_of(doc)
     if root is None or not gate.says_of_it(doc):
         return None
     if frame.is_phrase:
-        return _of_phrase(frame, root)
-    is_verb = root.pos_ in {"VERB", "AUX"} or child(root, "aux") is not None
-    return frame.fact if is_verb else None
+        return _of_phrase(frame._replace(fact=fact), root)
+    if root.pos_ in {"VERB", "AUX"} or child(root, "aux") is not None:
+        return fact
+    return None
 
 
 def _commands(doc: Doc) -> bool:
     """Tell whether a phrase without its article is read as a command: "arrange a list"."""
     root = root_of(doc)
-    if root is None or root.i > 1 or root.tag_ not in {"VB", "VBP", "VBZ"}:
+    if root is None:
+        return False
+    if root.i > 1:
+        return False
+    if root.tag_ not in {"VB", "VBP", "VBZ"}:
         return False
     return child(root, "dobj", "ccomp", "attr", "xcomp") is not None
 
@@ -190,17 +229,22 @@ def _without_second_clause(fact: Fact, doc: Doc) -> Fact:
     if joint is None:
         return fact
     for second in root.children:
-        if second.dep_ != "conj" or joint.i > second.left_edge.i:
+        if second.dep_ != "conj":
+            continue
+        if joint.i > second.left_edge.i:
             continue
         if child(second, "nsubj", "nsubjpass") is None:
             continue
-        behind = sum(token.lower_ == joint.lower_ for token in doc[joint.i + 1 :])
+        joints_behind = 0
+        for token in doc[joint.i + 1 :]:
+            joints_behind += token.lower_ == joint.lower_
         separator = f" {joint.text} "
         parts = fact.sentence.rstrip(".").split(separator)
-        kept = separator.join(parts[: len(parts) - 1 - behind])
-        if not kept:
+        first_clause = separator.join(parts[: len(parts) - 1 - joints_behind])
+        if not first_clause:
             return fact
-        return fact._replace(sentence=f"{kept.rstrip(' ,')}.")
+        first_clause = first_clause.rstrip(" ,")
+        return fact._replace(sentence=f"{first_clause}.")
     return fact
 
 
@@ -215,15 +259,18 @@ def _of_phrase(frame: Frame, root: Token) -> Fact | None:
     is_singular = target.tag_ in {"NN", "NNP"}
     is_of_many = lemma in _KINDS or fact.question.startswith("what is ")
     takes_a = bool(frame.bare) and is_singular and is_of_many
-    if gives and (lemma in _NOUNS_OF["tools"] or not takes_a):
-        return fact._replace(sentence=_of_activity(fact.sentence, lemma))
+    is_tool = lemma in _NOUNS_OF["tools"]
+    if gives and (is_tool or not takes_a):
+        sentence = _of_activity(fact.sentence, lemma)
+        return fact._replace(sentence=sentence)
     if takes_a:
-        return fact._replace(sentence=wording.with_one_of_many(fact.sentence))
+        sentence = wording.with_one_of_many(fact.sentence)
+        return fact._replace(sentence=sentence)
     if target.tag_ != "NNS" or root.lower_ != "is":
         return fact
     if not fact.topic:
         return None
-    sentence = re.sub(" is (the|any) ", r" holds \1 ", fact.sentence, count=1)
+    sentence = _IS_THE.sub(r" holds \1 ", fact.sentence, count=1)
     return fact._replace(sentence=sentence)
 
 
@@ -257,67 +304,6 @@ def _of_activity(sentence: str, noun: str) -> str:
     return sentence
 
 
-def _purposes(entry: ApiEntry) -> Iterator[str]:
-    """Yield the sentences that may say what an object does: the first, and more about it."""
-    for number, paragraph in enumerate(entry.summary[:2]):
-        for place, sentence in enumerate(language.sentences(paragraph)):
-            is_title = not number and not place
-            if is_title or _PATTERNS["this_object"].match(sentence):
-                yield sentence
-
-
-def _purpose(sentence: str, entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
-    summary = sentence.rstrip(". ")
-    names = frozenset(item.name for item in entry.parameters)
-    summary = wording.marked(_PATTERNS["this_object"].sub("", summary), names)
-    if not wording.is_readable(summary) or conditions.is_pointing(summary):
-        return None
-    is_itself = summary.lower().startswith(f"{entry.name.lower()} ")
-    if is_itself and entry.form == "class":
-        return None  # "Bounds constraint on the variables" of `Bounds`
-    if _PATTERNS["no_verb"].match(summary):
-        return None
-    predicate = wording.as_predicate(summary)
-    if predicate:
-        frame = _purpose_of_verb(entry, predicate)
-    elif entry.form != "class" and " to " in summary:
-        return None  # "State space to transfer function"
-    elif not wording.is_whole_phrase(summary):
-        return None
-    else:
-        frame = _purpose_of_noun(entry, summary, proper)
-    own = wording.own_stems(entry.name) | wording.cut_short(summary, entry.name)
-    return frame if wording.defines(frame.fact.sentence, own) else None
-
-
-def _purpose_of_verb(entry: ApiEntry, predicate: str) -> Frame:
-    name = f"`{entry.name}`"
-    sentence = f"{name} {predicate}."
-    question = f"what does {name} do"
-    fact = Fact(CriterionKind.DEFINITION, sentence, question=question)
-    return Frame(fact, conditions.probe(sentence))
-
-
-def _purpose_of_noun(entry: ApiEntry, summary: str, proper: frozenset[str]) -> Frame:
-    name = f"`{entry.name}`"
-    is_title = re.match(r"(?!The\b)[A-Z][a-z]+ [A-Z]", summary) is not None
-    lowered = summary if is_title else language.lower_first(summary, proper)
-    if entry.form == "class":
-        verb = "is"
-        question = f"what is {name}"
-    else:
-        verb = "gives"
-        question = f"what does {name} do"
-    sentence = f"{name} {verb} {wording.with_article(lowered)}."
-    has_article = lowered.startswith(("a ", "an ", "the "))
-    return Frame(
-        Fact(CriterionKind.DEFINITION, sentence, question=question),
-        conditions.probe(sentence),
-        is_phrase=True,
-        bare="" if has_article else conditions.probe(summary),
-    )
-
-
 def _notes(entry: ApiEntry, names: frozenset[str]) -> Iterator[Frame | None]:
     """Yield the conditions in the running text that are about a parameter."""
     kinds: dict[str, str] = {}
@@ -327,14 +313,22 @@ def _notes(entry: ApiEntry, names: frozenset[str]) -> Iterator[Frame | None]:
     for paragraph in (*entry.summary[1:], *entry.notes):
         before = ""
         for raw in language.sentences(paragraph):
-            sentence = phrases.LEAD_IN.sub("", raw).rstrip(". ")
+            sentence = phrases.LEAD_IN.sub("", raw)
+            sentence = sentence.rstrip(". ")
             name = conditions.conditioned(sentence, names)
             is_assumed = is_assumed or soundness.assumes(raw)
-            is_general = not is_assumed and _PATTERNS["one_way"].search(before) is None
-            if name and is_general and re.match(r"(?:If|When)\s", sentence):
-                kind = kinds[name]
-                yield conditions.condition_frame(sentence, "", entry.name, names, kind)
+            is_one_way = _PATTERNS["one_way"].search(before) is not None
             before += f"{raw} "
+            if not name or is_assumed or is_one_way:
+                continue
+            if re.match(r"(?:If|When)\s", sentence):
+                yield conditions.condition_frame(
+                    sentence,
+                    "",
+                    entry.name,
+                    names,
+                    kinds[name],
+                )
 
 
 def note_facts(entry: ApiEntry) -> list[Fact]:
@@ -343,18 +337,26 @@ def note_facts(entry: ApiEntry) -> list[Fact]:
     Args:
         entry: The entry.
     """
-    paragraphs = (*entry.summary[1:], *entry.notes)
-    known = language.stems(f"{entry.name} {' '.join(entry.summary[:1])}")
+    title = " ".join(entry.summary[:1])
+    known = language.stems(f"{entry.name} {title}")
     names = frozenset(item.name for item in entry.parameters)
-    raws = [raw for paragraph in paragraphs for raw in language.sentences(paragraph)]
-    usable = [raw for raw in raws if wording.is_readable(raw.rstrip("."))]
-    marked = (wording.marked(raw, names) for raw in usable)
-    facts = prose.facts_in(dict.fromkeys(marked, known), " ".join(raws))
-    return [
-        fact
-        for fact in facts.values()
-        if soundness.is_note(fact) and soundness.is_clear(fact)
-    ]
+    sentences: list[str] = []
+    for paragraph in (*entry.summary[1:], *entry.notes):
+        sentences += language.sentences(paragraph)
+    known_by_sentence: dict[str, frozenset[str]] = {}
+    for sentence in sentences:
+        if not wording.is_readable(sentence.rstrip(".")):
+            continue
+        marked = wording.marked(sentence, names)
+        known_by_sentence[marked] = known
+    facts = prose.facts_in(known_by_sentence, " ".join(sentences))
+    notes: list[Fact] = []
+    for fact in facts.values():
+        if not soundness.is_note(fact):
+            continue
+        if soundness.is_clear(fact):
+            notes.append(fact)
+    return notes
 
 
 def chosen(of_page: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
@@ -365,39 +367,48 @@ def chosen(of_page: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
         notes: Facts of the running text.
     """
     by_topic = Counter(fact.topic for fact in of_page if fact.topic)
-    topics = sorted(by_topic, key=lambda topic: -min(by_topic[topic], _MOST_OF_A_TOPIC))
+
+    def facts_of_topic(topic: str) -> int:
+        return min(by_topic[topic], _MOST_OF_A_TOPIC)
+
+    # The sort is stable, so among topics with as many facts the page's order stays.
+    topics = sorted(by_topic, key=facts_of_topic, reverse=True)
     chosen_topics = topics[:_MOST_TOPICS]
     bare = [fact for fact in of_page if _is_bare_none(fact, of_page)]
     types = [fact for fact in of_page if fact.kind == CriterionKind.SHAPE]
     rich = [fact for fact in of_page if fact not in types and fact not in bare]
     of_object = [fact for fact in rich if not fact.topic]
     of_topics = [fact for fact in rich if fact.topic in chosen_topics]
-    kept = _varied((*of_object, *of_topics))[:_MOST]
-    for fact in notes[: min(_MOST_NOTES, _MOST - len(kept))]:
-        if not any(says_the_same(fact.sentence, other.sentence) for other in kept):
-            kept.append(fact)
-    kept += types[: min(_MOST_TYPES, max(_FEWEST - len(kept), 0))]
-    kept += bare[: min(1, max(_FEWEST - len(kept), 0))]
+    selection = _varied((*of_object, *of_topics))[:_MOST]
+    most_notes = min(_MOST_NOTES, _MOST - len(selection))
+    for fact in notes[:most_notes]:
+        sentences = [other.sentence for other in selection]
+        if not any(says_the_same(fact.sentence, sentence) for sentence in sentences):
+            selection.append(fact)
+    lacking = max(_FEWEST - len(selection), 0)
+    selection += types[: min(_MOST_TYPES, lacking)]
+    lacking = max(_FEWEST - len(selection), 0)
+    selection += bare[: min(1, lacking)]
     in_order = (*rich, *types, *bare[:1], *notes)
     places = {id(fact): place for place, fact in enumerate(in_order)}
-    return sorted(kept, key=lambda fact: places[id(fact)])
+    return sorted(selection, key=lambda fact: places[id(fact)])
 
 
 def _varied(facts: Iterable[Fact]) -> list[Fact]:
     """Return facts without those beyond the most conditions, and the most of one topic."""
     counts = Counter[str]()
-    conditions_kept = 0
-    kept: list[Fact] = []
+    conditions_so_far = 0
+    varied: list[Fact] = []
     for fact in facts:
         is_condition = fact.kind == CriterionKind.CONDITION
-        if is_condition and conditions_kept == _MOST_CONDITIONS:
+        if is_condition and conditions_so_far == _MOST_CONDITIONS:
             continue
         if fact.topic and counts[fact.topic] == _MOST_OF_A_TOPIC:
             continue
         counts[fact.topic] += 1
-        conditions_kept += is_condition
-        kept.append(fact)
-    return kept
+        conditions_so_far += is_condition
+        varied.append(fact)
+    return varied
 
 
 def _is_bare_none(fact: Fact, facts: Sequence[Fact]) -> bool:

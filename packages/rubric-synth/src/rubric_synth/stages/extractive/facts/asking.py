@@ -31,7 +31,7 @@ _CHANGES: Final = frozenset(_TABLE["kinds"]["change"].split())
 _ASKING: Final = frozenset(_TABLE["kinds"]["asking"].split())
 _CONDITIONS: Final = frozenset({"if", "when", "unless"})
 _CONTRASTS: Final = frozenset({"whereas", "while"})
-_REASONS: Final = frozenset({("because", "of"), ("due", "to"), ("owing", "to")})
+_REASONS: Final = (("because", "of"), ("due", "to"), ("owing", "to"))
 _UNBOUND: Final = frozenset({"it", "they", "them", "their", "its"})
 _HOLDING: Final = frozenset({"have", "contain", "show", "possess", "exhibit"})
 _WORDS: Final = range(3, 25)
@@ -73,9 +73,9 @@ def _is_askable(clause: Clause) -> bool:
     if "," in clause.subject_text or " called " in clause.subject_text:
         return False
     for aside in clause.subject.children:
-        if aside.dep_ in ASIDE and any(
-            token.dep_ in {"conj", "cc"} for token in aside.subtree
-        ):
+        if aside.dep_ not in ASIDE:
+            continue
+        if any(token.dep_ in {"conj", "cc"} for token in aside.subtree):
             return False
     if sound.negations(clause.subject_words):
         return False
@@ -89,7 +89,9 @@ def _reads_well(question: str) -> bool:
     has_marks = question.count("`") % 2 == 0
     if not has_pairs or not has_marks or "( " in question:
         return False
-    if len(words) not in _WORDS or not _UNBOUND.isdisjoint(words):
+    if len(words) not in _WORDS:
+        return False
+    if not _UNBOUND.isdisjoint(words):
         return False
     return all(first != second for first, second in pairwise(words))
 
@@ -104,7 +106,9 @@ def _cause(clause: Clause) -> Asked | None:
             is_main = verb.dep_ == "advcl" and verb.head == clause.root
             if is_whole and is_main:
                 reason = list(verb.subtree)
-        following = token.nbor().lower_ if token.i + 1 < len(clause.doc) else ""
+        following = ""
+        if token.i + 1 < len(clause.doc):
+            following = token.nbor().lower_
         if (token.lower_, following) in _REASONS:
             is_predicate = token.dep_ == "acomp" or token.head != clause.root
             if not is_predicate and child(clause.root, "attr") is None:
@@ -117,7 +121,10 @@ def _cause(clause: Clause) -> Asked | None:
 
 
 def _asked_with_rest(
-    clause: Clause, kind: CriterionKind, word: str, asked_for: list[Token]
+    clause: Clause,
+    kind: CriterionKind,
+    word: str,
+    asked_for: list[Token],
 ) -> Asked | None:
     """Ask for a part of a clause by all the rest of it; None where the rest does not fit.
 
@@ -136,11 +143,12 @@ def _asked_with_rest(
     question = f"{word} {rest}"
     if lead:
         question = f"{lead}, {question}"
-    asked_places = {token.i for token in asked_for}
-    kept = [token for token in clause.doc if token.i not in asked_places]
-    if not sound.negations(kept) <= set(question.lower().split()):
+    places = {token.i for token in asked_for}
+    others = [token for token in clause.doc if token.i not in places]
+    words = question.lower().split()
+    if not sound.negations(others).issubset(words):
         return None
-    if any(token.tag_ in {"JJS", "RBS"} for token in kept):
+    if any(token.tag_ in {"JJS", "RBS"} for token in others):
         return None  # only the page says what it is the most of
     second = child(clause.root, "conj")
     if second is not None and second.pos_ in {"VERB", "AUX"}:
@@ -158,10 +166,13 @@ def _can_lead(lead: str) -> bool:
 def _is_whole_part(doc: Doc, part: list[Token]) -> bool:
     """Tell whether words are all of a sentence from its start, or all of it up to its end."""
     places = {token.i for token in part if not token.is_punct}
-    outside = [token.i for token in doc if not token.is_punct and token.i not in places]
+    words = [token.i for token in doc if not token.is_punct]
+    outside = [place for place in words if place not in places]
     if not outside:
         return True
-    return max(places) < min(outside) or min(places) > max(outside)
+    if max(places) < min(outside):
+        return True
+    return min(places) > max(outside)
 
 
 def _means(clause: Clause) -> Asked | None:
@@ -175,7 +186,9 @@ def _means(clause: Clause) -> Asked | None:
             continue
         if sound.is_modal(clause):
             continue
-        if child(root, "neg") is not None or root.lemma_.lower() in WORDS["no_deed"]:
+        if child(root, "neg") is not None:
+            return None
+        if root.lemma_.lower() in WORDS["no_deed"]:
             return None
         if child(deed, "dobj", "prep") is None:
             return None
@@ -198,10 +211,11 @@ def _condition(clause: Clause) -> Asked | None:
         return _change(clause, words)
     if words[0].lower_ == "unless" or not is_named:
         return None
-    verb = clause.root.lemma_.lower()
+    states = {clause.root.lemma_.lower()}
     complement = child(clause.root, "acomp")
-    state = complement.lemma_.lower() if complement is not None else verb
-    if {verb, state}.isdisjoint(FORMS["when_verbs"]) or sound.is_modal(clause):
+    if complement is not None:
+        states.add(complement.lemma_.lower())
+    if states.isdisjoint(FORMS["when_verbs"]) or sound.is_modal(clause):
         return None  # one of many conditions
     return _asked_with_rest(clause, CriterionKind.CONDITION, "when", words)
 
@@ -228,15 +242,16 @@ def _comparison(clause: Clause) -> Asked | None:
     """Ask "which is …, this or that?", or "how do they differ?"."""
     for token in clause.doc:
         other = child(token, "pobj")
+        word = token.lower_
         if other is not None:
             is_named = other.pos_ in NOUNS
             is_main = token.head == clause.root
-            if is_named and token.lower_ == "than":
+            if is_named and word == "than":
                 return _which(clause, token, other)
             is_difference = is_main and clause.root.lemma_ == "differ"
-            if is_named and token.lower_ == "from" and is_difference:
+            if is_named and word == "from" and is_difference:
                 return _differ(clause, other, token)
-            if token.lower_ == "unlike" and is_main:
+            if is_main and word == "unlike":
                 if other.lemma_ != clause.subject.lemma_:
                     return None
                 return _differ(clause, other, token)
@@ -253,10 +268,16 @@ def _contrasted(clause: Clause, mark: Token) -> Token | None:
     if mark.head.head != clause.root:
         return None
     own = subject_of(mark.head)
-    return own if own is not None and own.pos_ in NOUNS else None
+    if own is not None and own.pos_ in NOUNS:
+        return own
+    return None
 
 
-def _are_counterparts(clause: Clause, other: Token, verb: Token) -> bool:
+def _are_counterparts(
+    clause: Clause,
+    other: Token,
+    verb: Token,
+) -> bool:
     """Tell whether two clauses say the same kind of thing of two things of one kind."""
     if other.lemma_ == clause.subject.lemma_:
         return True
@@ -264,7 +285,11 @@ def _are_counterparts(clause: Clause, other: Token, verb: Token) -> bool:
         return True  # "head position" and "head movement"
     first = child(clause.root, "acomp", "dobj", "attr")
     second = child(verb, "acomp", "dobj", "attr")
-    return first is not None and second is not None and first.lemma_ == second.lemma_
+    if first is None:
+        return False
+    if second is None:
+        return False
+    return first.lemma_ == second.lemma_
 
 
 def _first_lemma(noun: Token) -> str:
@@ -285,16 +310,14 @@ def _differ(clause: Clause, other: Token, mark: Token) -> Asked | None:
     """
     other_text = lowered(text_of(subtree(other, ASIDE)), clause.names)
     own_text = clause.subject_text
-    for word in f"{own_text} {other_text}".lower().split():
-        if any(map(str.isdigit, word)) or word in WORDS["no_pair"]:
-            return None
-    lead = clause.lead if clause.subject.i < mark.i else ""
-    if "," in own_text + other_text or (lead and not clause.may_lead):
+    if not _may_be_paired(f"{own_text} {other_text}"):
         return None
-    is_between = any(
-        token.dep_ == "prep" and token != mark for token in clause.root.children
-    )
-    if clause.root.lemma_ == "differ" and is_between:
+    lead = clause.lead if clause.subject.i < mark.i else ""
+    if lead and not clause.may_lead:
+        return None
+    root = clause.root
+    preps = [token for token in root.children if token.dep_ == "prep"]
+    if root.lemma_ == "differ" and any(prep != mark for prep in preps):
         return None
     aspect = _aspect(clause, other, mark)
     if aspect is None:
@@ -303,6 +326,13 @@ def _differ(clause: Clause, other: Token, mark: Token) -> Asked | None:
     if lead:
         question = f"{lead}, {question}"
     return Asked(CriterionKind.COMPARISON, question)
+
+
+def _may_be_paired(names: str) -> bool:
+    """Tell whether the names of two things hold no figure, no list and no vague word."""
+    if "," in names or any(map(str.isdigit, names)):
+        return False
+    return WORDS["no_pair"].isdisjoint(names.lower().split())
 
 
 def _aspect(clause: Clause, other: Token, mark: Token) -> str | None:
@@ -314,7 +344,7 @@ def _aspect(clause: Clause, other: Token, mark: Token) -> str | None:
         mark: The word that separates them.
     """
     if mark.lower_ not in _CONTRASTS:
-        is_explained = any(word.dep_ == "relcl" for word in other.children)
+        is_explained = child(other, "relcl") is not None
         return None if is_explained else ""  # "unlike X, which …" gives the answer
     own = clause.root
     theirs = other.head
@@ -336,12 +366,17 @@ def _aspect(clause: Clause, other: Token, mark: Token) -> str | None:
 def _shared(verb: Token, noun: Token, *, is_same_verb: bool) -> str:
     """Return how a question names the object that two clauses share."""
     if verb.lemma_ in _HOLDING:
-        return noun.lemma_ if noun.tag_ == "NN" else f"their {noun.text}"
+        if noun.tag_ == "NN":
+            return noun.lemma_
+        return f"their {noun.text}"
     if is_same_verb:
         return f"the {noun.text} that they {verb.lemma_}"
-    words = [word for word in subtree(noun, ASIDE) if word.i <= noun.i]
-    name = text_of([word for word in words if word.dep_ not in {"amod", "nummod"}])
-    return f"what they do to {name}"
+    name: list[Token] = []
+    for word in subtree(noun, ASIDE):
+        if word.i > noun.i or word.dep_ in {"amod", "nummod"}:
+            continue
+        name.append(word)
+    return f"what they do to {text_of(name)}"
 
 
 def _are_said_alike(own: Token, theirs: Token) -> bool:
@@ -350,7 +385,11 @@ def _are_said_alike(own: Token, theirs: Token) -> bool:
         return True
     first = child(own, "attr")
     second = child(theirs, "attr")
-    return first is not None and second is not None and first.lemma_ == second.lemma_
+    if first is None:
+        return False
+    if second is None:
+        return False
+    return first.lemma_ == second.lemma_
 
 
 def _which(clause: Clause, than: Token, other: Token) -> Asked | None:
@@ -366,25 +405,32 @@ def _which(clause: Clause, than: Token, other: Token) -> Asked | None:
         return None
     dropped = {token.i for token in than.subtree}
     end = max(compared[0].i, degree.i) + 1
-    middle = clause.doc[root.i + 1 : max(end, min(dropped))]
-    rest = text_of(
-        [token for token in middle if token.i not in dropped and token.dep_ != "neg"]
-    )
-    rest = " ".join(word for word in rest.split() if word not in WORDS["dropped"])
+    middle: list[Token] = []
+    for token in clause.doc[root.i + 1 : max(end, min(dropped))]:
+        if token.i in dropped or token.dep_ == "neg":
+            continue
+        middle.append(token)
+    words = text_of(middle).split()
+    rest = " ".join(word for word in words if word not in WORDS["dropped"])
     other_text = lowered(text_of(subtree(other, ASIDE)), clause.names)
     if "," in rest + other_text:
         return None
     pair = " or ".join(sorted((clause.subject_text, other_text)))
     pair_words = set(pair.lower().split())
-    if pair_words & (WORDS["no_pair"] - {"or"}) or any(map(str.isdigit, pair)):
+    is_vague = bool(pair_words & (WORDS["no_pair"] - {"or"}))
+    if is_vague or any(map(str.isdigit, pair)):
         return None
-    return Asked(CriterionKind.COMPARISON, f"which {root.text} {rest}, {pair}")
+    question = f"which {root.text} {rest}, {pair}"
+    return Asked(CriterionKind.COMPARISON, question)
 
 
 def _is_of_degree(clause: Clause, compared: Token) -> bool:
     """Tell whether a comparative says in what, of the verb itself: "denser", "more slowly"."""
-    degree = compared.head if compared.lower_ in {"more", "less"} else compared
-    if compared.lower_ in {"better", "worse", "less", "more"} and degree == compared:
+    degree = compared
+    if compared.lower_ in {"more", "less"}:
+        degree = compared.head
+    is_alone = degree == compared
+    if is_alone and compared.lower_ in {"better", "worse", "less", "more"}:
         return False
     if degree.pos_ not in {"ADJ", "ADV"}:
         return False

@@ -65,7 +65,9 @@ class Clause(NamedTuple):
     @property
     def first(self) -> Token:
         """The first word of the verb."""
-        return self.helper if self.helper is not None else self.root
+        if self.helper is not None:
+            return self.helper
+        return self.root
 
     @property
     def is_plural(self) -> bool:
@@ -93,7 +95,9 @@ class Clause(NamedTuple):
     def fronted(self) -> tuple[str, str]:
         """Return the verb that a question begins with, and the form of the main verb behind it."""
         denial = child(self.root, "neg")
-        denied = denial.text if denial is not None else ""
+        denied = ""
+        if denial is not None:
+            denied = denial.text
         if self.is_copula:
             return self.root.text, denied
         if self.helper is not None:
@@ -101,7 +105,9 @@ class Clause(NamedTuple):
             words.sort(key=lambda word: word.i)
             return self.helper.text, " ".join(word.text for word in words)
         verb = f"{denied} {self.root.lemma_}".lstrip()
-        return ("do" if self.root.tag_ == "VBP" else "does"), verb
+        if self.root.tag_ == "VBP":
+            return "do", verb
+        return "does", verb
 
     def _beside_verb(self, helper: Token) -> list[Token]:
         """Return the further auxiliaries, denials and adverbs of the verb."""
@@ -146,7 +152,9 @@ class Clause(NamedTuple):
     def behind(self, question: str) -> str:
         """Return a question behind the words that stand before the subject."""
         lead = self.lead
-        return f"{lead}, {question}" if lead else question
+        if not lead:
+            return question
+        return f"{lead}, {question}"
 
     def inverted(self, without: Sequence[Token]) -> str:
         """Return the clause as a question has it behind its first word: "does the gas expand".
@@ -155,36 +163,38 @@ class Clause(NamedTuple):
             without: Words that are asked for, or left out.
         """
         first, verb = self.fronted()
-        dropped = {token.i for token in without}
-        dropped |= {token.i for token in subtree(self.subject)}
-        dropped |= {token.i for token in self.subject_words}
-        dropped.add(self.root.i)
+        dropped = [*without, *subtree(self.subject), *self.subject_words, self.root]
         for part in self.root.children:
-            marks = {word.lower_ for word in part.children if word.dep_ == "mark"}
-            is_before_verb = self.subject.i < part.i < self.root.i
-            is_adverb = part.dep_ == "advmod" and is_before_verb
-            if part.dep_ in _APART or marks & _CONTRASTS or is_adverb:
-                dropped |= {token.i for token in part.subtree}
-        behind = [
-            token for token in self.doc[self.subject.i + 1 :] if token.text != "."
-        ]
-        rest = [
-            token
-            for token in behind
-            if token.i not in dropped and token.lower_ not in _DROPPED
-        ]
+            if self._is_apart(part):
+                dropped += part.subtree
+        places = {token.i for token in dropped}
+        rest: list[Token] = []
+        for token in self.doc[self.subject.i + 1 :]:
+            if token.text == "." or token.lower_ in _DROPPED:
+                continue
+            if token.i not in places:
+                rest.append(token)
         parts = (first, self.subject_text, verb, text_of(rest))
-        return " ".join(part for part in parts if part)
+        return " ".join(filter(None, parts))
+
+    def _is_apart(self, part: Token) -> bool:
+        """Tell whether a dependent of the verb has no place behind it in a question."""
+        if part.dep_ in _APART:
+            return True
+        if part.dep_ == "advmod" and self.subject.i < part.i < self.root.i:
+            return True
+        marks = (word for word in part.children if word.dep_ == "mark")
+        return any(mark.lower_ in _CONTRASTS for mark in marks)
 
     def lead_without(self, gone: Sequence[Token]) -> str:
         """Return the words before the subject, without those in `gone`."""
         places = {token.i for token in gone}
-        before = self.doc[: self.subject.left_edge.i]
-        words = [
-            token
-            for token in before
-            if token.i not in places and token.lower_ not in _DROPPED
-        ]
+        words: list[Token] = []
+        for token in self.doc[: self.subject.left_edge.i]:
+            if token.lower_ in _DROPPED:
+                continue
+            if token.i not in places:
+                words.append(token)
         return lowered(text_of(words), self.names)
 
 
@@ -196,11 +206,12 @@ def lowered(text: str, names: frozenset[str]) -> str:
         names: Words that keep their capital.
     """
     first = text.partition(" ")[0]
-    bare = first.strip(",.").removesuffix("'s").removesuffix("’s")
-    is_letter = bare[1:2] == "-"  # "P-waves"
-    is_word = bare == "A" or bare[1:].replace("-", "").islower()
-    is_name = bare in names or is_letter or not is_word
-    if not text or is_name:
+    word = first.strip(",.").removesuffix("'s").removesuffix("’s")
+    rest = word[1:]
+    if word in names or rest.startswith("-"):
+        return text  # "P-waves"
+    is_lower = rest.replace("-", "").islower()
+    if word != "A" and not is_lower:
         return text
     return text[0].lower() + text[1:]
 

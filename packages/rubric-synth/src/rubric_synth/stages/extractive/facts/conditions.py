@@ -46,7 +46,11 @@ _ONE: Final = re.compile(r"^`[^`]*`\s(?!and )")
 
 
 def condition_frame(
-    clause: str, name: str, function: str, names: frozenset[str], kind: str = ""
+    clause: str,
+    name: str,
+    function: str,
+    names: frozenset[str],
+    kind: str = "",
 ) -> Frame | None:
     """Return a condition with what follows from it, as a sentence with a subject.
 
@@ -143,7 +147,9 @@ _OTHER_TYPES: Final = {
 
 
 def _condition_and_rest(
-    sentence: str, name: str, names: frozenset[str]
+    sentence: str,
+    name: str,
+    names: frozenset[str],
 ) -> tuple[str, str] | None:
     """Cut a sentence behind its condition, "it" in the rest replaced by its antecedent.
 
@@ -194,4 +200,6 @@ def conditioned(condition: str, names: frozenset[str]) -> str:
 
 def article(word: str) -> str:
     """Return the article that a type takes."""
-    return "an" if word[0] in "aei" or word.startswith("nd") else "a"
+    if word[0] in "aei" or word.startswith("nd"):
+        return "an"
+    return "a"

@@ -18,6 +18,8 @@ _OTHER_USE: Final = "other_use"
 _BEHIND: Final = frozenset(
     {"prep", "relcl", "acl", "appos", "amod", "compound", "nmod", "poss"}
 )
+_LONGEST_LINK: Final = 2
+"""Letters of "of" and the like, which name no kind of a thing."""
 _ROOT: Final = 6
 """Number of letters that words of one family share."""
 _NEAR: Final = 2
@@ -38,7 +40,10 @@ class Scene(NamedTuple):
 
 
 def rests_on_others(
-    doc: Doc, kind: CriterionKind, scene: Scene, heads: frozenset[str]
+    doc: Doc,
+    kind: CriterionKind,
+    scene: Scene,
+    heads: frozenset[str],
 ) -> bool:
     """Tell whether a sentence is understood only with others.
 
@@ -55,31 +60,39 @@ def rests_on_others(
     if kind != CriterionKind.COMPARISON and _CONTRAST.search(scene.raw):
         return True
     own = {stem(token.lower_) for token in subject.subtree} | heads
-    if any(_points_back(token, scene, own) for token in doc[root.i + 1 :]):
+    behind = doc[root.i + 1 :]
+    if any(_points_back(token, scene, own) for token in behind):
         return True
     if kind == CriterionKind.DEFINITION and root.lemma_ == "be":
-        return _is_named_elsewhere(subject, scene) or _is_one_of_several(subject, scene)
+        if _is_named_elsewhere(subject, scene):
+            return True
+        return _is_one_of_several(subject, scene)
     return root.lemma_ == "use" and _has_other_use(subject, scene)
 
 
 def _points_back(noun: Token, scene: Scene, own: set[str]) -> bool:
     """Tell whether a bare "the ring" is one that the sentences before speak of."""
-    article = noun.nbor(-1)
-    if article.lower_ != "the" or noun.pos_ != "NOUN" or _is_known(noun, own):
+    if noun.pos_ != "NOUN" or noun.dep_ == "compound":
         return False
-    if noun.dep_ == "compound" or noun.lemma_.lower() in WORDS["only_one"]:
+    article = noun.nbor(-1)
+    if article.lower_ != "the" or _is_known(noun, own):
+        return False
+    if noun.lemma_.lower() in WORDS["only_one"]:
         return False
     if any(token.dep_ in _BEHIND for token in noun.children):
         return False  # the sentence says which one
-    stems: set[str] = set()
+    noun_stem = stem(noun.lower_)
     for sentence in scene.before[-_NEAR:]:
-        stems |= {stem(word.lower()) for word in language.words(sentence)}
-    return stem(noun.lower_) in stems
+        words = language.words(sentence)
+        if any(stem(word.lower()) == noun_stem for word in words):
+            return True
+    return False
 
 
 def _is_known(noun: Token, own: set[str]) -> bool:
     """Tell whether a noun is of a subject, or of its family: "mesothelium" of "mesothelial"."""
-    return any(known[:_ROOT] == stem(noun.lower_)[:_ROOT] for known in own)
+    family = stem(noun.lower_)[:_ROOT]
+    return any(known[:_ROOT] == family for known in own)
 
 
 def _is_one_of_several(subject: Token, scene: Scene) -> bool:
@@ -87,12 +100,19 @@ def _is_one_of_several(subject: Token, scene: Scene) -> bool:
     words = [token.lower_ for token in subtree(subject)]
     if len(words) != 2 or words[0] != "the":  # noqa: PLR2004 - the article and a noun
         return False
-    name = re.escape(words[1])
-    if re.search(rf"\b[Aa]n? {name} (?:is|are)\b", scene.text):
+    name = words[1]
+    escaped = re.escape(name)
+    if re.search(rf"\b[Aa]n? {escaped} (?:is|are)\b", scene.text):
         return True
-    kinds = re.findall(rf"\b([a-z-]+) {name}\b", " ".join(scene.before).lower())
-    is_many = any(kind not in language.STOP_WORDS and len(kind) > 2 for kind in kinds)  # noqa: PLR2004 - no "of"
-    return is_many and words[1] not in WORDS["only_one"]
+    if name in WORDS["only_one"]:
+        return False
+    before = " ".join(scene.before).lower()
+    for kind in re.findall(rf"\b([a-z-]+) {escaped}\b", before):
+        if len(kind) <= _LONGEST_LINK:
+            continue
+        if kind not in language.STOP_WORDS:
+            return True
+    return False
 
 
 def _is_named_elsewhere(subject: Token, scene: Scene) -> bool:
@@ -109,8 +129,12 @@ def _is_named_elsewhere(subject: Token, scene: Scene) -> bool:
 
 def _bare_name(subject: Token) -> str:
     """Return the words of a subject without articles."""
-    words = [token for token in subtree(subject) if token.lower_ not in _ARTICLES]
-    return " ".join(word.text for word in words)
+    words: list[str] = []
+    for token in subtree(subject):
+        if token.lower_ in _ARTICLES:
+            continue
+        words.append(token.text)
+    return " ".join(words)
 
 
 _ARTICLES: Final = frozenset({"the", "a", "an"})

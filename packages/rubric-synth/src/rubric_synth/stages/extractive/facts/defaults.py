@@ -134,7 +134,11 @@ def _as_number(value: str) -> float | str:
         return value
 
 
-def default_frames(item: ApiItem, topic: str, first: str) -> Iterator[Frame]:
+def default_frames(
+    item: ApiItem,
+    topic: str,
+    first: str,
+) -> Iterator[Frame]:
     """Yield the default of a parameter.
 
     Args:
@@ -149,7 +153,13 @@ def default_frames(item: ApiItem, topic: str, first: str) -> Iterator[Frame]:
         value = f"'{bare}'" if default[0] in "'\"" else bare
         sentence = f"By default {topic} is {value}."
         required = (value_of(value),)
-        fact = Fact(CriterionKind.DEFAULT, sentence, topic, required, question=question)
+        fact = Fact(
+            CriterionKind.DEFAULT,
+            sentence,
+            topic,
+            required,
+            question=question,
+        )
         yield Frame(fact, "")
         return
     phrase = _PATTERNS["default_phrase"].search(first)

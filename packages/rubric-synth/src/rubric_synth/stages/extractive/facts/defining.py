@@ -17,6 +17,11 @@ _ORDINALS: Final = frozenset(_TABLE["gate"]["picking"].split())
 _PARTS: Final = frozenset(_TABLE["gate"]["no_definition"].split())
 _NAMING: Final = frozenset({"call", "term", "name", "know", "refer"})
 _WEAKENING: Final = frozenset({"really", "just", "simply"})
+_COMPARING: Final = frozenset({"JJS", "RBS", "JJR", "RBR"})
+"""Tags of comparatives and superlatives."""
+_DESCRIBING: Final = frozenset({"prep", "acl", "relcl", "amod"})
+_LINKS: Final = frozenset({"of", "for", "to", "in", "the", "a", "an"})
+_LIMITS: Final = frozenset({"relcl", "acl", "prep"})
 _MEMBERS: Final = frozenset({"species", "member"})
 _MEASURED: Final = sound.turn_of_phrase("measured")
 _MOST_OF_A_TERM: Final = 6
@@ -25,7 +30,6 @@ _FEWEST_OF_A_SUBJECT: Final = 2
 
 def named(clause: Clause) -> Asked | None:
     """Ask "what is … ?" for a thing with a name, or "how is … defined?"."""
-    kind = CriterionKind.DEFINITION
     root = clause.root
     if child(root, "auxpass") is None:
         return None
@@ -35,30 +39,51 @@ def named(clause: Clause) -> Asked | None:
             prep = token
             break
     if root.lemma_ == "define" and prep is not None:
-        if sound.is_modal(clause) or not clause.may_lead or child(prep, "pobj") is None:
-            return None
-        verb = "are" if clause.is_plural else "is"
-        return Asked(kind, clause.behind(f"how {verb} {clause.subject_text} defined"))
+        return _defined(clause, prep)
     name = child(root, "oprd")
     if name is None and prep is not None:
         name = child(prep, "pobj")
-    if root.lemma_ not in _NAMING or name is None or name.pos_ not in NOUNS:
+    if name is None or name.pos_ not in NOUNS:
+        return None
+    if root.lemma_ not in _NAMING or not _describes(clause):
         return None
     words = subtree(name, ASIDE)
-    if not _describes(clause) or len(words) > _MOST_OF_A_TERM:
+    if len(words) > _MOST_OF_A_TERM:
         return None
-    verb = "are" if name.tag_ == "NNS" and clause.is_plural else "is"
-    return Asked(kind, f"what {verb} {text_of(words)}")
+    verb = "is"
+    if clause.is_plural and name.tag_ == "NNS":
+        verb = "are"
+    question = f"what {verb} {text_of(words)}"
+    return Asked(CriterionKind.DEFINITION, question)
+
+
+def _defined(clause: Clause, prep: Token) -> Asked | None:
+    """Ask "how is … defined?".
+
+    Args:
+        clause: Its verb is "define".
+        prep: The word "as" behind the verb.
+    """
+    if child(prep, "pobj") is None:
+        return None
+    if sound.is_modal(clause) or not clause.may_lead:
+        return None
+    verb = "are" if clause.is_plural else "is"
+    question = f"how {verb} {clause.subject_text} defined"
+    return Asked(CriterionKind.DEFINITION, clause.behind(question))
 
 
 def _describes(clause: Clause) -> bool:
     """Tell whether a subject says enough of a thing with a name: "the bending of light"."""
-    behind = [token for token in clause.subject.children if token.i > clause.subject.i]
-    if all(token.dep_ not in {"prep", "acl", "relcl", "amod"} for token in behind):
+    subject = clause.subject
+    behind = [token for token in subject.children if token.i > subject.i]
+    if _DESCRIBING.isdisjoint(token.dep_ for token in behind):
         return False
-    if any(word.tag_ in {"JJR", "RBR"} for word in clause.subject_words):
-        return False
-    count = sum(word.pos_ in {*NOUNS, "ADJ", "VERB"} for word in clause.subject_words)
+    count = 0
+    for word in clause.subject_words:
+        if word.tag_ in {"JJR", "RBR"}:
+            return False
+        count += word.pos_ in {*NOUNS, "ADJ", "VERB"}
     return count >= _FEWEST_OF_A_SUBJECT
 
 
@@ -66,23 +91,27 @@ def definition(clause: Clause) -> Asked | None:
     """Ask "what is … ?"."""
     root = clause.root
     attribute = child(root, "attr")
-    if not clause.is_copula or attribute is None or attribute.pos_ != "NOUN":
+    if attribute is None or attribute.pos_ != "NOUN":
+        return None
+    if not clause.is_copula or not _is_one_term(clause):
         return None
     predicate = text_of(list(attribute.subtree))
     if _is_apart(root, attribute) or clause.subject_text in predicate:
-        return None
-    if not clause.may_lead or child(clause.subject, "conj") is not None:
         return None
     if _is_part(clause) or _says_little(clause, attribute):
         return None
     if _is_property(clause, attribute) or not _has_differentia(attribute):
         return None
+    question = f"what {root.text} {clause.subject_text}"
     is_member = clause.subject.lemma_.lower() in _MEMBERS
     if is_member and child(clause.subject, "prep") is not None:
         question = f"what characterizes {clause.subject_text}"
-    else:
-        question = f"what {root.text} {clause.subject_text}"
     return Asked(CriterionKind.DEFINITION, clause.behind(question))
+
+
+def _is_one_term(clause: Clause) -> bool:
+    """Tell whether a subject is one thing, and what stands before it may open a question."""
+    return clause.may_lead and child(clause.subject, "conj") is None
 
 
 def _is_property(clause: Clause, attribute: Token) -> bool:
@@ -93,15 +122,27 @@ def _is_property(clause: Clause, attribute: Token) -> bool:
         return True
     if child(root, "neg") is not None:
         return True
-    described = (*attribute.children, *subject.children)
-    adjectives = {word.lemma_.lower() for word in described if word.dep_ == "amod"}
+    if _is_praised(attribute) or _is_praised(subject):
+        return True
     adverbs = {word.lower_ for word in root.children if word.dep_ == "advmod"}
-    if adjectives & (_PRAISE | WORDS["light_praise"]) or adverbs & WORDS["hedges"]:
+    if not adverbs.isdisjoint(WORDS["hedges"]):
         return True
-    is_weak = any(token.lower_ in _WEAKENING for token in clause.doc)
-    if is_weak or attribute.lemma_.lower() in _PARTS | WORDS["no_genus"]:
+    if any(token.lower_ in _WEAKENING for token in clause.doc):
         return True
-    is_same = attribute.lemma_ == subject.lemma_
+    return _is_no_genus(clause, attribute)
+
+
+def _is_praised(noun: Token) -> bool:
+    praise = _PRAISE | WORDS["light_praise"]
+    adjectives = (word for word in noun.children if word.dep_ == "amod")
+    return any(word.lemma_.lower() in praise for word in adjectives)
+
+
+def _is_no_genus(clause: Clause, attribute: Token) -> bool:
+    """Tell whether the noun of a predicate does not name the kind that a thing belongs to."""
+    if attribute.lemma_.lower() in _PARTS | WORDS["no_genus"]:
+        return True
+    is_same = attribute.lemma_ == clause.subject.lemma_
     if is_same and not _is_marked_off(clause, attribute):
         return True
     return _is_of_else(attribute) or _is_joined(attribute)
@@ -122,20 +163,19 @@ def _is_singled_out(attribute: Token) -> bool:
     for token in attribute.subtree:
         if token.i >= attribute.i:
             continue
-        if token.tag_ in {"JJS", "RBS", "JJR", "RBR"}:
+        if token.tag_ in _COMPARING:
             return True
-        if token.lower_ in {"no", "not", "only"} or token.lower_ in _ORDINALS:
+        if token.lower_ in {"no", "not", "only"}:
+            return True
+        if token.lower_ in _ORDINALS:
             return True
     return False
 
 
 def _says_little(clause: Clause, attribute: Token) -> bool:
     """Tell whether a predicate weighs or measures a thing, or only says what it is a part of."""
-    adjectives = [
-        word
-        for word in attribute.children
-        if word.dep_ == "amod" and word.i < attribute.i
-    ]
+    before = [word for word in attribute.children if word.i < attribute.i]
+    adjectives = [word for word in before if word.dep_ == "amod"]
     if adjectives and adjectives[0].lower_ in WORDS["weighing"]:
         return True
     own = {word.lower_ for word in clause.subject.children if word.dep_ == "amod"}
@@ -151,15 +191,15 @@ def _says_little(clause: Clause, attribute: Token) -> bool:
 
 def _is_bare(attribute: Token, *, has_more: bool) -> bool:
     """Tell whether only "of a lobe", "formed as …" or "related to …" stands behind a noun."""
-    limits = [
-        word for word in attribute.children if word.dep_ in {"relcl", "acl", "prep"}
-    ]
-    behind = [word for word in limits if word.i > attribute.i]
-    if behind and all(word.lemma_ == "relate" for word in behind):
+    behind = [word for word in attribute.children if word.i > attribute.i]
+    limits = [word for word in behind if word.dep_ in _LIMITS]
+    if limits and all(word.lemma_ == "relate" for word in limits):
         return True
-    if attribute.lemma_.lower() not in WORDS["bare_genus"] or has_more:
+    if attribute.lemma_.lower() not in WORDS["bare_genus"]:
         return False
-    return all(map(_is_bare_limit, behind))
+    if has_more:
+        return False
+    return all(map(_is_bare_limit, limits))
 
 
 def _is_bare_limit(limit: Token) -> bool:
@@ -176,7 +216,9 @@ def _is_bare_limit(limit: Token) -> bool:
 def _is_apart(root: Token, attribute: Token) -> bool:
     """Tell whether something stands between "is" and the noun behind it: it was read wrongly."""
     for token in root.doc[root.i + 1 : attribute.left_edge.i]:
-        if token.pos_ in {"VERB", "ADJ", *NOUNS} or token.text == ",":
+        if token.pos_ in {"VERB", "ADJ", *NOUNS}:
+            return True
+        if token.text == ",":
             return True
     return False
 
@@ -206,29 +248,28 @@ def _is_joined(attribute: Token) -> bool:
     if second is None:
         return False
     for token in attribute.children:
-        is_limit = token.dep_ in {"relcl", "acl", "prep"}
-        if is_limit and attribute.i < token.i < second.i:
+        if token.dep_ not in _LIMITS:
+            continue
+        if attribute.i < token.i < second.i:
             return False
     return True
 
 
 def _is_part(clause: Clause) -> bool:
     """Tell whether a subject is a cause, deed or best of something, and no term."""
-    words = clause.subject_words
-    if any(word.tag_ in {"JJS", "RBS", "JJR", "RBR"} for word in words):
-        return True
-    if any(word.lower_ in {"and", "or"} for word in words):
-        return True
+    for word in clause.subject_words:
+        if word.tag_ in _COMPARING:
+            return True
+        if word.lower_ in {"and", "or"}:
+            return True
     if "," in clause.subject_text:
         return True
     if clause.subject.lemma_.lower() not in WORDS["role"]:
         return False
-    links = {
-        token.lower_
-        for token in clause.subject.children
-        if token.dep_ in {"prep", "det"}
-    }
-    return not links.isdisjoint({"of", "for", "to", "in", "the", "a", "an"})
+    links = (
+        token for token in clause.subject.children if token.dep_ in {"prep", "det"}
+    )
+    return not _LINKS.isdisjoint(link.lower_ for link in links)
 
 
 def _has_differentia(attribute: Token) -> bool:
@@ -237,13 +278,14 @@ def _has_differentia(attribute: Token) -> bool:
         behind = (token for token in attribute.subtree if token.i > attribute.i)
         return any(token.dep_ in {"relcl", "acl"} for token in behind)
     for token in attribute.children:
-        if token.i < attribute.i or token.dep_ not in {"relcl", "acl", "prep"}:
+        if token.i < attribute.i:
+            continue
+        if token.dep_ not in _LIMITS:
             continue
         is_aside = token.left_edge.nbor(-1).text in {",", "("}
         if not is_aside:
             return True
-    has_aside = child(attribute, "relcl", "acl") is not None
-    before = [
-        token for token in attribute.children if token.dep_ in {"amod", "compound"}
-    ]
-    return has_aside and len(before) > 1
+    if child(attribute, "relcl", "acl") is None:
+        return False
+    links = [token.dep_ for token in attribute.children]
+    return links.count("amod") + links.count("compound") > 1

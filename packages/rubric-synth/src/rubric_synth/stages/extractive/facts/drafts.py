@@ -9,9 +9,9 @@ from rubric_synth.config import FEWEST_BY_RULES
 from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.stages import stages
 from rubric_synth.stages.extractive.claims import Passage
+from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 from rubric_synth.stages.extractive.facts import api, opening, prose, questions
 from rubric_synth.stages.extractive.facts.fact import Fact, criteria_of
-from rubric_synth.stages.extractive.phrases import CorpusTerms
 from rubric_synth.stages.stages import CriterionDraft
 
 _FEWEST: Final = 4
@@ -19,7 +19,9 @@ _FEWEST: Final = 4
 
 
 def api_fact_drafts(
-    document: Document, terms: CorpusTerms, most: int
+    document: Document,
+    terms: CorpusTerms,
+    most: int,
 ) -> list[stages.Draft]:
     """Write the drafts of an API entry, each of facts of its own.
 
@@ -38,7 +40,11 @@ def api_fact_drafts(
     detail = (
         "by its page or its module nobody calls it directly, or nobody should any more"
     )
-    stages.refuse(RejectionReason.NOT_FOR_USE, detail, when=api.is_unused(entry))
+    stages.refuse(
+        RejectionReason.NOT_FOR_USE,
+        detail,
+        when=api.is_unused(entry),
+    )
     left = api.api_facts(entry, terms)
     notes = api.note_facts(entry)
     known = len(left) + len(notes)

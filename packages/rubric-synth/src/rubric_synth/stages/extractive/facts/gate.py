@@ -29,13 +29,16 @@ _WEAK_DETERMINER: Final = frozenset(
     {"this", "that", "these", "those", "another", "some", "such", "any", "no"}
 )
 _LIMITS: Final = frozenset({"relcl", "acl", "prep"})
+_HALVES: Final = (("not", "only"), ("not", "just"), ("not", "merely"))
 _LONGEST: Final = 45
 
 
 def subject_of(root: Token) -> Token | None:
     """Return the grammatical subject of a main word; None where there is none or several."""
     tokens = [token for token in root.children if token.dep_ in _SUBJECTS]
-    if len(tokens) != 1 or tokens[0].i >= root.i:
+    if len(tokens) != 1:
+        return None
+    if tokens[0].i >= root.i:
         return None
     return tokens[0]
 
@@ -57,26 +60,30 @@ def stands_alone(doc: Doc, known: AbstractSet[str] = frozenset()) -> bool:
     """
     root = root_of(doc)
     subject = subject_of(root) if root is not None else None
-    return (
-        root is not None
-        and subject is not None
-        and len(doc) <= _LONGEST
-        and not _LINKED.match(doc.text)
-        and not _opens_aside(doc)
-        and not _is_half(doc)
-        and root.pos_ in {"VERB", "AUX"}
-        and is_finite(root)
-        and not any(map(_is_variable, doc))
-        and all(token.dep_ in _BEFORE for token in root.children if token.i < subject.i)
-        and _names(subject, known)
-        and points_nowhere(doc)
-        and not _is_empty(root, subject)
-    )
+    if root is None or subject is None or len(doc) > _LONGEST:
+        return False
+    if _LINKED.match(doc.text) or _opens_aside(doc) or _is_half(doc):
+        return False
+    if not _opens_with_subject(root, subject) or any(map(_is_variable, doc)):
+        return False
+    if not _names(subject, known) or not points_nowhere(doc):
+        return False
+    return not _is_empty(root, subject)
+
+
+def _opens_with_subject(root: Token, subject: Token) -> bool:
+    """Tell whether a finite verb has no more than an adverbial before its subject."""
+    if root.pos_ not in {"VERB", "AUX"} or not is_finite(root):
+        return False
+    before = (token for token in root.children if token.i < subject.i)
+    return all(token.dep_ in _BEFORE for token in before)
 
 
 def _opens_aside(doc: Doc) -> bool:
     """Tell whether a text opens with an adverb that ties it to others: "Rather, …"."""
-    if len(doc) <= 1 or doc[1].text != ",":
+    if len(doc) <= 1:
+        return False
+    if doc[1].text != ",":
         return False
     first = doc[0]
     is_adverb = first.pos_ in {"ADV", "SCONJ", "CCONJ"}
@@ -86,7 +93,7 @@ def _opens_aside(doc: Doc) -> bool:
 def _is_half(doc: Doc) -> bool:
     """Tell whether a text says "not only" without what else there is."""
     pairs = {(token.lower_, token.nbor().lower_) for token in doc[:-1]}
-    if pairs.isdisjoint({("not", "only"), ("not", "just"), ("not", "merely")}):
+    if pairs.isdisjoint(_HALVES):
         return False
     return all(token.lower_ != "but" for token in doc)
 
@@ -99,17 +106,19 @@ def says_of_it(doc: Doc) -> bool:
     """
     root = root_of(doc)
     subject = subject_of(root) if root is not None else None
-    return (
-        root is not None
-        and subject is not None
-        and subject.i == 0
-        and is_finite(root)
-        and not any(_is_variable(token) or _points(token) for token in doc[1:])
-        and not any(
-            token.dep_ in {"ccomp", "parataxis"} and token.i < root.i
-            for token in root.children
-        )
-    )
+    if root is None:
+        return False
+    if subject is None:
+        return False
+    if subject.i != 0:
+        return False
+    if not is_finite(root):
+        return False
+    for token in doc[1:]:
+        if _is_variable(token) or _points(token):
+            return False
+    before = (token for token in root.children if token.i < root.i)
+    return all(token.dep_ not in {"ccomp", "parataxis"} for token in before)
 
 
 def follows(doc: Doc) -> bool:
@@ -124,15 +133,19 @@ def follows(doc: Doc) -> bool:
         return False
     if subject.pos_ not in _NOUNS or not is_finite(root):
         return False
-    if any(_is_variable(token) or _points(token) for token in doc):
-        return False
-    return any(token.dep_ == "advcl" and _is_clause(token) for token in root.children)
+    for token in doc:
+        if _is_variable(token) or _points(token):
+            return False
+    conditions = (token for token in root.children if token.dep_ == "advcl")
+    return any(map(_is_clause, conditions))
 
 
 def _is_clause(verb: Token) -> bool:
     """Tell whether a verb has a subject and is finite: not "if needed", "when using it"."""
     has_subject = child(verb, "nsubj", "nsubjpass", "expl") is not None
-    return has_subject and (is_finite(verb) or verb.tag_ in {"VBD", "MD"})
+    if not has_subject:
+        return False
+    return is_finite(verb) or verb.tag_ in {"VBD", "MD"}
 
 
 def _names(subject: Token, known: AbstractSet[str]) -> bool:
@@ -140,27 +153,37 @@ def _names(subject: Token, known: AbstractSet[str]) -> bool:
     before = [token for token in subject.children if token.i < subject.i]
     if not _may_name(subject) or _is_weakened(before):
         return False
-    forms = {token.lower_ for token in before}
-    forms |= {token.lemma_.lower() for token in before}
+    words = {token.lower_ for token in before}
+    lemmas = {token.lemma_.lower() for token in before}
     is_abstract = subject.lemma_.lower() in _TABLE["abstract_head"]
     is_bare = is_abstract and child(subject, "compound") is None
-    if is_bare or forms & _TABLE["picking"]:
+    if is_bare or (words | lemmas) & _TABLE["picking"]:
         return _is_of_a_name(subject)
-    is_definite = any(token.lower_ in {"the", "each", "every"} for token in before)
-    if not is_definite:
+    if words.isdisjoint({"the", "each", "every"}):
         return True
-    if subject.pos_ == "PROPN" or stem(subject.lower_) in known:
+    return stem(subject.lower_) in known or _is_one_of_a_kind(subject)
+
+
+def _is_one_of_a_kind(subject: Token) -> bool:
+    """Tell whether a subject with "the" is a name, or is told apart by its words."""
+    if subject.pos_ == "PROPN":
         return True
-    is_defined = subject.head.lemma_ == "be" and child(subject.head, "attr") is not None
-    parts = ("compound", "amod") if is_defined else ("compound",)
+    parts = ["compound"]
+    verb = subject.head
+    if verb.lemma_ == "be" and child(verb, "attr") is not None:
+        parts.append("amod")
     if subject.tag_ == "NN" and child(subject, *parts) is not None:
         return True
-    return _is_explained(subject) or any(map(_completes, subject.children))
+    if _is_explained(subject):
+        return True
+    return any(map(_completes, subject.children))
 
 
 def _may_name(subject: Token) -> bool:
     """Tell whether a subject is a noun that is not vague, and stands for all of its kind."""
-    if subject.pos_ not in _NOUNS or len(subject.text) <= 1:
+    if subject.pos_ not in _NOUNS:
+        return False
+    if len(subject.text) <= 1:
         return False
     if not _VAGUE.isdisjoint({subject.lower_, subject.lemma_.lower()}):
         return False
@@ -173,7 +196,9 @@ def _may_name(subject: Token) -> bool:
 def _is_weakened(before: list[Token]) -> bool:
     """Tell whether words before a noun count it, own it or leave it vague."""
     for token in before:
-        if token.tag_ in {"PRP$", "JJS", "CD"} or token.lower_ in _WEAK_DETERMINER:
+        if token.tag_ in {"PRP$", "JJS", "CD"}:
+            return True
+        if token.lower_ in _WEAK_DETERMINER:
             return True
         lemma = token.lemma_.lower()
         if lemma in _TABLE["vague_before"] or lemma in _TABLE["found_before"]:
@@ -185,7 +210,9 @@ def _is_weakened(before: list[Token]) -> bool:
 
 def _is_explained(subject: Token) -> bool:
     """Tell whether a sentence says of its subject what it is: "the trachea is a tube that …"."""
-    if subject.head.lemma_ != "be" or subject.lemma_.lower() in _TABLE["agent"]:
+    if subject.head.lemma_ != "be":
+        return False
+    if subject.lemma_.lower() in _TABLE["agent"]:
         return False
     attribute = child(subject.head, "attr")
     if attribute is None:
@@ -201,12 +228,19 @@ def _completes(part: Token) -> bool:
     """Tell whether a phrase behind a noun says which one: "the wall of an artery"."""
     if part.i < part.head.i:
         return False
-    target = child(part, "pobj") if part.dep_ == "prep" else None
+    target: Token | None = None
+    if part.dep_ == "prep":
+        target = child(part, "pobj")
     if target is None:
-        return part.dep_ == "acl" or (part.dep_ == "appos" and part.pos_ == "PROPN")
+        if part.dep_ == "acl":
+            return True
+        return part.dep_ == "appos" and part.pos_ == "PROPN"
+    if target.pos_ not in _NOUNS:
+        return False
     lemma = target.lemma_.lower()
-    is_vague = lemma in _VAGUE or lemma in _TABLE["abstract_head"]
-    return target.pos_ in _NOUNS and (not is_vague or _is_of_a_name(target))
+    if lemma in _VAGUE or lemma in _TABLE["abstract_head"]:
+        return _is_of_a_name(target)
+    return True
 
 
 def _is_of_a_name(noun: Token) -> bool:
@@ -218,7 +252,11 @@ def _is_of_a_name(noun: Token) -> bool:
         if part.dep_ != "prep" or part.i <= noun.i:
             continue
         target = child(part, "pobj")
-        if target is None or target.pos_ not in _NOUNS or len(target.text) == 1:
+        if target is None:
+            continue
+        if target.pos_ not in _NOUNS:
+            continue
+        if len(target.text) == 1:
             continue
         if _is_name(target):
             return True
@@ -229,11 +267,16 @@ def _is_name(noun: Token) -> bool:
     """Tell whether a noun behind a preposition names something."""
     before = {token.lower_ for token in noun.children if token.i < noun.i}
     lemma = noun.lemma_.lower()
-    if before & (_WEAK_DETERMINER | _TABLE["picking"]) or lemma in _VAGUE:
+    if lemma in _VAGUE:
         return False
+    if before & (_WEAK_DETERMINER | _TABLE["picking"]):
+        return False
+    is_abstract = lemma in _TABLE["abstract_head"]
     is_bare = noun.pos_ != "PROPN" and child(noun, "compound") is None
-    needs_more = lemma in _TABLE["abstract_head"] or (is_bare and "the" in before)
-    return not needs_more or any(map(_completes, noun.children))
+    needs_more = is_abstract or (is_bare and "the" in before)
+    if not needs_more:
+        return True
+    return any(map(_completes, noun.children))
 
 
 def points_nowhere(doc: Doc) -> bool:
@@ -249,8 +292,12 @@ def _points(token: Token) -> bool:
     if word in _TABLE["antecedent"]:
         return token.dep_ == "expl" or not _is_bound(token)
     if word in _DEMONSTRATIVE and token.tag_ in {"DT", "PRP"}:
-        return token.dep_ == "det" or _next(token) not in {"of", "in", "with"}
-    return _points_on(token, word) or _picks(token, word)
+        if token.dep_ == "det":
+            return True
+        return _next(token) not in {"of", "in", "with"}
+    if _points_on(token, word):
+        return True
+    return _picks(token, word)
 
 
 def _points_on(token: Token, word: str) -> bool:
@@ -262,7 +309,9 @@ def _points_on(token: Token, word: str) -> bool:
         return child(token, "pobj") is None
     if word in {"such", "instead"}:
         return _next(token) not in {"as", "of"}
-    return word in _TABLE["pointing"] or (word == "being" and token.dep_ == "auxpass")
+    if word in _TABLE["pointing"]:
+        return True
+    return word == "being" and token.dep_ == "auxpass"
 
 
 def _picks(token: Token, word: str) -> bool:
@@ -273,34 +322,50 @@ def _picks(token: Token, word: str) -> bool:
         return token.dep_ in _NOMINAL
     if word in {"other", "others", "same"}:
         rest = token.doc[token.i :]
-        if _next(token) == "than" or any(word.lower_ == "as" for word in rest):
+        if _next(token) == "than":
+            return False
+        if any(word.lower_ == "as" for word in rest):
             return False
         return token.tag_ == "NNS" or _has_the(token)
     return False
 
 
+def _is_capital_with_letter(text: str) -> bool:
+    """Tell whether a text is like "Ax"."""
+    if len(text) != 2:  # noqa: PLR2004 - "Ax"
+        return False
+    return text[0].isupper() and text[1].islower()
+
+
 def _is_variable(token: Token) -> bool:
     """Tell whether a word is a letter that stands for a quantity: "the depth h", no "B cells"."""
-    if len(token.text) == 2 and token.text[0].isupper() and token.text[1].islower():  # noqa: PLR2004 - "Ax"
-        return token.pos_ in _NOUNS and token.lower_ not in _TABLE["two_letters"]
-    following = token.nbor() if token.i + 1 < len(token.doc) else None
+    text = token.text
+    if _is_capital_with_letter(text):
+        is_noun = token.pos_ in _NOUNS
+        return is_noun and token.lower_ not in _TABLE["two_letters"]
+    if len(text) != 1 or not text.isalpha() or token.lower_ == "a":
+        return False
     before = token.nbor(-1).lower_ if token.i else ""
     if before == "°" or before in _TABLE["before_letter"]:
         return False  # "°C", "vitamin C"
-    if following is not None and following.text == "-":
+    if token.i + 1 == len(token.doc):
+        return True
+    following = token.nbor()
+    if following.text == "-":
         return False
-    if len(token.text) != 1 or not token.text.isalpha() or token.lower_ == "a":
-        return False
-    is_before_noun = following is not None and following.pos_ in _NOUNS
-    return not is_before_noun or token.text.islower()
+    return following.pos_ not in _NOUNS or text.islower()
 
 
 def _next(token: Token) -> str:
-    return token.nbor().lower_ if token.i + 1 < len(token.doc) else ""
+    if token.i + 1 < len(token.doc):
+        return token.nbor().lower_
+    return ""
 
 
 def _has_the(token: Token) -> bool:
-    return token.i > 0 and token.nbor(-1).lower_ == "the"
+    if token.i <= 0:
+        return False
+    return token.nbor(-1).lower_ == "the"
 
 
 def _is_bound(token: Token) -> bool:
@@ -309,10 +374,13 @@ def _is_bound(token: Token) -> bool:
     for noun in token.doc[: token.i]:
         if noun.pos_ not in _NOUNS or noun.dep_ == "compound":
             continue
-        if not is_plural and noun.tag_ in {"NN", "NNP"}:
+        if not is_plural:
+            if noun.tag_ in {"NN", "NNP"}:
+                return True
+            continue
+        if noun.tag_ in {"NNS", "NNPS"}:
             return True
-        is_several = noun.tag_ in {"NNS", "NNPS"} or child(noun, "conj") is not None
-        if is_plural and is_several:
+        if child(noun, "conj") is not None:
             return True
     return False
 
@@ -331,16 +399,21 @@ def _is_empty(root: Token, subject: Token) -> bool:
     for word, table in idle:
         if word is not None and word.lemma_.lower() in _TABLE[table]:
             return True
-    uncounted = {token.i for token in subtree(subject)}
+    left_out = {token.i for token in subtree(subject)}
     for second in root.children:
         if second.dep_ == "conj":
-            uncounted |= {token.i for token in second.subtree}
-    count = sum(token.i not in uncounted and _counts(token) for token in root.doc)
+            left_out |= {token.i for token in second.subtree}
+    count = 0
+    for token in root.doc:
+        if token.i not in left_out and _counts(token):
+            count += 1
     if complement is not None and complement.pos_ == "ADJ":
         count += 1
     is_passive = child(root, "auxpass") is not None and child(root, "oprd") is None
     is_followed = child(root, "agent", "prep") is not None
-    fewest = 2 if is_passive and not is_followed else 1
+    fewest = 1
+    if is_passive and not is_followed:
+        fewest = 2
     return count < fewest
 
 
@@ -350,13 +423,17 @@ def _counts(token: Token) -> bool:
         return token.like_num or token.tag_ in {"JJR", "RBR"}
     lemma = token.lemma_.lower()
     before = {word.lower_ for word in token.children if word.i < token.i}
-    if lemma in _VAGUE or lemma in _TABLE["agent"] or before & _TABLE["unsaid"]:
+    if lemma in _VAGUE or lemma in _TABLE["agent"]:
+        return False
+    if before & _TABLE["unsaid"]:
         return False
     if lemma not in _TABLE["says_little"]:
         return True
-    return any(
-        word.pos_ in {"PROPN", "NUM"} or word.text == "`" for word in token.children
-    )
+    return any(map(_is_name_or_number, token.children))
+
+
+def _is_name_or_number(word: Token) -> bool:
+    return word.pos_ in {"PROPN", "NUM"} or word.text == "`"
 
 
 def may_stand_alone(sentence: str) -> bool:
@@ -365,7 +442,9 @@ def may_stand_alone(sentence: str) -> bool:
     Args:
         sentence: Not parsed yet.
     """
-    return _LINKED.match(sentence) is None and _PRONOUN.match(sentence) is None
+    if _LINKED.match(sentence) is not None:
+        return False
+    return _PRONOUN.match(sentence) is None
 
 
 def is_plain(sentence: str) -> bool:

@@ -51,7 +51,11 @@ def written_in(text: str) -> Written:
 def names_of(text: str) -> frozenset[str]:
     """Return the words that a text writes with a capital inside sentences more often than not."""
     capital, small = written_in(text)
-    return frozenset(word for word in capital if capital[word] > small[word.lower()])
+    names: set[str] = set()
+    for word, count in capital.items():
+        if count > small[word.lower()]:
+            names.add(word)
+    return frozenset(names)
 
 
 def product_of(document: Document) -> str:
@@ -74,21 +78,24 @@ def _product(title: str, source: str, text: str) -> str:
     names = names_of(text)
     capital = written_in(text).capital
     counts = Counter({word: capital[word] for word in capital if word in names})
-    place = source.lower().rpartition("/")[2] + title.lower()
-    parts = [
-        f"{section.heading} {' '.join(section.paragraphs)}"
-        for section in sections(text)
-    ]
+    file = source.lower().rpartition("/")[2]
+    place = file + title.lower()
+    parts: list[str] = []
+    for section in sections(text):
+        body = " ".join(section.paragraphs)
+        parts.append(f"{section.heading} {body}")
     has_marks = text.count("`") >= _FEWEST_MARKS
     shows_code = has_marks and len(parts) >= _FEWEST_SECTIONS
     for rank, (name, count) in enumerate(counts.most_common(_MOST_NAMES)):
-        is_frequent = count >= _FEWEST_NAMED
+        if count < _FEWEST_NAMED:
+            continue
         is_long = len(name) >= _SHORTEST_NAME
-        is_titled = is_frequent and is_long and name.lower() in place
-        is_product = any(letter.isupper() for letter in name[1:]) or shows_code
-        is_first = not rank and is_frequent and shows_code
-        spread = sum(name in part for part in parts) if is_first else 0
-        is_everywhere = is_first and 2 * spread >= len(parts)
+        is_titled = is_long and name.lower() in place
+        is_product = shows_code or any(map(str.isupper, name[1:]))
+        is_everywhere = False
+        if rank == 0 and shows_code:
+            spread = sum(name in part for part in parts)
+            is_everywhere = 2 * spread >= len(parts)
         if not (is_titled and is_product) and not is_everywhere:
             continue
         beside = re.findall(_BESIDE.format(name), text)
@@ -98,7 +105,9 @@ def _product(title: str, source: str, text: str) -> str:
 
 
 def in_setting(
-    facts: Mapping[str, Fact], product: str, document: Document
+    facts: Mapping[str, Fact],
+    product: str,
+    document: Document,
 ) -> dict[str, Fact]:
     """Return the facts that a question can ask for as the document is named in it.
 
@@ -113,19 +122,29 @@ def in_setting(
     if product or not is_manual:
         return dict(facts)
     names = names_of(document.text)
-    return {raw: fact for raw, fact in facts.items() if _has_name(fact.question, names)}
+    return {
+        sentence: fact
+        for sentence, fact in facts.items()
+        if _has_name(fact.question, names)
+    }
 
 
 def _has_name(question: str, names: frozenset[str]) -> bool:
     for word in question.split():
-        if any(map(str.isupper, word[1:])) or any(map(str.isdigit, word)):
+        if any(map(str.isupper, word[1:])):
+            return True
+        if any(map(str.isdigit, word)):
             return True
         if "`" in word or word in names:
             return True
     return False
 
 
-def opening_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
+def opening_of(
+    facts: Sequence[Fact],
+    passage: Passage,
+    product: str,
+) -> str:
     """Return the topic of facts that stands before their questions; "" where they name it.
 
     Args:
@@ -134,10 +153,13 @@ def opening_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
         product: Name of the program that the document is about; "" where it is about none.
     """
     first = facts[0].question if facts else ""
-    asked_for = language.stems(first)
-    own = language.stems(" ".join(language.content_words(passage.subject)))
+    question_stems = language.stems(first)
+    words = language.content_words(passage.subject)
+    own = language.stems(" ".join(words))
     shared = sum(bool(own & language.stems(fact.question)) for fact in facts)
-    subject = passage.subject if shared >= _SHARED or not passage.context else ""
+    subject = ""
+    if shared >= _SHARED or not passage.context:
+        subject = passage.subject
     title = ""
     for candidate in (subject, passage.context):
         if sound.is_title(candidate):
@@ -146,10 +168,14 @@ def opening_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
     topics: list[str] = []
     for name in (title, product):
         before = " ".join(topics)
-        if not name or language.stems(name) <= asked_for | language.stems(before):
+        if not name:
             continue
-        initials = "".join(word[0] for word in language.words(before)).lower()
-        if not _is_in(name, before) and name.lower() not in initials:
+        if language.stems(name) <= question_stems | language.stems(before):
+            continue
+        if _is_in(name, before):
+            continue
+        initials = "".join(word[0] for word in language.words(before))
+        if name.lower() not in initials.lower():
             topics.append(name)
     return language.capital_first(" in ".join(topics))
 
@@ -165,7 +191,9 @@ def _bare(text: str) -> str:
 
 def has_title(passage: Passage) -> bool:
     """Tell whether a passage has a title that its question can begin with, or holds anyway."""
-    return sound.is_title(passage.subject) or sound.is_title(passage.context)
+    if sound.is_title(passage.subject):
+        return True
+    return sound.is_title(passage.context)
 
 
 def needs_opening(fact: Fact) -> bool:
@@ -173,7 +201,11 @@ def needs_opening(fact: Fact) -> bool:
     return _BARE.search(fact.question) is not None
 
 
-def question_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
+def question_of(
+    facts: Sequence[Fact],
+    passage: Passage,
+    product: str,
+) -> str:
     """Ask for facts, with their topic first.
 
     Args:
@@ -183,6 +215,6 @@ def question_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
     """
     topic = opening_of(facts, passage, product)
     first, *others = (fact.question for fact in facts)
-    first = f"{topic}: {first}" if topic else language.capital_first(first)
-    parts = [first, *map(language.capital_first, others)]
+    opening = f"{topic}: {first}" if topic else language.capital_first(first)
+    parts = [opening, *map(language.capital_first, others)]
     return " ".join(f"{part}?" for part in parts)

@@ -65,13 +65,23 @@ def frames_of(
             for candidate in further
             if candidate.fact.kind != CriterionKind.LIMIT
         ]
-    yield from defaults.default_frames(item, topic, sentences[0] if sentences else "")
-    yield from _values(item, topic, is_first=item == entry.parameters[0])
+    yield from defaults.default_frames(
+        item,
+        topic,
+        sentences[0] if sentences else "",
+    )
+    yield from _values(
+        item,
+        topic,
+        is_first=item == entry.parameters[0],
+    )
     yield from further
 
 
 def _description(
-    items: Sequence[ApiItem], function: str, names: frozenset[str]
+    items: Sequence[ApiItem],
+    function: str,
+    names: frozenset[str],
 ) -> list[str]:
     """Return the sentences of a description, with the names in them in code marks."""
     known = names | wording.code_name(function)
@@ -96,7 +106,12 @@ def _meaning_in(sentence: str) -> str:
     return _PATTERNS["pointer_behind"].sub("", meaning)
 
 
-def _values(item: ApiItem, topic: str, *, is_first: bool) -> Iterator[Frame]:
+def _values(
+    item: ApiItem,
+    topic: str,
+    *,
+    is_first: bool,
+) -> Iterator[Frame]:
     """Yield the values and the types that a parameter may have."""
     choices = _choices(item)
     if len(choices) in _CHOICES:
@@ -116,7 +131,15 @@ def _values(item: ApiItem, topic: str, *, is_first: bool) -> Iterator[Frame]:
     if types:
         sentence = f"{topic} is {typed.listed_types(types)}."
         question = f"of which type is {topic}"
-        yield Frame(Fact(CriterionKind.SHAPE, sentence, topic, question=question), "")
+        yield Frame(
+            Fact(
+                CriterionKind.SHAPE,
+                sentence,
+                topic,
+                question=question,
+            ),
+            "",
+        )
 
 
 def _choices(item: ApiItem) -> list[str]:
@@ -212,7 +235,11 @@ def _may_define(meaning: str) -> bool:
 
 
 def _further_frame(
-    item: ApiItem, topic: str, sentence: str, function: str, names: frozenset[str]
+    item: ApiItem,
+    topic: str,
+    sentence: str,
+    function: str,
+    names: frozenset[str],
 ) -> Frame | None:
     """Return the limit or the condition that a further sentence of a description sets."""
     if re.search(r"\bdefault", sentence, re.IGNORECASE):
@@ -221,7 +248,9 @@ def _further_frame(
     rest = re.sub(own, "", sentence)
     if _PATTERNS["limit"].match(rest):
         limit = f"{topic} {rest[0].lower()}{rest[1:]}."
-        if not wording.is_readable(limit) or _PATTERNS["pointing"].search(limit):
+        if not wording.is_readable(limit):
+            return None
+        if _PATTERNS["pointing"].search(limit):
             return None
         question = f"what must hold for {topic}"
         fact = Fact(CriterionKind.LIMIT, limit, topic, question=question)

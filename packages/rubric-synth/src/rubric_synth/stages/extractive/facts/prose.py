@@ -15,6 +15,7 @@ from rubric_synth.document import Document
 from rubric_synth.sources.cleaning.markup import sections
 from rubric_synth.stages.extractive import phrases
 from rubric_synth.stages.extractive.claims import Passage
+from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 from rubric_synth.stages.extractive.facts import (
     asking,
     context,
@@ -32,7 +33,6 @@ from rubric_synth.stages.extractive.facts.opening import (
     product_of,
     written_in,
 )
-from rubric_synth.stages.extractive.phrases import CorpusTerms
 from rubric_synth.tables import phrase
 
 _WORDS: Final = range(7, 33)
@@ -79,7 +79,13 @@ def facts_of(document: Document, passages: Iterable[Passage]) -> dict[str, Fact]
     example_paragraphs = _in_examples(document.text)
     about_all = f"{document.title} {product_of(document)}"
     for passage in passages:
-        heads = _heads([passage.subject, passage.context, document.title])
+        heads = _heads(
+            [
+                passage.subject,
+                passage.context,
+                document.title,
+            ]
+        )
         for paragraph in passage.paragraphs:
             if _PICTURE.match(paragraph) or paragraph in example_paragraphs:
                 continue
@@ -89,7 +95,15 @@ def facts_of(document: Document, passages: Iterable[Passage]) -> dict[str, Fact]
                     break  # what follows holds of an example
                 known.setdefault(raw, heads)
                 before = raws[max(0, place - _BEFORE) : place]
-                scenes.setdefault(raw, Scene(raw, before, document.text, about_all))
+                scenes.setdefault(
+                    raw,
+                    Scene(
+                        raw,
+                        before,
+                        document.text,
+                        about_all,
+                    ),
+                )
     return facts_in(known, document.text, scenes)
 
 
@@ -158,7 +172,11 @@ def facts_in(
     return facts
 
 
-def _begins_with_a_name(doc: Doc, small: AbstractSet[str], text: str) -> bool:
+def _begins_with_a_name(
+    doc: Doc,
+    small: AbstractSet[str],
+    text: str,
+) -> bool:
     """Tell whether the first word keeps its capital: "Claviceps purpurea", no "Multilayer".
 
     Args:
@@ -199,7 +217,10 @@ def _is_candidate(raw: str) -> bool:
 
 
 def _fact(
-    doc: Doc, known: frozenset[str], names: frozenset[str], scene: Scene | None
+    doc: Doc,
+    known: frozenset[str],
+    names: frozenset[str],
+    scene: Scene | None,
 ) -> Fact | None:
     if not gate.stands_alone(doc, known):
         return None
@@ -231,7 +252,10 @@ def _fact(
 
 
 def _rests_on_others(
-    doc: Doc, asked: Asked, known: frozenset[str], scene: Scene | None
+    doc: Doc,
+    asked: Asked,
+    known: frozenset[str],
+    scene: Scene | None,
 ) -> bool:
     if scene is None:
         return False
@@ -260,7 +284,10 @@ def _shares_a_run(question: str, sentence: str) -> bool:
 
 
 def chosen(
-    passage: Passage, facts: Mapping[str, Fact], terms: CorpusTerms, title: str
+    passage: Passage,
+    facts: Mapping[str, Fact],
+    terms: CorpusTerms,
+    title: str,
 ) -> list[Fact]:
     """Choose the facts of a passage that one question asks for, in the order of the text.
 
@@ -275,7 +302,9 @@ def chosen(
     for place, fact in _best_first(passage, facts, terms, title):
         if fact.is_open and len(kept) >= _ENOUGH:
             break
-        if len(kept) >= _MOST or kinds[fact.kind] >= _MOST_OF_A_KIND:
+        if len(kept) >= _MOST:
+            continue
+        if kinds[fact.kind] >= _MOST_OF_A_KIND:
             continue
         if not any(_is_again(fact, other) for _, other in kept):
             kept.append((place, fact))
@@ -285,7 +314,10 @@ def chosen(
 
 
 def _best_first(
-    passage: Passage, facts: Mapping[str, Fact], terms: CorpusTerms, title: str
+    passage: Passage,
+    facts: Mapping[str, Fact],
+    terms: CorpusTerms,
+    title: str,
 ) -> list[tuple[int, Fact]]:
     """Return the facts of a passage with their places, open ones last, best ones first."""
     subject = language.stems(passage.subject)
@@ -319,7 +351,10 @@ def _is_short_for(fact: Fact, other: Fact) -> bool:
 
 
 def gathered(
-    passages: Sequence[Passage], facts: Mapping[str, Fact], title: str, most_words: int
+    passages: Sequence[Passage],
+    facts: Mapping[str, Fact],
+    title: str,
+    most_words: int,
 ) -> Passage | None:
     """Join the paragraphs of a document that hold facts to one passage; None where none does.
 
@@ -346,7 +381,12 @@ def gathered(
         if passage.context:
             subject = passage.context
             break
-    return Passage(subject, "", tuple(homes), tuple(homes.values()))
+    return Passage(
+        subject,
+        "",
+        tuple(homes),
+        tuple(homes.values()),
+    )
 
 
 def _homes(passage: Passage) -> tuple[str, ...]:
@@ -358,7 +398,9 @@ def _sentences(passage: Passage) -> list[str]:
 
 
 def at_home(
-    of_criteria: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage
+    of_criteria: Sequence[Fact],
+    facts: Mapping[str, Fact],
+    passage: Passage,
 ) -> Passage:
     """Return a passage with the subject of the section that most of its facts stand in.
 
@@ -392,7 +434,9 @@ def at_home(
 
 
 def of_home(
-    asked_for: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage
+    asked_for: Sequence[Fact],
+    facts: Mapping[str, Fact],
+    passage: Passage,
 ) -> list[Fact]:
     """Return the facts of the section that their question opens with, if they are enough.
 

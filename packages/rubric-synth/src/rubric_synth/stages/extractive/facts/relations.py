@@ -49,7 +49,9 @@ _DIRECTION: Final = re.compile(
 def quantity(clause: Clause) -> Asked | None:
     """Ask "how many", "how large" or "at which temperature … ?"."""
     figure = figure_in(clause.doc)
-    if figure is None or not _is_plain(clause) or is_modal(clause):
+    if figure is None:
+        return None
+    if not _is_plain(clause) or is_modal(clause):
         return None
     for asked in _of_figure(clause, figure):
         if asked is not None:
@@ -59,13 +61,13 @@ def quantity(clause: Clause) -> Asked | None:
 
 def _of_figure(clause: Clause, figure: Figure) -> Iterator[Asked | None]:
     yield _of_object(clause, figure)
+    if clause.is_copula or figure.quantity in {"", "share"}:
+        return
     for prep in clause.root.children:
-        if prep.dep_ != "prep":
+        if prep.dep_ != "prep" or prep.lower_ not in _AT:
             continue
         pobj = child(prep, "pobj")
-        if prep.lower_ not in _AT or pobj is None or clause.is_copula:
-            continue
-        if not figure.quantity or figure.quantity == "share" or not figure.is_in(pobj):
+        if pobj is None or not figure.is_in(pobj):
             continue
         if child(pobj, "prep") is not None:
             continue  # "0.3 mm per day" is no length
@@ -85,21 +87,23 @@ def _of_object(clause: Clause, figure: Figure) -> Asked | None:
     is_count = number.head == target and number.dep_ == "nummod"
     question = ""
     if clause.is_copula:
-        if figure.quantity and clause.subject.lemma_.lower() in FORMS["measured"]:
+        subject = clause.subject.lemma_.lower()
+        if figure.quantity and subject in FORMS["measured"]:
             how = "how long" if figure.quantity == "time" else "how large"
             question = f"{how} {clause.root.text} {clause.subject_text}"
     elif is_count and not figure.quantity and target.tag_ == "NNS":
         question = _count(clause, figure, target)
     if not question:
         return None
-    return Asked(CriterionKind.QUANTITY, clause.behind(question), figure.required)
+    question = clause.behind(question)
+    return Asked(CriterionKind.QUANTITY, question, figure.required)
 
 
 def _count(clause: Clause, figure: Figure, target: Token) -> str:
     """Ask how many; where a list of them follows, ask which they are; "" where neither tells."""
     words = subtree(target, ("relcl", "appos", "acl"))
     counted = text_of([word for word in words if word.i > figure.number.i])
-    if set(counted) & set(",:(") or " and " in counted or " or " in counted:
+    if any(part in counted for part in (",", ":", "(", " and ", " or ")):
         return ""
     before = {word.lower_ for word in target.children if word.i < figure.number.i}
     number = figure.number.lower_
@@ -112,7 +116,9 @@ def _count(clause: Clause, figure: Figure, target: Token) -> str:
         return ""
     if any(word.lemma_.lower() in WORDS["no_count"] for word in words):
         return ""
-    return "" if is_focused(clause) else f"how many {ending}"
+    if is_focused(clause):
+        return ""
+    return f"how many {ending}"
 
 
 def object_of(clause: Clause, kind: CriterionKind) -> Asked | None:
@@ -123,7 +129,9 @@ def object_of(clause: Clause, kind: CriterionKind) -> Asked | None:
         kind: Kind of the fact.
     """
     target = child(clause.root, "dobj", "ccomp")
-    if target is None or target.i < clause.root.i or clause.root.lemma_ == "have":
+    if target is None or target.i < clause.root.i:
+        return None
+    if clause.root.lemma_ == "have":
         return None
     is_clause = target.dep_ == "ccomp" and kind == CriterionKind.CAUSE
     if target.pos_ not in NOUNS and not is_clause:
@@ -137,7 +145,12 @@ def object_of(clause: Clause, kind: CriterionKind) -> Asked | None:
     return _of(clause, kind, verb, target)
 
 
-def _of(clause: Clause, kind: CriterionKind, verb: str, asked: Token) -> Asked | None:
+def _of(
+    clause: Clause,
+    kind: CriterionKind,
+    verb: str,
+    asked: Token,
+) -> Asked | None:
     """Ask for the complement of a verb; of a program, with the rest of its sentence.
 
     Args:
@@ -146,12 +159,14 @@ def _of(clause: Clause, kind: CriterionKind, verb: str, asked: Token) -> Asked |
         verb: The verb behind the subject.
         asked: The word that the answer gives.
     """
-    if clause.root.lemma_.lower() not in _KINDS["program"] or not _is_program(clause):
+    lemma = clause.root.lemma_.lower()
+    if lemma not in _KINDS["program"] or not _is_program(clause):
         return Asked(kind, clause.what(verb))
     rest = text_of(_beside(clause, asked))
     if len(rest.split()) < _FEWEST_OF_A_REST and not clause.lead:
         return None  # nobody can know which of a hundred things is meant
-    return Asked(kind, clause.what(f"{verb} {rest}".rstrip()))
+    predicate = f"{verb} {rest}".rstrip()
+    return Asked(kind, clause.what(predicate))
 
 
 def _beside(clause: Clause, asked: Token) -> list[Token]:
@@ -159,7 +174,9 @@ def _beside(clause: Clause, asked: Token) -> list[Token]:
     asked_for = {token.i for token in asked.subtree}
     words: list[Token] = []
     for part in clause.root.children:
-        if part.i <= clause.root.i or part.dep_ not in {"prep", "advcl", "xcomp"}:
+        if part.i <= clause.root.i:
+            continue
+        if part.dep_ not in {"prep", "advcl", "xcomp"}:
             continue
         if not any(token.i in asked_for for token in part.subtree):
             words += part.subtree
@@ -174,7 +191,9 @@ def _beside(clause: Clause, asked: Token) -> list[Token]:
 def _is_program(clause: Clause) -> bool:
     """Tell whether the subject is a name: of a program, a class, a project."""
     word = clause.subject.text
-    if any(map(str.isupper, word[1:])) or any(map(str.isdigit, word)):
+    if any(map(str.isupper, word[1:])):
+        return True
+    if any(map(str.isdigit, word)):
         return True
     if "`" in clause.subject_text:
         return True
@@ -189,8 +208,10 @@ def by_preposition(clause: Clause) -> Asked | None:
         return None
     words, kind = _PREPOSITIONS[lemma]
     for prep in clause.root.children:
+        if prep.dep_ != "prep" or prep.lower_ not in words:
+            continue
         target = child(prep, "pobj", "pcomp")
-        if prep.dep_ != "prep" or prep.lower_ not in words or target is None:
+        if target is None:
             continue
         if not says_something(target):
             return None
@@ -226,7 +247,9 @@ def in_passive(clause: Clause) -> Asked | None:
     lemma = root.lemma_.lower()
     if child(root, "auxpass") is None or lemma not in FORMS["passive"]:
         return None
-    if not _asks_once(clause) or not has_one_complement(clause) or is_focused(clause):
+    if not _asks_once(clause) or not has_one_complement(clause):
+        return None
+    if is_focused(clause):
         return None
     for prep in root.children:
         is_agent = prep.dep_ == "agent"
@@ -239,8 +262,9 @@ def in_passive(clause: Clause) -> Asked | None:
         is_organism = target.lemma_.lower() in WORDS["organisms"]
         if (is_organism and prep.lower_ == "of") or names_itself(clause):
             return None
-        is_cause = is_agent and lemma in _KINDS["cause"]
-        kind = CriterionKind.CAUSE if is_cause else CriterionKind.RELATION
+        kind = CriterionKind.RELATION
+        if is_agent and lemma in _KINDS["cause"]:
+            kind = CriterionKind.CAUSE
         _, verb = clause.fronted()
         particle = child(root, "prt")
         if particle is not None:
@@ -273,9 +297,11 @@ def in_place(clause: Clause) -> Asked | None:
 def for_purpose(clause: Clause) -> Asked | None:
     """Ask "what is … used for?"."""
     root = clause.root
-    purpose = child(root, "xcomp", "advcl")
     is_used = root.lemma_ == "use" and child(root, "auxpass") is not None
-    if not is_used or not _asks_once(clause) or purpose is None or purpose.i < root.i:
+    if not is_used or not _asks_once(clause):
+        return None
+    purpose = child(root, "xcomp", "advcl")
+    if purpose is None or purpose.i < root.i:
         return None
     if child(purpose, "aux") is None or child(purpose, "mark") is not None:
         return None
@@ -304,22 +330,24 @@ def _items(noun: Token | None) -> int:
     """Return how many things a list of nouns names."""
     if noun is None:
         return 0
-    return 1 + sum(_items(word) for word in noun.children if word.dep_ == "conj")
+    others = (word for word in noun.children if word.dep_ == "conj")
+    return 1 + sum(map(_items, others))
 
 
 def of_adjective(clause: Clause) -> Asked | None:
     """Ask "what is … proportional to, responsible for?"."""
     complement = child(clause.root, "acomp")
-    if not clause.is_copula or not _asks_once(clause) or complement is None:
+    if complement is None or complement.lemma_ not in FORMS["of_adjective"]:
+        return None
+    if not clause.is_copula or not _asks_once(clause):
         return None
     prep = child(complement, "prep")
-    if complement.lemma_ not in FORMS["of_adjective"] or prep is None:
-        return None
-    target = child(prep, "pobj", "pcomp")
-    if target is None or not says_something(target) or not list(target.children):
+    target = child(prep, "pobj", "pcomp") if prep is not None else None
+    if prep is None or target is None or not says_something(target):
         return None
     parts = list(complement.children)
-    if any(part.dep_ == "conj" for part in parts):
+    has_second = any(part.dep_ == "conj" for part in parts)
+    if has_second or not list(target.children):
         return None
     is_inverse = any(part.lower_ == "inversely" for part in parts)
     if "inversely" in clause.doc.text and not is_inverse:
@@ -333,40 +361,51 @@ def of_adjective(clause: Clause) -> Asked | None:
 def of_verb(clause: Clause) -> Asked | None:
     """Ask "what does … cause, contain, secrete?"."""
     lemma = clause.root.lemma_.lower()
-    if not _asks_once(clause) or child(clause.root, "auxpass") is not None:
+    if lemma not in FORMS["active"] or child(clause.root, "auxpass") is not None:
         return None
-    if lemma not in FORMS["active"] or not is_named(clause) or is_focused(clause):
+    if not _asks_once(clause) or not is_named(clause) or is_focused(clause):
         return None
     target = child(clause.root, "dobj")
-    if target is None or not says_something(target) or _says_how(clause):
+    if target is None or not says_something(target):
         return None
-    if lemma in _KINDS["program"] and _is_program(clause):
+    is_of_program = lemma in _KINDS["program"] and _is_program(clause)
+    if is_of_program or _says_how(clause):
         return None
-    kind = CriterionKind.CAUSE if lemma in _KINDS["cause"] else CriterionKind.RELATION
-    asked = object_of(clause, kind)
-    if asked is None:
+    kind = CriterionKind.RELATION
+    if lemma in _KINDS["cause"]:
+        kind = CriterionKind.CAUSE
+    answer = object_of(clause, kind)
+    if answer is None:
         return None
-    return asked._replace(is_open=True)
+    return answer._replace(is_open=True)
 
 
 def _says_how(clause: Clause) -> bool:
     """Tell whether the point of a sentence is the means: "by heating it"."""
-    pairs = pairwise(clause.doc)
-    return any(token.lower_ == "by" and after.tag_ == "VBG" for token, after in pairs)
+    for word, following in pairwise(clause.doc):
+        if word.lower_ != "by":
+            continue
+        if following.tag_ == "VBG":
+            return True
+    return False
 
 
 def is_named(clause: Clause) -> bool:
     """Tell whether the subject is a short name: a word, an acronym, a species."""
-    words = [
-        word for word in clause.subject_words if word.lower_ not in {"the", "a", "an"}
-    ]
+    count = 0
+    for word in clause.subject_words:
+        count += word.lower_ not in {"the", "a", "an"}
+    if count > _SHORTEST_OF_A_NAME:
+        return False
     is_plural = clause.subject.tag_ == "NNS"
-    return len(words) <= _SHORTEST_OF_A_NAME and not (len(words) == 1 and is_plural)
+    return count != 1 or not is_plural
 
 
 def _asks_once(clause: Clause) -> bool:
     """Tell whether a clause denies nothing, says no "may", and can be asked with its opening."""
-    return _is_plain(clause) and not is_modal(clause) and clause.may_lead
+    if not _is_plain(clause) or is_modal(clause):
+        return False
+    return clause.may_lead
 
 
 def _is_plain(clause: Clause) -> bool:

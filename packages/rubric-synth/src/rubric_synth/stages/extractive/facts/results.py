@@ -17,12 +17,18 @@ from rubric_synth.tables import read_table
 _PLACES: Final = ("first", "second", "third", "fourth")
 _COUNTS: Final = ("", "one", "two", "three", "four")
 _LONGEST_LABEL: Final = 4
+_RETURNS: Final = re.compile(
+    r"^(?:returns?|returned|yields?)\s+",
+    re.IGNORECASE,
+)
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
 _TYPES: Final = patterns(read_table("patterns")["types_said"])
 
 
 def results_of(
-    entry: ApiEntry, names: frozenset[str], proper: frozenset[str]
+    entry: ApiEntry,
+    names: frozenset[str],
+    proper: frozenset[str],
 ) -> Iterator[Frame | None]:
     """Yield the facts of results up to the first that is not always returned.
 
@@ -33,11 +39,12 @@ def results_of(
         names: Names of its parameters.
         proper: Words that keep their capital.
     """
-    sure = list(takewhile(lambda item: not _is_optional(item), entry.returns))
+    sure = list(takewhile(_is_sure, entry.returns))
     if len(sure) > len(_PLACES):
         return
     is_each_one = not any("," in item.name for item in sure)
-    is_counted = is_each_one and 1 < len(sure) == len(entry.returns)
+    is_all = len(sure) == len(entry.returns)
+    is_counted = is_each_one and is_all and len(sure) > 1
     for place, item in enumerate(sure):
         sentences = _sentences(item, entry, names)
         first = _result(sentences[0]) if sentences else ""
@@ -57,14 +64,19 @@ def results_of(
             yield from _returned(entry, "yields", first, "", proper, "")
 
 
-def _is_optional(item: ApiItem) -> bool:
-    return any(
-        _PATTERNS["optional_result"].search(text)
-        for text in (item.kind, item.description)
-    )
+def _is_sure(item: ApiItem) -> bool:
+    """Tell whether a result is always returned."""
+    optional = _PATTERNS["optional_result"]
+    if optional.search(item.kind) is not None:
+        return False
+    return optional.search(item.description) is None
 
 
-def _sentences(item: ApiItem, entry: ApiEntry, names: frozenset[str]) -> list[str]:
+def _sentences(
+    item: ApiItem,
+    entry: ApiEntry,
+    names: frozenset[str],
+) -> list[str]:
     known = names | wording.code_name(entry.name)
     sentences = language.sentences(item.description)
     return [wording.marked(sentence.rstrip(". "), known) for sentence in sentences]
@@ -72,18 +84,20 @@ def _sentences(item: ApiItem, entry: ApiEntry, names: frozenset[str]) -> list[st
 
 def _result(sentence: str) -> str:
     """Return the phrase that says what a result is; "" where the sentence does not say it."""
-    first = re.sub(
-        r"^(?:returns?|returned|yields?)\s+", "", sentence, flags=re.IGNORECASE
-    )
+    first = _RETURNS.sub("", sentence)
     label, colon, rest = first.partition(": ")
     if colon and _is_label(label, rest):
         first = rest
     first = re.split(r";\s", first)[0]
     if _PATTERNS["no_result"].search(first) or ": " in first:
         return ""
-    if not wording.is_readable(first) or not wording.is_whole_phrase(first):
+    if not wording.is_readable(first):
         return ""
-    return "" if conditions.is_pointing(first) else first
+    if not wording.is_whole_phrase(first):
+        return ""
+    if conditions.is_pointing(first):
+        return ""
+    return first
 
 
 def _type_of(item: ApiItem, first: str) -> str:
@@ -120,12 +134,14 @@ def _returned(
     as_type = f", as {kind}," if kind else ""
     sentence = f"`{entry.name}` {verb}{as_type} {lowered}{behind}."
     question = f"what does `{entry.name}` {verb.removesuffix('s')}"
-    if wording.defines(sentence, wording.own_stems(entry.name)):
-        is_bare = not first.lower().startswith(("a ", "an ", "the "))
-        fact = Fact(CriterionKind.RETURNS, sentence, question=question)
-        probe = conditions.probe(f"`{entry.name}` {verb} {lowered}.")
-        bare = conditions.probe(first) if is_bare else ""
-        yield Frame(fact, probe, is_phrase=True, bare=bare)
+    if not wording.defines(sentence, wording.own_stems(entry.name)):
+        return
+    fact = Fact(CriterionKind.RETURNS, sentence, question=question)
+    probe = conditions.probe(f"`{entry.name}` {verb} {lowered}.")
+    bare = ""
+    if not first.lower().startswith(("a ", "an ", "the ")):
+        bare = conditions.probe(first)
+    yield Frame(fact, probe, is_phrase=True, bare=bare)
 
 
 def _is_label(label: str, rest: str) -> bool:
@@ -136,7 +152,9 @@ def _is_label(label: str, rest: str) -> bool:
 
 
 def errors_of(
-    items: Sequence[ApiItem], entry: ApiEntry, names: frozenset[str]
+    items: Sequence[ApiItem],
+    entry: ApiEntry,
+    names: frozenset[str],
 ) -> list[Frame]:
     """Return which errors an object raises and which warnings it gives, each with its condition.
 
@@ -149,15 +167,20 @@ def errors_of(
     return [frame for frame in frames if frame is not None]
 
 
-def _raised(entry: ApiEntry, item: ApiItem, names: frozenset[str]) -> Frame | None:
-    first, *others = [case.rstrip(". ") for case in item.description.split(". ")]
-    condition = first
-    if all(_is_condition(case) for case in (first, *others)):
-        others = [language.lower_first(case, frozenset()) for case in others]
-        condition = ", or ".join((first, *others))
+def _raised(
+    entry: ApiEntry,
+    item: ApiItem,
+    names: frozenset[str],
+) -> Frame | None:
+    cases = [case.rstrip(". ") for case in item.description.split(". ")]
+    condition, *others = cases
+    if all(map(_is_condition, cases)):
+        lowered = [language.lower_first(case, frozenset()) for case in others]
+        condition = ", or ".join((condition, *lowered))
     if not condition or not item.name.isidentifier():
         return None
-    case = wording.marked(language.lower_first(condition, frozenset()), names)
+    case = language.lower_first(condition, frozenset())
+    case = wording.marked(case, names)
     if not _is_condition(condition):
         case = f"if {case}"
     if item.name.endswith("Warning"):
@@ -171,7 +194,12 @@ def _raised(entry: ApiEntry, item: ApiItem, names: frozenset[str]) -> Frame | No
     if "raise" in case:
         return None
     required = (item.name,)
-    fact = Fact(CriterionKind.RAISES, sentence, required=required, question=question)
+    fact = Fact(
+        CriterionKind.RAISES,
+        sentence,
+        required=required,
+        question=question,
+    )
     consequence = language.capital_first(f"{case}, errors are raised.")
     return Frame(fact, conditions.probe(consequence))
 

@@ -30,16 +30,21 @@ def long_form(short: str, text: str) -> str:
         text: A text with, perhaps, "capillary hydrostatic pressure (CHP)".
     """
     bare = short.removesuffix("s")
-    for match in re.finditer(rf"\(({re.escape(bare)}s?)\)", text):
-        words = text[: match.start()].split()[-_MOST_WORDS:]
-        for start in range(len(words) - 1, -1, -1):
+    escaped = re.escape(bare)
+    for match in re.finditer(rf"\(({escaped}s?)\)", text):
+        before = text[: match.start()].split()
+        words = before[-_MOST_WORDS:]
+        for start in reversed(range(len(words))):
             if _stands_for(bare, words[start:]):
                 return " ".join(words[start:])
-    match = re.search(rf"\b{re.escape(bare)} \(([A-Za-z][\w -]+)\)", text)
-    words = match.group(1).split() if match is not None else []
-    if words and _stands_for(bare, words):
-        return " ".join(words)
-    return _spelled(bare, text) if bare.isalpha() and len(bare) >= _FEWEST else ""
+    match = re.search(rf"\b{escaped} \(([A-Za-z][\w -]+)\)", text)
+    if match is not None:
+        words = match.group(1).split()
+        if _stands_for(bare, words):
+            return " ".join(words)
+    if bare.isalpha() and len(bare) >= _FEWEST:
+        return _spelled(bare, text)
+    return ""
 
 
 def _spelled(short: str, text: str) -> str:
@@ -47,10 +52,12 @@ def _spelled(short: str, text: str) -> str:
     for letters in (short.lower(), short):
         pattern = " ".join(rf"{letter}[a-z]{{3,}}" for letter in letters)
         match = re.search(rf"\b{pattern}\b", text)
-        if match is not None:
-            words = match.group().split()
-            is_plain = language.STOP_WORDS.isdisjoint(word.lower() for word in words)
-            return " ".join(words) if is_plain else ""
+        if match is None:
+            continue
+        words = match.group().split()
+        if language.STOP_WORDS.isdisjoint(word.lower() for word in words):
+            return " ".join(words)
+        return ""
     return ""
 
 
@@ -60,7 +67,9 @@ def _stands_for(short: str, words: list[str]) -> bool:
     letters = short.lower()
     if re.fullmatch(r"[\w' -]+", text) is None:
         return False
-    if text[:1] != letters[:1] or words[0].lower() in {"the", "a", "an", "of"}:
+    if text[:1] != letters[:1]:
+        return False
+    if words[0].lower() in {"the", "a", "an", "of"}:
         return False
     starts = "".join(part[:1] for part in re.split(r"[ -]", text))
     if starts == letters:
@@ -93,12 +102,19 @@ def is_unknown(short: str, about: str) -> bool:
         about: Names that the question has anyway: title and heading.
     """
     bare = short.removesuffix("s")
-    if bare.upper() in _KNOWN or _ROMAN.match(bare) or _FORMULA.match(bare):
+    if bare.upper() in _KNOWN:
         return False
-    return sum(map(str.isupper, bare)) >= _FEWEST and bare not in about
+    if _ROMAN.match(bare) or _FORMULA.match(bare):
+        return False
+    capitals = sum(map(str.isupper, bare))
+    return capitals >= _FEWEST and bare not in about
 
 
-def written_out(said: str, scene: Scene, names: frozenset[str]) -> str | None:
+def written_out(
+    said: str,
+    scene: Scene,
+    names: frozenset[str],
+) -> str | None:
     """Return a question or a claim with its short forms written out; None where one stays unknown.
 
     Args:
@@ -109,17 +125,25 @@ def written_out(said: str, scene: Scene, names: frozenset[str]) -> str | None:
     if _EXPLAINED.search(said):
         return said
     for short in dict.fromkeys(_SHORT.findall(said)):
-        if f"({short})" in said or short.upper().removesuffix("S") in _KNOWN:
+        if f"({short})" in said:
+            continue
+        if short.upper().removesuffix("S") in _KNOWN:
             continue
         full = long_form(short, scene.text)
         if not full and is_unknown(short, scene.about):
             return None
         if full and full.lower() not in said.lower():
-            said = _replaced(said, short, _in_number(full, short, scene.text, names))
+            full = _in_number(full, short, scene.text, names)
+            said = _replaced(said, short, full)
     return said
 
 
-def _in_number(full: str, short: str, text: str, names: frozenset[str]) -> str:
+def _in_number(
+    full: str,
+    short: str,
+    text: str,
+    names: frozenset[str],
+) -> str:
     """Return a long form in the number of its short one, and small where it is no name."""
     first = full.partition(" ")[0].lower()
     written_small = re.search(rf"\b{re.escape(first)}\b", text)
@@ -131,10 +155,17 @@ def _in_number(full: str, short: str, text: str, names: frozenset[str]) -> str:
 
 
 def _replaced(text: str, short: str, full: str) -> str:
-    article = "an" if full[:1].lower() in _VOWELS else "a"
+    """Put a long form in place of a short one, with the article that it takes."""
     name = re.escape(short)
-    with_article = rf"\b(a|A)n? {name}\b"
-    text = re.sub(with_article, lambda match: f"{match[1]}{article[1:]} {full}", text)
+    starts_with_vowel = full[:1].lower() in _VOWELS
+
+    def with_article(match: re.Match[str]) -> str:
+        if starts_with_vowel:
+            return f"{match[1]}n {full}"
+        return f"{match[1]} {full}"
+
+    text = re.sub(rf"\b(a|A)n? {name}\b", with_article, text)
     if text[:1].isupper():
-        text = re.sub(rf"^{name}\b", full[:1].upper() + full[1:], text)
+        capital_form = full[:1].upper() + full[1:]
+        text = re.sub(rf"^{name}\b", capital_form, text)
     return re.sub(rf"(?<![\w(]){name}\b", full, text)

@@ -31,9 +31,9 @@ BEHIND: Final = {
 def turn_of_phrase(name: str) -> re.Pattern[str]:
     """Return a pattern for one of the turns of phrase of the table."""
     row = _TABLE[name]
-    return re.compile(
-        f"{row['before']}(?:{'|'.join(row['any'])}){row['after']}", re.IGNORECASE
-    )
+    turns = "|".join(row["any"])
+    pattern = f"{row['before']}(?:{turns}){row['after']}"
+    return re.compile(pattern, re.IGNORECASE)
 
 
 _UNSOUND: Final = turn_of_phrase("unsound")
@@ -59,7 +59,9 @@ def is_whole(sentence: str) -> bool:
     bare = _ADDED.sub("", sentence)
     if _NO_OPENING.match(bare) is not None:
         return False
-    return _UNSOUND.search(bare) is None and _NO_WAYS.search(bare) is None
+    if _UNSOUND.search(bare) is not None:
+        return False
+    return _NO_WAYS.search(bare) is None
 
 
 def is_combined(word: str) -> bool:
@@ -74,9 +76,13 @@ def is_added(sentence: str) -> bool:
 
 def is_title(title: str) -> bool:
     """Tell whether a title can stand before a question, as its topic."""
-    if not title[:1].isalpha() or len(title.split()) > _MOST_OF_A_TITLE:
+    if not title[:1].isalpha():
         return False
-    return _TITLE.match(title) is None and _GENERIC.match(title) is None
+    if len(title.split()) > _MOST_OF_A_TITLE:
+        return False
+    if _TITLE.match(title) is not None:
+        return False
+    return _GENERIC.match(title) is None
 
 
 def is_cut(question: str) -> bool:
@@ -98,7 +104,9 @@ def _is_open_comparative(token: Token) -> bool:
     before = token.nbor(-1).lower_ if token.i else ""
     if token.lower_ not in WORDS["no_comparison"]:
         return before not in {"no", "or", "the"}
-    if token.lower_ not in {"more", "less"} or before in {"or", "one", "no"}:
+    if token.lower_ not in {"more", "less"}:
+        return False
+    if before in {"or", "one", "no"}:
         return False
     return token.head.pos_ in {"ADJ", "ADV"}
 
@@ -108,52 +116,70 @@ def is_specific(clause: Clause) -> bool:
     subject = clause.subject
     if subject.pos_ == "PROPN":
         return True
-    parts = [child for child in subject.children if child.dep_ not in {"det", "punct"}]
-    for part in parts:
-        if part.i > subject.i and part.dep_ in {"prep", "acl", "relcl"}:
+    parts: list[Token] = []
+    for part in subject.children:
+        if part.dep_ in {"det", "punct"}:
+            continue
+        if _names_its_noun(part):
             return True
-        is_name = part.pos_ in NOUNS and part.dep_ in _NAMING
-        if is_name and part.lower_ not in WORDS["sizes"]:
-            return True
+        parts.append(part)
     lemma = subject.lemma_.lower()
-    is_one_of_many = clause.subject_words[0].lower_ == "the" and subject.tag_ == "NNS"
+    first = clause.subject_words[0].lower_
+    is_one_of_many = first == "the" and subject.tag_ == "NNS"
     if is_one_of_many or lemma in WORDS["generic"]:
         is_bare = all(part.dep_ in {"conj", "cc"} for part in parts)
         if is_bare:
             return False
     if lemma not in WORDS["relational"] | WORDS["generic"]:
         return True
-    return not all(part.lower_ in WORDS["sizes"] for part in parts)
+    return any(part.lower_ not in WORDS["sizes"] for part in parts)
+
+
+def _names_its_noun(part: Token) -> bool:
+    """Tell whether a dependent of a noun says which one it is: "of iron", "iron"."""
+    if part.i > part.head.i and part.dep_ in {"prep", "acl", "relcl"}:
+        return True
+    if part.pos_ not in NOUNS or part.dep_ not in _NAMING:
+        return False
+    return part.lower_ not in WORDS["sizes"]
 
 
 def has_one_complement(clause: Clause) -> bool:
     """Tell whether one phrase alone follows the verb, so that its question has one slot."""
-    complements = [
-        child
-        for child in clause.root.children
-        if child.dep_ in {"prep", "agent", "dobj", "xcomp", "advcl"}
-    ]
-    return sum(child.i > clause.root.i for child in complements) == 1
+    root = clause.root
+    behind = [child for child in root.children if child.i > root.i]
+    complements = [child for child in behind if child.dep_ in _COMPLEMENTS]
+    return len(complements) == 1
+
+
+_COMPLEMENTS: Final = frozenset({"prep", "agent", "dobj", "xcomp", "advcl"})
 
 
 def is_modal(clause: Clause) -> bool:
     """Tell whether a verb says "may" or the like, which leaves other answers open."""
-    return clause.helper is not None and clause.helper.lower_ in WORDS["modals"]
+    if clause.helper is None:
+        return False
+    return clause.helper.lower_ in WORDS["modals"]
 
 
 def is_focused(clause: Clause) -> bool:
     """Tell whether a predicate turns on a word that its question leaves out: "only", "even"."""
-    behind = clause.doc[clause.root.i :]
-    if any(token.lower_ in WORDS["focused"] for token in behind):
-        return True
-    return any(token.lower_ == "as" and _follows_degree(token) for token in behind)
+    for token in clause.doc[clause.root.i :]:
+        word = token.lower_
+        if word in WORDS["focused"]:
+            return True
+        if word == "as" and _follows_degree(token):
+            return True
+    return False
 
 
 _DEGREES: Final = frozenset({"many", "much", "long", "few", "far", "soon"})
 
 
 def _follows_degree(token: Token) -> bool:
-    return token.i > 0 and token.nbor(-1).lower_ in _DEGREES
+    if token.i == 0:
+        return False
+    return token.nbor(-1).lower_ in _DEGREES
 
 
 def says_something(target: Token) -> bool:
@@ -166,25 +192,30 @@ def says_something(target: Token) -> bool:
         return False
     if lemma not in WORDS["empty_answer"]:
         return True
-    if any(word.lower_ in _OPENS_LIST for word in target.doc[target.i :]):
+    behind = target.doc[target.i :]
+    if any(word.lower_ in _OPENS_LIST for word in behind):
         return True
-    seconds = (child for child in children if child.dep_ == "conj")
-    if any(second.lemma_.lower() not in WORDS["empty_answer"] for second in seconds):
-        return True
+    for second in children:
+        if second.dep_ != "conj":
+            continue
+        if second.lemma_.lower() not in WORDS["empty_answer"]:
+            return True
     return _is_described(target)
 
 
 def _is_described(noun: Token) -> bool:
     """Tell whether a telling word stands before a noun, or a phrase behind it."""
-    before = [
-        child for child in noun.children if child.i < noun.i and child.dep_ != "det"
-    ]
-    for child in before:
-        if child.lower_ not in WORDS["empty_before"] and not child.like_num:
+    children = list(noun.children)
+    before = [child for child in children if child.i < noun.i]
+    adjectives = [child for child in before if child.dep_ != "det"]
+    for adjective in adjectives:
+        if adjective.like_num:
+            continue
+        if adjective.lower_ not in WORDS["empty_before"]:
             return True
-    if before:
+    if adjectives:
         return False
-    behind = (child for child in noun.children if child.i > noun.i)
+    behind = [child for child in children if child.i > noun.i]
     return any(child.dep_ in {"prep", "acl"} for child in behind)
 
 
@@ -196,13 +227,15 @@ _OPENS_LIST: Final = frozenset(
 
 def names_itself(clause: Clause) -> bool:
     """Tell whether the cause of a thing is in its name: of "rabies" the "rabies virus"."""
-    cause = _CAUSE.search(_BRACKETS.sub("", clause.doc.text))
-    if cause is None:
+    without_brackets = _BRACKETS.sub("", clause.doc.text)
+    match = _CAUSE.search(without_brackets)
+    if match is None:
         return False
-    stems = language.stems(" ".join(language.content_words(cause.group(1))))
-    stems -= language.stems(" ".join(WORDS["cause_words"]))
-    own = language.stems(" ".join(word.text for word in clause.subject.subtree))
-    return bool(stems) and stems <= own
+    words = language.content_words(match.group(1))
+    cause = language.stems(" ".join(words))
+    cause -= language.stems(" ".join(WORDS["cause_words"]))
+    subject = " ".join(word.text for word in clause.subject.subtree)
+    return bool(cause) and cause <= language.stems(subject)
 
 
 def negations(tokens: list[Token]) -> set[str]:

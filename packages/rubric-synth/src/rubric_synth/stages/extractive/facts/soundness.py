@@ -43,16 +43,20 @@ def news(text: str, names: Iterable[str]) -> frozenset[str]:
     """
     names = list(names)
     own = wording.own_stems(*names)
-    whole = "".join(re.sub(r"[\W_]", "", name.lower()) + " " for name in names)
-    whole_names = frozenset(whole.split())
+    whole_names = {re.sub(r"[\W_]", "", name.lower()) for name in names}
+    whole = " ".join(whole_names)
     stems: set[str] = set()
-    for token in _TOKEN.findall(_CODE.sub(" ", text)):
-        joined = token.replace("-", "").lower()
+    without_code = _CODE.sub(" ", text)
+    for token in _TOKEN.findall(without_code):
+        word = token.lower()
+        joined = word.replace("-", "")
         if joined in whole_names:
             continue
-        parts = [part for part in token.lower().split("-") if _counts(part, whole, own)]
-        if parts:
-            stems.add(stem(joined if len(parts) > 1 else parts[0]))
+        parts = [part for part in word.split("-") if _counts(part, whole, own)]
+        if len(parts) > 1:
+            stems.add(stem(joined))
+        elif parts:
+            stems.add(stem(parts[0]))
     stems.discard("")
     return frozenset(stems)
 
@@ -65,11 +69,16 @@ def _counts(part: str, whole: str, own: frozenset[str]) -> bool:
             return False
     if part_stem in own or part_stem in _BARE:
         return False
-    is_literal = part in {"true", "false", "none"} or part[:1].isdigit()
-    return is_literal or bool(language.content_words(part))
+    if part in {"true", "false", "none"} or part[:1].isdigit():
+        return True
+    return bool(language.content_words(part))
 
 
-def says_something(fact: Fact, entry: ApiEntry, item: ApiItem | None) -> bool:
+def says_something(
+    fact: Fact,
+    entry: ApiEntry,
+    item: ApiItem | None,
+) -> bool:
     """Tell whether a fact says more than the names and values in it.
 
     Args:
@@ -77,20 +86,25 @@ def says_something(fact: Fact, entry: ApiEntry, item: ApiItem | None) -> bool:
         entry: Entry of the object.
         item: The parameter that it is about; None for the object.
     """
-    names = [entry.name, *re.findall(r"`([^`]*)`", fact.topic)]
-    others = language.stems(" ".join(parameter.name for parameter in entry.parameters))
+    topics = re.findall(r"`([^`]*)`", fact.topic)
+    names = [entry.name, *topics]
+    parameters = " ".join(parameter.name for parameter in entry.parameters)
+    others = language.stems(parameters)
     if fact.kind == CriterionKind.DEFINITION:
-        left = news(fact.sentence, names) - others
+        new_stems = news(fact.sentence, names) - others
         if fact.topic and item is not None:
-            left -= _TYPE_BARE | language.stems(item.kind)
-        return len(left) >= _FEWEST_OF_A_MEANING
+            new_stems -= _TYPE_BARE
+            new_stems -= language.stems(item.kind)
+        return len(new_stems) >= _FEWEST_OF_A_MEANING
     if fact.kind == CriterionKind.RETURNS:
-        return bool(news(without_type(fact.sentence), names) - others - {"object"})
+        sentence = without_type(fact.sentence)
+        new_stems = news(sentence, names) - others
+        return bool(new_stems - {"object"})
     if fact.kind != CriterionKind.CONDITION:
         return True
     condition, _, rest = fact.sentence.partition(", ")
     condition_words = re.sub(r"[`'\"]", " ", condition).split()
-    return bool(news(rest, [*names, *condition_words]))
+    return bool(news(rest, names + condition_words))
 
 
 def without_type(sentence: str) -> str:
@@ -111,7 +125,9 @@ def is_whole(fact: Fact, item: ApiItem | None) -> bool:
     if len(sentences) > 1 and _PATTERNS["goes_on"].match(sentences[1]):
         return False
     kind = item.kind.lower()
-    if not kind or "bool" in kind or "true" in kind or "false" in kind:
+    if not kind:
+        return True
+    if any(word in kind for word in ("bool", "true", "false")):
         return True
     return _PATTERNS["whether"].search(fact.sentence) is None
 
@@ -119,13 +135,14 @@ def is_whole(fact: Fact, item: ApiItem | None) -> bool:
 def is_clear(fact: Fact) -> bool:
     """Tell whether a fact points at nothing that its sentence does not name, and is certain."""
     sentence = fact.sentence
-    if _PATTERNS["no_topic"].match(sentence) or _PATTERNS["opener"].match(sentence):
-        return False
+    for name in ("no_topic", "opener"):
+        if _PATTERNS[name].match(sentence):
+            return False
     if sentence.rstrip(".").endswith("?"):
         return False
-    pointers = (_PATTERNS["dangling"], _PATTERNS["outside_name"])
-    if any(pointer.search(sentence) for pointer in pointers):
-        return False
+    for name in ("dangling", "outside_name"):
+        if _PATTERNS[name].search(sentence):
+            return False
     if fact.kind == CriterionKind.DEFINITION:
         return not any(_PATTERNS[name].search(sentence) for name in _NO_MEANINGS)
     if fact.kind == CriterionKind.CONDITION:
@@ -179,12 +196,17 @@ def repaired(fact: Fact, entry: ApiEntry) -> Fact:
 
 
 def _with_name(
-    sentence: str, pattern: re.Pattern[str], name: str, entry: ApiEntry
+    sentence: str,
+    pattern: re.Pattern[str],
+    name: str,
+    entry: ApiEntry,
 ) -> str:
     """Put a name for the words that a pattern matches, where none of them is a parameter."""
     match = pattern.search(sentence)
     names = {item.name for item in entry.parameters}
-    if match is None or not names.isdisjoint(match[0].split()):
+    if match is None:
+        return sentence
+    if not names.isdisjoint(match[0].split()):
         return sentence
     return pattern.sub(name, sentence, count=1)
 
@@ -198,23 +220,30 @@ def overlaps(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
         entry: Entry of the object.
     """
     kinds = {fact.kind, other.kind}
-    is_required = bool(fact.required or other.required)
-    is_error = kinds == {CriterionKind.RAISES, CriterionKind.LIMIT}
-    if not is_error and (is_required or not kinds & _SHARING):
-        return False
+    if kinds != {CriterionKind.RAISES, CriterionKind.LIMIT}:
+        if fact.required or other.required:
+            return False
+        if kinds.isdisjoint(_SHARING):
+            return False
     light = wording.own_stems(entry.name) | _TYPE_BARE
     first = _content_stems(fact) - light
     second = _content_stems(other) - light
     fewest = min(len(first), len(second))
+    if fewest < _FEWEST_SHARED:
+        return False
     is_purpose = kinds == {CriterionKind.RETURNS, CriterionKind.DEFINITION}
-    is_whole = is_purpose and ", as the " not in f"{fact.sentence}{other.sentence}"
-    share = _SHARE_OF_A_PURPOSE if is_whole else _SHARE
-    return fewest >= _FEWEST_SHARED and len(first & second) >= share * fewest
+    is_one_of_several = ", as the " in f"{fact.sentence}{other.sentence}"
+    share = _SHARE
+    if is_purpose and not is_one_of_several:
+        share = _SHARE_OF_A_PURPOSE
+    return len(first & second) >= share * fewest
 
 
 def _content_stems(fact: Fact) -> frozenset[str]:
-    plain = _CODE.sub(" ", without_type(fact.sentence))
-    return language.stems(" ".join(language.content_words(plain)))
+    sentence = without_type(fact.sentence)
+    without_code = _CODE.sub(" ", sentence)
+    words = language.content_words(without_code)
+    return language.stems(" ".join(words))
 
 
 def is_same_case(fact: Fact, other: Fact) -> bool:
@@ -229,11 +258,13 @@ def is_same_case(fact: Fact, other: Fact) -> bool:
     case = _case_of(fact)
     if not case:
         return False
-    if other.kind == CriterionKind.DEFAULT:
-        is_value = _PARAMETERS["no_default"].match(other.sentence) is None
-        is_named = _PATTERNS["not_given"].match(fact.sentence) is not None
-        return other.topic == case and is_value and is_named
-    return _case_of(other) == case
+    if other.kind != CriterionKind.DEFAULT:
+        return _case_of(other) == case
+    if other.topic != case:
+        return False
+    if _PARAMETERS["no_default"].match(other.sentence) is not None:
+        return False
+    return _PATTERNS["not_given"].match(fact.sentence) is not None
 
 
 def _case_of(fact: Fact) -> str:
@@ -242,7 +273,9 @@ def _case_of(fact: Fact) -> str:
         return ""
     condition = fact.sentence.partition(", ")[0]
     match = _PATTERNS["no_value"].match(condition)
-    return match["topic"] if match is not None else ""
+    if match is None:
+        return ""
+    return match["topic"]
 
 
 def lists_again(fact: Fact, other: Fact) -> bool:
@@ -252,12 +285,15 @@ def lists_again(fact: Fact, other: Fact) -> bool:
         fact: "`mode` must be 'wrap' or 'clip'".
         other: "`mode` is one of 'wrap' or 'clip'".
     """
-    if fact.kind != CriterionKind.LIMIT or other.kind != CriterionKind.CHOICES:
+    if fact.kind != CriterionKind.LIMIT:
+        return False
+    if other.kind != CriterionKind.CHOICES:
         return False
     if fact.topic != other.topic:
         return False
     values = set(_QUOTED.findall(fact.sentence))
-    return bool(values) and values <= set(_QUOTED.findall(other.sentence))
+    other_values = set(_QUOTED.findall(other.sentence))
+    return bool(values) and values <= other_values
 
 
 _QUOTED: Final = re.compile(r"'([^']*)'")
@@ -269,18 +305,20 @@ def without_shared_meanings(facts: Sequence[Fact]) -> list[Fact]:
     Args:
         facts: Facts of one object.
     """
-    meanings = [_meaning_of(fact) for fact in facts]
-    counts = Counter(meanings)
-    return [
-        fact
-        for fact, meaning in zip(facts, meanings, strict=True)
-        if not meaning or counts[meaning] == 1
-    ]
+    counts = Counter(map(_meaning_of, facts))
+    own: list[Fact] = []
+    for fact in facts:
+        meaning = _meaning_of(fact)
+        if not meaning or counts[meaning] == 1:
+            own.append(fact)
+    return own
 
 
 def _meaning_of(fact: Fact) -> str:
-    is_meaning = fact.kind == CriterionKind.DEFINITION and bool(fact.topic)
-    return fact.sentence.removeprefix(fact.topic) if is_meaning else ""
+    """Return the definition of a parameter without its name; "" of any other fact."""
+    if fact.kind != CriterionKind.DEFINITION or not fact.topic:
+        return ""
+    return fact.sentence.removeprefix(fact.topic)
 
 
 _SHARING: Final = frozenset(

@@ -43,23 +43,24 @@ def main_sentence(doc: Doc, kind: CriterionKind) -> str:
     asides = _asides(doc, root, kind)
     if any(map(_may_hold_more, asides)):
         return ""
-    dropped = {word.i for aside in asides for word in aside}
-    if end == len(doc) and not dropped:
-        text = doc.text
-    else:
-        kept = [word for word in doc[:end] if word.i not in dropped]
-        text = f"{text_of(_without_marks(kept))}."
+    dropped: set[int] = set()
+    for aside in asides:
+        dropped |= {word.i for word in aside}
+    text = doc.text
+    if end < len(doc) or dropped:
+        words = [word for word in doc[:end] if word.i not in dropped]
+        text = f"{text_of(_without_marks(words))}."
     is_of_a_case = kind in {CriterionKind.CONDITION, CriterionKind.CAUSE}
     if root.lemma_ in _SERVING and not is_of_a_case:
         text = _TIMES.sub(".", text)
     return _UNASKED.sub("", text)
 
 
-def _without_marks(kept: list[Token]) -> list[Token]:
+def _without_marks(words: list[Token]) -> list[Token]:
     """Return words without the commas that a cut has left side by side or at the end."""
-    while kept and kept[-1].text in _MARKS:
-        kept = kept[:-1]
-    return kept
+    while words and words[-1].text in _MARKS:
+        words = words[:-1]
+    return words
 
 
 def _end(doc: Doc, root: Token) -> int | None:
@@ -76,11 +77,20 @@ def _end(doc: Doc, root: Token) -> int | None:
         return None
     if second is None:
         return len(doc)
+    return _end_before(second, root)
+
+
+def _end_before(second: Token, root: Token) -> int | None:
+    """Return where the part before a second verb ends; None where no cut is sure."""
+    doc = second.doc
     start = second.left_edge.i - 1
+    has_and = doc[start].lower_ == "and"
     if second.head == root:
-        return len(doc) if doc[start].lower_ != "and" else None
-    is_joint = doc[start].lower_ == "and" and doc[start - 1].text == ","
-    return start if is_joint and start > root.i else None
+        return None if has_and else len(doc)
+    has_comma = doc[start - 1].text == ","
+    if has_and and has_comma and start > root.i:
+        return start
+    return None
 
 
 def _is_misread(root: Token) -> bool:
@@ -99,30 +109,45 @@ def _is_misread(root: Token) -> bool:
 def _contrast(doc: Doc, root: Token) -> int | None:
     """Return where ", but …" begins with a subject of its own; None where nothing does so."""
     for word in doc[root.i + 1 :]:
-        if word.lower_ != "but" or doc[word.i - 1].text != ",":
+        if word.lower_ != "but":
+            continue
+        if doc[word.i - 1].text != ",":
             continue
         for subject in doc[word.i :]:
             if subject.dep_ not in {"nsubj", "nsubjpass"}:
                 continue
-            if subject.tag_ in {"WDT", "WP"} or subject.head.i <= word.i:
+            if subject.tag_ in {"WDT", "WP"}:
+                continue
+            if subject.head.i <= word.i:
                 continue
             if gate.is_finite(subject.head):
                 return word.i - 1
     return None
 
 
-def _asides(doc: Doc, root: Token, kind: CriterionKind) -> list[list[Token]]:
+def _asides(
+    doc: Doc,
+    root: Token,
+    kind: CriterionKind,
+) -> list[list[Token]]:
     """Return the asides between commas that no question asks for, each with its first comma."""
     asides: list[list[Token]] = []
     for word in doc:
         words = list(word.subtree)
         first = words[0].i
         last = words[-1].i
-        if not first or doc[first - 1].text != "," or last - first >= len(words):
+        if first == 0 or doc[first - 1].text != ",":
             continue
-        if _is_aside(word, words, kind) and not (first <= root.i <= last):
-            is_inner = last + 1 < len(doc) and doc[last + 1].text == ","
-            asides.append(list(doc[first - 1 : last + 1 + is_inner]))
+        is_broken_up = last - first >= len(words)
+        holds_root = first <= root.i <= last
+        if is_broken_up or holds_root:
+            continue
+        if not _is_aside(word, words, kind):
+            continue
+        end = last + 1
+        if end < len(doc) and doc[end].text == ",":
+            end += 1
+        asides.append(list(doc[first - 1 : end]))
     return asides
 
 
@@ -130,19 +155,25 @@ def _may_hold_more(aside: list[Token]) -> bool:
     """Tell whether a comma inside an aside may end it: ", which has a gate, free of rust"."""
     start = aside[0].i
     for word in aside[1:-1]:
-        if word.text == ",":
-            behind = aside[word.i - start :]
-            if all(token.lower_ not in {"and", "or"} for token in behind):
-                return True
+        if word.text != ",":
+            continue
+        behind = {token.lower_ for token in aside[word.i - start :]}
+        if behind.isdisjoint({"and", "or"}):
+            return True
     return False
 
 
-def _is_aside(token: Token, words: list[Token], kind: CriterionKind) -> bool:
+def _is_aside(
+    token: Token,
+    words: list[Token],
+    kind: CriterionKind,
+) -> bool:
     """Tell whether words behind a comma only add to the words before them."""
     if token.dep_ == "relcl":
         if words[0].lower_ in {"which", "who"}:
             return True
-        return [word.lower_ for word in words[1:_QUANTIFIED]] == ["of", "which"]
+        behind = [word.lower_ for word in words[1:_QUANTIFIED]]
+        return behind == ["of", "which"]
     if token.dep_ == "appos":
         return _is_explanation(token, words, kind)
     if kind in {CriterionKind.DEFINITION, CriterionKind.CONDITION}:
@@ -152,7 +183,11 @@ def _is_aside(token: Token, words: list[Token], kind: CriterionKind) -> bool:
     return is_result and token.lower_ in WORDS["results"]
 
 
-def _is_explanation(token: Token, words: list[Token], kind: CriterionKind) -> bool:
+def _is_explanation(
+    token: Token,
+    words: list[Token],
+    kind: CriterionKind,
+) -> bool:
     """Tell whether a phrase beside a noun explains it, and is no other name and no list."""
     if ":" in token.doc.text or child(token, "conj", "cc") is not None:
         return False
@@ -164,7 +199,9 @@ def _is_explanation(token: Token, words: list[Token], kind: CriterionKind) -> bo
     if is_of_subject and kind != CriterionKind.DEFINITION:
         return True
     is_last = words[-1].i + 2 >= len(token.doc)
-    return is_last and any(word.dep_ in {"relcl", "acl"} for word in words)
+    if not is_last:
+        return False
+    return any(word.dep_ in {"relcl", "acl"} for word in words)
 
 
 def _is_second(token: Token) -> bool:
@@ -183,10 +220,14 @@ def _tail(root: Token, part: Token) -> int | None:
     if part.dep_ == "advcl":
         mark = child(part, "mark")
         is_aside = mark is not None and mark.lower_ in _CONCESSIONS
-        return left if is_aside and part.doc[left - 1].text == "," else None
-    if part.dep_ != "conj" or part.pos_ not in {"VERB", "AUX"} or _goes_on(root, part):
+        if is_aside and part.doc[left - 1].text == ",":
+            return left
         return None
-    return _conjunct_start(root, part) if gate.is_finite(part) else None
+    if part.dep_ != "conj" or part.pos_ not in {"VERB", "AUX"}:
+        return None
+    if not _goes_on(root, part) and gate.is_finite(part):
+        return _conjunct_start(root, part)
+    return None
 
 
 def _conjunct_start(root: Token, part: Token) -> int | None:
@@ -196,12 +237,15 @@ def _conjunct_start(root: Token, part: Token) -> int | None:
     joint = child(root, "cc")
     if joint is None:
         has_comma = part.doc[left - 1].text == ","
-        return left - 1 if has_comma and subject is None else None
+        is_bare = has_comma and subject is None
+        return left - 1 if is_bare else None
     if joint.i != left - 1 or joint.lower_ != "and":
         return None
     if subject is not None:
         has_comma = part.doc[joint.i - 1].text == ","
-        return joint.i if has_comma or subject.lower_ in {"they", "it"} else None
+        if has_comma or subject.lower_ in {"they", "it"}:
+            return joint.i
+        return None
     for word in part.doc[root.i : joint.i]:
         if word.dep_ in {"relcl", "acl", "ccomp"}:
             return None  # the second verb may belong to this clause

@@ -7,8 +7,8 @@ from typing import Final
 from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
+from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 from rubric_synth.stages.extractive.facts import parsing
-from rubric_synth.stages.extractive.phrases import CorpusTerms
 from rubric_synth.tables import read_table
 
 _PATTERNS: Final = patterns(read_table("patterns")["page_repairs"])
@@ -54,9 +54,17 @@ def lowered_names(entry: ApiEntry) -> frozenset[str]:
         entry: The entry whose texts show it.
     """
     text = ". ".join(entry.texts())
-    small = {word for word in language.words(text) if word.islower()} | _COMMON
-    names = {word for word in language.proper_names(text) if word.lower() not in small}
-    return _NAMES | names
+    small = set(_COMMON)
+    for word in language.words(text):
+        if not word.islower():
+            continue
+        small.add(word)
+    names = set(_NAMES)
+    for name in language.proper_names(text):
+        if name.lower() in small:
+            continue
+        names.add(name)
+    return frozenset(names)
 
 
 _NAMES: Final = frozenset(read_table("facts")["soundness"]["names"].split())
@@ -66,7 +74,11 @@ _COMMON: Final = frozenset(read_table("facts")["soundness"]["no_names"].split())
 class Spelling:
     """Words of a page that are one letter off another."""
 
-    def __init__(self, entry: ApiEntry, terms: CorpusTerms | None = None) -> None:
+    def __init__(
+        self,
+        entry: ApiEntry,
+        terms: CorpusTerms | None = None,
+    ) -> None:
         """Read the words of an entry, and of its collection where it is known."""
         small = Counter[str]()
         seen = Counter[str]()
@@ -74,18 +86,18 @@ class Spelling:
             small.update(_WORD.findall(text))
             seen.update(word.lower() for word in _CAPITAL.findall(text))
         seen.update(small)
-        self._known = {
-            word
-            for word, count in seen.items()
-            if len(word) >= _SHORTEST - 1 and (count > 1 or parsing.is_english(word))
-        }
-        names = {entry.name.lower(), *(item.name.lower() for item in entry.parameters)}
+        self._known = _reliable(seen)
+        names = {item.name.lower() for item in entry.parameters}
+        names.add(entry.name.lower())
         self._odd: set[str] = set()
         for word, count in small.items():
-            if len(word) < _SHORTEST or word in names or _is_known(word):
+            if len(word) < _SHORTEST or word in names:
+                continue
+            if _is_known(word):
                 continue
             is_slip_here = count == 1 and self._is_slip(word)
-            if is_slip_here or (terms is not None and terms.is_slip(word)):
+            is_slip_elsewhere = terms is not None and terms.is_slip(word)
+            if is_slip_here or is_slip_elsewhere:
                 self._odd.add(word)
 
     def _is_slip(self, word: str) -> bool:
@@ -99,34 +111,65 @@ class Spelling:
         return any(word in self._odd for word in _WORD.findall(sentence))
 
 
+def _reliable(counts: Counter[str]) -> set[str]:
+    """Return the words that are no slips: they stand there twice, or English has them."""
+    words: set[str] = set()
+    for word, count in counts.items():
+        if len(word) < _SHORTEST - 1:
+            continue
+        if count > 1 or parsing.is_english(word):
+            words.add(word)
+    return words
+
+
 def _is_known(word: str) -> bool:
     """Tell whether English has a word, its endings and beginnings left out."""
     if parsing.is_english(word):
         return True
-    for ending in ("s", "es", "d", "ed", "ing", "ly", "al", "able", "r", "er", "ness"):
+    for ending in _ENDINGS:
         bare = word.removesuffix(ending)
-        if bare != word and (
-            parsing.is_english(bare) or parsing.is_english(f"{bare}e")
-        ):
+        if bare == word:
+            continue
+        if parsing.is_english(bare) or parsing.is_english(f"{bare}e"):
             return True
-    starts = ("non", "re", "un", "pre", "sub", "multi", "de", "in", "super", "semi")
-    return any(
-        word.startswith(start) and _is_known(word.removeprefix(start))
-        for start in starts
-        if len(word) > len(start) + _SHORTEST - 2
-    )
+    for beginning in _BEGINNINGS:
+        rest = word.removeprefix(beginning)
+        if rest == word or len(rest) < _SHORTEST - 1:
+            continue
+        if _is_known(rest):
+            return True
+    return False
+
+
+_ENDINGS: Final = ("s", "es", "d", "ed", "ing", "ly", "al", "able", "r", "er", "ness")
+_BEGINNINGS: Final = (
+    "non",
+    "re",
+    "un",
+    "pre",
+    "sub",
+    "multi",
+    "de",
+    "in",
+    "super",
+    "semi",
+)
 
 
 def _one_edit(word: str, other: str) -> bool:
     """Tell whether one letter put in, left out, changed or swapped makes one word the other."""
-    if abs(len(word) - len(other)) > 1 or word[0] != other[0]:
+    if abs(len(word) - len(other)) > 1:
+        return False
+    if word[0] != other[0]:
         return False
     if len(word) == len(other):
         places = [at for at in range(len(word)) if word[at] != other[at]]
         if len(places) == 1:
             return True
-        is_pair = len(places) == 2 and places[1] == places[0] + 1  # noqa: PLR2004 - a swap
-        return is_pair and word[places[0]] == other[places[1]]
-    longer, shorter = sorted((word, other), key=len, reverse=True)
+        if len(places) != 2:  # noqa: PLR2004 - a swap
+            return False
+        first, second = places
+        return second == first + 1 and word[first] == other[second]
+    shorter, longer = sorted((word, other), key=len)
     shortened = (longer[:at] + longer[at + 1 :] for at in range(len(longer) - 1))
     return shorter in shortened

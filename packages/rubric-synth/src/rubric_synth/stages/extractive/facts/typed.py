@@ -68,7 +68,9 @@ def plain_type(kind: str) -> str:
     if plain.lower() == "dictionary":
         plain = "dict"
     is_type = _PATTERNS["types"].match(plain) is not None
-    return plain if is_type and len(plain) > len("an") else ""
+    if is_type and len(plain) > len("an"):
+        return plain
+    return ""
 
 
 def _parts(types: str) -> list[str]:

@@ -48,21 +48,27 @@ def as_predicate(text: str) -> str:
     if len(words) < place + 2:
         return ""
     verbs = phrases.VERBS | _MORE_VERBS
-    verb = phrases.base_form(words[place].lower().rstrip(","), verbs)
+    first_verb = words[place]
+    verb = phrases.base_form(first_verb.lower().rstrip(","), verbs)
     if not verb or _is_adverb(verb):
         return ""
-    comma = "," if words[place].endswith(",") else ""
-    predicate = [word.lower() for word in words[:place]]
-    predicate.append(third_person(verb) + comma)
+    predicate = third_person(verb)
+    if first_verb.endswith(","):
+        predicate += ","
+    adverbs = [word.lower() for word in words[:place]]
     rest = words[place + 1 :]
     for at, word in enumerate(rest):
         bare = word.lower().rstrip(",")
-        following = rest[at + 1].lower() if at + 1 < len(rest) else ""
-        if bare not in verbs or following in {"of", "for", "in"}:
+        if bare not in verbs:
             continue
-        if _is_joined(rest[:at], words[place], following):
+        following = ""
+        if at + 1 < len(rest):
+            following = rest[at + 1].lower()
+        if following in {"of", "for", "in"}:
+            continue
+        if _is_joined(rest[:at], first_verb, following):
             rest[at] = third_person(bare) + word[len(bare) :]
-    return " ".join((*predicate, *rest))
+    return " ".join((*adverbs, predicate, *rest))
 
 
 def _is_joined(before: Sequence[str], first: str, takes: str) -> bool:
@@ -73,14 +79,19 @@ def _is_joined(before: Sequence[str], first: str, takes: str) -> bool:
         first: The first verb.
         takes: The word behind the second.
     """
-    last = before[-1].lower() if before else first[-1:]
+    last = first[-1:]
+    if before:
+        last = before[-1].lower()
     if len(before) < _NEAR:
         return last in {"and", "or", ","}
-    if last == "and" and takes in {"it", "them", "the", "a", "an", "its"}:
+    if last == "and" and takes in _OPENS_OBJECT:
         return True
     text = " ".join(before).lower()
     joint = r", (?:and|or|but|(?:and |or |but )?(?:\w+ly|then))$"
     return re.search(joint, text) is not None
+
+
+_OPENS_OBJECT: Final = frozenset({"it", "them", "the", "a", "an", "its"})
 
 
 def _is_adverb(word: str) -> bool:
@@ -97,19 +108,26 @@ def is_parameters_verb(text: str) -> bool:
     verbs = _PARAMETER_VERBS
     if word.endswith("s") and word not in _ENGLISH:
         verbs = _PARAMETER_VERBS | phrases.VERBS
-    is_verb = bool(phrases.base_form(word, verbs))
-    return is_verb and rest.partition(" ")[0] not in _LINKS
+    if not phrases.base_form(word, verbs):
+        return False
+    second = rest.partition(" ")[0]
+    return second not in _LINKS
 
 
 def is_command(text: str) -> bool:
     """Tell whether a text tells the program what to do: "Return a reader", "Raise if …"."""
     first, _, rest = text.partition(" ")
     word = first.lower()
+    verbs = phrases.VERBS | _MORE_VERBS
     if "/" in word:  # "enable/disable the grid"
-        return word.split("/")[0] in phrases.VERBS | _MORE_VERBS | _PARAMETER_VERBS
-    if word not in phrases.VERBS | _MORE_VERBS or word in _ENGLISH_NOUNS:
+        first_verb = word.split("/")[0]
+        return first_verb in verbs | _PARAMETER_VERBS
+    if word not in verbs or word in _ENGLISH_NOUNS:
         return False
-    return not is_parameters_verb(text) and rest.partition(" ")[0] not in _LINKS
+    if is_parameters_verb(text):
+        return False
+    second = rest.partition(" ")[0]
+    return second not in _LINKS
 
 
 _LINKS: Final = frozenset(
@@ -138,8 +156,10 @@ def own_stems(*names: str) -> frozenset[str]:
     """
     words: list[str] = []
     for name in names:
-        words += [part.lower() for part in _PARTS.findall(name)]
-        words.append(name.lower().replace("_", ""))
+        parts = _PARTS.findall(name)
+        words.extend(part.lower() for part in parts)
+        joined = name.replace("_", "")
+        words.append(joined.lower())
     long_forms: list[str] = []
     for word in words:
         long_forms += _SHORT.get(word, "").split("+")
@@ -154,11 +174,13 @@ def cut_short(text: str, name: str) -> frozenset[str]:
         name: Name of the object.
     """
     whole = name.lower().replace("_", "")
-    words = [
-        word
-        for word in language.content_words(text)
-        if len(word) >= _SHORTEST_WORD and word[:3].lower() in whole
-    ]
+    words: list[str] = []
+    for word in language.content_words(text):
+        if len(word) < _SHORTEST_WORD:
+            continue
+        start = word[:3].lower()
+        if start in whole:
+            words.append(word)
     return language.stems(" ".join(words))
 
 
@@ -178,7 +200,9 @@ def with_one_of_many(sentence: str) -> str:
         sentence: "`f` returns the array of …".
     """
     start, article, rest = sentence.partition(" the ")
-    return f"{start} {with_a(rest)}" if article else sentence
+    if not article:
+        return sentence
+    return f"{start} {with_a(rest)}"
 
 
 def code_name(name: str) -> frozenset[str]:
@@ -191,8 +215,10 @@ def code_name(name: str) -> frozenset[str]:
 def describes(text: str) -> bool:
     """Tell whether a text begins with a verb that only parameters have: "Specifies how …"."""
     first, _, rest = text.partition(" ")
-    is_verb = bool(phrases.base_form(first.lower(), _PARAMETER_VERBS))
-    return is_verb and rest.partition(" ")[0] not in _LINKS
+    if not phrases.base_form(first.lower(), _PARAMETER_VERBS):
+        return False
+    second = rest.partition(" ")[0]
+    return second not in _LINKS
 
 
 def tells(sentence: str, own: frozenset[str], fewest: int = 2) -> bool:
@@ -213,13 +239,18 @@ def defines(sentence: str, own: frozenset[str]) -> bool:
         sentence: "`tol` is the tolerance of the residual".
         own: Stems of the names of the object and of its owner.
     """
-    return len(_news(sentence, own) - _LIGHT) >= _FEWEST_NEW
+    new_stems = _news(sentence, own) - _LIGHT
+    return len(new_stems) >= _FEWEST_NEW
 
 
 def _news(sentence: str, own: frozenset[str]) -> frozenset[str]:
-    plain = _CODE.sub(" ", sentence)
-    content = language.content_words(plain)
-    words = {word for word in content if word.lower() not in _PLAIN}
+    """Return the stems of a sentence that are neither plain words nor parts of names."""
+    without_code = _CODE.sub(" ", sentence)
+    words: set[str] = set()
+    for word in language.content_words(without_code):
+        if word.lower() in _PLAIN:
+            continue
+        words.add(word)
     stems = language.stems(" ".join(words))
     return frozenset(stem for stem in stems if not _is_own(stem, own))
 
@@ -263,17 +294,22 @@ _PLAIN: Final = frozenset(_TABLE["plain"].split())
 
 def is_readable(text: str, most: int = 30) -> bool:
     """Tell whether a text, its code left out, is prose without signs, letters and pointers."""
-    plain = _PATTERNS["shape"].sub("", _CODE.sub("X", text))
-    if not 1 < len(plain.split()) <= most:
+    without_code = _CODE.sub("X", text)
+    plain = _PATTERNS["shape"].sub("", without_code)
+    count = len(plain.split())
+    if count <= 1 or count > most:
         return False
-    if plain.count("(") != plain.count(")") or plain.count('"') % 2:
+    has_pairs = plain.count("(") == plain.count(")") and plain.count('"') % 2 == 0
+    if not has_pairs:
         return False
     if plain.rstrip(".").endswith((":", ",", "/")):
         return False
-    if _PATTERNS["letter"].search(plain.replace("X", "")) is not None:
+    without_marks = plain.replace("X", "")
+    if _PATTERNS["letter"].search(without_marks) is not None:
         return False
-    signs = (_PATTERNS["code_signs"], _PATTERNS["cut"])
-    return all(sign.search(plain) is None for sign in signs)
+    if _PATTERNS["code_signs"].search(plain) is not None:
+        return False
+    return _PATTERNS["cut"].search(plain) is None
 
 
 def marked(text: str, names: frozenset[str]) -> str:
@@ -297,7 +333,11 @@ def marked(text: str, names: frozenset[str]) -> str:
     marked_text = "".join(parts)
     if "a" in names:
         marked_text = _PATTERNS["lone_a"].sub("`a`", marked_text)
-    return _NAMES_LISTED.sub(lambda match: _marked_list(match[0], names), marked_text)
+
+    def mark_list(match: re.Match[str]) -> str:
+        return _marked_list(match[0], names)
+
+    return _NAMES_LISTED.sub(mark_list, marked_text)
 
 
 def _is_word_there(match: re.Match[str]) -> bool:
@@ -305,11 +345,14 @@ def _is_word_there(match: re.Match[str]) -> bool:
     word = match[0]
     if word.lower() in _ENGLISH:
         return True
-    if match.string[: match.start()].endswith(_BEFORE_LETTERS):
+    before = match.string[: match.start()]
+    if before.endswith(_BEFORE_LETTERS):
         return True
     if not word.islower() or len(word) < _SHORTEST_WORD:
         return False
-    return is_english(word) or (word.isalpha() and _is_used_as_word(match))
+    if is_english(word):
+        return True
+    return word.isalpha() and _is_used_as_word(match)
 
 
 _BEFORE_LETTERS: Final = ("Student ", "student ", "Student's ", "student's ")
@@ -317,8 +360,9 @@ _BEFORE_LETTERS: Final = ("Student ", "student ", "Student's ", "student's ")
 
 def _is_used_as_word(match: re.Match[str]) -> bool:
     """Tell whether the text beside a name makes it a word: "to extrapolate", "symmetric/…"."""
-    before = match.string[: match.start()]
-    behind = match.string[match.end() :]
+    text = match.string
+    before = text[: match.start()]
+    behind = text[match.end() :]
     if before.endswith("/") or behind.startswith("/"):
         return True
     if re.search(r"\bto $", before) is not None:
@@ -331,8 +375,11 @@ def _is_used_as_word(match: re.Match[str]) -> bool:
 
 def _marked_list(listed: str, names: frozenset[str]) -> str:
     """Return a list of names in code marks where one of them has marks."""
-    words = re.findall(r"\w+", listed.replace(" and ", " ").replace(" or ", " "))
-    if "`" not in listed or not names.issuperset(words):
+    if "`" not in listed:
+        return listed
+    without_joints = listed.replace(" and ", " ").replace(" or ", " ")
+    words = re.findall(r"\w+", without_joints)
+    if not names.issuperset(words):
         return listed
     return re.sub(r"`?\b(?!and\b|or\b)(\w+)\b`?", r"`\1`", listed)
 
