@@ -107,7 +107,9 @@ def _documents(
 
 
 def _read(
-    file: SourceFile, reader: records.RecordReader, converter: Converter
+    file: SourceFile,
+    reader: records.RecordReader,
+    converter: Converter,
 ) -> Found:
     """Yield the documents of a file, by the end of its name."""
     name = file.path.name.lower()
@@ -116,7 +118,11 @@ def _read(
     elif name.endswith(".json"):
         yield from records.read_json(file, records=reader)
     elif name.endswith(".parquet"):
-        yield from records.read_parquet(file, records=reader, reader=converter.tables)
+        yield from records.read_parquet(
+            file,
+            records=reader,
+            reader=converter.tables,
+        )
     else:
         try:
             yield _one_document(file, converter, reader.most)
@@ -124,7 +130,11 @@ def _read(
             yield error.rejection(file.source)
 
 
-def _one_document(file: SourceFile, converter: Converter, most: int) -> Document:
+def _one_document(
+    file: SourceFile,
+    converter: Converter,
+    most: int,
+) -> Document:
     suffix = file.path.suffix.lower()
     convert = {
         ".pdf": converter.pdf,

@@ -47,7 +47,11 @@ class IsolatedReader:
         self._process: subprocess.Popen[bytes] | None = None
         self._files: socket.socket | None = None
 
-    def answer(self, job: _Job, file: BinaryIO | None = None) -> dict[str, Any]:
+    def answer(
+        self,
+        job: _Job,
+        file: BinaryIO | None = None,
+    ) -> dict[str, Any]:
         """Return the answer to a job.
 
         Args:
@@ -61,7 +65,9 @@ class IsolatedReader:
         return self._receive()
 
     def answers(
-        self, job: _Job, file: BinaryIO | None = None
+        self,
+        job: _Job,
+        file: BinaryIO | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Yield the answers to a job until there are no more, each within the time for one.
 
@@ -81,7 +87,11 @@ class IsolatedReader:
         # Where the process has died, there is no answer.
         with contextlib.suppress(BrokenPipeError, ConnectionError):
             if file is not None:
-                socket.send_fds(files, [b"f"], [file.fileno()])
+                socket.send_fds(
+                    files,
+                    [b"f"],
+                    [file.fileno()],
+                )
             line = json.dumps({**job, "with_file": file is not None}) + "\n"
             cast("BinaryIO", process.stdin).write(line.encode())
             cast("BinaryIO", process.stdin).flush()
@@ -134,7 +144,9 @@ class IsolatedReader:
         if self._files is not None:
             self._files.close()
         self._files = None
-        return 0 if process is None else _end(process, within_s=1)
+        if process is None:
+            return 0
+        return _end(process, within_s=1)
 
 
 def _end(process: subprocess.Popen[bytes], *, within_s: float = 0) -> int:
@@ -276,7 +288,10 @@ class Converter:
         return self._document(file, markdown, "")
 
     def _document(
-        self, file: raw_text.SourceFile, markdown: str, title: str
+        self,
+        file: raw_text.SourceFile,
+        markdown: str,
+        title: str,
     ) -> Document:
         text = raw_text.cleaned(raw_text.short_enough(markdown, most=self._most))
         plain = markup.normal_characters(markup.without_tags(title))
@@ -308,7 +323,13 @@ def _check_letters(lines: list[str]) -> None:
         raise NotTextError(RejectionReason.NO_UNICODE_MAP, detail)
 
 
-def _pandoc(data: bytes, kind: str, *, most: int, timeout_s: int) -> str:
+def _pandoc(
+    data: bytes,
+    kind: str,
+    *,
+    most: int,
+    timeout_s: int,
+) -> str:
     """Convert markup in a process that is bounded in time, memory and output."""
     options = f"--from={kind}", f"--metadata=rubric-synth-format:{kind}"
     with tempfile.TemporaryFile() as source:
@@ -324,7 +345,11 @@ def _pandoc(data: bytes, kind: str, *, most: int, timeout_s: int) -> str:
     # Linux alone has this limit, for a pandoc that outlives this process.
     with contextlib.suppress(AttributeError, OSError):
         limit_s = 2 * timeout_s
-        resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit_s, limit_s))
+        resource.prlimit(
+            process.pid,
+            resource.RLIMIT_CPU,
+            (limit_s, limit_s),
+        )
     timer = threading.Timer(timeout_s, process.kill)
     timer.start()
     try:

@@ -95,14 +95,19 @@ def _html(page: str) -> dict[str, Any]:
     title = _TITLE.search(page[:200_000])
     content = ""
     for name in ("main", "article"):
-        parts = [page[start:end] for start, end in _elements(page, name)]
-        if len(parts) == 1:
-            content = _markdown(parts[0])
+        places = list(_elements(page, name))
+        if len(places) == 1:
+            start, end = places[0]
+            content = _markdown(page[start:end])
         if len(content) >= _MIN_MAIN_CHARS:
             break
     else:
         content = _markdown(page)
-    answer = {"markdown": content, "title": title[1] if title else "", "letters": 0}
+    answer = {
+        "markdown": content,
+        "title": title[1] if title else "",
+        "letters": 0,
+    }
     if not content.strip() and not _converted(page, [], clean=False).strip():
         # Not a page of menus: either there is no text, or the library lost it.
         answer["letters"] = _letters(page)
@@ -126,8 +131,10 @@ def _letters(page: str) -> int:
     """Count the letters that a reader would see, however deep they lie."""
     place = 0
     count = 0
-    for start, end in (*_elements(page, _UNSEEN), (len(page), len(page))):
-        count += sum(map(str.isalpha, _TAG.sub("", page[place:start])))
+    unseen = [*_elements(page, _UNSEEN), (len(page), len(page))]
+    for start, end in unseen:
+        text = _TAG.sub("", page[place:start])
+        count += sum(map(str.isalpha, text))
         place = end
     return count
 
@@ -138,10 +145,17 @@ def _markdown(page: str) -> str:
     if len(strict) >= _MIN_MAIN_CHARS:
         return strict
     loose = _converted(page, _NO_CONTENT)
-    return loose if len(loose) > _MIN_MAIN_CHARS else strict
+    if len(loose) > _MIN_MAIN_CHARS:
+        return loose
+    return strict
 
 
-def _converted(page: str, left_out: list[str], *, clean: bool = True) -> str:
+def _converted(
+    page: str,
+    left_out: list[str],
+    *,
+    clean: bool = True,
+) -> str:
     import html_to_markdown  # a process reads either HTML or PDF
 
     cleanup = html_to_markdown.PreprocessingOptions(
@@ -161,17 +175,20 @@ def _converted(page: str, left_out: list[str], *, clean: bool = True) -> str:
         sub_symbol="<sub>",
         sup_symbol="<sup>",
     )
-    return html_to_markdown.convert(_unwrapped(page), options).content or ""
+    result = html_to_markdown.convert(_unwrapped(page), options)
+    return result.content or ""
 
 
 def _unwrapped(page: str) -> str:
     """Join the lines of a page, as its readers see them; else "2016. If" might begin a list."""
     pieces: list[str] = []
     place = 0
-    for start, end in (*_elements(page, "(?:pre|textarea)"), (len(page), len(page))):
+    written = [*_elements(page, "(?:pre|textarea)"), (len(page), len(page))]
+    for start, end in written:
         if start < place:
             continue
-        pieces += [_LINE_END.sub(" ", page[place:start]), page[start:end]]
+        joined = _LINE_END.sub(" ", page[place:start])
+        pieces += (joined, page[start:end])
         place = end
     return "".join(pieces)
 
@@ -216,12 +233,17 @@ def _pdf(path: str, most: int) -> dict[str, Any]:
     if broken == count:
         return _BROKEN | {"detail": f"{broken} broken pages"}
     characters = fonts.table()
-    readable = [
-        [(_text(text, characters), *place) for text, *place in page] for page in pages
-    ]
-    outline = [str(mark.get_title()) for mark in document.get_toc(max_depth=6)][:5000]
-    title = str(document.get_metadata_dict().get("Title", ""))
-    return {"pages": readable, "outline": outline, "title": title}
+    readable: list[list[tuple[Any, ...]]] = []
+    for page in pages:
+        lines = [(_text(text, characters), *place) for text, *place in page]
+        readable.append(lines)
+    outline = [str(mark.get_title()) for mark in document.get_toc(max_depth=6)]
+    title = document.get_metadata_dict().get("Title", "")
+    return {
+        "pages": readable,
+        "outline": outline[:5000],
+        "title": str(title),
+    }
 
 
 def _text(raw: str, characters: dict[int, str]) -> str:
@@ -237,8 +259,10 @@ def _notebook(handle: int) -> dict[str, Any]:
             content: dict[str, Any] = json.load(file)
             # Before version 4 of the format, cells lie in worksheets.
             sheets = (content, *content.get("worksheets", ()))
-            cells = (cell for sheet in sheets for cell in sheet.get("cells", ()))
-            parts = [part for cell in cells if (part := _cell(cell, content))]
+            parts: list[str] = []
+            for sheet in sheets:
+                cells = sheet.get("cells", ())
+                parts.extend(_cell(cell, content) for cell in cells)
         except (
             ValueError,
             RecursionError,
@@ -248,7 +272,7 @@ def _notebook(handle: int) -> dict[str, Any]:
         ) as error:
             detail = f"not readable as a notebook ({type(error).__name__})"
             return {"refused": "broken_record", "detail": detail}
-    return {"markdown": "\n\n".join(parts)}
+    return {"markdown": "\n\n".join(filter(None, parts))}
 
 
 def _cell(cell: dict[str, Any], notebook: dict[str, Any]) -> str:
@@ -323,9 +347,13 @@ def _dataset(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _texts(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    texts: list[str] = []
     if isinstance(value, list):
-        return [text for part in cast("list[object]", value) for text in _texts(part)]
-    return [value] if isinstance(value, str) else []
+        for part in cast("list[object]", value):
+            texts += _texts(part)
+    return texts
 
 
 @cache

@@ -15,7 +15,12 @@ _PATTERNS: Final = patterns(_TABLE["patterns"])
 _SHOWN: Final[dict[str, str]] = _TABLE["shown"]
 _UNITS: Final[dict[str, str]] = _TABLE["units"]
 _CHEMISTRY: Final = rewriting(_TABLE["chemistry"]["rules"])
-_POWERS: Final = {"square": "2", "squared": "2", "cubic": "3", "cubed": "3"}
+_POWERS: Final = {
+    "square": "2",
+    "squared": "2",
+    "cubic": "3",
+    "cubed": "3",
+}
 
 
 def plain_latex(source: str) -> str:
@@ -23,8 +28,8 @@ def plain_latex(source: str) -> str:
 
     Formulas, code, comments and the preamble stay as they are.
     """
-    match = _PATTERNS["begin"].search(source)
-    place = match.end() if match else 0
+    begin = _PATTERNS["begin"].search(source)
+    place = begin.end() if begin is not None else 0
     own = frozenset(name[1] for name in _PATTERNS["defined"].finditer(source))
     pieces = [source[:place]]
     for match in _PATTERNS["kept"].finditer(source, place):
@@ -34,34 +39,38 @@ def plain_latex(source: str) -> str:
             pieces.append(_rewritten(match["chemistry"], own))
         else:
             pieces.append(match[0])
-    text = "".join([*pieces, _rewritten(source[place:], own)])
+    pieces.append(_rewritten(source[place:], own))
+    text = "".join(pieces)
     return _definitions(text, own) + text
 
 
 def _definitions(text: str, own: frozenset[str]) -> str:
     """Define the visible commands, but for those that the document defines itself."""
-    replacements = _SHOWN if _PATTERNS["siunitx"].search(text) else _SHOWN | _UNITS
+    replacements = dict(_SHOWN)
+    if not _PATTERNS["siunitx"].search(text):
+        replacements |= _UNITS
     definitions: list[str] = []
     for name, replacement in replacements.items():
         if name in own or f"\\{name}" not in text:
             continue
-        count = max(map(int, re.findall(r"#(\d)", replacement)), default=0)
+        numbers = map(int, re.findall(r"#(\d)", replacement))
+        count = max(numbers, default=0)
         arguments = f"[{count}]" if count else ""
-        definitions.append(
-            f"\\providecommand{{\\{name}}}{arguments}{{{replacement}}}\n"
-        )
+        command = f"\\providecommand{{\\{name}}}{arguments}"
+        definitions.append(f"{command}{{{replacement}}}\n")
     return "".join(definitions)
 
 
 def _rewritten(text: str, own: frozenset[str]) -> str:
     def set_apart(match: re.Match[str]) -> str:
         name = match["name"]
-        is_known = name in own or name in _SHOWN or name in _UNITS
-        if is_known or _PATTERNS["takes"].fullmatch(name):
+        if name in own or name in _SHOWN or name in _UNITS:
+            return match[0]
+        if _PATTERNS["takes"].fullmatch(name):
             return match[0]
         return f"\\{name}{{}}{match['gap']}"
 
-    text = _PATTERNS["chemistry"].sub(lambda match: _CHEMISTRY(match["formula"]), text)
+    text = _PATTERNS["chemistry"].sub(_formula, text)
     text = _PATTERNS["isotope"].sub(r"\\textsuperscript{\1}\2", text)
     text = _PATTERNS["per"].sub(_inverse, text)
     text = _PATTERNS["boxed"].sub(r"\\mbox", text)
@@ -70,13 +79,18 @@ def _rewritten(text: str, own: frozenset[str]) -> str:
     return _PATTERNS["number"].sub(set_apart, text)
 
 
+def _formula(match: re.Match[str]) -> str:
+    return _CHEMISTRY(match["formula"])
+
+
 def _fraction(match: re.Match[str]) -> str:
     gap = " " if match["before"] else ""
     return f"{match['before']}{gap}{match['over']}/{match['under']}"
 
 
 def _inverse(match: re.Match[str]) -> str:
-    power = _POWERS.get(match["power"] or match["after"] or "") or match["to"] or "1"
+    word = match["power"] or match["after"] or ""
+    power = _POWERS.get(word) or match["to"] or "1"
     return f"{match['unit']}\\tothe{{-{power}}}"
 
 

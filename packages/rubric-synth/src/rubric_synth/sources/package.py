@@ -44,9 +44,8 @@ def read_package(package: str) -> Found:
         SourceError: The package is not installed or cannot be imported.
     """
     source = f"python:{package}"
-    if not all(part.isidentifier() for part in package.split(".")) or not _is_installed(
-        package
-    ):
+    is_name = all(part.isidentifier() for part in package.split("."))
+    if not is_name or not _is_installed(package):
         raise SourceError(
             f"package {package!r} is not installed here; install it (`uv pip install NAME`), "
             "put the folder that holds it on PYTHONPATH, or correct the name as `import` "
@@ -67,29 +66,35 @@ def read_package(package: str) -> Found:
 
 
 def _read_modules(
-    package: str, modules: dict[str, ModuleType], failures: dict[str, str]
+    package: str,
+    modules: dict[str, ModuleType],
+    failures: dict[str, str],
 ) -> Found:
     for name, kind in sorted(failures.items()):
-        yield NotTextError(RejectionReason.IMPORT_FAILED, kind).rejection(
-            f"python:{name}"
-        )
+        error = NotTextError(RejectionReason.IMPORT_FAILED, kind)
+        yield error.rejection(f"python:{name}")
     seen: set[int] = set()
     top_level = package.partition(".")[0]
-    for name in sorted(modules, key=lambda module: (module.count("."), module)):
+    for name in sorted(modules, key=_short_path_first):
         for bare_name, value in _named_objects(modules[name]):
+            if id(value) in seen:
+                continue
             qualified_name = f"{name}.{bare_name}"
             try:
-                is_new = id(value) not in seen and _is_public(value, top_level)
-                documents = list(_read_public(value, qualified_name)) if is_new else []
+                if not _is_public(value, top_level):
+                    continue
+                documents = list(_read_public(value, qualified_name))
             except Exception as error:  # noqa: BLE001 - a proxy may raise whatever it is asked
                 kind = type(error).__name__
-                yield NotTextError(RejectionReason.IMPORT_FAILED, kind).rejection(
-                    f"python:{qualified_name}"
-                )
+                failure = NotTextError(RejectionReason.IMPORT_FAILED, kind)
+                yield failure.rejection(f"python:{qualified_name}")
                 continue
-            if is_new:
-                seen.add(id(value))
-                yield from documents
+            seen.add(id(value))
+            yield from documents
+
+
+def _short_path_first(module: str) -> tuple[int, str]:
+    return module.count("."), module
 
 
 def _read_public(value: object, qualified_name: str) -> Iterator[Document]:
@@ -114,7 +119,9 @@ def _is_installed(package: str) -> bool:
 
 
 def _import_tree(
-    name: str, modules: dict[str, ModuleType], failures: dict[str, str]
+    name: str,
+    modules: dict[str, ModuleType],
+    failures: dict[str, str],
 ) -> None:
     """Import a module and all public modules below it.
 
@@ -126,14 +133,14 @@ def _import_tree(
     except _UserInterrupt:
         raise KeyboardInterrupt from None
     except BaseException as error:  # noqa: BLE001 - see the docstring; pytest's `Skipped` is one
-        lacks = error.name if isinstance(error, ModuleNotFoundError) else None
-        failures[name] = (
-            f"{type(error).__name__}{f': no module {lacks!r}' if lacks else ''}"
-        )
+        failures[name] = type(error).__name__
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            failures[name] += f": no module {error.name!r}"
         return
     modules[name] = module
     # A module's own `__getattr__` may raise anything, so its attributes are not asked for.
-    for info in pkgutil.iter_modules(vars(module).get("__path__", [])):
+    folders = vars(module).get("__path__", [])
+    for info in pkgutil.iter_modules(folders):
         is_test = info.name in _SKIPPED_MODULES or info.name.startswith("test_")
         if not info.name.startswith("_") and not is_test:
             _import_tree(f"{name}.{info.name}", modules, failures)
@@ -143,9 +150,9 @@ def _named_objects(module: ModuleType) -> Iterator[tuple[str, object]]:
     """Yield the public names of a module with their objects."""
     namespace = vars(module)
     declared = namespace.get("__all__")
-    for name in sorted(
-        {str(name) for name in (namespace if declared is None else declared)}
-    ):
+    if declared is None:
+        declared = namespace
+    for name in sorted(set(map(str, declared))):
         if name in namespace and not name.startswith("_"):
             yield name, namespace[name]
 
@@ -159,7 +166,9 @@ def _is_public(value: object, top_level: str) -> bool:
 
 
 def _read_object(
-    value: object, qualified_name: str, form: ApiForm
+    value: object,
+    qualified_name: str,
+    form: ApiForm,
 ) -> Iterator[Document]:
     docstring = getattr(value, "__doc__", None)
     if not isinstance(docstring, str) or len(docstring) < _MIN_DOCSTRING_CHARS:
@@ -181,7 +190,8 @@ class _UserInterrupt(BaseException):
 def _telling_interrupts() -> Generator[None]:
     """Tell an interrupt of the user's from a `KeyboardInterrupt` that a module raises."""
     usual = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or not callable(usual):
         yield
         return
 
@@ -207,8 +217,12 @@ def _quiet() -> Generator[None]:
 
 
 def _places(layout: str) -> dict[str, str]:
+    """Return the part of an entry that each heading, or field, of a layout belongs to."""
     parts: dict[str, list[str]] = read_table("docstrings")[layout]
-    return {name: part for part, names in parts.items() for name in names}
+    places: dict[str, str] = {}
+    for part, names in parts.items():
+        places |= dict.fromkeys(names, part)
+    return places
 
 
 _SECTIONS: Final = _places("google")
@@ -225,7 +239,12 @@ _NOT_A_NAME: Final = frozenset(
 )
 
 
-def read_docstring(docstring: str, *, qualified_name: str, form: ApiForm) -> ApiEntry:
+def read_docstring(
+    docstring: str,
+    *,
+    qualified_name: str,
+    form: ApiForm,
+) -> ApiEntry:
     """Read a docstring; parts that it lacks, or has in another layout, are empty."""
     text = inspect.cleandoc(docstring.expandtabs())
     bare = ApiEntry(qualified_name=qualified_name, form=form)
@@ -238,23 +257,25 @@ def read_docstring(docstring: str, *, qualified_name: str, form: ApiForm) -> Api
 def _numpydoc_entry(text: str, bare: ApiEntry) -> ApiEntry:
     marks = list(_PATTERNS["numpy_heading"].finditer(text))
     ends = [*(mark.start() for mark in marks), len(text)]
-    sections = {"summary": text[: ends[0]]}
+    sections = defaultdict[str, str](str)
+    sections["summary"] = text[: ends[0]]
     for mark, end in zip(marks, ends[1:], strict=True):
-        sections.setdefault(mark[1].strip().lower(), text[mark.end() : end].strip("\n"))
-    notes = "\n\n".join(
-        rest_to_prose(sections.get(name, "")) for name in ("warnings", "notes")
-    )
-    summary = rest_to_prose(sections["summary"]).split("\n\n")
+        heading = mark[1].strip().lower()
+        body = text[mark.end() : end]
+        sections.setdefault(heading, body.strip("\n"))
+    warnings_and_notes = (sections["warnings"], sections["notes"])
+    notes = "\n\n".join(map(rest_to_prose, warnings_and_notes))
+    signature = _PATTERNS["signature"]
+    paragraphs = filter(None, rest_to_prose(sections["summary"]).split("\n\n"))
+    summary = [text for text in paragraphs if not signature.match(text)]
     return bare.model_copy(
         update={
-            "summary": tuple(
-                p for p in summary if p and not _PATTERNS["signature"].match(p)
-            ),
-            "parameters": tuple(_numpydoc_parameters(sections.get("parameters", ""))),
-            "returns": tuple(_numpydoc_items(sections.get("returns", ""))),
-            "yields": tuple(_numpydoc_items(sections.get("yields", ""))),
-            "raises": tuple(_numpydoc_items(sections.get("raises", ""))),
-            "notes": tuple(p for p in notes[:6000].split("\n\n") if p),
+            "summary": tuple(summary),
+            "parameters": tuple(_numpydoc_parameters(sections["parameters"])),
+            "returns": tuple(_numpydoc_items(sections["returns"])),
+            "yields": tuple(_numpydoc_items(sections["yields"])),
+            "raises": tuple(_numpydoc_items(sections["raises"])),
+            "notes": tuple(filter(None, notes[:6000].split("\n\n"))),
         }
     )
 
@@ -272,9 +293,9 @@ def _numpydoc_parameters(section: str) -> Iterator[ApiItem]:
 
 def _numpydoc_items(section: str) -> Iterator[ApiItem]:
     for match, below in _items(section, _PATTERNS["numpy_item"]):
-        item = _item(
-            match["name"] or match["alone"], match["kind"] or "", "\n".join(below)
-        )
+        name = match["name"] or match["alone"]
+        kind = match["kind"] or ""
+        item = _item(name, kind, "\n".join(below))
         if item.name:
             yield item
 
@@ -285,7 +306,8 @@ def _items(
     """Return each line that begins an item, with the lines below it."""
     items: list[tuple[re.Match[str], list[str]]] = []
     for line in section.splitlines():
-        if match := pattern.match(line):
+        match = pattern.match(line)
+        if match is not None:
             items.append((match, []))
         elif items:
             _, lines_below = items[-1]
@@ -307,10 +329,9 @@ def _fields_entry(lines: list[str], bare: ApiEntry) -> ApiEntry | None:
     """Read a docstring with Google sections or Sphinx fields; None where it has neither."""
     is_sphinx = any(map(_FIELD.match, lines))
     parts: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    begins = _field if is_sphinx else _section
     above = [] if is_sphinx else [""]  # a first line is dedented alone
-    for block in _blocks(
-        lines, _field if is_sphinx else _section, after_blank=is_sphinx
-    ):
+    for block in _blocks(lines, begins, after_blank=is_sphinx):
         text = inspect.cleandoc("\n".join(above + block.lines))
         parts[block.place].append((block.argument, text))
     if parts.keys().isdisjoint({"parameters", "returns", "yields", "raises"}):
@@ -366,17 +387,20 @@ def _google_items(
             items[place].extend(_listed(text, pattern))
     for place in ("returns", "yields"):
         for _, text in parts.get(place, ()):
-            if typed := _PATTERNS["typed"].match(text):
-                items[place].append(_item(typed[1], "", typed[2]))
-            else:
+            typed = _PATTERNS["typed"].match(text)
+            if typed is None:
                 items[place].append(_item("", "", text))
+            else:
+                items[place].append(_item(typed[1], "", typed[2]))
     return items
 
 
 def _paragraphs(blocks: list[tuple[str, str]]) -> tuple[str, ...]:
-    return tuple(
-        part for _, text in blocks for part in rest_to_prose(text).split("\n\n") if part
-    )
+    paragraphs: list[str] = []
+    for _, text in blocks:
+        parts = rest_to_prose(text).split("\n\n")
+        paragraphs.extend(filter(None, parts))
+    return tuple(paragraphs)
 
 
 def _blocks(
@@ -388,13 +412,13 @@ def _blocks(
     """Cut at sections or fields; text at the margin, maybe after a blank line, ends one."""
     blocks = [_Block("summary", "", [])]
     for number, line in enumerate(lines):
-        if (block := begins(lines, number)) is not None:
+        block = begins(lines, number)
+        if block is not None:
             blocks.append(block)
-        elif (
-            blocks[-1].place != "summary"
-            and line[:1].strip()
-            and not (after_blank and lines[number - 1].strip())
-        ):
+            continue
+        is_at_margin = bool(line[:1].strip())
+        may_end = not after_blank or not lines[number - 1].strip()
+        if blocks[-1].place != "summary" and is_at_margin and may_end:
             blocks.append(_Block("summary", "", [line]))
         else:
             blocks[-1].lines.append(line)
@@ -404,33 +428,45 @@ def _blocks(
 def _section(lines: list[str], number: int) -> _Block | None:
     """Begin a section of Google's, where an indented line follows its heading."""
     match = _PATTERNS["heading"].match(lines[number])
-    place = _SECTIONS.get(match[1].lower()) if match else None
+    if match is None:
+        return None
+    place = _SECTIONS.get(match[1].lower())
     if place is None:
         return None
-    body = next((line for line in lines[number + 1 :] if line.strip()), "")
-    return _Block(place, "", []) if body[:1].isspace() else None
+    for line in lines[number + 1 :]:
+        if not line.strip():
+            continue
+        is_indented = line[0].isspace()
+        return _Block(place, "", []) if is_indented else None
+    return None
 
 
 def _field(lines: list[str], number: int) -> _Block | None:
     match = _FIELD.match(lines[number])
-    return match and _Block(_FIELDS[match[1]], (match[2] or "").strip(), [match[3]])
+    if match is None:
+        return None
+    argument = match[2] or ""
+    return _Block(_FIELDS[match[1]], argument.strip(), [match[3]])
 
 
 def _listed(text: str, pattern: re.Pattern[str]) -> Iterator[ApiItem]:
     for match, below in _items(text, pattern):
         body = "\n".join([match["body"] or "", *below])
-        yield from _named(match["names"], match["kind"] or "", body)
+        kind = match["kind"] or ""
+        yield from _named(match["names"], kind, body)
 
 
 def _named(names: str, kind: str, text: str) -> Iterator[ApiItem]:
-    for name in re.split(r"[,/]", names):
-        if bare := name.strip().lstrip("\\*"):
-            yield _item(bare, kind, text)
+    for part in re.split(r"[,/]", names):
+        name = part.strip().lstrip("\\*")
+        if name:
+            yield _item(name, kind, text)
 
 
 def _item(name: str, kind: str, text: str) -> ApiItem:
+    words = rest_to_prose(inspect.cleandoc(text)).split()
     return ApiItem(
         name=inline_to_prose(name),
         kind=inline_to_prose(kind),
-        description=" ".join(rest_to_prose(inspect.cleandoc(text)).split()),
+        description=" ".join(words),
     )

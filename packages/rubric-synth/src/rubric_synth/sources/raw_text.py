@@ -217,7 +217,11 @@ def _detected(data: bytes, start: int) -> str | None:
         and western.coherence >= best.coherence - 0.05
     ):
         best = western
-    if best is None or best.chaos > _MAX_CHAOS or best.coherence < _MIN_COHERENCE:
+    if best is None:
+        return None
+    if best.chaos > _MAX_CHAOS:
+        return None
+    if best.coherence < _MIN_COHERENCE:
         return None
     return best.encoding
 
@@ -237,7 +241,11 @@ def unless_foreign(
     A text is refused only if its beginning and its middle both look foreign beyond doubt: one of
     few words or full of formulas stays.
     """
-    if isinstance(item, Rejection) or item.kind == "api" or not config.languages:
+    if isinstance(item, Rejection):
+        return item
+    if item.kind == "api":
+        return item
+    if not config.languages:
         return item
     language = foreign_language(item.text, wanted=frozenset(config.languages))
     if not language:
@@ -409,7 +417,11 @@ def _opened_in(root: Path, path: Path) -> int:
     here = os.open(root, _READ | os.O_DIRECTORY)
     try:
         for folder in folders:
-            below = os.open(folder, _NO_LINK | os.O_DIRECTORY, dir_fd=here)
+            below = os.open(
+                folder,
+                _NO_LINK | os.O_DIRECTORY,
+                dir_fd=here,
+            )
             os.close(here)
             here = below
         return os.open(name, _NO_LINK, dir_fd=here)

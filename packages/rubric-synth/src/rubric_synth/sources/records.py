@@ -48,7 +48,13 @@ class RecordReader:
         columns = (*fields.id, *fields.title, *fields.description, *fields.text)
         return {"columns": columns, "most": self.most_row}
 
-    def document(self, record: object, *, file: str, number: int) -> Document:
+    def document(
+        self,
+        record: object,
+        *,
+        file: str,
+        number: int,
+    ) -> Document:
         """Return the document of a record.
 
         Args:
@@ -73,7 +79,13 @@ class RecordReader:
             title=title or markup.document_title(text) or name, text=text, source=name
         )
 
-    def item(self, record: object, *, file: str, number: int) -> Document | Rejection:
+    def item(
+        self,
+        record: object,
+        *,
+        file: str,
+        number: int,
+    ) -> Document | Rejection:
         """Return the document of a record, or the rejection of the record."""
         try:
             return self.document(record, file=file, number=number)
@@ -95,7 +107,9 @@ class RecordReader:
         return f"{description}\n\n{text}"
 
     def _identifier(
-        self, columns: Mapping[str, object], file: str
+        self,
+        columns: Mapping[str, object],
+        file: str,
     ) -> tuple[str, bytes]:
         """Return the id, "" for none, and the key by which to remember it."""
         name, value = _field(columns, self._fields.id)
@@ -142,7 +156,9 @@ def _text(value: object) -> str | None:
         case list():
             parts = cast("list[object]", value)
             texts = [part for part in parts if isinstance(part, str)]
-            return "\n\n".join(texts) if len(texts) == len(parts) else None
+            if len(texts) == len(parts):
+                return "\n\n".join(texts)
+            return None
         case _:
             return None
 
@@ -155,7 +171,10 @@ def _one_line(raw: str) -> str:
 
 
 def read_parquet(
-    file: SourceFile, *, records: RecordReader, reader: IsolatedReader
+    file: SourceFile,
+    *,
+    records: RecordReader,
+    reader: IsolatedReader,
 ) -> Found:
     """Yield one document per row, in the order of the file."""
 
@@ -191,7 +210,12 @@ def read_hugging_face(location: str, *, config: CollectConfig) -> Found:
         answer = {"error": error.detail}
     splits: list[str] = list(answer.get("splits", ()))
     if "splits" in answer and (not split or split in splits):
-        return _rows(reader, path, [split] if split else splits, RecordReader(config))
+        return _rows(
+            reader,
+            path,
+            [split] if split else splits,
+            RecordReader(config),
+        )
     reader.close()
     if "splits" in answer:
         message = f"source {source!r} has no split {split!r}; it has {sorted(splits)!r}"
@@ -208,7 +232,10 @@ def read_hugging_face(location: str, *, config: CollectConfig) -> Found:
 
 
 def _rows(
-    reader: IsolatedReader, path: str, splits: list[str], records: RecordReader
+    reader: IsolatedReader,
+    path: str,
+    splits: list[str],
+    records: RecordReader,
 ) -> Found:
     """Yield the documents; where reading breaks off, one rejection says at which row."""
     folder = Path(path)
@@ -221,7 +248,10 @@ def _rows(
 
 
 def _documents(
-    answers: Iterator[dict[str, Any]], *, records: RecordReader, file: str
+    answers: Iterator[dict[str, Any]],
+    *,
+    records: RecordReader,
+    file: str,
 ) -> Found:
     """Yield one document per row of a table; the process gives the size alone of a large row."""
     number = 0
@@ -233,7 +263,11 @@ def _documents(
                 )
                 yield error.rejection(f"{file}:{number}")
             else:
-                yield records.item(answer["row"], file=file, number=number)
+                yield records.item(
+                    answer["row"],
+                    file=file,
+                    number=number,
+                )
     except NotTextError as error:
         yield error.rejection(f"{file}:{number + 1}" if number else file)
     else:
@@ -263,7 +297,11 @@ def read_json_lines(file: SourceFile, *, records: RecordReader) -> Found:
                 try:
                     if isinstance(line, int):
                         raise raw_text.too_long(f"a line of {line} bytes", most)
-                    yield records.document(_parsed(line), file=name, number=number)
+                    yield records.document(
+                        _parsed(line),
+                        file=name,
+                        number=number,
+                    )
                 except NotTextError as error:
                     yield error.rejection(f"{name}:{number}")
     except NotTextError as error:
@@ -289,7 +327,10 @@ def read_json(file: SourceFile, *, records: RecordReader) -> Found:
 
 
 def _unpacked_lines(
-    file: BinaryIO, name: str, *, most: int
+    file: BinaryIO,
+    name: str,
+    *,
+    most: int,
 ) -> Iterator[tuple[int, bytes | int]]:
     """Yield the lines of a file that may be compressed, as long as they are in proportion to it.
 

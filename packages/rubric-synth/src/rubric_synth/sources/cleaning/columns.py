@@ -42,32 +42,24 @@ def reading_order(pieces: Sequence[Piece]) -> list[Line]:
 def _rows(pieces: Sequence[Piece]) -> list[_Row]:
     rows: list[_Row] = []
     for piece in pieces:
-        last = rows[-1][-1] if rows else None
-        is_beside = (
-            last is not None
-            and abs(last.top - piece.top) < _SAME_ROW * min(last.height, piece.height)
-            and last.right <= piece.left
-        )
-        if rows and (piece.joins or is_beside):
+        if rows and (piece.joins or _is_beside(rows[-1][-1], piece)):
             rows[-1].append(piece)
         else:
             rows.append([piece])
     return rows
 
 
+def _is_beside(last: Piece, piece: Piece) -> bool:
+    """Tell whether a piece stands to the right of another, on its line."""
+    height = min(last.height, piece.height)
+    is_level = abs(last.top - piece.top) < _SAME_ROW * height
+    return is_level and last.right <= piece.left
+
+
 def _ordered(rows: Sequence[_Row]) -> Iterator[Line]:
     gutter = _gutter(rows)
     if gutter is None:
-        for row in rows:
-            first = row[0]
-            texts = [piece.text for piece in row if piece.text]
-            is_row = (
-                len(texts) > 2  # noqa: PLR2004 - a line may have a gap
-                and median(len(text.split()) for text in texts) <= _CELL_WORDS
-            )
-            parts = len(texts) if is_row else min(2, len(texts))
-            text = " | ".join(texts) if is_row else " ".join(texts)
-            yield Line(text, first.height, first.top, first.left, parts)
+        yield from map(_line_of, rows)
         return
     left: list[_Row] = []
     right: list[_Row] = []
@@ -79,12 +71,28 @@ def _ordered(rows: Sequence[_Row]) -> Iterator[Line]:
             right = []
             yield from _ordered([row])
             continue
-        if left_pieces := [piece for piece in row if piece.right <= gutter]:
+        left_pieces = [piece for piece in row if piece.right <= gutter]
+        if left_pieces:
             left.append(left_pieces)
-        if right_pieces := [piece for piece in row if piece.left >= gutter]:
+        right_pieces = [piece for piece in row if piece.left >= gutter]
+        if right_pieces:
             right.append(right_pieces)
     yield from _ordered(left)
     yield from _ordered(right)
+
+
+def _line_of(row: _Row) -> Line:
+    """Join the pieces of a line; those of the row of a table are parted by bars."""
+    first = row[0]
+    texts = [piece.text for piece in row if piece.text]
+    text = " ".join(texts)
+    parts = min(2, len(texts))
+    if len(texts) > 2:  # noqa: PLR2004 - a line may have a gap
+        words = median(len(text.split()) for text in texts)
+        if words <= _CELL_WORDS:
+            text = " | ".join(texts)
+            parts = len(texts)
+    return Line(text, first.height, first.top, first.left, parts)
 
 
 def _gutter(rows: Sequence[_Row]) -> float | None:
@@ -115,9 +123,13 @@ def _gutter(rows: Sequence[_Row]) -> float | None:
     left_lines: list[str] = []
     right_lines: list[str] = []
     for row in parted:
-        left_lines.append(" ".join(piece.text for piece in row if piece.right <= place))
-        right_lines.append(" ".join(piece.text for piece in row if piece.left >= place))
-    return place if _is_prose(left_lines) and _is_prose(right_lines) else None
+        left = [piece.text for piece in row if piece.right <= place]
+        right = [piece.text for piece in row if piece.left >= place]
+        left_lines.append(" ".join(left))
+        right_lines.append(" ".join(right))
+    if _is_prose(left_lines) and _is_prose(right_lines):
+        return place
+    return None
 
 
 def _has_gap_at(row: _Row, place: float) -> bool:
@@ -127,7 +139,9 @@ def _has_gap_at(row: _Row, place: float) -> bool:
 def _is_prose(lines: Sequence[str]) -> bool:
     words = median(len(line.split()) for line in lines)
     continued = sum(line[:1].islower() for line in lines)
-    return words >= _MIN_WORDS and continued >= _MIN_CONTINUED * len(lines)
+    if words < _MIN_WORDS:
+        return False
+    return continued >= _MIN_CONTINUED * len(lines)
 
 
 __all__ = ["Piece", "reading_order"]

@@ -19,7 +19,9 @@ from rubric_synth.tables import read_table, word_set
 _MARKDOWN: Final = patterns(read_table("patterns")["markdown"])
 _ASIDE: Final = 0xF0000
 """First of the private characters that stand for code and formulas: a paragraph has fewer."""
+_FIRST_LIGATURE: Final = 0xFB00
 _LETTERS: Final = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
+"""Letters of the ligatures, in the order of their characters."""
 
 
 def normal_characters(text: str) -> str:
@@ -33,8 +35,10 @@ def normal_characters(text: str) -> str:
         text = _MARKDOWN["escape_sequence"].sub("", text)
     text = _MARKDOWN["line_ends"].sub("\n", text)
     text = _MARKDOWN["lost_letter"].sub("\ufffd", text)
-    text = _MARKDOWN["invisible"].sub("", text).replace("\u00a0", " ")
-    return composed(without_ligatures(text))
+    text = _MARKDOWN["invisible"].sub("", text)
+    text = text.replace("\u00a0", " ")
+    text = without_ligatures(text)
+    return composed(text)
 
 
 def without_ligatures(text: str) -> str:
@@ -43,9 +47,12 @@ def without_ligatures(text: str) -> str:
     No word ends in fi, fl, ffi or ffl, but for wifi and its like.
     """
     text = _MARKDOWN["gap_of_ligature"].sub(r"\1", text)
-    return _MARKDOWN["ligature"].sub(
-        lambda ligature: _LETTERS[ord(ligature[0]) - 0xFB00], text
-    )
+    return _MARKDOWN["ligature"].sub(_letters_of, text)
+
+
+def _letters_of(ligature: re.Match[str]) -> str:
+    place = ord(ligature[0]) - _FIRST_LIGATURE
+    return _LETTERS[place]
 
 
 _MAX_COMMENT_CHARS: Final = 5_000
@@ -66,12 +73,19 @@ class Section(NamedTuple):
 
 def clean_markdown(text: str) -> str:
     """Normalise characters, drop front matter and comments, and write exponents as characters."""
-    text = _MARKDOWN["front_matter"].sub("", normal_characters(text))
+    text = normal_characters(text)
+    text = _MARKDOWN["front_matter"].sub("", text)
     text = _without_comments(text)
-    text = _MARKDOWN["entity"].sub(lambda entity: html.unescape(entity[0]), text)
+    text = _MARKDOWN["entity"].sub(_character, text)
     text = plain_scripts(text)
     lines = (line.rstrip() for line in text.split("\n"))
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+    text = "\n".join(lines)
+    text = re.sub(r"\n{3,}", "\n\n", text)
+    return text.strip()
+
+
+def _character(entity: re.Match[str]) -> str:
+    return html.unescape(entity[0])
 
 
 def document_title(text: str) -> str:
@@ -86,8 +100,11 @@ def short_title(title: str) -> str:
     """Return a title of a few hundred characters at most, cut at a word where there is one."""
     if len(title) <= _MAX_TITLE_CHARS:
         return title
-    cut = title[: _MAX_TITLE_CHARS + 1]
-    return (cut.rpartition(" ")[0] or cut[:-1]).rstrip()
+    start = title[: _MAX_TITLE_CHARS + 1]
+    whole_words = start.rpartition(" ")[0]
+    if not whole_words:
+        return start[:-1].rstrip()
+    return whole_words.rstrip()
 
 
 @lru_cache(maxsize=64)
@@ -98,8 +115,10 @@ def sections(text: str) -> tuple[Section, ...]:
     """
     # Every stage looks at the sections of the documents in work: cut each document once.
     prose_sections: list[Section] = []
-    for heading, lines in _blocks(_MARKDOWN["display_math"].sub(" ", text)):
-        if paragraphs := tuple(_paragraphs(lines)):
+    text = _MARKDOWN["display_math"].sub(" ", text)
+    for heading, lines in _blocks(text):
+        paragraphs = tuple(_paragraphs(lines))
+        if paragraphs:
             prose_sections.append(Section(heading, paragraphs))
     return tuple(prose_sections)
 
@@ -121,10 +140,12 @@ def inline_text(text: str) -> str:
         bare = _MARKDOWN["as_written"].sub(put_aside, text)
     bare = _MARKUP["tag"].sub("", bare)
     if _MARKS.search(bare) is not None:
-        bare = _without_citations(_WITHOUT_MARKUP(bare))
+        bare = _WITHOUT_MARKUP(bare)
+        bare = _without_citations(bare)
     if set_aside:
         bare = bare.translate(str.maketrans(set_aside))
-    return " ".join(html.unescape(bare).split())
+    words = html.unescape(bare).split()
+    return " ".join(words)
 
 
 def _without_citations(text: str) -> str:
@@ -132,13 +153,17 @@ def _without_citations(text: str) -> str:
     pieces: list[str] = []
     place = 0
     for match in _MARKDOWN["citation"].finditer(text):
-        before = text[max(place, match.start() - _MAX_BEFORE_CHARS) : match.start()]
-        numbers = [int(number) for number in re.findall(r"\d+", match[0])]
-        if 0 in numbers or _MARKDOWN["before_value"].search(before):
+        end = match.start()
+        start = max(place, end - _MAX_BEFORE_CHARS)
+        if _MARKDOWN["before_value"].search(text[start:end]):
             continue
-        pieces.append(text[place : match.start()].rstrip())
+        numbers = re.findall(r"\d+", match[0])
+        if any(int(number) == 0 for number in numbers):
+            continue
+        pieces.append(text[place:end].rstrip())
         place = match.end()
-    return "".join([*pieces, text[place:]])
+    pieces.append(text[place:])
+    return "".join(pieces)
 
 
 def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -148,15 +173,17 @@ def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
     body: list[str] = []
     for line in text.split("\n"):
         mark = _MARKDOWN["fence"].match(line)
-        if mark is not None and (not fence or line.strip().startswith(fence)):
+        if mark is not None and line.strip().startswith(fence):
             fence = "" if fence else mark[1]
             body.append("")
             continue
         if fence:
             continue
         title = _marked_heading(line)
-        if title is None and _MARKDOWN["underline"].match(line) and _underlined(body):
-            title = body.pop()
+        if title is None:
+            is_underline = _MARKDOWN["underline"].match(line) is not None
+            if is_underline and _underlined(body):
+                title = body.pop()
         if title is None:
             body.append(_MARKDOWN["heading_mark"].sub("", line))
         else:
@@ -184,22 +211,28 @@ def _without_comments(text: str) -> str:
         else:
             start = end - _MAX_COMMENT_CHARS - 4
         start = text.find("<!--", start)
-    return "".join([*parts, text[copied:]])
+    parts.append(text[copied:])
+    return "".join(parts)
 
 
 def _marked_heading(line: str) -> str | None:
     """Return the text behind the marks of a heading; None for any other line, or prose."""
     if _MARKDOWN["heading_mark"].match(line) is None:
         return None
-    heading = line.lstrip("#").strip().rstrip("#").rstrip()
-    return heading if len(heading) <= _MAX_HEADING_CHARS else None
+    heading = line.lstrip("#").strip()
+    heading = heading.rstrip("#").rstrip()
+    if len(heading) > _MAX_HEADING_CHARS:
+        return None
+    return heading
 
 
 def _underlined(body: list[str]) -> bool:
-    """Whether an underline makes the last line a heading."""
-    *before, last = body[-2:] or [""]
-    is_alone = not "".join(before).strip()
-    return bool(last.strip()) and len(last) <= _MAX_HEADING_CHARS and is_alone
+    """Tell whether an underline makes the last line a heading: one that stands alone."""
+    if not body or not body[-1].strip():
+        return False
+    if len(body[-1]) > _MAX_HEADING_CHARS:
+        return False
+    return len(body) == 1 or not body[-2].strip()
 
 
 def _paragraphs(lines: list[str]) -> Iterator[str]:
@@ -223,10 +256,12 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
             continue
         in_list = bool(bare) and (in_list or is_bullet)
         paragraph = " ".join(current)
-        is_whole = len(paragraph) <= _MAX_PARAGRAPH_CHARS and "\ufffd" not in paragraph
-        if is_whole and (text := inline_text(paragraph)):
-            yield text
         current = []
+        if len(paragraph) > _MAX_PARAGRAPH_CHARS or "\ufffd" in paragraph:
+            continue
+        text = inline_text(paragraph)
+        if text:
+            yield text
 
 
 _KEPT_DIRECTIVES: Final = word_set("kept_directives")
@@ -236,12 +271,16 @@ _WITHOUT_REST: Final = rewriting(read_table("markup")["rest"])
 
 def rest_to_prose(text: str) -> str:
     """Return the paragraphs of a reStructuredText fragment, one per line, blank lines between."""
-    return "\n\n".join(_joined(_prose_lines(text.expandtabs().splitlines())))
+    lines = text.expandtabs().splitlines()
+    prose_lines = _prose_lines(lines)
+    return "\n\n".join(_joined(prose_lines))
 
 
 def inline_to_prose(text: str) -> str:
     """Remove inline markup (roles, literals, emphasis, footnote marks) from one run of text."""
-    return " ".join(plain_scripts(_WITHOUT_REST(text)).split())
+    text = _WITHOUT_REST(text)
+    text = plain_scripts(text)
+    return " ".join(text.split())
 
 
 def with_titles_of_labels(text: str) -> str:
@@ -272,18 +311,24 @@ def _prose_lines(lines: list[str]) -> Iterator[str]:
             continue
         dropped = None
         directive = _MARKUP["directive"].match(line)
-        if directive is not None and directive[2].lower() in _KEPT_DIRECTIVES:
+        if directive is not None:
             yield ""
-            yield directive[3]
-        elif directive is not None or _MARKUP["comment"].match(line):
+            if directive[2].lower() in _KEPT_DIRECTIVES:
+                yield directive[3]
+            else:
+                dropped = indent
+        elif _MARKUP["comment"].match(line):
             dropped = indent
-            if directive is not None:
-                yield ""
-        elif line.lstrip().startswith((">>>", "... ")) or _MARKUP["rule"].match(line):
+        elif _is_doctest(line) or _MARKUP["rule"].match(line):
             yield ""
         else:
             yield line
-            dropped = indent if line.rstrip().endswith("::") else None
+            if line.rstrip().endswith("::"):
+                dropped = indent
+
+
+def _is_doctest(line: str) -> bool:
+    return line.lstrip().startswith((">>>", "... "))
 
 
 def _joined(lines: Iterable[str]) -> Iterator[str]:
@@ -292,12 +337,15 @@ def _joined(lines: Iterable[str]) -> Iterator[str]:
     for line in (*lines, ""):
         bare = line.strip()
         bullet = _MARKUP["bullet"].match(bare)
-        if (not bare or bullet) and current:
-            if paragraph := inline_to_prose(" ".join(current)):
+        if current and (not bare or bullet is not None):
+            paragraph = inline_to_prose(" ".join(current))
+            if paragraph:
                 yield paragraph
             current = []
-        if bare:
-            current.append(bullet[2] if bullet else bare)
+        if bullet is not None:
+            current.append(bullet[2])
+        elif bare:
+            current.append(bare)
 
 
 _MENU_LINKS: Final = 3
@@ -316,21 +364,26 @@ def article_text(markdown: str) -> str:
             is_code ^= fences % 2 == 1
         elif not _is_menu(block):
             text = _MARKUP["link"].sub(_link_text, block)
-            if text.strip() and not _MARKUP["skip_link"].match(text.strip()):
+            bare = text.strip()
+            if bare and not _MARKUP["skip_link"].match(bare):
                 blocks.append(text)
     return "\n\n".join(blocks)
 
 
 def _link_text(link: re.Match[str]) -> str:
     """Return the text of a link; "" for an image."""
-    return "" if link[0].startswith("!") else link[1]
+    if link[0].startswith("!"):
+        return ""
+    return link[1]
 
 
 def without_tags(text: str) -> str:
     """Return a field of a record without HTML tags and entities; other text stays as it is."""
-    text = plain_scripts(_MARKUP["cited"].sub("", text))
+    text = _MARKUP["cited"].sub("", text)
+    text = plain_scripts(text)
     if _MARKUP["tag"].search(text) is not None:
-        text = _MARKUP["tag"].sub("", _MARKUP["breaking_tag"].sub("\n\n", text))
+        text = _MARKUP["breaking_tag"].sub("\n\n", text)
+        text = _MARKUP["tag"].sub("", text)
     return html.unescape(text)
 
 
@@ -342,8 +395,11 @@ def paragraphs_of_tags(text: str) -> str:
 
 
 def _is_menu(block: str) -> bool:
-    """Whether a block is mostly links."""
+    """Tell whether a block is mostly links."""
     links = _MARKUP["link"].findall(block)
-    linked = sum(len(link) for link in links)
-    rest = len(re.sub(r"[^\w]", "", _MARKUP["link"].sub("", block)))
-    return len(links) >= _MENU_LINKS and linked > _MENU_LINK_FRAC * (linked + rest)
+    if len(links) < _MENU_LINKS:
+        return False
+    link_chars = sum(len(link) for link in links)
+    without_links = _MARKUP["link"].sub("", block)
+    rest_chars = len(re.sub(r"[^\w]", "", without_links))
+    return link_chars > _MENU_LINK_FRAC * (link_chars + rest_chars)

@@ -30,19 +30,25 @@ _ONE_SIGN: Final = str.maketrans(dict.fromkeys("−–‐‑‒", "-"))
 
 def plain_mathml(text: str) -> str:
     """Write the formulas of a text as plain characters; a formula that is no XML stays as it is."""
-    return _PATTERNS["formula"].sub(_formula, text) if "<" in text else text
+    if "<" in text:
+        return _PATTERNS["formula"].sub(_formula, text)
+    return text
 
 
 def _formula(match: re.Match[str]) -> str:
     if match["code"]:
         return match[0]
     bare = _PATTERNS["prefix"].sub(r"\1", match[0])
-    xml = _PATTERNS["entity"].sub(lambda entity: html.unescape(entity[0]), bare)
+    xml = _PATTERNS["entity"].sub(_character, bare)
     try:
         plain = _plain(ET.fromstring(xml))  # noqa: S314 - without a DTD
     except (ET.ParseError, RecursionError):
         return match[0]
     return html.escape(plain, quote=False)
+
+
+def _character(entity: re.Match[str]) -> str:
+    return html.unescape(entity[0])
 
 
 def _plain(element: ET.Element, depth: int = 0) -> str:
@@ -55,9 +61,11 @@ def _plain(element: ET.Element, depth: int = 0) -> str:
     if name in _SCRIPTS:
         return _with_scripts(name, parts)
     if name in _PAIRS and len(parts) == 2:  # noqa: PLR2004 - over and under, radicand and index
-        return _PAIRS[name].format(_whole(parts[0]), _whole(parts[1]))
+        first, second = map(_whole, parts)
+        return _PAIRS[name].format(first, second)
     if name == "mmultiscripts":
-        return _around([_name(child) for child in element], parts)
+        names = [_name(child) for child in element]
+        return _around(names, parts)
     return _joined(element, name, parts)
 
 
@@ -65,18 +73,29 @@ def _name(element: ET.Element) -> str:
     return element.tag.rpartition("}")[2]
 
 
-def _joined(element: ET.Element, name: str, parts: Sequence[str]) -> str:
+def _joined(
+    element: ET.Element,
+    name: str,
+    parts: Sequence[str],
+) -> str:
     if name == "mfenced":
-        joined = element.get("separators", ",").strip()[:1].join(parts)
-        return f"{element.get('open', '(')}{joined}{element.get('close', ')')}"
-    text = (element.text or "") + _SEPARATORS.get(name, "").join(parts)
+        separators = element.get("separators", ",").strip()
+        joined = separators[:1].join(parts)
+        opening = element.get("open", "(")
+        closing = element.get("close", ")")
+        return f"{opening}{joined}{closing}"
+    separator = _SEPARATORS.get(name, "")
+    text = element.text or ""
+    text += separator.join(parts)
     if name == "msqrt":
         return f"√{_whole(text)}"
     if name == "mtable":
         return f"[{text.strip()}]"
     if name == "mspace":
         return " "
-    return text if name == "mtext" else text.strip()
+    if name == "mtext":
+        return text
+    return text.strip()
 
 
 def _with_scripts(kind: str, parts: Sequence[str]) -> str:
@@ -84,14 +103,18 @@ def _with_scripts(kind: str, parts: Sequence[str]) -> str:
     marks = _SCRIPTS[kind]
     if len(marks) != len(scripts):
         return "".join(parts)
-    if kind == "mover" and not scripts[0].isalnum() and len(scripts[0]) == 1:
-        return base + scripts[0]  # a bar or a hat
-    return _whole(base) + "".join(map(_script, marks, scripts))
+    first = scripts[0]
+    if kind == "mover" and len(first) == 1 and not first.isalnum():
+        return base + first  # a bar or a hat
+    written = "".join(map(_script, marks, scripts))
+    return _whole(base) + written
 
 
 def _around(names: Sequence[str], parts: Sequence[str]) -> str:
     """Return a base with the scripts behind it, and before it."""
-    place = names.index("mprescripts") if "mprescripts" in names else len(names)
+    place = len(names)
+    if "mprescripts" in names:
+        place = names.index("mprescripts")
     base = "".join(parts[:1])
     behind = _script_pairs(parts[1:place])
     before = _script_pairs(parts[place + 1 :])
@@ -119,7 +142,9 @@ def _script(mark: str, script: str) -> str:
 def _whole(text: str) -> str:
     """Return text that can only be read as one term."""
     bare = text.strip()
-    return bare if _PATTERNS["term"].fullmatch(bare) else f"({bare})"
+    if _PATTERNS["term"].fullmatch(bare):
+        return bare
+    return f"({bare})"
 
 
 __all__ = ["plain_mathml"]

@@ -84,13 +84,16 @@ def pages_to_markdown(
     lines: list[Line] = []
     for page in _without_running_lines(pages, usual):
         for line in _without_notes(page, usual):
-            is_contents = _PATTERNS["contents_line"].search(line.text[-200:])
-            if not is_contents and _letter_frac(line.text) >= _MIN_LINE_LETTERS:
+            if _PATTERNS["contents_line"].search(line.text[-200:]):
+                continue
+            if _letter_frac(line.text) >= _MIN_LINE_LETTERS:
                 lines.append(line)
     outline_keys = frozenset(_key(title) for title in outline)
-    usual = usual._replace(numbered=_numbered_heights(lines, usual))
-    blocks = _without_references(_blocks(lines, usual, outline_keys))
-    text = "\n\n".join(block for block in blocks if _is_text(block))
+    numbered = _numbered_heights(lines, usual)
+    usual = usual._replace(numbered=numbered)
+    blocks = _blocks(lines, usual, outline_keys)
+    body = _without_references(blocks)
+    text = "\n\n".join(block for block in body if _is_text(block))
     return without_ligatures(_whole_words(text))
 
 
@@ -106,18 +109,27 @@ def _without_running_lines(
         outermost = (*ordered[:_EDGE_LINES], *ordered[-_EDGE_LINES:])
         edge = {line for line in outermost if line.height < tallest}
         edges.append(edge)
-        repeats.update({_key(line.text) for line in edge})
+        keys = {_key(line.text) for line in edge}
+        repeats.update(keys)
     least = 2 if len(pages) <= _SHORT_PRINT_PAGES else 3
 
-    def is_running(text: str) -> bool:
-        is_short = len(text) <= _MAX_PAGE_NUMBER_CHARS
-        is_number = is_short and _PATTERNS["page_number"].fullmatch(text) is not None
-        return is_number or repeats[_key(text)] >= least
+    def is_running(line: Line) -> bool:
+        if _is_page_number(line.text):
+            return True
+        return repeats[_key(line.text)] >= least
 
-    return [
-        [line for line in page if line not in edge or not is_running(line.text)]
-        for page, edge in zip(pages, edges, strict=True)
-    ]
+    bodies: list[list[Line]] = []
+    for page, edge in zip(pages, edges, strict=True):
+        running = {line for line in edge if is_running(line)}
+        body = [line for line in page if line not in running]
+        bodies.append(body)
+    return bodies
+
+
+def _is_page_number(text: str) -> bool:
+    if len(text) > _MAX_PAGE_NUMBER_CHARS:
+        return False
+    return _PATTERNS["page_number"].fullmatch(text) is not None
 
 
 def _without_notes(page: Sequence[Line], usual: _Measures) -> Iterator[Line]:
@@ -132,15 +144,17 @@ def _without_notes(page: Sequence[Line], usual: _Measures) -> Iterator[Line]:
 
 def _key(text: str) -> str:
     """Return a running line without what changes from page to page: numbers and case."""
-    return " ".join(re.sub(r"\d+|\b[ivxlc]+\b", "#", text.casefold()).split())
+    without_numbers = re.sub(r"\d+|\b[ivxlc]+\b", "#", text.casefold())
+    return " ".join(without_numbers.split())
 
 
 def _measures(pages: Sequence[Sequence[Line]]) -> _Measures:
     lines = [line for page in pages for line in page]
     heights: Counter[float] = Counter()
     for line in lines:
-        heights[round(line.height * 2) / 2] += len(line.text)
-    height = heights.most_common(1)[0][0]
+        half_points = round(line.height * 2)
+        heights[half_points / 2] += len(line.text)
+    height, _ = heights.most_common(1)[0]
     gaps: list[float] = []
     for page in pages:
         for above, below in pairwise(page):
@@ -152,7 +166,9 @@ def _measures(pages: Sequence[Sequence[Line]]) -> _Measures:
 
 
 def _blocks(
-    lines: Sequence[Line], usual: _Measures, outline_keys: frozenset[str]
+    lines: Sequence[Line],
+    usual: _Measures,
+    outline_keys: frozenset[str],
 ) -> list[str]:
     """Return headings, list items and paragraphs; a paragraph keeps its lines."""
     blocks: list[list[str]] = []
@@ -190,7 +206,10 @@ def _blocks(
 
 
 def _is_heading(
-    line: Line, before: Line | None, usual: _Measures, outline_keys: frozenset[str]
+    line: Line,
+    before: Line | None,
+    usual: _Measures,
+    outline_keys: frozenset[str],
 ) -> bool:
     text = line.text
     if _is_row(line) or len(text) > _MAX_HEADING_CHARS:
@@ -210,16 +229,22 @@ def _is_heading(
 
 def _numbered_heights(lines: Sequence[Line], usual: _Measures) -> frozenset[float]:
     """Return the heights of numbered headings that are taller than text, if there are enough."""
-    heights = [
-        line.height
-        for line in lines
-        if line.height >= _HEADING_SCALE * usual.height
-        and _PATTERNS["numbered_heading"].match(line.text)
-    ]
-    return frozenset(heights) if len(heights) >= _MIN_NUMBERED else frozenset()
+    heights: list[float] = []
+    for line in lines:
+        if line.height < _HEADING_SCALE * usual.height:
+            continue
+        if _PATTERNS["numbered_heading"].match(line.text):
+            heights.append(line.height)
+    if len(heights) < _MIN_NUMBERED:
+        return frozenset()
+    return frozenset(heights)
 
 
-def _is_label(line: Line, usual: _Measures, outline_keys: frozenset[str]) -> bool:
+def _is_label(
+    line: Line,
+    usual: _Measures,
+    outline_keys: frozenset[str],
+) -> bool:
     """Tell the large print of a figure from a heading, in a print that numbers its headings."""
     is_short = len(line.text.split()) <= _MOST_LABEL_WORDS
     is_tall = line.height >= _HEADING_SCALE * usual.height
@@ -227,7 +252,9 @@ def _is_label(line: Line, usual: _Measures, outline_keys: frozenset[str]) -> boo
         return False
     if any(abs(line.height - height) <= _SAME_HEIGHT for height in usual.numbered):
         return False
-    if _key(line.text) in outline_keys or _NAMED_HEADING.fullmatch(line.text):
+    if _key(line.text) in outline_keys:
+        return False
+    if _NAMED_HEADING.fullmatch(line.text):
         return False
     is_chapter = line.height >= _CHAPTER_SCALE * max(usual.numbered)
     is_worded = _letter_frac(line.text) >= _MIN_TITLE_LETTERS
@@ -236,12 +263,17 @@ def _is_label(line: Line, usual: _Measures, outline_keys: frozenset[str]) -> boo
 
 def _goes_on(line: Line, after: Line | None, usual: _Measures) -> bool:
     """Tell a numbered point of a list, whose sentence goes on in the next line."""
-    if after is None or not _PATTERNS["numbered_heading"].match(line.text):
+    if after is None:
+        return False
+    if not _PATTERNS["numbered_heading"].match(line.text):
         return False
     is_close = 0 < _gap(line, after, usual) <= _PARAGRAPH_GAP * usual.gap
     is_alike = abs(line.height - usual.height) <= _SAME_HEIGHT
-    is_full = len(line.text) >= usual.chars
-    return is_close and is_alike and (after.text[:1].islower() or is_full)
+    if not is_close or not is_alike:
+        return False
+    if after.text[:1].islower():
+        return True
+    return len(line.text) >= usual.chars
 
 
 def _is_row(line: Line) -> bool:
@@ -252,7 +284,7 @@ def _is_row(line: Line) -> bool:
 
 
 def _begins(line: Line, before: Line, usual: _Measures) -> bool:
-    """Whether a line begins a paragraph."""
+    """Tell whether a line begins a paragraph."""
     gap = _gap(before, line, usual)
     has_ended = _PATTERNS["sentence_end"].search(before.text) is not None
     if gap <= 0:  # the next column or page
@@ -260,7 +292,9 @@ def _begins(line: Line, before: Line, usual: _Measures) -> bool:
     if gap > _PARAGRAPH_GAP * usual.gap:
         return True
     is_indented = line.left > before.left + 0.8 * usual.height
-    return has_ended and (is_indented or len(before.text) < 0.75 * usual.chars)
+    if not has_ended:
+        return False
+    return is_indented or len(before.text) < 0.75 * usual.chars
 
 
 def _gap(above: Line, below: Line, usual: _Measures) -> float:
@@ -282,40 +316,51 @@ def _without_references(blocks: Sequence[str]) -> Iterator[str]:
 def _is_text(block: str) -> bool:
     """Tell text from the numbers and single letters of a figure."""
     letters = sum(map(str.isalpha, block))
-    return letters >= _MIN_LETTERS and _letter_frac(block) >= _MIN_LETTER_FRAC
+    if letters < _MIN_LETTERS:
+        return False
+    return _letter_frac(block) >= _MIN_LETTER_FRAC
 
 
 def _letter_frac(text: str) -> float:
-    bare = "".join(text.split())
-    return sum(map(str.isalpha, bare)) / max(1, len(bare))
+    characters = "".join(text.split())
+    letters = sum(map(str.isalpha, characters))
+    return letters / max(1, len(characters))
 
 
 def _whole_words(text: str) -> str:
     """Join the halves of parted words; a hyphen stays where the print has it elsewhere."""
-    seen = Counter(_PATTERNS["word"].findall(_PARTED_WORD.sub(" ", text).lower()))
+    without_parted = _PARTED_WORD.sub(" ", text).lower()
+    seen = Counter(_PATTERNS["word"].findall(without_parted))
 
     def whole(parts: re.Match[str]) -> str:
         first = parts[1]
         second = parts[2]
         are_capitals = first.isupper() and second.isupper()
-        if (second[:1].isupper() and not are_capitals) or first[-1:].isdigit():
-            return f"{first}-{second}"
-        apart = seen[f"{first}-{second}".lower()]
-        together = seen[f"{first}{second}".lower()]
+        hyphenated = f"{first}-{second}"
+        joined = f"{first}{second}"
+        begins_name = second[:1].isupper() and not are_capitals
+        if begins_name or first[-1:].isdigit():
+            return hyphenated
+        apart = seen[hyphenated.lower()]
+        together = seen[joined.lower()]
         if apart > together:
-            return f"{first}-{second}"
+            return hyphenated
         if together:
-            return f"{first}{second}"
+            return joined
         are_words = seen[first.lower()] and seen[second.lower()]
         last_part = first.rpartition("-")[2].lower()
         if are_words or _names_compound(last_part, second.lower(), seen):
-            return f"{first}-{second}"
-        return f"{first}{second}"
+            return hyphenated
+        return joined
 
     return _PARTED_WORD.sub(whole, text).replace(PARTED, "-")
 
 
-def _names_compound(first: str, second: str, seen: Counter[str]) -> bool:
+def _names_compound(
+    first: str,
+    second: str,
+    seen: Counter[str],
+) -> bool:
     """Tell "long-term" from "gravi-tational" by words that usually make compounds."""
     if second in _COMPOUND_ENDS:
         return first not in _PREFIXES and len(first) >= _MIN_LETTERS

@@ -59,7 +59,12 @@ class Fonts:
         self._names: list[str] = []
         self._codes: list[Counter[int]] = []
 
-    def private(self, textpage: Any, index: int, code: int) -> str:
+    def private(
+        self,
+        textpage: Any,
+        index: int,
+        code: int,
+    ) -> str:
         """Return a private character that stands for a code of a font until all pages are seen."""
         pdfium: Any = import_module("pypdfium2.raw")
 
@@ -139,9 +144,14 @@ def pieces(textpage: Any, fonts: Fonts) -> list[Piece]:
     lines = list(_lines(textpage, fonts))
     marks: set[str] = set()
     for line in lines:
-        if leading := _leading_mark(line):
-            marks.add(leading[0])
-    return [piece for line in lines for piece in _line_pieces(line, marks)]
+        leading = _leading_mark(line)
+        if leading is not None:
+            mark, _ = leading
+            marks.add(mark)
+    pieces_of_page: list[Piece] = []
+    for line in lines:
+        pieces_of_page += _line_pieces(line, marks)
+    return pieces_of_page
 
 
 def _lines(textpage: Any, fonts: Fonts) -> Iterator[list[_Char]]:
@@ -192,9 +202,11 @@ def _chars(textpage: Any, fonts: Fonts) -> Iterator[_Char | None]:
             continue
         left, bottom, right, top = textpage.get_charbox(index, loose=True)
         is_space = text.isspace()
-        if last and (
-            is_space or abs(last.top - last.bottom - top + bottom) < _SAME_HEIGHT
-        ):
+        is_alike = is_space
+        if last is not None and not is_space:
+            growth = last.top - last.bottom - top + bottom
+            is_alike = abs(growth) < _SAME_HEIGHT
+        if last is not None and is_alike:
             size = last.size
             base = bottom + last.base - last.bottom
         else:
@@ -205,18 +217,29 @@ def _chars(textpage: Any, fonts: Fonts) -> Iterator[_Char | None]:
         yield char
 
 
-def _measured(pdfium: Any, textpage: Any, index: int) -> tuple[float, float]:
+def _measured(
+    pdfium: Any,
+    textpage: Any,
+    index: int,
+) -> tuple[float, float]:
     """Return the size of a character's font as printed, and the height of its line."""
     left = c_double()
     base = c_double()
     pdfium.FPDFText_GetCharOrigin(textpage, index, left, base)
-    matrix = pdfium.FS_MATRIX(1, 0, 0, 1, 0, 0)
+    identity = (1, 0, 0, 1, 0, 0)
+    matrix = pdfium.FS_MATRIX(*identity)
     pdfium.FPDFText_GetMatrix(textpage, index, matrix)
-    size = pdfium.FPDFText_GetFontSize(textpage, index) * hypot(matrix.c, matrix.d)
+    scale = hypot(matrix.c, matrix.d)
+    size = scale * pdfium.FPDFText_GetFontSize(textpage, index)
     return size, base.value
 
 
-def _text_of(textpage: Any, index: int, code: int, fonts: Fonts) -> str:
+def _text_of(
+    textpage: Any,
+    index: int,
+    code: int,
+    fonts: Fonts,
+) -> str:
     """Return the text of a character, "" for an invisible one."""
     if code == 0:
         return ""
@@ -266,21 +289,28 @@ def _leading_mark(line: list[_Char]) -> tuple[str, int] | None:
 def _line_pieces(line: list[_Char], marks: set[str]) -> Iterator[Piece]:
     kinds = _scripts(line)
     visible = [place for place, char in enumerate(line) if not char.text.isspace()]
-    starts = [
-        place
-        for before, place in pairwise(visible)
-        if line[place].left - line[before].right > _WIDE_GAP * line[place].size
-    ]
-    for start, following in pairwise([*visible[:1], *starts, len(line)]):
+    bounds = visible[:1]
+    for before, place in pairwise(visible):
+        gap = line[place].left - line[before].right
+        if gap > _WIDE_GAP * line[place].size:
+            bounds.append(place)
+    bounds.append(len(line))
+    for start, following in pairwise(bounds):
         end = max(place for place in visible if place < following)
-        text, height, top, left, right = _piece(line, kinds, marks, start, end)
+        text, *places = _piece(line, kinds, marks, start, end)
         joins = start != visible[0]
-        note = NOTE if not joins and _leading_mark(line) else ""
-        yield note + text, height, top, left, right, joins
+        if not joins and _leading_mark(line) is not None:
+            text = NOTE + text
+        height, top, left, right = places
+        yield text, height, top, left, right, joins
 
 
 def _piece(
-    line: list[_Char], kinds: list[int], marks: set[str], start: int, end: int
+    line: list[_Char],
+    kinds: list[int],
+    marks: set[str],
+    start: int,
+    end: int,
 ) -> tuple[str, float, float, float, float]:
     text = ""
     place = start
@@ -289,14 +319,15 @@ def _piece(
         while stop <= end and kinds[stop] == kinds[place]:
             stop += 1
         run = "".join(char.text for char in line[place:stop])
-        after = "".join(char.text for char in line[stop : min(stop + 3, end + 1)])
+        next_chars = line[stop : min(stop + 3, end + 1)]
+        after = "".join(char.text for char in next_chars)
         text = _with(text, run, after, kinds[place], marks)
         place = stop
-    full = [
-        line[place]
-        for place in range(start, end + 1)
-        if not kinds[place] and not line[place].text.isspace()
-    ]
+    full: list[_Char] = []
+    for place in range(start, end + 1):
+        char = line[place]
+        if kinds[place] == 0 and not char.text.isspace():
+            full.append(char)
     full = full or [line[start]]
     # The height of most letters: the first letter may have another font.
     heights = Counter(round(char.top - char.bottom, 1) for char in full)
@@ -304,10 +335,17 @@ def _piece(
     left = line[start].left
     right = line[end].right
     top = full[0].top
-    return text.strip(), height, round(top, 1), round(left, 1), round(right, 1)
+    places = (round(top, 1), round(left, 1), round(right, 1))
+    return text.strip(), height, *places
 
 
-def _with(before: str, run: str, after: str, kind: int, marks: set[str]) -> str:
+def _with(
+    before: str,
+    run: str,
+    after: str,
+    kind: int,
+    marks: set[str],
+) -> str:
     """Return the text of a piece with one more run of characters at its end."""
     bare = run.strip()
     if not kind or not bare or len(bare) > _MOST_SCRIPT_CHARS:
@@ -320,7 +358,8 @@ def _with(before: str, run: str, after: str, kind: int, marks: set[str]) -> str:
     if bare in marks and not base.endswith("10"):
         return base + space
     gap = before[len(base) :]
-    return base + raised(base, bare, after=after, gap=gap) + space
+    script = raised(base, bare, after=after, gap=gap)
+    return base + script + space
 
 
 __all__ = ["NOTE", "UNKNOWN", "Fonts", "Piece", "pieces"]

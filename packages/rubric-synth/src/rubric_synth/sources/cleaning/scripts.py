@@ -18,6 +18,8 @@ _UNITS: Final = frozenset(_TABLE["units"].split())
 _LENGTHS: Final = frozenset(_TABLE["lengths"].split())
 _FUNCTIONS: Final = frozenset(_TABLE["functions"].split())
 _ELEMENTS: Final = frozenset(_TABLE["elements"].split())
+_ENGLISH_UNITS: Final = frozenset({"in", "a", "d", "h"})
+"""Units that are words, or letters of a list, as well."""
 _LONG_WORD: Final = 4
 _POWERS: Final = frozenset({"2", "3", "n", "k", "x"})
 _MOST_BEFORE: Final = 60
@@ -38,19 +40,23 @@ def plain_scripts(text: str) -> str:
     """
     if "<" not in text and "{su" not in text and "$" not in text:
         return text
-    text = plain_mathml(_PATTERNS["linked_note"].sub("", text))
+    text = _PATTERNS["linked_note"].sub("", text)
+    text = plain_mathml(text)
     text = _PATTERNS["fraction"].sub(_fraction, text)
     text = _PATTERNS["power"].sub(_from_mathml, text)
     pieces: list[str] = []
     place = 0
     before = ""
     for match in _PATTERNS["script"].finditer(text):
-        pieces.append(text[place : match.start()])
-        before = (before + pieces[-1])[-_MOST_BEFORE:]
+        between = text[place : match.start()]
+        before = (before + between)[-_MOST_BEFORE:]
         place = match.end()
-        pieces.append(_script(match, before, text[place : place + 4]))
-        before += pieces[-1]
-    return "".join([*pieces, text[place:]])
+        after = text[place : place + 4]
+        script = _script(match, before, after)
+        before += script
+        pieces += (between, script)
+    pieces.append(text[place:])
+    return "".join(pieces)
 
 
 def with_script_tags(page: str) -> str:
@@ -58,9 +64,9 @@ def with_script_tags(page: str) -> str:
 
     Its MathML is plain, and so are the raised and lowered parts of its code.
     """
-    page = _PATTERNS["styled"].sub(
-        r"<su\g<kind>>\g<inside></su\g<kind>>", plain_mathml(page)
-    )
+    page = plain_mathml(page)
+    tagged = r"<su\g<kind>>\g<inside></su\g<kind>>"
+    page = _PATTERNS["styled"].sub(tagged, page)
     return _PATTERNS["html_code"].sub(_plain_code, page)
 
 
@@ -84,9 +90,10 @@ def _from_mathml(match: re.Match[str]) -> str:
     if match["code"]:
         return match[0]
     script = _PATTERNS["tag"].sub("", match["script"])
+    script = "".join(script.split())
     base = match["base"].strip()
     tag = f"su{match['kind']}"
-    return f"{base}<{tag}>{''.join(script.split())}</{tag}>"
+    return f"{base}<{tag}>{script}</{tag}>"
 
 
 def _script(match: re.Match[str], before: str, after: str) -> str:
@@ -120,15 +127,24 @@ def lowered(before: str, inside: str, *, after: str = "") -> str:
     before = _unmarked(before)
     if not bare:
         return ""
-    follows_letter = before[-1:].isalpha() or before[-1:] in ")]"
+    if not before.strip():
+        return bare
+    last = before[-1]
+    follows_letter = last.isalpha() or last in ")]"
     is_index = follows_letter and bare.replace(".", "").isdigit()
-    is_formula = bare in {"x", "n"} and before[-1:].isupper()  # NOx
-    if is_index or is_formula or not before.strip():
+    is_formula = last.isupper() and bare in {"x", "n"}  # NOx
+    if is_index or is_formula:
         return bare
     return f"_{_bracketed(bare, after)}"
 
 
-def raised(before: str, inside: str, *, after: str = "", gap: str = "") -> str:
+def raised(
+    before: str,
+    inside: str,
+    *,
+    after: str = "",
+    gap: str = "",
+) -> str:
     """Return raised text as it follows the text before it: an exponent, or "" for a mark.
 
     Args:
@@ -141,15 +157,17 @@ def raised(before: str, inside: str, *, after: str = "", gap: str = "") -> str:
         return ""
     bare = _bare(inside)
     before = _unmarked(before)
-    if _is_isotope(bare, after) and (gap or not before[-1:].isalnum()):
+    last = before[-1:]
+    is_apart = bool(gap)
+    if _is_isotope(bare, after) and (is_apart or not last.isalnum()):
         return f"{gap}^{bare}"
-    if before[-1:].isdigit() and _is_degree(bare, after):
+    if last.isdigit() and _is_degree(bare, after):
         return f"{gap}°"
-    if not gap and _is_ordinal(before, bare):
+    if not is_apart and _is_ordinal(before, bare):
         return bare
-    if not bare or not _is_exponent(before, bare, is_apart=bool(gap)):
-        return "" if not after[:1].isalnum() else gap
-    return f"^{_bracketed(bare, after)}"
+    if bare and _is_exponent(before, bare, is_apart=is_apart):
+        return f"^{_bracketed(bare, after)}"
+    return gap if after[:1].isalnum() else ""
 
 
 def _is_ordinal(before: str, bare: str) -> bool:
@@ -160,33 +178,47 @@ def _is_ordinal(before: str, bare: str) -> bool:
 
 def _bare(inside: str) -> str:
     """Return raised or lowered text without its tags, entities and emphasis."""
-    plain = html.unescape(_PATTERNS["tag"].sub("", inside)).translate(_ONE_SIGN)
+    plain = _PATTERNS["tag"].sub("", inside)
+    plain = html.unescape(plain).translate(_ONE_SIGN)
     separator = "" if len(plain) <= _MOST_BEFORE else " "
     plain = separator.join(plain.split())
-    return _GREEK.get(plain, plain).strip("*_" if len(plain) > 1 else "")
+    letter = _GREEK.get(plain, plain)
+    if len(plain) <= 1:
+        return letter
+    return letter.strip("*_")
 
 
 def _bracketed(bare: str, after: str) -> str:
     """Return text that can only be read as one exponent or index: 1s^(2)2p is not 1s^22p."""
-    is_clear = _PATTERNS["simple"].fullmatch(bare) and not after[:1].isalnum()
-    return bare if is_clear else f"({bare})"
+    if after[:1].isalnum() or not _PATTERNS["simple"].fullmatch(bare):
+        return f"({bare})"
+    return bare
 
 
 def _unmarked(before: str) -> str:
     """Return the text before without the end of an emphasis: <em>x</em><sup>2</sup>."""
-    return before.rstrip("*_") if before[-1:] in {"*", "_"} else before
+    if before[-1:] in {"*", "_"}:
+        return before.rstrip("*_")
+    return before
 
 
 def _word(before: str) -> str:
     match = _PATTERNS["word"].search(before)
-    return match[0] if match else ""
+    if match is None:
+        return ""
+    return match[0]
 
 
 def _is_isotope(bare: str, after: str) -> bool:
-    if whole := _PATTERNS["whole_isotope"].fullmatch(bare):
+    whole = _PATTERNS["whole_isotope"].fullmatch(bare)
+    if whole is not None:
         return whole[1] in _ELEMENTS
     element = _PATTERNS["element"].match(after)
-    if element is None or element[1] not in _ELEMENTS or after[:1].isspace():
+    if element is None:
+        return False
+    if element[1] not in _ELEMENTS:
+        return False
+    if after[:1].isspace():
         return False
     return _PATTERNS["isotope"].fullmatch(bare) is not None
 
@@ -200,12 +232,11 @@ def _is_degree(bare: str, after: str) -> bool:
 def _is_exponent(before: str, bare: str, *, is_apart: bool) -> bool:
     """Tell an exponent, a charge or an index from the mark of a note."""
     last = before[-1:]
-    is_trade_mark = (
-        not last.isdigit() and _PATTERNS["trade_mark"].fullmatch(bare) is not None
-    )
-    if is_trade_mark or _PATTERNS["mark"].fullmatch(bare):
-        follows_letter = len(_word(before)) == 1 and not is_apart
-        return follows_letter and (is_trade_mark or bare == "*")
+    follows_letter = len(_word(before)) == 1 and not is_apart
+    if not last.isdigit() and _PATTERNS["trade_mark"].fullmatch(bare):
+        return follows_letter
+    if _PATTERNS["mark"].fullmatch(bare):
+        return follows_letter and bare == "*"
     if last.isdigit():
         return _is_power_of_number(before, bare, is_apart=is_apart)
     if last.isalpha() or last in {"°", "$", "}"}:
@@ -214,19 +245,26 @@ def _is_exponent(before: str, bare: str, *, is_apart: bool) -> bool:
 
 
 def _is_power_of_group(before: str, bare: str) -> bool:
-    """Whether a raised text behind brackets is an exponent."""
+    """Tell whether a raised text behind brackets is an exponent."""
     if _PATTERNS["listed"].fullmatch(bare):
         return False
     if before.endswith("]"):
         return True
     group = _PATTERNS["bracketed"].search(before)
-    return group is not None and not _PATTERNS["long_word"].search(group[0])
+    if group is None:
+        return False
+    return not _PATTERNS["long_word"].search(group[0])
 
 
-def _is_power_of_number(before: str, bare: str, *, is_apart: bool) -> bool:
+def _is_power_of_number(
+    before: str,
+    bare: str,
+    *,
+    is_apart: bool,
+) -> bool:
     match = _PATTERNS["number"].search(before)
-    base = match[0] if match else ""
-    word = before[: len(before) - len(base)]
+    base = match[0] if match is not None else ""
+    word = before.removesuffix(base)
     if word[-1:].isalpha():  # SO4^2-, CaCO3 (note)
         return not is_apart and _PATTERNS["charge"].fullmatch(bare) is not None
     if base == "10" or before.endswith(("×10", "·10")):
@@ -243,7 +281,7 @@ def _is_power_of_word(word: str, bare: str, *, is_apart: bool) -> bool:
     if _PATTERNS["power_of"].fullmatch(bare) and bare.startswith(("-", "+")):
         return not is_apart or word in _UNITS or word in _LENGTHS
     if is_apart:
-        return word in _UNITS - {"in", "a", "d", "h"} and bare in {"2", "3"}
+        return word in _UNITS - _ENGLISH_UNITS and bare in {"2", "3"}
     if _PATTERNS["charge"].fullmatch(bare):
         return len(word) < _LONG_WORD or not word.islower()
     if _PATTERNS["listed"].fullmatch(bare):
@@ -252,15 +290,19 @@ def _is_power_of_word(word: str, bare: str, *, is_apart: bool) -> bool:
     if not bare.isdigit():
         is_letter = len(bare) == 1 and bare.islower()
         return is_base or not is_letter
+    return is_base or word in _LENGTHS or _takes_power(word, bare)
+
+
+def _takes_power(word: str, digits: str) -> bool:
+    """Tell whether a unit, a mixed word or no word at all has digits for an exponent."""
+    if word in _UNITS and digits in {"2", "3", "4", "6"}:
+        return True
     is_mixed = not word.islower() and not word.isupper()
-    is_no_word = _PATTERNS["no_word"].fullmatch(word) is not None
-    return (
-        is_base
-        or word in _LENGTHS
-        or (word in _UNITS and bare in {"2", "3", "4", "6"})
-        or (is_mixed and len(word) < _LONG_WORD)
-        or (is_no_word and bare in {"2", "3", "4"})
-    )
+    if is_mixed and len(word) < _LONG_WORD:
+        return True
+    if digits not in {"2", "3", "4"}:
+        return False
+    return _PATTERNS["no_word"].fullmatch(word) is not None
 
 
 __all__ = ["lowered", "plain_scripts", "raised", "with_script_tags"]
