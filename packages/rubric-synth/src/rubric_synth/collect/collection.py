@@ -149,7 +149,9 @@ def _sources_by_name(sources: Sequence[str | Path], out: Path) -> dict[str, str 
 
 def _is_output(source: Path, target: Path) -> bool:
     is_around = target.is_relative_to(source) and not source.is_file()
-    return is_around or (source.parent == target and source.name in folder.FILES)
+    if is_around:
+        return True
+    return source.parent == target and source.name in folder.FILES
 
 
 def _readers(
@@ -177,7 +179,9 @@ def _readers(
 
 
 def _distinct(
-    intake: Intake, older: folder.Older, config: CollectConfig
+    intake: Intake,
+    older: folder.Older,
+    config: CollectConfig,
 ) -> list[Candidate]:
     """Drop duplicates; documents that the folder held already go before new ones."""
 
@@ -202,7 +206,11 @@ def _distinct(
         settled=stayed if older.same_thresholds else 0,
     )
     for later, twin in twins.items():
-        intake.reject_twin(twin, ordered[later], ordered[twin.earlier])
+        intake.reject_twin(
+            twin,
+            ordered[later],
+            ordered[twin.earlier],
+        )
     return [candidate for index, candidate in enumerate(ordered) if index not in twins]
 
 
@@ -253,7 +261,9 @@ def _report(
 
 
 def _manifest(
-    report: CollectReport, config: CollectConfig, hashes: Mapping[str, str]
+    report: CollectReport,
+    config: CollectConfig,
+    hashes: Mapping[str, str],
 ) -> bytes:
     """Return the manifest: the same documents, the same bytes, whatever the folder held before."""
     content: dict[str, object] = {

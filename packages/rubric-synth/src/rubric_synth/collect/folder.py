@@ -77,7 +77,10 @@ def read_document(file: IO[bytes], offset: int) -> Document:
 
 
 def _document(
-    line: bytes, path: Path | str, number: int | None, place: str
+    line: bytes,
+    path: Path | str,
+    number: int | None,
+    place: str,
 ) -> Document:
     """Parse a line once and hash its text once."""
     start = _START.match(line)
@@ -197,7 +200,9 @@ def read_settings(
     settings = fields.get("config")
     if not isinstance(hashes, dict) or of not in hashes:
         return None
-    return cast("dict[str, object]", settings) if isinstance(settings, dict) else {}
+    if isinstance(settings, dict):
+        return cast("dict[str, object]", settings)
+    return {}
 
 
 def _places(documents: Path) -> dict[bytes, Place]:

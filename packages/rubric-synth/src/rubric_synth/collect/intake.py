@@ -100,7 +100,16 @@ def admit(item: Document | Rejection, config: CollectConfig) -> Document | Rejec
     if "\0" in item.text or "\0" in item.title:
         reason = RejectionReason.BINARY
         detail = f"{len(item.text)} characters"
-    elif not all(map(_is_writable, (item.text, item.title, item.source))):
+    elif not all(
+        map(
+            _is_writable,
+            (
+                item.text,
+                item.title,
+                item.source,
+            ),
+        )
+    ):
         reason = RejectionReason.WRONG_ENCODING
         detail = "half of a surrogate pair"
     elif count < limit:
@@ -137,13 +146,26 @@ class Intake:
         self.candidates: list[Candidate] = []
         self.reasons: dict[str, Counter[str]] = {}
         """Number of rejections by given source and reason."""
-        self.left_out: list[tuple[str, str, str, tuple[int, int]]] = []
+        self.left_out: list[
+            tuple[
+                str,
+                str,
+                str,
+                tuple[
+                    int,
+                    int,
+                ],
+            ]
+        ] = []
         """Source, hash, given source, and place in the spool of each rejection."""
         self._documents = LineSpool(out / DOCUMENTS_FILE)
         self._rejections = LineSpool(out / REJECTED_FILE)
 
     def take(
-        self, item: Document | Rejection, given_source: str, config: CollectConfig
+        self,
+        item: Document | Rejection,
+        given_source: str,
+        config: CollectConfig,
     ) -> None:
         """Keep a document that was read, or the reason why it is left out."""
         item = admit(item, config)
@@ -169,10 +191,20 @@ class Intake:
         counts = self.reasons.setdefault(given_source, Counter())
         counts[str(rejection.reason)] += 1
 
-    def reject_twin(self, twin: Twin, later: Candidate, earlier: Candidate) -> None:
+    def reject_twin(
+        self,
+        twin: Twin,
+        later: Candidate,
+        earlier: Candidate,
+    ) -> None:
         """Leave out a document that repeats an earlier one."""
         detail = f"of {earlier.source}"
-        rejection = left_out(later.source, twin.reason, detail, later.doc_hash.hex())
+        rejection = left_out(
+            later.source,
+            twin.reason,
+            detail,
+            later.doc_hash.hex(),
+        )
         self.reject(rejection, later.given_source)
 
     def line(self, candidate: Candidate) -> bytes:

@@ -41,7 +41,8 @@ def signature(text: str) -> bytes:
         sketch.update(pieces)
     if sketch is None:
         return b""
-    return np.array(sketch.digest(), dtype=np.uint64).astype(np.uint16).tobytes()
+    numbers = np.array(sketch.digest(), dtype=np.uint64)
+    return numbers.astype(np.uint16).tobytes()
 
 
 def shingles(text: str, size: int = SHINGLE_WORDS) -> Iterator[list[str]]:
@@ -77,7 +78,10 @@ _HALF_BITS: Final = np.uint64(32)
 
 
 def signature_twins(
-    signatures: Sequence[bytes], *, jaccard: float, settled: int = 0
+    signatures: Sequence[bytes],
+    *,
+    jaccard: float,
+    settled: int = 0,
 ) -> dict[int, int]:
     """Map each near duplicate to the earliest kept document that it is close to.
 
@@ -92,9 +96,8 @@ def signature_twins(
     twins: dict[int, int] = {}
     if not signatures:
         return twins
-    rows = np.frombuffer(b"".join(signatures), dtype=np.uint16).reshape(
-        -1, PERMUTATIONS
-    )
+    numbers = np.frombuffer(b"".join(signatures), dtype=np.uint16)
+    rows = numbers.reshape(-1, PERMUTATIONS)
     buckets = _Buckets(rows, rows_per_band(jaccard))
     for later in buckets.sharing.tolist():
         candidates = buckets.candidates(later)
@@ -114,12 +117,13 @@ def rows_per_band(jaccard: float) -> int:
 
     A pair of similarity s shares one of b bands of r rows with probability 1 − (1 − s^r)^b.
     """
-    fitting = [
-        rows
-        for rows in range(1, PERMUTATIONS + 1)
-        if (1 - jaccard**rows) ** (PERMUTATIONS // rows) <= _MISSED_FRAC
-    ]
-    return max(fitting, default=1)
+    most = 1
+    for rows in range(1, PERMUTATIONS + 1):
+        bands = PERMUTATIONS // rows
+        missed_frac = (1 - jaccard**rows) ** bands
+        if missed_frac <= _MISSED_FRAC:
+            most = rows
+    return most
 
 
 class _Buckets:
@@ -166,10 +170,17 @@ def _bucket_numbers(rows: Signatures, band_rows: int) -> tuple[NDArray[np.int32]
     numbers = np.full((len(rows), bands), -1, dtype=np.int32)
     count = 0
     for band in range(bands):
-        keys = _mixed(rows[:, band * band_rows : (band + 1) * band_rows])
-        _, groups, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+        start = band * band_rows
+        columns = rows[:, start : start + band_rows]
+        keys = _mixed(columns)
+        _, groups, sizes = np.unique(
+            keys,
+            return_inverse=True,
+            return_counts=True,
+        )
         is_shared = sizes > 1
-        group_numbers = np.where(is_shared, np.cumsum(is_shared) - 1 + count, -1)
+        places = np.cumsum(is_shared) - 1
+        group_numbers = np.where(is_shared, places + count, -1)
         numbers[:, band] = group_numbers[groups]
         count += int(is_shared.sum())
     return numbers, count

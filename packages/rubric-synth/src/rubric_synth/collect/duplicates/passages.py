@@ -64,7 +64,12 @@ def contained_twins(
     twins: dict[int, int] = {}
     sizes = [len(sampled) for sampled in samples]
     ranked = sorted(
-        range(len(samples)), key=lambda place: (place >= settled, -sizes[place], place)
+        range(len(samples)),
+        key=lambda place: (
+            place >= settled,
+            -sizes[place],
+            place,
+        ),
     )
     holders: dict[int, list[int]] = {}
     for place in ranked:
@@ -121,7 +126,12 @@ class PassageIndex:
         self._tasks: list[tuple[str, str, int]] = []
         self._holders: dict[int, array[int]] = {}
 
-    def find_or_add(self, passage: str, split: str, task_id: str) -> str | None:
+    def find_or_add(
+        self,
+        passage: str,
+        split: str,
+        task_id: str,
+    ) -> str | None:
         """Return the task of another split with such a passage; None if there is none.
 
         Args:
@@ -133,7 +143,11 @@ class PassageIndex:
         return self.find_or_add_sample(own, len(own), split, task_id)
 
     def find_or_add_sample(
-        self, own: array[int], size: int, split: str, task_id: str
+        self,
+        own: array[int],
+        size: int,
+        split: str,
+        task_id: str,
     ) -> str | None:
         """Do the same with the sampled shingles of a passage.
 
@@ -177,9 +191,20 @@ class PassageSet:
         self._containment = containment
         self._tasks: list[tuple[str, str, array[int]]] = []
 
-    def add(self, passage: str, split: str, task_id: str) -> None:
+    def add(
+        self,
+        passage: str,
+        split: str,
+        task_id: str,
+    ) -> None:
         """Add the passage of a task."""
-        self._tasks.append((task_id, split, _numbers(sample(passage))))
+        self._tasks.append(
+            (
+                task_id,
+                split,
+                _numbers(sample(passage)),
+            )
+        )
 
     def twins(self) -> Iterator[tuple[str, str]]:
         """Yield pairs of tasks of two splits that share a passage, the later one once."""
@@ -192,7 +217,12 @@ class PassageSet:
             for value in own:
                 if holders[value] < _MOST_HOLDERS:
                     rare.append(value)
-            if twin := index.find_or_add_sample(rare, len(own), split, task_id):
+            if twin := index.find_or_add_sample(
+                rare,
+                len(own),
+                split,
+                task_id,
+            ):
                 yield twin, task_id
 
 

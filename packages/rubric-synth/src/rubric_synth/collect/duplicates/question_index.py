@@ -51,11 +51,22 @@ class QuestionIndex:
             sketch = _sketch(runs)
             twin = self._near(words, runs, sketch)
             if twin is None:
-                self._add(words, runs, sketch, key=key, task_id=task_id)
+                self._add(
+                    words,
+                    runs,
+                    sketch,
+                    key=key,
+                    task_id=task_id,
+                )
                 return None
         return self._tasks[twin]
 
-    def _near(self, words: Sequence[str], runs: set[int], sketch: int) -> int | None:
+    def _near(
+        self,
+        words: Sequence[str],
+        runs: set[int],
+        sketch: int,
+    ) -> int | None:
         """Return the number of an earlier question with nearly the same runs."""
         distinct = set(words)
         known = [self._holders[word] for word in distinct if word in self._holders]
@@ -73,7 +84,11 @@ class QuestionIndex:
                 return number
         return None
 
-    def _candidates(self, known: list[tuple[int, array[int]]], probes: int) -> set[int]:
+    def _candidates(
+        self,
+        known: list[tuple[int, array[int]]],
+        probes: int,
+    ) -> set[int]:
         """Return the questions with the rarest words, of equally rare ones the words seen first."""
         rarest = sorted(known, key=lambda word: (len(word[1]), word[0]))[:probes]
         candidates: set[int] = set()

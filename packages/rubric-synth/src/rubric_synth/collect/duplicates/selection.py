@@ -36,7 +36,10 @@ def cosine_twins(
 
 
 def _twins_among(
-    entries: Sequence[int], text_of: Callable[[int], str], cosine: float, settled: int
+    entries: Sequence[int],
+    text_of: Callable[[int], str],
+    cosine: float,
+    settled: int,
 ) -> dict[int, int]:
     twins: dict[int, int] = {}
     if len(entries) < 2:  # noqa: PLR2004 - a twin needs two
@@ -45,9 +48,11 @@ def _twins_among(
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     is_small = len(entries) < _SMALL_COLLECTION
+    most_documents = 1.0 if is_small else 0.2
+    fewest_documents = 1 if is_small else 2
     vectorizer: Any = TfidfVectorizer(
-        max_df=1.0 if is_small else 0.2,
-        min_df=1 if is_small else 2,
+        max_df=most_documents,
+        min_df=fewest_documents,
         sublinear_tf=True,
         token_pattern=_WORDS,
     )
@@ -63,9 +68,12 @@ def _twins_among(
         close = (block.data > cosine) & (block.col < block.row + start)
         later_rows = cast("list[int]", (block.row[close] + start).tolist())
         earlier_rows = cast("list[int]", block.col[close].tolist())
-        for later, earlier in sorted(zip(later_rows, earlier_rows, strict=True)):
-            if entries[later] >= settled and entries[earlier] not in twins:
-                twins.setdefault(entries[later], entries[earlier])
+        pairs = zip(later_rows, earlier_rows, strict=True)
+        for later_row, earlier_row in sorted(pairs):
+            later = entries[later_row]
+            earlier = entries[earlier_row]
+            if later >= settled and earlier not in twins:
+                twins.setdefault(later, earlier)
     return twins
 
 
@@ -95,12 +103,15 @@ def fingerprint(document: Document) -> Fingerprint:
     from rubric_synth.collect.duplicates.passages import sample
 
     normalised = " ".join(document.text.casefold().split())
-    is_api = document.kind == "api"
+    text_key = hashlib.sha256(normalised.encode()).digest()[:16]
+    if document.kind == "api":
+        name = document.title.rpartition(".")[2]
+        return Fingerprint(text_key, name_key=name.lower(), signature=b"")
     return Fingerprint(
-        text_key=hashlib.sha256(normalised.encode()).digest()[:16],
-        name_key=document.title.rpartition(".")[2].lower() if is_api else None,
-        signature=b"" if is_api else signature(document.text),
-        sample=b"" if is_api else sample(document.text),
+        text_key,
+        name_key=None,
+        signature=signature(document.text),
+        sample=sample(document.text),
     )
 
 
@@ -129,7 +140,8 @@ def find_twins(
     from rubric_synth.collect.duplicates.passages import contained_twins
 
     twins = _same(fingerprints)
-    left = [index for index in range(len(fingerprints)) if index not in twins]
+    numbers = range(len(fingerprints))
+    left = [index for index in numbers if index not in twins]
     prose = [index for index in left if fingerprints[index].signature]
     close = signature_twins(
         [fingerprints[index].signature for index in prose],
@@ -148,8 +160,9 @@ def find_twins(
     entries = [index for index in left if fingerprints[index].name_key is not None]
     cosine = config.near_duplicate_cosine
     near |= cosine_twins(entries, text_of, cosine=cosine, settled=settled)
-    reason = RejectionReason.NEAR_DUPLICATE
-    return twins | {later: Twin(reason, earlier) for later, earlier in near.items()}
+    for later, earlier in near.items():
+        twins[later] = Twin(RejectionReason.NEAR_DUPLICATE, earlier)
+    return twins
 
 
 def _same(fingerprints: Iterable[Fingerprint]) -> dict[int, Twin]:
