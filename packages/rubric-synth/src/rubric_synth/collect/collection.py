@@ -206,11 +206,7 @@ def _distinct(
         settled=stayed if older.same_thresholds else 0,
     )
     for later, twin in twins.items():
-        intake.reject_twin(
-            twin,
-            ordered[later],
-            ordered[twin.earlier],
-        )
+        intake.reject_twin(twin, ordered[later], ordered[twin.earlier])
     return [candidate for index, candidate in enumerate(ordered) if index not in twins]
 
 

@@ -97,19 +97,11 @@ def admit(item: Document | Rejection, config: CollectConfig) -> Document | Rejec
         return item.model_copy(update=texts)
     count = len(words(item.text))
     limit = config.min_document_words
+    fields = (item.text, item.title, item.source)
     if "\0" in item.text or "\0" in item.title:
         reason = RejectionReason.BINARY
         detail = f"{len(item.text)} characters"
-    elif not all(
-        map(
-            _is_writable,
-            (
-                item.text,
-                item.title,
-                item.source,
-            ),
-        )
-    ):
+    elif not all(map(_is_writable, fields)):
         reason = RejectionReason.WRONG_ENCODING
         detail = "half of a surrogate pair"
     elif count < limit:
@@ -146,17 +138,7 @@ class Intake:
         self.candidates: list[Candidate] = []
         self.reasons: dict[str, Counter[str]] = {}
         """Number of rejections by given source and reason."""
-        self.left_out: list[
-            tuple[
-                str,
-                str,
-                str,
-                tuple[
-                    int,
-                    int,
-                ],
-            ]
-        ] = []
+        self.left_out: list[tuple[str, str, str, tuple[int, int]]] = []
         """Source, hash, given source, and place in the spool of each rejection."""
         self._documents = LineSpool(out / DOCUMENTS_FILE)
         self._rejections = LineSpool(out / REJECTED_FILE)

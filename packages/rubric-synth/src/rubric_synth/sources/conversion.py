@@ -87,11 +87,7 @@ class IsolatedReader:
         # Where the process has died, there is no answer.
         with contextlib.suppress(BrokenPipeError, ConnectionError):
             if file is not None:
-                socket.send_fds(
-                    files,
-                    [b"f"],
-                    [file.fileno()],
-                )
+                socket.send_fds(files, [b"f"], [file.fileno()])
             line = json.dumps({**job, "with_file": file is not None}) + "\n"
             cast("BinaryIO", process.stdin).write(line.encode())
             cast("BinaryIO", process.stdin).flush()
@@ -219,8 +215,10 @@ class Converter:
         """
         data = file.read(most=self._most_markup)
         declared = _CHARSET.search(data[:4096])
-        page = raw_text.decoded(data, declared=declared[1].decode() if declared else "")
-        answer = self._reader.answer({"kind": "html", "page": with_script_tags(page)})
+        encoding = declared[1].decode() if declared else ""
+        page = raw_text.decoded(data, declared=encoding)
+        page = with_script_tags(page)
+        answer = self._reader.answer({"kind": "html", "page": page})
         markdown = answer["markdown"]
         if not markdown.strip() and answer["letters"]:
             detail = f"{answer['letters']} letters lost, as where tags lie too deep in each other"
@@ -345,11 +343,8 @@ def _pandoc(
     # Linux alone has this limit, for a pandoc that outlives this process.
     with contextlib.suppress(AttributeError, OSError):
         limit_s = 2 * timeout_s
-        resource.prlimit(
-            process.pid,
-            resource.RLIMIT_CPU,
-            (limit_s, limit_s),
-        )
+        limits = (limit_s, limit_s)
+        resource.prlimit(process.pid, resource.RLIMIT_CPU, limits)
     timer = threading.Timer(timeout_s, process.kill)
     timer.start()
     try:

@@ -108,7 +108,10 @@ def _html(page: str) -> dict[str, Any]:
         "title": title[1] if title else "",
         "letters": 0,
     }
-    if not content.strip() and not _converted(page, [], clean=False).strip():
+    if content.strip():
+        return answer
+    everything = _converted(page, [], clean=False)
+    if not everything.strip():
         # Not a page of menus: either there is no text, or the library lost it.
         answer["letters"] = _letters(page)
     return answer
@@ -285,9 +288,9 @@ def _cell(cell: dict[str, Any], notebook: dict[str, Any]) -> str:
         case "heading":
             return f"{'#' * int(cell['level'])} {text}"
         case "code" if text:
-            language = (
-                notebook.get("metadata", {}).get("kernelspec", {}).get("language", "")
-            )
+            metadata = notebook.get("metadata", {})
+            kernel = metadata.get("kernelspec", {})
+            language = kernel.get("language", "")
             return f"```{language}\n{text}\n```"
         case _:
             return ""
@@ -336,8 +339,12 @@ def _dataset(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
         return
     try:
         for row in _read_columns(splits[job["split"]], frozenset(job["columns"])):
-            size = sum(map(len, _texts(list(row.values()))))
-            yield {"bytes": size} if size > job["most"] else {"row": dict(row)}
+            texts = _texts(list(row.values()))
+            size = sum(map(len, texts))
+            if size > job["most"]:
+                yield {"bytes": size}
+            else:
+                yield {"row": dict(row)}
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - see the docstring
@@ -366,7 +373,8 @@ def _splits(path: str) -> Mapping[str, Any]:
     datasets: Any = import_module("datasets")
     folder = Path(path)
     if (folder / _SPLITS_FILE).is_file():
-        names: list[str] = json.loads((folder / _SPLITS_FILE).read_bytes())["splits"]
+        saved = json.loads((folder / _SPLITS_FILE).read_bytes())
+        names: list[str] = saved["splits"]
         return {name: _saved_split(folder / name, datasets)[1] for name in names}
     if (folder / _STATE_FILE).is_file():
         return dict([_saved_split(folder, datasets)])
@@ -378,9 +386,13 @@ def _splits(path: str) -> Mapping[str, Any]:
 
 
 def _saved_split(folder: Path, datasets: Any) -> tuple[str, Any]:
+    """Return the name of a split and its table; None for a split without rows."""
     state: dict[str, Any] = json.loads((folder / _STATE_FILE).read_bytes())
-    rows: Any = datasets.load_from_disk(str(folder)) if state["_data_files"] else None
-    return str(state.get("_split") or "all"), rows
+    rows: Any = None
+    if state["_data_files"]:
+        rows = datasets.load_from_disk(str(folder))
+    name = state.get("_split") or "all"
+    return str(name), rows
 
 
 def _described(error: Exception) -> str:
@@ -405,7 +417,8 @@ def _read_columns(table: Any, columns: frozenset[str]) -> Iterable[dict[str, obj
     if known:
         return cast("Iterable[dict[str, object]]", table.select_columns(known))
     # The library leaves no rows without columns, and they are to be counted.
-    if (count := getattr(table, "num_rows", None)) is not None:
+    count = getattr(table, "num_rows", None)
+    if count is not None:
         return ({} for _ in range(count))
     return ({} for _ in table)
 

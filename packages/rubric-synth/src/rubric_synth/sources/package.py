@@ -266,11 +266,12 @@ def _numpydoc_entry(text: str, bare: ApiEntry) -> ApiEntry:
     warnings_and_notes = (sections["warnings"], sections["notes"])
     notes = "\n\n".join(map(rest_to_prose, warnings_and_notes))
     signature = _PATTERNS["signature"]
-    paragraphs = filter(None, rest_to_prose(sections["summary"]).split("\n\n"))
-    summary = [text for text in paragraphs if not signature.match(text)]
+    summary = rest_to_prose(sections["summary"])
+    paragraphs = filter(None, summary.split("\n\n"))
+    purposes = [text for text in paragraphs if not signature.match(text)]
     return bare.model_copy(
         update={
-            "summary": tuple(summary),
+            "summary": tuple(purposes),
             "parameters": tuple(_numpydoc_parameters(sections["parameters"])),
             "returns": tuple(_numpydoc_items(sections["returns"])),
             "yields": tuple(_numpydoc_items(sections["yields"])),
@@ -355,7 +356,9 @@ def _sphinx_items(
     parts: Mapping[str, Sequence[tuple[str, str]]],
 ) -> dict[str, list[ApiItem]]:
     """Return the items of a docstring with Sphinx fields, by part of the entry."""
-    kinds = {name.lstrip("\\*"): kind for name, kind in parts.get("type", ())}
+    kinds: dict[str, str] = {}
+    for name, kind in parts.get("type", ()):
+        kinds[name.lstrip("\\*")] = kind
     parameters: list[ApiItem] = []
     for argument, text in parts.get("parameters", ()):
         kind, _, name = argument.rpartition(" ")
@@ -364,16 +367,19 @@ def _sphinx_items(
     raises: list[ApiItem] = []
     for name, text in parts.get("raises", ()):
         raises.extend(_named(name, "", text))
-    result_kind = next((kind for _, kind in parts.get("rtype", ())), "")
-    returned = list(parts.get("returns", ()))
-    yielded = parts.get("yields", ())
-    if not returned and result_kind and not yielded:
-        returned = [("", "")]
+    result_kind = ""
+    result_types = parts.get("rtype", ())
+    if result_types:
+        _, result_kind = result_types[0]
+    returns = [text for _, text in parts.get("returns", ())]
+    yields = [text for _, text in parts.get("yields", ())]
+    if result_kind and not returns and not yields:
+        returns = [""]
     return {
         "parameters": parameters,
         "raises": raises,
-        "returns": [_item("", result_kind, text) for _, text in returned],
-        "yields": [_item("", result_kind, text) for _, text in yielded],
+        "returns": [_item("", result_kind, text) for text in returns],
+        "yields": [_item("", result_kind, text) for text in yields],
     }
 
 
@@ -382,9 +388,10 @@ def _google_items(
 ) -> dict[str, list[ApiItem]]:
     """Return the items of a docstring with Google sections, by part of the entry."""
     items: dict[str, list[ApiItem]] = defaultdict(list)
-    for place, pattern in (("parameters", _PARAMETER), ("raises", _PATTERNS["error"])):
-        for _, text in parts.get(place, ()):
-            items[place].extend(_listed(text, pattern))
+    for _, text in parts.get("parameters", ()):
+        items["parameters"].extend(_listed(text, _PARAMETER))
+    for _, text in parts.get("raises", ()):
+        items["raises"].extend(_listed(text, _PATTERNS["error"]))
     for place in ("returns", "yields"):
         for _, text in parts.get(place, ()):
             typed = _PATTERNS["typed"].match(text)
@@ -445,8 +452,9 @@ def _field(lines: list[str], number: int) -> _Block | None:
     match = _FIELD.match(lines[number])
     if match is None:
         return None
+    place = _FIELDS[match[1]]
     argument = match[2] or ""
-    return _Block(_FIELDS[match[1]], argument.strip(), [match[3]])
+    return _Block(place, argument.strip(), [match[3]])
 
 
 def _listed(text: str, pattern: re.Pattern[str]) -> Iterator[ApiItem]:

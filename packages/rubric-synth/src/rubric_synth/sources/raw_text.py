@@ -94,7 +94,11 @@ def decoded(data: bytes, *, declared: str = "") -> str:
     Raises:
         NotTextError: The file is binary, or in an unknown encoding.
     """
-    marked = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "")
+    marked = ""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            marked = encoding
+            break
     if marked:
         try:
             return data.decode(marked)
@@ -219,9 +223,7 @@ def _detected(data: bytes, start: int) -> str | None:
         best = western
     if best is None:
         return None
-    if best.chaos > _MAX_CHAOS:
-        return None
-    if best.coherence < _MIN_COHERENCE:
+    if best.chaos > _MAX_CHAOS or best.coherence < _MIN_COHERENCE:
         return None
     return best.encoding
 
@@ -243,9 +245,7 @@ def unless_foreign(
     """
     if isinstance(item, Rejection):
         return item
-    if item.kind == "api":
-        return item
-    if not config.languages:
+    if item.kind == "api" or not config.languages:
         return item
     language = foreign_language(item.text, wanted=frozenset(config.languages))
     if not language:
@@ -417,11 +417,8 @@ def _opened_in(root: Path, path: Path) -> int:
     here = os.open(root, _READ | os.O_DIRECTORY)
     try:
         for folder in folders:
-            below = os.open(
-                folder,
-                _NO_LINK | os.O_DIRECTORY,
-                dir_fd=here,
-            )
+            flags = _NO_LINK | os.O_DIRECTORY
+            below = os.open(folder, flags, dir_fd=here)
             os.close(here)
             here = below
         return os.open(name, _NO_LINK, dir_fd=here)

@@ -73,7 +73,8 @@ class RecordReader:
         identifier, key = self._identifier(columns, file)
         text = raw_text.cleaned(raw)
         self._seen.add(key)
-        title = markup.short_title(_one_line(_field(columns, self._fields.title)[1]))
+        _, raw_title = _field(columns, self._fields.title)
+        title = markup.short_title(_one_line(raw_title))
         name = f"{file}#{identifier}" if identifier else f"{file}:{number}"
         return Document(
             title=title or markup.document_title(text) or name, text=text, source=name
@@ -210,12 +211,8 @@ def read_hugging_face(location: str, *, config: CollectConfig) -> Found:
         answer = {"error": error.detail}
     splits: list[str] = list(answer.get("splits", ()))
     if "splits" in answer and (not split or split in splits):
-        return _rows(
-            reader,
-            path,
-            [split] if split else splits,
-            RecordReader(config),
-        )
+        chosen = [split] if split else splits
+        return _rows(reader, path, chosen, RecordReader(config))
     reader.close()
     if "splits" in answer:
         message = f"source {source!r} has no split {split!r}; it has {sorted(splits)!r}"
@@ -263,11 +260,8 @@ def _documents(
                 )
                 yield error.rejection(f"{file}:{number}")
             else:
-                yield records.item(
-                    answer["row"],
-                    file=file,
-                    number=number,
-                )
+                row = answer["row"]
+                yield records.item(row, file=file, number=number)
     except NotTextError as error:
         yield error.rejection(f"{file}:{number + 1}" if number else file)
     else:
@@ -297,11 +291,8 @@ def read_json_lines(file: SourceFile, *, records: RecordReader) -> Found:
                 try:
                     if isinstance(line, int):
                         raise raw_text.too_long(f"a line of {line} bytes", most)
-                    yield records.document(
-                        _parsed(line),
-                        file=name,
-                        number=number,
-                    )
+                    record = _parsed(line)
+                    yield records.document(record, file=name, number=number)
                 except NotTextError as error:
                     yield error.rejection(f"{name}:{number}")
     except NotTextError as error:

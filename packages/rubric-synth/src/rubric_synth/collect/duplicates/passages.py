@@ -63,14 +63,11 @@ def contained_twins(
     """
     twins: dict[int, int] = {}
     sizes = [len(sampled) for sampled in samples]
-    ranked = sorted(
-        range(len(samples)),
-        key=lambda place: (
-            place >= settled,
-            -sizes[place],
-            place,
-        ),
-    )
+
+    def rank(place: int) -> tuple[bool, int, int]:
+        return place >= settled, -sizes[place], place
+
+    ranked = sorted(range(len(samples)), key=rank)
     holders: dict[int, list[int]] = {}
     for place in ranked:
         own = _numbers(samples[place])
@@ -198,13 +195,8 @@ class PassageSet:
         task_id: str,
     ) -> None:
         """Add the passage of a task."""
-        self._tasks.append(
-            (
-                task_id,
-                split,
-                _numbers(sample(passage)),
-            )
-        )
+        numbers = _numbers(sample(passage))
+        self._tasks.append((task_id, split, numbers))
 
     def twins(self) -> Iterator[tuple[str, str]]:
         """Yield pairs of tasks of two splits that share a passage, the later one once."""
@@ -217,12 +209,8 @@ class PassageSet:
             for value in own:
                 if holders[value] < _MOST_HOLDERS:
                     rare.append(value)
-            if twin := index.find_or_add_sample(
-                rare,
-                len(own),
-                split,
-                task_id,
-            ):
+            twin = index.find_or_add_sample(rare, len(own), split, task_id)
+            if twin:
                 yield twin, task_id
 
 

@@ -44,7 +44,8 @@ class QuestionIndex:
             task_id: Id to return for later twins of this question.
         """
         words = _WORD.findall(question.casefold())
-        key = hashlib.sha256(" ".join(words).encode(errors="replace")).digest()[:12]
+        text = " ".join(words).encode(errors="replace")
+        key = hashlib.sha256(text).digest()[:12]
         twin = self._by_text.get(key)
         if twin is None:
             runs = _runs(words)
@@ -90,7 +91,8 @@ class QuestionIndex:
         probes: int,
     ) -> set[int]:
         """Return the questions with the rarest words, of equally rare ones the words seen first."""
-        rarest = sorted(known, key=lambda word: (len(word[1]), word[0]))[:probes]
+        by_rarity = sorted(known, key=lambda word: (len(word[1]), word[0]))
+        rarest = by_rarity[:probes]
         candidates: set[int] = set()
         for _, holders in rarest:
             candidates.update(holders[: _MOST_COMPARED - len(candidates)])

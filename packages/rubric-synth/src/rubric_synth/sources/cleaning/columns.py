@@ -109,20 +109,20 @@ def _gutter(rows: Sequence[_Row]) -> float | None:
         return sum(start <= place <= end for start, end in gaps)
 
     place = max(sorted(middles | ends), key=gaps_at)
-    parted = [row for row in rows if _has_gap_at(row, place)]
-    if len(parted) < _MIN_ROWS:
+    split_rows = [row for row in rows if _has_gap_at(row, place)]
+    if len(split_rows) < _MIN_ROWS:
         return None
-    top = max(row[0].top for row in parted)
-    bottom = min(row[0].top for row in parted)
+    top = max(row[0].top for row in split_rows)
+    bottom = min(row[0].top for row in split_rows)
     crossing = 0
     for row in rows:
         if bottom <= row[0].top <= top:
             crossing += any(piece.left < place < piece.right for piece in row)
-    if crossing > _MOST_CROSSING * len(parted):
+    if crossing > _MOST_CROSSING * len(split_rows):
         return None
     left_lines: list[str] = []
     right_lines: list[str] = []
-    for row in parted:
+    for row in split_rows:
         left = [piece.text for piece in row if piece.right <= place]
         right = [piece.text for piece in row if piece.left >= place]
         left_lines.append(" ".join(left))

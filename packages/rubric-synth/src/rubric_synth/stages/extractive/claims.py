@@ -79,8 +79,11 @@ def _passage(
     group: Sequence[Section],
     paragraphs: list[str],
 ) -> Passage:
-    known = frozenset[str]().union(*map(_words_of, paragraphs))
-    proper = known - {word.capitalize() for word in known if word.islower()}
+    known: set[str] = set()
+    for paragraph in paragraphs:
+        known.update(_words_of(paragraph))
+    small = {word.capitalize() for word in known if word.islower()}
+    proper = frozenset(known - small)
     title = _phrase(title, proper, 14)
     subject = _phrase(group[0].heading, proper, 9) or title
     subject_stems = stems(subject)
@@ -91,12 +94,8 @@ def _passage(
     for section in group:
         home = _phrase(section.heading, proper, 9)
         homes += [home] * len(section.paragraphs)
-    return Passage(
-        subject,
-        context,
-        tuple(paragraphs),
-        tuple(homes[: len(paragraphs)]),
-    )
+    homes = homes[: len(paragraphs)]
+    return Passage(subject, context, tuple(paragraphs), tuple(homes))
 
 
 def _groups(usable: Sequence[Section], fewest: int) -> Iterator[list[Section]]:
@@ -130,11 +129,9 @@ def _phrase(heading: str, proper: frozenset[str], most: int) -> str:
     plain = _PATTERNS["part"].sub("", plain)
     plain = plain.strip(" .:*#`\"'")
     plain = re.sub(r"[`$\\]", "", plain)
-    telling_words = (
-        word for word in words(plain) if word.lower() not in phrases.GENERIC_HEADINGS
-    )
-    is_empty = all(len(word) < 2 for word in telling_words)  # noqa: PLR2004 - a letter names nothing
-    if is_empty or not phrases.is_phrase(plain):
+    if not any(map(_tells_something, words(plain))):
+        return ""
+    if not phrases.is_phrase(plain):
         return ""
     phrase_words = [_in_sentence(word, proper) for word in plain.split()]
     if len(phrase_words) > most:
@@ -142,11 +139,17 @@ def _phrase(heading: str, proper: frozenset[str], most: int) -> str:
     return " ".join(phrase_words)
 
 
+def _tells_something(word: str) -> bool:
+    """Tell whether a word of a heading names anything; a letter does not."""
+    return len(word) > 1 and word.lower() not in phrases.GENERIC_HEADINGS
+
+
 def _in_sentence(word: str, proper: frozenset[str]) -> str:
     bare = word.strip(",;:()'\"’")
     singular = bare.removesuffix("'s").removesuffix("’s")
-    is_name = bare in proper or singular in proper
-    is_small = bare[1:].replace("-", "").islower()
-    if is_name or not is_small:
+    if bare in proper or singular in proper:
+        return word
+    rest = bare[1:].replace("-", "")
+    if not rest.islower():
         return word
     return word[0].lower() + word[1:]

@@ -39,7 +39,7 @@ def _richness(drafts: Sequence[Draft]) -> int:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _DraftWriter:
     """A document to write prose drafts of, with the weights of its words."""
 
     document: Document
@@ -88,12 +88,8 @@ class _Asked:
         for times in (2, 4):
             yield passages(self.document, self.config, times=times)
         most = self.config.max_passage_words
-        whole = gathered(
-            self.passages,
-            self.facts,
-            self.document.title,
-            most,
-        )
+        title = self.document.title
+        whole = gathered(self.passages, self.facts, title, most)
         if whole is None:
             yield []
         else:
@@ -194,7 +190,7 @@ class ExtractiveStages:
             return api_fact_drafts(
                 document, self._terms, self._config.questions_per_document
             )
-        return _Asked(document, self._terms, self._config).drafts()
+        return _DraftWriter(document, self._terms, self._config).drafts()
 
     async def enrich(
         self,

@@ -142,8 +142,9 @@ def is_unused(entry: ApiEntry) -> bool:
         return True
     if any(part.startswith("_") for part in parts):
         return True
+    internal = _PATTERNS["internal"]
     texts = (*entry.summary, *entry.notes)
-    return any(_PATTERNS["internal"].search(text) is not None for text in texts)
+    return any(internal.search(text) is not None for text in texts)
 
 
 def _repeats(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
@@ -240,7 +241,8 @@ def _without_second_clause(fact: Fact, doc: Doc) -> Fact:
             joints_behind += token.lower_ == joint.lower_
         separator = f" {joint.text} "
         parts = fact.sentence.rstrip(".").split(separator)
-        first_clause = separator.join(parts[: len(parts) - 1 - joints_behind])
+        count = len(parts) - 1 - joints_behind
+        first_clause = separator.join(parts[:count])
         if not first_clause:
             return fact
         first_clause = first_clause.rstrip(" ,")

@@ -16,8 +16,8 @@ from rubric_synth.stages.extractive.facts import defining, relations, sound
 from rubric_synth.stages.extractive.facts.clauses import (
     ASIDE,
     NOUNS,
-    Asked,
     Clause,
+    Query,
     clause_of,
     lowered,
 )
@@ -38,7 +38,7 @@ _WORDS: Final = range(3, 25)
 _FEWEST_OF_A_REASON: Final = 3
 
 
-def asked(doc: Doc, names: frozenset[str]) -> Asked | None:
+def query_of(doc: Doc, names: frozenset[str]) -> Query | None:
     """Return the question that a sentence answers; None where it is no fact of any kind.
 
     Args:
@@ -48,23 +48,23 @@ def asked(doc: Doc, names: frozenset[str]) -> Asked | None:
     clause = clause_of(doc, names)
     if clause is None or not _is_askable(clause):
         return None
-    answer = _first_answer(clause)
-    if answer is None or sound.is_cut(answer.question):
+    query = _first_query(clause)
+    if query is None or sound.is_cut(query.question):
         return None
-    if not _reads_well(answer.question.partition(" differ in ")[0]):
+    if not _reads_well(query.question.partition(" differ in ")[0]):
         return None
-    if answer.kind == CriterionKind.DEFINITION:
-        return answer
+    if query.kind == CriterionKind.DEFINITION:
+        return query
     if not sound.is_specific(clause) or sound.compares_openly(clause):
         return None
-    return answer
+    return query
 
 
-def _first_answer(clause: Clause) -> Asked | None:
+def _first_query(clause: Clause) -> Query | None:
     for rule in _RULES:
-        answer = rule(clause)
-        if answer is not None:
-            return answer
+        query = rule(clause)
+        if query is not None:
+            return query
     return None
 
 
@@ -96,7 +96,7 @@ def _reads_well(question: str) -> bool:
     return all(first != second for first, second in pairwise(words))
 
 
-def _cause(clause: Clause) -> Asked | None:
+def _cause(clause: Clause) -> Query | None:
     """Ask "why … ?"."""
     reason: list[Token] = []
     for token in clause.doc:
@@ -117,33 +117,33 @@ def _cause(clause: Clause) -> Asked | None:
             break
     if len(reason) < _FEWEST_OF_A_REASON:
         return None
-    return _asked_with_rest(clause, CriterionKind.CAUSE, "why", reason)
+    return _query_with_rest(clause, CriterionKind.CAUSE, "why", reason)
 
 
-def _asked_with_rest(
+def _query_with_rest(
     clause: Clause,
     kind: CriterionKind,
     word: str,
-    asked_for: list[Token],
-) -> Asked | None:
+    part: list[Token],
+) -> Query | None:
     """Ask for a part of a clause by all the rest of it; None where the rest does not fit.
 
     Args:
         clause: The main clause.
         kind: Kind of the fact.
         word: The first word of the question.
-        asked_for: The words of the part.
+        part: The words of the part.
     """
-    if not _is_whole_part(clause.doc, asked_for):
+    if not _is_whole_part(clause.doc, part):
         return None
-    lead = clause.lead_without(asked_for)
-    rest = clause.inverted(asked_for)
+    lead = clause.lead_without(part)
+    rest = clause.inverted(part)
     if "," in rest + lead or (lead and not _can_lead(lead)):
         return None
     question = f"{word} {rest}"
     if lead:
         question = f"{lead}, {question}"
-    places = {token.i for token in asked_for}
+    places = {token.i for token in part}
     others = [token for token in clause.doc if token.i not in places]
     words = question.lower().split()
     if not sound.negations(others).issubset(words):
@@ -153,7 +153,7 @@ def _asked_with_rest(
     second = child(clause.root, "conj")
     if second is not None and second.pos_ in {"VERB", "AUX"}:
         return None  # the parser guesses which of two verbs the part belongs to
-    return Asked(kind, question)
+    return Query(kind, question)
 
 
 def _can_lead(lead: str) -> bool:
@@ -175,7 +175,7 @@ def _is_whole_part(doc: Doc, part: list[Token]) -> bool:
     return min(places) > max(outside)
 
 
-def _means(clause: Clause) -> Asked | None:
+def _means(clause: Clause) -> Query | None:
     """Ask "how does … ?" of a clause that says by doing what."""
     root = clause.root
     for token in root.children:
@@ -193,11 +193,11 @@ def _means(clause: Clause) -> Asked | None:
         if child(deed, "dobj", "prep") is None:
             return None
         part = list(token.subtree)
-        return _asked_with_rest(clause, CriterionKind.RELATION, "how", part)
+        return _query_with_rest(clause, CriterionKind.RELATION, "how", part)
     return None
 
 
-def _condition(clause: Clause) -> Asked | None:
+def _condition(clause: Clause) -> Query | None:
     """Ask "what happens to … when … ?", or "when … ?"."""
     clauses = _condition_clauses(clause)
     own = subject_of(clauses[0]) if len(clauses) == 1 else None
@@ -217,16 +217,16 @@ def _condition(clause: Clause) -> Asked | None:
         states.add(complement.lemma_.lower())
     if states.isdisjoint(FORMS["when_verbs"]) or sound.is_modal(clause):
         return None  # one of many conditions
-    return _asked_with_rest(clause, CriterionKind.CONDITION, "when", words)
+    return _query_with_rest(clause, CriterionKind.CONDITION, "when", words)
 
 
-def _change(clause: Clause, words: list[Token]) -> Asked | None:
+def _change(clause: Clause, words: list[Token]) -> Query | None:
     """Ask "what happens to … when … ?", with the words of the condition."""
     if clause.lead_without(words):
         return None
     condition = lowered(text_of(words), clause.names)
     question = f"what happens to {clause.subject_text} {condition}"
-    return Asked(CriterionKind.CONDITION, question)
+    return Query(CriterionKind.CONDITION, question)
 
 
 def _condition_clauses(clause: Clause) -> list[Token]:
@@ -238,7 +238,7 @@ def _condition_clauses(clause: Clause) -> list[Token]:
     return [verb for verb in verbs if next(verb.subtree).lower_ in _CONDITIONS]
 
 
-def _comparison(clause: Clause) -> Asked | None:
+def _comparison(clause: Clause) -> Query | None:
     """Ask "which is …, this or that?", or "how do they differ?"."""
     for token in clause.doc:
         other = child(token, "pobj")
@@ -300,7 +300,7 @@ def _first_lemma(noun: Token) -> str:
     return ""
 
 
-def _differ(clause: Clause, other: Token, mark: Token) -> Asked | None:
+def _differ(clause: Clause, other: Token, mark: Token) -> Query | None:
     """Ask "how do this and that differ?".
 
     Args:
@@ -325,7 +325,7 @@ def _differ(clause: Clause, other: Token, mark: Token) -> Asked | None:
     question = f"how do {own_text} and {other_text} differ{aspect}"
     if lead:
         question = f"{lead}, {question}"
-    return Asked(CriterionKind.COMPARISON, question)
+    return Query(CriterionKind.COMPARISON, question)
 
 
 def _may_be_paired(names: str) -> bool:
@@ -392,7 +392,7 @@ def _are_said_alike(own: Token, theirs: Token) -> bool:
     return first.lemma_ == second.lemma_
 
 
-def _which(clause: Clause, than: Token, other: Token) -> Asked | None:
+def _which(clause: Clause, than: Token, other: Token) -> Query | None:
     root = clause.root
     degree = than.head
     compared = [token for token in clause.doc if token.tag_ in {"JJR", "RBR"}]
@@ -421,7 +421,7 @@ def _which(clause: Clause, than: Token, other: Token) -> Asked | None:
     if is_vague or any(map(str.isdigit, pair)):
         return None
     question = f"which {root.text} {rest}, {pair}"
-    return Asked(CriterionKind.COMPARISON, question)
+    return Query(CriterionKind.COMPARISON, question)
 
 
 def _is_of_degree(clause: Clause, compared: Token) -> bool:
@@ -441,7 +441,7 @@ def _is_of_degree(clause: Clause, compared: Token) -> bool:
     return degree.dep_ == "amod" and is_of_object
 
 
-def _limit(clause: Clause) -> Asked | None:
+def _limit(clause: Clause) -> Query | None:
     """Ask "what can … not … ?"."""
     if clause.helper is None or clause.helper.lower_ != "can":
         return None
@@ -452,13 +452,13 @@ def _limit(clause: Clause) -> Asked | None:
         return None
     if not relations.is_named(clause):
         return None
-    answer = relations.object_of(clause, CriterionKind.LIMIT)
-    if answer is None:
+    query = relations.object_of(clause, CriterionKind.LIMIT)
+    if query is None:
         return None
-    return answer._replace(is_open=True)
+    return query._replace(is_open=True)
 
 
-_RULES: Final[tuple[Callable[[Clause], Asked | None], ...]] = (
+_RULES: Final[tuple[Callable[[Clause], Query | None], ...]] = (
     _cause,
     _means,
     _comparison,

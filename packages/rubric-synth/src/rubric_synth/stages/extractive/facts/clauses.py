@@ -28,7 +28,7 @@ _LONGEST_LEAD: Final = 7
 _FRONTED: Final = frozenset(_WORDS["fronted"].split())
 
 
-class Asked(NamedTuple):
+class Query(NamedTuple):
     """A kind and its question, in lower case and without its mark."""
 
     kind: CriterionKind
@@ -186,9 +186,9 @@ class Clause(NamedTuple):
         marks = (word for word in part.children if word.dep_ == "mark")
         return any(mark.lower_ in _CONTRASTS for mark in marks)
 
-    def lead_without(self, gone: Sequence[Token]) -> str:
-        """Return the words before the subject, without those in `gone`."""
-        places = {token.i for token in gone}
+    def lead_without(self, without: Sequence[Token]) -> str:
+        """Return the words before the subject, without those in `without`."""
+        places = {token.i for token in without}
         words: list[Token] = []
         for token in self.doc[: self.subject.left_edge.i]:
             if token.lower_ in _DROPPED:

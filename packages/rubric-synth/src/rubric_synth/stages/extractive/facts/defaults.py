@@ -37,14 +37,14 @@ _DEFAULT: Final = tuple(
 )
 
 
-def value_of(shown: str) -> str:
+def value_of(default: str) -> str:
     """Return how an answer may say a value, alternatives apart by "|"."""
     same = {
         "None": "None|not given|left out|omitted|not set|unset|not specified|not provided",
         "False": "False|turned off|switched off|disabled|not enabled",
         "True": "True|turned on|switched on|enabled",
     }
-    return same.get(shown, shown.strip("'\""))
+    return same.get(default, default.strip("'\""))
 
 
 def default_of(item: ApiItem) -> str:

@@ -6,7 +6,7 @@ from spacy.tokens import Token
 
 from rubric_core import CriterionKind
 from rubric_synth.stages.extractive.facts import sound
-from rubric_synth.stages.extractive.facts.clauses import ASIDE, NOUNS, Asked, Clause
+from rubric_synth.stages.extractive.facts.clauses import ASIDE, NOUNS, Clause, Query
 from rubric_synth.stages.extractive.facts.parsing import child, subtree, text_of
 from rubric_synth.stages.extractive.facts.sound import WORDS
 from rubric_synth.tables import read_table
@@ -28,7 +28,7 @@ _MOST_OF_A_TERM: Final = 6
 _FEWEST_OF_A_SUBJECT: Final = 2
 
 
-def named(clause: Clause) -> Asked | None:
+def named(clause: Clause) -> Query | None:
     """Ask "what is … ?" for a thing with a name, or "how is … defined?"."""
     root = clause.root
     if child(root, "auxpass") is None:
@@ -54,10 +54,10 @@ def named(clause: Clause) -> Asked | None:
     if clause.is_plural and name.tag_ == "NNS":
         verb = "are"
     question = f"what {verb} {text_of(words)}"
-    return Asked(CriterionKind.DEFINITION, question)
+    return Query(CriterionKind.DEFINITION, question)
 
 
-def _defined(clause: Clause, prep: Token) -> Asked | None:
+def _defined(clause: Clause, prep: Token) -> Query | None:
     """Ask "how is … defined?".
 
     Args:
@@ -70,7 +70,7 @@ def _defined(clause: Clause, prep: Token) -> Asked | None:
         return None
     verb = "are" if clause.is_plural else "is"
     question = f"how {verb} {clause.subject_text} defined"
-    return Asked(CriterionKind.DEFINITION, clause.behind(question))
+    return Query(CriterionKind.DEFINITION, clause.behind(question))
 
 
 def _describes(clause: Clause) -> bool:
@@ -87,7 +87,7 @@ def _describes(clause: Clause) -> bool:
     return count >= _FEWEST_OF_A_SUBJECT
 
 
-def definition(clause: Clause) -> Asked | None:
+def definition(clause: Clause) -> Query | None:
     """Ask "what is … ?"."""
     root = clause.root
     attribute = child(root, "attr")
@@ -106,7 +106,7 @@ def definition(clause: Clause) -> Asked | None:
     is_member = clause.subject.lemma_.lower() in _MEMBERS
     if is_member and child(clause.subject, "prep") is not None:
         question = f"what characterizes {clause.subject_text}"
-    return Asked(CriterionKind.DEFINITION, clause.behind(question))
+    return Query(CriterionKind.DEFINITION, clause.behind(question))
 
 
 def _is_one_term(clause: Clause) -> bool:
@@ -178,11 +178,13 @@ def _says_little(clause: Clause, attribute: Token) -> bool:
     adjectives = [word for word in before if word.dep_ == "amod"]
     if adjectives and adjectives[0].lower_ in WORDS["weighing"]:
         return True
-    own = {word.lower_ for word in clause.subject.children if word.dep_ == "amod"}
+    subject = clause.subject
+    own = {word.lower_ for word in subject.children if word.dep_ == "amod"}
     if not WORDS["sort_of"].isdisjoint(own):
         return True
-    is_measure = clause.subject.lemma_.lower() in sound.FORMS["measured"]
-    if not is_measure and _MEASURED.search(clause.doc.text) is not None:
+    is_measure = subject.lemma_.lower() in sound.FORMS["measured"]
+    measures = _MEASURED.search(clause.doc.text) is not None
+    if measures and not is_measure:
         return True
     if sound.names_itself(clause):
         return True
@@ -215,7 +217,9 @@ def _is_bare_limit(limit: Token) -> bool:
 
 def _is_apart(root: Token, attribute: Token) -> bool:
     """Tell whether something stands between "is" and the noun behind it: it was read wrongly."""
-    for token in root.doc[root.i + 1 : attribute.left_edge.i]:
+    start = root.i + 1
+    end = attribute.left_edge.i
+    for token in root.doc[start:end]:
         if token.pos_ in {"VERB", "ADJ", *NOUNS}:
             return True
         if token.text == ",":
@@ -227,8 +231,12 @@ def _is_of_else(attribute: Token) -> bool:
     """Tell whether a predicate says what a thing is to another: "the site of digestion"."""
     if attribute.lemma_.lower() not in WORDS["no_genus_of"]:
         return False
-    links = {token.lower_ for token in attribute.children if token.dep_ == "prep"}
-    return not links.isdisjoint({"of", "for"})
+    for token in attribute.children:
+        if token.dep_ != "prep":
+            continue
+        if token.lower_ in {"of", "for"}:
+            return True
+    return False
 
 
 def _is_marked_off(clause: Clause, attribute: Token) -> bool:
@@ -275,14 +283,19 @@ def _is_part(clause: Clause) -> bool:
 def _has_differentia(attribute: Token) -> bool:
     """Tell whether a predicate says which of its kind a thing is: "a wall that holds water"."""
     if attribute.lemma_.lower() in WORDS["group"]:
-        behind = (token for token in attribute.subtree if token.i > attribute.i)
-        return any(token.dep_ in {"relcl", "acl"} for token in behind)
+        for token in attribute.subtree:
+            if token.i <= attribute.i:
+                continue
+            if token.dep_ in {"relcl", "acl"}:
+                return True
+        return False
     for token in attribute.children:
         if token.i < attribute.i:
             continue
         if token.dep_ not in _LIMITS:
             continue
-        is_aside = token.left_edge.nbor(-1).text in {",", "("}
+        before = token.left_edge.nbor(-1)
+        is_aside = before.text in {",", "("}
         if not is_aside:
             return True
     if child(attribute, "relcl", "acl") is None:

@@ -92,9 +92,7 @@ def _lower(claim: str) -> str:
         return claim
     first = claim.split(maxsplit=1)[0]
     is_word = first[1:].islower() or first == "A"
-    if not first[:1].isupper():
-        return claim
-    if not is_word:
+    if not first[:1].isupper() or not is_word:
         return claim
     if "`" in first:
         return claim

@@ -5,6 +5,7 @@ The checks read the finished sentence: what it points at, what it says, who says
 
 import re
 from collections.abc import Set as AbstractSet
+from itertools import pairwise
 from typing import Final
 
 from spacy.tokens import Doc, Token
@@ -29,7 +30,7 @@ _WEAK_DETERMINER: Final = frozenset(
     {"this", "that", "these", "those", "another", "some", "such", "any", "no"}
 )
 _LIMITS: Final = frozenset({"relcl", "acl", "prep"})
-_HALVES: Final = (("not", "only"), ("not", "just"), ("not", "merely"))
+_HALVES: Final = frozenset({("not", "only"), ("not", "just"), ("not", "merely")})
 _LONGEST: Final = 45
 
 
@@ -92,10 +93,10 @@ def _opens_aside(doc: Doc) -> bool:
 
 def _is_half(doc: Doc) -> bool:
     """Tell whether a text says "not only" without what else there is."""
-    pairs = {(token.lower_, token.nbor().lower_) for token in doc[:-1]}
-    if pairs.isdisjoint(_HALVES):
+    words = [token.lower_ for token in doc]
+    if _HALVES.isdisjoint(pairwise(words)):
         return False
-    return all(token.lower_ != "but" for token in doc)
+    return "but" not in words
 
 
 def says_of_it(doc: Doc) -> bool:
@@ -185,10 +186,12 @@ def _may_name(subject: Token) -> bool:
         return False
     if len(subject.text) <= 1:
         return False
-    if not _VAGUE.isdisjoint({subject.lower_, subject.lemma_.lower()}):
+    if subject.lower_ in _VAGUE or subject.lemma_.lower() in _VAGUE:
         return False
     for token in subject.children:
-        if token.dep_ == "relcl" and token.left_edge.nbor(-1).text != ",":
+        if token.dep_ != "relcl":
+            continue
+        if token.left_edge.nbor(-1).text != ",":
             return False  # it is about a part of them
     return True
 
@@ -409,8 +412,8 @@ def _is_empty(root: Token, subject: Token) -> bool:
             count += 1
     if complement is not None and complement.pos_ == "ADJ":
         count += 1
-    is_passive = child(root, "auxpass") is not None and child(root, "oprd") is None
-    is_followed = child(root, "agent", "prep") is not None
+    is_passive = child(root, "auxpass") is not None
+    is_followed = child(root, "agent", "prep", "oprd") is not None
     fewest = 1
     if is_passive and not is_followed:
         fewest = 2

@@ -53,9 +53,9 @@ def frames_of(
     further: list[Frame] = []
     for sentence in sentences if frame is None else sentences[1:]:
         candidate = _further_frame(item, topic, sentence, entry.name, names)
-        if candidate is not None and wording.tells(
-            candidate.fact.sentence, frozenset(), 1
-        ):
+        if candidate is None:
+            continue
+        if wording.tells(candidate.fact.sentence, frozenset(), 1):
             further.append(candidate)
     limits = sum(candidate.fact.kind == CriterionKind.LIMIT for candidate in further)
     duties = sum(_PATTERNS["must"].search(text) is not None for text in sentences)
@@ -65,16 +65,10 @@ def frames_of(
             for candidate in further
             if candidate.fact.kind != CriterionKind.LIMIT
         ]
-    yield from defaults.default_frames(
-        item,
-        topic,
-        sentences[0] if sentences else "",
-    )
-    yield from _values(
-        item,
-        topic,
-        is_first=item == entry.parameters[0],
-    )
+    first = sentences[0] if sentences else ""
+    is_first = item == entry.parameters[0]
+    yield from defaults.default_frames(item, topic, first)
+    yield from _values(item, topic, is_first=is_first)
     yield from further
 
 
@@ -85,7 +79,10 @@ def _description(
 ) -> list[str]:
     """Return the sentences of a description, with the names in them in code marks."""
     known = names | wording.code_name(function)
-    words = {item.name for item in items if item.name.isalpha() and len(item.name) > 1}
+    words: set[str] = set()
+    for item in items:
+        if item.name.isalpha() and len(item.name) > 1:
+            words.add(item.name)
     sentences: list[str] = []
     for raw in _sentences(items[0].description, names):
         sentence = _PATTERNS["aside"].sub("", raw)
@@ -131,15 +128,8 @@ def _values(
     if types:
         sentence = f"{topic} is {typed.listed_types(types)}."
         question = f"of which type is {topic}"
-        yield Frame(
-            Fact(
-                CriterionKind.SHAPE,
-                sentence,
-                topic,
-                question=question,
-            ),
-            "",
-        )
+        fact = Fact(CriterionKind.SHAPE, sentence, topic, question=question)
+        yield Frame(fact, "")
 
 
 def _choices(item: ApiItem) -> list[str]:

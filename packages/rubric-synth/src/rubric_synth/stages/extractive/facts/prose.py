@@ -25,7 +25,7 @@ from rubric_synth.stages.extractive.facts import (
     sound,
     tails,
 )
-from rubric_synth.stages.extractive.facts.clauses import Asked, lowered
+from rubric_synth.stages.extractive.facts.clauses import Query, lowered
 from rubric_synth.stages.extractive.facts.context import Scene
 from rubric_synth.stages.extractive.facts.fact import Fact, says_the_same
 from rubric_synth.stages.extractive.facts.opening import (
@@ -79,13 +79,8 @@ def facts_of(document: Document, passages: Iterable[Passage]) -> dict[str, Fact]
     example_paragraphs = _in_examples(document.text)
     about_all = f"{document.title} {product_of(document)}"
     for passage in passages:
-        heads = _heads(
-            [
-                passage.subject,
-                passage.context,
-                document.title,
-            ]
-        )
+        titles = (passage.subject, passage.context, document.title)
+        heads = _heads(titles)
         for paragraph in passage.paragraphs:
             if _PICTURE.match(paragraph) or paragraph in example_paragraphs:
                 continue
@@ -95,15 +90,8 @@ def facts_of(document: Document, passages: Iterable[Passage]) -> dict[str, Fact]
                     break  # what follows holds of an example
                 known.setdefault(raw, heads)
                 before = raws[max(0, place - _BEFORE) : place]
-                scenes.setdefault(
-                    raw,
-                    Scene(
-                        raw,
-                        before,
-                        document.text,
-                        about_all,
-                    ),
-                )
+                scene = Scene(raw, before, document.text, about_all)
+                scenes.setdefault(raw, scene)
     return facts_in(known, document.text, scenes)
 
 
@@ -184,12 +172,12 @@ def _begins_with_a_name(
         small: Words that the text writes without a capital.
         text: The text, which may shorten a species: "C. difficile".
     """
-    first, *rest = doc[:2]
-    if rest and rest[0].text.islower() and f"{first.text[0]}. {rest[0].text} " in text:
+    first = doc[0]
+    second = doc[1].text if len(doc) > 1 else ""
+    if second.islower() and f"{first.text[0]}. {second} " in text:
         return True
     if not first.tag_.startswith("NNP"):
         return False
-    second = rest[0].text if rest else ""
     if second.isalpha() and second.islower() and not parsing.is_english(second):
         return True  # of a species
     if first.lower_ in small or parsing.is_english(first.lower_):
@@ -205,15 +193,15 @@ def _without_addition(raw: str) -> str:
 
 
 def _is_candidate(raw: str) -> bool:
-    return (
-        raw.endswith(".")
-        and raw.lstrip("*")[:1].isupper()
-        and len(raw.split()) in _WORDS
-        and _HINT.search(raw) is not None
-        and gate.is_plain(_EMPHASIS.sub(r"\2", raw))
-        and _POINTER.search(raw) is None
-        and sound.is_whole(raw)
-    )
+    """Tell whether a sentence may state a fact, as far as its words show."""
+    if not raw.endswith(".") or not raw.lstrip("*")[:1].isupper():
+        return False
+    if len(raw.split()) not in _WORDS:
+        return False
+    if _HINT.search(raw) is None or _POINTER.search(raw) is not None:
+        return False
+    without_emphasis = _EMPHASIS.sub(r"\2", raw)
+    return gate.is_plain(without_emphasis) and sound.is_whole(raw)
 
 
 def _fact(
@@ -224,58 +212,59 @@ def _fact(
 ) -> Fact | None:
     if not gate.stands_alone(doc, known):
         return None
-    asked = asking.asked(doc, names)
-    if asked is None or _rests_on_others(doc, asked, known, scene):
+    query = asking.query_of(doc, names)
+    if query is None or _rests_on_others(doc, query, known, scene):
         return None
-    sentence = tails.main_sentence(doc, asked.kind)
-    is_broken = any(code not in doc.text for code in _CODE.findall(asked.question))
+    question: str | None = query.question
+    sentence: str | None = tails.main_sentence(doc, query.kind)
+    is_broken = any(code not in doc.text for code in _CODE.findall(question))
     if is_broken or not sentence:
         return None  # a word was moved out of its marks, or no cut is sure
-    question: str | None = asked.question
     if scene is not None:
-        question = shortened.written_out(asked.question, scene, names)
+        question = shortened.written_out(question, scene, names)
         sentence = shortened.written_out(sentence, scene, names)
     if not question or not sentence or _shares_a_run(question, sentence):
         return None  # a leak of the rubric
-    if not _adds_enough(question, sentence, asked):
+    if not _adds_enough(question, sentence, query):
         return None  # the question holds the answer
-    required = tuple(term for term in asked.required if term)
     capitals = frozenset(word for word in question.split() if word[:1].isupper())
     return Fact(
-        asked.kind,
+        query.kind,
         sentence,
-        required=required,
+        required=tuple(filter(None, query.required)),
         claim=lowered(sentence.rstrip("."), names | capitals),
         question=question,
-        is_open=asked.is_open,
+        is_open=query.is_open,
     )
 
 
 def _rests_on_others(
     doc: Doc,
-    asked: Asked,
+    query: Query,
     known: frozenset[str],
     scene: Scene | None,
 ) -> bool:
     if scene is None:
         return False
-    return context.rests_on_others(doc, asked.kind, scene, known)
+    return context.rests_on_others(doc, query.kind, scene, known)
 
 
-def _adds_enough(question: str, sentence: str, asked: Asked) -> bool:
+def _adds_enough(question: str, sentence: str, query: Query) -> bool:
     """Tell whether a sentence answers its question with words that the question lacks."""
-    if any(asked.required) or asked.kind == CriterionKind.COMPARISON:
+    if any(query.required) or query.kind == CriterionKind.COMPARISON:
         return True
-    stems = language.stems(" ".join(language.content_words(sentence)))
+    words = language.content_words(sentence)
+    stems = language.stems(" ".join(words))
     stems -= language.stems(question)
-    fewest = _FEWEST_NEW if asked.kind == CriterionKind.DEFINITION else 1
+    fewest = _FEWEST_NEW if query.kind == CriterionKind.DEFINITION else 1
     return len(stems) >= fewest
 
 
 def _shares_a_run(question: str, sentence: str) -> bool:
     """Tell whether a question holds a run of words of a sentence that is long enough to leak."""
     words = _TOKEN.findall(question.lower())
-    text = f" {' '.join(_TOKEN.findall(sentence.lower()))} "
+    sentence_words = " ".join(_TOKEN.findall(sentence.lower()))
+    text = f" {sentence_words} "
     for start in range(len(words) - _LEAK + 1):
         run = " ".join(words[start : start + _LEAK])
         if f" {run} " in text:
@@ -297,20 +286,18 @@ def chosen(
         terms: Weights of words in the collection.
         title: Title of the document, to recognise boilerplate.
     """
-    kept: list[tuple[int, Fact]] = []
+    selection: list[tuple[int, Fact]] = []
     kinds = Counter[str]()
     for place, fact in _best_first(passage, facts, terms, title):
-        if fact.is_open and len(kept) >= _ENOUGH:
+        if fact.is_open and len(selection) >= _ENOUGH:
             break
-        if len(kept) >= _MOST:
+        if len(selection) >= _MOST or kinds[fact.kind] >= _MOST_OF_A_KIND:
             continue
-        if kinds[fact.kind] >= _MOST_OF_A_KIND:
-            continue
-        if not any(_is_again(fact, other) for _, other in kept):
-            kept.append((place, fact))
+        if not any(_is_again(fact, other) for _, other in selection):
+            selection.append((place, fact))
             kinds[fact.kind] += 1
-    kept.sort(key=lambda pair: pair[0])
-    return [fact for _, fact in kept]
+    selection.sort(key=lambda pair: pair[0])
+    return [fact for _, fact in selection]
 
 
 def _best_first(
@@ -321,14 +308,17 @@ def _best_first(
 ) -> list[tuple[int, Fact]]:
     """Return the facts of a passage with their places, open ones last, best ones first."""
     subject = language.stems(passage.subject)
-    key = language.stems(" ".join(terms.key_terms(passage.text, limit=25)))
+    key_terms = terms.key_terms(passage.text, limit=25)
+    key = language.stems(" ".join(key_terms))
     ranked: list[tuple[bool, float, int, Fact]] = []
     for place, raw in enumerate(_sentences(passage)):
         fact = facts.get(raw)
         if fact is None or terms.is_boilerplate(raw, title):
             continue
         own = language.stems(fact.question)
-        score = (1 + len(own & key)) * (1.5 if own & subject else 1.0)
+        score = 1.0 + len(own & key)
+        if own & subject:
+            score *= 1.5
         score /= len(fact.question.split()) ** 0.5
         ranked.append((fact.is_open, -score, place, fact))
     ranked.sort(key=lambda entry: entry[:2])
@@ -346,8 +336,10 @@ def _is_again(fact: Fact, other: Fact) -> bool:
 
 def _is_short_for(fact: Fact, other: Fact) -> bool:
     """Tell whether a definition is of the short form of what another one defines."""
-    is_defined = fact.kind == other.kind == CriterionKind.DEFINITION
-    return is_defined and f"({fact.question.split()[-1]})" in other.sentence
+    if fact.kind != CriterionKind.DEFINITION or other.kind != fact.kind:
+        return False
+    name = fact.question.split()[-1]
+    return f"({name})" in other.sentence
 
 
 def gathered(
@@ -381,12 +373,7 @@ def gathered(
         if passage.context:
             subject = passage.context
             break
-    return Passage(
-        subject,
-        "",
-        tuple(homes),
-        tuple(homes.values()),
-    )
+    return Passage(subject, "", tuple(homes), tuple(homes.values()))
 
 
 def _homes(passage: Passage) -> tuple[str, ...]:
@@ -394,7 +381,10 @@ def _homes(passage: Passage) -> tuple[str, ...]:
 
 
 def _sentences(passage: Passage) -> list[str]:
-    return [raw for paragraph in passage.paragraphs for raw in sentences_of(paragraph)]
+    sentences: list[str] = []
+    for paragraph in passage.paragraphs:
+        sentences += sentences_of(paragraph)
+    return sentences
 
 
 def at_home(
@@ -434,23 +424,25 @@ def at_home(
 
 
 def of_home(
-    asked_for: Sequence[Fact],
+    of_criteria: Sequence[Fact],
     facts: Mapping[str, Fact],
     passage: Passage,
 ) -> list[Fact]:
     """Return the facts of the section that their question opens with, if they are enough.
 
     Args:
-        asked_for: Facts that criteria are made of.
+        of_criteria: Facts that criteria are made of.
         facts: Facts of the document, by sentence.
         passage: The passage that states them, with the section as its subject.
     """
     if passage.subject not in passage.homes:
-        return list(asked_for)
+        return list(of_criteria)
     own: set[int] = set()
     for paragraph, home in zip(passage.paragraphs, passage.homes, strict=True):
         if home == passage.subject:
             raws = sentences_of(paragraph)
             own |= {id(facts[raw]) for raw in raws if raw in facts}
-    kept = [fact for fact in asked_for if id(fact) in own]
-    return kept if len(kept) >= _FEWEST_AT_HOME else list(asked_for)
+    at_home_facts = [fact for fact in of_criteria if id(fact) in own]
+    if len(at_home_facts) < _FEWEST_AT_HOME:
+        return list(of_criteria)
+    return at_home_facts

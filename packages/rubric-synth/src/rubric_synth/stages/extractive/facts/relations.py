@@ -8,7 +8,7 @@ from typing import Final
 from spacy.tokens import Token
 
 from rubric_core import CriterionKind
-from rubric_synth.stages.extractive.facts.clauses import NOUNS, Asked, Clause
+from rubric_synth.stages.extractive.facts.clauses import NOUNS, Clause, Query
 from rubric_synth.stages.extractive.facts.figures import Figure, figure_in
 from rubric_synth.stages.extractive.facts.parsing import child, subtree, text_of
 from rubric_synth.stages.extractive.facts.sound import (
@@ -46,20 +46,20 @@ _DIRECTION: Final = re.compile(
 )
 
 
-def quantity(clause: Clause) -> Asked | None:
+def quantity(clause: Clause) -> Query | None:
     """Ask "how many", "how large" or "at which temperature … ?"."""
     figure = figure_in(clause.doc)
     if figure is None:
         return None
     if not _is_plain(clause) or is_modal(clause):
         return None
-    for asked in _of_figure(clause, figure):
-        if asked is not None:
-            return asked
+    for query in _of_figure(clause, figure):
+        if query is not None:
+            return query
     return None
 
 
-def _of_figure(clause: Clause, figure: Figure) -> Iterator[Asked | None]:
+def _of_figure(clause: Clause, figure: Figure) -> Iterator[Query | None]:
     yield _of_object(clause, figure)
     if clause.is_copula or figure.quantity in {"", "share"}:
         return
@@ -73,10 +73,10 @@ def _of_figure(clause: Clause, figure: Figure) -> Iterator[Asked | None]:
             continue  # "0.3 mm per day" is no length
         rest = clause.inverted(list(prep.subtree))
         question = clause.behind(f"{prep.lower_} which {figure.quantity} {rest}")
-        yield Asked(CriterionKind.QUANTITY, question, figure.required)
+        yield Query(CriterionKind.QUANTITY, question, figure.required)
 
 
-def _of_object(clause: Clause, figure: Figure) -> Asked | None:
+def _of_object(clause: Clause, figure: Figure) -> Query | None:
     """Ask "how large is … ?" or "how many … does … ?"."""
     target = child(clause.root, "dobj", "attr")
     if target is None:
@@ -96,7 +96,7 @@ def _of_object(clause: Clause, figure: Figure) -> Asked | None:
     if not question:
         return None
     question = clause.behind(question)
-    return Asked(CriterionKind.QUANTITY, question, figure.required)
+    return Query(CriterionKind.QUANTITY, question, figure.required)
 
 
 def _count(clause: Clause, figure: Figure, target: Token) -> str:
@@ -121,7 +121,7 @@ def _count(clause: Clause, figure: Figure, target: Token) -> str:
     return f"how many {ending}"
 
 
-def object_of(clause: Clause, kind: CriterionKind) -> Asked | None:
+def object_of(clause: Clause, kind: CriterionKind) -> Query | None:
     """Ask for the object of the verb.
 
     Args:
@@ -149,40 +149,40 @@ def _of(
     clause: Clause,
     kind: CriterionKind,
     verb: str,
-    asked: Token,
-) -> Asked | None:
+    answer: Token,
+) -> Query | None:
     """Ask for the complement of a verb; of a program, with the rest of its sentence.
 
     Args:
         clause: The main clause.
         kind: Kind of the fact.
         verb: The verb behind the subject.
-        asked: The word that the answer gives.
+        answer: The word that the answer begins with.
     """
     lemma = clause.root.lemma_.lower()
     if lemma not in _KINDS["program"] or not _is_program(clause):
-        return Asked(kind, clause.what(verb))
-    rest = text_of(_beside(clause, asked))
+        return Query(kind, clause.what(verb))
+    rest = text_of(_beside(clause, answer))
     if len(rest.split()) < _FEWEST_OF_A_REST and not clause.lead:
         return None  # nobody can know which of a hundred things is meant
     predicate = f"{verb} {rest}".rstrip()
-    return Asked(kind, clause.what(predicate))
+    return Query(kind, clause.what(predicate))
 
 
-def _beside(clause: Clause, asked: Token) -> list[Token]:
+def _beside(clause: Clause, answer: Token) -> list[Token]:
     """Return the words behind a verb that limit it, or the purpose inside the answer."""
-    asked_for = {token.i for token in asked.subtree}
+    places = {token.i for token in answer.subtree}
     words: list[Token] = []
     for part in clause.root.children:
         if part.i <= clause.root.i:
             continue
         if part.dep_ not in {"prep", "advcl", "xcomp"}:
             continue
-        if not any(token.i in asked_for for token in part.subtree):
+        if not any(token.i in places for token in part.subtree):
             words += part.subtree
     if words:
         return words
-    for token in asked.subtree:
+    for token in answer.subtree:
         if token.dep_ == "aux" and token.lower_ == "to":
             return list(token.head.subtree)
     return []
@@ -200,7 +200,7 @@ def _is_program(clause: Clause) -> bool:
     return word in clause.names and clause.subject.pos_ == "PROPN"
 
 
-def by_preposition(clause: Clause) -> Asked | None:
+def by_preposition(clause: Clause) -> Query | None:
     """Ask "what does … depend on, consist of, lead to?"."""
     lemma = clause.root.lemma_.lower()
     is_passive = child(clause.root, "auxpass") is not None
@@ -232,16 +232,16 @@ def _is_open_result(lemma: str, prep: Token) -> bool:
     return prep.lower_ == "in" or _PREPARED.search(phrase) is not None
 
 
-def _range(clause: Clause, prep: Token) -> Asked | None:
+def _range(clause: Clause, prep: Token) -> Query | None:
     """Ask "in which range does … lie?"."""
     if not any(token.like_num for token in prep.subtree):
         return None
     first, _ = clause.fronted()
     question = clause.behind(f"in which range {first} {clause.subject_text} lie")
-    return Asked(CriterionKind.QUANTITY, question)
+    return Query(CriterionKind.QUANTITY, question)
 
 
-def in_passive(clause: Clause) -> Asked | None:
+def in_passive(clause: Clause) -> Query | None:
     """Ask "what is … caused by, made from, divided into?"."""
     root = clause.root
     lemma = root.lemma_.lower()
@@ -273,7 +273,7 @@ def in_passive(clause: Clause) -> Asked | None:
     return None
 
 
-def in_place(clause: Clause) -> Asked | None:
+def in_place(clause: Clause) -> Query | None:
     """Ask "where is … located?"."""
     root = clause.root
     if root.lemma_.lower() not in FORMS["placed"] or child(root, "auxpass") is None:
@@ -290,11 +290,11 @@ def in_place(clause: Clause) -> Asked | None:
             return None
         first, verb = clause.fronted()
         question = clause.behind(f"where {first} {clause.subject_text} {verb}")
-        return Asked(CriterionKind.RELATION, question)
+        return Query(CriterionKind.RELATION, question)
     return None
 
 
-def for_purpose(clause: Clause) -> Asked | None:
+def for_purpose(clause: Clause) -> Query | None:
     """Ask "what is … used for?"."""
     root = clause.root
     is_used = root.lemma_ == "use" and child(root, "auxpass") is not None
@@ -314,7 +314,7 @@ def for_purpose(clause: Clause) -> Asked | None:
     else:
         _, verb = clause.fronted()
         question = clause.what(f"{verb} for")
-    return Asked(CriterionKind.RELATION, question)
+    return Query(CriterionKind.RELATION, question)
 
 
 def _is_counted(verb: Token) -> bool:
@@ -334,7 +334,7 @@ def _items(noun: Token | None) -> int:
     return 1 + sum(map(_items, others))
 
 
-def of_adjective(clause: Clause) -> Asked | None:
+def of_adjective(clause: Clause) -> Query | None:
     """Ask "what is … proportional to, responsible for?"."""
     complement = child(clause.root, "acomp")
     if complement is None or complement.lemma_ not in FORMS["of_adjective"]:
@@ -355,10 +355,10 @@ def of_adjective(clause: Clause) -> Asked | None:
     adverbs = [part for part in parts if part.dep_ == "advmod"]
     how = text_of([word for word in adverbs if word.lower_ not in WORDS["dropped"]])
     predicate = f"{how} {complement.text} {prep.text}".lstrip()
-    return Asked(CriterionKind.RELATION, clause.what(predicate))
+    return Query(CriterionKind.RELATION, clause.what(predicate))
 
 
-def of_verb(clause: Clause) -> Asked | None:
+def of_verb(clause: Clause) -> Query | None:
     """Ask "what does … cause, contain, secrete?"."""
     lemma = clause.root.lemma_.lower()
     if lemma not in FORMS["active"] or child(clause.root, "auxpass") is not None:
@@ -374,10 +374,10 @@ def of_verb(clause: Clause) -> Asked | None:
     kind = CriterionKind.RELATION
     if lemma in _KINDS["cause"]:
         kind = CriterionKind.CAUSE
-    answer = object_of(clause, kind)
-    if answer is None:
+    query = object_of(clause, kind)
+    if query is None:
         return None
-    return answer._replace(is_open=True)
+    return query._replace(is_open=True)
 
 
 def _says_how(clause: Clause) -> bool:

@@ -111,31 +111,31 @@ def is_unknown(short: str, about: str) -> bool:
 
 
 def written_out(
-    said: str,
+    sentence: str,
     scene: Scene,
     names: frozenset[str],
 ) -> str | None:
     """Return a question or a claim with its short forms written out; None where one stays unknown.
 
     Args:
-        said: The question or the claim.
+        sentence: The question or the claim.
         scene: The scene of its sentence; its document may hold the long forms.
         names: Words that keep their capital.
     """
-    if _EXPLAINED.search(said):
-        return said
-    for short in dict.fromkeys(_SHORT.findall(said)):
-        if f"({short})" in said:
+    if _EXPLAINED.search(sentence):
+        return sentence
+    for short in dict.fromkeys(_SHORT.findall(sentence)):
+        if f"({short})" in sentence:
             continue
         if short.upper().removesuffix("S") in _KNOWN:
             continue
         full = long_form(short, scene.text)
         if not full and is_unknown(short, scene.about):
             return None
-        if full and full.lower() not in said.lower():
+        if full and full.lower() not in sentence.lower():
             full = _in_number(full, short, scene.text, names)
-            said = _replaced(said, short, full)
-    return said
+            sentence = _replaced(sentence, short, full)
+    return sentence
 
 
 def _in_number(

@@ -299,8 +299,7 @@ def is_readable(text: str, most: int = 30) -> bool:
     count = len(plain.split())
     if count <= 1 or count > most:
         return False
-    has_pairs = plain.count("(") == plain.count(")") and plain.count('"') % 2 == 0
-    if not has_pairs:
+    if plain.count("(") != plain.count(")") or plain.count('"') % 2 == 1:
         return False
     if plain.rstrip(".").endswith((":", ",", "/")):
         return False
