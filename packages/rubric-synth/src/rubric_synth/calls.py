@@ -231,7 +231,12 @@ class DocumentCalls:
         with self._interruptible():
             return self._permit()
 
-    def _used_up(self, stage: Stage, usage: Usage | None, attempts: int) -> None:
+    def _used_up(
+        self,
+        stage: Stage,
+        usage: Usage | None,
+        attempts: int,
+    ) -> None:
         """Tell what a call without an answer took; no document's account holds it."""
         if usage is not None:
             record = CallRecord(

@@ -151,7 +151,11 @@ def check_dataset(dataset: Path, *, collected: Path | None = None) -> CheckRepor
     count = len(shown) + sum(1 for _ in problems)
     if count > _SHOWN:
         shown.append(f"… and {count - _SHOWN} more")
-    return CheckReport(tasks=checked.tasks, problems=tuple(shown), problem_count=count)
+    return CheckReport(
+        tasks=checked.tasks,
+        problems=tuple(shown),
+        problem_count=count,
+    )
 
 
 class _Folder:
@@ -332,7 +336,10 @@ def _compared(name: str, count: int, listed: int) -> Iterator[str]:
 
 
 def _broken_rules(
-    task: Task, name: str, split: str, rules: SynthConfig
+    task: Task,
+    name: str,
+    split: str,
+    rules: SynthConfig,
 ) -> Iterator[str]:
     right = split_of(
         task.doc_hash, train=rules.train_frac, validation=rules.validation_frac

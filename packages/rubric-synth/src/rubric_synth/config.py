@@ -19,6 +19,11 @@ from rubric_synth.tables import word_set
 Stage = Literal["collect", "analyse", "synthesise", "enrich", "quality"]
 """Stage at which a document can be left out."""
 
+_Share = Annotated[float, Field(ge=0.0, le=1.0)]
+_PositiveShare = Annotated[float, Field(gt=0.0, le=1.0)]
+_ProperShare = Annotated[float, Field(gt=0.0, lt=1.0)]
+_Count = Annotated[int, Field(ge=1)]
+
 TaskType = Literal["open", "quantitative", "code"]
 Corruption = Literal["half", "first_sentence", "terms", "numbers"]
 
@@ -55,34 +60,35 @@ class RecordFields(_Config):
 class CollectConfig(_Config):
     """Requirements of a document to be collected."""
 
-    min_document_words: int = Field(default=30, ge=1)
+    min_document_words: _Count = 30
     """Documents with fewer words are too short."""
     max_document_bytes: int = Field(default=5_000_000, ge=1_000)
     """Texts above this size, in UTF-8, are too long; the file that holds one may be larger."""
-    near_duplicate_jaccard: float = Field(default=0.5, gt=0.0, le=1.0)
+    near_duplicate_jaccard: _PositiveShare = 0.5
     """Two documents of prose that share more than this of their word shingles, as MinHash
     estimates it, are near duplicates."""
-    near_duplicate_containment: float = Field(default=0.5, gt=0.0, le=1.0)
+    near_duplicate_containment: _PositiveShare = 0.5
     """Where two documents of prose share more than this of the word shingles of the shorter, the
     shorter is a near duplicate: a page beside the handbook that it is part of."""
-    near_duplicate_cosine: float = Field(default=0.55, gt=0.0, le=1.0)
+    near_duplicate_cosine: _PositiveShare = 0.55
     """Two API entries whose TF-IDF vectors are closer than this are near duplicates: their common
     layout says nothing."""
     languages: Many[str] = ("en",)
     """Codes of the languages that are kept, in ISO 639 (`en`, `de`); empty for all."""
     fields: RecordFields = RecordFields()
     """Names of the fields of records."""
-    conversion_timeout_s: int = Field(default=60, ge=1)
+    conversion_timeout_s: _Count = 60
     """An HTML or PDF file, or other markup, that takes longer to read is left out."""
 
     @field_validator("languages")
     @classmethod
     def _knows_them(cls, languages: tuple[str, ...]) -> tuple[str, ...]:
-        if unknown := [code for code in languages if code not in KNOWN_LANGUAGES]:
-            named = ", ".join(repr(code[:20]) for code in unknown)
-            known = ", ".join(sorted(KNOWN_LANGUAGES))
-            raise ValueError(f"{named}: no known code of a language; known are {known}")
-        return languages
+        unknown = [code for code in languages if code not in KNOWN_LANGUAGES]
+        if not unknown:
+            return languages
+        codes = ", ".join(repr(code[:20]) for code in unknown)
+        known = ", ".join(sorted(KNOWN_LANGUAGES))
+        raise ValueError(f"{codes}: no known code of a language; known are {known}")
 
 
 class ExtractiveConfig(_Config):
@@ -121,31 +127,31 @@ SynthesiserConfig = Annotated[ExtractiveConfig | LLMConfig, Field(discriminator=
 class QualityConfig(_Config):
     """Requirements of a task to enter the dataset."""
 
-    min_criteria: int = Field(default=5, ge=1)
+    min_criteria: _Count = 5
     """Fewest criteria of a rubric; 3 by default where rules write it, which ask of prose only what
     has one answer."""
-    max_criteria: int = Field(default=10, ge=1)
+    max_criteria: _Count = 10
     """Most criteria of a rubric."""
     min_total_weight: float = Field(default=5.0, gt=0.0)
     """Least total weight W of a rubric."""
     leak_words: int = Field(default=8, ge=3)
     """A run of this many words shared by question and passage or rubric is a leak."""
-    min_reference_reward: float = Field(default=0.7, ge=0.0, le=1.0)
+    min_reference_reward: _Share = 0.7
     """The reference answer, judged by its own rubric, earns at least this reward."""
-    max_empty_reward: float = Field(default=0.05, ge=0.0, le=1.0)
+    max_empty_reward: _Share = 0.05
     """An empty answer earns at most this reward."""
-    max_echo_reward: float = Field(default=0.35, ge=0.0, le=1.0)
+    max_echo_reward: _Share = 0.35
     """The question, given back as the answer, earns at most this reward."""
 
-    min_discrimination: float = Field(default=0.1, ge=0.0, le=1.0)
+    min_discrimination: _Share = 0.1
     """The reference answer earns at least this much more than a corrupted copy of it."""
     corruptions: Many[Corruption] = Field(default=("half",), min_length=1)
     """How copies are corrupted, each one more call of the judge: `half` of the sentences left out,
     all but the `first_sentence` left out, `terms` of the rubric replaced by other words of the
     passage, or `numbers` changed."""
-    near_duplicate_question_jaccard: float = Field(default=0.9, gt=0.0, le=1.0)
+    near_duplicate_question_jaccard: _PositiveShare = 0.9
     """Two questions that share more than this of their runs of three words are one."""
-    near_duplicate_passage_containment: float = Field(default=0.5, gt=0.0, le=1.0)
+    near_duplicate_passage_containment: _PositiveShare = 0.5
     """Two passages of different splits that share more than this of the word shingles of the
     shorter are one: only the first of them makes tasks."""
     judge: JudgeSpec = ClaimConfig()
@@ -186,11 +192,14 @@ class ContextConfig(_Config):
                 f"{retriever[:40]!r} is no retriever; known are {known}: write bm25:2 for the two "
                 "best sections"
             )
-        if not (mark and number.isascii() and number.isdigit() and int(number[:9]) > 0):
+        sections = 0
+        if mark and number.isascii() and number.isdigit():
+            sections = int(number[:9])
+        if not sections:
             raise ValueError(
                 f"{value[:40]!r}: a number of sections, 1 or more, follows the colon, as in bm25:2"
             )
-        return {"retriever": retriever, "sections": int(number[:9])}
+        return {"retriever": retriever, "sections": sections}
 
 
 RETRIEVERS: Final = ("bm25",)
@@ -235,25 +244,27 @@ class SynthConfig(_Config):
     """Context that the policy may look up for each question; left out, tasks are closed-book."""
     max_cost_usd: float | None = Field(default=None, gt=0.0)
     """Stop before the calls of this dataset, all runs together, cost more; needs known prices."""
-    max_unavailable_in_a_row: int = Field(default=50, ge=1)
+    max_unavailable_in_a_row: _Count = 50
     """Stop when this many documents in a row got no answer from a model or judge."""
-    train_frac: float = Field(default=0.70, gt=0.0, lt=1.0)
+    train_frac: _ProperShare = 0.70
     """Share of documents for training."""
-    validation_frac: float = Field(default=0.15, gt=0.0, lt=1.0)
+    validation_frac: _ProperShare = 0.15
     """Share of documents for validation; the rest is the test split."""
 
     @property
     def model(self) -> ModelConfig | None:
         """The model that writes; None where a program does."""
-        return (
-            self.synthesiser.model if isinstance(self.synthesiser, LLMConfig) else None
-        )
+        if isinstance(self.synthesiser, LLMConfig):
+            return self.synthesiser.model
+        return None
 
     @property
     def judge_model(self) -> JudgeConfig | None:
         """The model that judges; None where a program or a plugin does."""
         reader = reader_of(self.quality.judge)
-        return reader if isinstance(reader, JudgeConfig) else None
+        if isinstance(reader, JudgeConfig):
+            return reader
+        return None
 
     @model_validator(mode="before")
     @classmethod
@@ -268,10 +279,9 @@ class SynthConfig(_Config):
             return settings
         if isinstance(synthesiser, Mapping) and "model" in synthesiser:
             return settings
-        least = {"min_criteria": FEWEST_BY_RULES} | dict(
-            cast("Mapping[str, object]", quality)
-        )
-        return {**settings, "quality": least}
+        quality_settings: dict[str, object] = {"min_criteria": FEWEST_BY_RULES}
+        quality_settings.update(cast("Mapping[str, object]", quality))
+        return {**settings, "quality": quality_settings}
 
     @model_validator(mode="after")
     def _leaves_a_test_split(self) -> SynthConfig:
@@ -285,7 +295,9 @@ class SynthConfig(_Config):
 
 def reader_of(judge: JudgeSpec) -> JudgeSpec:
     """Return the judge that reads: of a hybrid one, the judge behind its programs."""
-    return judge.judge if isinstance(judge, HybridConfig) else judge
+    if isinstance(judge, HybridConfig):
+        return judge.judge
+    return judge
 
 
 def load_config(path: Path) -> SynthConfig:

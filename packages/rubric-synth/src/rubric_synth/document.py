@@ -127,7 +127,10 @@ class Rejection(Frozen):
 
 
 def left_out(
-    source: str, reason: RejectionReason, detail: str, doc_hash: str = ""
+    source: str,
+    reason: RejectionReason,
+    detail: str,
+    doc_hash: str = "",
 ) -> Rejection:
     """Return the rejection of what does not enter a collection."""
     return Rejection(

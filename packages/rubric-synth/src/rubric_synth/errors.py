@@ -41,7 +41,11 @@ class CollectedFolderError(AtPathError, SynthError, ValueError):
     """A folder of collected documents that cannot be read back."""
 
     def __init__(
-        self, message: str, *, path: Path | str | None = None, line: int | None = None
+        self,
+        message: str,
+        *,
+        path: Path | str | None = None,
+        line: int | None = None,
     ) -> None:
         """Keep the file and, where there is one, the line."""
         super().__init__(message, path=path)

@@ -12,6 +12,8 @@ from rubric_synth.tables import read_table, word_set
 STOP_WORDS: Final = FUNCTION_WORDS | word_set("stop_words")
 """Words that carry grammar or the frame of technical prose, not subject matter."""
 
+_FEWEST_LETTERS: Final = 3
+"""Letters of the shortest content word: two letters name nothing."""
 _WORD = re.compile(r"[^\W\d]\w*")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[`$]*[A-Z0-9`$])|\n{2,}")
 _PROPER = re.compile(r"(?<=[a-z,] )[A-Z][A-Za-z-]+")
@@ -26,7 +28,9 @@ def words(text: str) -> list[str]:
 
 def spell_out(text: str) -> str:
     """Replace abbreviations that end in a period, which would look like the end of a sentence."""
-    return text if _ABBREVIATION_HINT.search(text) is None else _SPELL_OUT(text)
+    if _ABBREVIATION_HINT.search(text) is None:
+        return text
+    return _SPELL_OUT(text)
 
 
 def sentences(text: str) -> list[str]:
@@ -37,8 +41,12 @@ def sentences(text: str) -> list[str]:
 @lru_cache(maxsize=2048)
 def _sentences(text: str) -> tuple[str, ...]:
     """Return the sentences of a paragraph, which several stages read one after another."""
-    parts = (" ".join(part.split()) for part in _SENTENCE_END.split(spell_out(text)))
-    return tuple(part for part in parts if part)
+    parts: list[str] = []
+    for part in _SENTENCE_END.split(spell_out(text)):
+        sentence = " ".join(part.split())
+        if sentence:
+            parts.append(sentence)
+    return tuple(parts)
 
 
 def stems(text: str) -> frozenset[str]:
@@ -48,7 +56,11 @@ def stems(text: str) -> frozenset[str]:
 
 def content_words(text: str) -> list[str]:
     """Return the words that carry subject matter: no stop words, nothing under three letters."""
-    return [w for w in words(text) if len(w) > 2 and w.lower() not in STOP_WORDS]  # noqa: PLR2004 - two letters name nothing
+    return [
+        word
+        for word in words(text)
+        if len(word) >= _FEWEST_LETTERS and word.lower() not in STOP_WORDS
+    ]
 
 
 def first_per_stem(candidates: Iterable[str]) -> list[str]:
@@ -62,37 +74,55 @@ def first_per_stem(candidates: Iterable[str]) -> list[str]:
 def clip_words(text: str, limit: int) -> str:
     """Cut a phrase to at most `limit` words, at a comma if it can, never after a stop word."""
     parts = text.rstrip(" .:;,").split()
-    cut = parts[:limit]
-    while (
-        len(parts) > limit and cut and cut[-1].lower().strip(",;:()`'\"") in STOP_WORDS
-    ):
-        cut.pop()
-    phrase = " ".join(cut)
-    comma = phrase.rfind(",")
-    if len(parts) > limit and comma > 0 and len(phrase[:comma].split()) >= limit // 2:
-        phrase = phrase[:comma]
+    phrase = " ".join(parts)
+    if len(parts) > limit:
+        phrase = _cut_short(parts[:limit], limit)
     phrase = phrase.rstrip(" ,;:(-")
     if phrase.count("(") > phrase.count(")"):
-        phrase = phrase[: phrase.rindex("(")].rstrip(" ,;:-")
+        bracket = phrase.rindex("(")
+        phrase = phrase[:bracket].rstrip(" ,;:-")
     return phrase
+
+
+def _cut_short(parts: list[str], limit: int) -> str:
+    """Return the first words of a phrase, up to a comma in their second half if there is one."""
+    while parts and _is_stop_word(parts[-1]):
+        parts.pop()
+    phrase = " ".join(parts)
+    comma = phrase.rfind(",")
+    if comma <= 0:
+        return phrase
+    before = phrase[:comma]
+    if len(before.split()) < limit // 2:
+        return phrase
+    return before
+
+
+def _is_stop_word(part: str) -> bool:
+    word = part.lower().strip(",;:()`'\"")
+    return word in STOP_WORDS
 
 
 def lower_first(text: str, proper: frozenset[str] = frozenset()) -> str:
     """Lower the first letter of a sentence, unless its first word is a name or an acronym."""
-    head = text.split(maxsplit=1)[0] if text.split() else ""
+    parts = text.split(maxsplit=1)
+    if not parts:
+        return text
+    head = parts[0]
     bare = head.strip(",;:")
     if bare in proper or bare.endswith(("'s", "\u2019s")):
         return text
     rest = head[1:].replace("-", "").rstrip(",")
-    ordinary = head == "A" or (head[:1].isupper() and rest.islower())
-    return text[0].lower() + text[1:] if ordinary else text
+    is_capitalised = head[0].isupper() and rest.islower()
+    if head == "A" or is_capitalised:
+        return text[0].lower() + text[1:]
+    return text
 
 
 def proper_names(text: str) -> frozenset[str]:
     """Return the words of a text that are capitalised in the middle of a sentence."""
-    return frozenset(
-        w for w in _PROPER.findall(text) if w.lower() not in FUNCTION_WORDS
-    )
+    names = _PROPER.findall(text)
+    return frozenset(name for name in names if name.lower() not in FUNCTION_WORDS)
 
 
 def base_forms(word: str) -> list[str]:
@@ -110,10 +140,15 @@ def capital_first(text: str) -> str:
 
 def listed(parts: Sequence[str]) -> str:
     """Join parts as prose: `a`, `a and b`, `a, b and c`."""
-    *most, last = parts or [""]
-    return f"{', '.join(most)} and {last}" if most else last
+    if not parts:
+        return ""
+    *most, last = parts
+    if not most:
+        return last
+    return f"{', '.join(most)} and {last}"
 
 
 def choose(options: Sequence[str], key: str) -> str:
     """Choose one option by a hexadecimal hash: the same key always gives the same option."""
-    return options[int(key[:8], 16) % len(options)]
+    number = int(key[:8], 16)
+    return options[number % len(options)]

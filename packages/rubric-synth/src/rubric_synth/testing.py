@@ -42,7 +42,12 @@ class _Shown(NamedTuple):
     def document(self) -> Document:
         text = "\n\n".join(self.paragraphs)
         kind = "prose" if parse_entry(text) is None else "api"
-        return Document(title=self.title, text=text, source="prompt", kind=kind)
+        return Document(
+            title=self.title,
+            text=text,
+            source="prompt",
+            kind=kind,
+        )
 
 
 def scripted_reply(call: FakeCall) -> str:
@@ -51,7 +56,9 @@ def scripted_reply(call: FakeCall) -> str:
     Raises:
         ValueError: Something is asked that is none of the stages.
     """
-    return json.dumps(_reply(_schema_name(call.body), call.messages[-1]["content"]))
+    name = _schema_name(call.body)
+    reply = _reply(name, call.messages[-1]["content"])
+    return json.dumps(reply)
 
 
 def _schema_name(body: Mapping[str, object]) -> str:
@@ -67,11 +74,12 @@ def _reply(name: str, message: str) -> _Json:
         case "_Ready":
             return {"ready": True}
         case "AnalysisReply":
-            return _analysed(_shown(message))[1].model_dump(mode="json")
-        case "SynthesisReply" | "CheckedSynthesisReply":
-            return {
-                "drafts": _drafts(message, has_checks=name == "CheckedSynthesisReply")
-            }
+            _, analysis = _analysed(_shown(message))
+            return analysis.model_dump(mode="json")
+        case "SynthesisReply":
+            return {"drafts": _drafts(message, has_checks=False)}
+        case "CheckedSynthesisReply":
+            return {"drafts": _drafts(message, has_checks=True)}
         case "EnrichmentReply":
             criteria = json.loads(_fenced_text(message, "DRAFT"))["criteria"]
             return {"criteria": list(map(_enriched, criteria))}
@@ -93,9 +101,10 @@ def _shown(message: str) -> _Shown:
 def _fenced_text(message: str, label: str) -> str:
     """Return what stands between the first BEGIN and END lines with a label."""
     start = message.index(f"----- BEGIN {label} ")
-    first_line = message.index("\n", start)
-    end_line = message[start:first_line].replace("BEGIN", "END", 1)
-    return message[first_line + 1 : message.index(f"\n{end_line}", first_line)]
+    line_end = message.index("\n", start)
+    end_line = message[start:line_end].replace("BEGIN", "END", 1)
+    end = message.index(f"\n{end_line}", line_end)
+    return message[line_end + 1 : end]
 
 
 # The three questions about a document follow each other.
@@ -108,14 +117,17 @@ def _analysed(shown: _Shown) -> tuple[Stages, DocumentAnalysis]:
 
 def _drafts(message: str, *, has_checks: bool) -> list[_Json]:
     shown = _shown(message)
-    asked = _MOST_DRAFTS.findall(message)
-    most = min(int(asked[-1]) if asked else 1, 5)
+    numbers = _MOST_DRAFTS.findall(message)
+    most = 1
+    if numbers:
+        most = min(int(numbers[-1]), 5)
     document = shown.document()
     # Short passages too: prompts may show little of a document.
     config = ExtractiveConfig(questions_per_document=most, min_passage_words=30)
     synthesiser = extractive_stages([document], config).synthesiser
+    _, analysis = _analysed(shown)
     try:
-        drafts = _now(synthesiser.synthesise(document, _analysed(shown)[1]))
+        drafts = _now(synthesiser.synthesise(document, analysis))
     except StageRefusal:
         return []
     return [
@@ -126,35 +138,42 @@ def _drafts(message: str, *, has_checks: bool) -> list[_Json]:
 
 
 def _draft(draft: Draft, shown: _Shown, *, has_checks: bool) -> _Json:
-    # The numbers of the paragraphs that hold the cleaned passage.
-    parts = frozenset(draft.passage.split("\n\n"))
-    holding = [
-        number
-        for number, paragraph in enumerate(shown.paragraphs, start=1)
-        if any(
-            not parts.isdisjoint(section.paragraphs) for section in sections(paragraph)
-        )
-    ] or [1, len(shown.paragraphs)]
-    of_draft: _Json = {"task_type": "open"} if has_checks else {}
-    of_criterion: _Json = {"check": None} if has_checks else {}
-    return {
+    first, last = _passage_range(draft, shown)
+    criteria = [_criterion(criterion) for criterion in draft.criteria]
+    reply: _Json = {
         "question_rationale": draft.question_rationale,
-        "first_paragraph": holding[0],
-        "last_paragraph": holding[-1],
+        "first_paragraph": first,
+        "last_paragraph": last,
         "question": draft.question,
         "reference_answer": draft.reference_answer,
-        "criteria": [{**_criterion(c), **of_criterion} for c in draft.criteria],
-        **of_draft,
+        "criteria": criteria,
     }
+    if has_checks:
+        reply["task_type"] = "open"
+        for criterion in criteria:
+            criterion["check"] = None
+    return reply
+
+
+def _passage_range(draft: Draft, shown: _Shown) -> tuple[int, int]:
+    """Return the first and the last number of the paragraphs that hold the cleaned passage."""
+    parts = frozenset(draft.passage.split("\n\n"))
+    numbers: list[int] = []
+    for number, paragraph in enumerate(shown.paragraphs, start=1):
+        for section in sections(paragraph):
+            if not parts.isdisjoint(section.paragraphs):
+                numbers.append(number)
+                break
+    if not numbers:
+        return 1, len(shown.paragraphs)
+    return numbers[0], numbers[-1]
 
 
 def _criterion(criterion: CriterionDraft) -> _Json:
     """Write a criterion as a model does, with an answer that must not earn it."""
-    wrong = "Nothing is known of that, and it makes no difference."
-    return {
-        **criterion.model_dump(exclude={"expected_concepts"}),
-        "wrong_answer": wrong,
-    }
+    fields = criterion.model_dump(exclude={"expected_concepts"})
+    fields["wrong_answer"] = "Nothing is known of that, and it makes no difference."
+    return fields
 
 
 def _enriched(criterion: Mapping[str, Any]) -> _Json:
@@ -183,18 +202,23 @@ def _now(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
 
 
 _CORPUS: Final = read_table("corpus")
+_ARTICLES: Final = _CORPUS["articles"]
 _WORDS: Final = {kind: tuple(words.split()) for kind, words in _CORPUS["words"].items()}
-_SENTENCES: Final[list[int]] = _CORPUS["articles"]["sentences"]
+_SENTENCES: Final[list[int]] = _ARTICLES["sentences"]
 """Number of sentences of each section."""
 _FRAMES: Final = tuple(
-    " ".join(f"{frame}.".split())
-    for frame in _CORPUS["articles"]["frames"].split(".")[:-1]
+    " ".join(f"{frame}.".split()) for frame in _ARTICLES["frames"].split(".")[:-1]
 )
 _OF_A_KIND: Final = 6
 """Words of each kind that an article uses: it comes back to its subjects."""
 
 
-def generated_documents(n: int, *, seed: int = 0, start: int = 0) -> Iterator[Document]:
+def generated_documents(
+    n: int,
+    *,
+    seed: int = 0,
+    start: int = 0,
+) -> Iterator[Document]:
     """Yield articles of some 3,000 characters.
 
     Args:
@@ -207,30 +231,37 @@ def generated_documents(n: int, *, seed: int = 0, start: int = 0) -> Iterator[Do
     """
     for number in range(start, start + n):
         generator = random.Random(f"{seed} {number}")
-        theme = {
-            kind: generator.sample(words, _OF_A_KIND) for kind, words in _WORDS.items()
-        }
-        process, material, place = (
-            theme[kind][0] for kind in ("process", "material", "place")
-        )
+        theme: dict[str, list[str]] = {}
+        for kind, words in _WORDS.items():
+            theme[kind] = generator.sample(words, _OF_A_KIND)
+        process = theme["process"][0]
+        material = theme["material"][0]
+        place = theme["place"][0]
         title = f"{process.capitalize()} of {material} in {place} {number}"
         frames = generator.sample(_FRAMES, sum(_SENTENCES))
         parts = [f"# {title}"]
-        for heading, length in zip(
-            _CORPUS["articles"]["headings"], _SENTENCES, strict=True
-        ):
-            sentences = [
-                _sentence(frames.pop(), theme, generator) for _ in range(length)
-            ]
-            parts += [f"## {heading} of {process}", " ".join(sentences)]
-        source = f"generated/{seed}/{number:08}.md"
-        yield Document(title=title, text="\n\n".join(parts), source=source)
+        for heading, length in zip(_ARTICLES["headings"], _SENTENCES, strict=True):
+            sentences: list[str] = []
+            for _ in range(length):
+                sentence = _sentence(frames.pop(), theme, generator)
+                sentences.append(sentence)
+            parts.append(f"## {heading} of {process}")
+            parts.append(" ".join(sentences))
+        yield Document(
+            title=title,
+            text="\n\n".join(parts),
+            source=f"generated/{seed}/{number:08}.md",
+        )
 
 
-def _sentence(frame: str, theme: dict[str, list[str]], generator: random.Random) -> str:
-    words = {
-        kind: words[int(generator.random() * _OF_A_KIND)]
-        for kind, words in theme.items()
-    }
-    number = 5 + int(generator.random() * 9_000) / 10
-    return frame.format_map({**words, "number": number})
+def _sentence(
+    frame: str,
+    theme: dict[str, list[str]],
+    generator: random.Random,
+) -> str:
+    values: dict[str, str | float] = {}
+    for kind, words in theme.items():
+        place = int(generator.random() * _OF_A_KIND)
+        values[kind] = words[place]
+    values["number"] = 5 + int(generator.random() * 9_000) / 10
+    return frame.format_map(values)

@@ -39,18 +39,25 @@ def print_left_out(folder: Path, reasons: Mapping[str, tuple[str, int]]) -> None
 
     if not reasons:
         return
+    path = folder / REJECTED_FILE
     examples: dict[str, str] = {}
-    for _, rejection in read_rejections(folder / REJECTED_FILE):
-        if rejection is not None:
-            texts = [text for text in (rejection.source, rejection.detail) if text]
-            examples.setdefault(rejection.reason, ", ".join(texts))
+    for _, rejection in read_rejections(path):
+        if rejection is None:
+            continue
+        texts = [text for text in (rejection.source, rejection.detail) if text]
+        examples.setdefault(rejection.reason, ", ".join(texts))
     rows: list[tuple[str, str, str]] = []
     for name, (advice, count) in reasons.items():
-        example = examples.get(name.rpartition(" ")[2])
-        texts = [text for text in (advice, example) if text]
-        rows.append((name, "\n".join(texts), str(count)))
-    title = f"Left out, line by line in {folder / REJECTED_FILE}"
-    print_table(title, ("", "what to do; the first of them"), ("count",), rows)
+        _, _, reason = name.rpartition(" ")
+        texts = [text for text in (advice, examples.get(reason)) if text]
+        row = (name, "\n".join(texts), str(count))
+        rows.append(row)
+    print_table(
+        f"Left out, line by line in {path}",
+        names=("", "what to do; the first of them"),
+        figures=("count",),
+        rows=rows,
+    )
 
 
 def print_fallbacks(total: rubric_synth.CallTotals) -> None:

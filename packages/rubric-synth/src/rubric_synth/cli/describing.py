@@ -187,7 +187,12 @@ def _print_statistics(
     console.print_left_out(dataset, left_out)
     if statistics.context is not None:
         summary = statistics.context.summary()
-        console.print_table("Context", ("",), ("",), summary.items())
+        console.print_table(
+            "Context",
+            ("",),
+            ("",),
+            summary.items(),
+        )
     layouts = read_table("printed")
     spreads = [
         (name.replace("_", " "), spread)

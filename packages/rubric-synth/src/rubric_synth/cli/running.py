@@ -26,7 +26,11 @@ _STEPS: Final = {
 
 
 @console.app.command(name="collect")
-def collect_command(*sources: str, out: Path, config: Path | None = None) -> None:
+def collect_command(
+    *sources: str,
+    out: Path,
+    config: Path | None = None,
+) -> None:
     """Read sources into a folder of distinct, cleaned documents.
 
     A source is one of:
@@ -69,7 +73,12 @@ def collect_command(*sources: str, out: Path, config: Path | None = None) -> Non
             )
             for name, counts in report.by_source.items()
         )
-        console.print_table("Sources", ("source",), ("documents", "left out"), rows)
+        console.print_table(
+            "Sources",
+            ("source",),
+            ("documents", "left out"),
+            rows,
+        )
     if report.stayed or report.gone:
         console.print_line(
             f"{report.stayed} documents stayed, {report.documents - report.stayed} are new, "
@@ -201,7 +210,9 @@ def _print_run(
 
 
 def _print_reasons(
-    folder: Path, counts: Mapping[str, int], config: rubric_synth.SynthConfig
+    folder: Path,
+    counts: Mapping[str, int],
+    config: rubric_synth.SynthConfig,
 ) -> None:
     """Print the reasons for leaving out, each with what to do about it, unless there are none."""
     from rubric_synth.remedies import what_to_do

@@ -54,7 +54,13 @@ class Bm25:
             ids.append(vocabulary.setdefault(term, len(vocabulary)))
         self._added.append(ids)
 
-    def best(self, query: str, *, among: NDArray[np.bool_], most: int) -> list[int]:
+    def best(
+        self,
+        query: str,
+        *,
+        among: NDArray[np.bool_],
+        most: int,
+    ) -> list[int]:
         """Return the sections that share a word with a query, the best first.
 
         Args:
@@ -70,19 +76,30 @@ class Bm25:
         ids = [vocabulary[term] for term in terms(query) if term in vocabulary]
         if not ids or not len(self):
             return []
-        scores_N: NDArray[np.float32] = self._library.get_scores_from_ids(ids)
-        scores_N = np.where(among, scores_N, np.float32(0))
-        bound = np.float32(0)
+        all_scores_N: NDArray[np.float32] = self._library.get_scores_from_ids(ids)
+        scores_N = np.where(among, all_scores_N, np.float32(0))
+        is_candidate_N = scores_N > 0
         if most < len(scores_N):
             bound = np.partition(scores_N, -most)[-most]
-        candidates = np.flatnonzero((scores_N >= bound) & (scores_N > 0))
+            is_candidate_N &= scores_N >= bound
+        candidates = np.flatnonzero(is_candidate_N)
         order = np.argsort(-scores_N[candidates], kind="stable")
-        return [int(number) for number in candidates[order][:most]]
+        ranked = candidates[order]
+        return [int(number) for number in ranked[:most]]
 
     def _indexed(self) -> Any:
         bm25s = import_module("bm25s")  # looks for numba and jax: only where it is used
-        library: Any = bm25s.BM25(k1=_K1, b=_B, method="lucene", backend="numpy")
+        library: Any = bm25s.BM25(
+            k1=_K1,
+            b=_B,
+            method="lucene",
+            backend="numpy",
+        )
         vocabulary = self._vocabulary or {"": 0}
         ids: Sequence[Sequence[int]] = self._added
-        library.index((ids, vocabulary), create_empty_token=False, show_progress=False)
+        library.index(
+            (ids, vocabulary),
+            create_empty_token=False,
+            show_progress=False,
+        )
         return library

@@ -52,7 +52,10 @@ class Lookup:
     """
 
     def __init__(
-        self, collected: Path, config: SynthConfig, context: ContextConfig
+        self,
+        collected: Path,
+        config: SynthConfig,
+        context: ContextConfig,
     ) -> None:
         """Read the collection once.
 
@@ -132,7 +135,9 @@ class Lookup:
         among = self._levels_N <= _LEVELS[split]
         most = self._context.sections + _SPARE_SECTIONS
         for number in self._index.best(question, among=among, most=most):
-            yield self._sections_of(self._documents[number])[self._places[number]]
+            document = self._documents[number]
+            place = self._places[number]
+            yield self._sections_of(document)[place]
 
     def _gives_away(self, task: Task, section: Section) -> bool:
         """Whether a section holds a run of rubric or reference that the passage does not."""
@@ -147,7 +152,8 @@ class Lookup:
         return cut(document, most_words=self._context.section_words)
 
     def _split(self, doc_hash: str) -> str:
-        shares = self._config
         return split_of(
-            doc_hash, train=shares.train_frac, validation=shares.validation_frac
+            doc_hash,
+            train=self._config.train_frac,
+            validation=self._config.validation_frac,
         )

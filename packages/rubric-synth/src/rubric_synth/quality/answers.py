@@ -16,9 +16,8 @@ import ast
 import random
 import re
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache, partial
-from itertools import islice
 from typing import Final
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
@@ -68,17 +67,13 @@ async def check_executable_criteria(draft: Draft, config: QualityConfig) -> None
     kind = _KINDS.get(draft.task_type)
     if kind and not any(isinstance(check, kind) for check in checks.values()):
         raise _broken("", f"a {draft.task_type} question without a check of that kind")
-    if not isinstance(config.judge, HybridConfig) and not any(
-        map(bool, checks.values())
-    ):
-        return  # nothing to run, and no sandbox that may be missing
     # How checks are run; which judge reads the other criteria makes no difference.
-    hybrid = (
-        config.judge
-        if isinstance(config.judge, HybridConfig)
-        else HybridConfig(judge=_REST)
-    )
-    judge = hybrid.model_copy(update={"judge": _REST})
+    if isinstance(config.judge, HybridConfig):
+        judge = config.judge.model_copy(update={"judge": _REST})
+    elif any(map(bool, checks.values())):
+        judge = HybridConfig(judge=_REST)
+    else:
+        return  # nothing to run, and no sandbox that may be missing
     programs = _programs(judge.model_dump_json())
     try:
         for name, check in checks.items():
@@ -86,17 +81,15 @@ async def check_executable_criteria(draft: Draft, config: QualityConfig) -> None
                 continue
             passes = partial(_passes, programs, check)
             if not isinstance(check, python_tests.PythonTests):
-                await _check_quick(
-                    name, passes, draft, is_numeric=isinstance(check, NumericCheck)
-                )
+                is_numeric = isinstance(check, NumericCheck)
+                await _check_quick(name, passes, draft, is_numeric=is_numeric)
                 continue
             code = _parsed(name, draft.reference_answer)
             if judge.python_tests:
                 await _check_tests(name, passes, draft, code)
     except SandboxError:
-        raise StageRefusal(
-            RejectionReason.JUDGE_UNAVAILABLE, "the sandbox of code"
-        ) from None
+        reason = RejectionReason.JUDGE_UNAVAILABLE
+        raise StageRefusal(reason, "the sandbox of code") from None
 
 
 @lru_cache(maxsize=8)
@@ -110,57 +103,69 @@ def _read(criterion: CriterionDraft) -> ProgramCheck | None:
         directive = parse_verification(criterion.verification_method)
     except VerificationError as error:
         raise _broken(criterion.id, error.problem) from None
-    return None if isinstance(directive, SentenceScope | StructureChecks) else directive
+    if isinstance(directive, SentenceScope | StructureChecks):
+        return None
+    return directive
 
 
 _Passes = Callable[[str], Awaitable[bool]]
 
 
 async def _passes(programs: execute.Programs, check: ProgramCheck, answer: str) -> bool:
-    return (await programs.run(check, answer)).share == 1.0
+    result = await programs.run(check, answer)
+    return result.share == 1.0
 
 
 async def _check_quick(
-    name: str, passes: _Passes, draft: Draft, *, is_numeric: bool
+    name: str,
+    passes: _Passes,
+    draft: Draft,
+    *,
+    is_numeric: bool,
 ) -> None:
     if not await passes(draft.reference_answer):
         raise _broken(name, "the reference answer fails it")
-    for answer, what in (("", "an empty answer"), (draft.question, "the question")):
-        if await passes(answer):
-            raise _broken(name, f"{what} passes it")
+    if await passes(""):
+        raise _broken(name, "an empty answer passes it")
+    if await passes(draft.question):
+        raise _broken(name, "the question passes it")
     if is_numeric:
-        # By both, for a wrong number may hit by chance.
-        wrong = [
-            _with_wrong_numbers(draft.reference_answer, factor) for factor in (2.0, 0.3)
-        ]
-        if all([await passes(answer) for answer in wrong]):
+        # Both are tried, for a wrong number may hit by chance.
+        doubled = await passes(_with_wrong_numbers(draft.reference_answer, 2.0))
+        lowered = await passes(_with_wrong_numbers(draft.reference_answer, 0.3))
+        if doubled and lowered:
             raise _broken(name, "a wrong number passes it")
 
 
 async def _check_tests(
-    name: str, passes: _Passes, draft: Draft, code: ast.Module
+    name: str,
+    passes: _Passes,
+    draft: Draft,
+    code: ast.Module,
 ) -> None:
-    for _ in range(
-        2
-    ):  # tests whose result changes from one run to the next are no tests
+    # Twice: tests whose result changes from one run to the next are no tests.
+    for _ in range(2):
         if not await passes(draft.reference_answer):
-            raise _broken(
-                name, "the code of the reference answer does not pass every test"
-            )
+            problem = "the code of the reference answer does not pass every test"
+            raise _broken(name, problem)
     if await passes(draft.question):
         raise _broken(name, "the question passes it")
-    if await passes(f"```python\n{_hollow(name, code)}\n```"):
+    hollow = _hollow(name, code)
+    if await passes(f"```python\n{hollow}\n```"):
         raise _broken(name, "functions that do nothing pass it")
 
 
 def _with_wrong_numbers(answer: str, factor: float) -> str:
     text = quantities.plain_numbers(answer)
     parts: list[str] = []
-    since = 0
+    end = 0
     for quantity in quantities.read_quantities(text, units=False):
-        parts += [text[since : quantity.start], repr(quantity.value * factor or factor)]
-        since = quantity.end
-    return "".join((*parts, text[since:]))
+        wrong = quantity.value * factor
+        parts.append(text[end : quantity.start])
+        parts.append(repr(wrong or factor))
+        end = quantity.end
+    parts.append(text[end:])
+    return "".join(parts)
 
 
 def _parsed(name: str, answer: str) -> ast.Module:
@@ -169,19 +174,16 @@ def _parsed(name: str, answer: str) -> ast.Module:
     if code is None:
         raise _broken(name, "the reference answer holds no block of Python")
     if len(code) > _LONGEST_CODE:
-        raise _broken(
-            name, f"the reference answer's code is above {_LONGEST_CODE} characters"
-        )
+        problem = f"the reference answer's code is above {_LONGEST_CODE} characters"
+        raise _broken(name, problem)
     try:
-        with (
-            warnings.catch_warnings()
-        ):  # an odd escape sequence is the code's own affair
+        with warnings.catch_warnings():
+            # An odd escape sequence is the code's own affair.
             warnings.simplefilter("ignore")
             return python_tests.parse_python(code)
     except _NO_CODE as error:
-        problem = (
-            f"the reference answer's code does not compile: {type(error).__name__}"
-        )
+        kind = type(error).__name__
+        problem = f"the reference answer's code does not compile: {kind}"
         raise _broken(name, problem) from None
 
 
@@ -197,9 +199,8 @@ def _hollow(name: str, code: ast.Module) -> str:
 
 
 def _broken(name: str, problem: str) -> StageRefusal:
-    return StageRefusal(
-        RejectionReason.BROKEN_CHECK, f"{name}: {problem}" if name else problem
-    )
+    detail = f"{name}: {problem}" if name else problem
+    return StageRefusal(RejectionReason.BROKEN_CHECK, detail)
 
 
 AskJudge = Callable[[JudgeView], Awaitable[JudgeResult]]
@@ -211,7 +212,10 @@ _SHORTEST_STAND_IN: Final = 4
 
 
 def corrupted_copies(
-    task: Task, kinds: Sequence[Corruption], *, seed: str | None = None
+    task: Task,
+    kinds: Sequence[Corruption],
+    *,
+    seed: str | None = None,
 ) -> dict[Corruption, str]:
     """Return a worse copy of the reference answer for each kind.
 
@@ -226,12 +230,20 @@ def corrupted_copies(
     Returns:
         By kind; empty only where the answer is so short that no kind changes it.
     """
-    seed = task.task_id if seed is None else seed
-
-    def copies(of: Iterable[Corruption]) -> Iterator[tuple[Corruption, str]]:
-        return ((kind, copy) for kind in of if (copy := _copy(task, kind, seed)))
-
-    return dict(copies(kinds)) or dict(islice(copies(_MAKERS), 1))
+    if seed is None:
+        seed = task.task_id
+    copies: dict[Corruption, str] = {}
+    for kind in kinds:
+        copy = _copy(task, kind, seed)
+        if copy:
+            copies[kind] = copy
+    if copies:
+        return copies
+    for kind in _MAKERS:
+        copy = _copy(task, kind, seed)
+        if copy:
+            return {kind: copy}
+    return {}
 
 
 def _copy(task: Task, kind: Corruption, seed: str) -> str:
@@ -243,19 +255,18 @@ def _copy(task: Task, kind: Corruption, seed: str) -> str:
 
 def _other_terms(task: Task, answer: str, chance: random.Random) -> str:
     terms = " ".join(term for criterion in task.rubric for term in terms_of(criterion))
-    asked = frozenset(map(stem, _TOKEN.findall(terms)))
-    known = asked | frozenset(map(stem, _TOKEN.findall(answer)))
+    expected = frozenset(map(stem, _TOKEN.findall(terms)))
+    known = expected | frozenset(map(stem, _TOKEN.findall(answer)))
     lowered = {word.lower() for word in content_words(task.grounding.reveal())}
-    others = sorted(
-        w for w in lowered if len(w) >= _SHORTEST_STAND_IN and stem(w) not in known
-    )
+    long_words = sorted(word for word in lowered if len(word) >= _SHORTEST_STAND_IN)
+    others = [word for word in long_words if stem(word) not in known]
     chance.shuffle(others)
     stand_ins: dict[str, str] = {}
 
     def replaced(match: re.Match[str]) -> str:
         word = match[0]
         key = stem(word)
-        if key not in asked:
+        if key not in expected:
             return word
         if word.isdigit():
             return _other_number(match, chance)
@@ -291,7 +302,9 @@ def _other_number(number: re.Match[str], chance: random.Random) -> str:
 
 
 def _first_sentence(_task: Task, answer: str, _chance: random.Random) -> str:
-    return _pieces(answer)[0].strip() if answer.strip() else ""
+    if not answer.strip():
+        return ""
+    return _pieces(answer)[0].strip()
 
 
 def _pieces(answer: str) -> list[str]:
@@ -324,25 +337,30 @@ async def check_wrong_answers(draft: Draft, task: Task, judge: AskJudge) -> None
     for criterion in draft.criteria:
         if not criterion.wrong_answer.strip():
             continue
-        result = await judge(
-            view.model_copy(update={"response": criterion.wrong_answer})
-        )
-        if result.outcome is not Outcome.SCORED:
-            is_down = result.outcome is Outcome.UNAVAILABLE
-            unavailable = RejectionReason.JUDGE_UNAVAILABLE
-            invalid = RejectionReason.JUDGE_INVALID
-            raise StageRefusal(
-                unavailable if is_down else invalid, f"wrong: {result.reason}"
-            )
-        share = (
-            result.scores[criterion.id] / criterion.weight if criterion.weight else 0.0
-        )
+        answer_view = view.model_copy(update={"response": criterion.wrong_answer})
+        result = await judge(answer_view)
+        _check_scored(result, "wrong")
+        share = 0.0
+        if criterion.weight:
+            share = result.scores[criterion.id] / criterion.weight
         detail = f"{criterion.id}: {share:.2f}, above {_MOST_OF_A_WRONG_ANSWER}"
         is_paid = share > _MOST_OF_A_WRONG_ANSWER
         refuse(RejectionReason.REWARDED_WRONG_ANSWER, detail, when=is_paid)
 
 
 _MOST_OF_A_WRONG_ANSWER: Final = 0.5
+
+
+def _check_scored(result: JudgeResult, name: str) -> None:
+    """Refuse a draft of whose answer, here called by a name, the judge has given no verdict."""
+    detail = f"{name}: {result.reason}"
+    match result.outcome:
+        case Outcome.UNAVAILABLE:
+            raise StageRefusal(RejectionReason.JUDGE_UNAVAILABLE, detail)
+        case Outcome.INVALID:
+            raise StageRefusal(RejectionReason.JUDGE_INVALID, detail)
+        case Outcome.SCORED:
+            pass
 
 
 async def check_rewards(task: Task, judge: AskJudge, config: QualityConfig) -> None:
@@ -361,34 +379,24 @@ async def check_rewards(task: Task, judge: AskJudge, config: QualityConfig) -> N
 
     async def earned(name: str, response: str) -> float:
         result = await judge(view.model_copy(update={"response": response}))
-        match result.outcome:
-            case Outcome.UNAVAILABLE:
-                raise StageRefusal(
-                    RejectionReason.JUDGE_UNAVAILABLE, f"{name}: {result.reason}"
-                )
-            case Outcome.INVALID:
-                raise StageRefusal(
-                    RejectionReason.JUDGE_INVALID, f"{name}: {result.reason}"
-                )
-            case Outcome.SCORED:
-                return rubric_core.normalized_reward(result, task.rubric)
+        _check_scored(result, name)
+        return rubric_core.normalized_reward(result, task.rubric)
 
     reference = await earned("reference", task.reference_answer or "")
     detail = f"{reference:.2f}, below {config.limit('min_reference_reward')}"
     is_low = reference < config.min_reference_reward
     refuse(RejectionReason.LOW_REFERENCE_REWARD, detail, when=is_low)
-    for name, answer, most, reason in (
-        ("empty", "", "max_empty_reward", RejectionReason.REWARDED_EMPTY_ANSWER),
-        (
-            "echo",
-            task.question,
-            "max_echo_reward",
-            RejectionReason.REWARDED_QUESTION_ECHO,
-        ),
-    ):
-        reward = await earned(name, answer)
-        detail = f"{reward:.2f}, above {config.limit(most)}"
-        refuse(reason, detail, when=reward > getattr(config, most))
+
+    reward = await earned("empty", "")
+    detail = f"{reward:.2f}, above {config.limit('max_empty_reward')}"
+    is_high = reward > config.max_empty_reward
+    refuse(RejectionReason.REWARDED_EMPTY_ANSWER, detail, when=is_high)
+
+    reward = await earned("echo", task.question)
+    detail = f"{reward:.2f}, above {config.limit('max_echo_reward')}"
+    is_high = reward > config.max_echo_reward
+    refuse(RejectionReason.REWARDED_QUESTION_ECHO, detail, when=is_high)
+
     reason = RejectionReason.NOT_DISCRIMINATING
     copies = corrupted_copies(task, config.corruptions, seed=view.task_id)
     refuse(reason, "the reference is too short", when=not copies)

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from string import Template
 from typing import Any, Final, NamedTuple
 
@@ -47,8 +46,10 @@ _FEWEST_OWN_WORDS: Final = 5
 
 def _first_sentence(text: str) -> int:
     """Return where the first sentence ends."""
-    end = _PATTERNS["sentence_end"].search(text)
-    return end.end() if end else len(text)
+    match = _PATTERNS["sentence_end"].search(text)
+    if match is None:
+        return len(text)
+    return match.end()
 
 
 def _anywhere(pattern: re.Pattern[str], text: str) -> bool:
@@ -56,13 +57,19 @@ def _anywhere(pattern: re.Pattern[str], text: str) -> bool:
 
 
 def _nothing_behind(
-    pattern: re.Pattern[str], text: str, end: int | None = None
+    pattern: re.Pattern[str],
+    text: str,
+    end: int | None = None,
 ) -> bool:
     """Match where the thing is not brought along."""
-    matches = pattern.finditer(text, 0, len(text) if end is None else end)
-    return any(
-        _PATTERNS["carried_by"].search(text, match.end()) is None for match in matches
-    )
+    if end is None:
+        end = len(text)
+    matches = pattern.finditer(text, 0, end)
+    return any(not _is_brought_along(text, match) for match in matches)
+
+
+def _is_brought_along(text: str, match: re.Match[str]) -> bool:
+    return _PATTERNS["carried_by"].search(text, match.end()) is not None
 
 
 def _at_the_start(pattern: re.Pattern[str], text: str) -> bool:
@@ -73,12 +80,12 @@ def _at_the_start(pattern: re.Pattern[str], text: str) -> bool:
 def _unannounced(pattern: re.Pattern[str], text: str) -> bool:
     """Match where the noun, a group, neither stands earlier in the text nor is brought along."""
     for match in pattern.finditer(text):
-        noun = next(group for group in match.groups() if group).rstrip(".s")
+        group = next(group for group in match.groups() if group)
+        noun = re.escape(group.rstrip(".s"))
         before = text[: match.start()]
-        announced = (
-            re.search(rf"\b{re.escape(noun)}", before, re.IGNORECASE) is not None
-        )
-        if not announced and _PATTERNS["carried_by"].search(text, match.end()) is None:
+        if re.search(rf"\b{noun}", before, re.IGNORECASE):
+            continue
+        if not _is_brought_along(text, match):
             return True
     return False
 
@@ -88,22 +95,17 @@ def _cited(pattern: re.Pattern[str], text: str) -> bool:
     for match in _PATTERNS["bracketed"].finditer(text):
         word = match[1]
         is_spaced = match[0][len(word)] in " .,;"
-        is_word = (
-            len(word) > 1
-            and word[-1].isalpha()
-            and word.lower() not in _CITATION_CONTEXT
-        )
-        if is_spaced and is_word:
+        is_word = len(word) > 1 and word[-1].isalpha()
+        if is_spaced and is_word and word.lower() not in _CITATION_CONTEXT:
             return True
     # A name may be given to what a question describes; it may not be the whole description.
-    rest, count = pattern.subn(" ", text) if "et al" in text else (text, 0)
+    if "et al" not in text:
+        return False
+    rest, count = pattern.subn(" ", text)
     if not count:
         return False
-    own = [
-        word
-        for word in _PATTERNS["long_word"].findall(rest)
-        if word.lower() not in _ASKING
-    ]
+    long_words = _PATTERNS["long_word"].findall(rest)
+    own = [word for word in long_words if word.lower() not in _ASKING]
     return len(own) < _FEWEST_OWN_WORDS
 
 
@@ -113,10 +115,13 @@ def _unnamed(pattern: re.Pattern[str], text: str) -> bool:
     if _PATTERNS["its"].match(opening.strip()):
         return True
     match = pattern.search(opening)
-    before = opening[: match.start()] if match else "`"
-    return "`" not in before and all(
-        word.lower() in _ASKING for word in re.findall(r"\w+", before)
-    )
+    if match is None:
+        return False
+    before = opening[: match.start()]
+    if "`" in before:
+        return False
+    words = re.findall(r"\w+", before)
+    return all(word.lower() in _ASKING for word in words)
 
 
 _WHERE: Final[dict[str, Callable[[re.Pattern[str], str], bool]]] = {
@@ -133,9 +138,14 @@ def _pointers(kind: str) -> tuple[Pointer, ...]:
     table = read_table("pointers")
 
     def pointer(row: dict[str, Any]) -> Pointer:
-        source = Template("|".join(row["patterns"])).substitute(table["parts"])
-        points = partial(_WHERE[row["where"]], re.compile(source, re.IGNORECASE))
-        return Pointer(row["name"], frozenset(row["hints"].split()), points)
+        template = Template("|".join(row["patterns"]))
+        source = template.substitute(table["parts"])
+        pattern = re.compile(source, re.IGNORECASE)
+        return Pointer(
+            name=row["name"],
+            hints=frozenset(row["hints"].split()),
+            points=partial(_WHERE[row["where"]], pattern),
+        )
 
     return tuple(pointer(row) for row in table["pointer"] if row["of"] == kind)
 
@@ -204,7 +214,8 @@ def check_analysis(analysis: DocumentAnalysis) -> None:
         analysis.depth,
         analysis.reasoning_mode,
     )
-    is_long = sum(map(len, (*texts, *analysis.concepts))) > _LONGEST_ANALYSIS
+    length = sum(map(len, texts)) + sum(map(len, analysis.concepts))
+    is_long = length > _LONGEST_ANALYSIS
     refuse(RejectionReason.FIELD_TOO_LONG, "document_analysis", when=is_long)
 
 
@@ -231,13 +242,11 @@ def _check_weights(weights: list[float], config: QualityConfig) -> None:
         "a weight is negative or not finite",
         when=wrong,
     )
-    total = sum(
-        weights
-    )  # plain addition, which overflows to infinity where `fsum` would raise
+    # Plain addition, which overflows to infinity where `fsum` would raise.
+    total = sum(weights)
     detail = f"W = {total:g}, below {config.limit('min_total_weight')}"
-    refuse(
-        RejectionReason.LOW_TOTAL_WEIGHT, detail, when=total < config.min_total_weight
-    )
+    is_low = total < config.min_total_weight
+    refuse(RejectionReason.LOW_TOTAL_WEIGHT, detail, when=is_low)
 
 
 def _check_lengths(draft: Draft) -> None:
@@ -249,7 +258,7 @@ def _check_lengths(draft: Draft) -> None:
         # A term counts more than its characters, so that a list of empty ones ends too.
         terms = terms_of(criterion)
         texts = [getattr(criterion, name) for name in TEXT_FIELDS]
-        length = sum(map(len, (*texts, *terms))) + len(terms)
+        length = sum(map(len, texts)) + sum(map(len, terms)) + len(terms)
         detail = f"criterion {number}: {length} characters, its id {len(criterion.id)}"
         is_long = length > _LONGEST_CRITERION or len(criterion.id) > _LONGEST_ID
         refuse(RejectionReason.FIELD_TOO_LONG, detail, when=is_long)
@@ -262,12 +271,16 @@ def _missing_field(criterion: CriterionDraft) -> str:
 
     Source: paper, Definition 1.
     """
-    texts = (name for name in TEXT_FIELDS if not getattr(criterion, name).strip())
-    needed = _NEEDED_TERMS if criterion.kind is None else ("expected_keywords",)
-    terms = (
-        name for name in needed if not any(map(str.strip, getattr(criterion, name)))
-    )
-    return next(chain(texts, terms), "")
+    for name in TEXT_FIELDS:
+        if not getattr(criterion, name).strip():
+            return name
+    needed = ("expected_keywords",)
+    if criterion.kind is None:
+        needed = _NEEDED_TERMS
+    for name in needed:
+        if not any(map(str.strip, getattr(criterion, name))):
+            return name
+    return ""
 
 
 _TOKEN: Final = re.compile(r"\w+|[\[\\§]|\?\?")
@@ -291,12 +304,14 @@ def check_self_contained(draft: Draft) -> None:
     for criterion in draft.criteria:
         fields = tuple(_fields(criterion))
         # One look at all fields together: most criteria hold no hint of any pattern.
-        hinted = _hinted("\n".join(text for _, text, _ in fields), CRITERION_POINTERS)
-        for field, text, pointers in fields if hinted else ():
+        all_texts = "\n".join(text for _, text, _ in fields)
+        hinted = _hinted(all_texts, CRITERION_POINTERS)
+        if not hinted:
+            continue
+        for field, text, pointers in fields:
             name = _first(text, [pointer for pointer in hinted if pointer in pointers])
-            refuse(
-                reason, f"{name} in criterion {criterion.id}: {field}", when=bool(name)
-            )
+            detail = f"{name} in criterion {criterion.id}: {field}"
+            refuse(reason, detail, when=bool(name))
 
 
 def pointers_in(text: str, pointers: Sequence[Pointer]) -> str:
@@ -305,16 +320,23 @@ def pointers_in(text: str, pointers: Sequence[Pointer]) -> str:
 
 
 def _first(text: str, pointers: Sequence[Pointer]) -> str:
-    has_code = bool(pointers) and ("`" in text or "$" in text)
-    prose = _PATTERNS["code_or_formula"].sub("`", text) if has_code else text
-    return next((pointer.name for pointer in pointers if pointer.points(prose)), "")
+    if not pointers:
+        return ""
+    prose = text
+    if "`" in text or "$" in text:
+        prose = _PATTERNS["code_or_formula"].sub("`", text)
+    for pointer in pointers:
+        if pointer.points(prose):
+            return pointer.name
+    return ""
 
 
 def _hinted(text: str, pointers: Sequence[Pointer]) -> list[Pointer]:
-    words = _HINTS.intersection(_TOKEN.findall(text.lower()))
-    return [
-        pointer for pointer in pointers if words and not pointer.hints.isdisjoint(words)
-    ]
+    tokens = _TOKEN.findall(text.lower())
+    words = _HINTS.intersection(tokens)
+    if not words:
+        return []
+    return [pointer for pointer in pointers if not pointer.hints.isdisjoint(words)]
 
 
 def _fields(criterion: CriterionDraft) -> Iterator[tuple[str, str, Sequence[Pointer]]]:
@@ -349,15 +371,18 @@ def _tells(question: str, answer: str, fewest_words: int) -> bool:
     """Whether a question holds an answer, or a sentence of it that is no mere phrase."""
 
     def plain(text: str) -> str:
-        return f" {' '.join(_WORD.findall(text.lower()))} "
+        words = _WORD.findall(text.lower())
+        return f" {' '.join(words)} "
 
-    asked = plain(question)
-    whole = plain(answer)
-    if whole in asked and whole.count(" ") > _FEWEST_WORDS:
+    plain_question = plain(question)
+    plain_answer = plain(answer)
+    is_long = plain_answer.count(" ") > _FEWEST_WORDS
+    if is_long and plain_answer in plain_question:
         return True
     for sentence in _PATTERNS["sentence"].split(answer):
-        words = plain(sentence)
-        if words.count(" ") > fewest_words and words in asked:
+        plain_sentence = plain(sentence)
+        is_long = plain_sentence.count(" ") > fewest_words
+        if is_long and plain_sentence in plain_question:
             return True
     return False
 
@@ -366,7 +391,10 @@ _PUNCTUATION: Final = str.maketrans(dict.fromkeys(".,;:?!'\"`", " "))
 
 
 def check_draft(
-    document: Document, analysis: DocumentAnalysis, draft: Draft, config: QualityConfig
+    document: Document,
+    analysis: DocumentAnalysis,
+    draft: Draft,
+    config: QualityConfig,
 ) -> Task:
     """Return the task of a draft that is sound in itself.
 
@@ -414,10 +442,12 @@ def check_unrepeated(draft: Draft, accepted: Iterable[str]) -> None:
     Raises:
         StageRefusal: The question is there already, but for case, spaces and punctuation.
     """
-    is_repeated = _normalised(draft.question) in map(_normalised, accepted)
+    question = _normalised(draft.question)
+    is_repeated = question in map(_normalised, accepted)
     refuse(RejectionReason.DUPLICATE_QUESTION, "of the same document", when=is_repeated)
 
 
 def _normalised(question: str) -> str:
     # Signs such as + and - stay: they may be all that parts two questions.
-    return " ".join(question.casefold().translate(_PUNCTUATION).split())
+    words = question.casefold().translate(_PUNCTUATION).split()
+    return " ".join(words)

@@ -51,10 +51,12 @@ def usual_terms(tasks: Sequence[Task]) -> dict[str, list[str]]:
         for criterion in task.rubric:
             kind = criterion.id.rstrip("_0123456789")
             terms = (*criterion.required_elements, *criterion.expected_keywords)
-            counts[kind].update(term.lower() for term in terms if term.isalpha())
+            words = [term.lower() for term in terms if term.isalpha()]
+            counts[kind].update(words)
     usual: dict[str, list[str]] = {}
     for kind, counter in counts.items():
-        usual[kind] = [word for word, _ in counter.most_common(20)]
+        most_common = counter.most_common(20)
+        usual[kind] = [word for word, _ in most_common]
     return usual
 
 
@@ -76,16 +78,29 @@ def learned_template(question: str, usual: Mapping[str, Sequence[str]]) -> str:
             points.append(f"The {point} is {phrase}.")
     if len(names) > 1:
         return _learned_api_answer(names, points, usual)
-    words = " ".join(language.content_words(question)[1:3])
-    subject = names[0] if names else words or "subject"
-    first = f"The {subject} is {_phrase(usual, 'central_idea')}."
+    subject = _subject(question, names)
+    central_idea = _phrase(usual, "central_idea")
     limitation = _phrase(usual, "limitation")
-    last = f"However, {limitation} must not be used in all of these cases."
-    return " ".join([first, *points, last])
+    sentences = [
+        f"The {subject} is {central_idea}.",
+        *points,
+        f"However, {limitation} must not be used in all of these cases.",
+    ]
+    return " ".join(sentences)
+
+
+def _subject(question: str, names: Sequence[str]) -> str:
+    """Return the first name of a question, or its second and third content word."""
+    if names:
+        return names[0]
+    words = language.content_words(question)[1:3]
+    return " ".join(words) or "subject"
 
 
 def _learned_api_answer(
-    names: Sequence[str], points: Sequence[str], usual: Mapping[str, Sequence[str]]
+    names: Sequence[str],
+    points: Sequence[str],
+    usual: Mapping[str, Sequence[str]],
 ) -> str:
     """Return the form for a question on a function and its parameters.
 
@@ -94,18 +109,26 @@ def _learned_api_answer(
         points: Sentences on the points that the question asks for.
         usual: The words that `usual_terms` returns.
     """
-    sentences = [f"{names[0]} is used to compute {_phrase(usual, 'purpose')}."]
-    for number, name in enumerate(names[1:]):
-        parameter = _phrase(usual, "parameter", turn=number)
-        sentences.append(f"It takes {name} as {parameter}.")
-    sentences.append(f"It returns {_phrase(usual, 'returns')}.")
+    function, *parameters = names
+    purpose = _phrase(usual, "purpose")
+    sentences = [f"{function} is used to compute {purpose}."]
+    for number, parameter in enumerate(parameters):
+        meaning = _phrase(usual, "parameter", turn=number)
+        sentences.append(f"It takes {parameter} as {meaning}.")
+    returns = _phrase(usual, "returns")
+    sentences.append(f"It returns {returns}.")
     sentences.extend(points)
     caveat = _phrase(usual, "caveat")
     sentences.append(f"Note that {caveat} must not be used if it is not the default.")
     return " ".join(sentences)
 
 
-def _phrase(usual: Mapping[str, Sequence[str]], kind: str, *, turn: int = 0) -> str:
+def _phrase(
+    usual: Mapping[str, Sequence[str]],
+    kind: str,
+    *,
+    turn: int = 0,
+) -> str:
     """Join the most usual words of a kind as a phrase, each turn in another order."""
     terms = deque(usual.get(kind, ())[:_MOST_TERMS])
     if len(terms) < _FEWEST_TERMS:
@@ -113,7 +136,8 @@ def _phrase(usual: Mapping[str, Sequence[str]], kind: str, *, turn: int = 0) -> 
     terms.rotate(turn)
     words = list(terms)
     pairs = zip(words[::2], words[1::2], strict=False)
-    return language.listed([f"the {first} of {second}" for first, second in pairs])
+    parts = [f"the {first} of {second}" for first, second in pairs]
+    return language.listed(parts)
 
 
 class ControlRewards(NamedTuple):
@@ -147,14 +171,18 @@ def overpaid(rewards: Mapping[str, float]) -> dict[str, str]:
         rewards: Mean reward of each control.
     """
     reference = rewards.get("reference", 0.0)
-    return {
-        name: (
-            f"{CONTROLS[name]}: {100 * rewards[name]:.1f} %, where the reference earns "
+    if reference <= 0:
+        return {}
+    warnings: dict[str, str] = {}
+    for name, meaning in _WARNINGS.items():
+        reward = rewards.get(name, 0.0)
+        if reward < _OVERPAID_FRAC * reference:
+            continue
+        warnings[name] = (
+            f"{CONTROLS[name]}: {100 * reward:.1f} %, where the reference earns "
             f"{100 * reference:.1f} %; {meaning}"
         )
-        for name, meaning in _WARNINGS.items()
-        if reference > 0 and rewards.get(name, 0.0) >= _OVERPAID_FRAC * reference
-    }
+    return warnings
 
 
 async def control_rewards(
@@ -186,22 +214,34 @@ async def control_rewards(
             ]
             answers += written_answers
             counts[name] = len(written_answers)
-    # Once a task: the id of a view is a hash of the rubric.
-    views = {task.task_id: task.judge_view("") for _, task, _ in answers}
-    answer_views = [
-        views[task.task_id].model_copy(update={"response": text})
-        for _, task, text in answers
-    ]
-    results = await _judge_all(answer_views, judge)
+    results = await _judge_all(_views(answers), judge)
     rewards: defaultdict[str, list[float]] = defaultdict(list)
+    failures = 0
     for (name, task, _), result in zip(answers, results, strict=True):
-        if result.outcome is not rubric_core.Outcome.UNAVAILABLE:
-            rewards[name].append(rubric_core.normalized_reward(result, task.rubric))
+        if result.outcome is rubric_core.Outcome.UNAVAILABLE:
+            failures += 1
+        else:
+            reward = rubric_core.normalized_reward(result, task.rubric)
+            rewards[name].append(reward)
+    means = {name: fmean(rewards[name]) for name in CONTROLS if name in rewards}
     return ControlRewards(
-        controls={name: fmean(rewards[name]) for name in CONTROLS if name in rewards},
-        control_failures=len(answers) - sum(map(len, rewards.values())),
+        controls=means,
+        control_failures=failures,
         written_answers=counts,
     )
+
+
+def _views(answers: Sequence[tuple[str, Task, str]]) -> list[JudgeView]:
+    """Return the views of answers, each given with the name of its control and its task."""
+    empty_views: dict[str, JudgeView] = {}
+    views: list[JudgeView] = []
+    for _, task, text in answers:
+        # Once a task: the id of a view is a hash of the rubric.
+        if task.task_id not in empty_views:
+            empty_views[task.task_id] = task.judge_view("")
+        view = empty_views[task.task_id].model_copy(update={"response": text})
+        views.append(view)
+    return views
 
 
 def answers_of(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
@@ -225,10 +265,10 @@ def answers_of(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
         writers[_OTHER_REFERENCE] = lambda task: others[task.task_id]
     if all(task.context for task in tasks):
         writers |= of_context()
-    return {
-        name: {task.task_id: write(task) for task in tasks}
-        for name, write in writers.items()
-    }
+    answers: dict[str, dict[str, str]] = {}
+    for name, write in writers.items():
+        answers[name] = {task.task_id: write(task) for task in tasks}
+    return answers
 
 
 def of_context() -> dict[str, Callable[[Task], str]]:

@@ -38,13 +38,15 @@ class Sample(Generic[_T]):
     def offer(self, key: str, item: _T) -> None:
         """Offer one item; its key tells it from the others."""
         self.offered += 1
-        digest = hashlib.blake2b(
-            f"{self._seed} {key}".encode("utf-8", "replace"), digest_size=8
-        )
-        entry = (-int.from_bytes(digest.digest()), self.offered, item)
+        text = f"{self._seed} {key}".encode("utf-8", "replace")
+        digest = hashlib.blake2b(text, digest_size=8).digest()
+        rank = -int.from_bytes(digest)
+        entry = (rank, self.offered, item)
         if len(self._chosen) < self._limit:
             heapq.heappush(self._chosen, entry)
-        elif entry[0] > self._chosen[0][0]:
+            return
+        lowest_rank, _, _ = self._chosen[0]
+        if rank > lowest_rank:
             heapq.heapreplace(self._chosen, entry)
 
     def items(self) -> list[_T]:
@@ -142,7 +144,10 @@ def _task_key(task: Task) -> str:
 
 
 def task_example(
-    task: Task, tags: tuple[str, ...], *, reveal_grounding: bool
+    task: Task,
+    tags: tuple[str, ...],
+    *,
+    reveal_grounding: bool,
 ) -> Example:
     """Return a task of the dataset to read.
 
@@ -160,20 +165,29 @@ def rejection_example(rejection: Rejection, *, reveal_grounding: bool) -> Exampl
     """Return a document or draft that was left out, whatever its fields hold."""
     row = rejection.draft or {}
     tags = (rejection.stage, str(rejection.reason))
-    example = _example(row, tags, _cut(rejection.source), reveal=reveal_grounding)
+    example = _example(
+        row,
+        tags,
+        _cut(rejection.source),
+        reveal=reveal_grounding,
+    )
     return replace(example, detail=_cut(rejection.detail))
 
 
 def _example(
-    row: Mapping[str, Any], tags: tuple[str, ...], origin: str, *, reveal: bool
+    row: Mapping[str, Any],
+    tags: tuple[str, ...],
+    origin: str,
+    *,
+    reveal: bool,
 ) -> Example:
     value: object = row.get("criteria")
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    criteria = [
-        _criterion(cast("dict[str, object]", item))
-        for item in items
-        if isinstance(item, dict)
-    ]
+    criteria: list[dict[str, Any]] = []
+    if isinstance(value, list):
+        for item in cast("list[object]", value):
+            if isinstance(item, dict):
+                criterion = _criterion(cast("dict[str, object]", item))
+                criteria.append(criterion)
     passage = None
     if reveal and row.get("passage"):
         passage = _cut(row["passage"])
@@ -190,24 +204,29 @@ def _example(
 
 def _criterion(row: dict[str, object]) -> dict[str, Any]:
     """Return the fields of a criterion, each with the type that it should have."""
-    return {
-        "weight": _weight(row.get("weight", 0.0)),
-        **{name: _cut(row.get(name)) for name in TEXT_FIELDS},
-        **{name: _items(row.get(name)) for name in TERM_FIELDS},
-    }
+    fields: dict[str, Any] = {"weight": _weight(row.get("weight", 0.0))}
+    for name in TEXT_FIELDS:
+        fields[name] = _cut(row.get(name))
+    for name in TERM_FIELDS:
+        fields[name] = _items(row.get(name))
+    return fields
 
 
 def _weight(value: object) -> float | str:
-    if isinstance(value, int | float):
-        is_shown = abs(value) < _LARGEST_WEIGHT
-        return float(value) if is_shown else "a number too large"
-    return _cut(value)
+    if not isinstance(value, int | float):
+        return _cut(value)
+    is_shown = abs(value) < _LARGEST_WEIGHT  # no NaN is
+    if not is_shown:
+        return "a number too large"
+    return float(value)
 
 
 def _items(value: object) -> list[str]:
-    if not isinstance(value, list | tuple):
-        return [_cut(value)] if value else []
-    return [_cut(item) for item in cast("list[object]", value)]
+    if isinstance(value, list | tuple):
+        return [_cut(item) for item in cast("list[object]", value)]
+    if not value:
+        return []
+    return [_cut(value)]
 
 
 def _cut(value: object) -> str:
@@ -224,7 +243,12 @@ def _cut(value: object) -> str:
 
 
 def chosen_examples(
-    dataset: Path, split: str | None, *, limit: int, seed: int, reveal_grounding: bool
+    dataset: Path,
+    split: str | None,
+    *,
+    limit: int,
+    seed: int,
+    reveal_grounding: bool,
 ) -> list[Example]:
     """Return some tasks of a split, or some of what was left out, in the order of the file.
 

@@ -7,13 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import anyio
 
-from rubric_core import Criterion, Judge, Task, read_tasks
+from rubric_core import Criterion, DocumentAnalysis, Judge, Task, read_tasks
 from rubric_judge import ClaimJudge, LexicalJudge
 from rubric_judge.checks.directive import HEADS
 from rubric_judge.judges.claims.claim import claim_of
@@ -54,7 +53,8 @@ def occurring(terms: AbstractSet[str], text: Text) -> int:
     """Return how many terms have all of their words in the text, in whatever order and form."""
     count = 0
     for term in terms:
-        if stems := _stems(term):
+        stems = _stems(term)
+        if stems:
             count += stems <= text.stems
         else:
             count += term.lower() in text.lowered
@@ -63,7 +63,8 @@ def occurring(terms: AbstractSet[str], text: Text) -> int:
 
 @lru_cache(maxsize=65_536)
 def _stems(term: str) -> frozenset[str]:
-    return frozenset(map(stem, WORD.findall(term.lower())))
+    words = WORD.findall(term.lower())
+    return frozenset(map(stem, words))
 
 
 FREE_TEXT: Final = "free text"
@@ -83,10 +84,9 @@ class TaskTally:
 
     def __init__(self) -> None:
         """Begin without a task."""
-        self.tasks: dict[str, int] = dict.fromkeys(dataset_folder.SPLITS, 0)
-        self._doc_hashes: dict[str, set[str]] = {
-            split: set() for split in dataset_folder.SPLITS
-        }
+        splits = dataset_folder.SPLITS
+        self.tasks: dict[str, int] = dict.fromkeys(splits, 0)
+        self._doc_hashes: dict[str, set[str]] = {split: set() for split in splits}
         self._kinds: Counter[str] = Counter()
         self._criteria_per_task: Counter[int] = Counter()
         self._verification: Counter[str] = Counter()
@@ -113,19 +113,25 @@ class TaskTally:
 
     def statistics(self) -> dict[str, Any]:
         """Return what was counted and measured; there is at least one task."""
+        context = None
+        if self._context.tasks:
+            context = self._context
         documents = {split: len(hashes) for split, hashes in self._doc_hashes.items()}
         coverages = {name: coverage(shares) for name, shares in self._shares.items()}
-        return {
+        values: dict[str, Any] = {
             "tasks": self.tasks,
             "documents": documents,
             "task_kinds": dict(self._kinds.most_common()),
             "criteria_per_task": dict(sorted(self._criteria_per_task.items())),
             "verification": dict(self._verification.most_common()),
             "coverage": coverages,
-            "context": self._context if self._context.tasks else None,
-            **{name: names.most() for name, names in self._names.items()},
-            **{name: spread(numbers) for name, numbers in self._numbers.items()},
+            "context": context,
         }
+        for name, names in self._names.items():
+            values[name] = names.most()
+        for name, numbers in self._numbers.items():
+            values[name] = spread(numbers)
+        return values
 
     def add(self, task: Task, split: str) -> str:
         """Count one task and return its kind."""
@@ -142,14 +148,20 @@ class TaskTally:
                 self._claims += 1
         self._names["criteria"].add(task.rubric.ids)
         self._names["weights"].add(f"{criterion.weight:g}" for criterion in criteria)
-        if (analysis := task.document_analysis) is not None:
-            self._names["genres"].add(filter(None, [analysis.genre]))
-            self._names["depths"].add(filter(None, [analysis.depth]))
-            self._names["reasoning_modes"].add(filter(None, [analysis.reasoning_mode]))
-            self._names["concepts"].add(list(dict.fromkeys(analysis.concepts)))
+        if task.document_analysis is not None:
+            self._add_analysis(task.document_analysis)
         self._add_numbers(task)
         self._context += counts_of(task)
         return kind
+
+    def _add_analysis(self, analysis: DocumentAnalysis) -> None:
+        if analysis.genre:
+            self._names["genres"].add([analysis.genre])
+        if analysis.depth:
+            self._names["depths"].add([analysis.depth])
+        if analysis.reasoning_mode:
+            self._names["reasoning_modes"].add([analysis.reasoning_mode])
+        self._names["concepts"].add(list(dict.fromkeys(analysis.concepts)))
 
     def _add_numbers(self, task: Task) -> None:
         criteria = task.rubric.criteria
@@ -169,11 +181,15 @@ class TaskTally:
                 criterion.verification_method,
                 *stages.terms_of(criterion),
             )
-            numbers["criterion_words"].append(len(" ".join(parts).split()))
-        keywords = set(chain.from_iterable(c.expected_keywords for c in criteria))
-        elements = set(chain.from_iterable(c.required_elements for c in criteria))
-        for kind, terms in (("keywords", keywords), ("elements", elements)):
-            for name, text in (("passage", passage), ("reference", reference)):
+            words = " ".join(parts).split()
+            numbers["criterion_words"].append(len(words))
+        terms_by_kind: dict[str, set[str]] = {"keywords": set(), "elements": set()}
+        for criterion in criteria:
+            terms_by_kind["keywords"].update(criterion.expected_keywords)
+            terms_by_kind["elements"].update(criterion.required_elements)
+        texts = {"passage": passage, "reference": reference}
+        for kind, terms in terms_by_kind.items():
+            for name, text in texts.items():
                 shares = self._shares[f"{kind}_in_{name}"]
                 if terms:
                     shares.append(occurring(terms, text) / len(terms))
@@ -189,7 +205,9 @@ def kind_of(heads: list[str]) -> str:
     """Return the kind of task that criteria with such directives make."""
     if _CODE in heads:
         return "code"
-    return "quantitative" if "numeric" in heads else "open"
+    if "numeric" in heads:
+        return "quantitative"
+    return "open"
 
 
 NUMBERS_FILE, PAGE_FILE = dataset_folder.STATISTICS_FILES
@@ -232,7 +250,8 @@ def dataset_statistics(
     answered = list[Task]()
     for split in dataset_folder.SPLITS:
         for task in read_tasks(dataset_folder.split_path(dataset, split)):
-            examples.offer_task(task, split, tally.add(task, split))
+            kind = tally.add(task, split)
+            examples.offer_task(task, split, kind)
             sample.offer(f"{task.doc_hash} {task.question}", task)
             if task.question in written.questions:
                 answered.append(task)
@@ -257,11 +276,16 @@ def dataset_statistics(
             tally,
         ),
     )
-    write_lines(
-        dataset / NUMBERS_FILE, [json_page(statistics.model_dump(mode="json")).decode()]
-    )
+    numbers = json_page(statistics.model_dump(mode="json"))
+    write_lines(dataset / NUMBERS_FILE, [numbers.decode()])
     name = dataset.resolve().name
-    write_page(page or dataset / PAGE_FILE, statistics, manifest, examples, name=name)
+    write_page(
+        page or dataset / PAGE_FILE,
+        statistics,
+        manifest,
+        examples,
+        name=name,
+    )
     events.log_finished("synth.stats.finished", tasks=statistics.tasks)
     return statistics
 

@@ -187,7 +187,11 @@ class ParquetRows:
     """Rows of JSONL gathered into row groups of a Parquet file with the schema of tasks."""
 
     def __init__(
-        self, file: files.HashedFile, path: Path, *, has_context: bool
+        self,
+        file: files.HashedFile,
+        path: Path,
+        *,
+        has_context: bool,
     ) -> None:
         """Begin a file.
 

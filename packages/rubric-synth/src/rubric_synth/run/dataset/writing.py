@@ -142,7 +142,8 @@ def write_dataset(
         files[folder.MANIFEST_FILE].write(json_page(manifest.model_dump(mode="json")))
     for name in (*stale, *folder.STATISTICS_FILES):  # of an older run
         (out / name).unlink(missing_ok=True)
-    counts = manifest.model_dump(include={*folder.DatasetCounts.model_fields})
+    names_of_counts = set(folder.DatasetCounts.model_fields)
+    counts = manifest.model_dump(include=names_of_counts)
     report = SynthReport(out=out, usage=manifest.usage.total, **counts)
     log_finished("synth.dataset.written", tasks=report.tasks, rejected=report.rejected)
     return report
@@ -164,14 +165,18 @@ class _Rows:
         self._files = files
         self._config = config
         self._parquet: dict[str, folder.ParquetRows] = {}
+        has_context = lookup is not None
         for split, name in zip(folder.SPLITS, folder.PARQUET_FILES, strict=True):
             if name in files:
-                self._parquet[split] = folder.ParquetRows(
-                    files[name], out / name, has_context=lookup is not None
+                rows = folder.ParquetRows(
+                    files[name], out / name, has_context=has_context
                 )
+                self._parquet[split] = rows
         self._questions = QuestionIndex(config.quality.near_duplicate_question_jaccard)
         self._passages = PassageIndex(config.quality.near_duplicate_passage_containment)
-        self._documents = self._accepted = self._unanswered = 0
+        self._documents = 0
+        self._accepted = 0
+        self._unanswered = 0
         self._tasks: dict[str, int] = dict.fromkeys(folder.SPLITS, 0)
         self._rejected: defaultdict[Stage, Counter[str]] = defaultdict(Counter)
         self._used: defaultdict[Stage, CallTotals] = defaultdict(CallTotals)
@@ -209,9 +214,6 @@ class _Rows:
                 f"ones are not the {provenance.documents} collected; run again",
                 path=self._out,
             )
-        spent = self._used if provenance.spent is None else provenance.spent
-        total = sum(spent.values(), CallTotals())
-        used = sum(self._used.values(), CallTotals())
         rejected_by_stage: dict[Stage, dict[str, int]] = {}
         for stage, counts in sorted(self._rejected.items()):
             rejected_by_stage[stage] = most_first(counts)
@@ -221,6 +223,9 @@ class _Rows:
         config = folder.published(self._config.model_dump(mode="json"))
         if provenance.collect is not None:
             config["collect"] = provenance.collect
+        context = None
+        if self._lookup is not None:
+            context = self._context
         manifest = folder.Manifest(
             versions=folder.versions(),
             collected_sha256=provenance.collected_sha256,
@@ -235,12 +240,8 @@ class _Rows:
             model=model,
             judge=folder.without_key(provenance.judge),
             prompts=dict(sorted(provenance.prompts.items())),
-            usage=folder.Usage(
-                total=total,
-                by_stage=dict(sorted(spent.items())),
-                unfinished=_rest(total, used),
-            ),
-            context=None if self._lookup is None else self._context,
+            usage=self._usage(provenance),
+            context=context,
             config=config,
             sha256={},
         )
@@ -250,19 +251,38 @@ class _Rows:
         del hashes[folder.MANIFEST_FILE]
         return manifest.model_copy(update={"sha256": hashes})
 
+    def _usage(self, provenance: folder.Provenance) -> folder.Usage:
+        """Return the usage of all calls, and how much of it no outcome accounts for."""
+        spent: Mapping[Stage, CallTotals] = self._used
+        if provenance.spent is not None:
+            spent = provenance.spent
+        total = sum(spent.values(), CallTotals())
+        used = sum(self._used.values(), CallTotals())
+        return folder.Usage(
+            total=total,
+            by_stage=dict(sorted(spent.items())),
+            unfinished=_rest(total, used),
+        )
+
     def _write(
-        self, task: dict[str, Any], split: str, outcome: DocumentOutcome
+        self,
+        task: dict[str, Any],
+        split: str,
+        outcome: DocumentOutcome,
     ) -> bool:
         """Write a task, or its rejection; return whether the task was written."""
         name = outcome.doc_hash[:_SHORT_HASH]
         reason = None
         detail = ""
-        if twin := self._questions.find_or_add(task["question"], name):
+        twin = self._questions.find_or_add(task["question"], name)
+        if twin:
             reason = RejectionReason.DUPLICATE_QUESTION
             detail = f"of a question of document {twin}"
-        elif twin := self._passages.find_or_add(task["passage"], split, name):
-            reason = RejectionReason.DUPLICATE_PASSAGE
-            detail = f"of a passage of document {twin}, in another split"
+        else:
+            twin = self._passages.find_or_add(task["passage"], split, name)
+            if twin:
+                reason = RejectionReason.DUPLICATE_PASSAGE
+                detail = f"of a passage of document {twin}, in another split"
         if self._lookup is not None and reason is None:
             task, counts = self._lookup.add_to(task, split=split)
             self._context += counts

@@ -175,7 +175,11 @@ class ProcessEngine(EngineBase):
                 group.start_soon(self._feed, process, message, items, sink)
 
     async def _feed(
-        self, process: Process, message: bytes, items: Iterator[Pending], sink: Sink
+        self,
+        process: Process,
+        message: bytes,
+        items: Iterator[Pending],
+        sink: Sink,
     ) -> None:
         # A thread that is left behind ends with its process.
         await to_thread.run_sync(process.tell, message, abandon_on_cancel=True)

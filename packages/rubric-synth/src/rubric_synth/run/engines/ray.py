@@ -273,7 +273,12 @@ class RayEngine(EngineBase):
             self._group.start_soon(self._bring_up, place)
         return None
 
-    async def _ask(self, place: _Place, method: str, *arguments: object) -> News | None:
+    async def _ask(
+        self,
+        place: _Place,
+        method: str,
+        *arguments: object,
+    ) -> News | None:
         """Call a method of an actor.
 
         Raises:

@@ -78,7 +78,10 @@ class WorkerActor:
         self._worker = spec.build(limiter=model_limiter, judge_limiter=judge_limiter)
 
     async def begin(
-        self, run: str, document: Document, known: tuple[CallRecord, ...]
+        self,
+        run: str,
+        document: Document,
+        known: tuple[CallRecord, ...],
     ) -> News | None:
         """Start work on a document and return its first news.
 
@@ -94,7 +97,12 @@ class WorkerActor:
         if self._worker is None:
             return None
         _run.set(run)  # the task inherits it
-        self._runs[run] = _Run(self._worker, document, known, self._permit)
+        self._runs[run] = _Run(
+            self._worker,
+            document,
+            known,
+            self._permit,
+        )
         return await self.more(run)
 
     async def more(self, run: str) -> News | None:
@@ -161,7 +169,11 @@ class _Run:
         if not self.task.done():
             return News(records)
         try:
-            return News(records, is_over=True, outcome=self.task.result())
+            return News(
+                records,
+                is_over=True,
+                outcome=self.task.result(),
+            )
         except CallsStoppedError:
             return News(records, is_over=True)
 

@@ -211,7 +211,10 @@ def _drafts(returned: Drafts) -> Drafts:
 
 
 def _rejection(
-    document: Document, stage: Stage, error: Exception, draft: object = None
+    document: Document,
+    stage: Stage,
+    error: Exception,
+    draft: object = None,
 ) -> Rejection:
     error = _first(error)  # stages may ask several questions at once
     if isinstance(error, StageRefusal):

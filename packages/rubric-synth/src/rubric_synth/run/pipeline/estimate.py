@@ -54,7 +54,10 @@ class SynthEstimate(NamedTuple):
 
 
 def estimate(
-    collected: Path, config: SynthConfig, *, limit: int | None = None
+    collected: Path,
+    config: SynthConfig,
+    *,
+    limit: int | None = None,
 ) -> SynthEstimate:
     """Estimate what a run would take that has none of its answers yet; nothing is asked.
 
@@ -113,7 +116,9 @@ def _sample(collected: Path, limit: int | None) -> tuple[list[Document], int]:
 
 
 def _written(
-    documents: Sequence[Document], total: int, config: LLMConfig
+    documents: Sequence[Document],
+    total: int,
+    config: LLMConfig,
 ) -> tuple[StageEstimate, ...]:
     """Count the prompts of the three stages, with an analysis and drafts of the assumed length."""
     from rubric_synth.stages.llm.prompt import (
@@ -123,18 +128,19 @@ def _written(
 
     prompts = load_prompts(config)
     questions = config.questions_per_document
-    openings = [
-        len(
-            prompts.opening(
-                document, shown_text(document.text, limit=config.document_chars)
-            )
-        )
-        for document in documents
-    ]
+    openings: list[int] = []
+    for document in documents:
+        shown = shown_text(document.text, limit=config.document_chars)
+        openings.append(len(prompts.opening(document, shown)))
     read = sum(openings) / max(1, len(openings)) + len(prompts.system)
     per_token = _ASSUMED["chars_per_token"]
-    asked: tuple[tuple[Stage, int, float, int], ...] = (
-        ("analyse", 1, len(prompts.analysis) / per_token, _ASSUMED["analyse"]),
+    stages: tuple[tuple[Stage, int, float, int], ...] = (
+        (
+            "analyse",
+            1,
+            len(prompts.analysis) / per_token,
+            _ASSUMED["analyse"],
+        ),
         (
             "synthesise",
             1,
@@ -150,8 +156,13 @@ def _written(
     )
     prices = known_prices(config.model)
     return tuple(
-        _stage(stage, total * calls, (read / per_token + task, written), prices)
-        for stage, calls, task, written in asked
+        _stage(
+            stage,
+            total * calls,
+            (read / per_token + task, written),
+            prices,
+        )
+        for stage, calls, task, written in stages
     )
 
 
@@ -162,11 +173,19 @@ def _judged(tasks: int, judge: JudgeConfig, corruptions: int) -> StageEstimate:
     if judge.granularity == "criterion":
         calls *= _ASSUMED["criteria"]
         written /= _ASSUMED["criteria"]
-    return _stage("quality", calls, (read, written), known_prices(judge))
+    return _stage(
+        "quality",
+        calls,
+        (read, written),
+        known_prices(judge),
+    )
 
 
 def _stage(
-    stage: Stage, calls: int, each: tuple[float, float], prices: Prices | None
+    stage: Stage,
+    calls: int,
+    each: tuple[float, float],
+    prices: Prices | None,
 ) -> StageEstimate:
     read, written = (round(calls * tokens) for tokens in each)
     cost = None

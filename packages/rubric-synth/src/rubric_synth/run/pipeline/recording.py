@@ -30,7 +30,9 @@ NOTE: Final = "dataset"
 
 
 def why_stopped(
-    cause: errors.UnfinishedCause, config: SynthConfig, spent: CallTotals
+    cause: errors.UnfinishedCause,
+    config: SynthConfig,
+    spent: CallTotals,
 ) -> str:
     """Say why a run stopped and what to do.
 
@@ -72,7 +74,11 @@ def note_written(report: SynthReport, folder: WorkFolder, making: str) -> None:
     folder.index.set_note(NOTE, json.dumps(content))
 
 
-def written_before(out: Path, note: str | None, making: str) -> SynthReport | None:
+def written_before(
+    out: Path,
+    note: str | None,
+    making: str,
+) -> SynthReport | None:
     """Return the report of a finished dataset that is there untouched; None where it is not.
 
     Args:

@@ -112,7 +112,10 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
 
 
 def _written_before(
-    out: Path, folder: WorkFolder, collection: Collection, making: str
+    out: Path,
+    folder: WorkFolder,
+    collection: Collection,
+    making: str,
 ) -> SynthReport | None:
     """Return what an earlier run of the same wrote, once what it left behind is gone."""
     _refuse_another(out, folder, collection)
@@ -218,7 +221,10 @@ class _Run:
             return self._end(self._counts(), failure, making)
 
     def _end(
-        self, counts: _Counts, failure: RubricError | None, making: str
+        self,
+        counts: _Counts,
+        failure: RubricError | None,
+        making: str,
     ) -> SynthReport:
         """Write what is done, and say what is not."""
         pending = self.collection.to_do - counts.settled

@@ -87,7 +87,8 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
         Raises:
             OutputError: The call could not be written.
         """
-        place = self._calls.append(_encoded({"document": document, "call": record}))
+        line = _encoded({"document": document, "call": record})
+        place = self._calls.append(line)
         self.index.add_call(document, record, place)
 
     def add_outcome(self, outcome: DocumentOutcome, settings: bytes) -> None:
@@ -109,7 +110,8 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
         records: list[CallRecord] = []
         for place in sorted(self.index.calls_of(document)):
             body = self._calls.read(place)
-            records.append(_parsed(_CallLine, body, self._calls, place).call)
+            line = _parsed(_CallLine, body, self._calls, place)
+            records.append(line.call)
         return tuple(records)
 
     def settled(
@@ -120,7 +122,11 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
         Outcomes are looked up in batches: changes made meanwhile are missed.
         """
         for line, entry in self._look_up(wanted):
-            yield line, None if entry is None else entry[1]
+            if entry is None:
+                yield line, None
+            else:
+                _, is_settled = entry
+                yield line, is_settled
 
     def outcomes(self, wanted: Iterable[CollectedLine]) -> Iterator[DocumentOutcome]:
         """Yield the outcomes of the lines that have one, in order."""
@@ -128,12 +134,14 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
             if entry is not None:
                 place, _ = entry
                 body = self._shards.read(place)
-                yield _parsed(_OutcomeLine, body, self._shards, place).outcome
+                line = _parsed(_OutcomeLine, body, self._shards, place)
+                yield line.outcome
 
     def first_source(self) -> str:
         """Return where the document of the first outcome came from; "" where there is none."""
         for place, body in self._shards.scan({}):
-            return _parsed(_OutcomeLine, body, self._shards, place).outcome.source
+            line = _parsed(_OutcomeLine, body, self._shards, place)
+            return line.outcome.source
         return ""
 
     def _index_new_lines(self) -> None:
@@ -143,7 +151,8 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
             self.index.add_call(line.document, line.call, place)
         for place, body in self._shards.scan(self.index.extents("shard")):
             line = _parsed(_OutcomeLine, body, self._shards, place)
-            self.index.add_outcome(line.outcome, bytes.fromhex(line.settings), place)
+            settings = bytes.fromhex(line.settings)
+            self.index.add_outcome(line.outcome, settings, place)
         self.index.flush()
 
     def _look_up(
@@ -152,7 +161,8 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
         """Yield each line with the place of its outcome and whether that is settled."""
         rest = iter(lines)
         while batch := list(islice(rest, 64)):
-            yield from zip(batch, self.index.outcomes_of(batch), strict=True)
+            outcomes = self.index.outcomes_of(batch)
+            yield from zip(batch, outcomes, strict=True)
 
 
 def is_work_folder(path: Path) -> bool:
@@ -191,12 +201,18 @@ def _encoded(line: Mapping[str, str | BaseModel]) -> bytes:
         # A lone surrogate, which a language model can write in JSON.
         plain: dict[str, object] = {}
         for name, part in line.items():
-            plain[name] = part.model_dump() if isinstance(part, BaseModel) else part
+            if isinstance(part, BaseModel):
+                plain[name] = part.model_dump()
+            else:
+                plain[name] = part
         return json.dumps(plain).encode()
 
 
 def _parsed(
-    kind: type[_AnyLine], body: bytes, segments: Segments, place: Place
+    kind: type[_AnyLine],
+    body: bytes,
+    segments: Segments,
+    place: Place,
 ) -> _AnyLine:
     try:
         return parsed_line(kind, body)

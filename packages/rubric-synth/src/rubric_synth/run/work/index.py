@@ -68,6 +68,10 @@ class CollectedLine(NamedTuple):
         return self.read(self.offset)
 
 
+def _unknown_price(_stage: Stage, _usage: Usage) -> None:
+    """Return None: no price of tokens is known."""
+
+
 class Index:
     """One SQLite file, used by one process at a time."""
 
@@ -91,7 +95,12 @@ class Index:
         except sqlite3.Error as error:
             raise self._translated(error) from error
 
-    def add_call(self, document: str, call: calls.CallRecord, place: Place) -> None:
+    def add_call(
+        self,
+        document: str,
+        call: calls.CallRecord,
+        place: Place,
+    ) -> None:
         """Note the place of a call, and what it used."""
         usage = call.usage
         row = (
@@ -110,7 +119,10 @@ class Index:
         self._add("calls", row, place)
 
     def add_outcome(
-        self, outcome: DocumentOutcome, settings: bytes, place: Place
+        self,
+        outcome: DocumentOutcome,
+        settings: bytes,
+        place: Place,
     ) -> None:
         """Note the place of an outcome; the latest with the same settings counts."""
         document = bytes.fromhex(outcome.doc_hash)
@@ -121,7 +133,8 @@ class Index:
         query = (
             "SELECT segment, offset, length FROM calls WHERE document = ? AND answered"
         )
-        return [Place(*row) for row in self._rows_of(query, bytes.fromhex(document))]
+        rows = self._rows_of(query, bytes.fromhex(document))
+        return [Place(*row) for row in rows]
 
     def outcomes_of(
         self, wanted: Sequence[CollectedLine]
@@ -145,8 +158,7 @@ class Index:
         return dict(self._rows(query, kind))
 
     def spent(
-        self,
-        price: Callable[[Stage, Usage], float | None] = lambda _stage, _usage: None,
+        self, price: Callable[[Stage, Usage], float | None] = _unknown_price
     ) -> dict[Stage, calls.CallTotals]:
         """Add up the calls of each stage, over all runs.
 
@@ -157,14 +169,20 @@ class Index:
         totals: dict[Stage, calls.CallTotals] = {}
         for row in self._rows(read_text("spent.sql")):
             stage, *sums, cost_usd, unpriced, late, prompt, completion, cached = row
-            usage = Usage(
-                prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached
-            )
-            late_usd = price(stage, usage) if late else None
+            late_usd = None
+            if late:
+                usage = Usage(
+                    prompt_tokens=prompt,
+                    completion_tokens=completion,
+                    cached_tokens=cached,
+                )
+                late_usd = price(stage, usage)
+            if late_usd is not None:
+                cost_usd += late_usd
+                unpriced -= late
+            counts = dict(zip(_SUMS, sums, strict=True))
             totals[stage] = calls.CallTotals(
-                **dict(zip(_SUMS, sums, strict=True)),
-                cost_usd=cost_usd + (late_usd or 0.0),
-                unpriced_calls=unpriced - (0 if late_usd is None else late),
+                **counts, cost_usd=cost_usd, unpriced_calls=unpriced
             )
         return totals
 
@@ -212,7 +230,12 @@ class Index:
         """Close the file; rows that were not flushed are found again in the files."""
         self._database.close()
 
-    def _add(self, kind: Kind, row: tuple[Any, ...], place: Place) -> None:
+    def _add(
+        self,
+        kind: Kind,
+        row: tuple[Any, ...],
+        place: Place,
+    ) -> None:
         self._added[kind].append(row)
         self._extents[kind, place.segment] = place.offset + place.length
         self._unwritten.add(row[0])

@@ -41,7 +41,13 @@ class Segments:
     A process never goes on in a file of an earlier one, which may end with half a line.
     """
 
-    def __init__(self, folder: Path, name: str, *, lines_per_file: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        *,
+        lines_per_file: int,
+    ) -> None:
         """Look for existing files; nothing is written."""
         self._folder = folder
         self._name = name

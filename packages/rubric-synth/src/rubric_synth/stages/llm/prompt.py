@@ -63,25 +63,27 @@ class ShownText:
     def rendered(self) -> str:
         """Return the paragraphs with their numbers; gaps say how much is missing."""
         parts: list[str] = []
-        for number, (paragraph, left_out) in enumerate(
-            zip(self.paragraphs, self.omitted, strict=False), start=1
-        ):
-            parts += _gap(left_out)
-            parts.append(f"[{number}] {self.text[paragraph.start : paragraph.end]}")
-        return "\n\n".join([*parts, *_gap(self.omitted[-1])])
+        for number, paragraph in enumerate(self.paragraphs, start=1):
+            parts += _gap(self.omitted[number - 1])
+            text = self.text[paragraph.start : paragraph.end]
+            parts.append(f"[{number}] {text}")
+        parts += _gap(self.omitted[-1])
+        return "\n\n".join(parts)
 
     def passage(self, first: int, last: int) -> str:
         """Return the text from one shown paragraph to another; "" where there are none such."""
         if not 1 <= first <= last <= len(self.paragraphs):
             return ""
         parts: list[str] = []
-        start = self.paragraphs[
-            first - 1
-        ].body  # a title in the passage would look like a leak
-        for number in range(first, last + 1):
-            if number == last or self.omitted[number]:
-                parts.append(self.text[start : self.paragraphs[number - 1].end])
-                start = self.paragraphs[number].start if number < last else 0
+        # Not from the heading: a title in the passage would look like a leak.
+        start = self.paragraphs[first - 1].body
+        for number in range(first, last):
+            if self.omitted[number]:
+                end = self.paragraphs[number - 1].end
+                parts.append(self.text[start:end])
+                start = self.paragraphs[number].start
+        end = self.paragraphs[last - 1].end
+        parts.append(self.text[start:end])
         return f"\n\n{GAP}\n\n".join(parts)
 
 
@@ -102,16 +104,20 @@ def shown_text(text: str, *, limit: int) -> ShownText:
     paragraphs = tuple(islice(remaining, 50_000))
     unread = sum(1 for _ in islice(remaining, 1))
     if not unread and _cost(paragraphs) <= limit:
-        return ShownText(text, paragraphs, (0,) * (len(paragraphs) + 1))
+        none_omitted = (0,) * (len(paragraphs) + 1)
+        return ShownText(text, paragraphs, none_omitted)
     chosen = _richest(text, paragraphs, limit)
     bounds = (-1, *chosen, len(paragraphs) + unread)
     omitted = tuple(after - before - 1 for before, after in pairwise(bounds))
-    return ShownText(text, tuple(paragraphs[index] for index in chosen), omitted)
+    shown = tuple(paragraphs[index] for index in chosen)
+    return ShownText(text, shown, omitted)
 
 
 def _gap(left_out: int) -> list[str]:
+    if not left_out:
+        return []
     plural = "s" if left_out > 1 else ""
-    return [f"[{left_out} paragraph{plural} left out here]"] if left_out else []
+    return [f"[{left_out} paragraph{plural} left out here]"]
 
 
 def _cost(paragraphs: Sequence[Paragraph]) -> int:
@@ -124,10 +130,12 @@ def _paragraphs(text: str) -> Iterator[Paragraph]:
     heading: int | None = None
     for start, end in _blocks(text):
         if _HEADING.fullmatch(text, start, end):
-            heading = start if heading is None else heading
+            if heading is None:
+                heading = start
             continue
         for body, body_end in _pieces(text, start, end):
-            yield Paragraph(body if heading is None else heading, body, body_end)
+            beginning = body if heading is None else heading
+            yield Paragraph(beginning, body, body_end)
             heading = None
     if heading is not None:
         yield Paragraph(heading, heading, len(text.rstrip()))
@@ -139,27 +147,34 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
     # The marks first: the pattern looks at every line break and what follows it.
     has_code = ("```" in text or "~~~" in text) and _CODE_FENCE.search(text) is not None
     in_code = False
-    seen = start
+    previous_end = start
     for blank in _BLANK.finditer(text, start, stop):
-        if has_code and len(_CODE_FENCE.findall(text, seen, blank.start())) % 2:
-            in_code = not in_code
-        seen = blank.end()
-        if (
-            not in_code or blank.start() - start > _LONGEST
-        ):  # a fence may never be closed
-            yield start, blank.start()
-            start = seen
+        end = blank.start()
+        if has_code:
+            fences = _CODE_FENCE.findall(text, previous_end, end)
+            if len(fences) % 2:
+                in_code = not in_code
+        previous_end = blank.end()
+        is_long = end - start > _LONGEST  # a fence may never be closed
+        if is_long or not in_code:
+            yield start, end
+            start = previous_end
     if start < stop:
         yield start, stop
 
 
-def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _pieces(
+    text: str,
+    start: int,
+    end: int,
+) -> Iterator[tuple[int, int]]:
     while end - start > _LONGEST:
         cut = _cut(text, start + _LONGEST // 2, start + _LONGEST)
-        if piece := text[start:cut].rstrip():
+        piece = text[start:cut].rstrip()
+        if piece:
             yield start, start + len(piece)
         space = _SPACE.match(text, cut)
-        start = space.end() if space else cut
+        start = cut if space is None else space.end()
     if start < end:
         yield start, end
 
@@ -173,30 +188,34 @@ def _cut(text: str, earliest: int, latest: int) -> int:
     return latest
 
 
-def _richest(text: str, paragraphs: Sequence[Paragraph], limit: int) -> list[int]:
+def _richest(
+    text: str,
+    paragraphs: Sequence[Paragraph],
+    limit: int,
+) -> list[int]:
     """Return the positions of the paragraphs to show."""
     counts = Counter(_WORD.findall(text.lower()))
-    weights = {
-        w: math.log(n)
-        for w, n in counts.items()
-        if n > 1 and w not in language.STOP_WORDS
-    }
-    ranked = sorted(
-        _sections(text, paragraphs),
-        key=lambda section: (-_density(text, paragraphs, section, weights), section[0]),
-    )
+    weights: dict[str, float] = {}
+    for word, count in counts.items():
+        if count > 1 and word not in language.STOP_WORDS:
+            weights[word] = math.log(count)
+
+    def rank(section: range) -> tuple[float, int]:
+        density = _density(text, paragraphs, section, weights)
+        return -density, section[0]
+
     room = limit - _cost(paragraphs[:1])
-    kept = {0}
-    for section in ranked:
+    chosen = {0}
+    for section in sorted(_sections(text, paragraphs), key=rank):
         for index in section:
-            if index in kept:
+            if index in chosen:
                 continue
             cost = _cost((paragraphs[index],))
             if cost > room:
                 break  # what follows in this section would follow on nothing
-            kept.add(index)
+            chosen.add(index)
             room -= cost
-    return sorted(kept)
+    return sorted(chosen)
 
 
 def _sections(text: str, paragraphs: Sequence[Paragraph]) -> Iterator[range]:
@@ -204,9 +223,8 @@ def _sections(text: str, paragraphs: Sequence[Paragraph]) -> Iterator[range]:
     first = 0
     chars = 0
     for index, paragraph in enumerate(paragraphs):
-        if index > first and (
-            chars > _LONG_SECTION or _HEADING.match(text, paragraph.start)
-        ):
+        is_long = chars > _LONG_SECTION
+        if index > first and (is_long or _HEADING.match(text, paragraph.start)):
             yield range(first, index)
             first = index
             chars = 0
@@ -226,14 +244,19 @@ def _density(
     if _BACK_MATTER.match(text, start):
         return -1.0
     words = set(_WORD.findall(text[start:end].lower()))
+    weight = sum(weights.get(word, 0.0) for word in words)
     # The root: ten times as long a section holds more different words, but not ten times as many.
-    return sum(weights.get(word, 0.0) for word in words) / math.sqrt(end - start)
+    return weight / math.sqrt(end - start)
 
 
 _SYSTEM: Final = "system_v1.txt"
 _FILES: Final = (
-    _SYSTEM, "document_v1.jinja", "analysis_v1.jinja", "synthesis_v1.jinja", "enrichment_v1.jinja",
-)  # fmt: skip
+    _SYSTEM,
+    "document_v1.jinja",
+    "analysis_v1.jinja",
+    "synthesis_v1.jinja",
+    "enrichment_v1.jinja",
+)
 _SLOT: Final = "\0"
 """Mark of the place for the one text that differs between questions."""
 
@@ -254,9 +277,8 @@ class Prompts(NamedTuple):
         """Return the part of the user message that the stages share."""
         title = " ".join(document.title.split())[:300]
         text = f"Title: {title}\n\n{shown.rendered()}"
-        return self.document.replace(
-            _SLOT, fenced(text, label="DOCUMENT", seed=document.doc_hash)
-        )
+        section = fenced(text, label="DOCUMENT", seed=document.doc_hash)
+        return self.document.replace(_SLOT, section)
 
     def for_synthesis(self, document: Document, analysis: DocumentAnalysis) -> str:
         """Return the task of stage 2."""
@@ -270,9 +292,15 @@ class Prompts(NamedTuple):
         return _filled(self.enrichment, fields, "DRAFT", document)
 
 
-def _filled(task: str, fields: dict[str, Any], label: str, document: Document) -> str:
+def _filled(
+    task: str,
+    fields: dict[str, Any],
+    label: str,
+    document: Document,
+) -> str:
     text = json.dumps(fields, ensure_ascii=False)
-    return task.replace(_SLOT, fenced(text, label=label, seed=document.doc_hash))
+    section = fenced(text, label=label, seed=document.doc_hash)
+    return task.replace(_SLOT, section)
 
 
 def load_prompts(config: LLMConfig) -> Prompts:
@@ -282,16 +310,21 @@ def load_prompts(config: LLMConfig) -> Prompts:
 
 def prompt_hashes(config: LLMConfig) -> dict[str, str]:
     """Return the prompt files that a configuration uses, each with its SHA-256."""
-    kinds = type_files(config.task_types) if asks_for_checks(config.task_types) else ()
     texts = {name: _read(name) for name in _FILES}
-    texts |= {name: _text(name) for name in kinds}
-    return {name: text_sha256(text) for name, text in sorted(texts.items())}
+    if asks_for_checks(config.task_types):
+        for name in type_files(config.task_types):
+            texts[name] = _text(name)
+    hashes: dict[str, str] = {}
+    for name, text in sorted(texts.items()):
+        hashes[name] = text_sha256(text)
+    return hashes
 
 
 def type_files(task_types: Sequence[TaskType]) -> list[str]:
     """Return the files on the kinds of questions to ask for, in the order of the configuration."""
-    kinds = list(dict.fromkeys(task_types))
-    names = kinds if len(kinds) == 1 else ["several", *kinds]
+    names = list[str](dict.fromkeys(task_types))
+    if len(names) != 1:
+        names.insert(0, "several")
     return [f"types/{name}_v1.txt" for name in names]
 
 
@@ -321,6 +354,9 @@ def _load(questions: int, task_types: tuple[TaskType, ...]) -> Prompts:
     def filled(name: str, **values: object) -> str:
         return environment.from_string(_read(f"{name}_v1.jinja")).render(values)
 
+    types = ""
+    if asks_for_checks(task_types):
+        types = instructions(task_types)
     return Prompts(
         system=_read(_SYSTEM),
         analysis=filled("analysis"),
@@ -331,7 +367,7 @@ def _load(questions: int, task_types: tuple[TaskType, ...]) -> Prompts:
             questions=questions,
             task_types=task_types,
             kinds=", ".join(CriterionKind),
-            types=instructions(task_types) if asks_for_checks(task_types) else "",
+            types=types,
         ),
         enrichment=filled("enrichment", draft=_SLOT),
     )
@@ -343,4 +379,5 @@ def _read(name: str) -> str:
 
 @lru_cache
 def _text(name: str) -> str:
-    return (resources.files("rubric_synth") / "prompts" / name).read_text("utf-8")
+    file = resources.files("rubric_synth") / "prompts" / name
+    return file.read_text("utf-8")

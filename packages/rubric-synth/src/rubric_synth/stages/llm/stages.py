@@ -43,7 +43,10 @@ class LLMStages:
     """Analyst, synthesiser and enricher of one document, which share what the model is shown."""
 
     def __init__(
-        self, calls: DocumentCalls, model: ChatModel, config: LLMConfig
+        self,
+        calls: DocumentCalls,
+        model: ChatModel,
+        config: LLMConfig,
     ) -> None:
         """Keep them; nothing is read yet."""
         self._config = config
@@ -130,7 +133,11 @@ class LLMStages:
         return draft.model_copy(update={"criteria": tuple(criteria)})
 
     async def _ask(
-        self, document: Document, task: str, stage: Stage, reply: type[BaseModel]
+        self,
+        document: Document,
+        task: str,
+        stage: Stage,
+        reply: type[BaseModel],
     ) -> object:
         """Ask for a reply and decode it; it is not yet checked against the schema.
 
