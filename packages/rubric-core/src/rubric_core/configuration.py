@@ -2,17 +2,25 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar, get_args
+from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from rubric_core.errors import ConfigError, NotJsonError
 from rubric_core.files import decode, read_file, toml_beside
+from rubric_core.model_tree import (
+    Location,
+    default_of,
+    example_of,
+    hides_input,
+    keys_at,
+    models_at,
+    tags_of,
+)
 from rubric_core.needs import NEEDS
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -60,7 +68,9 @@ def nearest_key(key: str, known: Iterable[str]) -> str | None:
     if usual in choices:
         return usual
     close = get_close_matches(key, choices, n=1, cutoff=_LEAST_ALIKE)
-    return close[0] if close else None
+    if not close:
+        return None
+    return close[0]
 
 
 def meant_by(missing: str, keys: Iterable[object]) -> str:
@@ -71,7 +81,12 @@ def meant_by(missing: str, keys: Iterable[object]) -> str:
     return ""
 
 
-def kind_remedy(kind: str, known: Iterable[str], *, has_part: bool = False) -> str:
+def kind_remedy(
+    kind: str,
+    known: Iterable[str],
+    *,
+    has_part: bool = False,
+) -> str:
     """Return which kind may be meant by an unknown one, or that a provider is no kind.
 
     Args:
@@ -97,25 +112,31 @@ def may_be_key(text: str) -> bool:
     """Return whether a text looks like an API key: its prefix, a long mixed run, or many digits."""
     if _KEY_PREFIX.search(text):
         return True
-    if sum(map(str.isdigit, text)) >= _FEWEST_DIGITS:
+    digits = sum(map(str.isdigit, text))
+    if digits >= _FEWEST_DIGITS:
         return True
     return any(_DIGIT.search(run) for run in _RUN.findall(text))
 
 
 def shown_name(name: object) -> str:
     """Return a name from a configuration for a message; `…` if it may be a key, or is no name."""
+    is_shown = False
     text = str(name)
     if isinstance(name, int):
-        return text if len(text) <= _LONGEST_NUMBER else _UNSHOWN_NAME
-    if not isinstance(name, str) or len(text) > _LONGEST_NAME:
-        return _UNSHOWN_NAME
-    if not _NAME.fullmatch(text) or may_be_key(text):
+        is_shown = len(text) <= _LONGEST_NUMBER
+    elif isinstance(name, str) and len(text) <= _LONGEST_NAME:
+        is_shown = bool(_NAME.fullmatch(text)) and not may_be_key(text)
+    if not is_shown:
         return _UNSHOWN_NAME
     return text
 
 
 def validated(
-    model: type[_Model], values: object, *, source: Source, folder: Path | None = None
+    model: type[_Model],
+    values: object,
+    *,
+    source: Source,
+    folder: Path | None = None,
 ) -> _Model:
     """Return the values of a configuration as its model.
 
@@ -158,9 +179,10 @@ def read_written(
     try:
         text = read_file(path)
         content = decode(text, finite=True)
-        for key, message in (others or {}).items():
-            if isinstance(content, dict) and key in content:
-                raise ConfigError(f"{path}: {message}", location=str(path))
+        if others is not None and isinstance(content, dict):
+            for key, message in others.items():
+                if key in content:
+                    raise ConfigError(f"{path}: {message}", location=str(path))
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:
         problems = config_error(error, model=model, source=source)
@@ -171,7 +193,10 @@ def read_written(
 
 
 def config_error(
-    error: ValidationError, *, model: type[BaseModel], source: Source
+    error: ValidationError,
+    *,
+    model: type[BaseModel],
+    source: Source,
 ) -> ConfigError:
     """Turn a validation error of a configuration tree into one that names keys and remedies.
 
@@ -190,7 +215,8 @@ def config_error(
     for problem in problems:
         place = source if isinstance(source, str) else source(_place(model, problem))
         lines.append(f"{place}: {_line(model, problem)}")
-    return ConfigError("\n".join(lines), location=_dotted(model, problems[0]["loc"]))
+    location = _dotted(model, problems[0]["loc"])
+    return ConfigError("\n".join(lines), location=location)
 
 
 def needed(problem: ErrorDetails) -> str:
@@ -205,7 +231,7 @@ def needed(problem: ErrorDetails) -> str:
 
 def _place(model: type[BaseModel], problem: ErrorDetails) -> Keys:
     """Return the key to look at; a check of a whole section names the key in its text."""
-    keys = _keys(model, problem["loc"])
+    keys = keys_at(model, problem["loc"])
     kind = problem["type"]
     if kind == "union_tag_invalid":
         return (*keys, problem.get("ctx", {})["discriminator"].strip("'"))
@@ -247,10 +273,9 @@ def _causes(problems: list[ErrorDetails]) -> list[ErrorDetails]:
 def _has_inner(problem: ErrorDetails, problems: Iterable[ErrorDetails]) -> bool:
     """Return whether one of the problems lies within the value of another."""
     outer = problem["loc"]
-    places = [inner["loc"] for inner in problems]
-    return any(
-        len(place) > len(outer) and place[: len(outer)] == outer for place in places
-    )
+    depth = len(outer)
+    places = [inner["loc"] for inner in problems if len(inner["loc"]) > depth]
+    return any(place[:depth] == outer for place in places)
 
 
 def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
@@ -258,26 +283,22 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
     location = problem["loc"]
     kind = problem["type"]
     context = problem.get("ctx", {})
-    models = _models_at(model, location[:-1])
+    models = models_at(model, location[:-1])
     value = problem["input"]
     where = f"{_dotted(model, location)}: " if location else ""
-    refused = _not_value(problem, hidden=_hides(model, location))
+    refused = _not_value(problem, hidden=hides_input(model, location))
     match kind:
         case "extra_forbidden" | "unknown_key":
             return _unknown(models, problem, dotted=where.removesuffix(": "))
         case "union_tag_invalid":
-            name = str(context["discriminator"])[1:-1]
-            tag = shown_name(context["tag"])
-            inner_models = _models_at(model, (*location, "model"))
-            has_part = inner_models != _models_at(model, location)
-            remedy = kind_remedy(tag, _listed(context), has_part=has_part)
-            message = f"there is no {name} {tag!r}: {remedy}"
+            message = _unknown_tag(model, location, context)
         case "union_tag_not_found":
             name = str(context["discriminator"])[1:-1]
-            tags = ", ".join(_tags(_models_at(model, location), name))
-            message = f"{name} is missing: {meant_by(name, value)}use one of {tags}"
+            tags = ", ".join(tags_of(models_at(model, location), name))
+            question = meant_by(name, value)
+            message = f"{name} is missing: {question}use one of {tags}"
         case "missing":
-            remedy = context.get("said") or f"add it{_example(models, location[-1])}"
+            remedy = context.get("said") or f"add it{example_of(models, location[-1])}"
             message = f"is missing: {remedy}"
         case "invalid_key":
             where = where.replace("None", "null")
@@ -290,24 +311,29 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
             if close:
                 message += f": did you mean {close!r}?"
         case _:
-            message = _QUOTED.sub(_shown_quote, needed(problem)) + refused
+            message = _QUOTED.sub(_shown_quote, needed(problem))
+            message += refused
             if kind.endswith("_parsing"):
-                message += _default(models, location[-1])
+                message += default_of(models, location[-1])
     return where + message
 
 
-def _tags(models: Iterable[type[BaseModel]], name: str) -> list[str]:
-    """Return the values that a discriminator may have, quoted."""
-    tags: list[str] = []
-    for model in models:
-        field = model.model_fields.get(name)
-        if field is not None:
-            tags += map(repr, get_args(field.annotation))
-    return tags
+def _unknown_tag(
+    model: type[BaseModel], location: Location, context: Mapping[str, Any]
+) -> str:
+    name = str(context["discriminator"])[1:-1]
+    tag = shown_name(context["tag"])
+    inner_models = models_at(model, (*location, "model"))
+    has_part = inner_models != models_at(model, location)
+    remedy = kind_remedy(tag, _listed(context), has_part=has_part)
+    return f"there is no {name} {tag!r}: {remedy}"
 
 
 def _unknown(
-    models: Iterable[type[BaseModel]], problem: ErrorDetails, *, dotted: str
+    models: Iterable[type[BaseModel]],
+    problem: ErrorDetails,
+    *,
+    dotted: str,
 ) -> str:
     key = problem["loc"][-1]
     listed = problem.get("ctx", {}).get("said")
@@ -320,7 +346,9 @@ def _unknown(
     remedy = f"known keys: {', '.join(sorted(known))}"
     if close:
         remedy = f"did you mean {close!r}?"
-    unshown = _WITHHELD if shown_name(key) == _UNSHOWN_NAME else ""
+    unshown = ""
+    if shown_name(key) == _UNSHOWN_NAME:
+        unshown = _WITHHELD
     return f"unknown key {dotted!r}{unshown}: {remedy}"
 
 
@@ -335,32 +363,6 @@ def _whole(bound: object) -> object:
     return bound
 
 
-def _example(models: Iterable[type[BaseModel]], key: int | str) -> str:
-    """Return an example of the line of a missing key, or "" if its field has none."""
-    for field in _fields(models, key):
-        if field.examples:
-            example = str(field.examples[0])
-            # The example of a function's keyword is written in full, as `judge="judge.yaml"`.
-            if not example.startswith(f"{key}="):
-                example = f"{key}: {example}"
-            return f", such as `{example}`"
-    return ""
-
-
-def _fields(models: Iterable[type[BaseModel]], key: int | str) -> list[FieldInfo]:
-    """Return the fields of this key in the models that have it."""
-    if not isinstance(key, str):
-        return []
-    return [model.model_fields[key] for model in models if key in model.model_fields]
-
-
-def _default(models: Iterable[type[BaseModel]], key: int | str) -> str:
-    for field in _fields(models, key):
-        if isinstance(field.default, int | float):
-            return f" (its default is {json.dumps(field.default)})"
-    return ""
-
-
 def _shown_quote(quote: re.Match[str]) -> str:
     # A model's own check may repeat the value that it refuses.
     if may_be_key(quote[2]):
@@ -371,73 +373,28 @@ def _shown_quote(quote: re.Match[str]) -> str:
 def _not_value(problem: ErrorDetails, *, hidden: bool) -> str:
     """Return ", not " with the refused value, or "" where it is not shown."""
     value = problem["input"]
-    if problem["type"] == UNSHOWN or isinstance(value, dict):
+    if problem["type"] == UNSHOWN:
         return ""
-    if value is None or isinstance(value, bool):
-        return f", not {json.dumps(value)}"
-    if isinstance(value, int | float):
-        is_long = isinstance(value, int) and abs(value) >= _LONG_NUMBER
-        return "" if is_long else f", not {value!r}"
-    if not isinstance(value, str):
-        return ""  # the `repr` of a collection may take gigabytes
-    text = repr(value)
-    if may_be_key(text):
-        return _WITHHELD
-    is_shown = len(text) <= _LONGEST_VALUE
-    if hidden:
-        is_shown = _WORD.fullmatch(value) is not None
-    return f", not {text}" if is_shown else ""
+    match value:
+        case None | bool():
+            text = json.dumps(value)
+        case int() if abs(value) >= _LONG_NUMBER:
+            return ""
+        case int() | float():
+            text = repr(value)
+        case str():
+            text = repr(value)
+            if may_be_key(text):
+                return _WITHHELD
+            is_shown = len(text) <= _LONGEST_VALUE
+            if hidden:
+                is_shown = _WORD.fullmatch(value) is not None
+            if not is_shown:
+                return ""
+        case _:
+            return ""  # the `repr` of a collection may take gigabytes
+    return f", not {text}"
 
 
-def _hides(model: type[BaseModel], location: Keys) -> bool:
-    """Return whether a model on the way to a location hides its input."""
-    for depth in range(len(location) + 1):
-        for level in _models_at(model, location[:depth]):
-            if level.model_config.get("hide_input_in_errors"):
-                return True
-    return False
-
-
-def _dotted(model: type[BaseModel], location: Keys) -> str:
-    return ".".join(map(shown_name, _keys(model, location)))
-
-
-def _keys(model: type[BaseModel], location: Keys) -> Keys:
-    # `[key]` and `tuple[str, ...]` are pydantic's, not the file's.
-    return tuple(part for part in _followed(model, location)[1] if "[" not in str(part))
-
-
-def _models_at(model: type[BaseModel], location: Keys) -> list[type[BaseModel]]:
-    return _followed(model, location)[0]
-
-
-def _followed(
-    model: type[BaseModel], location: Keys
-) -> tuple[list[type[BaseModel]], list[int | str]]:
-    """Follow a location down the tree: the models that it leads to, and its keys without tags."""
-    models = [model]
-    keys = list[int | str]()
-    for part in location:
-        # A tag may also be a field's name, but a choice of models is always followed by a tag.
-        tagged = [model for model in models if _is_tagged(model, part)]
-        if len(models) > 1 and tagged:
-            models = tagged
-            continue
-        keys.append(part)
-        inner: list[type[BaseModel]] = []
-        for field in _fields(models, part):
-            inner += _models_in(field.annotation)
-        models = inner or models
-    return models, keys
-
-
-def _is_tagged(model: type[BaseModel], tag: int | str) -> bool:
-    fields = model.model_fields.values()
-    return any(tag in get_args(field.annotation) for field in fields)
-
-
-def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _models_in(argument)
+def _dotted(model: type[BaseModel], location: Location) -> str:
+    return ".".join(map(shown_name, keys_at(model, location)))

@@ -124,7 +124,12 @@ Split: TypeAlias = Literal["train", "validation", "test"]
 _HASH_BITS = 64
 
 
-def split_of(doc_hash: str, *, train: float = 0.70, validation: float = 0.15) -> Split:
+def split_of(
+    doc_hash: str,
+    *,
+    train: float = 0.70,
+    validation: float = 0.15,
+) -> Split:
     """Return the side of a document: the same for all its tasks, in every run and order.
 
     Args:

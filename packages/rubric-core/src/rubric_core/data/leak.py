@@ -109,11 +109,17 @@ def _context_leaks(task: Task, n: int) -> Iterator[LeakedNgrams]:
 
 
 def _leaked(
-    source: str, shared: set[str], *, held_by: Literal["question", "context"]
+    source: str,
+    shared: set[str],
+    *,
+    held_by: Literal["question", "context"],
 ) -> LeakedNgrams:
     hashes = sorted(text_sha256(ngram) for ngram in shared)
     return LeakedNgrams(
-        source=source, count=len(shared), sha256=tuple(hashes), held_by=held_by
+        source=source,
+        count=len(shared),
+        sha256=tuple(hashes),
+        held_by=held_by,
     )
 
 
@@ -121,12 +127,14 @@ def context_words(task: Task) -> str:
     """Return the words of the context, in lower case with single spaces around; "" without one."""
     runs: list[list[str]] = []
     for section in task.context or ():
-        runs += [_words(section.heading), _words(section.text)]
+        runs.append(_words(section.heading))
+        runs.append(_words(section.text))
     return _joined(runs)
 
 
 def _joined(runs: Iterable[list[str]]) -> str:
-    return f" {_BETWEEN_TEXTS.join(map(' '.join, runs))} "
+    texts = map(" ".join, runs)
+    return f" {_BETWEEN_TEXTS.join(texts)} "
 
 
 def _held(ngrams: set[str], words: str) -> set[str]:
@@ -154,8 +162,9 @@ def check_no_leak(tasks: Iterable[Task], *, n: int = 8) -> None:
             examples.append(
                 f"task {task_id}: {holder}{overlap.count} with {overlap.source}"
             )
+    parts = _leaking_parts(leaks.values())
     raise LeakError(
-        f"{len(leaks)} {_leaking_parts(leaks.values())} share runs of {n} or more words with what "
+        f"{len(leaks)} {parts} share runs of {n} or more words with what "
         f"only the judge may see; reword or drop them ({'; '.join(examples)})",
         task_ids=tuple(leaks),
     )
@@ -174,7 +183,11 @@ def _leaking_parts(leaks: Iterable[tuple[LeakedNgrams, ...]]) -> str:
     return "prompts"
 
 
-def _may_share(words: list[str], n: int, texts: list[str]) -> bool:
+def _may_share(
+    words: list[str],
+    n: int,
+    texts: list[str],
+) -> bool:
     """Return whether n words in a row all occur in the texts, perhaps within other words.
 
     A few words settle most questions, for a missing word rules out every run over it; to find the
@@ -194,7 +207,12 @@ def _may_share(words: list[str], n: int, texts: list[str]) -> bool:
     return False
 
 
-def _ngrams(words: list[str], n: int, *, known: set[str]) -> Iterator[str]:
+def _ngrams(
+    words: list[str],
+    n: int,
+    *,
+    known: set[str],
+) -> Iterator[str]:
     """Yield the runs of n known words; few questions have any."""
     start = 0
     for end, word in enumerate(words, start=1):

@@ -77,13 +77,16 @@ def bounded_rows(
     """
     pa = _pyarrow()
     plain: Any = pa.parquet.ParquetFile(
-        file, buffer_size=_BUFFER_BYTES, pre_buffer=False
+        file,
+        buffer_size=_BUFFER_BYTES,
+        pre_buffer=False,
     )
     schema: Any = plain.schema_arrow
     if columns is not None:
-        schema = pa.schema([field for field in schema if field.name in columns])
+        fields = [field for field in schema if field.name in columns]
+        schema = pa.schema(fields)
     leaves = [plain.schema.column(index) for index in range(len(plain.schema))]
-    chosen = [leaf.path.partition(".")[0] in schema.names for leaf in leaves]
+    chosen = [_column_of(leaf) in schema.names for leaf in leaves]
     file_bytes = file.seek(0, 2)
     expansion = Expansion(file_bytes)
     _check_declared(plain.metadata, chosen, file_bytes, most=expansion.most)
@@ -92,19 +95,24 @@ def bounded_rows(
             yield {}
         return
     joined = {field.name for field in schema if _can_be_joined(pa, field.type)}
+    joined_texts = [leaf.path for leaf in leaves if _is_joined_text(leaf, joined)]
     stored_once: Any = pa.parquet.ParquetFile(
         file,
         metadata=plain.metadata,
         buffer_size=_BUFFER_BYTES,
         pre_buffer=False,
-        read_dictionary=[leaf.path for leaf in leaves if _is_joined_text(leaf, joined)],
+        read_dictionary=joined_texts,
     )
     number = 0
     # Group by group: a nested column has one set of values in a batch.
     for group in range(plain.metadata.num_row_groups):
-        for batch in stored_once.iter_batches(
-            _BATCH_ROWS, row_groups=[group], columns=schema.names, use_threads=False
-        ):
+        batches = stored_once.iter_batches(
+            _BATCH_ROWS,
+            row_groups=[group],
+            columns=schema.names,
+            use_threads=False,
+        )
+        for batch in batches:
             for row, size in _rows(pa, batch, schema, most_row_bytes):
                 number += 1
                 expansion.add(size, place=f"row {number}")
@@ -113,18 +121,30 @@ def bounded_rows(
 
 def _is_joined_text(leaf: Any, joined: set[str]) -> bool:
     """Return whether a leaf holds text, in a column whose repeated values can be joined."""
-    if leaf.path.partition(".")[0] not in joined:
+    if _column_of(leaf) not in joined:
         return False
-    return leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in _TEXT_TYPES
+    if leaf.physical_type != "BYTE_ARRAY":
+        return False
+    return leaf.logical_type.type in _TEXT_TYPES
+
+
+def _column_of(leaf: Any) -> str:
+    """Return the name of the column that a leaf belongs to."""
+    name, _, _ = leaf.path.partition(".")
+    return name
 
 
 def _rows(
-    pa: Any, batch: Any, schema: Any, most_row_bytes: int
+    pa: Any,
+    batch: Any,
+    schema: Any,
+    most_row_bytes: int,
 ) -> Iterator[tuple[dict[str, object] | LongRow, int]]:
     """Yield the rows of a batch with their sizes, measured before the values are joined."""
     size = _size(pa, batch.to_struct_array())
     if size <= min(_MOST_BATCH_BYTES, most_row_bytes):
-        for row in cast("list[dict[str, object]]", batch.cast(schema).to_pylist()):
+        rows: list[dict[str, object]] = batch.cast(schema).to_pylist()
+        for row in rows:
             yield row, size // batch.num_rows
         return
     for index in range(batch.num_rows):
@@ -133,11 +153,16 @@ def _rows(
         if size > most_row_bytes:
             yield LongRow(size), 0
         else:
-            yield row.cast(schema).to_pylist()[0], size
+            (values,) = row.cast(schema).to_pylist()
+            yield values, size
 
 
 def _check_declared(
-    metadata: Any, chosen: list[bool], file_bytes: int, *, most: int
+    metadata: Any,
+    chosen: list[bool],
+    file_bytes: int,
+    *,
+    most: int,
 ) -> None:
     """Refuse a file whose footer declares far more than its size can hold."""
     columns = [index for index, is_chosen in enumerate(chosen) if is_chosen]
@@ -159,11 +184,14 @@ def _check_declared(
 
 def _can_be_joined(pa: Any, kind: Any) -> bool:
     """Return whether pyarrow can turn values stored once into ordinary ones, inside this type."""
-    types = pa.types
-    if types.is_map(kind) or types.is_string_view(kind) or types.is_binary_view(kind):
+    if pa.types.is_map(kind) or _is_view(pa, kind):
         return False
     inner = [kind.field(index).type for index in range(kind.num_fields)]
     return all(_can_be_joined(pa, inner_kind) for inner_kind in inner)
+
+
+def _is_view(pa: Any, kind: Any) -> bool:
+    return pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
 
 
 def _size(pa: Any, array: Any) -> int:
@@ -172,12 +200,13 @@ def _size(pa: Any, array: Any) -> int:
     if pa.types.is_dictionary(kind):
         lengths = pa.compute.binary_length(array.dictionary)
         sizes = pa.compute.take(lengths, array.indices)
-        return int(pa.compute.sum(sizes).as_py() or 0) + array.indices.nbytes
+        total = pa.compute.sum(sizes).as_py() or 0
+        return int(total) + array.indices.nbytes
     if pa.types.is_struct(kind):
         return sum(_size(pa, part) for part in array.flatten())
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _size(pa, array.flatten()) + _VALUE_BYTES * len(array)
-    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+    if _is_view(pa, kind):
         # Before 24, pyarrow cannot measure a slice of views.
         return int(array.cast(pa.large_binary()).nbytes)
     return int(array.nbytes)
@@ -194,20 +223,26 @@ def write_rows(file: BinaryIO, rows: Iterator[dict[str, object]]) -> int:
     """
     pa = _pyarrow()
     batch = list(islice(rows, _BATCH_ROWS))
-    schema = task_schema(has_context=any(_CONTEXT in row for row in batch))
+    has_context = _has_context(batch)
+    schema = task_schema(has_context=has_context)
     count = 0
     with pa.parquet.ParquetWriter(file, schema) as writer:
         while batch:
-            if _CONTEXT not in schema.names and any(_CONTEXT in row for row in batch):
+            if not has_context and _has_context(batch):
                 raise SchemaError(
                     f"a task behind the first {count} has a context and none of those has: write "
                     "tasks with a context first, or a .jsonl file",
                     field=_CONTEXT,
                 )
-            writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=schema))
+            record_batch = pa.RecordBatch.from_pylist(batch, schema=schema)
+            writer.write_batch(record_batch)
             count += len(batch)
             batch = list(islice(rows, _BATCH_ROWS))
     return count
+
+
+def _has_context(batch: list[dict[str, object]]) -> bool:
+    return any(_CONTEXT in row for row in batch)
 
 
 def _pyarrow() -> Any:
@@ -237,8 +272,10 @@ def task_schema(*, has_context: bool) -> Any:
 
 
 def _columns(model: type[BaseModel]) -> dict[str, Any]:
-    fields = model.model_fields.items()
-    return {name: _column(field.annotation) for name, field in fields}
+    columns: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        columns[name] = _column(field.annotation)
+    return columns
 
 
 def _column(kind: Any) -> Any:
@@ -247,7 +284,11 @@ def _column(kind: Any) -> Any:
     arguments = get_args(kind)
     if arguments:  # a tuple, a type or None, or a type with constraints
         inner = _column(arguments[0])
-        return pa.list_(inner) if get_origin(kind) is tuple else inner
+        if get_origin(kind) is tuple:
+            return pa.list_(inner)
+        return inner
     if issubclass(kind, BaseModel):
         return pa.struct(_columns(kind))
-    return pa.float64() if kind is float else pa.string()
+    if kind is float:
+        return pa.float64()
+    return pa.string()

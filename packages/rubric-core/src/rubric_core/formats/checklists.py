@@ -35,7 +35,12 @@ _POLARITY: Final[dict[Pitfalls | None, str]] = {
 }
 
 _TITLES: Final = ("title", "name", "axis", "criterion_type")
-_WORD_WEIGHTS: Final = {"critical": 4.0, "major": 3.0, "minor": 2.0, "additional": 1.0}
+_WORD_WEIGHTS: Final = {
+    "critical": 4.0,
+    "major": 3.0,
+    "minor": 2.0,
+    "additional": 1.0,
+}
 """ProfBench's scale."""
 
 
@@ -82,11 +87,11 @@ class Checklist:
         passage = row.joined(*self.passage)
         more = [row.maybe_text(name) for name in self.more if not row.has_read(name)]
         role, content = turns[-1]
-        turns[-1] = (role, "\n\n".join(filter(None, (documents, content, *more))))
+        turns[-1] = (role, _paragraphs(documents, content, *more))
         system = row.maybe_text(*self.system)
         if system:
             turns.insert(0, ("system", system))
-        return tuple(turns), "\n\n".join(filter(None, (documents, passage)))
+        return tuple(turns), _paragraphs(documents, passage)
 
     def _take_copies(self, row: Row, chosen: str) -> None:
         """Mark other lists that hold the same criteria as read."""
@@ -100,8 +105,9 @@ class Checklist:
         has_weight = points is not None
         if points is None:
             points = 1.0
-        if str(criterion.get("pass_criteria") or "").upper() == "NO":
-            points = -points  # a question whose right answer is no: met by the fault
+        right_answer = str(criterion.get("pass_criteria") or "")
+        if right_answer.upper() == "NO":
+            points = -points  # met by the fault
         criterion.take("pass_criteria")
         titles = criterion.joined(*_TITLES).split("\n\n")  # ProfBench has several types
         text = self._text_of(criterion)
@@ -109,7 +115,8 @@ class Checklist:
         if self.ask_pitfalls and points < 0:
             avoidance = self._avoids(criterion, text, pitfalls)
         evidence = criterion.texts("evidence")
-        guide = scale_of(criterion, lost=points < 0 and not avoidance)
+        is_fault = points < 0 and not avoidance
+        guide = scale_of(criterion, lost=is_fault)
         if not guide:
             guide = criterion.maybe_text("scoring_guide", "guide")
         for setting in ("scale_type", "aggregation"):
@@ -138,12 +145,23 @@ class Checklist:
             return ""
         return criterion.maybe_text(*names)
 
-    def _avoids(self, criterion: Row, text: str, pitfalls: Pitfalls | None) -> bool:
+    def _avoids(
+        self,
+        criterion: Row,
+        text: str,
+        pitfalls: Pitfalls | None,
+    ) -> bool:
         avoidance = is_avoidance(text, pitfalls)
         if avoidance is not None:
             return avoidance
         name = criterion.name_of(*self.weight)
-        raise criterion.error(_POLARITY[pitfalls].format(criterion.number(name)), name)
+        problem = _POLARITY[pitfalls].format(criterion.number(name))
+        raise criterion.error(problem, name)
+
+
+def _paragraphs(*texts: str) -> str:
+    """Join the texts that are not empty, with empty lines between."""
+    return "\n\n".join(filter(None, texts))
 
 
 _KINDS: Final = {kind.value: kind for kind in CriterionKind}
@@ -187,8 +205,10 @@ def read_openrubrics(row: Row) -> Draft:
             continue
         tag = _TAG.search(item)
         title = "" if tag is None else tag[1].capitalize()
-        criteria.append(Points(_TAG.sub(" ", item).strip(), title=title))
-    return Draft(tuple(criteria), tuple(row.turns("instruction")))
+        text = _TAG.sub(" ", item).strip()
+        criteria.append(Points(text, title=title))
+    turns = row.turns("instruction")
+    return Draft(tuple(criteria), tuple(turns))
 
 
 def weight_of(criterion: Row, names: Sequence[str]) -> float | None:
@@ -206,7 +226,8 @@ def weight_of(criterion: Row, names: Sequence[str]) -> float | None:
         if weight is not None:
             criterion.take(name)
             return weight
-        digits = value.strip().rstrip("%").replace(".", "", 1).lstrip("+-").strip()
+        signed = value.strip().rstrip("%").replace(".", "", 1)
+        digits = signed.lstrip("+-").strip()
         if not digits.isdecimal():
             words = ", ".join(_WORD_WEIGHTS)
             raise criterion.error(f"must be a number or one of {words}", name)
@@ -220,15 +241,16 @@ def read_hellobench(row: Row) -> Iterator[Draft]:
     """
     if row.get("instruction") is None:
         for category in row.fields:
-            questions = row.texts(category)
-            if questions:
-                yield Draft(tuple(map(Points, questions)), source_id=category)
+            criteria = tuple(map(Points, row.texts(category)))
+            if criteria:
+                yield Draft(criteria, source_id=category)
         return
     draft = ANY.read(row, None)
     ((role, content),) = draft.turns
-    more = [text for text in row.texts("requirements") if text not in content]
-    turns = ((role, "\n\n".join([content, *more])),)
-    yield replace(draft, turns=turns)
+    requirements = row.texts("requirements")
+    more = [requirement for requirement in requirements if requirement not in content]
+    turn = (role, _paragraphs(content, *more))
+    yield replace(draft, turns=(turn,))
 
 
 def read_checkeval(path: Path) -> Iterator[Draft]:
@@ -241,12 +263,15 @@ def read_checkeval(path: Path) -> Iterator[Draft]:
     aspect = ""
     definition = ""
     part = ""
-    for number, line in enumerate(read_file(path).decode("utf-8-sig").splitlines(), 1):
+    lines = read_file(path).decode("utf-8-sig").splitlines()
+    for number, line in enumerate(lines, start=1):
         text = line.strip().removesuffix("|").strip()
         if not text:
             continue
-        if not line[:1].isspace() and text.rstrip(":") in ("definition", "sub_aspect"):
-            part = text.rstrip(":")
+        heading = text.rstrip(":")
+        is_indented = line[:1].isspace()
+        if not is_indented and heading in ("definition", "sub_aspect"):
+            part = heading
         elif part == "definition":
             definition = f"{definition}\n{text}".strip()
         elif part == "sub_aspect" and text.endswith("?"):
@@ -259,9 +284,8 @@ def read_checkeval(path: Path) -> Iterator[Draft]:
             )
             raise RubricFileError(problem, path=path, line=number)
     if not criteria:
-        raise RubricFileError(
-            "holds no `sub_aspect:` with questions under it", path=path
-        )
+        problem = "holds no `sub_aspect:` with questions under it"
+        raise RubricFileError(problem, path=path)
     yield Draft(tuple(criteria), source_id=path.stem)
 
 
@@ -269,6 +293,7 @@ def lines_of(draft: Draft) -> int:
     """Return how many values a CheckEval file gave a draft: questions, aspects, definition."""
     headings: set[str] = set()
     for criterion in draft.criteria:
-        headings |= {criterion.title, criterion.guide}
+        headings.add(criterion.title)
+        headings.add(criterion.guide)
     headings.discard("")
     return len(draft.criteria) + len(headings)

@@ -19,7 +19,8 @@ FieldPath = tuple[str, ...]
 """Names and list indexes from the record down to a value."""
 _ANY_INDEX: Final = "*"
 _ANY_DEPTH: Final = "**"
-_SHOWN: Final = 7
+_MOST_NAMES: Final = 7
+"""Most further fields that an error names."""
 
 
 class LeftOut(NamedTuple):
@@ -56,11 +57,13 @@ class Unread(Exception):  # noqa: N818  # internal: the reader turns it into an 
         neither = ""
         if others:
             verb = "is" if len(others) == 1 else "are"
-            neither = f", and neither {verb} {', '.join(others[:_SHOWN])}"
-        if len(others) > _SHOWN:
-            neither += f" and {len(others) - _SHOWN} more"
-        named = self.fields[: _SHOWN + 1]
-        flags = " ".join(f"--leave-out '{name}'" for name in named)
+            names = ", ".join(others[:_MOST_NAMES])
+            neither = f", and neither {verb} {names}"
+        if len(others) > _MOST_NAMES:
+            rest = len(others) - _MOST_NAMES
+            neither += f" and {rest} more"
+        names_of_flags = self.fields[: _MOST_NAMES + 1]
+        flags = " ".join(f"--leave-out '{name}'" for name in names_of_flags)
         return (
             f"is read by nothing here{neither}: rename it to a field that is read, or leave it "
             f"out on purpose, by {flags}"
@@ -149,11 +152,9 @@ class Account:
                     members = [((*path, str(key)), inner[key]) for key in inner]
                     rest += reversed(members)
                 case list() | tuple():
-                    items = cast("Sequence[object]", value)
-                    numbered = [
-                        ((*path, str(index)), item) for index, item in enumerate(items)
-                    ]
-                    rest += reversed(numbered)
+                    items = enumerate(cast("Sequence[object]", value))
+                    members = [((*path, str(index)), item) for index, item in items]
+                    rest += reversed(members)
                 case _:
                     yield path
 
@@ -170,11 +171,14 @@ def _entry(
 
 def _covers(parts: FieldPath, path: FieldPath) -> bool:
     """Return whether a path begins with the parts of a pattern, or holds the parts after `**`."""
-    if parts[0] == _ANY_DEPTH:
-        return any(_covers(parts[1:], path[start:]) for start in range(len(path)))
+    first, *others = parts
+    if first == _ANY_DEPTH:
+        rest = tuple(others)
+        return any(_covers(rest, path[start:]) for start in range(len(path)))
     if len(parts) > len(path):
         return False
-    return all(fnmatchcase(name, part) for part, name in zip(parts, path, strict=False))
+    pairs = zip(parts, path, strict=False)
+    return all(fnmatchcase(name, part) for part, name in pairs)
 
 
 def _pattern_of(path: FieldPath) -> str:

@@ -33,7 +33,13 @@ def read_criteria(row: Row) -> Iterator[Draft]:
     if row.get(*ANY.question) is not None:
         turns, passage = ANY.asked(row)
     reference = row.maybe_text(*ANY.reference)
-    whole = Draft(criteria, turns, row.maybe_text("name", "id"), reference, passage)
+    whole = Draft(
+        criteria,
+        turns,
+        source_id=row.maybe_text("name", "id"),
+        reference=reference,
+        passage=passage,
+    )
     if row.get("items") is None:
         if not has_rubric:
             row.items(*_LISTS)  # raises, and says what is missing
@@ -68,7 +74,8 @@ def _criteria(row: Row) -> tuple[Points, ...]:
         guidelines = guidelines or row.maybe_text("guidelines")
     criteria: list[Points] = []
     for node in nodes_of(row, name, _node):
-        guide = "\n".join(filter(None, (guidelines, node.points.guide)))
+        guides = (guidelines, node.points.guide)
+        guide = "\n".join(filter(None, guides))
         criteria.append(replace(node.points, guide=guide))
     return tuple(criteria)
 
@@ -79,7 +86,8 @@ def _node(criterion: Row) -> Node:
         return node
     for name, weight in _DEFAULTS.items():
         if criterion.get(name) is not None:
-            return Node(replace(node.points, points=weight), has_weight=True)
+            points = replace(node.points, points=weight)
+            return Node(points, has_weight=True)
     return node
 
 
@@ -100,7 +108,8 @@ def read_rewardkit(row: Row) -> Iterator[Draft]:
             "scoring.aggregation",
         )
     row.maybe_text("scoring.aggregation")
-    yield Draft(tuple(map(_criterion, row.rows("criterion"))))
+    criteria = map(_criterion, row.rows("criterion"))
+    yield Draft(tuple(criteria))
 
 
 def _criterion(item: Row) -> Points:
@@ -116,7 +125,13 @@ def _criterion(item: Row) -> Points:
     if negate:
         text = _AGAINST + text
         guide = guide or "Full marks if what is described is not so; 0 if it is."
-    return Points(text, weight, item.identifier("id") or name, name, guide)
+    return Points(
+        text=text,
+        points=weight,
+        id=item.identifier("id") or name,
+        title=name,
+        guide=guide,
+    )
 
 
 def _number_or(default: float, item: Row, name: str) -> float:
@@ -132,7 +147,8 @@ def _rated(item: Row, *, lost: bool) -> str:
         case "binary":
             return ""
         case "likert":
-            return _between(1.0, _number_or(5.0, item, "points"), lost=lost)
+            high = _number_or(5.0, item, "points")
+            return _between(1.0, high, lost=lost)
         case "numeric":
             low = _number_or(0.0, item, "min")
             high = _number_or(1.0, item, "max")
@@ -140,16 +156,15 @@ def _rated(item: Row, *, lost: bool) -> str:
         case "rubric":
             return scale_of(item, lost=lost)
         case _:
-            raise item.error(
-                "must be `binary`, `likert`, `numeric` or `rubric`", "type"
-            )
+            problem = "must be `binary`, `likert`, `numeric` or `rubric`"
+            raise item.error(problem, "type")
 
 
 def _between(low: float, high: float, *, lost: bool) -> str:
-    ends = guide_of([(0.0, f"{low:g}"), (1.0, f"{high:g}")], lost=lost)
-    return (
-        f"Rate from {low:g} to {high:g}; what lies between earns in proportion.\n{ends}"
-    )
+    scale = f"Rate from {low:g} to {high:g}; what lies between earns in proportion."
+    levels = [(0.0, f"{low:g}"), (1.0, f"{high:g}")]
+    ends = guide_of(levels, lost=lost)
+    return f"{scale}\n{ends}"
 
 
 def read_rubric_spec(row: Row) -> Iterator[Draft]:

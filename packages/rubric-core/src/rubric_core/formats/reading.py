@@ -68,9 +68,8 @@ def import_tasks(
     path = Path(path)
     options = options or ImportOptions()
     if name == "paper":
-        return (
-            Imported(source_id=task.task_id, task=task) for task in read_tasks(path)
-        )
+        tasks = read_tasks(path)
+        return (Imported(source_id=task.task_id, task=task) for task in tasks)
     left_out = left_out_of(name, options.leave_out)
     if name == _CHECKEVAL or name in _RUBRICS:
         drafts = _crossed(name, path, options, left_out)
@@ -96,7 +95,9 @@ def _read_row(
     /,
 ) -> tuple[Draft, Fields]:
     draft = _ROWS[name](row, options.pitfalls)
-    return replace(draft, source_id=draft.source_id or key), row.close(left_out)
+    if not draft.source_id:
+        draft = replace(draft, source_id=key)
+    return draft, row.close(left_out)
 
 
 _RowReader = Callable[[Row, Pitfalls | None], Draft]
@@ -146,7 +147,10 @@ def _imported(
         except SchemaError as error:
             if not isinstance(error, RubricFileError):
                 error = RubricFileError(
-                    str(error), path=path, line=number, field=error.field
+                    str(error),
+                    path=path,
+                    line=number,
+                    field=error.field,
                 )
             if on_reject is None:
                 raise error from None
@@ -154,7 +158,10 @@ def _imported(
 
 
 def _crossed(
-    name: str, path: Path, options: ImportOptions, left_out: Sequence[LeftOut]
+    name: str,
+    path: Path,
+    options: ImportOptions,
+    left_out: Sequence[LeftOut],
 ) -> Iterator[_Read]:
     """Yield each rubric that has a question, and each other one with every question."""
     outcomes = list(_read_rubrics(name, path, left_out))
@@ -167,9 +174,8 @@ def _crossed(
             '{"question": "…"} lines in `questions`',
             location="questions",
         )
-    return chain.from_iterable(
-        _reads(outcome, questions, place) for place, outcome in enumerate(outcomes)
-    )
+    reads = (_reads(outcome, questions, n) for n, outcome in enumerate(outcomes))
+    return chain.from_iterable(reads)
 
 
 _Outcome = tuple[Draft, Fields] | RubricFileError
@@ -181,7 +187,11 @@ def _is_complete(outcome: _Outcome) -> bool:
     return isinstance(outcome, RubricFileError) or bool(outcome[0].turns)
 
 
-def _reads(outcome: _Outcome, questions: Sequence[Row], place: int) -> Iterator[_Read]:
+def _reads(
+    outcome: _Outcome,
+    questions: Sequence[Row],
+    place: int,
+) -> Iterator[_Read]:
     """Yield the reading of a rubric that is complete, or of it with each question."""
     if isinstance(outcome, RubricFileError) or outcome[0].turns:
         yield partial(_unwrap, outcome)
@@ -199,7 +209,11 @@ def _unwrap(outcome: _Outcome) -> tuple[Draft, Fields]:
 
 
 def _join(
-    row: Row, rubric: Draft, fields: Fields, *, is_first: bool
+    row: Row,
+    rubric: Draft,
+    fields: Fields,
+    *,
+    is_first: bool,
 ) -> tuple[Draft, Fields]:
     """Give a rubric the question of a row."""
     turns, passage = checklists.QUESTIONS.asked(row)
@@ -207,12 +221,23 @@ def _join(
     row.identifier(*checklists.QUESTIONS.source_id)
     added = row.close(left_out_of("questions"))
     if is_first:  # a question counts once, however many rubrics it meets
-        fields = Fields(fields.read + added.read, fields.left_out + added.left_out)
-    return replace(rubric, turns=turns, reference=reference, passage=passage), fields
+        fields = Fields(
+            read=fields.read + added.read,
+            left_out=fields.left_out + added.left_out,
+        )
+    draft = replace(
+        rubric,
+        turns=turns,
+        reference=reference,
+        passage=passage,
+    )
+    return draft, fields
 
 
 def _read_rubrics(
-    name: str, path: Path, left_out: Sequence[LeftOut]
+    name: str,
+    path: Path,
+    left_out: Sequence[LeftOut],
 ) -> Iterator[_Outcome]:
     if name == _CHECKEVAL:
         for draft in checklists.read_checkeval(path):
@@ -242,7 +267,8 @@ def _documents(path: Path) -> Iterator[Row]:
 
 
 def _lines(path: Path) -> Iterator[Row]:
-    read = READERS.get(path.suffix.lower(), read_lines)
+    suffix = path.suffix.lower()
+    read = READERS.get(suffix, read_lines)
     if read is read_lines:
         read = partial(read_lines, exact=True)
     for line, fields in read(path):

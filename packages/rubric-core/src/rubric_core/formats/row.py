@@ -25,6 +25,15 @@ _ROLES: Final = {
     "model": "assistant",
 }
 """Names that some data sets use for the roles."""
+_TEXT_KINDS: Final = ("", "text", "input_text", "output_text")
+"""Types of the parts of a message that are texts; "" where a part has none."""
+_KIND_NAMES: Final = {
+    "NoneType": "nothing",
+    "dict": "an object",
+    "list": "a list",
+    "str": "a text",
+}
+"""Names of JSON's types for messages, by Python's."""
 
 
 @dataclass(frozen=True)
@@ -97,24 +106,23 @@ class Row:
                     return str(int(value))
                 return repr(value)
             case _:
-                raise self.error(
-                    f"must be a text or a number, not {_kind(value)}", name
-                )
+                problem = f"must be a text or a number, not {_kind(value)}"
+                raise self.error(problem, name)
 
     def items(self, *names: str) -> list[object]:
         """Return a list that must be there, its items not read yet; a JSON text is decoded."""
         name, value = self._first(names)
         if isinstance(value, str):
             value = self.decoded(value, name)
-        items = cast("list[object]", value) if isinstance(value, list) else []
-        if not items:
+        if not isinstance(value, list) or not value:
             raise self.error("must be a list with something in it", name)
         self._equals(names, name, self.get(name))
-        return items
+        return cast("list[object]", value)
 
     def name_of(self, *names: str) -> str:
         """Return the first of the names that is there, or the first."""
-        return self._first(names)[0]
+        name, _ = self._first(names)
+        return name
 
     def rows(self, *names: str) -> Iterator[Row]:
         """Yield the objects of a list that must be there."""
@@ -148,12 +156,14 @@ class Row:
             return [("user", self.text(*names))]
         turns = [_turn(row) for row in self.rows(*names)]
         if len(turns) == 1:  # the same question, once as a message and once as a text
-            self._equals(names, name, turns[0][1])
+            _, content = turns[0]
+            self._equals(names, name, content)
         return turns
 
     def get(self, *names: str) -> object:
         """Return the value that is there, or None; it does not count as read yet."""
-        return self._first(names)[1]
+        _, value = self._first(names)
+        return value
 
     def inner(self, *names: str) -> Row:
         """Return an object within this one that must be there; a JSON text is decoded."""
@@ -166,8 +176,13 @@ class Row:
         """Return an object within this one."""
         if not isinstance(value, dict):
             raise self.error(f"must be an object, not {_kind(value)}", name)
-        inner = cast("dict[str, object]", value)
-        return Row(inner, self.path, self.line, self._within(name), self.account)
+        return Row(
+            fields=cast("dict[str, object]", value),
+            path=self.path,
+            line=self.line,
+            place=self._within(name),
+            account=self.account,
+        )
 
     def decoded(self, text: str, name: str) -> object:
         """Read a text that holds JSON, as Arrow columns often do."""
@@ -192,7 +207,11 @@ class Row:
         self.account.leave_out(self._path(name), reason)
 
     def take_parts(
-        self, name: str, parts: Mapping[str, str], *, left_out: Mapping[str, str]
+        self,
+        name: str,
+        parts: Mapping[str, str],
+        *,
+        left_out: Mapping[str, str],
     ) -> None:
         """Note that a text was read in parts.
 
@@ -228,11 +247,16 @@ class Row:
         """Return the error for a problem with a field."""
         field = self._within(name)
         return RubricFileError(
-            f"{field} {problem}", path=self.path, line=self.line, field=field
+            f"{field} {problem}",
+            path=self.path,
+            line=self.line,
+            field=field,
         )
 
     def _within(self, name: str) -> str:
-        return f"{self.place}.{name}" if self.place else name
+        if not self.place:
+            return name
+        return f"{self.place}.{name}"
 
     def _path(self, name: str) -> FieldPath:
         return tuple(self._within(name).split("."))
@@ -244,7 +268,12 @@ class Row:
             self._equals(names, name, value)
         return name, value
 
-    def _equals(self, names: tuple[str, ...], chosen: str, value: object) -> None:
+    def _equals(
+        self,
+        names: tuple[str, ...],
+        chosen: str,
+        value: object,
+    ) -> None:
         """Mark the other names that hold the same value as read."""
         for name in names:
             if name != chosen and self._at(name) == value:
@@ -273,7 +302,8 @@ def _turn(message: Row) -> Turn:
         return role, message.text("content", "value")
     parts: list[str] = []
     for part in message.rows("content", "value"):
-        if part.maybe_text("type") not in ("", "text", "input_text", "output_text"):
+        kind = part.maybe_text("type")
+        if kind not in _TEXT_KINDS:
             raise part.error("must be `text`: nothing here reads other parts", "type")
         parts.append(part.text("text"))
     return role, "".join(parts)
@@ -286,14 +316,11 @@ def _member(value: object, name: str) -> object:
 
 
 def _is_empty(value: object) -> bool:
-    return value in (None, [], {}) or (isinstance(value, str) and not value.strip())
+    if isinstance(value, str):
+        return not value.strip()
+    return value in (None, [], {})
 
 
 def _kind(value: object) -> str:
-    names = {
-        "NoneType": "nothing",
-        "dict": "an object",
-        "list": "a list",
-        "str": "a text",
-    }
-    return names.get(type(value).__name__, "a number or boolean")
+    name = type(value).__name__
+    return _KIND_NAMES.get(name, "a number or boolean")

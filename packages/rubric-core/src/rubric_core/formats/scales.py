@@ -25,16 +25,18 @@ def read_paperbench(row: Row) -> Draft:
     if row.get("sub_tasks") is None:
         leaves = [_task(row).points]
     else:
-        leaves = [
-            node.points for node in nodes_of(row, "sub_tasks", _task, above=(name,))
-        ]
-    total = sum(leaf.points for leaf in leaves)
-    if min(leaf.points for leaf in leaves) < 0 or not total > 0:
+        nodes = nodes_of(row, "sub_tasks", _task, above=(name,))
+        leaves = [node.points for node in nodes]
+    weights = [leaf.points for leaf in leaves]
+    total = sum(weights)
+    if min(weights) < 0 or not total > 0:
         raise row.error("must have weights ≥ 0 with a positive sum", "sub_tasks")
-    criteria = tuple(
-        replace(leaf, points=_WHOLE * leaf.points / total) for leaf in leaves
-    )
-    return Draft(criteria, (("user", name),), row.text("id"))
+    criteria: list[Points] = []
+    for leaf in leaves:
+        share = _WHOLE * leaf.points / total
+        criteria.append(replace(leaf, points=share))
+    turns = (("user", name),)
+    return Draft(tuple(criteria), turns, row.text("id"))
 
 
 def _task(node: Row) -> Node:
@@ -42,9 +44,11 @@ def _task(node: Row) -> Node:
         node.maybe_text("task_category"),
         node.maybe_text("finegrained_task_category"),
     )
-    title = ": ".join(filter(None, kinds))
     points = Points(
-        node.text("requirements"), node.number("weight"), node.text("id"), title
+        text=node.text("requirements"),
+        points=node.number("weight"),
+        id=node.text("id"),
+        title=": ".join(filter(None, kinds)),
     )
     return Node(points, has_weight=True)
 
@@ -56,10 +60,17 @@ def read_deep_research_bench(row: Row) -> Draft:
     criteria: list[Points] = []
     for dimension in dimensions.fields:
         for item in within.rows(dimension):
-            text = f"{item.text('criterion')}: {item.text('explanation')}"
+            criterion = item.text("criterion")
+            explanation = item.text("explanation")
             share = dimensions.number(dimension) * item.number("weight")
-            criteria.append(Points(text, _WHOLE * share, title=dimension))
-    return Draft(tuple(criteria), tuple(row.turns("prompt")), row.identifier("id"))
+            points = Points(
+                text=f"{criterion}: {explanation}",
+                points=_WHOLE * share,
+                title=dimension,
+            )
+            criteria.append(points)
+    turns = tuple(row.turns("prompt"))
+    return Draft(tuple(criteria), turns, row.identifier("id"))
 
 
 def read_scholarqabench(row: Row) -> Draft:
@@ -69,17 +80,17 @@ def read_scholarqabench(row: Row) -> Draft:
     benchmark and are left out.
     """
     inner = row.inner("metric_config").inner("config")
-    criteria = tuple(
-        Points(
+    criteria: list[Points] = []
+    for item in inner.rows("other_properties"):
+        points = Points(
             text=item.text("criterion"),
             points=item.number("weight"),
             id=item.text("name"),
             evidence=item.texts("evidence"),
         )
-        for item in inner.rows("other_properties")
-    )
+        criteria.append(points)
     turns = row.turns("metric_config.config.question", "initial_prompt")
-    return Draft(criteria, tuple(turns), row.identifier("case_id"))
+    return Draft(tuple(criteria), tuple(turns), row.identifier("case_id"))
 
 
 def read_prbench(row: Row) -> Draft:
@@ -91,14 +102,24 @@ def read_prbench(row: Row) -> Draft:
     criteria: list[Points] = []
     for item in row.rows("rubric"):
         notes = item.inner("annotations")
-        weight_class = notes.text("weight_class").strip().lower().replace(" ", "_")
+        weight_class = notes.text("weight_class").strip().lower()
+        weight_field = weight_class.replace(" ", "_") + "_weight"
         title = item.maybe_text("title")
-        text = notes.maybe_text("criteria_description") or item.text("title")
-        weight = notes.number(f"{weight_class}_weight")
-        criteria.append(Points(text, weight, item.identifier("id"), title))
+        text = notes.maybe_text("criteria_description")
+        points = Points(
+            text=text or item.text("title"),
+            points=notes.number(weight_field),
+            id=item.identifier("id"),
+            title=title,
+        )
+        criteria.append(points)
     turns, documents = _conversation(row)
-    passage = "\n\n".join(documents)
-    return Draft(tuple(criteria), turns, row.maybe_text("task"), passage=passage)
+    return Draft(
+        tuple(criteria),
+        turns,
+        source_id=row.maybe_text("task"),
+        passage="\n\n".join(documents),
+    )
 
 
 def _conversation(row: Row) -> tuple[tuple[Turn, ...], list[str]]:
@@ -107,17 +128,18 @@ def _conversation(row: Row) -> tuple[tuple[Turn, ...], list[str]]:
     documents = list[str]()
     number = 0
     while prompt := row.maybe_text(f"prompt_{number}"):
-        texts = row.texts(f"reference_texts_{number}")
-        named = [
-            f"Reference text {place}:\n{text}" for place, text in enumerate(texts, 1)
-        ]
-        documents += texts
-        turns.append(("user", "\n\n".join([*named, prompt])))
+        parts: list[str] = []
+        for place, text in enumerate(row.texts(f"reference_texts_{number}"), start=1):
+            documents.append(text)
+            parts.append(f"Reference text {place}:\n{text}")
+        parts.append(prompt)
+        turns.append(("user", "\n\n".join(parts)))
         number += 1
         if row.get(f"prompt_{number}") is not None:
-            turns.append(("assistant", row.text(f"response_{number - 1}")))
+            response = row.text(f"response_{number - 1}")
+            turns.append(("assistant", response))
     if not turns:
-        row.text("prompt_0")
+        row.text("prompt_0")  # raises, and says what is missing
     return tuple(turns), documents
 
 
@@ -129,9 +151,11 @@ def _guide(levels: Mapping[int, str], *, width: int = 1) -> str:
     lowest = min(levels)
     lines: list[str] = []
     for low, text in levels.items():
-        scores = str(low - lowest)
+        first = low - lowest
+        scores = str(first)
         if width > 1:
-            scores += f" to {low - lowest + width - 1}"
+            last = first + width - 1
+            scores += f" to {last}"
         lines.append(f"{scores}: {text}")
     return "\n".join(lines)
 
@@ -148,24 +172,32 @@ def _levels_of(rubric: Row, name: str) -> dict[int, str]:
 def read_biggen(row: Row) -> Draft:
     """Read a BiGGen-Bench instance."""
     rubric = row.inner("score_rubric")
-    criteria = _levelled(
-        rubric.text("criteria"), _levels_of(rubric, "score{}_description")
-    )
+    criterion = rubric.text("criteria")
+    levels = _levels_of(rubric, "score{}_description")
     turns = row.turns("input")
     system = row.maybe_text("system_prompt")
     if system:
         turns.insert(0, ("system", system))
     reference = row.maybe_text("reference_answer")
-    return Draft(criteria, tuple(turns), row.identifier("id"), reference)
+    return Draft(
+        _levelled(criterion, levels),
+        tuple(turns),
+        row.identifier("id"),
+        reference,
+    )
 
 
 def read_feedback_collection(row: Row) -> Draft:
     """Read a row of Prometheus's Feedback Collection or Preference Collection."""
-    criteria = _levelled(
-        row.text("orig_criteria"), _levels_of(row, "orig_score{}_description")
-    )
+    criterion = row.text("orig_criteria")
+    levels = _levels_of(row, "orig_score{}_description")
     reference = row.maybe_text("orig_reference_answer")
-    return Draft(criteria, tuple(row.turns("orig_instruction")), reference=reference)
+    turns = row.turns("orig_instruction")
+    return Draft(
+        _levelled(criterion, levels),
+        tuple(turns),
+        reference=reference,
+    )
 
 
 _SECTION: Final = re.compile(r"^###([^:\n]+):[ \t]*\n?", re.MULTILINE)
@@ -198,26 +230,29 @@ def read_prometheus(row: Row) -> Draft:
 
 def _read_parts(row: Row) -> Draft:
     rubric = row.inner("rubric", "score_rubric")
-    criteria = _levelled(
-        rubric.text("criteria", "criteria_description"),
-        _levels_of(rubric, "score{}_description"),
-    )
-    turns = tuple(row.turns("instruction", "input"))
+    criterion = rubric.text("criteria", "criteria_description")
+    levels = _levels_of(rubric, "score{}_description")
+    turns = row.turns("instruction", "input")
     reference = row.maybe_text("reference_answer", "reference")
-    return Draft(criteria, turns, row.identifier("id", "idx"), reference)
+    return Draft(
+        _levelled(criterion, levels),
+        tuple(turns),
+        row.identifier("id", "idx"),
+        reference,
+    )
 
 
 def _read_prompt(row: Row, name: str) -> Draft:
     before, *parts = _SECTION.split(row.text(name))
+    titles = parts[::2]
     contents = [content.strip() for content in parts[1::2]]
-    sections = dict(zip(parts[::2], contents, strict=True))
+    sections = dict(zip(titles, contents, strict=True))
     instruction = _section(sections, _INSTRUCTION)
     scale = _section(sections, _SCALE)
     levels = {int(score): text for score, text in _LEVEL.findall(scale)}
     if not instruction or len(levels) != len(_LEVELS):
-        raise row.error(
-            "is no Prometheus prompt: an instruction and levels 1 to 5", name
-        )
+        problem = "is no Prometheus prompt: an instruction and levels 1 to 5"
+        raise row.error(problem, name)
     known = (_INSTRUCTION, _SCALE, _REFERENCE, *_NOT_RUBRIC)
     unread = [title for title in sections if not title.startswith(known)]
     if unread or before.strip():
@@ -250,6 +285,12 @@ def read_writingbench(row: Row) -> Draft:
         text = item.text("criteria_description")
         title = item.text("name")
         bands = {low: item.text(f"{low}-{low + 1}") for low in (1, 3, 5, 7, 9)}
-        guide = _guide(bands, width=2)
-        criteria.append(Points(text, points=9.0, title=title, guide=guide))
-    return Draft(tuple(criteria), tuple(row.turns("query")), row.identifier("index"))
+        points = Points(
+            text,
+            points=9.0,
+            title=title,
+            guide=_guide(bands, width=2),
+        )
+        criteria.append(points)
+    turns = tuple(row.turns("query"))
+    return Draft(tuple(criteria), turns, row.identifier("index"))

@@ -47,7 +47,11 @@ def children_of(row: Row) -> str:
 
 
 def nodes_of(
-    row: Row, name: str, read: ReadNode, *, above: tuple[str, ...] = ()
+    row: Row,
+    name: str,
+    read: ReadNode,
+    *,
+    above: tuple[str, ...] = (),
 ) -> list[Node]:
     """Read a list of criteria, each with those below it in its place.
 
@@ -79,7 +83,11 @@ def nodes_of(
     return nodes
 
 
-def _leaves(row: Row, read: ReadNode, above: tuple[str, ...]) -> Iterator[Node]:
+def _leaves(
+    row: Row,
+    read: ReadNode,
+    above: tuple[str, ...],
+) -> Iterator[Node]:
     below = children_of(row)
     node = read(row)
     if not below:

@@ -28,21 +28,25 @@ def as_question(messages: Sequence[Turn]) -> str:
         between; numbered, where `as_messages` would read something else from it.
     """
     turns = [(role or "user", content) for role, content in messages]
-    return next(text for text in _forms(turns) if as_turns(text) == turns)
+    forms = _forms(turns)
+    return next(text for text in forms if as_turns(text) == turns)
 
 
 def _forms(turns: list[Turn]) -> Iterator[str]:
     """Yield ways to write turns; each fails only on texts that hold its marks, so one works."""
+    texts = [f"{role}: {content}" for role, content in turns]
     if len(turns) == 1:
-        yield turns[0][1]
-    yield "\n\n".join(f"{role}: {content}" for role, content in turns)
+        _, content = turns[0]
+        yield content
+    yield "\n\n".join(texts)
     depth = 0
     while True:
         depth += 1
-        yield "\n\n".join(
-            f"{_mark(depth, number, len(turns))} {role}: {content}"
-            for number, (role, content) in enumerate(turns, 1)
-        )
+        numbered: list[str] = []
+        for number, text in enumerate(texts, start=1):
+            mark = _mark(depth, number, len(texts))
+            numbered.append(f"{mark} {text}")
+        yield "\n\n".join(numbered)
 
 
 def as_messages(question: str) -> list[dict[str, str]]:
@@ -51,7 +55,8 @@ def as_messages(question: str) -> list[dict[str, str]]:
     A text is split if it begins with a role and holds at least two turns, or if its turns are
     numbered to the last.
     """
-    return [{"role": role, "content": content} for role, content in as_turns(question)]
+    turns = as_turns(question)
+    return [{"role": role, "content": content} for role, content in turns]
 
 
 def as_turns(question: str) -> list[Turn]:
@@ -66,17 +71,21 @@ def as_turns(question: str) -> list[Turn]:
 
 
 def _mark(depth: int, number: int, count: int) -> str:
-    return f"{'[' * depth}{number}/{count}{']' * depth}"
+    opening = "[" * depth
+    closing = "]" * depth
+    return f"{opening}{number}/{count}{closing}"
 
 
 def _numbered(question: str) -> list[Turn]:
     """Return the turns of a text that numbers them, none where one is missing."""
     match = _FIRST.match(question)
-    if match is None or len(match[1]) != len(match[3]):
+    if match is None:
         return []
-    depth = len(match[1])
-    count = int(match[2])
-    role = match[4]
+    opening, last, closing, role = match.groups()
+    depth = len(opening)
+    if depth != len(closing):
+        return []
+    count = int(last)
     rest = question[match.end() :]
     turns: list[Turn] = []
     for number in range(2, count + 1):
@@ -84,7 +93,9 @@ def _numbered(question: str) -> list[Turn]:
         next_mark = re.search(rf"\n\n{mark} ([^\s:]+): ", rest)
         if next_mark is None:
             return []
-        turns.append((role, rest[: next_mark.start()]))
+        content = rest[: next_mark.start()]
+        turns.append((role, content))
         role = next_mark[1]
         rest = rest[next_mark.end() :]
-    return [*turns, (role, rest)]
+    turns.append((role, rest))
+    return turns

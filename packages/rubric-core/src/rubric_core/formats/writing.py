@@ -15,7 +15,11 @@ def export_formats() -> tuple[str, ...]:
     return tuple(sorted(_WRITERS))
 
 
-def export_tasks(name: str, path: Path | str, tasks: Iterable[Task]) -> int:
+def export_tasks(
+    name: str,
+    path: Path | str,
+    tasks: Iterable[Task],
+) -> int:
     """Write tasks in a foreign format; return their number.
 
     All formats but `policy` hold the rubric, and belong on the judge's side. `policy` holds task id
@@ -42,7 +46,8 @@ def _signed(task: Task) -> Iterator[tuple[str, str, str, float]]:
     """Yield (id, title, text, signed weight) of each criterion."""
     for criterion in task.rubric:
         elements = "; ".join(criterion.required_elements)
-        text = fault_of(criterion) or criterion.name or elements or criterion.id
+        texts = (fault_of(criterion), criterion.name, elements)
+        text = next(filter(None, texts), criterion.id)
         weight = criterion.weight
         if is_penalty(criterion):
             weight = -weight
@@ -72,7 +77,12 @@ def _rar(task: Task) -> dict[str, object]:
     rubric: list[dict[str, object]] = []
     for _, name, text, weight in _signed(task):
         title = name or " ".join(text.split()[:4])
-        rubric.append({"title": title, "description": text, "weight": weight})
+        row: dict[str, object] = {
+            "title": title,
+            "description": text,
+            "weight": weight,
+        }
+        rubric.append(row)
     return {
         "question": task.policy_view().message,
         "reference_answer": task.reference_answer or "",
@@ -96,13 +106,19 @@ def _rubrichub(task: Task) -> dict[str, object]:
 
 
 def _nemo_gym(task: Task) -> dict[str, object]:
+    messages = as_messages(task.policy_view().message)
+    rubric: list[dict[str, object]] = []
+    for name, _, text, weight in _signed(task):
+        row: dict[str, object] = {
+            "id": name,
+            "criteria": text,
+            "weight": weight,
+        }
+        rubric.append(row)
     return {
         "task_id": task.task_id,
-        "responses_create_params": {"input": as_messages(task.policy_view().message)},
-        "rubric": [
-            {"id": name, "criteria": text, "weight": weight}
-            for name, _, text, weight in _signed(task)
-        ],
+        "responses_create_params": {"input": messages},
+        "rubric": rubric,
         "reference_response": task.reference_answer or "",
     }
 
