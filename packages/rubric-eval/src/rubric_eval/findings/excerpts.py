@@ -47,10 +47,12 @@ def most_different(groups: Iterable[Mapping[str, Values]], *, limit: int) -> lis
         for values in models.values():
             known.update(dict.fromkeys(values))
         ranked += [_ranked(models[a], models[b]) for a, b in combinations(models, 2)]
-    turns = zip_longest(*ranked)
-    selected = dict.fromkeys(id_ for ids in turns for id_ in ids if id_ is not None)
-    unpaired = [id_ for id_ in known if id_ not in selected]
-    return [*selected, *unpaired][:limit]
+    selected: dict[str, None] = {}
+    for ids in zip_longest(*ranked):
+        turn = [id_ for id_ in ids if id_ is not None]
+        selected.update(dict.fromkeys(turn))
+    selected |= known
+    return list(selected)[:limit]
 
 
 def _ranked(a: Values, b: Values) -> list[str]:
@@ -96,12 +98,13 @@ def excerpts(
         difference, as many as a page can hold.
     """
     data: Entry = {"sets": [], "entries": []}
+    half = MAX_CHARS // 2
     if heldout is not None:
         entries = _heldout_entries(heldout, tasks or {}, is_revealed=is_revealed)
-        budget = MAX_CHARS // 2 if transfer else MAX_CHARS
+        budget = half if transfer else MAX_CHARS
         _add_set(data, heldout, "heldout", entries, budget=budget)
     if transfer is not None:
-        budget = MAX_CHARS // 2 // len(transfer.groups)
+        budget = half // len(transfer.groups)
         for benchmark in transfer.groups:
             entries = _item_entries(transfer, benchmark)
             _add_set(data, transfer, benchmark, entries, budget=budget)
@@ -117,14 +120,14 @@ def _add_set(
     budget: int,
 ) -> None:
     """Add a set of questions to the data, with as many entries as `budget` characters hold."""
-    shown: list[Entry] = []
+    chosen: list[Entry] = []
     for entry in entries:
         budget -= len(entry["question"] or "")
         for answers in entry["answers"].values():
             budget -= sum(_size(answer) for answer in answers)
-        if budget < 0 and shown:
+        if budget < 0 and chosen:
             break
-        shown.append(entry)
+        chosen.append(entry)
     run = evaluation.run
     judges: list[str] = []
     answers_per_question = len(run.seeds)
@@ -132,19 +135,20 @@ def _add_set(
         judges = list(evaluation.groups)
         answers_per_question *= run.samples
     benchmark = benchmark_of(name)
+    is_unpublished = benchmark is not None and benchmark.is_unpublished
     data["sets"].append(
         {
             "name": name,
             "title": benchmark_title(name),
             "models": list(evaluation.models),
             "judges": judges,
-            "shown": len(shown),
+            "shown": len(chosen),
             "total": run.questions[name].count,
             "answers": answers_per_question,
-            "unpublished": benchmark is not None and benchmark.is_unpublished,
+            "unpublished": is_unpublished,
         }
     )
-    data["entries"] += shown
+    data["entries"] += chosen
 
 
 def _size(answer: Entry) -> int:
@@ -155,20 +159,26 @@ def _size(answer: Entry) -> int:
 
 
 def _heldout_entries(
-    evaluation: Evaluation, tasks: Mapping[str, Task], *, is_revealed: bool
+    evaluation: Evaluation,
+    tasks: Mapping[str, Task],
+    *,
+    is_revealed: bool,
 ) -> list[Entry]:
-    groups = {
-        judge: {model: by_question(measured) for model, measured in models.items()}
-        for judge, models in evaluation.groups.items()
-    }
+    groups: dict[str, dict[str, Values]] = {}
+    for judge, models in evaluation.groups.items():
+        groups[judge] = _means(models)
     chosen = most_different(groups.values(), limit=MOST_HELDOUT)
-    answers = {
-        model: _answers(evaluation, model, set(chosen)) for model in evaluation.models
-    }
+    answers: dict[str, dict[_Key, Entry]] = {}
+    for model in evaluation.models:
+        answers[model] = _answers(evaluation, model, set(chosen))
     for judge, models in groups.items():
         for model in models:
             _add_scores(
-                evaluation, judge, model, answers[model], is_revealed=is_revealed
+                evaluation,
+                judge,
+                model,
+                answers[model],
+                is_revealed=is_revealed,
             )
     entries: list[Entry] = []
     for id_ in chosen:
@@ -184,6 +194,11 @@ def _heldout_entries(
     return entries
 
 
+def _means(models: Mapping[str, Measured]) -> dict[str, Values]:
+    """Return each model's mean by question id."""
+    return {model: by_question(measured) for model, measured in models.items()}
+
+
 _Key = tuple[str, int, int]
 """Question, seed and sample."""
 
@@ -195,18 +210,26 @@ def _compared(
     answers: Mapping[str, Mapping[_Key, Entry]],
 ) -> Entry:
     """Return a question's means by judge and model, and each model's first answers to it."""
-    means = {
-        judge: {model: values.get(id_) for model, values in models.items()}
-        for judge, models in groups.items()
-    }
+    means: dict[str, dict[str, float | None]] = {}
+    for judge, models in groups.items():
+        means[judge] = {model: values.get(id_) for model, values in models.items()}
     first_answers: dict[str, list[Entry]] = {}
     for model, entries in answers.items():
         keys = [key for key in sorted(entries) if key[0] == id_]
         first_answers[model] = [entries[key] for key in keys[:MOST_ANSWERS]]
-    return {"set": name, "id": id_, "means": means, "answers": first_answers}
+    return {
+        "set": name,
+        "id": id_,
+        "means": means,
+        "answers": first_answers,
+    }
 
 
-def _answers(evaluation: Evaluation, model: str, chosen: set[str]) -> dict[_Key, Entry]:
+def _answers(
+    evaluation: Evaluation,
+    model: str,
+    chosen: set[str],
+) -> dict[_Key, Entry]:
     answers: dict[_Key, Entry] = {}
     for seed in evaluation.run.seeds:
         path = evaluation.folder.answers(model, seed)
@@ -214,10 +237,13 @@ def _answers(evaluation: Evaluation, model: str, chosen: set[str]) -> dict[_Key,
         for row in read_answers(path):
             if row.task_id not in chosen:
                 continue
+            text = row.text
+            if text:
+                text = shortened(text, MAX_TEXT_CHARS, where=where)
             answers[row.task_id, seed, row.sample] = {
                 "seed": seed,
                 "sample": row.sample,
-                "text": row.text and shortened(row.text, MAX_TEXT_CHARS, where=where),
+                "text": text,
                 "finish": row.finish and str(row.finish),
                 "tokens": row.tokens,
                 "why": row.reason and str(row.reason),
@@ -239,30 +265,30 @@ def _add_scores(
         for _, row in iterate_rows(folder.scores(judge, model, seed), ScoreRow):
             answer = answers.get((row.task_id, seed, row.sample))
             if answer is not None:
+                scores = {visible(name): z for name, z in row.criteria_z.items()}
                 answer["scores"][judge] = {
                     "outcome": str(row.outcome),
                     "why": row.reason and str(row.reason),
                     "reward": row.reward,
-                    "z": {visible(name): z for name, z in row.criteria_z.items()},
+                    "z": scores,
                 }
         path = folder.judgements(judge, model, seed)
         if not is_revealed or not path.exists():
             continue
+        where = str(path.relative_to(folder.root))
         for _, row in iterate_rows(path, ReasoningRow):
             answer = answers.get((row.task_id, seed, row.sample))
             if answer is not None:
-                where = str(path.relative_to(folder.root))
                 reasons = answer.setdefault("reasons", {})
                 reasons[judge] = shortened(
-                    row.reasoning, MAX_REASONING_CHARS, where=where
+                    row.reasoning,
+                    MAX_REASONING_CHARS,
+                    where=where,
                 )
 
 
 def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:
-    models = {
-        model: by_question(measured)
-        for model, measured in evaluation.groups[benchmark].items()
-    }
+    models = _means(evaluation.groups[benchmark])
     chosen = most_different([models], limit=MOST_ITEMS)
     answers: dict[str, dict[_Key, Entry]] = {model: {} for model in models}
     rows: dict[str, ItemRow] = {}
@@ -273,14 +299,14 @@ def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:
             for _, row in iterate_rows(path, ItemRow):
                 if row.item_id in chosen:
                     rows.setdefault(row.item_id, row)
-                    answers[model][row.item_id, seed, 0] = _item_answer(
-                        row, seed, where
-                    )
-    return [
-        _item(rows[id_], f"items/{benchmark}")
-        | _compared(benchmark, id_, {"": models}, answers)
-        for id_ in chosen
-    ]
+                    answer = _item_answer(row, seed, where)
+                    answers[model][row.item_id, seed, 0] = answer
+    entries: list[Entry] = []
+    for id_ in chosen:
+        item = _item(rows[id_], f"items/{benchmark}")
+        comparison = _compared(benchmark, id_, {"": models}, answers)
+        entries.append(item | comparison)
+    return entries
 
 
 def _item(row: ItemRow, where: str) -> Entry:
@@ -297,6 +323,9 @@ def _item_answer(row: ItemRow, seed: int, where: str) -> Entry:
     text = None
     if row.correct is not None:
         text = shortened(row.response, MAX_TEXT_CHARS, where=where)
+    stated = row.stated
+    if stated:
+        stated = shortened(stated, MAX_STATED_CHARS, where=where)
     return {
         "seed": seed,
         "sample": 0,
@@ -306,6 +335,6 @@ def _item_answer(row: ItemRow, seed: int, where: str) -> Entry:
         "why": row.reason and str(row.reason),
         "correct": row.correct,
         "answered": row.is_answered,
-        "stated": row.stated and shortened(row.stated, MAX_STATED_CHARS, where=where),
+        "stated": stated,
         "scores": {},
     }

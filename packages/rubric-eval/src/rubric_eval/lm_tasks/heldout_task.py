@@ -111,7 +111,8 @@ def shared_criteria(tasks: Collection[Task], pooling: Pooling) -> tuple[str, ...
     """
     counts: Counter[str] = Counter()
     for task in tasks:
-        counts.update({pooling.pool(criterion).name for criterion in task.rubric})
+        names = {pooling.pool(criterion).name for criterion in task.rubric}
+        counts.update(names)
     least = max(_SHARED_FRAC * len(tasks), min(2, len(tasks)))
     return tuple(sorted(name for name, count in counts.items() if count >= least))
 
@@ -175,14 +176,15 @@ def refuse_unreached(results: Sequence[RankResult], *, allowed: float) -> None:
     Raises:
         HeldoutAbortError: raised alike in every process.
     """
-    reasons = Counter(reason for result in results for reason in result.reasons)
+    reasons: Counter[str] = Counter()
+    for result in results:
+        reasons.update(result.reasons)
     responses = sum(result.responses for result in results)
     share = reasons.total() / responses
     is_lost = any(len(result.reasons) == result.responses for result in results)
     if share > allowed or is_lost:
-        listed = ", ".join(
-            f"{reason} {count}" for reason, count in sorted(reasons.items())
-        )
+        counts = [f"{reason} {count}" for reason, count in sorted(reasons.items())]
+        listed = ", ".join(counts)
         if share > allowed:
             bound = f"more than the allowed share {allowed!r}"
         else:
@@ -275,22 +277,21 @@ class HeldoutTask(ConfigurableTask):
                 task = self._tasks[instance.doc["task_id"]]
                 pairs.append((task, _text(instance.filtered_resps[name])))
             judgements = run_async(self._judge, pairs)
-            responses = [
-                verdict(
+            responses: list[ScoredResponse] = []
+            for (task, response), judgement in zip(pairs, judgements, strict=True):
+                scored_response = verdict(
                     task,
                     judgement,
                     response=response,
                     criteria=self._criteria,
                     pooling=self._pooling,
                 )
-                for (task, response), judgement in zip(pairs, judgements, strict=True)
-            ]
+                responses.append(scored_response)
             ranks = gathered(rank_result(responses), world_size=self._world_size)
             refuse_unreached(ranks, allowed=self._settings.max_unavailable_frac)
             common = common_criteria(ranks)
-            partial = (
-                frozenset[str]().union(*(rank.criteria for rank in ranks)) - common
-            )
+            all_criteria = frozenset[str]().union(*(rank.criteria for rank in ranks))
+            partial = all_criteria - common
             if partial:
                 _LOG.warning(
                     "rubric_heldout: no mean of %s, which not every process has a question of",
@@ -321,10 +322,9 @@ class HeldoutTask(ConfigurableTask):
         with ExitStack() as stack:
             path = self._settings.ledger
             ledger = stack.enter_context(Ledger(path)) if path else None
+            views = [task.judge_view(response) for task, response in pairs]
             async with aclosing(self._pool(ledger)) as pool:
-                return await pool.judge_all(
-                    [task.judge_view(response) for task, response in pairs]
-                )
+                return await pool.judge_all(views)
 
     def _pool(self, ledger: Ledger | None) -> JudgePool:
         judges = load_replicas(self._spec)
@@ -345,9 +345,8 @@ def process_results(
     }
     if response.reward is not None:
         metrics["rubric_reward"] = response.reward
-        metrics.update(
-            {_metric(criterion): z for criterion, z in response.criteria_z.items()}
-        )
+        for criterion, z in response.criteria_z.items():
+            metrics[_metric(criterion)] = z
     return metrics
 
 

@@ -35,7 +35,9 @@ class Response(str):
     @property
     def is_truncated(self) -> bool | None:
         """Whether the answer was cut; None if there is none."""
-        return None if self.row.finish is None else self.row.finish is Finish.TRUNCATED
+        if self.row.finish is None:
+            return None
+        return self.row.finish is Finish.TRUNCATED
 
 
 def target(doc: Mapping[str, Any]) -> str:
@@ -43,7 +45,11 @@ def target(doc: Mapping[str, Any]) -> str:
     return str(doc["target"])
 
 
-def stated(benchmark: str, response: str, choices: Sequence[str] = ()) -> str | None:
+def stated(
+    benchmark: str,
+    response: str,
+    choices: Sequence[str] = (),
+) -> str | None:
     """Return the answer that a response is scored by; None if it states none.
 
     Args:
@@ -64,29 +70,47 @@ def stated(benchmark: str, response: str, choices: Sequence[str] = ()) -> str | 
 
 def number(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Score a response to GSM8K."""
-    answer = stated("gsm8k", results[0])
-    is_right = answer is not None and expressions.is_number(answer, target(doc))
-    return _metrics(results[0], answer, correct=is_right)
+    response = results[0]
+    answer = stated("gsm8k", response)
+    is_right = False
+    if answer is not None:
+        is_right = expressions.is_number(answer, target(doc))
+    return _metrics(response, answer, correct=is_right)
 
 
 def expression(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Score a response to MATH."""
-    answer = stated("math", results[0])
-    is_right = answer is not None and expressions.is_expression(answer, target(doc))
-    return _metrics(results[0], answer, correct=is_right)
+    response = results[0]
+    answer = stated("math", response)
+    is_right = False
+    if answer is not None:
+        is_right = expressions.is_expression(answer, target(doc))
+    return _metrics(response, answer, correct=is_right)
 
 
 def letter(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Score a response to GPQA."""
-    answer = stated("gpqa_main", results[0], doc["choices"])
-    return _metrics(results[0], answer, correct=answer == target(doc))
+    response = results[0]
+    answer = stated("gpqa_main", response, doc["choices"])
+    is_right = answer == target(doc)
+    return _metrics(response, answer, correct=is_right)
 
 
-def _metrics(response: str, answer: str | None, *, correct: bool) -> dict[str, float]:
+def _metrics(
+    response: str,
+    answer: str | None,
+    *,
+    correct: bool,
+) -> dict[str, float]:
     """Return the metrics of a response; none if it is missing, which does not count as wrong."""
-    if isinstance(response, Response) and not response.is_available:
+    metrics = {
+        "exact_match": float(correct),
+        "no_answer": float(answer is None),
+    }
+    if not isinstance(response, Response):
+        return metrics
+    if not response.is_available:
         return {}
-    metrics = {"exact_match": float(correct), "no_answer": float(answer is None)}
-    if isinstance(response, Response) and response.is_truncated is not None:
+    if response.is_truncated is not None:
         metrics["truncated"] = float(response.is_truncated)
     return metrics

@@ -8,6 +8,7 @@ import hashlib
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -25,7 +26,9 @@ from rubric_eval.lm_tasks.answers.statements import statements
 
 
 def shuffled(
-    question: str, correct: str, wrong: Sequence[str]
+    question: str,
+    correct: str,
+    wrong: Sequence[str],
 ) -> tuple[tuple[str, ...], int]:
     """Return the choices in an order drawn from the question, and the place of the correct one.
 
@@ -40,10 +43,13 @@ def shuffled(
     for choice in (correct, *wrong):
         text = choice.replace(" [title]", ". ")
         choices.append(re.sub(r"\s+", " ", text).strip())
-    digest = hashlib.sha256(json.dumps([question, *choices]).encode()).digest()
+    canonical = json.dumps([question, *choices])
+    digest = hashlib.sha256(canonical.encode()).digest()
+    seed = int.from_bytes(digest[:8], "big")
     order = list(range(len(choices)))
-    random.Random(int.from_bytes(digest[:8], "big")).shuffle(order)
-    return tuple(choices[index] for index in order), order.index(0)
+    random.Random(seed).shuffle(order)
+    ordered = tuple(choices[index] for index in order)
+    return ordered, order.index(0)
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,7 @@ def read_items(
     """
     read = READERS[benchmark]
     items: list[Item] = []
-    seen: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for line, row in rows:
         try:
             item = read(row)
@@ -105,8 +111,8 @@ def read_items(
             raise BenchmarkDataError(
                 f"{source}:{line}: {error}; give the rows of {benchmark} as they are published"
             ) from None
-        count = seen.get(item.item_id, 0) + 1
-        seen[item.item_id] = count
+        counts[item.item_id] += 1
+        count = counts[item.item_id]
         if count > 1:
             item = replace(item, item_id=f"{item.item_id}-{count}")
         items.append(item)
@@ -134,11 +140,8 @@ def _math(row: Mapping[str, object]) -> Item:
     answer = row.get("answer")
     if isinstance(answer, str) and answer.strip():
         return _item(question, answer.strip(), group=group)
-    boxes = [
-        statement.text
-        for statement in statements(_text(row, "solution"))
-        if statement.is_boxed
-    ]
+    stated = statements(_text(row, "solution"))
+    boxes = [statement.text for statement in stated if statement.is_boxed]
     if not boxes:
         raise _FieldError(r"there is no field 'answer', and no \boxed{} in 'solution'")
     return _item(question, boxes[-1], group=group)
@@ -154,11 +157,21 @@ def _gpqa(row: Mapping[str, object]) -> Item:
 
 
 def _item(
-    question: str, target: str, *, group: str = "", choices: tuple[str, ...] = ()
+    question: str,
+    target: str,
+    *,
+    group: str = "",
+    choices: tuple[str, ...] = (),
 ) -> Item:
     canonical = json.dumps([question, choices, target], ensure_ascii=True)
     item_id = text_sha256(canonical)[:16]
-    return Item(item_id, question, target, group=group, choices=choices)
+    return Item(
+        item_id,
+        question,
+        target,
+        group=group,
+        choices=choices,
+    )
 
 
 def _text(row: Mapping[str, object], field: str) -> str:
@@ -223,20 +236,23 @@ def load_items(benchmark: str, data: str | Path | None = None) -> Loaded:
         return Loaded(tuple(items), hub.hub)
     folder = SMALL_DATA if str(data) == SMALL else Path(data).expanduser()
     path = _find(benchmark, folder)
-    rows = _csv_rows(path) if path.suffix == ".csv" else read_lines(path)
+    read = _csv_rows if path.suffix == ".csv" else read_lines
     try:
-        items = read_items(benchmark, rows, source=path)
+        items = read_items(benchmark, read(path), source=path)
     except SchemaError as error:
         raise BenchmarkDataError(str(error)) from None
-    source = f"{SMALL}/{path.name}" if folder == SMALL_DATA else str(path)
+    source = str(path)
+    if folder == SMALL_DATA:
+        source = f"{SMALL}/{path.name}"
     return Loaded(tuple(items), source)
 
 
 def _find(benchmark: str, folder: Path) -> Path:
     source = SOURCES[benchmark]
     for name in source.files:
-        if (folder / name).is_file():
-            return folder / name
+        path = folder / name
+        if path.is_file():
+            return path
     problem = "there is no" if folder.is_dir() else "there is no such folder, nor"
     files = " or ".join(source.files)
     raise BenchmarkDataError(
@@ -289,30 +305,34 @@ def heldout(questions: str, **_: object) -> _Documents:
         BenchmarkDataError: the file holds no task, or one twice.
         RubricFileError: the file holds something other than tasks.
     """
-    rows: list[dict[str, Any]] = [
-        {
+    rows: list[dict[str, Any]] = []
+    for task in read_tasks(Path(questions)):
+        row = {
             "task_id": task.task_id,
             "doc_hash": task.doc_hash,
             "question": task.policy_view().message,
         }
-        for task in read_tasks(Path(questions))
-    ]
+        rows.append(row)
     if not rows:
         raise BenchmarkDataError(
             f"{questions} holds no task; give the held-out questions"
         )
-    first: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for number, row in enumerate(rows, start=1):
-        if first.setdefault(row["task_id"], number) != number:
+        task_id = row["task_id"]
+        first = numbers.setdefault(task_id, number)
+        if first != number:
             raise BenchmarkDataError(
-                f"{questions}: task {row['task_id']!r} is there twice, as number "
-                f"{first[row['task_id']]} and {number}; drop the copies, which would count twice"
+                f"{questions}: task {task_id!r} is there twice, as number "
+                f"{first} and {number}; drop the copies, which would count twice"
             )
     return _documents(rows)
 
 
 def benchmark_documents(
-    benchmark: str, data: str | None = None, **_: object
+    benchmark: str,
+    data: str | None = None,
+    **_: object,
 ) -> _Documents:
     """Return the documents of a benchmark in memory, neither memory-mapped nor cached by name."""
     loaded = load_items(benchmark, data)

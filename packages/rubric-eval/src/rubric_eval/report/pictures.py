@@ -22,8 +22,15 @@ from rubric_judge.ui.page.charts import Chart
 from rubric_judge.ui.page.tables import written
 
 _COLOURS: Final = (
-    "#6f7a75", "#2f6690", "#c4501b", "#7d5ba6", "#3a8a5f", "#b38a1d", "#b0406a", "#3d98a3",
-)  # fmt: skip
+    "#6f7a75",
+    "#2f6690",
+    "#c4501b",
+    "#7d5ba6",
+    "#3a8a5f",
+    "#b38a1d",
+    "#b0406a",
+    "#3d98a3",
+)
 """Colours of the models, the same as on the page."""
 _ROLES: Final = {"main": "#2f6690", "other": "#c4501b"}
 _INK: Final = "#1b1f1d"
@@ -75,25 +82,45 @@ def bars(
                     textcoords="offset points",
                     ha="center",
                 )
-    known = [
-        (place, scale * level)
-        for place, level in enumerate(levels)
-        if level is not None
-    ]
-    for place, level in known:
-        label = "chance" if place == known[0][0] else "_nolegend_"
-        axes.plot([place - 0.46, place + 0.46], [level, level], color=_INK, linewidth=0.9,
-                  linestyle=(0, (4, 3)), label=label)  # fmt: skip
+    _draw_levels(axes, levels, scale=scale)
     axes.set_xticks(range(len(groups)), groups)
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.55, len(groups) - 0.45)
-    axes.set_ylim(0, max(1.12 * max(tops, default=0.0), 0.05 * scale))
+    highest = max(tops, default=0.0)
+    axes.set_ylim(0, max(1.12 * highest, 0.05 * scale))
     axes.grid(visible=True, axis="y")
+
+
+def _draw_levels(
+    axes: Any,
+    levels: Sequence[float | None],
+    *,
+    scale: float,
+) -> None:
+    """Draw dashed lines across the groups that have a level, one of them in the legend."""
+    label = "chance"
+    for place, level in enumerate(levels):
+        if level is None:
+            continue
+        height = scale * level
+        axes.plot(
+            [place - 0.46, place + 0.46],
+            [height, height],
+            color=_INK,
+            linewidth=0.9,
+            linestyle=(0, (4, 3)),
+            label=label,
+        )
+        label = "_nolegend_"
 
 
 def curve(axes: Any, chart: Chart) -> None:
     """Draw the curves of a chart of the page."""
-    scale = 100 if chart.is_share else 1
+    scale = 1
+    title = chart.title
+    if chart.is_share:
+        scale = 100
+        title = f"{chart.title}, %"
     for series in chart.series:
         colour = _ROLES[series.role]
         values = [scale * value for value in series.values]
@@ -117,15 +144,27 @@ def curve(axes: Any, chart: Chart) -> None:
                     fillstyle="none",
                 )
             continue
-        axes.plot(series.steps, values, color=colour, linewidth=1.2, label=series.label)
+        axes.plot(
+            series.steps,
+            values,
+            color=colour,
+            linewidth=1.2,
+            label=series.label,
+        )
         if series.spread:
-            pairs = list(zip(values, series.spread, strict=True))
-            low = [value - scale * wide for value, wide in pairs]
-            high = [value + scale * wide for value, wide in pairs]
+            widths = [scale * width for width in series.spread]
+            pairs = list(zip(values, widths, strict=True))
+            low = [value - width for value, width in pairs]
+            high = [value + width for value, width in pairs]
             axes.fill_between(
-                series.steps, low, high, color=colour, alpha=0.15, linewidth=0
+                series.steps,
+                low,
+                high,
+                color=colour,
+                alpha=0.15,
+                linewidth=0,
             )
-    axes.set_title(f"{chart.title}, %" if chart.is_share else chart.title, loc="left")
+    axes.set_title(title, loc="left")
     axes.set_xlabel("step")
     axes.set_ylim(bottom=0)
     axes.grid(visible=True)
@@ -144,8 +183,14 @@ def forest(axes: Any, rows: Sequence[tuple[str, PairedResult]]) -> None:
             ends = [100 * result.ci_low, 100 * result.ci_high]
             axes.plot(ends, [at, at], color=_COLOURS[1], linewidth=1.2)
         face = _COLOURS[1] if result.is_significant else "white"
-        axes.plot(100 * result.mean, at, "o", markersize=5, markerfacecolor=face,
-                  markeredgecolor=_COLOURS[1])  # fmt: skip
+        axes.plot(
+            100 * result.mean,
+            at,
+            "o",
+            markersize=5,
+            markerfacecolor=face,
+            markeredgecolor=_COLOURS[1],
+        )
         axes.annotate(
             written(result.mean, "points"),
             (1.01, at),
@@ -175,7 +220,9 @@ _PAGE: Final = 7.0
 
 
 def write_pictures(
-    findings: Findings, training: Training | None, folder: Path
+    findings: Findings,
+    training: Training | None,
+    folder: Path,
 ) -> tuple[Path, ...]:
     """Draw every picture that there are numbers for.
 
@@ -192,15 +239,13 @@ def write_pictures(
         MissingExtraError: matplotlib is not installed.
         OSError: a file cannot be written.
     """
-    written: list[Path] = []
+    paths: list[Path] = []
     folder.mkdir(parents=True, exist_ok=True)
     figures: dict[str, Any] = {}
     with load_pictures().style(_POINTS):
         if findings.judges:
-            figures |= {
-                "table1_heldout": _heldout(findings),
-                "figure2_judges": _judges(findings),
-            }
+            figures["table1_heldout"] = _heldout(findings)
+            figures["figure2_judges"] = _judges(findings)
         if findings.benchmarks:
             figures["table2_transfer"] = _transfer(findings)
         if findings.comparison:
@@ -208,24 +253,30 @@ def write_pictures(
         if training is not None and (training.steps or training.passes):
             figures["figure3_training"] = _training(training)
     for key, figure in figures.items():
-        written += load_pictures().save_figure(
-            figure, folder, key, forms=_FORMS, dpi=300
+        paths += load_pictures().save_figure(
+            figure,
+            folder,
+            key,
+            forms=_FORMS,
+            dpi=300,
         )
     for key, form in product(PICTURE_KEYS, _FORMS):
         path = folder / f"{key}.{form}"
-        if path not in written:
+        if path not in paths:
             path.unlink(missing_ok=True)
-    return tuple(written)
+    return tuple(paths)
 
 
 def _estimates(
     findings: Findings, columns: Mapping[str, Mapping[str, ModelScore]]
 ) -> dict[str, list[Estimate | None]]:
     """Return each model's mean with its interval in each of these columns, by model."""
-    return {
-        model: [None if score is None else score.estimate for score in scores]
-        for model, scores in findings.of_models(columns).items()
-    }
+    estimates: dict[str, list[Estimate | None]] = {}
+    for model, scores in findings.of_models(columns).items():
+        estimates[model] = [
+            None if score is None else score.estimate for score in scores
+        ]
+    return estimates
 
 
 def _heldout(findings: Findings) -> Any:
@@ -234,12 +285,11 @@ def _heldout(findings: Findings) -> Any:
     figure, (rewards, zeros) = _figure(_PAGE, 2.4, columns=2)
     groups = [f"judged by {judge}"]
     bars(rewards, groups, _estimates(findings, {judge: models}), scale=100)
-    rewards.set_title(
-        f"Held-out rubric reward, % ({findings.level} interval)", loc="left"
-    )
-    shares = {
-        model: [Estimate(score.zero_frac, n=score.n)] for model, score in models.items()
-    }
+    title = f"Held-out rubric reward, % ({findings.level} interval)"
+    rewards.set_title(title, loc="left")
+    shares: dict[str, list[Estimate]] = {}
+    for model, score in models.items():
+        shares[model] = [Estimate(score.zero_frac, n=score.n)]
     bars(zeros, groups, shares, scale=100)
     zeros.set_title("Answers with zero reward, %", loc="left")
     _legend(figure, rewards)
@@ -251,7 +301,8 @@ def _judges(findings: Findings) -> Any:
     has_many_judges = len(findings.judges) > 2  # noqa: PLR2004
     width = _PAGE if has_many_judges else _COLUMN
     figure, (axes,) = _figure(width, 2.6)
-    bars(axes, list(findings.judges), _estimates(findings, findings.judges), scale=10)
+    judges = list(findings.judges)
+    bars(axes, judges, _estimates(findings, findings.judges), scale=10)
     axes.set_ylabel(f"Mean rubric reward out of 10\n({findings.level} interval)")
     _legend(figure, axes)
     return figure
@@ -279,12 +330,12 @@ def _transfer(findings: Findings) -> Any:
 def _differences(findings: Findings) -> Any:
     """Every paired difference as a forest plot."""
     differences = findings.comparison.differences if findings.comparison else ()
-    several = len(findings.judges) > 1
+    has_many_judges = len(findings.judges) > 1
     rows: list[tuple[str, PairedResult]] = []
     for difference in differences:
         benchmark = benchmark_title(difference.benchmark)
         name = f"{difference.a} − {difference.b}, {benchmark}"
-        if several and difference.judge:
+        if has_many_judges and difference.judge:
             name += f", {difference.judge}"
         rows.append((name, difference))
     figure, (axes,) = _figure(_PAGE, 0.9 + 0.24 * len(rows))
@@ -306,7 +357,12 @@ def _training(training: Training) -> Any:
     return figure
 
 
-def _figure(width: float, height: float, *, columns: int = 1) -> tuple[Any, list[Any]]:
+def _figure(
+    width: float,
+    height: float,
+    *,
+    columns: int = 1,
+) -> tuple[Any, list[Any]]:
     return load_pictures().new_figure(width, height, columns=columns, points=_POINTS)
 
 
@@ -314,7 +370,10 @@ def _legend(figure: Any, axes: Any) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if len(labels) > 1:
         figure.legend(
-            handles, labels, loc="outside upper center", ncols=min(len(labels), 6)
+            handles,
+            labels,
+            loc="outside upper center",
+            ncols=min(len(labels), 6),
         )
 
 

@@ -129,7 +129,8 @@ class ChatResponder:
 
         async def work() -> None:
             for index in order:
-                send.send_nowait((index, await self._reply(asks[index], decoding)))
+                reply = await self._reply(asks[index], decoding)
+                send.send_nowait((index, reply))
 
         at_once = self._config.limits.max_in_flight or _AT_ONCE
         # The workers end before the stream: one may be about to send when they are cancelled.
@@ -139,9 +140,8 @@ class ChatResponder:
             try:
                 for _ in asks:
                     yield await receive.receive()
-            except (
-                GeneratorExit
-            ):  # the caller left; a task group would wrap the exception
+            except GeneratorExit:
+                # The caller left; a task group would wrap the exception.
                 workers.cancel_scope.cancel()
 
     async def aclose(self) -> None:
@@ -160,7 +160,9 @@ class ChatResponder:
             fields["max_tokens"] = min(room, decoding.max_tokens)
         try:
             answer = await self._model.answer(
-                ask.view.message, parameters=fields, affinity=ask.view.task_id
+                ask.view.message,
+                parameters=fields,
+                affinity=ask.view.task_id,
             )
         except JudgeTransportError as error:
             detail = error.detail
@@ -197,7 +199,9 @@ class ChatResponder:
             return None
         arguments = self._thinking.arguments
         tokens = await self._server.prompt_tokens(question, arguments=arguments)
-        return None if tokens is None else served.positions - tokens
+        if tokens is None:
+            return None
+        return served.positions - tokens
 
     def _fields(self, ask: Ask, decoding: Decoding) -> dict[str, JsonValue]:
         """Return the fields of a decoding; the transport adds neutral values of all others."""

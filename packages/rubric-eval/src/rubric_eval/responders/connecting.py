@@ -53,7 +53,9 @@ async def open_chat(spec: ModelSpec) -> ChatResponder:
 
 
 async def _thinking(
-    spec: ModelSpec, config: ChatConfig, served: ServedModel | None
+    spec: ModelSpec,
+    config: ChatConfig,
+    served: ServedModel | None,
 ) -> Thinking | None:
     """Ask the server about its thoughts if it is vLLM; None otherwise."""
     address = next(addresses(config), None)
@@ -124,27 +126,35 @@ async def _served(spec: ModelSpec, config: ChatConfig, address: str) -> _Served:
 
 
 def _refuse_different(
-    spec: ModelSpec, config: ModelConfig, served: Sequence[_Served]
+    spec: ModelSpec,
+    config: ModelConfig,
+    served: Sequence[_Served],
 ) -> None:
     """Refuse addresses that serve different models."""
     known = [weights for _, weights in served if weights is not None]
     differences = [weights.difference(known[0]) or 0.0 for weights in known[1:]]
-    names = {
-        model and (model.name, model.root, model.parent, model.positions)
-        for model, _ in served
-    }
-    if len(names) > 1 or max(differences, default=0.0) > OTHER:
+    descriptions = {model and _description(model) for model, _ in served}
+    if len(descriptions) > 1 or max(differences, default=0.0) > OTHER:
         raise EvalConfigError(
             f"model {spec.name!r}: its addresses serve different models under the name "
             f"{config.model!r}: give one address, or replicas of one model"
         )
 
 
-async def _only_model(spec: ModelSpec, options: Mapping[str, JsonValue]) -> str:
-    config = validated(
-        ChatConfig, {**options, "model": "any"}, source=f"model {spec.name!r}"
+def _description(model: ServedModel) -> tuple[object, ...]:
+    """Return how a server describes a model, the same for each replica."""
+    return (
+        model.name,
+        model.root,
+        model.parent,
+        model.positions,
     )
-    (address, *_) = addresses(config)
+
+
+async def _only_model(spec: ModelSpec, options: Mapping[str, JsonValue]) -> str:
+    values = {**options, "model": "any"}
+    config = validated(ChatConfig, values, source=f"model {spec.name!r}")
+    address, *_ = addresses(config)
     async with ModelServer(config, address) as server:
         models = await server.models()
     if len(models) != 1:

@@ -19,7 +19,10 @@ class SeededDraw:
     """Logits processor of transformers that leaves each row one token, drawn or most likely."""
 
     def __init__(
-        self, decoding: Decoding, seeds: Sequence[int], left: threading.Event
+        self,
+        decoding: Decoding,
+        seeds: Sequence[int],
+        left: threading.Event,
     ) -> None:
         """Store the seed of each row, in the order of the batch, and the event that ends it."""
         self._decoding = decoding
@@ -39,13 +42,15 @@ class SeededDraw:
         if self._decoding.temperature == 0:
             return scores
         scores = _narrowed(scores / self._decoding.temperature, self._decoding)
-        sums = scores.double().softmax(dim=-1).cumsum(dim=-1)
-        uniform = sums.new_tensor(
-            [[generator.random()] for generator in self._generators]
-        )
-        # The first token whose sum exceeds the number; the last sum, rounded, may not be 1.
-        chosen = (sums <= uniform * sums[:, -1:]).sum(dim=-1, keepdim=True)
-        return scores.new_full(scores.shape, _BANNED).scatter_(1, chosen, 0.0)
+        shares = scores.double().softmax(dim=-1)
+        sums = shares.cumsum(dim=-1)
+        numbers = [[generator.random()] for generator in self._generators]
+        # The last sum, rounded, may not be 1.
+        bounds = sums.new_tensor(numbers) * sums[:, -1:]
+        # The first token whose sum exceeds the number.
+        chosen = (sums <= bounds).sum(dim=-1, keepdim=True)
+        banned = scores.new_full(scores.shape, _BANNED)
+        return banned.scatter_(1, chosen, 0.0)
 
 
 def _narrowed(scores: Any, decoding: Decoding) -> Any:
@@ -56,9 +61,11 @@ def _narrowed(scores: Any, decoding: Decoding) -> Any:
     if decoding.top_p < 1:
         ordered, order = scores.sort(dim=-1, descending=True)
         shares = ordered.double().softmax(dim=-1)
-        dropped = (shares.cumsum(dim=-1) - shares) >= decoding.top_p
-        dropped[:, 0] = False
-        scores = scores.masked_fill(dropped.scatter(-1, order, dropped), _BANNED)
+        sums_before = shares.cumsum(dim=-1) - shares
+        is_dropped = sums_before >= decoding.top_p
+        is_dropped[:, 0] = False
+        is_banned = is_dropped.scatter(-1, order, is_dropped)
+        scores = scores.masked_fill(is_banned, _BANNED)
     return scores
 
 
@@ -74,17 +81,22 @@ def hold_positions(model: Any, positions: int) -> bool:
     Returns:
         Whether this is possible: not if the model counts its positions itself.
     """
-    own = model.get_base_model() if hasattr(model, "get_base_model") else model
-    if "position_ids" not in signature(own.forward).parameters:
+    base = model
+    if hasattr(model, "get_base_model"):
+        base = model.get_base_model()
+    if "position_ids" not in signature(base.forward).parameters:
         return False
 
     def hold(
-        _: object, arguments: tuple[Any, ...], keywords: dict[str, Any]
+        _: object,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
     ) -> tuple[Any, Any]:
         places = keywords.get("position_ids")
         if places is not None:
-            keywords = {**keywords, "position_ids": places.clamp(max=positions - 1)}
+            held_places = places.clamp(max=positions - 1)
+            keywords = {**keywords, "position_ids": held_places}
         return arguments, keywords
 
-    own.register_forward_pre_hook(hold, with_kwargs=True)
+    base.register_forward_pre_hook(hold, with_kwargs=True)
     return True

@@ -94,10 +94,12 @@ class FolderModel:
         if device is None:
             device = "cuda" if library.torch.cuda.is_available() else "cpu"
         base = adapter_base(options.path)
+        folder = str(options.path)
+        tokenizer = folder if _has_tokenizer(options.path) else None
         harness = library.HFLM(
-            pretrained=str(base or options.path),
-            peft=str(options.path) if base else None,
-            tokenizer=str(options.path) if _has_tokenizer(options.path) else None,
+            pretrained=str(base or folder),
+            peft=folder if base else None,
+            tokenizer=tokenizer,
             device=device,
             dtype=options.dtype,
             batch_size=options.batch_size,
@@ -113,31 +115,37 @@ class FolderModel:
         self._model = harness.model
         self._tokenizer = harness.tokenizer
         self._tokenizer.padding_side = "left"
-        if bool(self._tokenizer.chat_template) != (form == "chat"):
+        has_template = bool(self._tokenizer.chat_template)
+        if has_template != self._is_chat:
             raise ValueError(
                 f"its files say that prompts are {form}, and the tokenizer that was read from them "
                 "does not: put the chat template into chat_template.jinja"
             )
         self._device = harness.device
         self.positions = _positions(self._model.config)
-        self._is_held = self.positions is None or hold_positions(
-            self._model, self.positions
-        )
+        self._is_held = True
+        if self.positions is not None:
+            self._is_held = hold_positions(self._model, self.positions)
         ends = end_tokens(self._tokenizer, settings_end(base or options.path))
         if ends.differ:
-            named = ends.named(self._tokenizer)
-            _log.warning("model.end_tokens.differ", **named, why="each ends an answer")
+            names = ends.named(self._tokenizer)
+            _log.warning("model.end_tokens.differ", **names, why="each ends an answer")
         self._ends = list(ends.ids)
         self._batch_size = options.batch_size
         self._pad: int = self._tokenizer.pad_token_id
         # The folder's own defaults, such as a penalty for repetition, would make its decoding
         # differ from that of the other models.
         self._model.generation_config = type(self._model.generation_config)(
-            do_sample=False, eos_token_id=self._ends, pad_token_id=self._pad
+            do_sample=False,
+            eos_token_id=self._ends,
+            pad_token_id=self._pad,
         )
 
     def write(
-        self, asks: Sequence[Ask], decoding: Decoding, report: Report[tuple[int, Reply]]
+        self,
+        asks: Sequence[Ask],
+        decoding: Decoding,
+        report: Report[tuple[int, Reply]],
     ) -> None:
         """Answer all questions, and report each reply with the index of its ask when it is done."""
         prompts = self._prompts(asks, decoding)
@@ -162,19 +170,25 @@ class FolderModel:
             most = decoding.max_tokens
             if self.positions is not None:
                 most = min(most, self.positions - len(ids))
-            opens = opens_thought(text, self._thoughts)
-            prompts.append(
-                _Prompt(index, ask.seed, ids, most, text, opens, tuple(ask.choices))
+            prompt = _Prompt(
+                index=index,
+                seed=ask.seed,
+                token_ids=ids,
+                most=most,
+                text=text,
+                opens_thought=opens_thought(text, self._thoughts),
+                choices=tuple(ask.choices),
             )
-        return sorted(
-            prompts, key=lambda prompt: (bool(prompt.choices), len(prompt.token_ids))
-        )
+            prompts.append(prompt)
+        prompts.sort(key=lambda prompt: (bool(prompt.choices), len(prompt.token_ids)))
+        return prompts
 
     def _batches(self, prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
         """Batch neighbours; if rows cannot wait for others, only those of the same length limit."""
 
         def group(prompt: _Prompt) -> tuple[bool, int | None]:
-            return bool(prompt.choices), None if self._is_held else prompt.most
+            limit = None if self._is_held else prompt.most
+            return bool(prompt.choices), limit
 
         fitting = (prompt for prompt in prompts if prompt.most >= 1)
         for _, rows in groupby(fitting, key=group):
@@ -200,14 +214,14 @@ class FolderModel:
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":
                 raise
-            left = list(waiting.values())
-            if len(left) == 1:
+            rest = list(waiting.values())
+            if len(rest) == 1:
                 reply = Reply.unavailable(Reason.SERVER_ERROR, "out of memory")
-                report((left[0].index, reply))
+                report((rest[0].index, reply))
                 return
-            half = len(left) // 2
-            for part in (left[:half], left[half:]):
-                self._write(part, decoding, report)
+            half = len(rest) // 2
+            self._write(rest[:half], decoding, report)
+            self._write(rest[half:], decoding, report)
 
     def _report_ended(
         self,
@@ -219,15 +233,19 @@ class FolderModel:
         is_over: bool,
     ) -> None:
         """Report the rows that have ended, and remove them from the waiting ones."""
-        last: list[int] = rows_BT[:, -1].tolist()
+        length = rows_BT.shape[1]
+        last_tokens: list[int] = rows_BT[:, -1].tolist()
         for number, prompt in tuple(waiting.items()):
-            ended = last[number] in self._ends or rows_BT.shape[1] >= prompt.most
-            if is_over or ended or (decoding.stop and last[number] == self._pad):
-                row = self._own(rows_BT[number, : prompt.most].tolist())
-                reply = self._reply(row, decoding, opened=prompt.opens_thought)
-                if is_over or ended or reply.finish is Finish.COMPLETE:
-                    del waiting[number]
-                    report((prompt.index, reply))
+            last = last_tokens[number]
+            has_ended = is_over or last in self._ends or length >= prompt.most
+            may_have_stopped = bool(decoding.stop) and last == self._pad
+            if not has_ended and not may_have_stopped:
+                continue
+            row = self._own(rows_BT[number, : prompt.most].tolist())
+            reply = self._reply(row, decoding, opened=prompt.opens_thought)
+            if has_ended or reply.finish is Finish.COMPLETE:
+                del waiting[number]
+                report((prompt.index, reply))
 
     def _compare(
         self, waiting: dict[int, _Prompt], report: Report[tuple[int, Reply]]
@@ -237,18 +255,16 @@ class FolderModel:
 
         lead = "" if self._is_chat else " "
         prompts = list(waiting.values())
-        pairs = [
-            (prompt.text, f"{lead}{choice}")
-            for prompt in prompts
-            for choice in prompt.choices
-        ]
-        requests = [
-            Instance("loglikelihood", {}, pair, idx) for idx, pair in enumerate(pairs)
-        ]
+        requests: list[Instance] = []
+        for prompt in prompts:
+            for choice in prompt.choices:
+                pair = (prompt.text, f"{lead}{choice}")
+                requests.append(Instance("loglikelihood", {}, pair, len(requests)))
         results = iter(self._harness.loglikelihood(requests, disable_tqdm=True))
         for prompt in prompts:
             logprobs = [next(results)[0] for _ in prompt.choices]
-            report((prompt.index, Reply.chosen(prompt.choices, logprobs)))
+            reply = Reply.chosen(prompt.choices, logprobs)
+            report((prompt.index, reply))
 
     def _generate(
         self,
@@ -258,9 +274,8 @@ class FolderModel:
         on_rows: Callable[..., None],
     ) -> None:
         """Generate a batch; call `on_rows` with the new tokens after each step and at the end."""
-        padded = self._tokenizer.pad(
-            {"input_ids": [prompt.token_ids for prompt in batch]}, return_tensors="pt"
-        ).to(self._device)
+        unpadded = {"input_ids": [prompt.token_ids for prompt in batch]}
+        padded = self._tokenizer.pad(unpadded, return_tensors="pt").to(self._device)
         width = padded["input_ids"].shape[1]
 
         def watch(input_ids: Any, *_: object, **__: object) -> Any:
@@ -290,17 +305,26 @@ class FolderModel:
             row.pop()
         return row
 
-    def _reply(self, row: list[int], decoding: Decoding, *, opened: bool) -> Reply:
+    def _reply(
+        self,
+        row: list[int],
+        decoding: Decoding,
+        *,
+        opened: bool,
+    ) -> Reply:
         # Searched before blanks are stripped: a stop may be only blanks, such as an empty line.
         text = self._decode(row, skip_special=True)
         is_stopped = any(stop in text for stop in decoding.stop)
-        has_ended = is_stopped or (bool(row) and row[-1] in self._ends)
+        is_ended = bool(row) and row[-1] in self._ends
+        finish = Finish.TRUNCATED
+        if is_stopped or is_ended:
+            finish = Finish.COMPLETE
         answer = answer_of_tokens(row, self._decode, self._thoughts, opened=opened)
         places = [answer.text.find(stop) for stop in decoding.stop]
         first_stop = min((place for place in places if place >= 0), default=None)
         return Reply.of_completion(
             answer._replace(text=answer.text[:first_stop]),
-            finish=Finish.COMPLETE if has_ended else Finish.TRUNCATED,
+            finish=finish,
             tokens=len(row),
         )
 

@@ -63,17 +63,17 @@ class HarnessResponder:
     @property
     def identity(self) -> Mapping[str, JsonValue]:
         """Hashes of the model's files, its number format, and how its prompts are written."""
+        options = self._options
+        folder = tokenizer_folder(options.path)
         return {
             "kind": "hf",
             "version": _VERSION,
             "prompt_form": self.prompt_form,
             "files": self._files,
-            "dtype": self._options.dtype,
-            "trust_remote_code": self._options.trust_remote_code,
-            **prompt_identity(
-                tokenizer_folder(self._options.path), self._options.chat_prompt
-            ),
-            **identity_of(self._options.thoughts, {}),
+            "dtype": options.dtype,
+            "trust_remote_code": options.trust_remote_code,
+            **prompt_identity(folder, options.chat_prompt),
+            **identity_of(options.thoughts, {}),
         }
 
     async def respond(
@@ -86,7 +86,8 @@ class HarnessResponder:
         if not asks:
             return
         model = await anyio.to_thread.run_sync(self._loaded)
-        async with aclosing(reported(partial(model.write, asks, decoding))) as replies:
+        write = partial(model.write, asks, decoding)
+        async with aclosing(reported(write)) as replies:
             async for index, reply in replies:
                 yield index, reply
 
@@ -98,9 +99,11 @@ class HarnessResponder:
         folder = tokenizer_folder(self._options.path)
         unread = unread_arguments(folder, self._options.chat_template_kwargs)
         if unread:
-            why = "no chat template of the model reads them"
             _log.warning(
-                "chat_template_kwargs_unread", model=name, keys=list(unread), why=why
+                "chat_template_kwargs_unread",
+                model=name,
+                keys=list(unread),
+                why="no chat template of the model reads them",
             )
 
     def _loaded(self) -> FolderModel:

@@ -166,7 +166,12 @@ def _beside(folder: Path, options: Mapping[str, JsonValue]) -> dict[str, JsonVal
 
 
 def _spec(
-    name: str, kind: str, options: Mapping[str, JsonValue], *, text: str, source: str
+    name: str,
+    kind: str,
+    options: Mapping[str, JsonValue],
+    *,
+    text: str,
+    source: str,
 ) -> ModelSpec:
     known = _kinds()
     if kind not in known:

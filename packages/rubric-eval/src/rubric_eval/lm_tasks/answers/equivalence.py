@@ -53,8 +53,8 @@ def unled(first: str, second: str) -> tuple[str, str]:
     """
     first = tidy(first)
     second = tidy(second)
-    first_name = first.rpartition("=")[0]
-    second_name = second.rpartition("=")[0]
+    first_name, _, _ = first.rpartition("=")
+    second_name, _, _ = second.rpartition("=")
     if first_name and second_name and alike(first_name) == alike(second_name):
         first = _behind_names(first)
         second = _behind_names(second)
@@ -73,10 +73,13 @@ def decided_by_form(first: str, second: str) -> bool | None:
         return first_number == second_number
     words = _words(first, second)
     if words is not None:
-        return words[0].casefold() == words[1].casefold()
-    bases = (_base(first), _base(second))
+        first_words, second_words = words
+        return first_words.casefold() == second_words.casefold()
+    first_base = _base(first)
+    second_base = _base(second)
+    have_bases = first_base is not None and second_base is not None
     has_number = first_number is not None or second_number is not None
-    if bases[0] != bases[1] and (None not in bases or has_number):
+    if first_base != second_base and (have_bases or has_number):
         return False  # 40 is not 40 of base nine
     brackets = {_brackets(first), _brackets(second)}
     if "{}" in brackets and brackets & {"()", "[]", "(]", "[)"}:
@@ -138,17 +141,24 @@ def _number(text: str) -> Decimal | None:
     text = _bare(text).strip()  # blanks count: `1, 200` is two numbers
     if _PATTERNS["grouped"].fullmatch(text):
         text = re.sub("[ ,]", "", text)
-    return Decimal(text) if _PATTERNS["plain"].fullmatch(text) else None
+    if not _PATTERNS["plain"].fullmatch(text):
+        return None
+    return Decimal(text)
 
 
 def without_base(text: str) -> str:
     """Return the digits of a numeral that names its base, and any other text unchanged."""
-    return alike(text).partition("_")[0] if _base(text) else text
+    if not _base(text):
+        return text
+    digits, _, _ = alike(text).partition("_")
+    return digits
 
 
 def _base(text: str) -> str | None:
     match = _PATTERNS["base"].fullmatch(alike(text))
-    return match.group(1) if match else None
+    if match is None:
+        return None
+    return match.group(1)
 
 
 def _words(first: str, second: str) -> tuple[str, str] | None:
@@ -160,7 +170,9 @@ def _words(first: str, second: str) -> tuple[str, str] | None:
             return None
     is_text = _WORDED.search(first) or _WORDED.search(second)
     are_long = min(len(first_words), len(second_words)) >= _LONG_WORD
-    return (first_words, second_words) if is_text or are_long else None
+    if not is_text and not are_long:
+        return None
+    return first_words, second_words
 
 
 def _brackets(text: str) -> str:
@@ -182,8 +194,11 @@ def _brackets(text: str) -> str:
         return ""
     is_whole = text[:1] in "([⦃" and closes_at == len(text) - 1
     if is_whole:
-        return (text[0] + text[-1]).replace("⦃", "{").replace("⦄", "}")
-    return "," if not re.search(r"[(\[⦃]", text) else ""
+        brackets = text[0] + text[-1]
+        return brackets.replace("⦃", "{").replace("⦄", "}")
+    if re.search(r"[(\[⦃]", text):
+        return ""
+    return ","
 
 
 _MEMORY_BYTES: Final = 4 * 2**30
@@ -216,9 +231,10 @@ def _is_same(math_verify: Any, first: str, second: str) -> bool:
     second_parsed = _parse(math_verify, second)
     verify = partial(math_verify.verify, timeout_seconds=None)
     try:
-        if not (
-            verify(first_parsed, second_parsed) or verify(second_parsed, first_parsed)
-        ):
+        is_same = verify(first_parsed, second_parsed)
+        if not is_same:
+            is_same = verify(second_parsed, first_parsed)
+        if not is_same:
             return False
         values = [parsed[0] for parsed in (first_parsed, second_parsed) if parsed]
         return not _differ(*values)
@@ -243,10 +259,11 @@ def _differ(*values: Any) -> bool:
     parts = [_parts(sympy, value) for value in values]
     if all(parts) and len(parts[0]) == len(parts[1]):
         return any(_differ(*pair) for pair in zip(*parts, strict=True))
-    numbers = [
-        value for value in values if isinstance(value, sympy.Expr) and value.is_number
-    ]
-    if len(numbers) < 2 or not all(number.is_finite for number in numbers):  # noqa: PLR2004  # both
+    expressions = [value for value in values if isinstance(value, sympy.Expr)]
+    numbers = [value for value in expressions if value.is_number]
+    if len(numbers) < 2:  # noqa: PLR2004  # both
+        return False
+    if not all(number.is_finite for number in numbers):
         return False
     is_exact = not any(number.has(sympy.Float) for number in numbers)
     # Enough digits to tell a small difference from one that cancels out, which is 0.
@@ -264,8 +281,9 @@ def _parts(sympy: Any, value: Any) -> list[Any]:
         return []
     numbers = [part for part in value.args if isinstance(part, sympy.Expr)]
     # Sorted by value, as a set has no order; numbers without an order are left to math-verify.
-    are_real = all(number.is_real for number in numbers)
-    return sorted(numbers, key=float) if are_real else []
+    if not all(number.is_real for number in numbers):
+        return []
+    return sorted(numbers, key=float)
 
 
 def _parse(math_verify: Any, text: str) -> Any:
@@ -369,7 +387,12 @@ class _Algebra:
                 process.kill()
 
 
-def _ask(process: subprocess.Popen[bytes], line: bytes, *, limit_s: float) -> bytes:
+def _ask(
+    process: subprocess.Popen[bytes],
+    line: bytes,
+    *,
+    limit_s: float,
+) -> bytes:
     """Send a line and return the reply; b"" if the process ends or exceeds the time limit."""
     timer = threading.Timer(limit_s, process.kill)
     timer.start()

@@ -54,13 +54,22 @@ def _in_last_line(line: str, *, has_box: bool) -> str | None:
         return _inside(formulas[-1])
     if has_box:
         return None
-    bold = [text for text in _PATTERNS["bold"].findall(line) if re.search(r"\d", text)]
-    if bold and not _long_words(bold[-1]):
-        return bold[-1].strip().rstrip(".,")
+    bold_texts = _PATTERNS["bold"].findall(line)
+    with_digit = [text for text in bold_texts if _has_digit(text)]
+    if with_digit:
+        last = with_digit[-1]
+        if not _long_words(last):
+            return last.strip().rstrip(".,")
     line = line.strip("*_# ")
-    if "boxed" in line or not re.search(r"\d", line) or _long_words(line):
+    if "boxed" in line or not _has_digit(line):
+        return None
+    if _long_words(line):
         return None
     return line
+
+
+def _has_digit(text: str) -> bool:
+    return re.search(r"\d", text) is not None
 
 
 def is_expression(answer: str, target: str) -> bool:
@@ -72,20 +81,24 @@ def is_expression(answer: str, target: str) -> bool:
         answer: answer as stated; `a + b = 5` answers the question what a + b is.
         target: LaTeX, without `$`.
     """
-    if is_equivalent(target, answer) or _is_repeated(answer, target):
+    if is_equivalent(target, answer):
         return True
-    value = answer.rpartition("=")[2]
+    if _is_repeated(answer, target):
+        return True
     if "_" not in answer and is_equivalent(without_base(target), answer):
         return True
-    is_equation = "=" in answer and not re.search(r"[=<>]", target)
-    return is_equation and is_equivalent(target, value)
+    if "=" not in answer or re.search(r"[=<>]", target):
+        return False
+    _, _, value = answer.rpartition("=")
+    return is_equivalent(target, value)
 
 
 def _is_repeated(answer: str, target: str) -> bool:
     """Return whether a list gives one value in several forms, as in "$3/2$, or $1.5$"."""
     forms = answer.split(", ")
-    is_list = len(forms) > 1 and "," not in target
-    return is_list and all(is_equivalent(target, form) for form in forms)
+    if len(forms) == 1 or "," in target:
+        return False
+    return all(is_equivalent(target, form) for form in forms)
 
 
 def _after_marker(text: str, *, allow_words: bool) -> str | None:
@@ -95,13 +108,15 @@ def _after_marker(text: str, *, allow_words: bool) -> str | None:
     if listed:
         return listed
     end = _PATTERNS["sentence_end"].search(text)
-    sentence = text[: end.start()] if end else text
-    sentence = sentence.strip().strip("*_").strip()
+    if end is not None:
+        text = text[: end.start()]
+    sentence = text.strip().strip("*_").strip()
     if not allow_words and re.match(r"[^\W\d_]{2}", sentence):
         return None  # after a box, "the answer is consistent with 4 + 1" is a remark
     formula = _PATTERNS["formula"].search(sentence)
     if formula is not None:
-        words_before = _PATTERNS["word"].findall(sentence[: formula.start()])
+        before = sentence[: formula.start()]
+        words_before = _PATTERNS["word"].findall(before)
         if len(words_before) <= _MOST_WORDS:
             return _inside(formula)
     if not sentence or len(_long_words(sentence)) > _MOST_WORDS:
@@ -114,20 +129,21 @@ def _after_marker(text: str, *, allow_words: bool) -> str | None:
 def _listed(text: str) -> str:
     """Return the formula that a text begins with, and those that follow it in a list."""
     parts: list[str] = []
-    place = 0
-    while (formula := _PATTERNS["formula"].match(text, place)) is not None:
+    formula = _PATTERNS["formula"].match(text)
+    while formula is not None:
         parts.append(_inside(formula))
         separator = _PATTERNS["and"].match(text, formula.end())
         if separator is None:
             break
-        place = separator.end()
+        formula = _PATTERNS["formula"].match(text, separator.end())
     return ", ".join(parts)
 
 
 def _long_words(text: str) -> list[str]:
     """Return the words of more than one letter, LaTeX commands aside."""
     plain = re.sub(r"\\[a-zA-Z]+", " ", text)
-    return [word for word in _PATTERNS["word"].findall(plain) if len(word) > 1]
+    words = _PATTERNS["word"].findall(plain)
+    return [word for word in words if len(word) > 1]
 
 
 def _inside(formula: re.Match[str]) -> str:
@@ -152,14 +168,17 @@ def _read_number(response: str, /, *, is_cut: bool) -> str | None:
     stated = statements(_PATTERNS["turn"].sub("Answer:", response), is_cut=is_cut)
     for statement in reversed(stated):
         text = _plain(statement.text)
-        number = _in_box(text) if statement.is_boxed else _at_head(text)
+        read = _in_box if statement.is_boxed else _at_head
+        number = read(text)
         if number is not None:
             return number
     if is_cut or any(statement.is_boxed for statement in stated):
         return None
     line = _plain(last_line(response))
     numbers = list(_PATTERNS["number"].finditer(line))
-    return _with_scale(line, numbers[-1]) if numbers else None
+    if not numbers:
+        return None
+    return _with_scale(line, numbers[-1])
 
 
 def is_number(answer: str, target: str) -> bool:
@@ -170,8 +189,9 @@ def is_number(answer: str, target: str) -> bool:
     target_number = _decimal(_plain(target))
     scaled = _PATTERNS["scaled"].fullmatch(answer)
     if scaled:
-        zeros = _SCALES[scaled.group(2).lower()]
-        number = Decimal(scaled.group(1))
+        digits, scale = scaled.groups()
+        number = Decimal(digits)
+        zeros = _SCALES[scale.lower()]
         return target_number in {number, number.scaleb(zeros)}
     if target_number is None:
         return is_equivalent(target, answer)
@@ -185,12 +205,15 @@ def is_number(answer: str, target: str) -> bool:
 
 def _in_box(text: str) -> str | None:
     """Return the only number in a box; if there is not exactly one, the expression."""
-    text = text.rsplit("=", 1)[-1].strip()
+    _, _, value = text.rpartition("=")
+    text = value.strip()
     numbers = list(_PATTERNS["number"].finditer(text))
     is_formula = re.search(r"\\[a-zA-Z]+\s*\{|\^|\d\s*[/*]\s*[\d({\\]", text)
     if len(numbers) == 1 and not is_formula:
         return _with_scale(text, numbers[0])
-    return text if numbers or "\\" in text else None
+    if numbers or "\\" in text:
+        return text
+    return None
 
 
 def _at_head(text: str) -> str | None:
@@ -199,30 +222,44 @@ def _at_head(text: str) -> str | None:
     match = _PATTERNS["number"].match(text, begin)
     if match is None:
         fraction = _PATTERNS["fraction"].match(text, begin)
-        return _ascii(fraction.group()) if fraction else None
+        if fraction is None:
+            return None
+        return _ascii(fraction.group())
+    end = match.end()
     is_bracketed = text[begin - 1 : begin] in {"(", "["}
-    is_listed = is_bracketed and text.startswith(",", match.end())
-    if is_listed or _PATTERNS["several"].match(text, match.end()):
+    is_listed = is_bracketed and text.startswith(",", end)
+    if is_listed or _PATTERNS["several"].match(text, end):
         return text[begin:].strip()
-    chunk = _PATTERNS["calculation"].match(text, begin)
-    calculation = (chunk.group() if chunk else match.group()).rstrip(" +*/×÷·^(-–−")
+    chunk = _PATTERNS["calculation"].match(text, begin) or match
+    calculation = chunk.group().rstrip(" +*/×÷·^(-–−")
     if "=" in calculation:
-        ends = _PATTERNS["number"].findall(calculation.rsplit("=", 1)[-1])
-        return _digits(ends[0]) if ends else None
+        return _result(calculation)
     if _PATTERNS["operation"].search(calculation):
         return calculation.strip().rstrip(".,").strip()
     return _with_scale(text, match)
+
+
+def _result(calculation: str) -> str | None:
+    """Return the number behind the last equals sign of a calculation."""
+    _, _, value = calculation.rpartition("=")
+    number = _PATTERNS["number"].search(value)
+    if number is None:
+        return None
+    return _digits(number.group())
 
 
 def _with_scale(text: str, number: re.Match[str]) -> str:
     """Return a number, with a word such as "million" after it if there is one."""
     digits = _digits(number.group())
     scale = _PATTERNS["large"].match(text, number.end())
-    return f"{digits} {scale.group(1).lower()}" if scale else digits
+    if scale is None:
+        return digits
+    return f"{digits} {scale.group(1).lower()}"
 
 
 def _digits(number: str) -> str:
-    return _ascii(re.sub(r"[,\s]", "", number))
+    joined = re.sub(r"[,\s]", "", number)
+    return _ascii(joined)
 
 
 def _ascii(text: str) -> str:
@@ -232,4 +269,6 @@ def _ascii(text: str) -> str:
 def _decimal(text: str) -> Decimal | None:
     number = text.strip().removesuffix("%").rstrip()
     # A comma is read only as a separator of thousands: `1, 8` and `5,3` are two numbers each.
-    return Decimal(_digits(number)) if _PATTERNS["number"].fullmatch(number) else None
+    if not _PATTERNS["number"].fullmatch(number):
+        return None
+    return Decimal(_digits(number))

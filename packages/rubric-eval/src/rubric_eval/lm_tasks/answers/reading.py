@@ -18,7 +18,12 @@ class Rule(Protocol):
         ...
 
 
-def read_by(rule: Rule, response: str, *, is_cut: bool) -> str | None:
+def read_by(
+    rule: Rule,
+    response: str,
+    *,
+    is_cut: bool,
+) -> str | None:
     """Read the answer of a response.
 
     Thoughts are left out, and after a thought that does not end there is nothing to read. If the
@@ -43,16 +48,34 @@ def read_by(rule: Rule, response: str, *, is_cut: bool) -> str | None:
     return _read_tagged(rule, text, is_cut=is_cut)
 
 
-def _read_tagged(rule: Rule, text: str, *, is_cut: bool) -> str | None:
-    tagged = list(_PATTERNS["tagged"].finditer(text))
-    if tagged and not statements(text[tagged[-1].end() :]):
-        inner = tagged[-1].group(1).strip()
-        answer = rule(f"The answer is: {inner}", is_cut=False)
-        if not answer:
-            answer = rule(inner, is_cut=False)
-        if answer is not None:
-            return answer
+def _read_tagged(
+    rule: Rule,
+    text: str,
+    *,
+    is_cut: bool,
+) -> str | None:
+    answer = _read_last_tag(rule, text)
+    if answer is not None:
+        return answer
     before, mark, rest = text.rpartition("<answer>")
-    if mark and not is_cut and "</answer>" not in rest:
-        return rule(f"{before}\nThe answer is: {rest.strip()}", is_cut=False)
-    return rule(_PATTERNS["tag"].sub("\n", text), is_cut=is_cut)
+    is_open = bool(mark) and "</answer>" not in rest
+    if is_open and not is_cut:
+        inner = rest.strip()
+        return rule(f"{before}\nThe answer is: {inner}", is_cut=False)
+    plain = _PATTERNS["tag"].sub("\n", text)
+    return rule(plain, is_cut=is_cut)
+
+
+def _read_last_tag(rule: Rule, text: str) -> str | None:
+    """Return the answer in the last tag, unless something is stated after it."""
+    tags = list(_PATTERNS["tagged"].finditer(text))
+    if not tags:
+        return None
+    tag = tags[-1]
+    if statements(text[tag.end() :]):
+        return None
+    inner = tag.group(1).strip()
+    answer = rule(f"The answer is: {inner}", is_cut=False)
+    if not answer:
+        answer = rule(inner, is_cut=False)
+    return answer

@@ -14,7 +14,10 @@ _PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["letters"])
 
 
 def stated_letter(
-    response: str, choices: Sequence[str], *, is_cut: bool = False
+    response: str,
+    choices: Sequence[str],
+    *,
+    is_cut: bool = False,
 ) -> str | None:
     r"""Return the letter A to D that a response ends on.
 
@@ -35,7 +38,11 @@ def stated_letter(
 
 
 def _read_letter(
-    response: str, /, *, choices: Sequence[str], is_cut: bool
+    response: str,
+    /,
+    *,
+    choices: Sequence[str],
+    is_cut: bool,
 ) -> str | None:
     stated = [*statements(response, is_cut=is_cut), *_chosen(response)]
     stated.sort(key=lambda statement: statement.start, reverse=True)
@@ -43,25 +50,47 @@ def _read_letter(
         text = _PATTERNS["lead"].sub("", _undress(statement.text), count=1)
         if _PATTERNS["several"].match(text):
             return None
-        letter = _alone(text) if statement.is_boxed else None
-        letter = letter or _letter(text) or _choice(statement.text, choices)
+        letter = None
+        if statement.is_boxed:
+            letter = _alone(text)
+        if letter is None:
+            letter = _letter(text)
+        if letter is None:
+            letter = _choice(statement.text, choices)
         if letter is not None:
             return letter
     if is_cut:
         return None
+    letter = _unstated(response)
+    if letter is None and not stated:
+        letter = _only(_named(response, choices))
+        if letter is None:
+            letter = _only(_called_correct(response))
+    return letter
+
+
+def _unstated(response: str) -> str | None:
+    """Return the letter that is the last line, or that follows "ANSWER:"."""
     letter = _alone(_undress(last_line(response)))
-    if letter is None:
-        loud = _PATTERNS["loud"].search(response.strip())
-        letter = loud.group(1).upper() if loud else None
-    if letter or stated:
+    if letter is not None:
         return letter
+    loud = _PATTERNS["loud"].search(response.strip())
+    if loud is None:
+        return None
+    return loud.group(1).upper()
+
+
+def _called_correct(response: str) -> set[str]:
+    """Return the letters of which the response says that they are correct."""
     correct = _PATTERNS["correct"].findall(_undress(response))
-    called_correct = {first or second for first, second in correct}
-    return _only(_named(response, choices)) or _only(called_correct)
+    return {first or second for first, second in correct}
 
 
 def _only(letters: set[str]) -> str | None:
-    return next(iter(letters)) if len(letters) == 1 else None
+    if len(letters) != 1:
+        return None
+    (letter,) = letters
+    return letter
 
 
 def _named(response: str, choices: Sequence[str]) -> set[str]:
@@ -78,8 +107,9 @@ def _named(response: str, choices: Sequence[str]) -> set[str]:
 def _chosen(response: str) -> list[Statement]:
     chosen: list[Statement] = []
     for match in _PATTERNS["chosen"].finditer(response):
-        line = response[match.end() :].split("\n", 1)[0]
-        chosen.append(Statement(match.end(), line, is_boxed=False))
+        line, _, _ = response[match.end() :].partition("\n")
+        statement = Statement(match.end(), line, is_boxed=False)
+        chosen.append(statement)
     return chosen
 
 
@@ -93,14 +123,18 @@ def _letter(text: str) -> str | None:
 
 def _alone(text: str) -> str | None:
     alone = _PATTERNS["alone"].fullmatch(text.strip())
-    return alone.group(1).upper() if alone else None
+    if alone is None:
+        return None
+    return alone.group(1).upper()
 
 
 def _choice(text: str, choices: Sequence[str]) -> str | None:
     """Return the letter of the only choice that has this text, apart from its markup."""
     bare = _bare(text)
     same = [index for index, choice in enumerate(choices) if _bare(choice) == bare]
-    return "ABCD"[same[0]] if len(same) == 1 and bare else None
+    if not bare or len(same) != 1:
+        return None
+    return "ABCD"[same[0]]
 
 
 def _undress(text: str) -> str:

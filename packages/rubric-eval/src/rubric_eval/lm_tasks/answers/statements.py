@@ -42,21 +42,20 @@ def statements(response: str, *, is_cut: bool = False) -> list[Statement]:
     if is_cut:
         response = _PATTERNS["cut_word"].sub("", response)
     boxes = _boxes(response)
-    called = [
-        Statement(match.start(1), match.group(1), is_boxed=False)
-        for match in _PATTERNS["called"].finditer(response)
-    ]
-    candidates = [
-        *_marked(response, boxes, is_cut=is_cut),
-        *called,
-        *_listed(response, boxes),
-    ]
+    candidates = _marked(response, boxes, is_cut=is_cut)
+    for match in _PATTERNS["called"].finditer(response):
+        statement = Statement(match.start(1), match.group(1), is_boxed=False)
+        candidates.append(statement)
+    candidates += _listed(response, boxes)
     nonempty = [statement for statement in candidates if statement.text]
     return sorted(nonempty, key=lambda statement: statement.start)
 
 
 def _marked(
-    response: str, boxes: Sequence[Statement], *, is_cut: bool
+    response: str,
+    boxes: Sequence[Statement],
+    *,
+    is_cut: bool,
 ) -> list[Statement]:
     """Return the statements behind markers such as "the answer is" that are outside of boxes."""
     spans = [(box.start, box.start + len(box.text)) for box in boxes]
@@ -100,9 +99,7 @@ def _listed(response: str, boxes: Sequence[Statement]) -> list[Statement]:
         text = unbox(box.text)
         command = response.rfind("\\", 0, box.start)
         between = response[end:command] if joined else ""
-        is_next = _PATTERNS["and"].fullmatch(between) and _PATTERNS["separator"].search(
-            between
-        )
+        is_next = _separates(between)
         end = box.start + len(box.text)
         if response.startswith("}", end):
             end += 1
@@ -110,10 +107,19 @@ def _listed(response: str, boxes: Sequence[Statement]) -> list[Statement]:
         if is_next and text and joined[-1].text:
             previous = joined.pop()
             start = previous.start
-            is_repeated = text in previous.text.split(", ")
-            text = previous.text if is_repeated else f"{previous.text}, {text}"
+            if text in previous.text.split(", "):
+                text = previous.text
+            else:
+                text = f"{previous.text}, {text}"
         joined.append(Statement(start, text, is_boxed=True))
     return joined
+
+
+def _separates(text: str) -> bool:
+    """Return whether a text between two boxes makes them items of one list."""
+    if not _PATTERNS["and"].fullmatch(text):
+        return False
+    return _PATTERNS["separator"].search(text) is not None
 
 
 def unbox(text: str) -> str:
@@ -139,12 +145,14 @@ def _boxes(text: str) -> list[Statement]:
             position = start + 1
             end = closing_brace(text, start)
             if end is not None:
-                boxes.append(Statement(start + 1, text[start + 1 : end], is_boxed=True))
+                content = text[start + 1 : end]
+                boxes.append(Statement(start + 1, content, is_boxed=True))
                 position = end + 1
             continue
         bare = _PATTERNS["bare"].match(text, start)
         if bare:
-            boxes.append(Statement(start, bare.group().rstrip(".,;"), is_boxed=True))
+            content = bare.group().rstrip(".,;")
+            boxes.append(Statement(start, content, is_boxed=True))
             position = bare.end()
     return boxes
 
@@ -168,6 +176,8 @@ def _first_line(text: str, start: int) -> str:
     for opening, closing in (("$$", "$$"), (r"\[", r"\]")):
         if text.startswith(opening, start):
             end = text.find(closing, start + len(opening))
-            return "" if end < 0 else text[start : end + len(closing)]
-    line = text[start:].split("\n", 1)[0]
+            if end < 0:
+                return ""
+            return text[start : end + len(closing)]
+    line, _, _ = text[start:].partition("\n")
     return line.strip()
