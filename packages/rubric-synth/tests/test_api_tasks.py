@@ -13,7 +13,7 @@ from rubric_synth import (
 )
 from rubric_synth.document import ApiEntry, ApiItem, parse_entry
 from rubric_synth.quality.draft import to_task
-from rubric_synth.sources.package import read_docstring
+from rubric_synth.sources.docstrings import read_docstring
 from rubric_synth.stages.extractive.facts import api, defaults, wording
 
 _ENTRY = ApiEntry(

@@ -4,7 +4,7 @@ import pytest
 
 from rubric_synth import collect, synthesise
 from rubric_synth.document import ApiEntry
-from rubric_synth.sources.package import read_docstring
+from rubric_synth.sources.docstrings import read_docstring
 
 _GOOGLE = """Compute the tide at a gauge.
 

@@ -107,13 +107,9 @@ def says_of_it(doc: Doc) -> bool:
     """
     root = root_of(doc)
     subject = subject_of(root) if root is not None else None
-    if root is None:
+    if root is None or subject is None:
         return False
-    if subject is None:
-        return False
-    if subject.i != 0:
-        return False
-    if not is_finite(root):
+    if subject.i != 0 or not is_finite(root):
         return False
     for token in doc[1:]:
         if _is_variable(token) or _points(token):
@@ -257,9 +253,7 @@ def _is_of_a_name(noun: Token) -> bool:
         target = child(part, "pobj")
         if target is None:
             continue
-        if target.pos_ not in _NOUNS:
-            continue
-        if len(target.text) == 1:
+        if target.pos_ not in _NOUNS or len(target.text) == 1:
             continue
         if _is_name(target):
             return True
