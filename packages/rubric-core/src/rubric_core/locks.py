@@ -117,9 +117,8 @@ def _take(lock: Path, place: Path, *, wait: bool = False) -> int:
             descriptor = os.open(
                 lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
             )
-        except (
-            FileNotFoundError
-        ):  # also raised in a folder without files, such as /proc
+        except FileNotFoundError:
+            # Also raised in a folder without files, such as /proc.
             missing += 1
             if missing > _MOST_MISSING:
                 raise

@@ -45,12 +45,17 @@ def rules_of(config: Mapping[str, Any]) -> tuple[SynthConfig | None, list[str]]:
     The other settings are without the places of models, and are not read.
     """
     section: object = config.get("quality")
-    quality = cast("dict[str, object]", section) if isinstance(section, dict) else {}
-    later = {name: quality[name] for name in _LATER_QUALITY if name in quality}
+    quality: dict[str, object] = {}
+    if isinstance(section, dict):
+        quality = cast("dict[str, object]", section)
+    quality_rules = {name: quality.get(name) for name in _QUALITY}
+    for name in _LATER_QUALITY:
+        if name in quality:
+            quality_rules[name] = quality[name]
     rules = {
         "train_frac": config.get("train_frac"),
         "validation_frac": config.get("validation_frac"),
-        "quality": {name: quality.get(name) for name in _QUALITY} | later,
+        "quality": quality_rules,
     }
     source = f"{folder.MANIFEST_FILE}: config"
     try:
@@ -77,7 +82,9 @@ def record_problems(dataset: Path, manifest: folder.Manifest) -> Iterator[str]:
 
 def shown_file(name: str) -> str:
     """Return a name of a manifest for a message."""
-    return repr(name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…")
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:_LONGEST_NAME]}…"
+    return repr(name)
 
 
 _SHOWN: Final = 200
@@ -99,7 +106,9 @@ def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:
 
     Yields nothing where one of them is missing, or pyarrow is.
     """
-    if not (parquet.is_file() and lines.is_file() and folder.can_write_parquet()):
+    if not parquet.is_file() or not lines.is_file():
+        return
+    if not folder.can_write_parquet():
         return
     arrow: Any = import_module("pyarrow")
     files: Any = import_module("pyarrow.parquet")
@@ -113,14 +122,16 @@ def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:
                 return
             done = 0
             for group in range(parquet_file.num_row_groups):
-                right = parquet_file.read_row_group(group, use_threads=False)
-                left = list(islice(rows, right.num_rows))
-                before = done
-                done = done + right.num_rows
-                if len(left) < right.num_rows or not folder.table_of(
-                    left, has_context=has_context
-                ).equals(right):
-                    where = f"between rows {before + 1} and {done}"
+                table_rows = parquet_file.read_row_group(group, use_threads=False)
+                group_lines = list(islice(rows, table_rows.num_rows))
+                is_same = len(group_lines) == table_rows.num_rows
+                if is_same:
+                    line_rows = folder.table_of(group_lines, has_context=has_context)
+                    is_same = line_rows.equals(table_rows)
+                first = done + 1
+                done += table_rows.num_rows
+                if not is_same:
+                    where = f"between rows {first} and {done}"
                     yield f"{parquet.name} differs from {lines.name} {where}"
                     return
             if any(line.strip() for line in rows):
@@ -147,13 +158,13 @@ def check_dataset(dataset: Path, *, collected: Path | None = None) -> CheckRepor
     """
     checked = _Folder(dataset, folder.read_manifest(dataset))
     problems = checked.problems(collected)
-    shown = list(islice(problems, _SHOWN))
-    count = len(shown) + sum(1 for _ in problems)
+    first_problems = list(islice(problems, _SHOWN))
+    count = len(first_problems) + sum(1 for _ in problems)
     if count > _SHOWN:
-        shown.append(f"… and {count - _SHOWN} more")
+        first_problems.append(f"… and {count - _SHOWN} more")
     return CheckReport(
         tasks=checked.tasks,
-        problems=tuple(shown),
+        problems=tuple(first_problems),
         problem_count=count,
     )
 
@@ -245,13 +256,15 @@ class _Folder:
                 self._unanswered.add(rejection.doc_hash)
             if rejection.doc_hash not in self._split_of:
                 self._rejected.add(rejection.doc_hash)
-        listed: dict[tuple[str, str], int] = {}
+        manifest_counts: dict[tuple[str, str], int] = {}
         for stage, reasons in self._manifest.rejected_by_stage.items():
             for reason, count in reasons.items():
-                listed[stage, reason] = count
-        for key in sorted(counts.keys() | listed.keys()):
+                manifest_counts[stage, reason] = count
+        for key in sorted(counts.keys() | manifest_counts.keys()):
             yield from _compared(
-                f"rejections ({', '.join(key)})", counts[key], listed.get(key, 0)
+                f"rejections ({', '.join(key)})",
+                counts[key],
+                manifest_counts.get(key, 0),
             )
 
     def _check_counts(self) -> Iterator[str]:

@@ -106,7 +106,9 @@ class RefusedError(SynthError, ValueError):
 
     def __str__(self) -> str:
         """Name the reason and, where there is one, the detail."""
-        return f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
+        if not self.detail:
+            return str(self.reason)
+        return f"{self.reason}: {self.detail}"
 
 
 class Rejection(Frozen):
@@ -140,7 +142,12 @@ def left_out(
 
 def most_first(counts: Mapping[str, int]) -> dict[str, int]:
     """Return counts with the highest first; equal ones by name."""
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+    def rank(item: tuple[str, int]) -> tuple[int, str]:
+        name, count = item
+        return -count, name
+
+    return dict(sorted(counts.items(), key=rank))
 
 
 DocumentKind = Literal["prose", "api"]
@@ -264,20 +271,18 @@ class ApiEntry(Frozen):
     def texts(self) -> Iterator[str]:
         """Yield the running text: summary, descriptions of parameters and results, notes."""
         yield from self.summary
-        yield from (
-            item.description for item in (*self.parameters, *self.returns, *self.yields)
-        )
+        for item in (*self.parameters, *self.returns, *self.yields):
+            yield item.description
         yield from self.notes
 
     def rendered(self) -> str:
         """Return the entry as Markdown."""
         blocks = [f"# `{self.name}`, a {self.form} of {self.owner}", *self.summary]
         for heading in ("Parameters", "Returns", "Yields", "Raises"):
-            if items := getattr(self, heading.lower()):
-                blocks += [
-                    f"## {heading}",
-                    "\n".join(item.rendered() for item in items),
-                ]
+            items = getattr(self, heading.lower())
+            if items:
+                blocks.append(f"## {heading}")
+                blocks.append("\n".join(item.rendered() for item in items))
         if self.notes:
             blocks += ["## Notes", *self.notes]
         return "\n\n".join(blocks) + "\n"
@@ -311,8 +316,8 @@ def parse_entry(text: str) -> ApiEntry | None:
 def _parse_items(blocks: list[str]) -> tuple[ApiItem, ...]:
     items: list[ApiItem] = []
     for block in blocks:
-        matches = (_ITEM.match(line) for line in block.splitlines())
-        items.extend(
-            ApiItem(**match.groupdict(default="")) for match in matches if match
-        )
+        for line in block.splitlines():
+            match = _ITEM.match(line)
+            if match is not None:
+                items.append(ApiItem(**match.groupdict(default="")))
     return tuple(items)

@@ -25,9 +25,14 @@ def json_line(row: Mapping[str, object]) -> bytes:
     A lone surrogate, which JSON can spell and UTF-8 cannot, stays in its spelling.
     """
     try:
-        return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode()
+        return _line(row, ensure_ascii=False)
     except UnicodeEncodeError:
-        return (json.dumps(row, ensure_ascii=True, allow_nan=False) + "\n").encode()
+        return _line(row, ensure_ascii=True)
+
+
+def _line(row: Mapping[str, object], *, ensure_ascii: bool) -> bytes:
+    text = json.dumps(row, ensure_ascii=ensure_ascii, allow_nan=False)
+    return f"{text}\n".encode()
 
 
 def parsed_line(kind: type[_Model], line: bytes) -> _Model:
@@ -44,8 +49,8 @@ def parsed_line(kind: type[_Model], line: bytes) -> _Model:
 
 def json_page(content: Mapping[str, object]) -> bytes:
     """Return an indented JSON file as UTF-8: same content, same bytes."""
-    text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
-    return text.encode(errors="replace")
+    text = json.dumps(content, ensure_ascii=False, indent=2)
+    return f"{text}\n".encode(errors="replace")
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> int:

@@ -202,10 +202,10 @@ _NOTHING: Final[dict[str, str]] = {
 
 def what_to_do(reason: str, config: SynthConfig) -> str:
     """Say what to do about a reason, with the present value of each key that it names."""
-    said = _REMEDY.get(reason) or _NOTHING[reason]
+    remedy = _REMEDY.get(reason) or _NOTHING[reason]
     if config.synthesiser.type == "llm":
-        said = _OF_A_MODEL.get(reason, said)
-    return _KEY.sub(lambda key: key[0] + _value(key[0], config), said)
+        remedy = _OF_A_MODEL.get(reason, remedy)
+    return _KEY.sub(lambda key: key[0] + _value(key[0], config), remedy)
 
 
 def _value(key: str, config: SynthConfig) -> str:

@@ -130,9 +130,10 @@ class Account:
     def _own_entry(self, path: FieldPath) -> LeftOut | None:
         """Return the entry of `leave_out` that covers a path."""
         for length in range(1, len(path) + 1):
-            reason = self._left_out.get(path[:length])
+            part = path[:length]
+            reason = self._left_out.get(part)
             if reason is not None:
-                return LeftOut(_pattern_of(path[:length]), reason)
+                return LeftOut(_pattern_of(part), reason)
         return None
 
     def _values(self, record: Mapping[str, object]) -> Iterator[FieldPath]:
@@ -183,7 +184,8 @@ def _covers(parts: FieldPath, path: FieldPath) -> bool:
 
 def _pattern_of(path: FieldPath) -> str:
     """Return a path as a dotted pattern, with `*` for indexes."""
-    return ".".join(_ANY_INDEX if part.isdecimal() else part for part in path)
+    parts = [_ANY_INDEX if part.isdecimal() else part for part in path]
+    return ".".join(parts)
 
 
 def left_out_of(name: str, named: Sequence[str] = ()) -> tuple[LeftOut, ...]:
@@ -195,7 +197,8 @@ def left_out_of(name: str, named: Sequence[str] = ()) -> tuple[LeftOut, ...]:
     """
     entries = [LeftOut(pattern, "as you asked") for pattern in named]
     for section in (name, "every"):
-        for reason, patterns in _table().get(section, {}).items():
+        patterns_by_reason = _table().get(section, {})
+        for reason, patterns in patterns_by_reason.items():
             text = _reasons()[reason]
             entries += [LeftOut(pattern, text) for pattern in patterns]
     return tuple(entries)

@@ -55,10 +55,9 @@ def scale_of(criterion: Row, *, lost: bool = False) -> str:
             options.append(_option(option))
     if tuple(text for _, text in options) == _YES_NO:
         return ""
-    error = criterion.error(
-        "must be two or more, each with a value or none of them", name
-    )
-    return guide_of(_shares(options, error), lost=lost)
+    problem = "must be two or more, each with a value or none of them"
+    levels = _shares(options, criterion.error(problem, name))
+    return guide_of(levels, lost=lost)
 
 
 def _option(option: Row) -> tuple[float | None, str]:
@@ -89,7 +88,8 @@ def _shares(
         high = 1.0
     if low == high:
         raise error
-    return [
-        ((value - low) / (high - low), text)
-        for value, (_, text) in zip(values, options, strict=True)
-    ]
+    levels: list[Level] = []
+    for value, (_, text) in zip(values, options, strict=True):
+        share = (value - low) / (high - low)
+        levels.append((share, text))
+    return levels

@@ -173,7 +173,10 @@ class WrittenResponder:
         del decoding
         for index, ask in enumerate(asks):
             text = self._answers.get(ask.view.task_id)
-            yield index, _NOT_WRITTEN if text is None else Reply.answered(text)
+            reply = _NOT_WRITTEN
+            if text is not None:
+                reply = Reply.answered(text)
+            yield index, reply
 
     async def aclose(self) -> None:
         """Hold nothing open."""

@@ -63,7 +63,10 @@ def parse_models(texts: Sequence[str]) -> tuple[ModelSpec, ...]:
     specs: list[ModelSpec] = []
     for text in texts:
         is_file = "=" not in text and Path(text).suffix in _YAML
-        specs += read_models(Path(text)) if is_file else [parse_model(text)]
+        if is_file:
+            specs += read_models(Path(text))
+        else:
+            specs.append(parse_model(text))
     if not specs:
         raise EvalConfigError(f"no model is named: {_FORM}")
     ((name, count),) = Counter(spec.name for spec in specs).most_common(1)
@@ -88,9 +91,9 @@ def parse_model(text: str) -> ModelSpec:
     name, equals, rest = text.partition("=")
     kind, colon, where = rest.partition(":")
     if not (equals and colon and name and where.strip()):
-        shown = shown_name(name if equals else text)
+        wrong_name = shown_name(name if equals else text)
         hint = _JUDGE if Path(rest).suffix in _YAML else ""
-        raise EvalConfigError(f"{shown!r} names no model: {_FORM}{hint}")
+        raise EvalConfigError(f"{wrong_name!r} names no model: {_FORM}{hint}")
     return _spec(name, kind, _options(kind, where), text=text, source=f"model {name!r}")
 
 

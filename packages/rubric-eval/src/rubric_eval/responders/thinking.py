@@ -118,7 +118,8 @@ async def thinking_of(
         name: name of the model, for warnings.
     """
     prompt = await server.prompt(_ANY_QUESTION, arguments=arguments)
-    for key in arguments if prompt is not None else ():
+    keys = () if prompt is None else tuple(arguments)
+    for key in keys:
         rest = dict(arguments)
         del rest[key]
         if await server.prompt(_ANY_QUESTION, arguments=rest) == prompt:

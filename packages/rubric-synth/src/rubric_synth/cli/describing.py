@@ -54,7 +54,8 @@ def stats(
     page = html or dataset / PAGE_FILE
     spec = ClaimConfig() if judge is None else read_judge_spec(judge)
     is_quick = is_program(reader_of(spec))
-    sample = controls or (CONTROL_TASKS if is_quick else 20)
+    usual_sample = CONTROL_TASKS if is_quick else 20
+    sample = controls or usual_sample
     if not is_quick:
         _say_calls(dataset, sample)
     try:
@@ -87,8 +88,9 @@ def _say_calls(dataset: Path, sample: int) -> None:
 
     manifest = read_manifest(dataset)
     tasks = min(sample, sum(manifest.tasks.values()))
-    others = (*WRITTEN, *(OF_CONTEXT if manifest.context is None else ()))
-    answers = len(CONTROLS) - len(others)
+    answers = len(CONTROLS) - len(WRITTEN)
+    if manifest.context is None:
+        answers -= len(OF_CONTEXT)
     command.say_on_stderr(
         f"controls: {tasks} tasks with {answers} answers each, "
         f"{tasks * answers:,} calls of the judge at most, and one for each written answer"
@@ -261,9 +263,8 @@ def show(
         _print_part("Passage", example.passage or "")
         stdout.print()
     if not examples:
-        console.print_line(
-            "nothing was left out" if rejected else f"{split} holds no task"
-        )
+        message = "nothing was left out" if rejected else f"{split} holds no task"
+        console.print_line(message)
 
 
 def _print_part(title: str, text: str) -> None:
@@ -271,9 +272,8 @@ def _print_part(title: str, text: str) -> None:
     if text:
         stdout.print(title, style="bold")
     for line in visible(text).splitlines():
-        stdout.print(
-            textwrap.indent(textwrap.fill(line, stdout.width - 2), "  "), emoji=False
-        )
+        filled = textwrap.fill(line, stdout.width - 2)
+        stdout.print(textwrap.indent(filled, "  "), emoji=False)
 
 
 def _print_rubric(example: Example) -> None:

@@ -171,7 +171,10 @@ def run(  # noqa: PLR0913 - what to replace of the configuration
     except UnfinishedError as error:
         if error.cause in {"interrupted", "unavailable"}:
             error.add_note(go_on)
-        _stop(error, _STATUS.get(error.cause) or _BY_SIGNAL + (error.signal or SIGINT))
+        status = _STATUS.get(error.cause)
+        if not status:
+            status = _BY_SIGNAL + (error.signal or SIGINT)
+        _stop(error, status)
     except JudgeSetupError as error:
         _stop(error, _STATUS["unavailable"])
     except (KeyboardInterrupt, Terminated) as stop:
@@ -235,7 +238,8 @@ def _overridden(
 
 def _stop(error: RubricError, status: int) -> NoReturn:
     notes: list[str] = getattr(error, "__notes__", [])
-    console.fail("; ".join([str(error), *notes]), status=status)
+    message = "; ".join([str(error), *notes])
+    console.fail(message, status=status)
 
 
 def _shown_by(phase: Phase) -> Callable[[rubric_synth.Progress], None]:
@@ -306,12 +310,12 @@ def few_accepted(report: rubric_synth.SynthReport) -> str:
 
 def few_collected(report: rubric_synth.CollectReport) -> str:
     """Warn, in one line, where most documents were left out; "" where most were kept."""
-    read = report.documents + sum(report.rejected.values())
-    return _few(report.documents, read, "were left out")
+    total = report.documents + sum(report.rejected.values())
+    return _few(report.documents, total, "were left out")
 
 
-def _few(kept: int, of: int, what: str) -> str:
-    left_out = of - kept
+def _few(count: int, of: int, what: str) -> str:
+    left_out = of - count
     is_most = left_out > of // 2
     return f"{left_out} of {of} documents {what}: {_WHY}" if is_most else ""
 

@@ -35,21 +35,21 @@ def cut(document: Document, *, most_words: int) -> list[Section]:
         before has half of them; a heading with nothing below it is left out.
     """
     sections: list[Section] = []
-    held: list[_Piece] = []
+    pieces: list[_Piece] = []
     count = 0
     for piece in _pieces(document.text, most_words):
         words = len(f"{piece.before}{piece.text}".split())
         is_full = count + words > most_words or (
             piece.opens and count >= most_words / 2
         )
-        if held and is_full:
-            sections.append(_section(document, held))
-            held = []
+        if pieces and is_full:
+            sections.append(_section(document, pieces))
+            pieces = []
             count = 0
-        held.append(piece)
+        pieces.append(piece)
         count += words
-    if held:
-        sections.append(_section(document, held))
+    if pieces:
+        sections.append(_section(document, pieces))
     return list(dict.fromkeys(sections))
 
 

@@ -65,8 +65,11 @@ async def check_executable_criteria(draft: Draft, config: QualityConfig) -> None
     """
     checks = {criterion.id: _read(criterion) for criterion in draft.criteria}
     kind = _KINDS.get(draft.task_type)
-    if kind and not any(isinstance(check, kind) for check in checks.values()):
-        raise _broken("", f"a {draft.task_type} question without a check of that kind")
+    if kind is not None:
+        has_kind = any(isinstance(check, kind) for check in checks.values())
+        if not has_kind:
+            problem = f"a {draft.task_type} question without a check of that kind"
+            raise _broken("", problem)
     # How checks are run; which judge reads the other criteria makes no difference.
     if isinstance(config.judge, HybridConfig):
         judge = config.judge.model_copy(update={"judge": _REST})
@@ -249,14 +252,24 @@ def corrupted_copies(
 def _copy(task: Task, kind: Corruption, seed: str) -> str:
     """Return the copy, or "" where it would be blank or the answer again."""
     answer = task.reference_answer or ""
-    copy = _MAKERS[kind](task, answer, random.Random(f"{seed} {kind}"))
-    return copy if copy.split() != answer.split() else ""
+    chance = random.Random(f"{seed} {kind}")
+    make = _MAKERS[kind]
+    copy = make(task, answer, chance)
+    if copy.split() == answer.split():
+        return ""
+    return copy
+
+
+def _stems(text: str) -> set[str]:
+    return set(map(stem, _TOKEN.findall(text)))
 
 
 def _other_terms(task: Task, answer: str, chance: random.Random) -> str:
-    terms = " ".join(term for criterion in task.rubric for term in terms_of(criterion))
-    expected = frozenset(map(stem, _TOKEN.findall(terms)))
-    known = expected | frozenset(map(stem, _TOKEN.findall(answer)))
+    expected: set[str] = set()
+    for criterion in task.rubric:
+        for term in terms_of(criterion):
+            expected |= _stems(term)
+    known = expected | _stems(answer)
     lowered = {word.lower() for word in content_words(task.grounding.reveal())}
     long_words = sorted(word for word in lowered if len(word) >= _SHORTEST_STAND_IN)
     others = [word for word in long_words if stem(word) not in known]
@@ -271,9 +284,12 @@ def _other_terms(task: Task, answer: str, chance: random.Random) -> str:
         if word.isdigit():
             return _other_number(match, chance)
         if key not in stand_ins and others:
-            stand_ins[key] = others[len(stand_ins) % len(others)]
+            number = len(stand_ins) % len(others)
+            stand_ins[key] = others[number]
         stand_in = stand_ins.get(key, word)
-        return stand_in.capitalize() if word[0].isupper() else stand_in
+        if word[0].isupper():
+            return stand_in.capitalize()
+        return stand_in
 
     return _TOKEN.sub(replaced, answer)
 
@@ -282,10 +298,13 @@ def _half(_task: Task, answer: str, chance: random.Random) -> str:
     pieces = _pieces(answer)
     if len(pieces) == 1:
         words = answer.split()
-        return " ".join(words[: len(words) // 2])
+        half = len(words) // 2
+        return " ".join(words[:half])
     # An odd number of sentences: the smaller part, which lacks the first sentence.
-    first = 1 if len(pieces) % 2 else chance.randrange(2)
-    return "".join(pieces[first::2]).strip()
+    is_odd = len(pieces) % 2 == 1
+    first = 1 if is_odd else chance.randrange(2)
+    chosen = pieces[first::2]
+    return "".join(chosen).strip()
 
 
 def _numbers(_task: Task, answer: str, chance: random.Random) -> str:
@@ -296,7 +315,8 @@ def _other_number(number: re.Match[str], chance: random.Random) -> str:
     """Return a number with as many digits, each of them another one."""
 
     def other_digit(digit: re.Match[str]) -> str:
-        return str((int(digit[0]) + chance.randint(1, 9)) % 10)
+        value = int(digit[0]) + chance.randint(1, 9)
+        return str(value % 10)
 
     return re.sub(r"\d", other_digit, number[0])
 
@@ -314,7 +334,9 @@ def _pieces(answer: str) -> list[str]:
     return [piece for piece in _PIECE.findall(answer) if piece]
 
 
-_MAKERS: Final[dict[Corruption, Callable[[Task, str, random.Random], str]]] = {
+_Maker = Callable[[Task, str, random.Random], str]
+
+_MAKERS: Final[dict[Corruption, _Maker]] = {
     "half": _half,
     "first_sentence": _first_sentence,
     "terms": _other_terms,
@@ -378,7 +400,8 @@ async def check_rewards(task: Task, judge: AskJudge, config: QualityConfig) -> N
     view = task.judge_view("")
 
     async def earned(name: str, response: str) -> float:
-        result = await judge(view.model_copy(update={"response": response}))
+        answer_view = view.model_copy(update={"response": response})
+        result = await judge(answer_view)
         _check_scored(result, name)
         return rubric_core.normalized_reward(result, task.rubric)
 
@@ -404,4 +427,5 @@ async def check_rewards(task: Task, judge: AskJudge, config: QualityConfig) -> N
         reward = await earned(kind, copy)
         apart = config.limit("min_discrimination")
         detail = f"{kind}: {reference:.2f} and {reward:.2f}, closer than {apart}"
-        refuse(reason, detail, when=reference - reward < config.min_discrimination)
+        is_close = reference - reward < config.min_discrimination
+        refuse(reason, detail, when=is_close)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from string import Template
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from rubric_core import DocumentAnalysis, SchemaError, Task, leaked_ngrams
 from rubric_core.rewriting import patterns
@@ -26,6 +26,8 @@ from rubric_synth.stages.stages import (
     terms_of,
 )
 from rubric_synth.tables import read_table, word_set
+
+_Pattern: TypeAlias = "re.Pattern[str]"
 
 
 class Pointer(NamedTuple):
@@ -52,12 +54,12 @@ def _first_sentence(text: str) -> int:
     return match.end()
 
 
-def _anywhere(pattern: re.Pattern[str], text: str) -> bool:
+def _anywhere(pattern: _Pattern, text: str) -> bool:
     return pattern.search(text) is not None
 
 
 def _nothing_behind(
-    pattern: re.Pattern[str],
+    pattern: _Pattern,
     text: str,
     end: int | None = None,
 ) -> bool:
@@ -72,12 +74,12 @@ def _is_brought_along(text: str, match: re.Match[str]) -> bool:
     return _PATTERNS["carried_by"].search(text, match.end()) is not None
 
 
-def _at_the_start(pattern: re.Pattern[str], text: str) -> bool:
+def _at_the_start(pattern: _Pattern, text: str) -> bool:
     """Match in the first sentence only: further on, it may point at what the text itself says."""
     return _nothing_behind(pattern, text, _first_sentence(text))
 
 
-def _unannounced(pattern: re.Pattern[str], text: str) -> bool:
+def _unannounced(pattern: _Pattern, text: str) -> bool:
     """Match where the noun, a group, neither stands earlier in the text nor is brought along."""
     for match in pattern.finditer(text):
         group = next(group for group in match.groups() if group)
@@ -90,7 +92,7 @@ def _unannounced(pattern: re.Pattern[str], text: str) -> bool:
     return False
 
 
-def _cited(pattern: re.Pattern[str], text: str) -> bool:
+def _cited(pattern: _Pattern, text: str) -> bool:
     """Match a number in brackets behind a word, or names where the text says little else."""
     for match in _PATTERNS["bracketed"].finditer(text):
         word = match[1]
@@ -109,7 +111,7 @@ def _cited(pattern: re.Pattern[str], text: str) -> bool:
     return len(own) < _FEWEST_OWN_WORDS
 
 
-def _unnamed(pattern: re.Pattern[str], text: str) -> bool:
+def _unnamed(pattern: _Pattern, text: str) -> bool:
     """Match where the text opens with a "this method" and has named nothing before that."""
     opening = text[: _first_sentence(text)]
     if _PATTERNS["its"].match(opening.strip()):
@@ -124,7 +126,7 @@ def _unnamed(pattern: re.Pattern[str], text: str) -> bool:
     return all(word.lower() in _ASKING for word in words)
 
 
-_WHERE: Final[dict[str, Callable[[re.Pattern[str], str], bool]]] = {
+_WHERE: Final[dict[str, Callable[[_Pattern, str], bool]]] = {
     "anywhere": _anywhere,
     "at_the_start": _at_the_start,
     "cited": _cited,
@@ -233,15 +235,18 @@ def check_repetition(task: Task) -> None:
 def _check_weights(weights: list[float], config: QualityConfig) -> None:
     count = len(weights)
     detail = f"{count} criteria, below {config.limit('min_criteria')}"
-    refuse(RejectionReason.TOO_FEW_CRITERIA, detail, when=count < config.min_criteria)
+    are_few = count < config.min_criteria
+    refuse(RejectionReason.TOO_FEW_CRITERIA, detail, when=are_few)
+
     detail = f"{count} criteria, above {config.limit('max_criteria')}"
-    refuse(RejectionReason.TOO_MANY_CRITERIA, detail, when=count > config.max_criteria)
-    wrong = any(not weight >= 0 or math.isinf(weight) for weight in weights)
-    refuse(
-        RejectionReason.NEGATIVE_WEIGHT,
-        "a weight is negative or not finite",
-        when=wrong,
-    )
+    are_many = count > config.max_criteria
+    refuse(RejectionReason.TOO_MANY_CRITERIA, detail, when=are_many)
+
+    detail = "a weight is negative or not finite"
+    for weight in weights:
+        is_right = weight >= 0 and not math.isinf(weight)  # no NaN is
+        refuse(RejectionReason.NEGATIVE_WEIGHT, detail, when=not is_right)
+
     # Plain addition, which overflows to infinity where `fsum` would raise.
     total = sum(weights)
     detail = f"W = {total:g}, below {config.limit('min_total_weight')}"
@@ -309,7 +314,8 @@ def check_self_contained(draft: Draft) -> None:
         if not hinted:
             continue
         for field, text, pointers in fields:
-            name = _first(text, [pointer for pointer in hinted if pointer in pointers])
+            candidates = [pointer for pointer in hinted if pointer in pointers]
+            name = _first(text, candidates)
             detail = f"{name} in criterion {criterion.id}: {field}"
             refuse(reason, detail, when=bool(name))
 
@@ -360,10 +366,13 @@ def check_leaks(task: Task, config: QualityConfig) -> None:
     Raises:
         StageRefusal: It does, or it holds a sentence of the reference answer or all of it.
     """
-    leaks = sum(leaked.count for leaked in leaked_ngrams(task, n=config.leak_words))
-    detail = f"{leaks} runs of as many words as {config.limit('leak_words')}"
-    refuse(RejectionReason.LEAK, detail, when=bool(leaks))
-    is_told = _tells(task.question, task.reference_answer or "", config.leak_words)
+    leaks = leaked_ngrams(task, n=config.leak_words)
+    count = sum(leak.count for leak in leaks)
+    detail = f"{count} runs of as many words as {config.limit('leak_words')}"
+    refuse(RejectionReason.LEAK, detail, when=bool(count))
+
+    answer = task.reference_answer or ""
+    is_told = _tells(task.question, answer, config.leak_words)
     refuse(RejectionReason.LEAK, "the reference answer in the question", when=is_told)
 
 

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from statistics import fmean
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Judge, JudgeResult, JudgeView, Task
@@ -33,6 +33,10 @@ WRITTEN: Final = tuple(written.CONTROLS.values())
 
 OF_CONTEXT: Final = ("context_start", "nearest_sentences")
 """Names of the controls that only open-book tasks have."""
+_Words: TypeAlias = "Mapping[str, Sequence[str]]"
+"""Usual words of each kind of criterion."""
+_Answer: TypeAlias = "tuple[str, Task, str]"
+"""Name of a control, a task, and the text that the control answers it with."""
 _WARNINGS: Final[dict[str, str]] = tables.read_table("control_warnings")
 _OVERPAID_FRAC: Final = 0.5
 """Share of the reference's reward from which a wrong answer is overpaid; any text about the subject
@@ -60,7 +64,7 @@ def usual_terms(tasks: Sequence[Task]) -> dict[str, list[str]]:
     return usual
 
 
-def learned_template(question: str, usual: Mapping[str, Sequence[str]]) -> str:
+def learned_template(question: str, usual: _Words) -> str:
     """Return one form for all, with the question's names and the dataset's usual words.
 
     It is what a policy could learn without reading: it knows which words rubrics like, and
@@ -100,7 +104,7 @@ def _subject(question: str, names: Sequence[str]) -> str:
 def _learned_api_answer(
     names: Sequence[str],
     points: Sequence[str],
-    usual: Mapping[str, Sequence[str]],
+    usual: _Words,
 ) -> str:
     """Return the form for a question on a function and its parameters.
 
@@ -124,7 +128,7 @@ def _learned_api_answer(
 
 
 def _phrase(
-    usual: Mapping[str, Sequence[str]],
+    usual: _Words,
     kind: str,
     *,
     turn: int = 0,
@@ -200,7 +204,7 @@ async def control_rewards(
     Raises:
         JudgeSetupError: The judge is not there.
     """
-    answers: list[tuple[str, Task, str]] = []
+    answers: list[_Answer] = []
     for name, texts in answers_of(tasks).items():
         answers.extend((name, task, texts[task.task_id]) for task in tasks)
     counts: dict[str, int] = {}
@@ -231,8 +235,8 @@ async def control_rewards(
     )
 
 
-def _views(answers: Sequence[tuple[str, Task, str]]) -> list[JudgeView]:
-    """Return the views of answers, each given with the name of its control and its task."""
+def _views(answers: Sequence[_Answer]) -> list[JudgeView]:
+    """Return the answers as a judge sees them."""
     empty_views: dict[str, JudgeView] = {}
     views: list[JudgeView] = []
     for _, task, text in answers:

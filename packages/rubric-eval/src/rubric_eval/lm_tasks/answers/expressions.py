@@ -8,7 +8,7 @@ from rubric_core.files import toml_beside
 from rubric_core.rewriting import patterns, rewriting
 from rubric_eval.lm_tasks.answers.equivalence import is_equivalent, without_base
 from rubric_eval.lm_tasks.answers.reading import read_by
-from rubric_eval.lm_tasks.answers.statements import last_line, statements
+from rubric_eval.lm_tasks.answers.statements import Statement, last_line, statements
 
 _PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["expressions"])
 _SCALES: Final = {
@@ -34,7 +34,7 @@ def stated_expression(response: str, *, is_cut: bool = False) -> str | None:
 
 
 def _read_expression(response: str, /, *, is_cut: bool) -> str | None:
-    stated = statements(_PATTERNS["turn"].sub("Answer:", response), is_cut=is_cut)
+    stated = _statements(response, is_cut=is_cut)
     has_box = any(statement.is_boxed for statement in stated)
     for statement in reversed(stated):
         expression: str | None = statement.text
@@ -45,6 +45,12 @@ def _read_expression(response: str, /, *, is_cut: bool) -> str | None:
     if is_cut:
         return None
     return _in_last_line(last_line(response), has_box=has_box)
+
+
+def _statements(response: str, *, is_cut: bool) -> list[Statement]:
+    """Return the statements of a response, the names of its turns read as markers."""
+    text = _PATTERNS["turn"].sub("Answer:", response)
+    return statements(text, is_cut=is_cut)
 
 
 def _in_last_line(line: str, *, has_box: bool) -> str | None:
@@ -151,7 +157,8 @@ def _inside(formula: re.Match[str]) -> str:
     return content.strip().rstrip(".,").strip()
 
 
-_plain: Final = rewriting(toml_beside(__file__, "rewrites.toml")["rewrites"]["number"])
+_REWRITES: Final = toml_beside(__file__, "rewrites.toml")["rewrites"]
+_plain: Final = rewriting(_REWRITES["number"])
 
 
 def stated_number(response: str, *, is_cut: bool = False) -> str | None:
@@ -165,7 +172,7 @@ def stated_number(response: str, *, is_cut: bool = False) -> str | None:
 
 
 def _read_number(response: str, /, *, is_cut: bool) -> str | None:
-    stated = statements(_PATTERNS["turn"].sub("Answer:", response), is_cut=is_cut)
+    stated = _statements(response, is_cut=is_cut)
     for statement in reversed(stated):
         text = _plain(statement.text)
         read = _in_box if statement.is_boxed else _at_head

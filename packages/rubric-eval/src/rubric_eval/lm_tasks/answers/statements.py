@@ -70,7 +70,9 @@ def _marked(
         if marker.start() >= last_box and not _concludes(response, marker):
             continue
         text = _first_line(response, end)
-        if _PATTERNS["denied"].match(text) or _PATTERNS["boxed"].match(text):
+        if _PATTERNS["denied"].match(text):
+            continue
+        if _PATTERNS["boxed"].match(text):
             continue
         marked.append(Statement(end, text, is_boxed=False))
     return marked
@@ -79,7 +81,8 @@ def _marked(
 def _concludes(response: str, marker: re.Match[str]) -> bool:
     if _PATTERNS["concluding"].search(marker.group()):
         return True
-    return _PATTERNS["heading"].search(response[: marker.start()]) is not None
+    before = response[: marker.start()]
+    return _PATTERNS["heading"].search(before) is not None
 
 
 def last_line(response: str) -> str:

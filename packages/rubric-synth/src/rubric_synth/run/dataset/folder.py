@@ -350,25 +350,25 @@ def _check_is_dataset(dataset: Path) -> None:
 
 def _why_no_dataset(folder: Path) -> str:
     """Say what is there instead of a dataset, and what to do."""
-    shown = repr(str(folder))
+    name = repr(str(folder))
     if not folder.exists():
         return (
-            f"{shown} does not exist; write a dataset with `rubric-synth run`"
+            f"{name} does not exist; write a dataset with `rubric-synth run`"
             f"{near(folder)}"
         )
     if not folder.is_dir():
-        return f"{shown} is a file; name the folder that `rubric-synth run` wrote"
+        return f"{name} is a file; name the folder that `rubric-synth run` wrote"
     if (folder / DOCUMENTS_FILE).is_file():
         return (
-            f"{shown} is a folder of collected documents, not a dataset; make one of it "
+            f"{name} is a folder of collected documents, not a dataset; make one of it "
             f"with `rubric-synth run {folder} --out DATASET`"
         )
     if (folder / WORK_FOLDER).is_dir():
         return (
-            f"{shown} holds the work of a run that has not ended, and no dataset yet; go "
+            f"{name} holds the work of a run that has not ended, and no dataset yet; go "
             f"on with `rubric-synth run COLLECTED --out {folder}`"
         )
-    return f"{shown} holds no manifest.json; write the dataset with `rubric-synth run`"
+    return f"{name} holds no manifest.json; write the dataset with `rubric-synth run`"
 
 
 def question_lines(dataset: Path, *, split: str = "test") -> Iterator[str]:

@@ -55,13 +55,13 @@ def connected(address: str | None) -> Generator[Any]:
     named = variable("RAY_ADDRESS") if address in {None, "auto"} else address
     _reach(named)
     is_own = address is None and not named  # or one that `ray start` has started here
-    for starts_left in reversed(range(_STARTS if is_own else 1)):
+    starts = _STARTS if is_own else 1
+    for starts_left in reversed(range(starts)):
         try:
             _init(ray, address)
             break
-        except (
-            Exception
-        ) as error:  # Ray raises plain `Exception` where a node starts too slowly
+        # Ray raises plain `Exception` where a node starts too slowly.
+        except Exception as error:
             if not is_own:
                 raise _unreachable(named or address, error) from error
             if not starts_left:
@@ -80,10 +80,11 @@ def connected(address: str | None) -> Generator[Any]:
 
 def _reach(address: str | None) -> None:
     """Ask whether anything listens; Ray itself finds out after minutes of its own log lines."""
+    url = address or ""
+    if "://" not in url:
+        url = f"//{url}"
     try:
-        parts = urlsplit(
-            address if address and "://" in address else f"//{address or ''}"
-        )
+        parts = urlsplit(url)
         host = parts.hostname
         port = parts.port
     except ValueError:
@@ -191,13 +192,11 @@ class RayEngine(EngineBase):
             max_task_retries=-1,
             max_concurrency=_MANY,
         )(LimiterActor)
-        self._limiters = [
-            SharedLimiter(
-                limiting.remote(model.limits if model else LimitsConfig()),
-                owner=current_run,
-            )
-            for model in (config.model, config.judge_model)
-        ]
+        self._limiters: list[SharedLimiter] = []
+        for model in (config.model, config.judge_model):
+            limits = model.limits if model else LimitsConfig()
+            limiter = SharedLimiter(limiting.remote(limits), owner=current_run)
+            self._limiters.append(limiter)
         # Once for all actors: it may hold the word counts of a collection.
         self._shared_spec = ray.put(self._spec)
         cpus = config.ray.cpus_per_actor
@@ -265,9 +264,8 @@ class RayEngine(EngineBase):
             place.documents -= 1
         for limiter in self._limiters:
             limiter.forget(run)
-        place.actor.drop.remote(
-            run
-        )  # where only the connection was lost, it still works on it
+        # Where only the connection was lost, the actor still works on it.
+        place.actor.drop.remote(run)
         if place.is_up:
             place.is_up = False
             self._group.start_soon(self._bring_up, place)
@@ -286,16 +284,14 @@ class RayEngine(EngineBase):
             EngineError: The cluster cannot be reached.
         """
         errors = self._ray.exceptions
+        remote_method = getattr(place.actor, method)
         try:
-            return cast(
-                "News | None", await getattr(place.actor, method).remote(*arguments)
-            )
+            news = await remote_method.remote(*arguments)
         except errors.RayActorError:
             raise
         except errors.RayTaskError as error:
-            if isinstance(
-                error.cause, RubricError
-            ):  # Ray's error quotes the worker's stack
+            # Ray's error quotes the worker's stack.
+            if isinstance(error.cause, RubricError):
                 raise error.cause from None
             raise
         except (errors.RayError, ConnectionError) as error:
@@ -303,15 +299,18 @@ class RayEngine(EngineBase):
                 f"the Ray cluster does not answer: {type(error).__name__}; what was answered "
                 "is kept, run again when it is back"
             ) from error
+        return cast("News | None", news)
 
     async def _free_place(self) -> _Place:
         """Return the live actor with the fewest documents; wait for one if there is none."""
-        while not (up := [place for place in self._places if place.is_up]):
+        while True:
+            live = [place for place in self._places if place.is_up]
+            if live:
+                return min(live, key=lambda place: place.documents)
             with anyio.move_on_after(30.0):
                 await self._came_up.wait()
                 continue
             log_warning("synth.ray.no_worker_yet", actors=len(self._places))
-        return min(up, key=lambda place: place.documents)
 
     async def _bring_up(self, place: _Place) -> None:
         """Wait until Ray has started an actor, for the first time or again."""
@@ -339,13 +338,13 @@ class RayEngine(EngineBase):
 
     async def _speak(self) -> None:
         """Let the actors know that somebody hears them, and at once when calls must end."""
-        said = True
+        last_may_call = True
         said_s = -_SPEAK_EVERY_S
         while True:
             may_call = self._sink.may_call()
             now_s = anyio.current_time()
-            if may_call != said or now_s - said_s >= _SPEAK_EVERY_S:
-                said = may_call
+            if may_call != last_may_call or now_s - said_s >= _SPEAK_EVERY_S:
+                last_may_call = may_call
                 said_s = now_s
                 with suppress(ConnectionError):  # a question to an actor meets it too
                     for place in self._places:
@@ -354,9 +353,8 @@ class RayEngine(EngineBase):
             await anyio.sleep(_ASK_EVERY_S)
 
     async def _close(self, actor: Any) -> None:
-        with suppress(
-            self._ray.exceptions.RayError
-        ):  # a dead actor has closed everything
+        # A dead actor has closed everything.
+        with suppress(self._ray.exceptions.RayError):
             await actor.aclose.remote()
 
 

@@ -107,7 +107,8 @@ class WorkerActor:
 
     async def more(self, run: str) -> News | None:
         """Wait for news of a document; None where the run is not known, as of `begin`."""
-        if (work := self._runs.get(run)) is None:
+        work = self._runs.get(run)
+        if work is None:
             return None
         news = await work.news()
         if news.is_over:
@@ -116,7 +117,8 @@ class WorkerActor:
 
     async def drop(self, run: str) -> None:
         """Leave a document that another actor works on."""
-        if (work := self._runs.pop(run, None)) is not None:
+        work = self._runs.pop(run, None)
+        if work is not None:
             work.task.cancel()
 
     async def hear(self, *, may_call: bool) -> None:

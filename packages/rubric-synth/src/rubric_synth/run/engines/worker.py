@@ -126,9 +126,8 @@ class Worker:
                     continue
                 stage = "quality"
                 try:
-                    check_structure(
-                        draft, self.quality
-                    )  # enriching what lacks a part is no use
+                    # Enriching what lacks a part is no use.
+                    check_structure(draft, self.quality)
                     stage = "enrich"
                     draft = await stages.enricher.enrich(document, analysis, draft)  # noqa: PLW2901 - the same
                     stage = "quality"
@@ -367,17 +366,18 @@ class EngineBase:
         """Process documents, at most `max_concurrency` at a time, as long as the sink permits."""
         items = iter(pending)
 
-        async def work(left: int) -> None:
-            while sink.may_call() and (item := next(items, None)) is not None:
-                if (
-                    left
-                ):  # workers to start yet: no more of them than there are documents
-                    group.start_soon(work, left - 1)
-                    left = 0
+        async def work(to_start: int) -> None:
+            while sink.may_call():
+                item = next(items, None)
+                if item is None:
+                    return
+                # Each worker starts the next: no more of them than there are documents.
+                if to_start:
+                    group.start_soon(work, to_start - 1)
+                    to_start = 0
                 await process(item)
-                await (
-                    anyio.lowlevel.checkpoint()
-                )  # a worker without a model never waits
+                # A worker without a model never waits.
+                await anyio.lowlevel.checkpoint()
 
         async with plain_task_group() as group:
             group.start_soon(work, self._config.max_concurrency - 1)

@@ -149,12 +149,10 @@ class Collection:
         """
         digests = self._digests_with(settings)
         for number, offset in enumerate(self._offsets):
-            doc_hash = self._hashes[
-                number * _HASH_BYTES : (number + 1) * _HASH_BYTES
-            ].hex()
-            digest = bytes(
-                digests[number * _DIGEST_BYTES : (number + 1) * _DIGEST_BYTES]
-            )
+            start = number * _HASH_BYTES
+            doc_hash = self._hashes[start : start + _HASH_BYTES].hex()
+            start = number * _DIGEST_BYTES
+            digest = bytes(digests[start : start + _DIGEST_BYTES])
             yield CollectedLine(doc_hash, digest, offset, self._read)
 
     def close(self) -> None:

@@ -100,19 +100,19 @@ def estimate(
 
 def _sample(collected: Path, limit: int | None) -> tuple[list[Document], int]:
     """Return some documents from all over the collection, and how many it has."""
-    kept: list[Document] = []
+    documents: list[Document] = []
     step = 1
     total = 0
     for document in read_collected(collected):
         if total == limit:
             break
         if total % step == 0:
-            kept.append(document)
-            if len(kept) == 2 * _ASSUMED["sampled"]:
-                kept = kept[::2]
+            documents.append(document)
+            if len(documents) == 2 * _ASSUMED["sampled"]:
+                documents = documents[::2]
                 step = 2 * step
         total += 1
-    return kept, total
+    return documents, total
 
 
 def _written(
@@ -121,10 +121,8 @@ def _written(
     config: LLMConfig,
 ) -> tuple[StageEstimate, ...]:
     """Count the prompts of the three stages, with an analysis and drafts of the assumed length."""
-    from rubric_synth.stages.llm.prompt import (
-        load_prompts,
-        shown_text,
-    )  # only where a model writes
+    # Only where a model writes.
+    from rubric_synth.stages.llm.prompt import load_prompts, shown_text
 
     prompts = load_prompts(config)
     questions = config.questions_per_document

@@ -140,9 +140,8 @@ class Stop:
 
         def interrupted(number: int, frame: FrameType | None) -> None:
             del frame
-            if (
-                self._scope is not None
-            ):  # the event loop may be waiting for something else
+            if self._scope is not None:
+                # The event loop may be waiting for something else.
                 self._loop.call_soon_threadsafe(self._interrupt, number)
                 return
             self._interrupt(number)
@@ -195,8 +194,10 @@ class Progress(NamedTuple):
     @property
     def eta_s(self) -> float | None:
         """Seconds that the rest will take at this rate; None where there is none yet."""
-        left = self.total - self.done
-        return left / self.documents_per_s if self.documents_per_s else None
+        rest = self.total - self.done
+        if not self.documents_per_s:
+            return None
+        return rest / self.documents_per_s
 
 
 class Spending:
@@ -238,8 +239,10 @@ class Spending:
 
     def _price(self, stage: Stage, usage: Usage) -> float | None:
         """Return what the configuration says that tokens cost; None where it does not."""
-        asked = self._config.judge_model if stage == "quality" else self._config.model
-        return asked.prices.cost_usd(usage) if asked and asked.prices else None
+        model = self._config.judge_model if stage == "quality" else self._config.model
+        if model is None or model.prices is None:
+            return None
+        return model.prices.cost_usd(usage)
 
 
 @dataclass

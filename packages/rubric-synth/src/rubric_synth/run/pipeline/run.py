@@ -147,11 +147,12 @@ def _refuse_another(out: Path, folder: WorkFolder, collection: Collection) -> No
     """Refuse a folder none of whose documents is in the collection: all of it would be replaced."""
     if folder.index.note(_COLLECTED) == collection.sha256:
         return
-    held = folder.index.documents() or _documents_of(out)
-    if held and held.isdisjoint(collection.hashes()):
-        such = f", such as {source!r}" if (source := folder.first_source()) else ""
+    doc_hashes = folder.index.documents() or _documents_of(out)
+    if doc_hashes and doc_hashes.isdisjoint(collection.hashes()):
+        source = folder.first_source()
+        such = f", such as {source!r}" if source else ""
         raise errors.WorkFolderError(
-            f"{str(out)!r} holds what was made of another collection, {len(held)} "
+            f"{str(out)!r} holds what was made of another collection, {len(doc_hashes)} "
             f"documents{such}; none of them is in {str(collection.folder)!r}. Nothing of it "
             "was changed: give this collection an --out of its own, or move that folder away "
             "first",
@@ -161,11 +162,11 @@ def _refuse_another(out: Path, folder: WorkFolder, collection: Collection) -> No
 
 def _documents_of(out: Path) -> set[str]:
     """Return the hashes of documents with a task in a dataset whose work folder was deleted."""
-    held: set[str] = set()
+    doc_hashes: set[str] = set()
     for name in LINES_FILES:
         with suppress(RubricError, OSError):
-            held |= {task.doc_hash for task in read_tasks(out / name)}
-    return held
+            doc_hashes |= {task.doc_hash for task in read_tasks(out / name)}
+    return doc_hashes
 
 
 def _ignored(_: object) -> None:
@@ -238,16 +239,15 @@ class _Run:
         if stop.cause is not None and not counts.with_outcome:
             raise self._unfinished(stop.cause, pending, "nothing was written yet")
         gone = self._gone_documents()
-        report = self._write(counts.with_outcome).model_copy(
-            update={"gone_documents": gone}
-        )
+        report = self._write(counts.with_outcome)
+        report = report.model_copy(update={"gone_documents": gone})
         self.folder.index.set_note(_COLLECTED, self.collection.sha256)
         if not pending:
             recording.note_written(report, self.folder, making)
         if failure is not None:
             raise failure
-        left = f", without {gone} documents of an earlier collection" if gone else ""
-        written = f"what is done is in {str(self.out)!r}{left}"
+        without = f", without {gone} documents of an earlier collection" if gone else ""
+        written = f"what is done is in {str(self.out)!r}{without}"
         if stop.cause == "interrupted" or (stop.cause is not None and pending):
             raise self._unfinished(stop.cause, pending, written)
         if counts.unanswered:
@@ -335,15 +335,13 @@ class _Run:
             with anyio.CancelScope(shield=True):
                 await worker.aclose()
         pending = recorder.pending(self._to_do())
-        if (
-            spec.may_cost
-        ):  # one document after another, until the price of a call is known
+        if spec.may_cost:
+            # One document after another, until the price of a call is known.
             recorder.engine = LocalEngine(spec)
-            while (
-                recorder.needs_price
-                and recorder.may_call()
-                and (item := next(pending, None))
-            ):
+            while recorder.needs_price and recorder.may_call():
+                item = next(pending, None)
+                if item is None:
+                    break
                 await recorder.engine.run([item], recorder)
         recorder.engine = engines.make_engine(spec, processes)
         await recorder.engine.run(pending, recorder)
@@ -355,10 +353,9 @@ class _Run:
             raise errors.CallsStoppedError("only what was answered before is used")
 
         for document, known in recorder.pending(self._to_do(), only_answered=True):
+            known_calls = calls.DocumentCalls(known, permit=refuse)
             try:
-                outcome = await worker.process(
-                    document, calls.DocumentCalls(known, permit=refuse)
-                )
+                outcome = await worker.process(document, known_calls)
             except errors.CallsStoppedError:
                 recorder.put_back(document.doc_hash)
             else:
@@ -378,12 +375,16 @@ class _Run:
         )
         outcomes = self.folder.outcomes(self.collection.lines(self.settings.digest))
         collected = self.collection.folder
-        with ExitStack() as held:
+        with ExitStack() as stack:
             lookup = config.context and Lookup(collected, config, config.context)
             if lookup is not None:
-                held.callback(lookup.close)
+                stack.callback(lookup.close)
             return write_dataset(
-                self.out, outcomes, config=config, provenance=provenance, lookup=lookup
+                self.out,
+                outcomes,
+                config=config,
+                provenance=provenance,
+                lookup=lookup,
             )
 
     def _unfinished(

@@ -145,7 +145,9 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
     start = len(text) - len(text.lstrip())
     stop = len(text.rstrip())
     # The marks first: the pattern looks at every line break and what follows it.
-    has_code = ("```" in text or "~~~" in text) and _CODE_FENCE.search(text) is not None
+    has_code = False
+    if "```" in text or "~~~" in text:
+        has_code = _CODE_FENCE.search(text) is not None
     in_code = False
     previous_end = start
     for blank in _BLANK.finditer(text, start, stop):
@@ -169,7 +171,8 @@ def _pieces(
     end: int,
 ) -> Iterator[tuple[int, int]]:
     while end - start > _LONGEST:
-        cut = _cut(text, start + _LONGEST // 2, start + _LONGEST)
+        earliest = start + _LONGEST // 2
+        cut = _cut(text, earliest, start + _LONGEST)
         piece = text[start:cut].rstrip()
         if piece:
             yield start, start + len(piece)
@@ -243,7 +246,8 @@ def _density(
     end = paragraphs[section[-1]].end
     if _BACK_MATTER.match(text, start):
         return -1.0
-    words = set(_WORD.findall(text[start:end].lower()))
+    section_text = text[start:end].lower()
+    words = set(_WORD.findall(section_text))
     weight = sum(weights.get(word, 0.0) for word in words)
     # The root: ten times as long a section holds more different words, but not ten times as many.
     return weight / math.sqrt(end - start)
@@ -330,7 +334,8 @@ def type_files(task_types: Sequence[TaskType]) -> list[str]:
 
 def instructions(task_types: Sequence[TaskType]) -> str:
     """Return the part of the prompt of stage 2 on the kinds of questions: their files, in order."""
-    return "\n\n".join(_text(name).strip() for name in type_files(task_types))
+    texts = [_text(name).strip() for name in type_files(task_types)]
+    return "\n\n".join(texts)
 
 
 def asks_for_checks(task_types: Sequence[TaskType]) -> bool:

@@ -216,27 +216,32 @@ def in_words(method: str) -> str:
     A program would execute one that the model wrote into free text, perhaps because the document
     told it to; and one that does not parse would make the whole rubric unusable.
     """
-    return f"In words: {method}" if _LOOKS_LIKE_DIRECTIVE.match(method) else method
+    if not _LOOKS_LIKE_DIRECTIVE.match(method):
+        return method
+    return f"In words: {method}"
 
 
 def enriched(criterion: CriterionDraft, added: replies.EnrichedReply) -> CriterionDraft:
     """Return a criterion with what was added to it; a method that a program runs stays one."""
-    cues = (
-        (name.replace("_", " ").capitalize(), cue)
-        for name, cue in added.cues
-        if cue.strip()
-    )
-    guide = [criterion.scoring_guide, *(f"{name}: {cue}" for name, cue in cues)]
-    method = [criterion.verification_method]
-    runs_to_the_end = method[0].startswith(_TO_THE_END)
-    if patterns := "; ".join(
-        pattern for pattern in added.verification_patterns if pattern.strip()
-    ):
-        (guide if runs_to_the_end else method).append(f"Look for: {patterns}")
+    guide = [criterion.scoring_guide]
+    for name, cue in added.cues:
+        if cue.strip():
+            heading = name.replace("_", " ").capitalize()
+            guide.append(f"{heading}: {cue}")
+    method = criterion.verification_method
+    patterns = [pattern for pattern in added.verification_patterns if pattern.strip()]
+    look_for = ""
+    if patterns:
+        look_for = f"Look for: {'; '.join(patterns)}"
+    # A directive that runs to the end would take what follows it for a part of it.
+    if method.startswith(_TO_THE_END):
+        guide.append(look_for)
+    else:
+        method = _lines([method, look_for])
     return criterion.model_copy(
         update={
             "scoring_guide": _lines(guide),
-            "verification_method": method[0] if runs_to_the_end else _lines(method),
+            "verification_method": method,
             "expected_keywords": _joined(
                 criterion.expected_keywords, added.expected_keywords
             ),
@@ -253,11 +258,12 @@ def _lines(parts: Iterable[str]) -> str:
 
 def _joined(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
     """Return both without blanks and without what is there already but for case."""
-    kept: dict[str, str] = {}
+    terms: dict[str, str] = {}
     for term in (*first, *second):
-        if folded := term.strip().casefold():
-            kept.setdefault(folded, term)
-    return tuple(kept.values())
+        folded = term.strip().casefold()
+        if folded:
+            terms.setdefault(folded, term)
+    return tuple(terms.values())
 
 
 def llm_stages(model: ChatModel, config: LLMConfig) -> StagesFactory:
