@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rubric_core import Decoding, Finish, Outcome
+from rubric_core.files import text_sha256
 from rubric_eval.answers.collecting import AnswerKeys
 from rubric_eval.records.files import (
     AnswerRow,
@@ -35,7 +36,7 @@ from rubric_eval.records.files import (
     write_finished_run,
     write_rows,
 )
-from rubric_eval.records.inputs import EvalFolder, text_sha256
+from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, Questions
 
 CLAIM = (

@@ -110,7 +110,11 @@ def _opened(log: Sequence[Mapping[str, object]], thoughts: Thoughts) -> bool:
 def _actor_class() -> Any:  # a Ray actor class
     ray = stack_module("ray", install=_INSTALL)
     # NeMo-RL calls `step` from many rollouts at once; each call waits in a thread of its own.
-    remote = ray.remote(max_restarts=-1, max_task_retries=-1, max_concurrency=1000)
+    remote = ray.remote(
+        max_restarts=-1,
+        max_task_retries=-1,
+        max_concurrency=1000,
+    )
     return remote(environment_class())
 
 

@@ -206,7 +206,11 @@ def _verdicts(
         judged = _ask(labelled, asked, options.replicates)
     ratings = collect(judged.ratings, labelled.tasks)
     paired = pair(labelled.labels, ratings, combining=options.combine)
-    how = Settings(bound=options.bound, resamples=options.resamples, seed=options.seed)
+    how = Settings(
+        bound=options.bound,
+        resamples=options.resamples,
+        seed=options.seed,
+    )
     answers = {
         line: hash_answer(view.task_id, view.response)
         for line, view in labelled.views.items()
@@ -238,7 +242,11 @@ def _thresholds(
     inputs: tuple[Path, ...],
 ) -> _Calibrated:
     out = asked.out / "cascade.json"
-    require_writable(out, flag="--out", inputs=(*inputs, asked.judge, asked.ledger))
+    require_writable(
+        out,
+        flag="--out",
+        inputs=(*inputs, asked.judge, asked.ledger),
+    )
     documents = {task_id: task.doc_hash for task_id, task in labelled.tasks.items()}
     people = cascade.Labelled(labelled.labels, [*labelled.views.items()], documents)
     calibration, unwritten = cascade.find_thresholds(

@@ -147,7 +147,14 @@ def label(  # noqa: PLR0913  # each is an option of the command
     with working(app) as progress, progress.phase("reading tasks and responses"):
         source = _read(tasks, responses, thoughts)
         draws = _draws(source, judgements, count or (_LABELS,), seed)
-    return _label(source, draws, out, seed=seed, rater=rater, place=place)
+    return _label(
+        source,
+        draws,
+        out,
+        seed=seed,
+        rater=rater,
+        place=place,
+    )
 
 
 def _to_score(responses: Path | None, writing: Writing) -> Path:
@@ -198,7 +205,13 @@ def _label(
 
     with open_labels(out, source) as store:
         store.belong_to(draws)
-        desk = Desk(source, draws[-1], store, seed=seed, rater=rater)
+        desk = Desk(
+            source,
+            draws[-1],
+            store,
+            seed=seed,
+            rater=rater,
+        )
         wanted = f"{desk.cells} labels of {len(desk.drawn)} responses"
         print(f"to label: {wanted}; {len(store)} are in {out}", flush=True)
         _serve(desk, place)
@@ -237,7 +250,11 @@ def _write(
         )
     with working(app) as progress, progress.phase("reading tasks"):
         known = {task.task_id: task for task in read_tasks(wanted.tasks)}
-        drawn = draw_tasks(known.values(), count=wanted.count, seed=wanted.seed)
+        drawn = draw_tasks(
+            known.values(),
+            count=wanted.count,
+            seed=wanted.seed,
+        )
     if not drawn:
         raise RubricFileError("holds no task", path=wanted.tasks)
     with open_written(out, known) as store:

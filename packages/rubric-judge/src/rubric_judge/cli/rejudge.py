@@ -163,7 +163,12 @@ def _judged(
             "outcome": stored.before.outcome.value,
             "reward": reward_of(stored.before),
         }
-    return JudgedResponse(line=stored.line, view=view, result=result, origin=origin)
+    return JudgedResponse(
+        line=stored.line,
+        view=view,
+        result=result,
+        origin=origin,
+    )
 
 
 def _report(

@@ -130,7 +130,12 @@ def _read_all(
     from rubric_judge.quality.reliability import read_ratings
 
     notes: list[str] = []
-    read = partial(read_ratings, tasks=tasks, views=dict(numbered) or None, notes=notes)
+    read = partial(
+        read_ratings,
+        tasks=tasks,
+        views=dict(numbered) or None,
+        notes=notes,
+    )
     return [rating for path in paths for rating in read(path)], notes
 
 

@@ -97,7 +97,12 @@ class Connections:
 
     async def get(self, url: str, *, silence_s: float) -> Answer:
         """Request a page; otherwise as `post`."""
-        return await self._exchanged(url, body=None, headers={}, silence_s=silence_s)
+        return await self._exchanged(
+            url,
+            body=None,
+            headers={},
+            silence_s=silence_s,
+        )
 
     async def _exchanged(
         self,

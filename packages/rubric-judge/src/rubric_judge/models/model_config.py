@@ -248,7 +248,11 @@ class ModelConfig(_Replying):
     """Whether another model may answer than that of the group that is asked: a fallback of the
     `litellm_config`, or a new version under the same name. Its answers are scored differently."""
 
-    temperature: float | None = Field(default=0.1, ge=0, le=2)
+    temperature: float | None = Field(
+        default=0.1,
+        ge=0,
+        le=2,
+    )
     """Sampling temperature; null for models that refuse the parameter."""
 
     max_tokens: int | None = Field(default=16_000, ge=1)
@@ -260,16 +264,28 @@ class ModelConfig(_Replying):
     )
     """Further fields of every request, such as `reasoning_effort: low` or `seed: 1`."""
 
-    timeout_s: float = Field(default=120, gt=0, le=10**7)
+    timeout_s: float = Field(
+        default=120,
+        gt=0,
+        le=10**7,
+    )
     """Longest time for one attempt."""
 
-    deadline_s: float = Field(default=600, gt=0, le=10**7)
+    deadline_s: float = Field(
+        default=600,
+        gt=0,
+        le=10**7,
+    )
     """Longest time for one question, from its first attempt: attempts and the waits between."""
 
     max_transport_attempts: int = Field(default=5, ge=1, le=50)
     """Most attempts when a call fails on its way; an answer is never asked for again."""
 
-    backoff_s: float = Field(default=0.5, gt=0, le=10**7)
+    backoff_s: float = Field(
+        default=0.5,
+        gt=0,
+        le=10**7,
+    )
     """First wait between attempts; it doubles, with jitter, unless the server asks for longer."""
 
     limits: LimitsConfig = LimitsConfig()

@@ -146,7 +146,11 @@ class RetryingClient:
             return replace(answer, **call.spent)
         # Not chained: the causes may hold the text of the request.
         remedy = f": {key_remedy(self._config)}" if error.reason is Reason.AUTH else ""
-        raise replace(error, detail=error.detail + remedy, **call.spent) from None
+        raise replace(
+            error,
+            detail=error.detail + remedy,
+            **call.spent,
+        ) from None
 
     async def aclose(self) -> None:
         """Close the transport."""

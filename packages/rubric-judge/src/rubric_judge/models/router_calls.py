@@ -134,7 +134,11 @@ class RoutedCall:
             deployment="" if deployment is None else deployment.name,
             fallback=self.fallback,
         )
-        return replace(answer, answered_by=who, attempts=max(1, self.calls))
+        return replace(
+            answer,
+            answered_by=who,
+            attempts=max(1, self.calls),
+        )
 
     def with_calls(self, error: JudgeTransportError) -> JudgeTransportError:
         """Add to an error how many calls were made, and which groups were not asked."""

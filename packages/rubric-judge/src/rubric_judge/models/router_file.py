@@ -103,7 +103,11 @@ class RouterFile:
         if not isinstance(rest_s, int | float):
             return Rests(after_failures=1 + int(fails))
         rest_s = float(rest_s)
-        return Rests(after_failures=1 + int(fails), first_s=rest_s, longest_s=rest_s)
+        return Rests(
+            after_failures=1 + int(fails),
+            first_s=rest_s,
+            longest_s=rest_s,
+        )
 
     def routes(self, variable: Callable[[str], str | None]) -> tuple[str, ...]:
         """Return litellm's names of the models that may answer, fallbacks included.

@@ -91,7 +91,12 @@ class PoolStatistics:
         # `quantiles` needs two points.
         known_s = [*self.latencies_s] * 2
         cuts = statistics.quantiles(known_s, n=100, method="inclusive")
-        return LatencyQuantiles(cuts[49], cuts[89], cuts[98], max(known_s))
+        return LatencyQuantiles(
+            cuts[49],
+            cuts[89],
+            cuts[98],
+            max(known_s),
+        )
 
     @property
     def cached_token_frac(self) -> float | None:

@@ -160,7 +160,13 @@ def _responses(
             )
             raise RubricFileError(problem, path=file, line=line, field="task_id")
         result = before.result if before else None
-        yield StoredResponse(line, "", row.task_id, row.judged(thoughts), result)
+        yield StoredResponse(
+            line,
+            "",
+            row.task_id,
+            row.judged(thoughts),
+            result,
+        )
 
 
 def _ledger(
@@ -192,7 +198,14 @@ def _stored_answer(
     """Return an entry's response; in entries of older versions it may be a whole completion."""
     asked = entry.question_sha256, entry.passage_sha256
     answer = answer_of(entry.response, thoughts)
-    return StoredResponse(line, entry.key, entry.task_id, answer, entry.result, *asked)
+    return StoredResponse(
+        line,
+        entry.key,
+        entry.task_id,
+        answer,
+        entry.result,
+        *asked,
+    )
 
 
 def _keep_first(kept: dict[_Key, LedgerEntry], key: _Key, entry: LedgerEntry) -> None:

@@ -154,7 +154,11 @@ class Gate:
     def _note(self, scope: Scope, status: int, latency_s: float) -> None:
         # The route, not the path: a path may be anything, and there is no limit to their number.
         path = getattr(scope.get("route"), "path", "other")
-        self._service.metrics.answered(path=path, status=status, latency_s=latency_s)
+        self._service.metrics.answered(
+            path=path,
+            status=status,
+            latency_s=latency_s,
+        )
         _log.info(
             "serve.request.finished",
             method=scope["method"],

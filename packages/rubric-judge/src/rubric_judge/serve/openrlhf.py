@@ -32,7 +32,11 @@ def reward_views(service: JudgeService, request: RewardRequest) -> list[JudgeVie
     for position, (query, prompt, label) in enumerate(rows):
         try:
             answer = openrlhf.answer_in(query, prompt, service.config.thoughts)
-            view = service.tasks.view(label_row(label), prompt=prompt, response=answer)
+            view = service.tasks.view(
+                label_row(label),
+                prompt=prompt,
+                response=answer,
+            )
         except ConfigError:
             # Its message holds the label, which may be anything where `label_key` is wrong.
             unknown = (

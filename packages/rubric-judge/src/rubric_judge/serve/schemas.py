@@ -244,7 +244,11 @@ def refusal(
     refused: RefusedError, *, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
     """Return the answer that says so."""
-    problem = Problem(kind=refused.kind, message=refused.message, field=refused.field)
+    problem = Problem(
+        kind=refused.kind,
+        message=refused.message,
+        field=refused.field,
+    )
     more = dict(headers or {})
     if refused.retry_after_s is not None:
         more["Retry-After"] = str(refused.retry_after_s)

@@ -53,7 +53,11 @@ class FakeCall:
                 f"call {self.number} does not show the response {response}"
             )
         message = {"role": "user", "content": match[2]}
-        return replace(self, body={**self.body, "messages": [message]}, responses=())
+        return replace(
+            self,
+            body={**self.body, "messages": [message]},
+            responses=(),
+        )
 
     @property
     def messages(self) -> list[dict[str, str]]:

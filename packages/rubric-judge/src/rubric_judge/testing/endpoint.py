@@ -230,7 +230,14 @@ class FakeEndpoint:
         view = mark.view if (mark := call.mark) else None
         hostile = drawn.text.name if drawn.text else None
         self.records.append(
-            CallRecord(call.number, call.at_s, view, call.fault, hostile, awarded)
+            CallRecord(
+                call.number,
+                call.at_s,
+                view,
+                call.fault,
+                hostile,
+                awarded,
+            )
         )
 
     def _refusal_to_serve(self, fault: Fault) -> web.Response:
@@ -293,7 +300,14 @@ def _request(*parts: Any) -> web.BaseRequest:
 def _body(call: FakeCall, text: str, fault: Fault | None, **usage: int) -> bytes:
     if call.fault is Fault.HOSTILE_BODY:
         return text.encode(errors="surrogateescape")
-    return replies.encoded(completion(text, call=call, fault=fault, **usage))
+    return replies.encoded(
+        completion(
+            text,
+            call=call,
+            fault=fault,
+            **usage,
+        )
+    )
 
 
 def _reset(request: web.BaseRequest) -> None:

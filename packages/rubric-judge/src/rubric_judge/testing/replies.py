@@ -351,4 +351,8 @@ class ServedModel:
         most = tokens_asked_for(call.body)
         if most is None or len(words) <= most:
             return PlainText(text, is_cut=False, tokens=len(words))
-        return PlainText(" ".join(words[:most]), is_cut=True, tokens=most)
+        return PlainText(
+            " ".join(words[:most]),
+            is_cut=True,
+            tokens=most,
+        )

@@ -117,7 +117,13 @@ def _family(
         bound = bounds.get((task.task_id, case.attack.base))
         if result.outcome is Outcome.SCORED and bound is not None:
             reward = normalized_reward(result, task.rubric)
-            graded.append(WorstCase(id=case.id, reward=reward, bound=bound))
+            graded.append(
+                WorstCase(
+                    id=case.id,
+                    reward=reward,
+                    bound=bound,
+                )
+            )
     over = sorted(
         (case for case in graded if case.reward > case.bound + epsilon + _ROUNDING),
         key=lambda case: case.bound - case.reward,

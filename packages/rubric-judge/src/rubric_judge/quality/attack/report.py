@@ -198,10 +198,22 @@ def draw_figures(report: AttackReport, folder: Path) -> list[Path]:
         [family.family for family in shown], height=1.3, each=0.12
     )
     bounds = [(family.rate or 0.0, family.low, family.high) for family in shown]
-    pictures.draw_intervals(axes, range(len(shown)), bounds, colour=pictures.COLOURS[0])
+    pictures.draw_intervals(
+        axes,
+        range(len(shown)),
+        bounds,
+        colour=pictures.COLOURS[0],
+    )
     for place, credit in enumerate(shown):
         label = f"{credit.over_credited} of {credit.scored}"
-        axes.text(1.02, place, label, va="center", fontsize=8.5, color=pictures.MUTED)
+        axes.text(
+            1.02,
+            place,
+            label,
+            va="center",
+            fontsize=8.5,
+            color=pictures.MUTED,
+        )
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes.set_xlabel(

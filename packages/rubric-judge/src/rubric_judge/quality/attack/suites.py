@@ -189,7 +189,12 @@ def _strings(content: object) -> Iterator[str]:
 
 def _listed(category: str, texts: Iterable[str], *, where: _Where) -> list[TemplateRow]:
     return [
-        TemplateRow(id=str(number), category=category, where=where, template=text)
+        TemplateRow(
+            id=str(number),
+            category=category,
+            where=where,
+            template=text,
+        )
         for number, text in enumerate(texts, 1)
     ]
 

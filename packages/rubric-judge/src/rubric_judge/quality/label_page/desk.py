@@ -60,7 +60,11 @@ class Desk:
     def work(self, rater: str) -> dict[str, object]:
         """Return the cells that a rater is to label, in order, with the labels so far."""
         self._check_rater(rater)
-        order = sampling.in_order(self.drawn, rater=rater, seed=self.seed)
+        order = sampling.in_order(
+            self.drawn,
+            rater=rater,
+            seed=self.seed,
+        )
         place = {cell: i for i, cell in enumerate(order)}
         labels = [
             label

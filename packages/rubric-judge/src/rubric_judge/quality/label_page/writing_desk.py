@@ -104,7 +104,12 @@ class WritingDesk:
         """
         self._check_rater(typed.rater)
         task = self._task(typed.task_id)
-        answer = written_answer(task, typed.truth, typed.response, author=typed.rater)
+        answer = written_answer(
+            task,
+            typed.truth,
+            typed.response,
+            author=typed.rater,
+        )
         self.store.put([answer])
 
     def take_back(self, place: Place) -> None:

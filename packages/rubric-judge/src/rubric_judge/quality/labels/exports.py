@@ -125,7 +125,12 @@ def read_csv(path: Path) -> Iterator[ForeignScore]:
         about = _About.model_validate(
             {name: cell or None for name, cell in cells.items()}
         )
-        yield about.score(place, None, cells["score"], cells.get("rater") or None)
+        yield about.score(
+            place,
+            None,
+            cells["score"],
+            cells.get("rater") or None,
+        )
 
 
 def _no_column(missing: list[str], columns: list[str]) -> str:

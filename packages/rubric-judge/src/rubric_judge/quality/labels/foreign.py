@@ -40,7 +40,12 @@ class Place:
         """Return an error with the problem and this place."""
         if self.is_record:
             return RubricFileError(f"{self}: {problem}", path=self.path, field=field)
-        return RubricFileError(problem, path=self.path, line=self.number, field=field)
+        return RubricFileError(
+            problem,
+            path=self.path,
+            line=self.number,
+            field=field,
+        )
 
     def read(self, model: type[_Model], held: object, *, remedy: str) -> _Model:
         """Return the record here as an instance of its model.

@@ -191,7 +191,11 @@ async def _write(
 
 def _messages(task: Task, problem: str) -> dict[str, str]:
     system, template = _prompt()
-    passage = fenced(task.grounding.reveal(), label="SOURCE PASSAGE", seed=task.task_id)
+    passage = fenced(
+        task.grounding.reveal(),
+        label="SOURCE PASSAGE",
+        seed=task.task_id,
+    )
     user = template.render(
         passage=passage,
         question=task.question,

@@ -47,7 +47,14 @@ def rater_name(text: str) -> str:
 
 
 Rater = Annotated[StrictStr, AfterValidator(rater_name)]
-Score = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+Score = Annotated[
+    float,
+    Field(
+        strict=True,
+        ge=0,
+        allow_inf_nan=False,
+    ),
+]
 """A number: no text that looks like one, and not `true`."""
 
 
@@ -68,9 +75,29 @@ class Label(BaseModel):
     """Hash of the response's text; where given, another text in that line is refused."""
     rubric_sha256: StrictStr | None = None
     """Hash of the rubric that the rater saw; where given, another version is refused."""
-    at: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)] | None = None
+    at: (
+        Annotated[
+            float,
+            Field(
+                strict=True,
+                ge=0,
+                allow_inf_nan=False,
+            ),
+        ]
+        | None
+    ) = None
     """Time of the label, in seconds since 1970."""
-    inclusion: Annotated[float, Field(strict=True, gt=0, le=1)] | None = None
+    inclusion: (
+        Annotated[
+            float,
+            Field(
+                strict=True,
+                gt=0,
+                le=1,
+            ),
+        ]
+        | None
+    ) = None
     """Probability with which its response was drawn to be labelled: 1 / inclusion is its weight in
     a mean over all responses; None where that is not known."""
 

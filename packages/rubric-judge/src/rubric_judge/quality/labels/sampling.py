@@ -88,7 +88,12 @@ def draw(
     seed: int,
 ) -> list[Drawn]:
     """Draw the responses whose labels tell most about a judge; `draw_more` with one count."""
-    return draw_more(source, levels, counts=[count], seed=seed)[-1]
+    return draw_more(
+        source,
+        levels,
+        counts=[count],
+        seed=seed,
+    )[-1]
 
 
 def draw_more(
@@ -147,7 +152,12 @@ def draw_more(
         pi_wanted_N = _inclusion(row_C, stratum_C, sizes_N, expected=expected)
         target_N = np.minimum(pi_wanted_N, 1.0)
         gain_N = np.maximum(target_N - pi_N, 0.0)
-        further_N = np.divide(gain_N, 1 - pi_N, out=np.zeros_like(pi_N), where=pi_N < 1)
+        further_N = np.divide(
+            gain_N,
+            1 - pi_N,
+            out=np.zeros_like(pi_N),
+            where=pi_N < 1,
+        )
         generator = random.Random(f"draw {seed} {k}" if k else f"draw {seed}")
         order = sorted(range(len(lines)), key=lambda n: (strata[n], generator.random()))
         chosen = _systematic(further_N[order], start=generator.random())

@@ -117,7 +117,14 @@ class WrittenStore:
         Raises:
             RubricFileError, OSError: as `put`.
         """
-        self._lines.remove(Slot(author, by_model=False, task_id=task_id, truth=truth))
+        self._lines.remove(
+            Slot(
+                author,
+                by_model=False,
+                task_id=task_id,
+                truth=truth,
+            )
+        )
 
 
 @contextmanager

@@ -148,10 +148,22 @@ def _judges(report: ReliabilityReport, ratings: Ratings) -> pictures.Figure | No
         names = f"reward, {marks[pair.a]}", f"reward, {marks[pair.b]}"
         pictures.draw_rewards(axes, (rewards_JN[a], rewards_JN[b]), names)
         pictures.draw_title(axes, _pair_title(pair))
-    figure.supxlabel(note, x=0.01, ha="left", fontsize=10, color=pictures.INK)
+    figure.supxlabel(
+        note,
+        x=0.01,
+        ha="left",
+        fontsize=10,
+        color=pictures.INK,
+    )
     if len(pairs) < len(scored):
         heading = f"The {len(pairs)} pairs of {len(scored)} that agree least"
-        figure.suptitle(heading, x=0.01, ha="left", fontsize=11, color=pictures.INK)
+        figure.suptitle(
+            heading,
+            x=0.01,
+            ha="left",
+            fontsize=11,
+            color=pictures.INK,
+        )
     return figure
 
 
@@ -179,7 +191,12 @@ def _sign_flips(ratings: Ratings) -> pictures.Figure | None:
             clip_on=not sizes,  # dots at 0 are to be seen whole
             label=pictures.wrap_name(judge + few, _LEGEND_CHARS),
         )  # fmt: skip
-    axes.axhline(0.5, color=pictures.MUTED, linewidth=1, linestyle=(0, (4, 3)))
+    axes.axhline(
+        0.5,
+        color=pictures.MUTED,
+        linewidth=1,
+        linestyle=(0, (4, 3)),
+    )
     axes.annotate(
         "a coin", (1, 0.5), (0, 3), xycoords=("axes fraction", "data"),
         textcoords="offset points", ha="right", color=pictures.MUTED, fontsize=9,

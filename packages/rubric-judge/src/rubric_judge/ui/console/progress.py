@@ -152,7 +152,12 @@ class Progress:
             total: amount of work.
             unit: noun of what is counted; empty if the name says it.
         """
-        begun = Phase(name, total=total, unit=unit, now_s=self._clock())
+        begun = Phase(
+            name,
+            total=total,
+            unit=unit,
+            now_s=self._clock(),
+        )
         outer = self._phases[-1] if self._phases else None
         if outer is not None:
             outer.inner = begun
@@ -179,7 +184,12 @@ class Progress:
             done: work done so far; by default, one more than before.
         """
         if name not in self._counts:
-            begun = Phase(name, total=total, unit="", now_s=self._clock())
+            begun = Phase(
+                name,
+                total=total,
+                unit="",
+                now_s=self._clock(),
+            )
             self._begin(begun)
             self._counts[name] = begun
         phase = self._counts[name]

@@ -75,7 +75,12 @@ def new_rows(
 
 def draw_title(axes: Axes, title: str) -> None:
     """Put a title over the left edge."""
-    axes.set_title(wrap_name(title, _TITLE_CHARS), loc="left", fontsize=11, color=INK)
+    axes.set_title(
+        wrap_name(title, _TITLE_CHARS),
+        loc="left",
+        fontsize=11,
+        color=INK,
+    )
 
 
 def wrap_name(name: str, chars: int) -> str:
@@ -99,9 +104,26 @@ def draw_rewards(
     axes: Axes, rewards: tuple[ArrayLike, ArrayLike], names: tuple[str, str]
 ) -> None:
     """Draw two rewards of the same responses, and the line on which they are equal."""
-    axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-    axes.scatter(*rewards, s=16, color=COLOURS[0], alpha=0.45, linewidths=0)
-    axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xlabel=names[0], ylabel=names[1])
+    axes.plot(
+        [0, 1],
+        [0, 1],
+        color=MUTED,
+        linewidth=1,
+        linestyle=(0, (4, 3)),
+    )
+    axes.scatter(
+        *rewards,
+        s=16,
+        color=COLOURS[0],
+        alpha=0.45,
+        linewidths=0,
+    )
+    axes.set(
+        xlim=(-0.03, 1.03),
+        ylim=(-0.03, 1.03),
+        xlabel=names[0],
+        ylabel=names[1],
+    )
 
 
 def draw_intervals(
@@ -162,7 +184,12 @@ def save_figure(
     with style():
         for form, path in zip(forms, paths, strict=True):
             with replacing(path) as file:
-                figure.savefig(file, format=form, dpi=dpi, metadata=_METADATA[form])
+                figure.savefig(
+                    file,
+                    format=form,
+                    dpi=dpi,
+                    metadata=_METADATA[form],
+                )
     return paths
 
 
