@@ -71,11 +71,7 @@ def score(  # noqa: PLR0913  # the flags of a command
         Exit status: 1 when no response at all could be judged, or the ledger could not be written.
     """
     command.configure_log(verbose=verbose)
-    require_writable(
-        out,
-        flag="--out",
-        inputs=(tasks, responses, judge, ledger),
-    )
+    require_writable(out, flag="--out", inputs=(tasks, responses, judge, ledger))
     with command.working(app) as progress:
         with progress.phase("reading tasks and responses"):
             asked = judging.read_judge(

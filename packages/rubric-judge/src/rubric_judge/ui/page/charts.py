@@ -147,17 +147,7 @@ class Bars:
         for name, (share, low, high), note in shares:
             if share is not None:
                 text = f"{100 * share:.1f} %"
-                bars.append(
-                    Bar(
-                        name,
-                        text,
-                        share,
-                        note,
-                        role,
-                        low,
-                        high,
-                    )
-                )
+                bars.append(Bar(name, text, share, note, role, low, high))
         return cls(title, caption, tuple(bars))
 
 
@@ -275,12 +265,7 @@ class _Curves:
         apart = max(1, round(nice))
         first = math.ceil(low / apart) * apart
         for step in range(first, math.floor(high) + 1, apart):
-            yield _text(
-                self._axes.x(step),
-                self._axes.foot + 17,
-                f"{step:,}",
-                "middle",
-            )
+            yield _text(self._axes.x(step), self._axes.foot + 17, f"{step:,}", "middle")
 
     def _stack(self, layers: Sequence[Series]) -> Iterator[Markup]:
         if not layers:
@@ -301,12 +286,7 @@ class _Curves:
             for x, i in zip(xs, at, strict=True):
                 above.append((x, self._axes.y(tops[i][number + 1])))
                 below.append((x, self._axes.y(tops[i][number])))
-            yield _shape(
-                "polygon",
-                "layer",
-                series.role,
-                [*above, *reversed(below)],
-            )
+            yield _shape("polygon", "layer", series.role, [*above, *reversed(below)])
 
     def _curve(self, series: Series) -> Iterator[Markup]:
         positions = _thinned(len(series.steps))
@@ -325,12 +305,7 @@ class _Curves:
         if series.spread:
             above = [self._place(series, i, series.spread[i]) for i in run]
             below = [self._place(series, i, -series.spread[i]) for i in run]
-            yield _shape(
-                "polygon",
-                "band",
-                series.role,
-                [*above, *reversed(below)],
-            )
+            yield _shape("polygon", "band", series.role, [*above, *reversed(below)])
         if len(run) == 1:
             return
         if series.is_smoothed:
@@ -413,12 +388,7 @@ class _Bars:
             # The tail is labelled at its end; a label that would touch that one is left out.
             if not chart.has_tail or axes.x(place) < axes.right - _LABEL_ROOM:
                 x = axes.x(place + shift)
-                yield _text(
-                    x,
-                    axes.foot + 17,
-                    self._label(place),
-                    "middle",
-                )
+                yield _text(x, axes.foot + 17, self._label(place), "middle")
         if chart.has_tail:
             label = f"{self._label(chart.edges[-2])}+"
             yield _text(axes.right, axes.foot + 17, label, "end")

@@ -60,11 +60,7 @@ class Cell(Part):
     @classmethod
     def of(cls, estimate: Estimate) -> Self:
         """Return the cell of an estimate: its value and its limits."""
-        return cls(
-            value=estimate.value,
-            low=estimate.low,
-            high=estimate.high,
-        )
+        return cls(value=estimate.value, low=estimate.low, high=estimate.high)
 
 
 class Row(Part):
