@@ -113,6 +113,15 @@ def test_a_short_form_is_written_out_in_question_criterion_and_reference() -> No
     )
 
 
+def test_a_short_form_that_everybody_knows_stays_short() -> None:
+    fact = _last(
+        "A receiver listens to the global positioning system (GPS) all day.",
+        "Navigation of ships at sea is driven by the GPS.",
+    )
+    assert fact is not None
+    assert fact.claim == "navigation of ships at sea is driven by the GPS"
+
+
 def test_the_title_names_a_short_form() -> None:
     told = "The TXQP grid is a file that holds the depths of a harbour."
     assert _facts(told).get(told) is None

@@ -312,7 +312,7 @@ def test_advantages_may_come_in_double_precision(make_responses: MakeResponses) 
         (
             {"old_logprobs_BT": None},
             ObjectiveConfig(importance=IcePop()),
-            "old_logprobs_BT is missing while importance='icepop'",
+            "old_logprobs_BT is missing while importance.type='icepop'",
         ),
         (
             {"gen_logprobs_BT": torch.zeros(6, 8)},

@@ -104,7 +104,7 @@ def excerpts(
         budget = half if transfer else MAX_CHARS
         _add_set(data, heldout, "heldout", entries, budget=budget)
     if transfer is not None:
-        budget = half // len(transfer.groups)
+        budget = (MAX_CHARS if heldout is None else half) // len(transfer.groups)
         for benchmark in transfer.groups:
             entries = _item_entries(transfer, benchmark)
             _add_set(data, transfer, benchmark, entries, budget=budget)

@@ -1,4 +1,4 @@
-"""A pool of judges: many judgements at once, bounded, in order, counted, safe from exceptions."""
+"""A pool of judges: it judges many responses at once, within limits, and keeps their order."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -64,7 +64,7 @@ class JudgePool:
                 f"replica_limit={replica_limit!r} must be at least 1, or left out"
             )
         judges = tuple(judge) if isinstance(judge, Sequence) else (judge,)
-        _refuse_strangers(judges)
+        _require_replicas(judges)
         self._ledger = ledger
         self._state = PoolState(
             replicas=Replicas(judges, limit=replica_limit),
@@ -99,8 +99,9 @@ class JudgePool:
     ) -> list[JudgeResult]:
         """Judge every view.
 
-        With a ledger, its judgements are not asked for, and equal views are asked for once. A
-        response without an answer is not asked for and scores 0: see `JudgeResult.unanswered`.
+        Judgements that the ledger holds are not asked for again, and equal views are asked for
+        once. A response without an answer is not asked for and scores 0: see
+        `JudgeResult.unanswered`.
 
         Args:
             views: any number of views, in any order.
@@ -110,9 +111,9 @@ class JudgePool:
             replicate: number of this repetition of the same judgements, for the ledger.
 
         Returns:
-            One result for each view, in order. An exception of a judge, or scores not of the
-            rubric, become `unavailable (judge_error)`; a cancellation from within becomes
-            `cancelled`; neither affects other views.
+            One result for each view, in order. An exception of a judge, or scores that do
+            not fit the rubric, become `unavailable (judge_error)`; a cancellation from within
+            becomes `cancelled`; neither affects other views.
 
         Raises:
             SystemExit, KeyboardInterrupt: a judge asked for the program to end, in the main thread;
@@ -257,32 +258,32 @@ class JudgePool:
         ledger = self._ledger
         calls: list[Call] = []
         for wanted in self._wanted(views, replicate=replicate):
-            results = (
-                [ledger.find(request.key) for request in wanted] if ledger else [None]
-            )
+            known: list[JudgeResult] = []
+            if ledger is not None:
+                results = (ledger.find(request.key) for request in wanted)
+                known = [result for result in results if result is not None]
             # All of a group or none: scores of two calls do not come of one comparison.
-            if None in results:
+            if len(known) < len(wanted):
                 calls.append(Call(wanted, any_replica))
                 continue
-            known = cast("list[JudgeResult]", results)
             for request, result in zip(wanted, known, strict=True):
                 self._state.tally.found(result, times=len(request.positions))
                 place(request.positions, result)
         return calls
 
     def _too_late(self, call: Call, deadline_s: float | None) -> Results:
-        begun = call.begun_s > 0
-        doing = "waited for" if begun else "not asked for yet"
+        is_begun = call.begun_s > 0
+        state = "waited for" if is_begun else "not asked for yet"
         return without_answer(
             len(call.wanted),
             Reason.TIMEOUT,
             judge=self._judge.name,
-            detail=f"{doing} when the step's deadline_s={deadline_s} was over",
-            attempts=call.spent + begun,
+            detail=f"{state} when the step's deadline_s={deadline_s} was over",
+            attempts=call.spent + int(is_begun),
         )
 
 
-def _refuse_strangers(judges: Sequence[Judge]) -> None:
+def _require_replicas(judges: Sequence[Judge]) -> None:
     """Refuse judges that are not replicas of one, and a pool without any."""
     if not judges:
         raise ValueError("a pool needs a judge")

@@ -55,7 +55,6 @@ async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> Results:
         else:
             answers = [await judge.judge(views[0])]
         # An instance passes through; anything else that a plugin may return is an error.
-        # An instance passes through; what else a plugin may return is an error.
         results = tuple(map(JudgeResult.model_validate, answers))
         _check_results(views, results)
     except anyio.get_cancelled_exc_class():

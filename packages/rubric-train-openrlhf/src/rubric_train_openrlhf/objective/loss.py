@@ -1,4 +1,4 @@
-"""The training loss: clipped surrogate plus divergence from the reference, with the variants.
+"""The training loss: a surrogate plus the divergence from the reference, with the variants.
 
 Every mean here divides by a count of the *whole* update, given by the caller. The results of
 the micro-batches, and their gradients, then add up exactly to those of the whole batch, however
@@ -77,7 +77,7 @@ def policy_loss(
     config: variants.ObjectiveConfig,
     size: UpdateSize | None = None,
 ) -> PolicyLoss:
-    """Token-averaged clipped surrogate with a divergence penalty.
+    """Return the policy loss of a micro-batch: the surrogate plus β times the divergence.
 
         L(θ) = (1 / Σ T_ig) Σ_igt m_t [w_t ℓ_t + β KL_t]
 
@@ -162,8 +162,14 @@ def _token_terms(
         )
     if config.kl_coef > 0:
         loss_BT = loss_BT + config.kl_coef * kl_BT
-    clipped = (terms.clipped_BT, terms.dual_clipped_BT)
-    values_BT = (kl_BT, ratio_BT, *clipped, weights_BT, weights_BT != raw_weights_BT)
+    values_BT = (
+        kl_BT,
+        ratio_BT,
+        terms.clipped_BT,
+        terms.dual_clipped_BT,
+        weights_BT,
+        weights_BT != raw_weights_BT,
+    )
     return loss_BT, dict(zip(METRIC_NAMES, values_BT, strict=True))
 
 
@@ -186,7 +192,7 @@ def _prepared(
         per_token["old_logprobs_BT"] = batch.old_logprobs_BT
     elif config.importance.type != "none":
         raise ObjectiveShapeError(
-            f"old_logprobs_BT is missing while importance={config.importance.type!r}: give "
+            f"old_logprobs_BT is missing while importance.type={config.importance.type!r}: give "
             "the trainer's log-probabilities from before the update"
         )
     surrogate.check_tokens(mask_BT, **per_token)

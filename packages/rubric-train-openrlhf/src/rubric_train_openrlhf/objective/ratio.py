@@ -62,7 +62,7 @@ def sequence_ratio(
 def sequence_token_ratio(
     logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
 ) -> Tensor:
-    """Carry the sequence ratio on every token, with the gradient of that token alone.
+    """Return the sequence ratio for every token, with the gradient of that token alone.
 
         s_it = sg[s_i] · π_θ(y_t) / sg[π_θ(y_t)]          (sg stops the gradient)
 

@@ -80,11 +80,11 @@ def _stands_for(short: str, words: list[str]) -> bool:
         if not at:
             return False
     is_near = len(words) <= len(letters)
-    return is_near and _begins_enough(starts, letters)
+    return is_near and _begin_in_order(starts, letters)
 
 
-def _begins_enough(starts: str, letters: str) -> bool:
-    """Tell whether most words begin with a letter of the short form, in order."""
+def _begin_in_order(starts: str, letters: str) -> bool:
+    """Tell whether every word begins with a letter of the short form, in order."""
     at = 0
     for letter in starts:
         place = letters.find(letter, at)
@@ -101,13 +101,18 @@ def is_unknown(short: str, about: str) -> bool:
         short: Such as "CHP".
         about: Names that the question has anyway: title and heading.
     """
-    bare = short.removesuffix("s")
-    if bare.upper() in _KNOWN:
+    if _is_known(short):
         return False
+    bare = short.removesuffix("s")
     if _ROMAN.match(bare) or _FORMULA.match(bare):
         return False
     capitals = sum(map(str.isupper, bare))
     return capitals >= _FEWEST and bare not in about
+
+
+def _is_known(short: str) -> bool:
+    """Tell whether everybody knows a short form, in the singular or the plural: GPS, CPUs."""
+    return short.upper() in _KNOWN or short.removesuffix("s").upper() in _KNOWN
 
 
 def written_out(
@@ -127,7 +132,7 @@ def written_out(
     for short in dict.fromkeys(_SHORT.findall(sentence)):
         if f"({short})" in sentence:
             continue
-        if short.upper().removesuffix("S") in _KNOWN:
+        if _is_known(short):
             continue
         full = long_form(short, scene.text)
         if not full and is_unknown(short, scene.about):
