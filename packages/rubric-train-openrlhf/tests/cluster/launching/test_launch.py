@@ -16,10 +16,15 @@ from rubric_judge.ui.console.display import Lines
 from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.cluster.failure import write_failure
 from rubric_train_openrlhf.cluster.launching import launch as launching
-from rubric_train_openrlhf.cluster.launching.launch import check_installed
+from rubric_train_openrlhf.cluster.launching.launch import (
+    FollowedPhases,
+    check_installed,
+)
 from rubric_train_openrlhf.cluster.launching.workers import set_up
 from rubric_train_openrlhf.cluster.settings import directory
 from rubric_train_openrlhf.errors import ClusterError, ResumeError
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import RunSummary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -196,3 +201,25 @@ def test_a_folder_that_another_run_holds_is_refused_before_anything_is_shown(
     ):
         launched(make_config(out=tmp_path), lines)
     assert lines == []
+
+
+@pytest.mark.parametrize("phase", [None, "writing the checkpoint"])
+def test_steps_that_end_between_two_looks_are_counted(
+    phase: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RunFolder(tmp_path)
+
+    def tell(**fields: object) -> None:
+        summary = {"status": "running", "steps": 5, "total_steps": 7, **fields}
+        folder.write_summary(RunSummary.model_validate(summary))
+
+    with (
+        Progress.of("rubric-train", at_once=True) as progress,
+        FollowedPhases(tmp_path, progress) as phases,
+    ):
+        tell(phase="training", phase_total=7, phase_done=5, updated_at="1")
+        phases.poll()
+        tell(phase=phase, steps=7, updated_at="2")
+        phases.poll()
+
+    assert " 7 of 7 steps" in capsys.readouterr().err

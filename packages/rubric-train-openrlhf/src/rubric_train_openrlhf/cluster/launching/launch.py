@@ -47,11 +47,13 @@ class FollowedPhases(Steps):
     def poll(self) -> None:
         """Show what is being done now."""
         summary = self._folder.told
-        if (
-            summary is None
-            or summary.phase is None
-            or self._signed(summary) == self._left
-        ):
+        if summary is None or self._signed(summary) == self._left:
+            return
+        # Steps that were finished since the last look, when their phase may have ended too.
+        if self._phase is not None and self._phase.total is not None:
+            finished = min(summary.steps, self._phase.total)
+            self._phase.done = max(self._phase.done, finished)
+        if summary.phase is None:
             return
         total = summary.phase_total
         done = summary.phase_done
