@@ -33,7 +33,7 @@ def test_each_part_of_a_model_may_name_one(misset_model: Path) -> None:
     found = end_tokens(_tokenizer(misset_model), settings_end(misset_model))
     assert found == (1, 2, (1,))
     assert found.ids == (2, 1)
-    assert found.differ
+    assert found.disagree
 
 
 @pytest.mark.parametrize(

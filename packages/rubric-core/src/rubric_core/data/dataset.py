@@ -13,7 +13,7 @@ from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_core.files import read_each_line, read_lines, replacing, write_lines
 from rubric_core.schema.task import Task
 
-_Kind = TypeVar("_Kind")
+_Entry = TypeVar("_Entry")
 
 
 def read_tasks(path: Path | str) -> Iterator[Task]:
@@ -25,7 +25,7 @@ def read_tasks(path: Path | str) -> Iterator[Task]:
 
     Raises:
         RubricFileError: at the first line that does not hold a well-formed task, with the path,
-            the line and the field; or at once for another suffix.
+            the line and the field; or at once for an unsupported suffix.
         MissingExtraError: Parquet without pyarrow.
         OSError: the file cannot be read.
     """
@@ -35,10 +35,11 @@ def read_tasks(path: Path | str) -> Iterator[Task]:
 
 
 def read_each_row(path: Path) -> Iterator[tuple[int, dict[str, object] | SchemaError]]:
-    """Yield (1-based line or row, its object) of a task file; the error for a line without one.
+    """Yield each row's 1-based number with its object, or with the error if it holds none.
 
     Raises:
-        RubricFileError, MissingExtraError, OSError: as `read_tasks`, but for the lines.
+        RubricFileError, MissingExtraError, OSError: as `read_tasks`, except that a bad line is
+            yielded, not raised.
     """
     if path.suffix.lower() == ".jsonl":
         return read_each_line(path)
@@ -70,7 +71,7 @@ READERS: Final[dict[str, Callable[[Path], Iterator[tuple[int, dict[str, object]]
 _WRITERS: Final = {".jsonl": write_lines, ".parquet": parquet.write_rows}
 
 
-def _entry_for(path: Path, table: Mapping[str, _Kind]) -> _Kind:
+def _entry_for(path: Path, table: Mapping[str, _Entry]) -> _Entry:
     """Return the entry of a table for the suffix of a path."""
     suffix = path.suffix.lower()
     entry = table.get(suffix)
@@ -94,10 +95,10 @@ def _tasks(path: Path) -> Iterator[Task]:
 
 
 def read_each_task(path: Path) -> Iterator[tuple[int, Task | RubricFileError]]:
-    """Yield (1-based line or row, its task), or the error of a line that is no task.
+    """Yield each row's 1-based number with its task, or with the error if it holds none.
 
     Raises:
-        RubricFileError: another suffix, or a file that is not Parquet.
+        RubricFileError: an unsupported suffix, or a file that is not Parquet.
         MissingExtraError, OSError: as `read_tasks`.
     """
     for line, row in read_each_row(path):
@@ -122,6 +123,7 @@ def _is_answer(row: dict[str, object]) -> bool:
 Split: TypeAlias = Literal["train", "validation", "test"]
 
 _HASH_BITS = 64
+"""Leading bits of the hash that place a document: more than the 53 that a float resolves."""
 
 
 def split_of(
@@ -130,7 +132,7 @@ def split_of(
     train: float = 0.70,
     validation: float = 0.15,
 ) -> Split:
-    """Return the side of a document: the same for all its tasks, in every run and order.
+    """Return the split of a document: the same for all its tasks, in every run and order.
 
     Args:
         doc_hash: the identifier of the document.
@@ -138,7 +140,7 @@ def split_of(
         validation: share for validation; the rest is for the test.
 
     Raises:
-        SchemaError: no text, or one that UTF-8 cannot hold.
+        SchemaError: `doc_hash` is not a string, or not encodable as UTF-8.
         ConfigError: shares that are negative or add up to more than 1.
 
     Source: paper, §4, Dataset.

@@ -23,19 +23,19 @@ class EndTokens(NamedTuple):
     tokenizer: int | None
     """The end-of-sequence token of the tokenizer."""
     template: int | None
-    """The special token that the chat template writes behind an answer; None without one."""
+    """The special token that the chat template writes after an answer; None without one."""
     settings: tuple[int, ...]
     """The end tokens in generation_config.json, or else in config.json."""
 
     @property
     def ids(self) -> tuple[int, ...]:
         """All tokens that end an answer; the first is the one to train on."""
-        named = (self.template, self.tokenizer, *self.settings)
-        known = [token for token in named if token is not None]
+        tokens = (self.template, self.tokenizer, *self.settings)
+        known = [token for token in tokens if token is not None]
         return tuple(dict.fromkeys(known))
 
     @property
-    def differ(self) -> bool:
+    def disagree(self) -> bool:
         """Whether the tokenizer or the settings lack the token to train on."""
         ids = self.ids
         trained = ids[0] if ids else None
@@ -43,7 +43,7 @@ class EndTokens(NamedTuple):
             return True
         return bool(self.settings) and trained not in self.settings
 
-    def named(self, tokenizer: Any) -> dict[str, str]:
+    def described(self, tokenizer: Any) -> dict[str, str]:
         """Return each part's tokens, as text and number, for a log."""
         parts = {
             "tokenizer": (self.tokenizer,),
@@ -91,14 +91,14 @@ def _template_end(tokenizer: Any) -> int | None:
         return None
     try:
         text: str = tokenizer.apply_chat_template(list(_TURNS), tokenize=False)
-    # The named boundary of a template, which is a program that came with the model: the first real
-    # question to it raises the error again.
+    # A template is third-party code; any error it raises is handled here. The first real question
+    # raises it again.
     except Exception:  # noqa: BLE001
         return None
-    _, answer, behind = text.rpartition(_ANSWER)
+    _, answer, after = text.rpartition(_ANSWER)
     if not answer:
         return None
-    ids: list[int] = tokenizer.encode(behind, add_special_tokens=False)
+    ids: list[int] = tokenizer.encode(after, add_special_tokens=False)
     added = tokenizer.added_tokens_decoder
     if ids and ids[0] in added and added[ids[0]].special:
         return ids[0]

@@ -1,1 +1,1 @@
-"""A judge's reply on a response, read strictly."""
+"""Strict parsing of a judge's reply, and the result made from it."""

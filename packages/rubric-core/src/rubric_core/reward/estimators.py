@@ -16,10 +16,9 @@ from pydantic import ConfigDict, Field, SerializeAsAny
 from rubric_core.arrays import BoolArray, FloatArray
 from rubric_core.errors import PluginError, RubricError
 from rubric_core.plugins.variants import Variant, chosen
-from rubric_core.reward.advantage import (
-    Std,
-    group_advantages,
-)  # pydantic resolves Std at runtime
+
+# pydantic resolves Std at runtime.
+from rubric_core.reward.advantage import Std, group_advantages
 from rubric_core.reward.attribution import criterion_attribution, decoupled_advantages
 
 ADVANTAGES: Final = "rubric.advantages"
@@ -30,7 +29,7 @@ class JudgedGroups:
     """P groups of G judged responses, with up to M criteria each; the arrays are read-only."""
 
     rewards_PG: FloatArray
-    """Rewards that the policy is trained on: the judge's, with the penalties that are on; nan where
+    """Rewards that the policy is trained on: the judge's, after any enabled penalties; nan where
     masked."""
     valid_PG: BoolArray
     """False for responses that are left out, such as those that no judge could be reached for."""
@@ -41,7 +40,7 @@ class JudgedGroups:
     """Criterion weights, padded with 0; 0 where a criterion is masked."""
 
     def __post_init__(self) -> None:
-        """Make the arrays read-only, as they are written to disk after the estimator had them."""
+        """Make the arrays read-only, because they are written to disk after the estimator ran."""
         for name, array in vars(self).items():
             view = array.view()
             view.flags.writeable = False
@@ -61,8 +60,8 @@ class AdvantageEstimator(Variant):
     group: ClassVar[str] = ADVANTAGES
     key: ClassVar[str] = "estimator"
     reads_rewards: ClassVar[bool] = True
-    """Whether `rewards_PG` has an influence; an estimator without it refuses penalties, which
-    change nothing else."""
+    """Whether the estimator uses `rewards_PG`. If not, a configuration with penalties is refused:
+    they would have no effect."""
     estimator: str
     """Name of the estimator: an entry point `rubric.advantages`."""
 
@@ -77,7 +76,7 @@ class AdvantageEstimator(Variant):
     def attribution(self, groups: JudgedGroups) -> FloatArray | None:
         """Split each advantage into its criteria's parts, [P, G, M]; None where there is no split.
 
-        The groups hold the judge's own rewards here: the part of penalties is reported beside it.
+        The groups hold the judge's own rewards here: the part of penalties is reported separately.
         """
         del groups
         return None
@@ -93,16 +92,19 @@ class GroupAdvantages(AdvantageEstimator):
     std: Std = "sample"
     """Divisor of a group's centred rewards."""
     delta: Annotated[float, Field(gt=0.0)] = 1e-8
-    """Stabiliser δ beside the standard deviation."""
+    """Stabiliser δ added to the standard deviation."""
 
     def advantages(self, groups: JudgedGroups) -> FloatArray:
-        """Return `group_advantages`."""
+        """Return each reward relative to its siblings, by `group_advantages`."""
         return group_advantages(
             groups.rewards_PG, std=self.std, delta=self.delta, valid_PG=groups.valid_PG
         )
 
     def attribution(self, groups: JudgedGroups) -> FloatArray | None:
-        """Return `criterion_attribution`, exact since the advantage is linear in the scores."""
+        """Split each advantage by `criterion_attribution`.
+
+        The split is exact, because the advantage is linear in the scores.
+        """
         return criterion_attribution(
             groups.z_PGM,
             groups.weights_PM,
@@ -123,10 +125,10 @@ class DecoupledAdvantages(AdvantageEstimator):
     std: Std = "sample"
     """Not read: configurations that name it, as they may for `group`, stay valid."""
     delta: Annotated[float, Field(gt=0.0)] = 1e-8
-    """Stabiliser δ beside the standard deviation of the batch."""
+    """Stabiliser δ added to the standard deviation of the batch."""
 
     def advantages(self, groups: JudgedGroups) -> FloatArray:
-        """Return `decoupled_advantages`."""
+        """Return the weighted sum of each criterion's advantages, by `decoupled_advantages`."""
         return decoupled_advantages(
             groups.z_PGM, groups.weights_PM, delta=self.delta, valid_PG=groups.valid_PG
         )
@@ -141,7 +143,7 @@ AdvantageConfig: TypeAlias = Annotated[
 def estimated_advantages(
     estimator: AdvantageEstimator, groups: JudgedGroups
 ) -> FloatArray:
-    """Return an estimator's advantages, checked.
+    """Call an estimator and check its advantages.
 
     Returns:
         Shape [P, G], float64, finite; 0 for masked responses.
@@ -151,8 +153,10 @@ def estimated_advantages(
         RewardError: the rewards or scores cannot be used.
     """
     valid_PG = groups.valid_PG
-    output = _call(estimator, estimator.advantages, groups)
-    advantages_PG = _real(output, estimator, shape=valid_PG.shape, of="advantages")
+    output = _call_plugin(estimator, estimator.advantages, groups)
+    advantages_PG = _checked_array(
+        output, estimator, shape=valid_PG.shape, what="advantages"
+    )
     bad_PG = valid_PG & ~np.isfinite(advantages_PG)
     if bad_PG.any():
         p, g = np.argwhere(bad_PG)[0].tolist()
@@ -166,7 +170,7 @@ def estimated_advantages(
 def estimated_attribution(
     estimator: AdvantageEstimator, groups: JudgedGroups
 ) -> FloatArray | None:
-    """Return the criteria's parts of an estimator's advantages, checked.
+    """Call an estimator and check the criteria's parts of its advantages.
 
     Returns:
         Shape [P, G, M], float64; None where it has no such split.
@@ -175,13 +179,15 @@ def estimated_attribution(
         PluginError: it raises, or gives another shape.
         RewardError: the scores cannot be used.
     """
-    output = _call(estimator, estimator.attribution, groups)
+    output = _call_plugin(estimator, estimator.attribution, groups)
     if output is None:
         return None
-    return _real(output, estimator, shape=groups.z_PGM.shape, of="an attribution")
+    return _checked_array(
+        output, estimator, shape=groups.z_PGM.shape, what="an attribution"
+    )
 
 
-def _call(
+def _call_plugin(
     estimator: AdvantageEstimator,
     method: Callable[[JudgedGroups], object],
     groups: JudgedGroups,
@@ -190,16 +196,16 @@ def _call(
         return method(groups)
     except RubricError:
         raise
-    # The named boundary for an estimator that is not ours; it sees numbers alone, so that its
-    # message can hold no text.
+    # An estimator is third-party code: any error is reported as the plugin's. It sees only numbers,
+    # so its message cannot hold text of a task.
     except Exception as error:
         raise PluginError(
             f"advantage.estimator={estimator.estimator!r} raised {type(error).__name__}: {error}"
         ) from error
 
 
-def _real(
-    output: object, estimator: AdvantageEstimator, *, shape: tuple[int, ...], of: str
+def _checked_array(
+    output: object, estimator: AdvantageEstimator, *, shape: tuple[int, ...], what: str
 ) -> FloatArray:
     """Return an estimator's output as an array; refuse other types, numbers and shapes."""
     kind = type(output).__name__
@@ -209,6 +215,6 @@ def _real(
             return array.astype(np.float64)
         kind = f"{array.dtype} of shape {array.shape}"
     raise PluginError(
-        f"advantage.estimator={estimator.estimator!r} gave {kind} for {of}: real numbers of "
+        f"advantage.estimator={estimator.estimator!r} gave {kind} for {what}: real numbers of "
         f"shape {shape} are needed"
     )

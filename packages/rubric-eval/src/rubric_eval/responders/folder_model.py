@@ -127,8 +127,8 @@ class FolderModel:
         if self.positions is not None:
             self._is_held = hold_positions(self._model, self.positions)
         ends = end_tokens(self._tokenizer, settings_end(base or options.path))
-        if ends.differ:
-            names = ends.named(self._tokenizer)
+        if ends.disagree:
+            names = ends.described(self._tokenizer)
             _log.warning("model.end_tokens.differ", **names, why="each ends an answer")
         self._ends = list(ends.ids)
         self._batch_size = options.batch_size

@@ -244,8 +244,8 @@ def _codec(folder: Path, prompt: ChatPrompt, thoughts: Thoughts) -> TextCodec:
     path = folder / SLOT_FILE
     if not path.exists():
         ends = end_tokens(tokenizer, settings_end(folder))
-        if ends.differ:
-            _say_differ(**ends.named(tokenizer))
+        if ends.disagree:
+            _say_differ(**ends.described(tokenizer))
         return ChatCodec(tokenizer, ends, prompt=prompt, thoughts=thoughts)
     if read_settings(path) != {"slot_tokens": list(SLOT_TOKENS)}:
         slots = ", ".join(SLOT_TOKENS)
