@@ -27,8 +27,9 @@ from typing import NamedTuple, cast
 from rubric_judge.errors import VerificationError
 
 _DEEPEST = 200
-"""Levels of a syntax tree; expressions take several for each that is seen."""
+"""Most levels of a syntax tree; an expression uses several levels per visible nesting."""
 _DEEPEST_BLOCK = 20
+"""Most levels of compound statements, such as `if` and `for`, within one another."""
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -65,17 +66,16 @@ def parse_python(source: str) -> ast.Module:
         Its tree, of at most 200 levels.
 
     Raises:
-        SyntaxError: it is none; or a `return`, `yield`, `await`, `break` or `continue` stands where
-            it cannot.
+        SyntaxError: the source is not valid Python; or a `return`, `yield`, `await`, `break` or
+            `continue` is out of place.
         RecursionError: statements nest more than 20 deep, or expressions too deep.
-        ValueError: it holds what no source may, such as a null character.
+        ValueError: it holds what source may not, such as a null character.
         MemoryError: the parser gave up.
     """
     try:
         tree = ast.parse(source)
-    except (
-        SystemError
-    ):  # an error of CPython 3.11's parser, seen once, not of the source
+    # CPython 3.11's parser raised this once, for a valid source.
+    except SystemError:
         tree = ast.parse(source)
     waiting = [_Place(tree)]
     while waiting:
@@ -87,9 +87,8 @@ def parse_python(source: str) -> ast.Module:
             where = ("<source>", getattr(place.node, "lineno", 0), 0, None)
             raise SyntaxError("out of place", where)
         waiting.extend(_below(place))
-    symtable.symtable(
-        source, "<source>", "exec"
-    )  # names: arguments, `global`, `nonlocal`
+    # Checks scoping rules: duplicate arguments, `global`, `nonlocal`.
+    symtable.symtable(source, "<source>", "exec")
     return tree
 
 
@@ -98,24 +97,28 @@ def _below(place: _Place) -> Iterator[_Place]:
     inherits = not isinstance(node, (*_SCOPES, ast.Lambda))
     in_function = isinstance(node, _FUNCTIONS) or (place.in_function and inherits)
     for name, value in ast.iter_fields(node):
-        # Behind a loop's `else:` stands what belongs to a loop around it.
+        # `break` in a loop's `else` belongs to the enclosing loop.
         in_loop = (isinstance(node, _LOOPS) and name == "body") or (
             place.in_loop and inherits
         )
         children = cast("list[object]", value if isinstance(value, list) else [value])
-        # `elif` is an `if` in an `else`, and no deeper.
+        # `elif` is an `if` in an `else`, but not deeper.
         is_elif = (
             name == "orelse" and len(children) == 1 and isinstance(children[0], ast.If)
         )
-        level = place.level + (not is_elif)
-        blocks = place.blocks + (isinstance(node, _BLOCKS) and not is_elif)
+        level = place.level
+        blocks = place.blocks
+        if not is_elif:
+            level += 1
+            if isinstance(node, _BLOCKS):
+                blocks += 1
         for child in children:
             if isinstance(child, ast.AST):
                 yield _Place(child, level, blocks, in_function, in_loop)
 
 
 # Possessive: the parts may hold the same characters, and a line of tildes that ends in a backtick
-# would be parted in every way there is.
+# would be split in every way there is.
 _FENCE = re.compile(
     r" {0,3}(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[^\s`]*+)[^`]*+"
 )
@@ -131,7 +134,7 @@ class Block:
 
 
 def fenced_blocks(text: str) -> list[Block]:
-    """Read the fenced blocks in order; one that is never closed was cut off, and is none."""
+    """Read the fenced blocks in order; an unclosed block was cut off and is ignored."""
     blocks: list[Block] = []
     opening: re.Match[str] | None = None
     lines: list[str] = []
@@ -171,13 +174,13 @@ def read_python_tests(body: str) -> PythonTests:
     """Read the tests.
 
     Args:
-        body: everything behind the colon; it may stand in one fenced block.
+        body: everything after the colon; it may stand in one fenced block.
 
     Returns:
         The check.
 
     Raises:
-        VerificationError: it is no Python, holds no test, or imports what the sandbox lacks.
+        VerificationError: it is not valid Python, holds no test, or imports what the sandbox lacks.
     """
     if len(body) > _LONGEST:
         raise _unusable(f"is longer than {_LONGEST} characters")

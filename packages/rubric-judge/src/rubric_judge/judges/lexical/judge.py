@@ -1,7 +1,7 @@
 """A `Judge` that needs no model: it scores the words of a response.
 
-Its guards are against lists, loops, copies, words out of order and denials of the passage. They are
-rules, and miss some cases: read samples of a policy that was trained on it for long.
+It guards against lists, loops, copies, words out of order and denials of the passage. The guards
+are rules, and miss some cases: read samples of a policy that was trained on it for a long time.
 """
 
 from collections.abc import Iterator
@@ -24,11 +24,14 @@ from rubric_judge.errors import SandboxError, VerificationError
 from rubric_judge.judges.lexical import polarity, scoring
 
 _RUBRICS_KEPT = 128
-"""Rubrics kept, some 40 kB each, which slow garbage collection; a task's responses are close."""
+"""Number of compiled rubrics cached, about 40 kB each.
+
+A small cache is enough because responses to one task are judged close together.
+"""
 
 
 class LexicalJudge:
-    """Scores what can be seen in the words of a response: terms, places, order, numbers, patterns.
+    """Scores surface features of a response: terms, places, order, numbers, patterns.
 
         z_j = credited units / units,    s_j = w_j z_j (1 − repeated share)
 
@@ -124,7 +127,7 @@ class LexicalJudge:
                 credit = scoring.credit_criterion(
                     criterion, reading, verdict=verdicts.get(criterion.id)
                 )
-            # The boundary for the text of a response.
+            # The response is untrusted: any error costs this criterion, not the judgement.
             except Exception as error:  # noqa: BLE001
                 credit = scoring.Credit(0, 1, note=note_of_failure(error))
             share = credit.earned / credit.units if credit.units else 0.0
@@ -134,7 +137,7 @@ class LexicalJudge:
             view.rubric,
             scores,
             judge=self.name,
-            reasoning=_account(credits_by_id, reading),
+            reasoning=_explanation(credits_by_id, reading),
         )
 
 
@@ -145,7 +148,9 @@ def _checks(compiled: scoring.CompiledRubric) -> Iterator[tuple[str, QuickCheck]
             yield criterion.id, criterion.directive
 
 
-def _account(credits_by_id: dict[str, scoring.Credit], reading: scoring.Reading) -> str:
+def _explanation(
+    credits_by_id: dict[str, scoring.Credit], reading: scoring.Reading
+) -> str:
     shares: list[str] = []
     for name, credit in credits_by_id.items():
         if not credit.units:

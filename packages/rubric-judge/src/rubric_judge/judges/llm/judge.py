@@ -23,7 +23,7 @@ _Config = TypeVar("_Config", bound=ModelJudgeConfig)
 # A valid reply has a few thousand characters; one like this would only fill memory and files.
 _LONGEST_REPLY_CHARS = 1_000_000
 _KEPT_REPLY_CHARS = 20_000
-_BESIDE: Final = {
+_EMPTY_REPLY_HINTS: Final = {
     "reasoning": (
         "the reply is empty, its text stands in reasoning_content; start the server without a "
         "reasoning parser (vLLM: no --reasoning-parser), or let the model think (enable_thinking: "
@@ -78,7 +78,8 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         self._model = ChatModel(config, client=client, limiter=limiter, role="judge")
 
     @abstractmethod
-    def _load_prompt(self) -> prompt.Prompt: ...
+    def _load_prompt(self) -> prompt.Prompt:
+        """Return the prompt that the configuration names."""
 
     @property
     def name(self) -> str:
@@ -136,26 +137,29 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
                 affinity=task_id,
             )
         except JudgeTransportError as error:
-            call = error
             failure = JudgeResult.unavailable(error.reason, detail=error.detail)
+            usage = error.usage
+            latency_s = error.latency_s
+            attempts = error.attempts
         else:
-            failure = self._too_long(answer, rendered) or _unreadable(answer)
-            call = answer
+            failure = self._too_long(answer, rendered) or _unreadable_failure(answer)
+            usage = answer.usage
+            latency_s = answer.latency_s
+            attempts = answer.attempts
             by = answer.answered_by
             text = answer.text
             is_whole = answer.finish != "unsaid"
-        latency_s = call.latency_s
         if latency_s is None:
             latency_s = time.perf_counter() - started_s
-        known = Call(
+        call = Call(
             judge=self.name,
             answered_by=by,
-            usage=call.usage,
+            usage=usage,
             latency_s=latency_s,
-            attempts=call.attempts,
+            attempts=attempts,
             passage_truncated=rendered.passage_truncated,
         )
-        return Answered(text, failure, known, is_whole)
+        return Answered(text, failure, call, is_whole)
 
     def _too_long(
         self, answer: chat.ChatReply, rendered: prompt.RenderedPrompt
@@ -180,7 +184,7 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
             return JudgeResult.unavailable(Reason.BAD_REQUEST, detail=detail)
         return JudgeResult.invalid(Reason.CONTEXT_FULL, detail=detail)
 
-    def _kept(self, result: JudgeResult, text: str) -> JudgeResult:
+    def _with_reply_text(self, result: JudgeResult, text: str) -> JudgeResult:
         """Put the reply into an invalid judgement, if the configuration says so."""
         if result.outcome is not Outcome.INVALID or not self._config.keep_invalid:
             return result
@@ -189,7 +193,7 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         return result.model_copy(update={"reasoning": kept})
 
 
-def _unreadable(answer: chat.ChatReply) -> JudgeResult | None:
+def _unreadable_failure(answer: chat.ChatReply) -> JudgeResult | None:
     if answer.finish == "refused":
         return JudgeResult.invalid(Reason.REFUSED)
     if answer.finish == "truncated":
@@ -201,12 +205,14 @@ def _unreadable(answer: chat.ChatReply) -> JudgeResult | None:
             )
         return JudgeResult.invalid(Reason.TRUNCATED, detail=detail)
     if not answer.text and answer.beside:
-        return JudgeResult.invalid(Reason.EMPTY, detail=_BESIDE[answer.beside])
-    detail = _departure(answer)
+        return JudgeResult.invalid(
+            Reason.EMPTY, detail=_EMPTY_REPLY_HINTS[answer.beside]
+        )
+    detail = _parse_obstacle(answer)
     return JudgeResult.invalid(Reason.NOT_JSON, detail=detail) if detail else None
 
 
-def _departure(answer: chat.ChatReply) -> str:
+def _parse_obstacle(answer: chat.ChatReply) -> str:
     """Return why a text is not parsed; "" for one that is."""
     text = answer.text
     size = len(answer.text)
@@ -229,13 +235,13 @@ def _departure(answer: chat.ChatReply) -> str:
     return ""
 
 
-def unless_cut(result: JudgeResult, answer: Answered) -> JudgeResult:
+def unavailable_if_cut(result: JudgeResult, answer: Answered) -> JudgeResult:
     """Return the judgement, or unavailable if it is invalid and the reply may be cut off."""
     if answer.is_whole or result.outcome is not Outcome.INVALID:
         return result
-    departure = result.detail or result.reason
+    fault = result.detail or result.reason
     detail = (
-        f"its `finish_reason` is missing or unknown, and it may be cut off: {departure}"
+        f"its `finish_reason` is missing or unknown, and it may be cut off: {fault}"
     )
     return JudgeResult.unavailable(Reason.SERVER_ERROR, detail=detail)
 
@@ -298,13 +304,20 @@ class LLMJudge(ModelJudge[JudgeConfig]):
             view.rubric, config.prompt, evidence=config.evidence != "off"
         )
         answer = await self._ask(rendered, reply, task_id=view.task_id)
-        result = answer.failure or self._read(
-            view, answer.text, passage=rendered.passage
-        )
-        result = unless_cut(result, answer)
-        result = self._kept(result, answer.text).with_call(**answer.call)
+        judgement = self._judgement(view, answer, passage=rendered.passage)
+        recorded = self._with_reply_text(judgement, answer.text)
+        result = recorded.with_call(**answer.call)
         events.call_finished(result, task_id=view.task_id)
         return result
+
+    def _judgement(
+        self, view: JudgeView, answer: Answered, *, passage: str
+    ) -> JudgeResult:
+        """Return the failure of a call, or else what its reply says."""
+        if answer.failure is not None:
+            return unavailable_if_cut(answer.failure, answer)
+        read = self._read(view, answer.text, passage=passage)
+        return unavailable_if_cut(read, answer)
 
     def _read(self, view: JudgeView, text: str, *, passage: str) -> JudgeResult:
         if self._config.evidence == "off":

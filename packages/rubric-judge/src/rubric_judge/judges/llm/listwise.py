@@ -11,7 +11,7 @@ from rubric_core.judgement.result import call_shares
 from rubric_judge import events
 from rubric_judge.config import ListwiseConfig
 from rubric_judge.judges.capabilities import check_group, group_identity
-from rubric_judge.judges.llm.judge import ModelJudge, unless_cut
+from rubric_judge.judges.llm.judge import ModelJudge, unavailable_if_cut
 from rubric_judge.judges.llm.prompt import Prompt, load_prompt
 from rubric_judge.judges.llm.replies import group_reply_model
 
@@ -69,7 +69,9 @@ class ListwiseJudge(ModelJudge[ListwiseConfig]):
         else:
             by_name = _read(views[0], names, answer.text)
         for name, result in by_name.items():
-            by_name[name] = self._kept(unless_cut(result, answer), answer.text)
+            by_name[name] = self._with_reply_text(
+                unavailable_if_cut(result, answer), answer.text
+            )
         events.call_finished(
             by_name[names[0]].with_call(**answer.call), task_id=task_id
         )

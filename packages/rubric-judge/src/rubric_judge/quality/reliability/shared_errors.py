@@ -1,6 +1,6 @@
-"""Errors against people that criteria or judges share, and their effective number.
+"""Errors relative to human labels that criteria or judges share, and their effective number.
 
-Variance between calls tells nothing of them. An answer that is hard to judge by one criterion is
+Variance between calls says nothing about them. An answer that is hard to judge by one criterion is
 hard by the others, and for other judges.
 """
 
@@ -27,7 +27,7 @@ def centred_errors(
 
     Args:
         error_NM: judge − reference, nan where either is missing.
-        cells: for each criterion, or pool of criteria, the (n, m) that it stands at.
+        cells: for each criterion, or pool of criteria, its indices (n, m).
         weights_N: weight of each response in the mean.
     """
     centred_NM = error_NM.copy()
@@ -81,7 +81,7 @@ def effective_criteria(error_NM: FloatArray, alpha_NM: FloatArray) -> Statistic:
         alpha_NM: shares α_j of each response's rubric.
 
     Returns:
-        The statistic over rows; nan where no error spreads.
+        The statistic over rows; nan if the errors have no variance.
 
     Source: Kish, Survey Sampling (1965), §5.4 and §8.2: n / deff, deff = 1 + (m − 1) ρ.
     """
@@ -110,14 +110,15 @@ def effective_judges_by_errors(
         J_err = mean_j Var(e_j) / Var(mean_j e_j),   e_j = r_j − r_reference
 
     J for judges that err independently, 1 for those that err alike: J / (1 + (J − 1) ρ). The
-    reference's own errors are in all e_j, so that it is low rather than high.
+    reference's own errors are in all e_j, so the estimate is biased low.
 
     Args:
         rewards_JN: rewards of the judges, without the reference.
         reference_N: rewards by the labels.
 
     Returns:
-        The statistic over rows that all have scored; nan for a single judge, or without a spread.
+        The statistic over rows that all have scored; nan for a single judge, or if their mean
+        error has no variance.
 
     Source: Kish, Survey Sampling (1965), §5.4 and §8.2, as `effective_criteria`.
     """
