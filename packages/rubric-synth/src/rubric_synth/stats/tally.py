@@ -1,4 +1,4 @@
-"""Counts over tasks, and a dataset folder read once into statistics and a page."""
+"""Counts over the tasks of a dataset folder, and the statistics and the page made from them."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from rubric_synth.stats.report import DatasetStatistics, Names, coverage, spread
 
 
 class Text(NamedTuple):
-    """A text as its words are counted and matched."""
+    """A text prepared for counting and matching words."""
 
     words: int
     """Number of words."""
     stems: frozenset[str]
     """Stems of the words."""
     lowered: str
-    """The text in lower case, for terms without a word."""
+    """The text in lower case, for terms that contain no word characters."""
 
 
 def read_text(text: str) -> Text:
-    """Return a text as its words are counted and matched; numbers are words too."""
+    """Prepare a text for counting and matching its words; numbers are words too."""
     lowered = text.lower()
     parts = lowered.split()
-    # Each different part once: most parts of a passage are known from other passages.
+    # Each distinct part once: most parts of a passage are known from other passages.
     stems = frozenset[str]().union(*map(_stems, set(parts)))
     return Text(len(parts), stems, lowered)
 
@@ -83,7 +83,7 @@ class TaskTally:
     """Counts and numbers over tasks, named as in `DatasetStatistics`; no text is kept."""
 
     def __init__(self) -> None:
-        """Begin without a task."""
+        """Begin with no task."""
         splits = dataset_folder.SPLITS
         self.tasks: dict[str, int] = dict.fromkeys(splits, 0)
         self._doc_hashes: dict[str, set[str]] = {split: set() for split in splits}
@@ -96,11 +96,11 @@ class TaskTally:
         self._numbers: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
         self._shares: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
 
-    def unread_by(self, judge: Judge) -> int:
-        """Return the number of criteria for which a judge that is a program only looks for words.
+    def keyword_only_criteria(self, judge: Judge) -> int:
+        """Return the number of criteria that a judge checks only by looking for words.
 
         Args:
-            judge: Any judge; the number is 0 for all but the programs of `rubric_judge`.
+            judge: Any judge; the number is 0 for all but the lexical judge and the judge of claims.
         """
         not_executable = self._verification[FREE_TEXT] + self._verification[_CODE]
         match judge:
@@ -229,7 +229,8 @@ def dataset_statistics(
     Args:
         dataset: Folder written by `synthesise`.
         judge: Judge of the controls, or several replicas of one; the judge of claims if None.
-        controls: Largest number of tasks whose controls are scored, each with an answer a control.
+        controls: Largest number of tasks whose controls are scored, each with one answer per
+            control.
         page: HTML file to write; `stats.html` in the folder if None.
         reveal_grounding: Whether to show passages on the page too.
 
@@ -314,5 +315,5 @@ def _controls(
         "strange_answers": known_answers.strange,
         "copied_answers": known_answers.copied,
         "control_judge": first_judge.name,
-        "unread_criteria": tally.unread_by(first_judge),
+        "unread_criteria": tally.keyword_only_criteria(first_judge),
     }

@@ -1,6 +1,6 @@
-"""Collected documents to a dataset, over any number of runs.
+"""Turns collected documents into a dataset, over any number of runs.
 
-collection   all that shapes an outcome, as one digest, and the documents, told apart
+collection   yields the documents, and one digest of everything that can affect their outcome
 recording    keeps what an engine reports, counts costs, and says when and why to stop
 run          one run from beginning to end
 """
