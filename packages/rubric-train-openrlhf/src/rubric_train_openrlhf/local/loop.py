@@ -64,7 +64,9 @@ def _one_step(
     run: LocalRun, *, step: int, position: int
 ) -> tuple[rows.StepRecord, list[JudgementRow]]:
     """Sample, judge and update."""
-    started = time.perf_counter()
+    started_s = time.perf_counter()
+
+    # Sample and judge.
     rounds, timing = sample_step(run, step=step, position=position)
     groups: list[JudgedGroup] = []
     dropped_PG: list[tuple[JudgeResult, ...]] = []
@@ -73,16 +75,21 @@ def _one_step(
         dropped_PG += [
             group.results for place, group in enumerate(drawn) if place not in places
         ]
+
+    # Credit.
     results_PG, tasks_P = _judged(run, groups)
     credit, judgements = run.crediting.of_step(
         step, results_PG, tasks_P, sizes_of(groups), dropped_PG
     )
-    judged_at = time.perf_counter()
+    judged_s = time.perf_counter()
+
+    # Update.
     advantages_B = credit.advantages_PG.reshape(-1)
     batch = UpdateBatch(
         rollouts=concatenate([group.rollouts for group in groups]),
         advantages_B=torch.from_numpy(advantages_B).to(run.sampler.policy.device),
-        valid_B=torch.tensor(credit.valid_PG.reshape(-1)),  # read-only, so a copy
+        # A copy, because the array is read-only.
+        valid_B=torch.tensor(credit.valid_PG.reshape(-1)),
     )
     responses = int(batch.valid_B.sum())
     with run.watch.progress.phase(
@@ -94,17 +101,19 @@ def _one_step(
             on_responses=phase.advance,
             is_first=step == run.start.step + 1,
         )
-    now = time.perf_counter()
+    ended_s = time.perf_counter()
+
+    # Record.
     record = rows.StepRecord(
         step=step,
         credit=credit,
-        answers=answers(groups, advantages_B.tolist()),
+        answers=trained_answers(groups, credit.advantages_PG.tolist()),
         prompts_drawn=sum(len(drawn) for drawn, _ in rounds),
         generated_tokens=sum(sum(lengths(drawn)) for drawn, _ in rounds),
         timing=timing,
         update=update,
-        update_s=now - judged_at,
-        step_s=now - started,
+        update_s=ended_s - judged_s,
+        step_s=ended_s - started_s,
     )
     return record, judgements
 
@@ -141,7 +150,7 @@ def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
 
 def sample_step(
     run: LocalRun, *, step: int, position: int
-) -> tuple[list[tuple[list[JudgedGroup], list[int]]], Timing]:
+) -> tuple[list[passes.DrawnRound[list[JudgedGroup]]], Timing]:
     """Sample and judge the groups of one step: P prompts in order, or until P are informative.
 
     Args:
@@ -191,23 +200,27 @@ def _judged(
     return [group.results for group in groups], tasks
 
 
-def answers(
-    groups: Sequence[JudgedGroup], advantages_B: Sequence[float]
-) -> list[rows.Answer]:
-    """Return the responses of a step for its rows, prompt-major."""
-    numbers = zip(lengths(groups), advantages_B, strict=True)
-    responses: list[rows.Answer] = []
-    for group in groups:
+def trained_answers(
+    groups: Sequence[JudgedGroup], advantages_PG: Sequence[Sequence[float]]
+) -> list[rows.TrainedAnswer]:
+    """Return the responses that a step was trained on, prompt-major."""
+    trained: list[rows.TrainedAnswer] = []
+    for group, advantages_G in zip(groups, advantages_PG, strict=True):
         view = group.view
-        ended_G = cast("list[bool]", group.rollouts.ended_B.tolist())
-        for completion, ended in zip(group.completions, ended_G, strict=True):
-            tokens, advantage = next(numbers)
-            responses.append(
-                rows.Answer(
-                    view.task_id, view.question, completion, tokens, ended, advantage
-                )
+        responses_G = zip(
+            group.completions,
+            cast("list[int]", group.rollouts.lengths_B.tolist()),
+            cast("list[bool]", group.rollouts.ended_B.tolist()),
+            advantages_G,
+            strict=True,
+        )
+        trained += [
+            rows.TrainedAnswer(
+                view.task_id, view.question, completion, tokens, ended, advantage
             )
-    return responses
+            for completion, tokens, ended, advantage in responses_G
+        ]
+    return trained
 
 
 def lengths(groups: Sequence[JudgedGroup]) -> list[int]:
@@ -220,7 +233,7 @@ def ask_heldout(
 ) -> tuple[HeldoutReward, list[int], list[Answer]]:
     """Ask the held-out questions, and average the judge's rewards without penalties.
 
-    The draws come from the run's seed alone, so that two passes differ by the policy only.
+    The draws come from the run's seed alone, so two passes differ only by the policy.
 
     Raises:
         JudgeAbortError: the judge fails too often for a meaningful mean.
@@ -230,7 +243,8 @@ def ask_heldout(
     assert tasks is not None  # noqa: S101  # no pass is due without held-out questions
     samples = config.validation.samples
     rollout = config.rollout
-    responses_at_once = rollout.micro_batch * rollout.group_size  # as in training
+    # As many at once as in training.
+    responses_at_once = rollout.micro_batch * rollout.group_size
     sampling = rollout.model_copy(
         update={
             "group_size": samples,

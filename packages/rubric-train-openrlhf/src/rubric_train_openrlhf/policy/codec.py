@@ -1,4 +1,4 @@
-"""Between text and tokens: what a policy is asked, and what its tokens say; names as slots."""
+"""Codecs between text and tokens, for chat templates and for slot tokens."""
 
 import hashlib
 import json
@@ -33,17 +33,17 @@ class TextCodec(ABC):
     """
 
     eos_token_id: int
-    """Token that ends an answer that is trained on."""
+    """End token used in training."""
     end_token_ids: tuple[int, ...]
-    """Tokens that end a sampled answer, that one first."""
+    """Tokens that end a sampled answer, `eos_token_id` first."""
     pad_token_id: int
-    """Token that fills rectangles; never read."""
+    """Padding token; never read."""
     prompt: ChatPrompt = PLAIN
-    """Arguments of the chat template beside the question."""
+    """Arguments of the chat template, in addition to the question."""
 
     def __init__(self, tokenizer: Tokenizer, thoughts: Thoughts = "cut") -> None:
         self.thoughts: Thoughts = thoughts
-        """How thoughts are told from answers."""
+        """How thoughts are separated from answers."""
         self._tokenizer = tokenizer
         self._path = cast("str", tokenizer.name_or_path)
         self._vocabulary = cast("dict[object, int]", tokenizer.get_vocab())
@@ -65,7 +65,7 @@ class TextCodec(ABC):
         return self.completion(view, token_ids).answer.text
 
     def completion(self, view: PolicyView, token_ids: Sequence[int]) -> Completion:
-        """Turn response tokens into text, and tell the answer in it from the thought."""
+        """Turn response tokens into text, and separate the answer in it from the thought."""
         written = partial(self._written, view)
         opened = self.opens_thought(view)
         return completion_of(
@@ -120,14 +120,13 @@ def _sha256(text: str) -> str:
 
 
 _SWITCHES = ("enable_thinking", "thinking")
-"""Names by which templates are told not to have the policy think."""
-_BREAK = "\n"
+"""Arguments by which templates switch thinking off."""
 
 
 class ChatCodec(TextCodec):
     """Questions and answers through a Hugging Face tokenizer.
 
-    The question, behind its context if it has one, is one user message of the tokenizer's chat
+    The question, after its context if it has one, is one user message of the tokenizer's chat
     template; a tokenizer without a template gets "Question: …" and "Answer:" on two lines.
     """
 
@@ -139,13 +138,13 @@ class ChatCodec(TextCodec):
         prompt: ChatPrompt = PLAIN,
         thoughts: Thoughts = "cut",
     ) -> None:
-        """Take a tokenizer as it is.
+        """Find the end, padding and start tokens that a tokenizer names.
 
         Args:
             tokenizer: of the model.
             ends: what ends an answer; left out, what the tokenizer and its template name.
-            prompt: what its chat template is given beside the question.
-            thoughts: how its thoughts are told from its answers.
+            prompt: what its chat template is given in addition to the question.
+            thoughts: how its thoughts are separated from its answers.
 
         Raises:
             PolicyLoadError: nothing names an end token.
@@ -178,18 +177,17 @@ class ChatCodec(TextCodec):
         """Write the prompt as text, for programs that tokenize it themselves.
 
         Returns:
-            What tokenizes to the prompt where no special token is added: those that the tokenizer
-            would put first are in it already.
+            Text to tokenize with add_special_tokens=False; it already contains the special tokens.
 
         Raises:
-            PolicyLoadError: the chat template is none, or refuses a user's question.
+            PolicyLoadError: the chat template is invalid, or refuses a user's question.
         """
         if not self._tokenizer.chat_template:
             return f"{self._lead}{view.plain_text}"
         return self._rendered(view, self.prompt)
 
     def opens_thought(self, view: PolicyView) -> bool:
-        """Whether the chat template opens a thought behind the question."""
+        """Whether the chat template opens a thought after the question."""
         if view.question not in self._opens:
             self._opens[view.question] = opens_thought(
                 self.prompt_text(view), self.thoughts
@@ -199,7 +197,7 @@ class ChatCodec(TextCodec):
     def _rendered(self, view: PolicyView, prompt: ChatPrompt) -> str:
         try:
             return prompt.render(self._tokenizer, view.message)
-        # The named boundary of a template, which is a program that came with the model.
+        # A template is third-party code: any error is reported as a fault of the model's files.
         except Exception as error:
             said = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
             raise PolicyLoadError(
@@ -219,17 +217,17 @@ class ChatCodec(TextCodec):
 
     @property
     def eos_text(self) -> str:
-        """The end token that is trained on, as text."""
+        """The end token used in training, as text."""
         return self._text([self.eos_token_id], skip_special=False)
 
     def answer_text(self, view: PolicyView, answer: str) -> str:
         """Write an answer as it follows the prompt's text, without the end token.
 
-        Where the prompt opens a thought, the answer stands behind its end; one that brings a
-        thought of its own goes on with that.
+        Where the prompt opens a thought, the answer follows its end; an answer with a thought of
+        its own continues the opened one.
 
         Raises:
-            PolicyInputError: nobody says how the thought ends, or the answer is within one.
+            PolicyInputError: the closing tag is unknown, or the answer is within a thought.
         """
         lead = "" if self._tokenizer.chat_template else " "
         text = f"{lead}{answer.strip()}"
@@ -268,11 +266,12 @@ class ChatCodec(TextCodec):
             switched = replace(
                 self.prompt, arguments={**self.prompt.arguments, name: False}
             )
-            silent = self._rendered(view, switched)
-            closing = silent.removeprefix(prompt)
-            if silent.startswith(prompt) and tags.close in closing:
+            without_thinking = self._rendered(view, switched)
+            closing = without_thinking.removeprefix(prompt)
+            if without_thinking.startswith(prompt) and tags.close in closing:
                 return closing
-        return f"{'' if prompt.endswith(_BREAK) else _BREAK}\n{tags.close}\n\n"
+        line_end = "" if prompt.endswith("\n") else "\n"
+        return f"{line_end}\n{tags.close}\n\n"
 
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Turn running text into tokens, with the tokenizer's start token and no end token."""
@@ -314,11 +313,11 @@ class SlotCodec(TextCodec):
     """
 
     def __init__(self, tokenizer: Tokenizer, thoughts: Thoughts = "cut") -> None:
-        """Take a tokenizer that knows the slot tokens.
+        """Look up the slot tokens, and the start, end and padding tokens, in a tokenizer.
 
         Args:
             tokenizer: with the slot tokens of this module and start, end and padding tokens.
-            thoughts: how thoughts are told from answers.
+            thoughts: how thoughts are separated from answers.
 
         Raises:
             PolicyLoadError: one of these tokens is missing.
@@ -363,7 +362,10 @@ class SlotCodec(TextCodec):
         )
 
     def encode_text(self, text: str) -> tuple[int, ...]:
-        """Turn running text into tokens; its first backticked names become slots, spelled once."""
+        """Turn running text into tokens; its first backticked names become slots.
+
+        Each slot is followed by the name, spelled out at its first use.
+        """
         return (self._bos_id, *self._encode(text, self._slots(text), spelled=True))
 
     def _written(

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import structlog
@@ -22,7 +22,15 @@ from rubric_train_openrlhf.run.records import (
 )
 from rubric_train_openrlhf.step.rows import answer_shares
 
-_Round = TypeVar("_Round")
+_Groups = TypeVar("_Groups")
+
+
+class DrawnRound(NamedTuple, Generic[_Groups]):
+    """The groups of one round of sampling."""
+
+    groups: _Groups
+    places: list[int]
+    """Places of the groups to train on."""
 
 
 def total_timing(parts: Sequence[Timing]) -> Timing:
@@ -34,12 +42,12 @@ def total_timing(parts: Sequence[Timing]) -> Timing:
 
 
 def draw_rounds(
-    draw: Callable[[int, int, int], _Round],
+    draw: Callable[[int, int, int], _Groups],
     *,
-    spread: Callable[[_Round], Sequence[bool]],
+    spread: Callable[[_Groups], Sequence[bool]],
     config: PolicySettings,
     step: int,
-) -> list[tuple[_Round, list[int]]]:
+) -> list[DrawnRound[_Groups]]:
     """Draw the prompts of a step; with dynamic sampling, until enough have rewards that differ.
 
     Each round draws as many new prompts as are still missing, so nothing that could be trained on
@@ -60,15 +68,15 @@ def draw_rounds(
     wanted = config.rollout.prompts
     dynamic = config.dynamic_sampling
     if dynamic is None:
-        return [(draw(0, 0, wanted), list(range(wanted)))]
-    rounds: list[tuple[_Round, list[int]]] = []
+        return [DrawnRound(draw(0, 0, wanted), list(range(wanted)))]
+    rounds: list[DrawnRound[_Groups]] = []
     drawn = 0
     informative = 0
     for number in range(dynamic.max_resample_rounds + 1):
         groups = draw(number, drawn, wanted - informative)
         differs = spread(groups)
         places = [place for place, is_spread in enumerate(differs) if is_spread]
-        rounds.append((groups, places))
+        rounds.append(DrawnRound(groups, places))
         drawn += len(differs)
         informative += len(places)
         if informative == wanted:
@@ -91,7 +99,7 @@ _MOST: Final = 0.5
 
 @dataclass
 class UnclosedThoughts:
-    """Warning, once a run, that most responses of its policy are thoughts that do not end."""
+    """Warning, once per run, that most responses of its policy are thoughts that do not end."""
 
     is_told: bool = False
 

@@ -14,7 +14,7 @@ from rubric_train_openrlhf.step.credit import StepCredit
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TrainedAnswer:
     """One response that a step was trained on."""
 
     task_id: str
@@ -37,7 +37,7 @@ class StepRecord:
 
     step: int
     credit: StepCredit
-    answers: Sequence[Answer]
+    answers: Sequence[TrainedAnswer]
     """Responses, prompt-major: row p·G + g."""
     prompts_drawn: int
     """Number of prompts; more than groups if dynamic sampling dropped some."""

@@ -1,4 +1,4 @@
-"""How the other processes of a run ask the judge's side, which may die and come back."""
+"""Calls of a run's other processes to the judge's side, which may die and restart."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from rubric_train_openrlhf.step.rewards import Sizes
 COORDINATOR = "rubric-judge"
 """The coordinator's name in the namespace of its run."""
 PATIENCE_S = 300.0
-"""How long a coordinator that died is waited for, from the first call that finds it dead: its
+"""How long to wait for a dead coordinator to return, from the first call that finds it dead: its
 process imports, reads the tasks and starts the judge's actors again."""
 _TRY_AGAIN_S = 1.0
 
@@ -43,17 +43,17 @@ def find_coordinator(namespace: str) -> Any:
 
 
 def ask(method: Any, *args: object) -> Any:
-    """Call a method of the coordinator and wait for its answer, also through a restart.
+    """Call a method of the coordinator and wait for its answer, even across a restart.
 
     Args:
         method: such as `coordinator.credit`.
         args: its arguments. A call may be carried out twice; the coordinator's methods allow it.
 
     Raises:
-        ClusterError: the coordinator stays away.
+        ClusterError: the coordinator did not come back.
         Exception: whatever the method raises.
     """
-    patience = _Deadline()
+    deadline = _Deadline()
     while True:
         try:
             return ray.get(method.remote(*args))
@@ -61,7 +61,8 @@ def ask(method: Any, *args: object) -> Any:
             # Ray's error quotes the worker's stack; the cause is what was raised there.
             raise error.cause from None
         except RayActorError as error:
-            if patience.ends(error):
+            deadline.note_failure(error)
+            if deadline.is_over:
                 raise ClusterError(
                     f"the judge coordinator does not answer ({type(error).__name__}); see the "
                     "logs of the run and continue with --resume"
@@ -73,17 +74,19 @@ async def verdict_of(coordinator: Any, task_id: str, answer: Answer) -> Verdict:
     """Have the answer in a response judged.
 
     Returns:
-        The verdict; `unavailable` where the coordinator fails or stays away. Nothing is raised.
+        The verdict; `unavailable` where the coordinator fails or does not come back. Nothing is
+        raised.
     """
-    patience = _Deadline()
+    deadline = _Deadline()
     while True:
         try:
             return await coordinator.judge.remote(task_id, answer)
         except RayActorError as error:
-            if patience.ends(error):
+            deadline.note_failure(error)
+            if deadline.is_over:
                 return _unreachable(task_id, Reason.CONNECTION, error)
-        # The named boundary of the executor: a response without a verdict is masked, and the
-        # share of those stops the run when it grows.
+        # The coordinator runs third-party judges: any error masks this response only. The run stops
+        # when the share of masked responses grows too large.
         except Exception as error:  # noqa: BLE001
             return _unreachable(task_id, Reason.JUDGE_ERROR, error)
         await asyncio.sleep(_TRY_AGAIN_S)
@@ -94,14 +97,17 @@ class _Deadline:
 
     def __init__(self) -> None:
         self._gives_up_s: float | None = None
+        self.is_over = False
+        """Whether the coordinator has ended for good or been away too long."""
 
-    def ends(self, error: RayActorError) -> bool:
-        """Note that it is away; return whether it has ended or been away too long."""
+    def note_failure(self, error: RayActorError) -> None:
+        """Note that the coordinator did not answer a call."""
         now_s = time.monotonic()
         if self._gives_up_s is None:
             self._gives_up_s = now_s + PATIENCE_S
-        # It is started again for ever, unless the run was ended.
-        return not isinstance(error, ActorUnavailableError) or now_s > self._gives_up_s
+        # Ray restarts it without limit, unless the run was ended.
+        has_ended = not isinstance(error, ActorUnavailableError)
+        self.is_over = has_ended or now_s > self._gives_up_s
 
 
 def _unreachable(task_id: str, reason: Reason, error: Exception) -> Verdict:
@@ -117,9 +123,9 @@ def _unreachable(task_id: str, reason: Reason, error: Exception) -> Verdict:
 
 @dataclass
 class CoordinatorClient:
-    """Hands over names of judgements and lengths, never a text.
+    """Sends only judgement ids and lengths to the coordinator, never text.
 
-    What was drawn for a step is remembered here: the coordinator may die in between.
+    What was drawn for a step is remembered here, because the coordinator may die in between.
     """
 
     coordinator: Any
@@ -127,7 +133,7 @@ class CoordinatorClient:
     _drawn: list[list[str]] = field(default_factory=list[list[str]])
 
     def spread(self, step: int, groups: Sequence[Group]) -> list[bool]:
-        """Whether the rewards of each group differ; once for every round of a step.
+        """Return whether the rewards of each group differ; called once per round of a step.
 
         Raises:
             JudgeAbortError: too many judgements of the step failed so far.
@@ -140,7 +146,7 @@ class CoordinatorClient:
         return differs
 
     def credit(self, step: int, groups: Sequence[Group]) -> StepCredit:
-        """Divide the credit of a step between the groups that it is trained on.
+        """Return the advantages of the groups a step trains on.
 
         Raises:
             JudgeAbortError: too many judgements failed.

@@ -17,7 +17,7 @@ from rubric_train_openrlhf.cluster.sampling.samples import Draw, Group
 from rubric_train_openrlhf.errors import ClusterError, NonFiniteUpdateError
 from rubric_train_openrlhf.run.records import ClusterStep, UpdateMetrics
 from rubric_train_openrlhf.step.credit import StepCredit
-from rubric_train_openrlhf.step.rows import Answer, StepRecord
+from rubric_train_openrlhf.step.rows import StepRecord, TrainedAnswer
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def step_record(
         step=step,
         credit=credit,
         answers=[
-            Answer(
+            TrainedAnswer(
                 task_id=prompt.task_id,
                 question=prompt.question,
                 completion=sample.completion,
