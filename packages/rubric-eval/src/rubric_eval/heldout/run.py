@@ -90,7 +90,7 @@ class Work:
                     calibration = calibration_of(
                         self.calibration, self.judges, self.plan.tasks
                     )
-                with joining.under_way(folder, run, table=folder.heldout):
+                with joining.recorded_run(folder, run, table=folder.heldout):
                     if calibration is not None:
                         with replacing(folder.calibration) as file:
                             file.write(calibration)

@@ -29,8 +29,8 @@ _RESTORE: Final = (
 def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
     """Return the manifest of a folder with a new evaluation added; nothing is written.
 
-    Models and judges may be added. Questions, decoding, seeds and template stay, for otherwise
-    scores would stand side by side that cannot be compared. A name stays with its model or judge
+    Models and judges may be added. Questions, decoding, seeds and template stay; otherwise the
+    scores could not be compared. A name stays with its model or judge
     once that has a score; until then a corrected one may take it.
 
     Args:
@@ -46,7 +46,8 @@ def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
         RubricFileError: its manifest is damaged.
     """
     if not folder.run.exists():
-        for name in folder.names():
+        name = next(iter(folder.names()), None)
+        if name is not None:
             raise EvalFolderError(
                 f"{folder.root} is no folder of an evaluation: it holds {name!r} and no "
                 f"{folder.run.name}; name a new folder"
@@ -55,7 +56,7 @@ def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
     edits = digests.Edits()
     existing = files.read_run(folder, edits=edits)
     if existing.status == "finished":
-        # Scores and tables are made anew, but answers are not.
+        # Scores and tables are made again, but answers are not.
         digests.check_files(folder, existing, edits, part=inputs.ANSWERS)
         edits.refuse(_RESTORE)
     model_places = ("scores/*/{}", "items/*/{}")
@@ -79,11 +80,11 @@ def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
 
 
 def finished(
-    run: EvalRun, **left: tuple[ModelEntry, ...] | tuple[JudgeEntry, ...]
+    run: EvalRun, **completed: tuple[ModelEntry, ...] | tuple[JudgeEntry, ...]
 ) -> EvalRun:
     """Return the manifest at the end, with the models and judges that reached it."""
     return run.model_copy(
-        update={"status": "finished", "finished": now(), "error": None, **left}
+        update={"status": "finished", "finished": now(), "error": None, **completed}
     )
 
 
@@ -112,7 +113,7 @@ def _difference_texts(existing: EvalRun, new: EvalRun) -> Iterator[str]:
     if existing.kind != new.kind:
         yield f"it is a {existing.kind} evaluation, not {new.kind}"
         return
-    # A suite has one set of benchmarks and budgets a folder.
+    # A suite has one set of benchmarks and budgets per folder.
     if existing.suite == new.suite:
         suite_changes = differences(_suite(existing), _suite(new))
         if suite_changes:
@@ -167,23 +168,25 @@ def _union(existing: tuple[_Entry, ...], new: tuple[_Entry, ...]) -> tuple[_Entr
 
 
 @contextmanager
-def under_way(
+def recorded_run(
     folder: inputs.EvalFolder, run: EvalRun, *, table: Path
 ) -> Generator[None]:
-    """Write the manifest of an evaluation that begins, and again if it fails.
+    """Write the manifest when an evaluation begins, and again if it fails.
 
     Args:
         folder: the evaluation's folder.
         run: its manifest, with status `running`.
-        table: the table of earlier runs, which is removed as long as the evaluation is under way.
+        table: the table of earlier runs, which is deleted at the start.
     """
     table.unlink(missing_ok=True)
-    files.write_run(folder, run)  # first: it explains everything else in the folder
+    # Written first, because it explains everything else in the folder.
+    files.write_run(folder, run)
     try:
         yield
     except BaseException as error:
         failed = {"status": "failed", "finished": now(), "error": _message(error)}
-        with suppress(OSError):  # a full disk may be the cause
+        # A full disk may be the cause.
+        with suppress(OSError):
             files.write_run(folder, run.model_copy(update=failed))
         raise
 
@@ -204,4 +207,5 @@ def _message(error: BaseException) -> str:
         return str(error)
     if isinstance(error, KeyboardInterrupt | anyio.get_cancelled_exc_class()):
         return "stopped before the end"
-    return f"ended by a {type(error).__name__}"  # its message may hold anything
+    # Its message may hold anything.
+    return f"ended by a {type(error).__name__}"

@@ -20,9 +20,28 @@ from rubric_eval.transfer.suites import SuiteName
 from rubric_judge.ui.page.rendering import inert_json, render_page
 from rubric_judge.ui.page.tables import Figure, Table, counted, latex, markdown, written
 
+TABLE_KEYS = (
+    "table1_heldout",
+    "corrected_heldout",
+    "figure2_judges",
+    "table2_transfer",
+    "transfer_quality",
+    "differences",
+    "hacking_signs",
+)
+"""Names of all tables that a report may write."""
+_TITLES: Final = {"heldout": "Held-out", "transfer": "Transfer"}
+
+
+def _json(table: Table) -> str:
+    return table.model_dump_json(indent=1) + "\n"
+
+
+_FORMS: Final = {"md": markdown, "tex": latex, "json": _json}
+
 
 def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """Describe in a few words each how the answers were generated and judged."""
+    """Return (label, value) pairs that describe how answers were generated and judged."""
     run = evaluation.run
     judges_label = "Judge" if len(run.judges) == 1 else "Judges"
     judges = ", ".join(judge.name for judge in run.judges)
@@ -33,7 +52,7 @@ def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
         ("Models", ", ".join(evaluation.models)),
         (judges_label, judges),
         ("Decoding", _decoding(evaluation)),
-        ("Answers a question", answers),
+        ("Answers per question", answers),
         ("Finished", (run.finished or "")[:16].replace("T", " ")),
     ]
     return [(name, value) for name, value in rows if value]
@@ -117,9 +136,6 @@ def _transfer_figures(findings: Findings, transfer: Evaluation | None) -> list[F
     return [Figure("Average transfer Δ", written(average.mean, "points"), note=note)]
 
 
-_TITLES: Final = {"heldout": "Held-out", "transfer": "Transfer"}
-
-
 def page(reading: Reading, results: Results, tables: Sequence[Table]) -> str:
     """Render the page; the same evaluation gives the same text."""
     heldout = reading.heldout
@@ -171,18 +187,6 @@ def _identities(reading: Reading) -> list[tuple[str, str]]:
             )
             identities.setdefault(f"{entry.name} · {entry.fingerprint}", text)
     return list(identities.items())
-
-
-TABLE_KEYS = (
-    "table1_heldout",
-    "corrected_heldout",
-    "figure2_judges",
-    "table2_transfer",
-    "transfer_quality",
-    "differences",
-    "hacking_signs",
-)
-"""Names of all tables that a report may write."""
 
 
 @dataclass(frozen=True)
@@ -256,13 +260,6 @@ def _write_tables(folder: Path, tables: tuple[Table, ...]) -> list[Path]:
         if path not in texts:
             path.unlink(missing_ok=True)
     return list(texts)
-
-
-def _json(table: Table) -> str:
-    return table.model_dump_json(indent=1) + "\n"
-
-
-_FORMS: Final = {"md": markdown, "tex": latex, "json": _json}
 
 
 def _write(path: Path, text: str) -> None:

@@ -24,7 +24,7 @@ from rubric_core.errors import needing_extra
 from rubric_core.files import canonical_json, text_sha256
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import TASKS_PATH
-from rubric_eval.lm_tasks.answers.statements import EXTRACTION
+from rubric_eval.lm_tasks.answers.statements import EXTRACTION_VERSION
 from rubric_eval.lm_tasks.scoring import Response, stated
 from rubric_eval.lm_tasks.sources import Item, load_items
 from rubric_eval.records.files import AnswerRow, ItemRow, items_sha256
@@ -170,7 +170,7 @@ def _template(benchmark: Benchmark, task: Any) -> str:
         text = repr(benchmark.task)
     metadata = cast("dict[str, Any]", config.metadata or {})
     version = str(metadata.get("version"))
-    parts = [benchmark.task, text, shots, version, benchmark.filter, EXTRACTION]
+    parts = [benchmark.task, text, shots, version, benchmark.filter, EXTRACTION_VERSION]
     return text_sha256(canonical_json(parts))
 
 

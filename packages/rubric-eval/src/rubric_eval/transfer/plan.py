@@ -64,7 +64,7 @@ async def run_transfer(
             run = joining.joined(folder, manifest)
             for model in models:
                 check_weights(folder, model)
-            with joining.under_way(folder, run, table=folder.transfer):
+            with joining.recorded_run(folder, run, table=folder.transfer):
                 files.write_rows(folder.questions, plan.question_rows())
                 for model in models:
                     async with model:  # closed, as the next model may need its memory

@@ -8,7 +8,7 @@ from typing import Final
 from rubric_core.files import toml_beside
 from rubric_core.rewriting import patterns
 
-EXTRACTION: Final = "5"
+EXTRACTION_VERSION: Final = "5"
 """Version of the rules by which answers are read and compared."""
 
 _PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["stated"])
@@ -28,11 +28,11 @@ class Statement:
 
 
 def statements(response: str, *, is_cut: bool = False) -> list[Statement]:
-    r"""Return the answers that a response states, in its order.
+    r"""Return the answers that a response states, in order of appearance.
 
     A box without its closing brace does not count: the response was cut. Of nested boxes the
-    outermost counts, without the inner commands; boxes in a list count as one. After a box, words
-    count only if they conclude.
+    outermost counts, without the inner commands; boxes in a list count as one. After a box, a
+    marker such as "the answer is" counts only in a concluding phrase.
 
     Args:
         response: the response.
@@ -46,7 +46,7 @@ def statements(response: str, *, is_cut: bool = False) -> list[Statement]:
     for match in _PATTERNS["called"].finditer(response):
         statement = Statement(match.start(1), match.group(1), is_boxed=False)
         candidates.append(statement)
-    candidates += _listed(response, boxes)
+    candidates += _joined_boxes(response, boxes)
     nonempty = [statement for statement in candidates if statement.text]
     return sorted(nonempty, key=lambda statement: statement.start)
 
@@ -57,7 +57,7 @@ def _marked(
     *,
     is_cut: bool,
 ) -> list[Statement]:
-    """Return the statements behind markers such as "the answer is" that are outside of boxes."""
+    """Return the statements after markers such as "the answer is" that are outside of boxes."""
     spans = [(box.start, box.start + len(box.text)) for box in boxes]
     last_box = max((box.start for box in boxes), default=len(response))
     marked: list[Statement] = []
@@ -79,6 +79,7 @@ def _marked(
 
 
 def _concludes(response: str, marker: re.Match[str]) -> bool:
+    """Return whether a marker concludes by its own words, or begins a sentence or a line."""
     if _PATTERNS["concluding"].search(marker.group()):
         return True
     before = response[: marker.start()]
@@ -94,7 +95,7 @@ def last_line(response: str) -> str:
     return ""
 
 
-def _listed(response: str, boxes: Sequence[Statement]) -> list[Statement]:
+def _joined_boxes(response: str, boxes: Sequence[Statement]) -> list[Statement]:
     """Join boxes that are separated only by commas, "and" and "or"."""
     joined: list[Statement] = []
     end = 0
@@ -161,7 +162,7 @@ def _boxes(text: str) -> list[Statement]:
 
 
 def closing_brace(text: str, opening: int) -> int | None:
-    r"""Return the place at which the brace at `opening` closes; `\{` and `\}` are no braces."""
+    r"""Return the place at which the brace at `opening` closes; `\{` and `\}` are not counted."""
     depth = 0
     for match in _PATTERNS["brace"].finditer(text, opening):
         brace = match.group()
