@@ -15,7 +15,7 @@ from rubric_judge import HybridConfig, SandboxConfig, Tally
 from rubric_judge.checks.directive import parse_verification
 from rubric_judge.checks.execute import Programs
 from rubric_judge.checks.python_tests import PythonTests, read_python_tests
-from rubric_sandbox.seccomp import MOST_BIRTHS
+from rubric_sandbox.seccomp import MAX_PROCESSES
 
 Run = Callable[..., Tally]
 
@@ -80,7 +80,9 @@ RAW_THREADS = """
 
 def test_threads_are_no_way_to_take_every_number_of_a_process(run: Run) -> None:
     assert (
-        run(RAW_THREADS, f"assert 900 < f({2 * MOST_BIRTHS}) <= {MOST_BIRTHS}").passed
+        run(
+            RAW_THREADS, f"assert 900 < f({2 * MAX_PROCESSES}) <= {MAX_PROCESSES}"
+        ).passed
         == 1
     )
 

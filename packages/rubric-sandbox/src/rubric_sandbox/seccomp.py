@@ -1,12 +1,12 @@
-"""A filter of system calls: no network, process, signal or written file, no way around a limit.
+"""A filter of system calls: blocks network access, new processes, signals and file writing.
 
-The kernel checks it; it cannot be taken off again. A list of what is refused (`system_calls.txt`),
+The kernel enforces it; it cannot be removed again. It lists what is refused (`system_calls.txt`),
 not of what is allowed: Python needs too many calls that differ by machine. Calls newer than this
 list are refused.
 
-Each thread and process also costs a number of which a machine has some ten thousands, and code
-needs no memory to speak of to take them all: after that, nobody on the machine can start anything.
-So the subject has the tester asked before it starts one.
+Thread and process ids are limited to some ten thousands per machine, and exhausting them needs
+almost no memory: after that, nobody on the machine can start anything. So the kernel asks the
+tester before the subject starts one.
 """
 
 import _socket
@@ -19,7 +19,7 @@ import platform
 import struct
 from typing import Final, NamedTuple
 
-MOST_BIRTHS: Final = 1_000
+MAX_PROCESSES: Final = 1_000
 """Threads and processes that the response's code may start, ended ones included."""
 
 PR_SET_NO_NEW_PRIVS: Final = 38
@@ -46,7 +46,7 @@ _CONTINUE = 1
 _CLONE_THREAD = 0x00010000
 _OPENS_FOR_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _NEWEST = 450
-"""set_mempolicy_home_node (Linux 5.17); glibc does without every later call."""
+"""set_mempolicy_home_node (Linux 5.17); glibc works without any later call."""
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -61,7 +61,7 @@ class _Machine(NamedTuple):
 
 
 def _numbers(column: int) -> dict[str, int]:
-    # Plain `open`: in the sandbox, pathlib is as long to load as all the rest.
+    # Plain `open`: in the sandbox, importing pathlib takes as long as everything else.
     with open(  # noqa: PTH123
         __file__.replace("seccomp.py", "system_calls.txt"), encoding="ascii"
     ) as file:
@@ -75,7 +75,7 @@ _MACHINES = {
     "x86_64": _Machine(0xC000003E, _numbers(1), clone=56, opening={2: 1, 257: 2}),
     "aarch64": _Machine(0xC00000B7, _numbers(2), clone=220, opening={56: 2}),
 }
-# Their arguments lie in memory, where no filter can read them; glibc and Python do without.
+# Their arguments lie in memory, where no filter can read them; glibc and Python work without them.
 _UNREADABLE = {"clone3": 435, "openat2": 437}
 
 
@@ -89,10 +89,10 @@ def is_supported() -> bool:
 
 
 def refuse_system_calls() -> None:
-    """Put the filter on this process and all that it starts, for good.
+    """Put the filter on this process and all that it starts, until they end.
 
     Raises:
-        OSError: the kernel takes no filter.
+        OSError: the kernel accepts no filter.
     """
     machine = _MACHINES[platform.machine()]
     steps = [
@@ -112,41 +112,42 @@ def refuse_system_calls() -> None:
     _install(machine, steps, flags=0)
 
 
-def pass_births_on(tester: _socket.socket) -> None:
+def forward_process_starts(tester: _socket.socket) -> None:
     """From now on, let another process approve each process that this one or its children start.
 
     The kernel's own limit on the number of processes counts all of a user's, and does not bind
     root. Until a question is answered, its caller waits.
 
     Args:
-        tester: to whoever answers; see `receive_births`.
+        tester: the socket to the process that answers; see `receive_process_starts`.
     """
     machine = _MACHINES[platform.machine()]
-    births = [machine.clone, _UNREADABLE["clone3"]]
-    births += [
+    calls = [machine.clone, _UNREADABLE["clone3"]]
+    calls += [
         machine.refused[name] for name in ("fork", "vfork") if name in machine.refused
     ]
     listeners: list[int] = []
     with contextlib.suppress(OSError):
-        steps = [_answer(number, _ASK) for number in births]
+        steps = [_answer(number, _ASK) for number in calls]
         listeners.append(_install(machine, steps, flags=_NEW_LISTENER))
     numbers = struct.pack(f"{len(listeners)}i", *listeners)
     tester.sendmsg([b"!"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
     for listener in listeners:
-        os.close(listener)  # or this process could answer itself
+        # Otherwise this process could answer its own questions.
+        os.close(listener)
 
 
-def receive_births(subject: _socket.socket) -> list[int]:
+def receive_process_starts(subject: _socket.socket) -> list[int]:
     """Receive the descriptor where questions arrive.
 
-    None where the kernel cannot ask (before Linux 5.5) or asks somebody else.
+    Empty where the kernel cannot ask (before Linux 5.5) or asks another process.
     """
     _, received, _, _ = subject.recvmsg(1, _socket.CMSG_SPACE(struct.calcsize("i")))
     return [number for _, _, data in received for number in struct.unpack("i", data)]
 
 
-def answer_births(listener: int) -> None:
-    """Answer what arrives at a descriptor, for good; the first 1,000 may go on."""
+def approve_process_starts(listener: int) -> None:
+    """Answer what arrives at a descriptor until the process ends; permit the first 1,000."""
     count = 0
     while True:
         question = bytearray(_QUESTION_BYTES)
@@ -155,7 +156,7 @@ def answer_births(listener: int) -> None:
             (number,) = struct.unpack_from("=Q", question)
             count += 1
             error, flags = (
-                (0, _CONTINUE) if count <= MOST_BIRTHS else (-errno.EAGAIN, 0)
+                (0, _CONTINUE) if count <= MAX_PROCESSES else (-errno.EAGAIN, 0)
             )
             fcntl.ioctl(listener, _SEND, struct.pack("=QqiI", number, 0, error, flags))
         except FileNotFoundError:  # whoever asked has ended meanwhile
@@ -171,7 +172,7 @@ def _install(machine: _Machine, steps: list[bytes], *, flags: int) -> int:
         The descriptor of `_NEW_LISTENER`; 0 without that flag.
 
     Raises:
-        OSError: the kernel takes no filter.
+        OSError: the kernel accepts no filter.
     """
     beginning = [
         _step(_LOAD_WORD, 4),  # the architecture, in which numbers have their meaning

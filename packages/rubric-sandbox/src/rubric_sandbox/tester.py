@@ -29,37 +29,37 @@ from rubric_sandbox.subject import serve
 def main(settings: dict[str, Any]) -> None:
     """Fork the subject, confine both, and only then read the tests; run them and report."""
     os.chdir("/")
-    report = os.dup(1)
-    signal.setitimer(
-        signal.ITIMER_REAL, settings["timeout_s"]
-    )  # no handler: it ends this process
+    report_fd = os.dup(1)
+    # Without a handler, the alarm ends this process.
+    signal.setitimer(signal.ITIMER_REAL, settings["timeout_s"])
     confine.set_limits(
         cpu_s=settings["cpu_s"], memory_bytes=settings["memory_mb"] * 2**20
     )
     subject, of_subject = _socket.socketpair()
     refused = ""
     try:
-        births = _start_subject(subject, of_subject, isolation=settings["isolation"])
+        listeners = _start_subject(subject, of_subject, isolation=settings["isolation"])
         confine.hide_memory()
-        confine.silence(keep=(0, report, subject.fileno(), *births))
+        confine.silence(keep=(0, report_fd, subject.fileno(), *listeners))
         confine.confine(settings["isolation"])
-        for listener in births:
-            _thread.start_new_thread(seccomp.answer_births, (listener,))
+        for listener in listeners:
+            _thread.start_new_thread(seccomp.approve_process_starts, (listener,))
     except (OSError, wire.FrameError) as error:
         refused = str(error)
-    order = cast("dict[str, Any]", json.loads(sys.stdin.readline()))
+    request = cast("dict[str, Any]", json.loads(sys.stdin.readline()))
 
-    def say(message: dict[str, object]) -> None:
+    def report(message: dict[str, object]) -> None:
         os.write(
-            report, json.dumps({"nonce": order["nonce"], **message}).encode() + b"\n"
+            report_fd,
+            json.dumps({"nonce": request["nonce"], **message}).encode() + b"\n",
         )
 
     if refused:
-        say({"refused": refused})
+        report({"refused": refused})
     else:
-        say({"ready": True})
-        passed, note = _run(wire.Connection(subject), order["code"], order["tests"])
-        say({"passed": passed, "note": note})
+        report({"ready": True})
+        passed, note = _run(wire.Connection(subject), request["code"], request["tests"])
+        report({"passed": passed, "note": note})
 
 
 def _start_subject(
@@ -73,29 +73,29 @@ def _start_subject(
         isolation: how much it is confined.
 
     Returns:
-        Where it asks before it starts a thread, if the kernel can.
+        Descriptors where the kernel asks before it starts a thread; empty if the kernel cannot.
     """
     tester = os.getpid()
     if os.fork() == 0:
         try:
             confine.die_with_parent(tester)
             confine.silence(keep=(of_subject.fileno(),))
-            seccomp.pass_births_on(of_subject)
+            seccomp.forward_process_starts(of_subject)
             confine.confine(isolation)
             serve(of_subject)
         finally:
             os._exit(0)
     of_subject.close()
-    births = seccomp.receive_births(subject)
+    listeners = seccomp.receive_process_starts(subject)
     if wire.read_frame(subject) != "confined":
         raise wire.FrameError("the subject could not be confined")
-    return births
+    return listeners
 
 
 def _run(connection: wire.Connection, code: str, tests: str) -> tuple[int, str]:
     try:
         defined = connection.define(code)
-    # The named boundary of the response's code, and below of each test.
+    # The response's code is untrusted, and so is what it does within a test below.
     except BaseException as error:  # noqa: BLE001
         return 0, f"the response's code raised {_name(error)}"
     names = names_to_give(defined, tests)
@@ -106,7 +106,8 @@ def _run(connection: wire.Connection, code: str, tests: str) -> tuple[int, str]:
     first_failure = ""
     for test in _tests(tests, {**names, "__name__": "tests"}):
         try:
-            passed += test() is not False
+            if test() is not False:
+                passed += 1
         except BaseException as error:  # noqa: BLE001
             first_failure = (
                 first_failure or f"the first failed test raised {_name(error)}"
@@ -119,7 +120,7 @@ def _run(connection: wire.Connection, code: str, tests: str) -> tuple[int, str]:
 
 
 def _name(error: BaseException) -> str:
-    # A class of the response's would carry its words into the account.
+    # The name of a class of the response's code would carry its words into the report.
     return (
         type(error).__name__
         if type(error).__module__ in {"builtins", __name__}
@@ -186,7 +187,7 @@ def _tests(source: str, names: dict[str, object]) -> Iterator[Callable[[], objec
         try:
             run()
         except BaseException as error:  # noqa: BLE001
-            # What is prepared here is missing: a test that fails says so.
+            # Preparation failed: report it as a failed test.
             yield partial(_fail, error)
             continue
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
@@ -204,7 +205,8 @@ def _fail(error: BaseException) -> object:
 
 
 def _methods(kind: type) -> Iterator[Callable[[], object]]:
-    import unittest  # as long to load as all the rest; most tests do without
+    # Imported here: it takes as long as everything else, and most tests do not need it.
+    import unittest
 
     if not issubclass(kind, unittest.TestCase):
         return
@@ -213,7 +215,7 @@ def _methods(kind: type) -> Iterator[Callable[[], object]]:
         def passes(case: unittest.TestCase | unittest.TestSuite = case) -> bool:
             result = unittest.TestResult()
             case.run(result)
-            # A skipped test is none that passed.
+            # A skipped test does not count as passed.
             return (
                 result.wasSuccessful()
                 and not result.skipped

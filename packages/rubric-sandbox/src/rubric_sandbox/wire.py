@@ -66,7 +66,7 @@ def read_frame(peer: _socket.socket) -> Wire:
     """Wait for one message.
 
     Raises:
-        FrameError: the other side has ended, or sends what is no message.
+        FrameError: the other side has ended, or sends something other than a message.
     """
     (length,) = struct.unpack(">I", _read(peer, 4))
     if length > LONGEST_FRAME:
@@ -79,7 +79,8 @@ def read_frame(peer: _socket.socket) -> Wire:
 
 def _read(peer: _socket.socket, length: int) -> bytes:
     body = b""
-    while missing := length - len(body):  # once, but for a signal in the middle
+    # One pass, unless a signal interrupts.
+    while missing := length - len(body):
         part = peer.recv(missing, _socket.MSG_WAITALL)
         if not part:
             raise FrameError("the other process has ended")
@@ -92,7 +93,7 @@ def encode(value: Any, reference: Callable[[object], Wire]) -> Wire:
 
     Args:
         value: any object.
-        reference: makes what stands for an object that is no data.
+        reference: encodes an object that is not plain data.
 
     Returns:
         JSON. A tagged list stands for what JSON has no notation for.
@@ -113,7 +114,8 @@ def encode(value: Any, reference: Callable[[object], Wire]) -> Wire:
                 [encode(item, reference) for item in kind.__iter__(value)],
             ]
     if isinstance(value, dict):
-        items = cast("Any", dict).items(value)  # not what a subclass makes of it
+        # Ignore a subclass's override.
+        items = cast("Any", dict).items(value)
         return [
             "dict",
             [[encode(key, reference), encode(item, reference)] for key, item in items],
@@ -146,7 +148,7 @@ def decode(message: Wire, follow: Callable[[Wire], object]) -> Any:
         The value.
 
     Raises:
-        FrameError: it is no value.
+        FrameError: it holds no value.
     """
     if not isinstance(message, (list, dict)):
         return message
@@ -181,11 +183,11 @@ _SCALARS: dict[str, Callable[[list[Any]], object]] = {
 
 
 class Remote:
-    """An object of the subject that is no data.
+    """An object of the subject that is not plain data.
 
-    Calls, attributes, items and iteration are passed on. A comparison or a sum is passed on only
-    between two objects of the subject: next to data it is refused, for the subject would then see
-    the expected value and could say that it equals it.
+    Calls, attributes, items and iteration are forwarded. A comparison or a sum is forwarded only
+    between two objects of the subject: next to data it is refused, because the subject would then
+    see the expected value and could say that it equals it.
     """
 
     __slots__ = ("_link", "_number")
@@ -206,8 +208,8 @@ class Remote:
         self._link.ask("exit", self)
 
 
-def _passing_on(name: str, kind: type | None) -> Callable[..., object]:
-    def passed_on(self: Remote, *args: object, **kwargs: object) -> object:
+def _forwarder(name: str, kind: type | None) -> Callable[..., object]:
+    def forward(self: Remote, *args: object, **kwargs: object) -> object:
         if name in OPERATORS and not isinstance(args[0], Remote):
             return NotImplemented
         value = self._link.ask(name, self, *args, **kwargs)  # pyright: ignore[reportPrivateUsage]
@@ -217,10 +219,10 @@ def _passing_on(name: str, kind: type | None) -> Callable[..., object]:
             )
         return value
 
-    return passed_on
+    return forward
 
 
-_PASSED_ON: dict[str, type | None] = {
+_FORWARDED: dict[str, type | None] = {
     **dict.fromkeys(
         ("call", "getattr", "setattr", "getitem", "setitem", "delitem", "enter")
     ),
@@ -231,13 +233,13 @@ _PASSED_ON: dict[str, type | None] = {
     "bool": bool,
     "iter": Remote,
 }
-"""Operators passed on to the response's code, and the only kind of answer each may give."""
-for _name, _kind in _PASSED_ON.items():
-    setattr(Remote, f"__{_name.rstrip('_')}__", _passing_on(_name, _kind))
+"""Operators forwarded to the response's code, and the only kind of answer each may give."""
+for _name, _kind in _FORWARDED.items():
+    setattr(Remote, f"__{_name.rstrip('_')}__", _forwarder(_name, _kind))
 
 
 class Connection:
-    """The socket to the subject, and what has come and gone through it."""
+    """The socket to the subject, and the objects that have passed through it."""
 
     def __init__(self, subject: _socket.socket) -> None:
         self._subject = subject
@@ -295,7 +297,7 @@ class Connection:
         try:
             value = self._functions[number](*decode(args, self._follow))
             return ["returned", True, encode(value, self._reference)]
-        # The named boundary of a test's own function: its error goes to the code that called it.
+        # A test's own function may raise anything: its error goes to the code that called it.
         except Exception:  # noqa: BLE001
             return ["returned", False, None]
 
@@ -316,7 +318,7 @@ class Connection:
                 return kind
         elif isinstance(first, int) and others:
             if first not in self._kinds:
-                # A class of its own, so that `except` knows it; attributes are the subject's.
+                # A separate class, so that `except` can name it; attributes are the subject's.
                 base = self._error_class(others)
                 self._kinds[first] = type(
                     "ResponseError", (base,), {"__getattr__": _attribute}
