@@ -103,7 +103,7 @@ def attainable_levels(
 
     Raises:
         RewardShapeError: not one grid per weight, or an empty grid.
-        RewardError: weights that no reward can be computed from, or a value that is no number or
+        RewardError: weights that no reward can be computed from, or a value that is not a number or
             outside [0, 1].
 
     Source: paper, §3.3, topic resolution.

@@ -285,7 +285,7 @@ def write_lines(file: BinaryIO, rows: Iterable[dict[str, object]]) -> int:
 def replacing(path: Path) -> Generator[BinaryIO]:
     """Open a file that takes the place of `path` when the block ends well, and vanishes if not.
 
-    A path that is no regular file, such as a pipe, is written to directly; a link stays a link.
+    A path that is not a regular file, such as a pipe, is written to directly; a link stays a link.
 
     Raises:
         OSError: it cannot be written, or is a named pipe that nobody reads.

@@ -33,7 +33,7 @@ class VerificationError(RubricError, ValueError):
 
     @classmethod
     def of(cls, head: str, problem: str) -> Self:
-        """Return the error of what stands behind a head, such as `numeric:`."""
+        """Return the error of what follows a head, such as `numeric:`."""
         return cls(f"`{head}` {problem}")
 
 

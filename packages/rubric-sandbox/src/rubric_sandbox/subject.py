@@ -42,7 +42,7 @@ class _Subject:
             exec(  # noqa: S102
                 compile(code, "<response>", "exec", dont_inherit=True), module.__dict__
             )
-        # The named boundary of the response: whatever it raises is the tester's to count.
+        # The response is untrusted code: whatever it raises is reported to the tester.
         except BaseException as error:  # noqa: BLE001
             return self._raised(error)
         public = {

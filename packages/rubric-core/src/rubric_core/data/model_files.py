@@ -83,7 +83,7 @@ def _counted(folder: Path) -> Iterator[Path]:
 def adapter_base(folder: Path) -> Path | None:
     """Return the folder of an adapter's base model.
 
-    None for a model that is no adapter, or for an adapter whose base is not an existing folder.
+    None for a model that is not an adapter, or for an adapter whose base is not an existing folder.
     """
     path = folder / "adapter_config.json"
     if not path.is_file():

@@ -56,7 +56,7 @@ class Checklist:
     source_id: list[str]
     system: list[str]
     more: list[str]
-    """Further text of the request: goes behind the question."""
+    """Further text of the request: goes after the question."""
     shown: list[str]
     """Documents that come with the question: go before it, and a judge checks against them."""
     passage: list[str]
@@ -237,7 +237,7 @@ def weight_of(criterion: Row, names: Sequence[str]) -> float | None:
 def read_hellobench(row: Row) -> Iterator[Draft]:
     """Read a HelloBench file: yes/no questions by category, or a row of its tasks.
 
-    The requirements of a task that its instruction does not hold go behind the instruction.
+    The requirements of a task that its instruction does not hold go after the instruction.
     """
     if row.get("instruction") is None:
         for category in row.fields:

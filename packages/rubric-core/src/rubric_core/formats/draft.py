@@ -118,7 +118,7 @@ class Imported:
     """Account of every value of the row; None for the paper's own schema, which has no others.
     Where a rubric meets several questions, the first task has the rubric's account."""
     reference_thought: Thought = Thought.NONE
-    """Whether a thought was cut from the reference answer; a thought alone is no answer."""
+    """Whether a thought was cut from the reference answer; a thought alone is not an answer."""
 
 
 def imported(draft: Draft, fields: Fields | None = None) -> Imported:

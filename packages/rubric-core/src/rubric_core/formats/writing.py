@@ -24,7 +24,7 @@ def export_tasks(
 
     All formats but `policy` hold the rubric, and belong on the judge's side. `policy` holds task id
     and prompt alone, in the columns that verl and TRL read, for a reward that looks tasks up by id.
-    A prompt is the question, behind its context if it has one.
+    A prompt is the question, after its context if it has one.
 
     Args:
         name: one of `export_formats()`.

@@ -221,7 +221,7 @@ class JudgeResult(Sealed):
     """Whether the judge saw only the first part of the passage."""
 
     cascade: CascadeTrace | None = None
-    """The decisions within a cascade; None where the judge is no cascade."""
+    """The decisions within a cascade; None where the judge is not a cascade."""
 
     detail: Text = Field(default="", max_length=_DETAIL_CHARS)
     """One machine-made line on the reason: numbers and ids, no text of the reply."""
@@ -261,7 +261,7 @@ class JudgeResult(Sealed):
         Never raises for what the reply holds; `read_reply` lists the contract.
 
         Raises:
-            SchemaError: `text` is no str.
+            SchemaError: `text` is not a str.
         """
         try:
             reply = read_reply(rubric, text)
@@ -290,7 +290,7 @@ class JudgeResult(Sealed):
             required: whether a score above 0 whose quote is found nowhere makes the reply invalid.
 
         Raises:
-            SchemaError: `text` is no str.
+            SchemaError: `text` is not a str.
         """
         try:
             reply = read_reply(rubric, text, with_evidence=True)

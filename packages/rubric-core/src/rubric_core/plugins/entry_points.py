@@ -162,7 +162,7 @@ def find_factory(name: str, *, group: str) -> Callable[..., object]:
             return target(*options)
         except RubricError:
             raise
-        # The named boundary for the code of a package that is not ours.
+        # A plugin is third-party code: any error is reported as the plugin's.
         except Exception as error:
             # Our own messages hold no options, but a plugin's may repeat a key among them.
             reason = _first_line(error)
@@ -198,8 +198,7 @@ def _loaded(name: str, *, group: str) -> object:
     (entry,) = points
     try:
         return entry.load()
-    # The named boundary for the code of a package that is not ours, which may raise anything, or
-    # exit, when it is imported.
+    # A plugin is third-party code: it may raise anything, or exit, when it is imported.
     except (Exception, SystemExit) as error:
         is_expected = isinstance(error, ImportError | AttributeError)
         reason = str(error) if is_expected else _first_line(error)

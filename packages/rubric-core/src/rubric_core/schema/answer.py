@@ -1,4 +1,4 @@
-"""The answer of a completion: the text behind the mark that closes its last thought.
+"""The answer of a completion: the text after the mark that closes its last thought.
 
 A reasoning model writes a thought before its answer. Only the answer is judged, shown, compared and
 measured; a thought that does not end is no answer. Every adapter, backend and evaluation uses this
@@ -27,7 +27,7 @@ class Thought(StrEnum):
     """No thought: the whole completion is the answer."""
 
     CLOSED = "closed"
-    """A thought that ends: the text behind it is the answer."""
+    """A thought that ends: the text after it is the answer."""
 
     UNCLOSED = "unclosed"
     """A thought that does not end: there is no answer, and the completion counts as cut."""
@@ -63,8 +63,9 @@ class ThoughtTags(Sealed):
     )
     """Where the marks count. "anywhere": a close alone ends a thought, for a chat template may have
     opened it. "first": only where the completion begins with `open`, as the words are also ones
-    that an answer may hold. "pair": as "first", and a thought without its close is none. "glued":
-    as "pair", but where a capital letter follows `open` directly, as in no word, it is a thought.
+    that an answer may hold. "pair": as "first", and a thought without its close does not count.
+    "glued": as "pair", but where a capital letter follows `open` directly, as in no word, it is a
+    thought.
     """
 
 
@@ -160,7 +161,7 @@ def answer_of(
         opened: whether the prompt opened a thought: see `opens_thought`.
 
     Returns:
-        The text behind the last close, without white space around it; without a thought the
+        The text after the last close, without white space around it; without a thought the
         completion as it is; and an empty text for a thought that does not end.
     """
     start, close = _answer_start(completion, thoughts, opened=opened)
@@ -267,9 +268,9 @@ def _answer_start(
     rest = completion
     close = ""
     for tags in known:
-        behind = _behind_last_close(rest, tags, opened=opened)
-        if behind is not None:
-            rest = behind
+        answer = _after_last_close(rest, tags, opened=opened)
+        if answer is not None:
+            rest = answer
             close = tags.close
     in_thought = _begins_in_thought(thoughts, opened=opened) and not close
     if in_thought or any(_opens(rest, tags) for tags in known):
@@ -313,8 +314,8 @@ def _ends_of(tag: str, text: str) -> list[int]:
     return [match.end() for match in _mark_or_code(tag).finditer(text) if match[1]]
 
 
-def _behind_last_close(text: str, tags: ThoughtTags, *, opened: bool) -> str | None:
-    """Return the text behind the last close, or None where no thought ends."""
+def _after_last_close(text: str, tags: ThoughtTags, *, opened: bool) -> str | None:
+    """Return the text after the last close, or None where no thought ends."""
     counts = tags.counts == "anywhere" or opened or text.lstrip().startswith(tags.open)
     if not counts:
         return None

@@ -29,7 +29,7 @@ class PolicyView(Sealed):
 
     @property
     def message(self) -> str:
-        """The prompt as the one message of a chat: the question, behind its context if any."""
+        """The prompt as the one message of a chat: the question, after its context if any."""
         return as_message(self.question, self.context)
 
     @property
@@ -55,7 +55,7 @@ class JudgeView(Sealed):
     """g: the passage to check against."""
 
     response: Text = Field(repr=False, exclude=True)
-    """y: the policy's answer, untrusted text; its thought is no part of it."""
+    """y: the policy's answer, untrusted text; its thought is not part of it."""
 
     rubric: Rubric
     """R: the criteria to score."""
@@ -231,7 +231,7 @@ class Task(Sealed):
     def task_id(self) -> str:
         """16 hex digits from the document's hash, the question and the whole rubric.
 
-        The context is no part of it: what is judged, and by what, stays the same.
+        The context is not part of it: what is judged, and by what, stays the same.
         """
         return task_id_of(self.doc_hash, self.question, self.rubric)
 

@@ -287,7 +287,7 @@ async def _with_named_errors(
             if isinstance(error, RubricError):
                 raise
             return
-        # The named boundary for responders: a model may make its library raise anything.
+        # A responder is third-party code: a model may make its library raise anything.
         except Exception as error:
             raise ResponderError(
                 f"model {model!r} cannot answer: {_described(error)}"

@@ -88,7 +88,7 @@ class ModelSigns(Record):
     """Reward against length over all answers; None where either does not vary."""
 
     reward_length_within: Correlation | None
-    """The same among answers to one question; None with one answer a question."""
+    """The same among answers to one question; None with one answer per question."""
 
     hedges: Interval
     """Hedging phrases in 100 words."""

@@ -235,7 +235,7 @@ class AnswerRow(RowOfAnswer):
 
     @property
     def answer(self) -> Answer:
-        """The text to judge, and whether it stood behind a thought."""
+        """The text to judge, and whether it stood after a thought."""
         return Answer(self.text or "", self.thought or Thought.NONE)
 
     @property

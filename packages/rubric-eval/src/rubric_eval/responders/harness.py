@@ -110,7 +110,7 @@ class HarnessResponder:
         if self._model is None:
             try:
                 self._model = FolderModel(self._options, self.prompt_form)
-            # The named boundary for model folders: a broken file may make the library raise
+            # A model folder is third-party data: a broken file may make the library raise
             # anything.
             except Exception as error:
                 problem = f"the model folder {str(self._options.path)!r} does not load"

@@ -83,7 +83,7 @@ class JudgedReader:
 
     Raises:
         EvalFolderError: the number of questions is not that in run.json.
-        RubricFileError: a line that is no question.
+        RubricFileError: a line that is not a valid question.
     """
 
     def __init__(self, folder: EvalFolder, run: records.EvalRun, edits: Edits) -> None:

@@ -84,7 +84,7 @@ def mean_interval(
     """Estimate a mean with the wider of its BCa bootstrap interval and Student's, on each side.
 
     Args:
-        x_N: one finite value a question; None and NaN are missing and are left out.
+        x_N: one finite value per question; None and NaN are missing and are left out.
         clusters_N: document of each question: documents are drawn, with all their questions.
         confidence: nominal coverage, in (0, 1).
         resamples: bootstrap draws.
@@ -120,7 +120,7 @@ def paired_interval(
     """Estimate the mean of a − b over the same questions with its BCa bootstrap interval.
 
     Args:
-        a_N: one value a question; None and NaN are missing.
+        a_N: one value per question; None and NaN are missing.
         b_N: the other side, in the same order of questions.
         clusters_N: document of each question: documents are drawn, with all their questions.
         draws: confidence, resamples and seed, as for `mean_interval`.

@@ -121,7 +121,7 @@ def response_of(query: str, prompt: str) -> str:
 
     Raises:
         SchemaError: the query does not begin with the prompt or with an end of it, or one of the
-            two is no text.
+            two is not text.
     """
     return _without_special_end(_completion_of(query, prompt))
 

@@ -47,7 +47,7 @@ def task_source(tasks: Tasks) -> TaskSource:
 
     Raises:
         ConfigError: the file cannot be read, or holds no task.
-        RubricFileError: a line of the file is no task.
+        RubricFileError: a line of the file is not a valid task.
     """
     match tasks:
         case None:

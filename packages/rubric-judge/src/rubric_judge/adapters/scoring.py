@@ -219,7 +219,7 @@ class RubricScorer:
         Raises:
             ConfigError: a configuration that is not usable, or a policy that the stack lacks.
             JudgeSetupError: a judge that cannot be called.
-            LedgerError: a file that is no ledger, or cannot be opened.
+            LedgerError: a file that is not a valid ledger, or cannot be opened.
         """
         kind = Options if maskable else Unmasked
         settings = validated(kind, options, source="options")

@@ -108,7 +108,7 @@ def _decided(
                     check, text, steps=steps, time_left=time_left
                 )
                 return CheckResult(float(passed), note)
-    # The named boundary of a response's text.
+    # A response is untrusted text: any error means that the check is not passed.
     except Exception as error:  # noqa: BLE001
         return CheckResult(0.0, note_of_failure(error))
 

@@ -2,7 +2,7 @@ r"""`numeric: VALUE [± TOLERANCE[%]] [UNIT] [; unit=UNIT] [; where=answer|any]`
 
 A quantity counts when it lies within the tolerance after conversion to the criterion's unit:
 "981 cm/s²" is "9.81 m/s^2", and "20 °C" is "293.15 K". A criterion with a unit asks for a unit; one
-without compares bare numbers. A unit that is none of physics ("[apples]") must be written the same.
+without compares bare numbers. A unit that is not physical ("[apples]") must be written the same.
 
 `where=answer`: one number decides, so that a list of guesses is worth nothing:
     1. the last `\boxed{…}`, or else the line of the last "answer:" / "answer is" / "####",
@@ -69,7 +69,7 @@ def read_numeric(body: str) -> NumericCheck:
         The check.
 
     Raises:
-        VerificationError: it is no number, or an option is unknown or given twice.
+        VerificationError: it is not a valid number, or an option is unknown or given twice.
     """
     if len(body) > _LONGEST_DIRECTIVE:
         raise _unusable(f"is longer than {_LONGEST_DIRECTIVE} characters")
@@ -200,7 +200,7 @@ def _answers(check: NumericCheck, text: str, *, boxed: bool) -> bool:
     start = readings[first].quantity.start
     end = readings[last].quantity.end
     since = readings[first - 1].quantity.end if first else 0
-    # Numbers of another kind ("at 7 s") are no alternatives.
+    # Numbers of another kind ("at 7 s") are not alternatives.
     before = first > 0 and readings[first - 1].is_comparable
     after = last + 1 < len(readings) and readings[last + 1].is_comparable
     return (

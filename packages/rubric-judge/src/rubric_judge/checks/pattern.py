@@ -13,7 +13,7 @@ from rubric_judge.errors import VerificationError
 _DEEPEST = 20
 _UNREAD = re.compile(r"\(\?(?:[a-zA-Z0-9-]*(?:x|f|V1)|#|\(DEFINE)")
 """Constructs that change how the rest is read: verbose mode, nested sets, full case folding,
-comments, and definitions; a repetition behind one applies to what stands before it."""
+comments, and definitions; a repetition after one applies to what stands before it."""
 _TOKEN = re.compile(
     r"""
       (?P<flags>  \(\?[a-zA-Z0-9-]+\) )
@@ -57,7 +57,7 @@ def compiled_size(pattern: str) -> int | None:
                 # It is written out the fewest times, and once more as a loop.
                 size += last * (1 if token["loop"] else int(token["fewest"] or 0))
                 last = 1  # nothing repeats a repetition
-            case "flags":  # a repetition behind them is of what stands before them
+            case "flags":  # a repetition after them is of what stands before them
                 size = size + 1
                 last = max(last, 1)
             case "brace" if last > 1:
@@ -102,7 +102,7 @@ def read_pattern(body: str, *, head: str = "regex:") -> RegexCheck:
         The check.
 
     Raises:
-        VerificationError: it is no pattern, or none whose size is bounded once it is compiled.
+        VerificationError: it is not a valid pattern, or its compiled size is not bounded.
     """
     # Loaded when a rubric asks for it: most do not.
     import regex

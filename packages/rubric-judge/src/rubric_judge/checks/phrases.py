@@ -35,7 +35,7 @@ def head(text: str, longest: int) -> str:
 
 
 def tail(text: str, longest: int) -> str:
-    """Return what stands behind the first white space of the last characters.
+    """Return what follows the first white space of the last characters.
 
     Args:
         text: any text.

@@ -78,7 +78,7 @@ def read_number(text: str, start: int = 0) -> tuple[float, int] | None:
 
 
 def read_scale(text: str, start: int) -> tuple[float, int]:
-    """Read "thousand" to "trillion" behind a number: the factor, 1 without, and where it ends."""
+    """Read "thousand" to "trillion" after a number: the factor, 1 without, and where it ends."""
     match = _PATTERNS["scale"].match(text, start)
     return (_SCALES[match["scale"].lower()], match.end()) if match else (1.0, start)
 
@@ -188,11 +188,11 @@ def is_joined(gap: str) -> bool:
 
 
 def fills_a_box(rest: str) -> bool:
-    """Return whether no more than a noun stands behind the number of a box."""
+    """Return whether no more than a noun follows the number of a box."""
     return _PATTERNS["noun"].fullmatch(rest) is not None
 
 
-# Units that are words: "3 in the study" is no length, "3 in." and "3in" are.
+# Units that are words: "3 in the study" is not a length, "3 in." and "3in" are.
 _PROSE = frozenset({"a", "am", "are", "as", "at", "has", "he", "in", "me", "pm", "us"})
 _LOOKAHEAD = 80
 _ROUNDING = 1e-9
@@ -229,7 +229,7 @@ def read_unit(text: str, start: int, *, own: str = "") -> tuple[str, int]:
 
     Returns:
         The longest unit that starts there, and where it ends; "" and the start where there is no
-        unit: what is not one, such as "apples", is no part of the quantity. A word of prose is a
+        unit: what is not one, such as "apples", is not part of the quantity. A word of prose is a
         unit where it is attached to the number or where the text does not go on after it.
     """
     match = _PATTERNS["unit"].match(text, start, start + _LOOKAHEAD)

@@ -59,7 +59,7 @@ def read_schema(body: str) -> SchemaCheck:
     """Read the schema.
 
     Args:
-        body: everything behind the colon, further lines included.
+        body: everything after the colon, further lines included.
 
     Returns:
         The check.

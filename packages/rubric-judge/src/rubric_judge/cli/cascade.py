@@ -99,7 +99,7 @@ def find_thresholds(
         The calibration, and how many answers the ledger could not take.
 
     Raises:
-        ConfigError: the judge is no cascade, or as `calibrate_cascade`.
+        ConfigError: the judge is not a cascade, or as `calibrate_cascade`.
         JudgeSetupError: a judge is not there.
     """
     from rubric_judge.config import CascadeConfig, read_judge_spec

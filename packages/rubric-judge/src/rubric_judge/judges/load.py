@@ -41,7 +41,7 @@ def load_judge(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> Jud
         JudgeSetupError: a key is named and not there; or a folder of a model cannot be used.
         ConfigError: the `litellm_config` cannot be used; or a cascade is not calibrated, or its
             calibration is of other judges or settings, or its label queue cannot be written.
-        PluginError: no installed package registers the plugin, or what it makes is no judge.
+        PluginError: no installed package registers the plugin, or what it makes is not a judge.
         SandboxError: unit tests are switched on and this machine cannot confine them.
         MissingExtraError: they are, and no sandbox is installed; or another extra is missing.
     """

@@ -217,7 +217,7 @@ class Answer:
             The model's text, or that it refuses to answer, or that the prompt is too long.
 
         Raises:
-            JudgeTransportError: the answer is no chat completion.
+            JudgeTransportError: the answer is not a chat completion.
         """
         if not self.is_success:
             return self._refused(sent)
@@ -274,7 +274,7 @@ def read_completion(
         that calls a tool has the text that stands beside the call.
 
     Raises:
-        JudgeTransportError: it is no chat completion, or the server did not finish it; the error
+        JudgeTransportError: it is not a chat completion, or the server did not finish it; the error
             holds the usage.
     """
     usage = _usage(completion, cost_usd=cost_usd)

@@ -27,7 +27,7 @@ def chat_reply(completion: Any) -> ChatReply:
     """Read a completion.
 
     Raises:
-        JudgeTransportError: it is no chat completion.
+        JudgeTransportError: it is not a chat completion.
     """
     fields: dict[str, object] = completion.model_dump(exclude_none=True, warnings=False)
     for choice in map(mapping, listing(fields.get("choices"))):

@@ -144,7 +144,7 @@ def check_secrets(path: Path, parameters: _Options, *, key: str) -> None:
         key: dotted path of the parameters, such as `model_list.0.litellm_params`.
 
     Raises:
-        ConfigError: a secret is no text, or a value names an invalid variable.
+        ConfigError: a secret is not text, or a value names an invalid variable.
     """
     for name, value in parameters.items():
         place = f"{key}.{shown_name(name)}"

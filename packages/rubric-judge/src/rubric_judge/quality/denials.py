@@ -25,7 +25,7 @@ _COUNTING: Final = re.compile(
     r"\b(?:all|any|both|each|either|every|few|many|most|much|several|some)\b",
     re.IGNORECASE,
 )
-"""Matches words that a "not" behind them may or may not deny: "all values are not kept"."""
+"""Matches words that a "not" after them may or may not deny: "all values are not kept"."""
 _BOUND_TO_DENIAL: Final = re.compile(r"\b(?:any|at all|either|yet)\b")
 """Matches words that cannot stand without the "not" before them."""
 _SUBORDINATE: Final = re.compile(
@@ -65,7 +65,7 @@ _ES: Final = ("ches", "shes", "sses", "xes", "zes", "oes")
 def denial(sentence: str) -> str:
     """Return a sentence that says that another one is false, by the least change of it.
 
-    The main verb is denied where it is found: a "not" goes, or comes behind the auxiliary, and "it
+    The main verb is denied where it is found: a "not" goes, or comes after the auxiliary, and "it
     takes" becomes "it does not take". A "not" in another clause would leave the main statement as
     it is ("it fails if `a` is not positive"), or deny a condition and nothing else. So sentences
     that begin with a condition, state several things, count their subject ("all values are kept")

@@ -218,7 +218,7 @@ def read_judgements(path: Path) -> Iterator[tuple[int, JudgementLine]]:
     """Yield line number, from 1, and row of a judgement file; blank lines are skipped.
 
     Raises:
-        RubricFileError: a line is no judgement, its reward is not its result's, or it judges a
+        RubricFileError: a line is not a judgement, its reward is not its result's, or it judges a
             response a second time by the same judge.
         OSError: the file cannot be read.
     """

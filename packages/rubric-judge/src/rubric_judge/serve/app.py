@@ -45,7 +45,7 @@ class _StrictRequest(Request):
     """Reads JSON as judges' replies are read: no repeated key, no depth that breaks the reader."""
 
     async def json(self) -> Any:
-        """Decode the body; a `JSONDecodeError` is what FastAPI expects of one that is none."""
+        """Decode the body; a `JSONDecodeError` is what FastAPI expects of an invalid one."""
         try:
             return decode(await self.body())
         except NotJsonError as error:

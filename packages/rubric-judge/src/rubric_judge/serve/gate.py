@@ -89,7 +89,7 @@ class Gate:
             # The server stops, and no longer waits for the rest of a body.
             if arriving.ended:
                 raise
-        # The boundary of the service: an internal error costs one request. The message may hold a
+        # An internal error, of whatever type, costs only its own request. Its message may hold a
         # text, so only the type and place are logged.
         except Exception as error:  # noqa: BLE001
             if self._service.recurring.passes("serve.request.unexpected"):

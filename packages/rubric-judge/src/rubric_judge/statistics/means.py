@@ -87,7 +87,7 @@ def paired_difference(
     The pair is resampled as one, so what makes a question easy for both sides cancels.
 
     Args:
-        a_N: one value a question; None and NaN are missing.
+        a_N: one value per question; None and NaN are missing.
         b_N: the other side, in the same order of questions.
         clusters_N: document of each question: documents are drawn, with all their questions.
         draws: confidence, resamples and seed, as for `mean_estimate`.

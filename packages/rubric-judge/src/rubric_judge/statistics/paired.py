@@ -78,7 +78,7 @@ def decide(
         sorted_adjusted = p_M[order]
         steps = np.full(m, alpha)
     findings = int(np.sum(sorted_adjusted < alpha))
-    decisive = np.full(m, min(findings, m - 1))  # the first that is no finding
+    decisive = np.full(m, min(findings, m - 1))  # the first that is not a finding
     if correction is Correction.BH:
         decisive[:findings] = findings - 1
     else:

@@ -40,7 +40,7 @@ async def reported(
         What is reported, in order.
 
     Raises:
-        Exception: whatever the work raises, behind its last result.
+        Exception: whatever the work raises, after its last result.
     """
     report: Report[_Result] = Report()
     worker = ThreadPoolExecutor(max_workers=1)

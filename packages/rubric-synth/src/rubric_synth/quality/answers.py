@@ -146,7 +146,7 @@ async def _check_tests(
     draft: Draft,
     code: ast.Module,
 ) -> None:
-    # Twice: tests whose result changes from one run to the next are no tests.
+    # Twice: tests whose result changes from one run to the next are not tests.
     for _ in range(2):
         if not await passes(draft.reference_answer):
             problem = "the code of the reference answer does not pass every test"

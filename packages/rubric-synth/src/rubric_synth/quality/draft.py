@@ -93,7 +93,7 @@ def _unannounced(pattern: _Pattern, text: str) -> bool:
 
 
 def _cited(pattern: _Pattern, text: str) -> bool:
-    """Match a number in brackets behind a word, or names where the text says little else."""
+    """Match a number in brackets after a word, or names where the text says little else."""
     for match in _PATTERNS["bracketed"].finditer(text):
         word = match[1]
         is_spaced = match[0][len(word)] in " .,;"
@@ -377,7 +377,7 @@ def check_leaks(task: Task, config: QualityConfig) -> None:
 
 
 def _tells(question: str, answer: str, fewest_words: int) -> bool:
-    """Whether a question holds an answer, or a sentence of it that is no mere phrase."""
+    """Whether a question holds an answer, or a sentence of it that is not a mere phrase."""
 
     def plain(text: str) -> str:
         words = _WORD.findall(text.lower())

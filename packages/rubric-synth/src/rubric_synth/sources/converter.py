@@ -1,7 +1,7 @@
 """The process of `IsolatedReader`, which reads files for another: it may hang, crash or be killed.
 
 A script of its own: it imports nothing of this package, so that it starts in a moment. One job
-and one answer a line, as JSON, and the file that a job is about as an open descriptor. An answer
+and one answer per line, as JSON, and the file that a job is about as an open descriptor. An answer
 that takes too long ends the process.
 """
 
@@ -86,7 +86,7 @@ def _answers(job: dict[str, Any], handle: int) -> Iterator[dict[str, Any]]:
 
 
 def _no_text(_value: object) -> dict[str, str]:
-    """Stand for a value of a table that JSON has no form for; an object is no text either."""
+    """Stand for a value of a table that JSON has no form for; an object is not text either."""
     return {}
 
 

@@ -1,7 +1,7 @@
 r"""Rewriting of LaTeX so that pandoc reads it without loss.
 
-pandoc 3.9 leaves out commands it does not know together with a number behind them ("59\textendash
-60" becomes "59"), all of mhchem, and the sign of powers behind siunitx's `\per`.
+pandoc 3.9 leaves out commands it does not know together with a number after them ("59\textendash
+60" becomes "59"), all of mhchem, and the sign of powers after siunitx's `\per`.
 """
 
 import re

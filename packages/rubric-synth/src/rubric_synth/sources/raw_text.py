@@ -55,7 +55,7 @@ _MODULES: Final[dict[Extra, str]] = {
 
 
 class NotTextError(RefusedError):
-    """Input that is no document."""
+    """Input that is not a document."""
 
     def rejection(self, source: str) -> Rejection:
         """Return the rejection of a source."""
@@ -349,7 +349,7 @@ class SourceFile(NamedTuple):
         """Return its bytes.
 
         Raises:
-            NotTextError: It cannot be read, is no regular file, or has more than `most` bytes.
+            NotTextError: It cannot be read, is not a regular file, or has more than `most` bytes.
         """
         try:
             with self.open() as file:

@@ -326,7 +326,7 @@ def _unpacked_lines(
     """Yield the lines of a file that may be compressed, as long as they are in proportion to it.
 
     Raises:
-        NotTextError: The file unpacks to far more than text does, or is no text.
+        NotTextError: The file unpacks to far more than text does, or is not text.
     """
     if not name.lower().endswith(".gz"):
         yield from _lines(file, most=most)

@@ -260,8 +260,8 @@ def chosen_examples(
         reveal_grounding: Whether to show their passages.
 
     Raises:
-        DatasetFolderError: The folder is no dataset, or the split or the account of what was left
-            out is unknown or missing.
+        DatasetFolderError: The folder is not a dataset, or the split or the account of what was
+            left out is unknown or missing.
         RubricFileError: A row is not a task.
     """
     if split is not None:

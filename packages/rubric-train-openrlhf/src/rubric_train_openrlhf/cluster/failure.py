@@ -106,7 +106,7 @@ def read_failure(path: Path) -> RubricError | None:
     """Read what `write_failure` wrote; None if the process ended without writing."""
     try:
         error = pickle.loads(read_file(path))  # noqa: S301  # written by our own driver
-    # The boundary for a file that a full disk may have cut off: pickle raises anything.
+    # A full disk may have cut the file off, and pickle may then raise anything.
     except Exception:  # noqa: BLE001
         return None
     return error if isinstance(error, RubricError) else None

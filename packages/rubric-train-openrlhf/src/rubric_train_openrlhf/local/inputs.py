@@ -39,7 +39,7 @@ class RunInputs(NamedTuple):
     """Texts that a policy built from scratch is pre-trained on."""
 
     def is_judge_asked(self, config: TrainConfig) -> bool:
-        """Return whether there is a step to make, with a checkable judge that is no program."""
+        """Return whether there is a step to make, with a checkable judge that is not a program."""
         done = 0 if self.checkpoint is None else step_of(self.checkpoint)
         is_model = not is_program(config.judge.spec)
         return done < config.steps and is_model and isinstance(self.judges[0], Checking)
@@ -115,7 +115,7 @@ def read_corpus(path: Path, *, doc_hashes: Collection[str]) -> list[str]:
 
     Raises:
         TrainConfigError: there is no such file, or no row in it may be read.
-        RubricFileError: a line is no object with a text.
+        RubricFileError: a line is not an object with a text.
     """
     try:
         rows = [_text_row(path, line, row) for line, row in read_each_line(path)]

@@ -45,7 +45,7 @@ def run_grpo(  # noqa: PLR0913  # three callbacks
 
     Raises:
         TrainConfigError: a task file is missing or empty, or a GPU is asked for and absent.
-        LeakError, RubricFileError: a question gives its rubric away; a line is no task.
+        LeakError, RubricFileError: a question gives its rubric away; a line is not a valid task.
         PolicyLoadError, DiskWriteError: no model at the path; the run folder cannot be written.
         JudgeSetupError: the judge cannot be made or does not answer.
         ResumeError: `config.out` holds a run, and `resume` is off or the run is another one.

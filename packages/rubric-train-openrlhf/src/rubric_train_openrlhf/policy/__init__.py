@@ -10,7 +10,7 @@
 | log-probabilities with gradients | `logprobs`, `onednn` |
 | a policy from a folder, or from nothing | `load` |
 | its warm start | `supervised` |
-| one answer a question, for evaluation | `answering` |
+| one answer per question, for evaluation | `answering` |
 
 Everything random takes a `torch.Generator` or a seed; torch's global random state is not touched.
 """

@@ -133,7 +133,7 @@ class Answers:
                 yield questions[first : first + at_once]
 
     def _chosen(self, question: Question) -> Reply:
-        """Ask how likely each choice is behind the prompt, without an end token."""
+        """Ask how likely each choice is after the prompt, without an end token."""
         policy = self._policy
         view = self._asks[question.asks[0]].view
         texts = [
@@ -192,7 +192,7 @@ class Answers:
         """Draw the tokens of a batch, each answer's by its own seed, and yield each as it is done.
 
         Raises:
-            NonFiniteLogitsError: the model's scores are no finite numbers.
+            NonFiniteLogitsError: the model's scores are not finite numbers.
         """
         model = self._policy.model
         codec = self._policy.codec

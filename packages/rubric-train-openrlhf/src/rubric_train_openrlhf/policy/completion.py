@@ -8,7 +8,7 @@ from rubric_core.schema.answer import Decode
 
 
 class Completion(NamedTuple):
-    """All that a policy wrote behind a prompt."""
+    """All that a policy wrote after a prompt."""
 
     text: str
     """Without special tokens, but for those that may be the marks of a thought."""

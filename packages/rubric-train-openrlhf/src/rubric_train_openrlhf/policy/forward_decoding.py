@@ -58,7 +58,7 @@ class _Forward:
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
 
     def last_logits(self, token_ids: torch.Tensor) -> torch.Tensor:
-        """Logits behind the last token of rows of one length, without a cache."""
+        """Logits after the last token of rows of one length, without a cache."""
         return self._model(
             input_ids=token_ids, use_cache=False, **self._options
         ).logits[:, -1]
@@ -72,7 +72,7 @@ class _Forward:
         positions: torch.Tensor,
         seen: int | None = None,
     ) -> tuple[torch.Tensor, Any]:
-        """Logits behind the last token, and the cache that holds all before.
+        """Logits after the last token, and the cache that holds all before.
 
         Raises:
             LookupError: the model takes no cache, or gives none.
@@ -274,7 +274,7 @@ def _chosen(
     expected = _plain(model, trial_prompts, tokens_NT)
     failures: list[str] = []
     for way in _WAYS:
-        # The named boundary of an architecture: its cache may make the library raise anything.
+        # A model's architecture is third-party code: its cache may raise anything.
         try:
             padded = left_pad(trial_prompts, pad_token_id=ids[0], device=model.device)
             logits = _stepwise(way(model), padded, tokens_NT)
@@ -304,7 +304,7 @@ def _chosen(
 def _plain(
     model: PreTrainedModel, prompts: Sequence[EncodedPrompt], tokens_NT: torch.Tensor
 ) -> torch.Tensor:
-    """Return the logits behind each prompt, then those of the rows that go on, row by row."""
+    """Return the logits after each prompt, then those of the rows that go on, row by row."""
     logits: list[torch.Tensor] = []
     forward = _Forward(model)
     for prompt in prompts:

@@ -311,7 +311,7 @@ def _join(
 
 
 def _joined(x_HR: torch.Tensor, keys: int) -> torch.Tensor:
-    """Put the queries of one key behind each other, [H, R, …] to [1, K, H/K·R, …]."""
+    """Put the queries of one key after one another, [H, R, …] to [1, K, H/K·R, …]."""
     return _split(x_HR, 0, keys, -1).flatten(1, 2)[None]
 
 

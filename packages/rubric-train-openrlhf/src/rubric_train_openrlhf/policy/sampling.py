@@ -51,7 +51,7 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
         temperature: τ ≥ 0; 0 takes the most likely token and records it at temperature 1.
         generator: source of the randomness, on the model's device.
         eos_token_id: each of these ends a response and belongs to it.
-        pad_token_id: fills the rectangle behind a response.
+        pad_token_id: fills the rectangle after a response.
 
     Returns:
         B = P·G rows, prompt-major, with log-probabilities under the distribution drawn from.

@@ -217,7 +217,7 @@ def _few(model: PreTrainedModel, batch: TokenBatch) -> TokenBatch:
 
 
 def _longest(model: PreTrainedModel, batch: TokenBatch) -> TokenBatch:
-    """The longest row of a batch, behind another response to its prompt."""
+    """The longest row of a batch, after another response to its prompt."""
     row = int(_row_lengths(batch).argmax())
     prompt = batch.prompts.encoded[int(batch.prompt_index_B[row])]
     tokens_T = batch.response_tokens_BT[row][batch.response_mask_BT[row]]
@@ -227,7 +227,7 @@ def _longest(model: PreTrainedModel, batch: TokenBatch) -> TokenBatch:
 
 
 def _compared(model: PreTrainedModel, few: TokenBatch, way: Way) -> str:
-    # The named boundary of an architecture: what its attention makes the library raise is open.
+    # A model's architecture is third-party code: its attention may raise anything.
     try:
         with torch.no_grad():
             found_NH = way(model, few).float()

@@ -88,7 +88,7 @@ def load_state(path: Path) -> TrainerState:
             state = TrainerState(
                 **torch.load(file, map_location="cpu", weights_only=True)
             )
-    # The named boundary for a damaged archive: its bytes decide what reading them raises.
+    # Reading a damaged archive may raise anything, depending on its bytes.
     except Exception as exc:
         raise _lost(
             path, f"{str(path / _STATE_FILE)!r} holds no trainer state"

@@ -117,7 +117,7 @@ class AnswerShares(_Row):
     unclosed_thought_frac: float | None = None
     """Share whose thought does not end, which have no answer and count as truncated."""
     empty_answer_frac: float | None = None
-    """Share with nothing but white space where the answer should be, behind a thought or not."""
+    """Share with nothing but white space where the answer should be, after a thought or not."""
 
 
 class MetricsRow(AnswerShares, Timing, UpdateMetrics, JudgingFigures, _StepRow):

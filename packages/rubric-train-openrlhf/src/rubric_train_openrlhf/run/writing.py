@@ -148,7 +148,7 @@ class EventWriter(contextlib.AbstractContextManager["EventWriter"]):
         self._writer.close()
 
     def write(self, group: str, row: BaseModel, *, step: int) -> None:
-        """Write the numbers of a row, and of the tables in it, under `group`; None is no number."""
+        """Write the numbers of a row, and of the tables in it, under `group`; None is left out."""
         for tag, number in _numbers(group, row.model_dump(exclude={"step", "best"})):
             self._writer.add_scalar(tag, number, step)
 

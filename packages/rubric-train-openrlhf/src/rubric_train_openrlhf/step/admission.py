@@ -142,8 +142,8 @@ def read_admission(
     Raises:
         TrainConfigError: the file is missing, or has none of these criteria; under `refuse`, a
             criterion was not calibrated; nothing of a rubric is left; or rates cannot be corrected.
-        ConfigError: the file is no calibration, or one of another judge or of another version of a
-            rubric.
+        ConfigError: the file is not a calibration, or one of another judge or of another version of
+            a rubric.
     """
     if config.calibration is None:
         return Admission()

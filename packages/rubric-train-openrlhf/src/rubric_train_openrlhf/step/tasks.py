@@ -112,7 +112,7 @@ def heldout_questions(config: TrainConfig) -> int | None:
     """Count the questions of a held-out pass: 0 without one, the limit if there is no file yet.
 
     Raises:
-        RubricFileError: a line of the file is no task.
+        RubricFileError: a line of the file is not a valid task.
         TrainConfigError: there is no task in it.
     """
     path = config.data.validation
@@ -131,7 +131,7 @@ def shared_lines(config: TrainConfig) -> Iterator[str]:
     """Say for a plan how many validation tasks are trained on; nothing if a file is missing.
 
     Raises:
-        RubricFileError: a line of a file is no task.
+        RubricFileError: a line of a file is not a valid task.
     """
     train = config.data.train
     heldout = config.data.validation
@@ -173,7 +173,7 @@ def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
         key: key of the configuration, which an error names.
 
     Raises:
-        RubricFileError: a line of the file is no task.
+        RubricFileError: a line of the file is not a valid task.
         LeakError: a question shares a run of words with its passage or rubric, or a context shares
             one with the rubric or the reference answer.
         TrainConfigError: there is no such file, or no task in it.

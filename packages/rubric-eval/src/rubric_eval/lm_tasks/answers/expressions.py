@@ -247,7 +247,7 @@ def _at_head(text: str) -> str | None:
 
 
 def _result(calculation: str) -> str | None:
-    """Return the number behind the last equals sign of a calculation."""
+    """Return the number after the last equals sign of a calculation."""
     _, _, value = calculation.rpartition("=")
     number = _PATTERNS["number"].search(value)
     if number is None:

@@ -86,7 +86,7 @@ def read_queue(path: Path) -> list[LabelRequest]:
     """Read the requests for labels in order, each once.
 
     Raises:
-        RubricFileError: a line that is no request; or the file cannot be read.
+        RubricFileError: a line that is not a valid request; or the file cannot be read.
     """
     rows = [row for _, row in read_growing(path, LabelRequest)]
     return list(dict.fromkeys(rows))

@@ -56,7 +56,7 @@ def hedged(said: Sequence[Clause], claims: Sequence[Clause]) -> dict[int, str]:
 
 
 def _ends(clauses: Sequence[Clause]) -> dict[_Opening, dict[int, frozenset[str]]]:
-    """Return the words behind each opening, by position of the clause."""
+    """Return the words after each opening, by position of the clause."""
     ends: defaultdict[_Opening, dict[int, frozenset[str]]] = defaultdict(dict)
     for place, clause in enumerate(clauses):
         behind = _length_of_opening(clause)

@@ -17,7 +17,7 @@ from rubric_judge.judges.lexical.words import (
 )
 
 _MOST_JUMBLED: Final = 0.5
-"""Share of jumbled sentences from which an answer is no prose."""
+"""Share of jumbled sentences from which an answer is not prose."""
 _MOST_OUT_OF_ORDER: Final = 0.25
 """The same for sentences whose words English does not allow in this order; two at least."""
 _FEWEST: Final = 4
@@ -39,8 +39,8 @@ def flaws_of(
     """Return why sentences can state no claim, by position.
 
     Words in a list or in no order name what a claim is about, and say nothing of it. "It is a myth
-    that …" and "None of the following is right" take back what stands behind them. Where half of
-    the sentences are no prose, or a quarter is out of order, none counts: the others look sound
+    that …" and "None of the following is right" take back what follows them. Where half of
+    the sentences are not prose, or a quarter is out of order, none counts: the others look sound
     by chance. The same holds for one form that is filled with word after word, and a long list.
 
     Args:
@@ -94,7 +94,7 @@ def _is_no_prose(jumbled: Sequence[str], *, of: int) -> bool:
 
 def _is_one_form(parsed: Sequence[Sequence[Sentence]]) -> bool:
     """Tell whether sentences are one form with other words put in: "This is about X, and …"."""
-    # A sentence that occurs twice is no form.
+    # A sentence that occurs twice is not a form.
     distinct = {part.joined: part for parts in parsed for part in parts}
     return (
         len(distinct) >= _FORMS

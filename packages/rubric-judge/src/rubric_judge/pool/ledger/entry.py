@@ -97,7 +97,7 @@ def check_replicate(replicate: object) -> None:
     """Check the number of a repetition.
 
     Raises:
-        ValueError: it is no integer from 0 that the file can hold; True and 1.0 are other keys.
+        ValueError: it is not an integer from 0 that the file can hold; True and 1.0 are other keys.
     """
     is_valid = (
         isinstance(replicate, int)

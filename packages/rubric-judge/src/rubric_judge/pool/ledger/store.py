@@ -305,7 +305,7 @@ def salvage(path: Path | str, *, to: Path | str) -> int:
 
 
 def _readable(database: sqlite3.Connection, path: Path) -> Iterator[LedgerEntry]:
-    # One by one: a lost page loses its own entries only, and those behind it are still there.
+    # One by one: a lost page loses its own entries only, and those after it are still there.
     for number in range(1, path.stat().st_size // _SMALLEST_ENTRY_BYTES + 2):
         with suppress(sqlite3.DatabaseError, LedgerError):
             row = database.execute(f"{SELECT} WHERE number = ?", (number,)).fetchone()

@@ -42,7 +42,7 @@ class TemplateRow(BaseModel):
     category: StrictStr
     """Family of the attack."""
     where: _Where
-    """`answer_suffix`: behind a weak answer; `answer`: alone; `source_document`: behind the
+    """`answer_suffix`: after a weak answer; `answer`: alone; `source_document`: after the
     passage, beside a weak answer."""
     template: StrictStr
 
@@ -68,7 +68,7 @@ def read_suite(folder: Path) -> Suite:
 
     Raises:
         ConfigError: no such folder, or nothing in it that can be read.
-        RubricFileError: a template file with a line that is no template.
+        RubricFileError: a template file with a line that is not a valid template.
     """
     if not folder.is_dir():
         raise ConfigError(

@@ -73,7 +73,7 @@ def _youden(report: CalibrationReport) -> pictures.Figure | None:
 
 def _rewards(report: CalibrationReport) -> pictures.Figure | None:
     pairs = report.reward.pairs
-    if len(pairs) < 2:  # noqa: PLR2004  # a point is no figure
+    if len(pairs) < 2:  # noqa: PLR2004  # a point is not a figure
         return None
     figure, (axes,) = pictures.new_figure(4.6, 4.6)
     label_rewards = [pair.label for pair in pairs]

@@ -341,7 +341,7 @@ def read_calibration(path: Path) -> Calibration:
     """Read `calibration.json`.
 
     Raises:
-        ConfigError: it is no calibration; names the field and its value.
+        ConfigError: it is not a valid calibration; names the field and its value.
         OSError: the file cannot be read.
     """
     what = "this is no calibration as `rubric-judge calibrate` writes one"

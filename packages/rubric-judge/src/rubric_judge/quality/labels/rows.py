@@ -139,7 +139,7 @@ def read_labels(
         seen: cells of other files, so that no rater labels the same in two; updated.
 
     Raises:
-        RubricFileError: a line that is no label; names an unknown task, response or criterion;
+        RubricFileError: a line that is not a label; names an unknown task, response or criterion;
             scores beyond the criterion's weight; is of another text or rubric version; or labels a
             second time what the same rater has labelled. Says file and line.
         OSError: the file cannot be read.

@@ -34,7 +34,7 @@ def written_answer(
     """Return an answer to a task, with the hash of its rubric.
 
     Raises:
-        ValueError: the text is blank, or the author's name is none.
+        ValueError: the text is blank, or the author's name is not valid.
     """
     return WrittenAnswer(
         question=task.question,
@@ -137,8 +137,8 @@ def open_written(path: Path, tasks: Mapping[str, Task]) -> Generator[WrittenStor
 
     Raises:
         FolderLockError: another process writes the file.
-        RubricFileError: a line is no written answer, is of another version of a task's question or
-            rubric, or an author's second of the same kind.
+        RubricFileError: a line is not a written answer, is of another version of a task's question
+            or rubric, or an author's second of the same kind.
         OSError: it cannot be read or written.
     """
 

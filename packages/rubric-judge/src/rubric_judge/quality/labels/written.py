@@ -136,7 +136,7 @@ def read_written(path: Path) -> Iterator[tuple[int, WrittenAnswer]]:
     """Yield (1-based line, its answer); blank lines are skipped.
 
     Raises:
-        RubricFileError: a line is no written answer.
+        RubricFileError: a line is not a valid written answer.
         OSError: the file cannot be read.
     """
     yield from read_rows(path, WrittenAnswer, form=FORM)
@@ -192,7 +192,7 @@ class WrittenAnswers:
             folder: folder of the tasks, whose `WRITTEN_FILE` is read if it is there.
 
         Raises:
-            RubricFileError: a line of it is no written answer.
+            RubricFileError: a line of it is not a valid written answer.
             OSError: it cannot be read.
         """
         path = None if folder is None else folder / WRITTEN_FILE
@@ -258,7 +258,7 @@ def _joined(
 
 
 def require_written(path: Path) -> None:
-    """Refuse responses that are no written answers, and so need labels.
+    """Refuse responses that are not valid written answers, and so need labels.
 
     Raises:
         ConfigError: they are responses without a stated truth.

@@ -134,7 +134,7 @@ def check_leaks(task: Task) -> Iterator[Finding]:
         if not terms or not terms <= question_words:
             continue
         echoed += criterion.weight
-        # A name that the question must give, as its subject, is no secret.
+        # A name that the question must give, as its subject, is not a secret.
         if not terms <= quoted:
             yield as_warning(
                 "given_away",

@@ -40,7 +40,7 @@ class Finding:
     criterion_id: str = ""
     """Id of the criterion; empty for a finding about the whole task."""
     task_id: str = ""
-    """Id of the task; empty for a line that is no task."""
+    """Id of the task; empty for a line that is not a valid task."""
     line: int = 0
     """Line of the task file (row, in a Parquet file), from 1."""
 

@@ -41,7 +41,7 @@ def lint_tasks(
 ) -> Iterator[tuple[int, tuple[reading.Finding, ...]]]:
     """Yield (line, its findings) for every task of a file, in file order.
 
-    A line that is no task is a finding, so that one run names them all.
+    A line that is not a valid task is a finding, so that one run names them all.
 
     Args:
         path: the file.

@@ -1,6 +1,6 @@
 """Agreement between judges: statistics over one judgement of each.
 
-A replicate is no second judge: each judge's first scored judgement of a response is taken,
+A replicate is not a second judge: each judge's first scored judgement of a response is taken,
 as training would take it.
 """
 

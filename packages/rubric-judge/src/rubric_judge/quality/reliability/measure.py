@@ -37,7 +37,7 @@ def groups_of(ratings: Ratings) -> list[IntArray]:
 
 
 def check_reference(reference: str | None, judges: Sequence[str]) -> None:
-    """Refuse a reference that is no judge of the study, or its only one.
+    """Refuse a reference that is not a judge of the study, or its only one.
 
     Raises:
         ConfigError: names the judges of the study.
@@ -74,7 +74,7 @@ def measure(
         The report; values that the judgements do not determine are None.
 
     Raises:
-        ConfigError: the reference is no judge of `ratings`, or its only one.
+        ConfigError: the reference is not a judge of `ratings`, or its only one.
     """
     check_reference(reference, ratings.judges)
     intervals = Intervals(

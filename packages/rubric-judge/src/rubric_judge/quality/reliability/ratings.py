@@ -232,7 +232,7 @@ def read_ratings(
         notes: gets a sentence on responses that a rater has labelled in part, which are left out.
 
     Raises:
-        RubricFileError: a line that is no judgement, or of an unknown task or another rubric.
+        RubricFileError: a line that is not a judgement, or of an unknown task or another rubric.
         OSError: the file cannot be read.
     """
     if holds_labels(path):

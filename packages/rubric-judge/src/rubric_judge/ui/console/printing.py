@@ -1,7 +1,7 @@
 """Tables in a terminal: all commands print theirs here.
 
 A column has the width of its longest cell where the terminal is wide enough. Where it is not,
-headers are broken between words, then texts, then figures; names are broken behind their marks
+headers are broken between words, then texts, then figures; names are broken after their marks
 (`_`, `/`, `-`), and inside a word only where nothing else fits.
 """
 
@@ -28,7 +28,7 @@ _FIGURE: Final = re.compile(r"[+−-]?[$<~±]?\d.*|[–-]|", re.DOTALL)
 """Matches cells of figures; a column of them is aligned on the right."""
 _SENTENCE: Final = re.compile(r"[a-z]{3,} [a-z]{3,} [a-z]{2,}", re.IGNORECASE)
 _PIECE: Final = re.compile(r"[^_/.:@,=-]*[_/.:@,=-]+|[^_/.:@,=-]+")
-"""Matches the pieces of a name, each with the marks behind it."""
+"""Matches the pieces of a name, each with the marks after it."""
 
 
 def print_cells(
@@ -140,7 +140,7 @@ def _filled(least: list[int], wanted: Sequence[int], available: int) -> list[int
 
 
 def _lines(text: str, width: int) -> list[str]:
-    """Break a text between words, a long word behind its marks, and else where it must."""
+    """Break a text between words, a long word after its marks, and else where it must."""
     lines: list[str] = []
     for paragraph in text.split("\n"):
         if len(paragraph) <= width:

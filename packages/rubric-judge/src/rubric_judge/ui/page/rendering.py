@@ -120,7 +120,7 @@ def _environment(home: str) -> jinja2.Environment:
 
 @lru_cache(maxsize=8)
 def text_template(text: str, **filters: Callable[..., object]) -> jinja2.Template:
-    """Parse a template of a text that is no page: nothing is escaped, and a missing name fails.
+    """Parse a template of a text that is not a page: nothing is escaped, and a missing name fails.
 
     Args:
         text: the template's text.

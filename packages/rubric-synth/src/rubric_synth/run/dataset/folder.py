@@ -213,7 +213,7 @@ class ParquetRows:
         """Add one row.
 
         Raises:
-            DatasetFolderError: The row, or one shortly before it, is no task.
+            DatasetFolderError: The row, or one shortly before it, is not a valid task.
         """
         self._lines.append(line)
         self._bytes += len(line)
@@ -224,7 +224,7 @@ class ParquetRows:
         """Write the last rows and the footer of the file.
 
         Raises:
-            DatasetFolderError: A row is no task.
+            DatasetFolderError: A row is not a valid task.
         """
         if self._lines:
             self._write_group()
@@ -276,7 +276,7 @@ def read_manifest(dataset: Path) -> Manifest:
     """Return the manifest of a dataset folder.
 
     Raises:
-        DatasetFolderError: The folder is missing, is no dataset, or is not finished.
+        DatasetFolderError: The folder is missing, is not a valid dataset, or is not finished.
     """
     _check_is_dataset(dataset)
     path = dataset / MANIFEST_FILE
@@ -318,7 +318,7 @@ def read_rejections(path: Path) -> Iterator[tuple[int, Rejection | None]]:
     """Yield (1-based line, its rejection), and None for a line that holds none.
 
     Raises:
-        DatasetFolderError: The file is missing, cannot be read, or is no regular one.
+        DatasetFolderError: The file is missing, cannot be read, or is not a regular one.
     """
     if not path.is_file():  # opening a pipe would wait for whoever writes into it
         raise _missing_file_error(path)

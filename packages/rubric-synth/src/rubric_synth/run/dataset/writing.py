@@ -128,7 +128,7 @@ def write_dataset(
 
     Raises:
         OutputError: A file could not be written.
-        DatasetFolderError: A row is no task, or outcomes and pending documents do not add up.
+        DatasetFolderError: A row is not a task, or outcomes and pending documents do not add up.
     """
     stale = () if folder.can_write_parquet() else folder.PARQUET_FILES
     names = [name for name in folder.DATASET_FILES if name not in stale]

@@ -197,7 +197,7 @@ def serve() -> None:
     from rubric_synth.stages.extractive.facts.parsing import NoGrammarError, grammar
 
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # what a library prints is not an answer
     with suppress(NoGrammarError):  # the refusals of documents say so
         grammar()
     with suppress(EOFError, BrokenPipeError), rare_garbage_collection():

@@ -42,7 +42,7 @@ def normal_characters(text: str) -> str:
 
 
 def without_ligatures(text: str) -> str:
-    """Write the letters that a ligature of print stands for, without a gap that print put behind.
+    """Write the letters that a ligature of print stands for, without a gap that print put after it.
 
     No word ends in fi, fl, ffi or ffl, but for wifi and its like.
     """
@@ -216,7 +216,7 @@ def _without_comments(text: str) -> str:
 
 
 def _marked_heading(line: str) -> str | None:
-    """Return the text behind the marks of a heading; None for any other line, or prose."""
+    """Return the text after the marks of a heading; None for any other line, or prose."""
     if _MARKDOWN["heading_mark"].match(line) is None:
         return None
     heading = line.lstrip("#").strip()

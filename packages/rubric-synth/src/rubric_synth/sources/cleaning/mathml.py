@@ -111,7 +111,7 @@ def _with_scripts(kind: str, parts: Sequence[str]) -> str:
 
 
 def _around(names: Sequence[str], parts: Sequence[str]) -> str:
-    """Return a base with the scripts behind it, and before it."""
+    """Return a base with the scripts after it, and before it."""
     place = len(names)
     if "mprescripts" in names:
         place = names.index("mprescripts")

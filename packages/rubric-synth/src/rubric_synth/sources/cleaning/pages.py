@@ -277,7 +277,7 @@ def _goes_on(line: Line, after: Line | None, usual: _Measures) -> bool:
 
 
 def _is_row(line: Line) -> bool:
-    """Tell the row of a table; behind the number of a heading there may be a gap."""
+    """Tell the row of a table; after the number of a heading there may be a gap."""
     first = line.text.partition(" ")[0]
     is_numbered = line.parts == 2 and any(map(str.isdigit, first))  # noqa: PLR2004 - number, title
     return line.parts > 1 and not is_numbered

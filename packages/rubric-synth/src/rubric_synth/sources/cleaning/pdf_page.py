@@ -89,7 +89,7 @@ class Fonts:
         for number, codes in enumerate(self._codes):
             name = self._names[number]
             encoding = _encoding(name, frozenset(codes))
-            # A sign of mathematics is no letter of the word that it stands beside.
+            # A sign of mathematics is not a letter of the word that it stands beside.
             unknown = f" {UNKNOWN} " if _NAMES["symbols"].search(name) else UNKNOWN
             for code in codes:
                 default = chr(code) if code in _ASCII_OF_OT1 else unknown

@@ -245,7 +245,7 @@ def _is_exponent(before: str, bare: str, *, is_apart: bool) -> bool:
 
 
 def _is_power_of_group(before: str, bare: str) -> bool:
-    """Tell whether a raised text behind brackets is an exponent."""
+    """Tell whether a raised text after brackets is an exponent."""
     if _PATTERNS["listed"].fullmatch(bare):
         return False
     if before.endswith("]"):

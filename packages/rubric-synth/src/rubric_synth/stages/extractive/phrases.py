@@ -252,7 +252,7 @@ def _is_verb_there(
 
 
 def _lower_at(tokens: Sequence[str], place: int) -> str:
-    """Return a word in lower case; "" behind the last."""
+    """Return a word in lower case; "" after the last."""
     if place >= len(tokens):
         return ""
     return tokens[place].lower()
@@ -263,7 +263,7 @@ def _is_verb_of_clause(
     place: int,
     terms: CorpusTerms,
 ) -> bool:
-    """Tell whether a word is a verb by the words of its clause before and behind it."""
+    """Tell whether a word is a verb by the words of its clause before and after it."""
     word = tokens[place].lower()
     before = tokens[place - 1].lower()
     after = _lower_at(tokens, place + 1)

@@ -121,7 +121,7 @@ def _gap(left_out: int) -> list[str]:
 
 
 def _cost(paragraphs: Sequence[Paragraph]) -> int:
-    # 10: a paragraph's number and the blank line behind it.
+    # 10: a paragraph's number and the blank line after it.
     return sum(paragraph.end - paragraph.start + 10 for paragraph in paragraphs)
 
 
@@ -183,7 +183,7 @@ def _pieces(
 
 
 def _cut(text: str, earliest: int, latest: int) -> int:
-    """Return the last good place to cut: behind a line, a sentence, a word; or the latest."""
+    """Return the last good place to cut: after a line, a sentence, a word; or the latest."""
     for mark in ("\n", ". ", " "):
         place = text.rfind(mark, earliest, latest)
         if place >= 0:

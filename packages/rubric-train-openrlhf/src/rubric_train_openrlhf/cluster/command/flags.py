@@ -304,6 +304,6 @@ def _supervised(config: TrainConfig, model: Path, paths: WarmStartPaths) -> Valu
         "ds.lora.rank": lora.rank if lora else None,
         "ds.lora.alpha": lora.alpha if lora else None,
         "ds.lora.dropout": lora.dropout if lora else None,
-        # Their default is no list.
+        # Their default is not a list.
         "ds.lora.target_modules": None if targets in {(), ("all-linear",)} else targets,
     }

@@ -85,7 +85,7 @@ def main(words: Sequence[str] | None = None) -> None:
         run(load_config(arguments.config), resume=arguments.resume, output=output)
     except SystemExit:
         raise
-    # The named boundary of the process: whatever ended the run is shown by its first cause.
+    # The end of the process: whatever ended the run is shown by its first cause.
     except BaseException as error:
         is_told = False
         # Where the disk has no room for it, the line below tells it.

@@ -111,7 +111,7 @@ def prepare(
             for it, a task file is missing, a prompt is too long, or engines on a CPU cannot
             compute the model's attention.
         MissingExtraError: OpenRLHF is not installed.
-        LeakError, RubricFileError: a question gives its rubric away; a line is no task.
+        LeakError, RubricFileError: a question gives its rubric away; a line is not a valid task.
         PolicyLoadError, ConfigError: no usable tokenizer, or no weights, are at the model's path.
         JudgeSetupError: the judge's key is missing or refused, or the judge does not answer.
         ResumeError: `config.out` holds a run, and `resume` is off, the run is another one, or the

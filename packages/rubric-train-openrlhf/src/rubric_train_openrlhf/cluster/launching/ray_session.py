@@ -76,13 +76,12 @@ def _start(**options: Any) -> None:
     for left in reversed(range(_TRIES if is_own else 1)):
         try:
             ray.init(**options)
-        # The named boundary of starting Ray, which raises bare exceptions: it waits for its own
-        # processes for a fixed time, which a busy machine may need more than once.
+        # Ray raises bare exceptions when it cannot start: it waits a fixed time for its own
+        # processes, and a busy machine may need more than one try.
         except Exception as error:
             ray.shutdown()
-            for child in psutil.Process().children(
-                recursive=True
-            ):  # what the start left behind
+            # Processes that the failed start left behind.
+            for child in psutil.Process().children(recursive=True):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     child.kill()
             if not left:

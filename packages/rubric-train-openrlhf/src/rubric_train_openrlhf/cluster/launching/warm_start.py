@@ -104,7 +104,7 @@ def sft_rows(
 
     Returns:
         `steps · batch_size` JSON lines with the prompt's text as `input`, and as `output` the
-        answer with the end token behind it, to which OpenRLHF adds nothing.
+        answer with the end token after it, to which OpenRLHF adds nothing.
 
     Raises:
         TrainConfigError: no example is within the configured lengths.

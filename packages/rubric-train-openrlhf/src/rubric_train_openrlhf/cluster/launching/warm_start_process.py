@@ -16,7 +16,7 @@ from rubric_train_openrlhf.cluster import cpu, orphans
 
 
 def main() -> None:
-    """Run the module with the flags behind it; end with what started this, which a stop kills."""
+    """Run the module with the flags after it; end with what started this, which a stop kills."""
     orphans.end_with(os.getppid(), by=signal.SIGKILL)
     device, module, *_ = sys.argv[1:]
     if device == "cpu":

@@ -173,7 +173,7 @@ def _advised(finding: Finding) -> list[Part]:
 
 
 def _said(finding: Finding) -> str:
-    """The detail behind its key, which it may name itself."""
+    """The detail after its key, which it may name itself."""
     if not finding.where or finding.where in finding.detail:
         return finding.detail
     return f"{finding.where}: {finding.detail}"
@@ -370,8 +370,8 @@ def _asked(check: Check, subject: Subject) -> list[Finding]:
         findings.append(error.args[0])
     except RubricError as error:
         return [failed(_short(error), where=str(getattr(error, "location", "") or ""))]
-    # The named boundary of a rehearsal: what a model folder, a stack or a disk raises is not known
-    # beforehand, and the other checks still have something to say.
+    # A model folder, a stack or a disk may raise anything, and the other checks still have
+    # something to say.
     except Exception as error:  # noqa: BLE001
         return [
             failed(

@@ -76,8 +76,8 @@ def rehearse(
         The report, which stands in the request's folder as rehearse.json too.
 
     Raises:
-        TrainConfigError: the deadline is none, there can be no such folder, or it holds something
-            that is no rehearsal.
+        TrainConfigError: the deadline is not valid, the folder cannot be made, or it holds
+            something that is not a rehearsal.
         DiskWriteError: the report could not be written.
     """
     _clear(request)

@@ -243,7 +243,7 @@ _OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
 def judge_slots(n: int) -> asyncio.Semaphore:
     """Limit the judge calls of this process; every caller in it gets the same limiter.
 
-    It is no part of `agent.py`, which OpenRLHF executes anew for each executor that it makes.
+    It is not part of `agent.py`, which OpenRLHF executes anew for each executor that it makes.
 
     Args:
         n: most calls under way, which is the same for all of a run.

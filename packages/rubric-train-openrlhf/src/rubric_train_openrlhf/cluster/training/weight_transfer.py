@@ -48,8 +48,7 @@ class WeightTransfer:
         """Open a group anew, with engines that were started again among its members."""
         try:
             meet()
-        # The named boundary of meeting: whatever a store or a socket raises, `ends_well` tells
-        # whether an engine died of it.
+        # A store or a socket may raise anything: `ends_well` tells whether an engine died of it.
         except Exception as error:  # noqa: BLE001
             self._break(error)
 

@@ -251,7 +251,7 @@ def _without_second_clause(fact: Fact, doc: Doc) -> Fact:
 
 
 def _of_phrase(frame: Frame, root: Token) -> Fact | None:
-    """Return a fact that says what something is, where a noun phrase stands behind its verb."""
+    """Return a fact that says what something is, where a noun phrase follows its verb."""
     fact = frame.fact
     target = _target(root)
     if target is None:
@@ -277,7 +277,7 @@ def _of_phrase(frame: Frame, root: Token) -> Fact | None:
 
 
 def _target(root: Token) -> Token | None:
-    """Return the noun behind "is" or "gives"; None where the phrase says something else."""
+    """Return the noun after "is" or "gives"; None where the phrase says something else."""
     target = child(root, "attr", "dobj")
     if target is None or target.pos_ not in _NOUNS or root.i != 1:
         return None
@@ -296,7 +296,7 @@ def _of_activity(sentence: str, noun: str) -> str:
 
     Args:
         sentence: "`f` gives the …".
-        noun: The noun behind "gives".
+        noun: The noun after "gives".
     """
     if noun in _NOUNS_OF["tools"]:
         sentence = sentence.replace(" gives the ", " is a ", 1)

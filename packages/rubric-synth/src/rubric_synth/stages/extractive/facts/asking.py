@@ -39,7 +39,7 @@ _FEWEST_OF_A_REASON: Final = 3
 
 
 def query_of(doc: Doc, names: frozenset[str]) -> Query | None:
-    """Return the question that a sentence answers; None where it is no fact of any kind.
+    """Return the question that a sentence answers; None where it is not a fact of any kind.
 
     Args:
         doc: The sentence, which stands alone.

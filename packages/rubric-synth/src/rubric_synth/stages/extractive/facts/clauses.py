@@ -93,7 +93,7 @@ class Clause(NamedTuple):
         return self.root.lemma_ == "be" and self.helper is None
 
     def fronted(self) -> tuple[str, str]:
-        """Return the verb that a question begins with, and the form of the main verb behind it."""
+        """Return the verb that a question begins with, and the form of the main verb after it."""
         denial = child(self.root, "neg")
         denied = ""
         if denial is not None:
@@ -144,20 +144,20 @@ class Clause(NamedTuple):
         """Return the question for the complement of the verb: "what does X contain".
 
         Args:
-            verb: The verb behind the subject, with its preposition.
+            verb: The verb after the subject, with its preposition.
         """
         first, _ = self.fronted()
         return self.behind(f"what {first} {self.subject_text} {verb}")
 
     def behind(self, question: str) -> str:
-        """Return a question behind the words that stand before the subject."""
+        """Return a question after the words that stand before the subject."""
         lead = self.lead
         if not lead:
             return question
         return f"{lead}, {question}"
 
     def inverted(self, without: Sequence[Token]) -> str:
-        """Return the clause as a question has it behind its first word: "does the gas expand".
+        """Return the clause as a question has it after its first word: "does the gas expand".
 
         Args:
             without: Words that are asked for, or left out.
@@ -178,7 +178,7 @@ class Clause(NamedTuple):
         return " ".join(filter(None, parts))
 
     def _is_apart(self, part: Token) -> bool:
-        """Tell whether a dependent of the verb has no place behind it in a question."""
+        """Tell whether a dependent of the verb has no place after it in a question."""
         if part.dep_ in _APART:
             return True
         if part.dep_ == "advmod" and self.subject.i < part.i < self.root.i:

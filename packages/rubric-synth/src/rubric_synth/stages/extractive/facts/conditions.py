@@ -24,7 +24,7 @@ class Frame(NamedTuple):
     probe: str
     """The sentence with names in place of code."""
     is_phrase: bool = False
-    """Whether it says what something is, with the phrase of the documentation behind "is"."""
+    """Whether it says what something is, with the phrase of the documentation after "is"."""
     bare: str = ""
     """The phrase as the documentation has it, to tell a command from a noun."""
 
@@ -151,7 +151,7 @@ def _condition_and_rest(
     name: str,
     names: frozenset[str],
 ) -> tuple[str, str] | None:
-    """Cut a sentence behind its condition, "it" in the rest replaced by its antecedent.
+    """Cut a sentence after its condition, "it" in the rest replaced by its antecedent.
 
     None where that is not known, or the condition is not about the parameter.
     """

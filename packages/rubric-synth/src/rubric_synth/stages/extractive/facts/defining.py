@@ -62,7 +62,7 @@ def _defined(clause: Clause, prep: Token) -> Query | None:
 
     Args:
         clause: Its verb is "define".
-        prep: The word "as" behind the verb.
+        prep: The word "as" after the verb.
     """
     if child(prep, "pobj") is None:
         return None
@@ -192,7 +192,7 @@ def _says_little(clause: Clause, attribute: Token) -> bool:
 
 
 def _is_bare(attribute: Token, *, has_more: bool) -> bool:
-    """Tell whether only "of a lobe", "formed as …" or "related to …" stands behind a noun."""
+    """Tell whether only "of a lobe", "formed as …" or "related to …" follows a noun."""
     behind = [word for word in attribute.children if word.i > attribute.i]
     limits = [word for word in behind if word.dep_ in _LIMITS]
     if limits and all(word.lemma_ == "relate" for word in limits):
@@ -216,7 +216,7 @@ def _is_bare_limit(limit: Token) -> bool:
 
 
 def _is_apart(root: Token, attribute: Token) -> bool:
-    """Tell whether something stands between "is" and the noun behind it: it was read wrongly."""
+    """Tell whether something stands between "is" and the noun after it: it was read wrongly."""
     start = root.i + 1
     end = attribute.left_edge.i
     for token in root.doc[start:end]:

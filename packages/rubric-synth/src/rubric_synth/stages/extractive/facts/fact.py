@@ -23,7 +23,7 @@ class Fact(NamedTuple):
     weight: float = 2.0
     """Weight of its criterion."""
     claim: str = ""
-    """Text of the criterion behind "Says that", where it is not the sentence."""
+    """Text of the criterion after "Says that", where it is not the sentence."""
     question: str = ""
     """Its part of the question, in lower case and without its mark."""
     is_open: bool = False

@@ -64,7 +64,7 @@ def _figure_of(number: Token) -> Figure:
 
 
 def _unit_behind(number: Token) -> str:
-    """Return the word behind a number, a sign of degrees with its letter."""
+    """Return the word after a number, a sign of degrees with its letter."""
     words = number.doc[number.i + 1 : number.i + 3].text.split()
     if not words:
         return ""

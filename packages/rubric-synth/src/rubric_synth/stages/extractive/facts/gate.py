@@ -224,7 +224,7 @@ def _is_explained(subject: Token) -> bool:
 
 
 def _completes(part: Token) -> bool:
-    """Tell whether a phrase behind a noun says which one: "the wall of an artery"."""
+    """Tell whether a phrase after a noun says which one: "the wall of an artery"."""
     if part.i < part.head.i:
         return False
     target: Token | None = None
@@ -261,7 +261,7 @@ def _is_of_a_name(noun: Token) -> bool:
 
 
 def _is_name(noun: Token) -> bool:
-    """Tell whether a noun behind a preposition names something."""
+    """Tell whether a noun after a preposition names something."""
     before = {token.lower_ for token in noun.children if token.i < noun.i}
     lemma = noun.lemma_.lower()
     if lemma in _VAGUE:
@@ -415,7 +415,7 @@ def _is_empty(root: Token, subject: Token) -> bool:
 
 
 def _counts(token: Token) -> bool:
-    """Tell whether a word behind the verb says something: a thing, a number, a degree."""
+    """Tell whether a word after the verb says something: a thing, a number, a degree."""
     if token.pos_ not in _NOUNS or token.dep_ == "compound":
         return token.like_num or token.tag_ in {"JJR", "RBR"}
     lemma = token.lemma_.lower()

@@ -133,7 +133,7 @@ def _values(
 
 
 def _choices(item: ApiItem) -> list[str]:
-    """Return the values that a parameter may take: all of its type, or those behind "must be".
+    """Return the values that a parameter may take: all of its type, or those after "must be".
 
     Nothing where a type stands beside them: a list of some values only would be false.
     """

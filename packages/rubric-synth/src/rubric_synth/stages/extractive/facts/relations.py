@@ -70,7 +70,7 @@ def _of_figure(clause: Clause, figure: Figure) -> Iterator[Query | None]:
         if pobj is None or not figure.is_in(pobj):
             continue
         if child(pobj, "prep") is not None:
-            continue  # "0.3 mm per day" is no length
+            continue  # "0.3 mm per day" is not a length
         rest = clause.inverted(list(prep.subtree))
         question = clause.behind(f"{prep.lower_} which {figure.quantity} {rest}")
         yield Query(CriterionKind.QUANTITY, question, figure.required)
@@ -137,7 +137,7 @@ def object_of(clause: Clause, kind: CriterionKind) -> Query | None:
     if target.pos_ not in NOUNS and not is_clause:
         return None
     if target.tag_ in {"JJ", "RB"} or _DIRECTION.match(target.lower_):
-        return None  # "must point inward": the word behind the verb is no object
+        return None  # "must point inward": the word after the verb is not an object
     _, verb = clause.fronted()
     particle = child(clause.root, "prt")
     if particle is not None:
@@ -156,7 +156,7 @@ def _of(
     Args:
         clause: The main clause.
         kind: Kind of the fact.
-        verb: The verb behind the subject.
+        verb: The verb after the subject.
         answer: The word that the answer begins with.
     """
     lemma = clause.root.lemma_.lower()
@@ -170,7 +170,7 @@ def _of(
 
 
 def _beside(clause: Clause, answer: Token) -> list[Token]:
-    """Return the words behind a verb that limit it, or the purpose inside the answer."""
+    """Return the words after a verb that limit it, or the purpose inside the answer."""
     places = {token.i for token in answer.subtree}
     words: list[Token] = []
     for part in clause.root.children:

@@ -145,7 +145,7 @@ def _returned(
 
 
 def _is_label(label: str, rest: str) -> bool:
-    """Tell whether the text before a colon names a case, and the result stands behind it."""
+    """Tell whether the text before a colon names a case, and the result follows it."""
     is_short = len(label.split()) <= _LONGEST_LABEL
     is_long = len(rest.split()) > _LONGEST_LABEL
     return is_short and is_long and "," not in rest

@@ -25,7 +25,7 @@ FORMS: Final = {
 BEHIND: Final = {
     name: frozenset(words.split()) for name, words in _TABLE["behind"].items()
 }
-"""Verbs of a passive by the preposition that their answer stands behind."""
+"""Verbs of a passive by the preposition that their answer follows."""
 
 
 def turn_of_phrase(name: str) -> re.Pattern[str]:
@@ -204,7 +204,7 @@ def says_something(target: Token) -> bool:
 
 
 def _is_described(noun: Token) -> bool:
-    """Tell whether a telling word stands before a noun, or a phrase behind it."""
+    """Tell whether a telling word stands before a noun, or a phrase after it."""
     children = list(noun.children)
     before = [child for child in children if child.i < noun.i]
     adjectives = [child for child in before if child.dep_ != "det"]

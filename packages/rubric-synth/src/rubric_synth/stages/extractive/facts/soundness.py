@@ -152,7 +152,7 @@ def is_clear(fact: Fact) -> bool:
 
 
 def assumes(sentence: str) -> bool:
-    """Tell whether a sentence assumes something, on which those behind it rest.
+    """Tell whether a sentence assumes something, on which those after it rest.
 
     Args:
         sentence: "Given a record of a year, …".
@@ -177,7 +177,7 @@ def is_note(fact: Fact) -> bool:
 
 
 def repaired(fact: Fact, entry: ApiEntry) -> Fact:
-    """Return a fact without a second one behind it, and with a name for "the function".
+    """Return a fact without a second one after it, and with a name for "the function".
 
     Args:
         fact: The fact as it was read.

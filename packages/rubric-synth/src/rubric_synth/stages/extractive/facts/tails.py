@@ -168,7 +168,7 @@ def _is_aside(
     words: list[Token],
     kind: CriterionKind,
 ) -> bool:
-    """Tell whether words behind a comma only add to the words before them."""
+    """Tell whether words after a comma only add to the words before them."""
     if token.dep_ == "relcl":
         if words[0].lower_ in {"which", "who"}:
             return True
@@ -264,7 +264,7 @@ def _goes_on(root: Token, part: Token) -> bool:
 
 
 def _says_enough(doc: Doc, root: Token, end: int) -> bool:
-    """Tell whether the rest of a sentence holds an answer behind its verb, and is whole."""
+    """Tell whether the rest of a sentence holds an answer after its verb, and is whole."""
     if doc[end - 1].text == ")":
         return False
     answers = (word for word in root.children if word.dep_ in _ANSWERS)

@@ -112,7 +112,7 @@ class Spelling:
 
 
 def _reliable(counts: Counter[str]) -> set[str]:
-    """Return the words that are no slips: they stand there twice, or English has them."""
+    """Return the words that are not slips: they stand there twice, or English has them."""
     words: set[str] = set()
     for word, count in counts.items():
         if len(word) < _SHORTEST - 1:

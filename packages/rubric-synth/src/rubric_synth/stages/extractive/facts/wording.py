@@ -21,7 +21,7 @@ _CODE: Final = re.compile(r"`[^`]*`")
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
 _SHORTEST_WORD: Final = 3
 _NEAR: Final = 4
-"""Number of words behind the first verb among which another may follow "and" at once."""
+"""Number of words after the first verb among which another may follow "and" at once."""
 
 
 def third_person(verb: str) -> str:
@@ -77,7 +77,7 @@ def _is_joined(before: Sequence[str], first: str, takes: str) -> bool:
     Args:
         before: The words between them.
         first: The first verb.
-        takes: The word behind the second.
+        takes: The word after the second.
     """
     last = first[-1:]
     if before:
@@ -194,7 +194,7 @@ def with_a(phrase: str) -> str:
 
 
 def with_one_of_many(sentence: str) -> str:
-    """Return a sentence with "a" for the first "the" behind its verb.
+    """Return a sentence with "a" for the first "the" after its verb.
 
     Args:
         sentence: "`f` returns the array of …".
