@@ -182,9 +182,9 @@ def _check_end(folder: Path, codec: ChatCodec, shown: str) -> Iterator[check.Fin
         )
         return
     ends = end_tokens(tokenizer, settings_end(folder))
-    if ends.differ:
+    if ends.disagree:
         named = "; ".join(
-            f"{part} {text}" for part, text in ends.named(tokenizer).items()
+            f"{part} {text}" for part, text in ends.described(tokenizer).items()
         )
         yield check.warning(
             f"the model names different end tokens: {named}; each ends a response, and "
