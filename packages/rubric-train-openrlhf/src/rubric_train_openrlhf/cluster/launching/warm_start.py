@@ -202,6 +202,8 @@ def _watched(command: Sequence[str], log: IO[bytes]) -> int:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_LOOK_EVERY_S)
                 phase.done, phase.total = batches_done(Path(log.name)) or (0, None)
+            # The last count, which a short training reaches between two beats.
+            current().beat()
         except BaseException:
             process.kill()
             raise
