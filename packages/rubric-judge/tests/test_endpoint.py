@@ -1,7 +1,9 @@
 import contextlib
+import gc
 import json
 import random
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -9,6 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import warnings
 from collections import Counter
 from http.client import HTTPException
 from pathlib import Path
@@ -429,3 +432,32 @@ def test_served_by_a_command_every_reply_can_have_a_fault(rubric: Rubric) -> Non
             serving.send_signal(signal.SIGINT)
     for reply in replies:
         assert len(cast("list[object]", reply["scores"])) == len(rubric.criteria) - 1
+
+
+def test_clients_that_connect_while_it_stops_leave_no_socket_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left_open: list[object] = []
+    monkeypatch.setattr(
+        sys, "unraisablehook", lambda error: left_open.append(error.exc_value)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        for _ in range(20):
+            clients: list[socket.socket] = []
+            with FakeEndpoint(1.0) as endpoint:
+                place = urlsplit(endpoint.url)
+                address = (str(place.hostname), int(place.port or 0))
+                connecting = threading.Thread(target=connect, args=(address, clients))
+                connecting.start()
+            connecting.join()
+            for client in clients:
+                client.close()
+            gc.collect()
+    assert left_open == []
+
+
+def connect(address: tuple[str, int], clients: list[socket.socket]) -> None:
+    for _ in range(6):
+        with contextlib.suppress(OSError):
+            clients.append(socket.create_connection(address, timeout=10))

@@ -35,6 +35,10 @@ _DRIP_INTERVAL_S = 0.02
 _MAX_REQUEST_BYTES = 64 * 2**20
 # Thousands of clients may connect in the same moment.
 _BACKLOG = 8192
+# Turns of the loop from an accepted socket to a connection that waits for a request, and one more.
+_TURNS_TO_SERVE = 4
+# Longest wait for calls that are being answered; 0 would be no limit.
+_SHUTDOWN_S = 0.1
 
 
 @dataclass(eq=False)
@@ -112,18 +116,21 @@ class FakeEndpoint:
             handler_cancellation=True,  # a call whose client has gone is over
             access_log=None,
         )
-        runner = web.ServerRunner(server, shutdown_timeout=0.0)
+        listener = socket.create_server(("127.0.0.1", self.port), backlog=_BACKLOG)
+        runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_S)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, "127.0.0.1", self.port, backlog=_BACKLOG)
-            await site.start()
-            port = cast("tuple[str, int]", runner.addresses[0])[1]
+            await web.SockSite(runner, listener, backlog=_BACKLOG).start()
+            port = cast("tuple[str, int]", listener.getsockname())[1]
             self._ready.set_result(f"http://127.0.0.1:{port}/v1")
             await self._stopping.wait()
         finally:
+            # asyncio and aiohttp leave a connection open that was accepted but is not yet served
+            # when its server closes: none is accepted any more, and all begin to be served.
+            self._loop.remove_reader(listener)
+            for _ in range(_TURNS_TO_SERVE):
+                await asyncio.sleep(0)
             await runner.cleanup()
-            await asyncio.sleep(0)
-            await server.shutdown(0)  # connections that were just being accepted
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         served = self.served or ServedModel()
