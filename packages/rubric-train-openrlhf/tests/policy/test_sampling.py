@@ -11,6 +11,7 @@ from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import (
     EncodedPrompt,
     Rollouts,
+    llama_decoding,
     sample_groups,
     sampling,
 )
@@ -84,6 +85,22 @@ def test_both_decoders_draw_the_same(
     second = draw(model, prompts)
     assert torch.equal(first.tokens_BT, second.tokens_BT)
     assert torch.allclose(first.logprobs_BT, second.logprobs_BT, atol=1e-4)
+
+
+@pytest.mark.parametrize("at_once", [1, 14, 26])
+def test_prompts_read_in_parts_of_like_length_draw_as_those_read_together(
+    model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    lengths = (4, 13, 1, 9, 13, 2)
+    prompts = [EncodedPrompt(tuple(range(3, 3 + length))) for length in lengths]
+    together = draw(model, prompts, max_new_tokens=30)
+    monkeypatch.setattr(llama_decoding, "_READ_AT_ONCE", at_once)
+    parts = llama_decoding.of_like_length(torch.tensor(lengths))
+    assert len(parts) > 1
+    assert sorted(torch.cat(parts).tolist()) == list(range(len(lengths)))
+    apart = draw(model, prompts, max_new_tokens=30)
+    assert torch.equal(together.tokens_BT, apart.tokens_BT)
+    assert torch.allclose(together.logprobs_BT, apart.logprobs_BT, atol=1e-5)
 
 
 def test_the_buffers_grow_and_thin_out(model: PreTrainedModel) -> None:

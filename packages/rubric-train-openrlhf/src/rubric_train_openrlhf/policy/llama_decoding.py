@@ -198,6 +198,27 @@ class GroupLayout:
 
 
 _FIRST_CAPACITY = 64
+# Most tokens, padding included, that are read at once where prompts differ in length.
+_READ_AT_ONCE = 4096
+
+
+def of_like_length(lengths_P: torch.Tensor) -> list[torch.Tensor]:
+    """Cut prompts into parts that are read at once, so that little of each part is padding.
+
+    Args:
+        lengths_P: tokens of each prompt.
+
+    Returns:
+        Indices of each part, all prompts together; one part where all fit.
+    """
+    lengths, order_P = lengths_P.sort(descending=True)
+    parts: list[torch.Tensor] = []
+    first = 0
+    while first < len(order_P):
+        rows = max(_READ_AT_ONCE // int(lengths[first]), 1)
+        parts.append(order_P[first : first + rows])
+        first += rows
+    return parts if len(parts) > 1 else [torch.arange(len(lengths_P))]
 
 
 class LlamaDecoder:
@@ -242,28 +263,65 @@ class LlamaDecoder:
 
     def prefill(self, prompts: PaddedPrompts) -> torch.Tensor:
         """Read the prompts once and give the logits [P, V] of each first response token."""
+        self._next_position_N = prompts.lengths_P
+        unseen_PS = torch.zeros_like(prompts.mask_PS, dtype=self._embedding.dtype)
+        unseen_PS = unseen_PS.masked_fill_(~prompts.mask_PS, float("-inf"))
+        self._unseen_P11S = unseen_PS[:, None, None, :]
+        parts = of_like_length(prompts.lengths_P)
+        if len(parts) == 1:
+            logits_PV, self._prompt_keys, self._prompt_values = self._read(prompts)
+            return logits_PV
+        n_prompts, width = prompts.mask_PS.shape
+        shape = (n_prompts, self._kv_heads, width, self._head_dim)
+        logits: list[torch.Tensor] = []
+        for rows_R in parts:
+            part = prompts.part(rows_R)
+            logits_RV, keys, values = self._read(part)
+            if not logits:
+                self._prompt_keys = [key.new_zeros(shape) for key in keys]
+                self._prompt_values = [value.new_zeros(shape) for value in values]
+            logits.append(logits_RV)
+            start = width - part.mask_PS.shape[1]
+            for whole, read in (
+                *zip(self._prompt_keys, keys, strict=True),
+                *zip(self._prompt_values, values, strict=True),
+            ):
+                whole[rows_R, :, start:] = read
+        return torch.cat(logits)[torch.cat(parts).argsort()]
+
+    def _read(
+        self, prompts: PaddedPrompts
+    ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
+        """Give the last logits [P, V], and each layer's keys and values [P, K, S, D]."""
         mask_PS = prompts.mask_PS
-        width = mask_PS.shape[1]
-        ones_SS = torch.ones(width, width, dtype=torch.bool, device=mask_PS.device)
-        # A padding position sees itself, since a softmax over nothing is not a number.
-        itself_SS = torch.eye(width, dtype=torch.bool, device=mask_PS.device)
-        seen_P1SS = (ones_SS.tril() & mask_PS[:, None, None, :]) | itself_SS
+        seen_P1SS = None
+        if not mask_PS.all():
+            width = mask_PS.shape[1]
+            ones_SS = torch.ones(width, width, dtype=torch.bool, device=mask_PS.device)
+            # A padding position sees itself, since a softmax over nothing is not a number.
+            itself_SS = torch.eye(width, dtype=torch.bool, device=mask_PS.device)
+            seen_P1SS = (ones_SS.tril() & mask_PS[:, None, None, :]) | itself_SS
+        keys: list[torch.Tensor] = []
+        values: list[torch.Tensor] = []
 
         def attend(
             _: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
         ) -> torch.Tensor:
-            self._prompt_keys.append(k.to(v.dtype))  # autocast leaves keys wider
-            self._prompt_values.append(v)
+            # Without gaps: a product with a cache that has some copies it at each token.
+            keys.append(k.to(v.dtype).contiguous())  # autocast leaves keys wider
+            values.append(v.contiguous())
             k, v = (x.repeat_interleave(self._queries_per_key, dim=1) for x in (k, v))
             return F.scaled_dot_product_attention(
-                q, k, v, attn_mask=seen_P1SS, scale=self._scaling
+                q,
+                k,
+                v,
+                attn_mask=seen_P1SS,
+                is_causal=seen_P1SS is None,
+                scale=self._scaling,
             )
 
-        self._next_position_N = prompts.lengths_P
-        unseen_PS = torch.zeros_like(mask_PS, dtype=self._embedding.dtype)
-        unseen_PS = unseen_PS.masked_fill_(~mask_PS, float("-inf"))
-        self._unseen_P11S = unseen_PS[:, None, None, :]
-        return self._forward(prompts.token_ids_PS, prompts.positions_PS, attend)
+        logits_PV = self._forward(prompts.token_ids_PS, prompts.positions_PS, attend)
+        return logits_PV, keys, values
 
     def repeat(self, group_size: int) -> None:
         """Share what was read of each prompt with the G rows of its group."""

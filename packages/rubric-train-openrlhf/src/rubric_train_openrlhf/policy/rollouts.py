@@ -54,6 +54,16 @@ class PaddedPrompts:
         """Tokens of each prompt."""
         return self.mask_PS.sum(1)
 
+    def part(self, rows_R: torch.Tensor) -> PaddedPrompts:
+        """Return some of the prompts, without the columns that are padding in all of them."""
+        mask_RS = self.mask_PS[rows_R]
+        first = int(mask_RS.any(0).long().argmax())
+        return PaddedPrompts(
+            tuple(self.encoded[row] for row in cast("list[int]", rows_R.tolist())),
+            self.token_ids_PS[rows_R, first:],
+            mask_RS[:, first:],
+        )
+
     def banned_PV(self, vocab_size: int) -> torch.Tensor | None:
         """Tell which tokens no answer may hold.
 
