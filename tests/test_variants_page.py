@@ -12,11 +12,8 @@ import pytest
 import yaml
 
 from rubric_core.plugins.variants import Variant, find_variant
-from rubric_core.reward.estimators import (
-    AdvantageEstimator,
-    JudgedGroups,
-    estimated_advantages,
-)
+from rubric_core.reward.estimates import estimated_advantages
+from rubric_core.reward.estimators import AdvantageEstimator, JudgedGroups
 from rubric_train_openrlhf.cluster.command.refusals import check_expressible
 from rubric_train_openrlhf.config.train import parse_config
 from rubric_train_openrlhf.errors import TrainConfigError

@@ -11,13 +11,12 @@ from rubric_core import (
     group_advantages,
 )
 from rubric_core.reward.attribution import decoupled_advantages
+from rubric_core.reward.estimates import estimated_advantages, estimated_attribution
 from rubric_core.reward.estimators import (
     AdvantageEstimator,
     DecoupledAdvantages,
     GroupAdvantages,
     JudgedGroups,
-    estimated_advantages,
-    estimated_attribution,
 )
 
 Z = np.array(

@@ -682,6 +682,23 @@ def test_the_configuration_says_whether_claims_are_read(
     assert reads_claims(judge_spec(settings)) == reads
 
 
+@pytest.mark.parametrize("reads", [True, False])
+@pytest.mark.parametrize("fingerprint", ["", "    fingerprint = 'acme 1'\n"])
+def test_a_judge_of_another_package_says_whether_it_reads_claims(
+    install_plugin: Callable[..., None], fingerprint: str, *, reads: bool
+) -> None:
+    code = f"class Judge:\n    name = 'acme'\n    reads_claims = {reads}\n{fingerprint}"
+    code += (
+        "    def __init__(self, options): pass\n    async def judge(self, view): ...\n"
+    )
+    install_plugin("acme", code, {"rubric.judges": {"acme": "acme:Judge"}})
+    for settings in (
+        {"type": "plugin", "name": "acme"},
+        {"type": "hybrid", "judge": {"type": "plugin", "name": "acme"}},
+    ):
+        assert reads_claims(judge_spec(settings)) == reads
+
+
 def test_the_command_takes_the_judge_that_will_score(
     tmp_path: Path, lint: Callable[..., Run]
 ) -> None:

@@ -254,9 +254,7 @@ class CascadeConfig(Settings):
         for number, judge in enumerate(self.judges[:-1], start=1):
             reader = judge.judge if isinstance(judge, HybridConfig) else judge
             is_fixed = isinstance(reader, JudgeConfig) and reader.temperature == 0
-            if isinstance(reader, LexicalConfig | ClaimConfig) or (
-                is_fixed and self.uncertainty == "consistency"
-            ):
+            if is_computed(reader) or (is_fixed and self.uncertainty == "consistency"):
                 raise ValueError(
                     f"judge {number} gives the same answer every time, so that "
                     f"{self.uncertainty!r} sees nothing: set a temperature above 0, or "
@@ -277,6 +275,15 @@ _AnyConfig = (
 JudgeSpec = Annotated[_AnyConfig, Field(discriminator="type")]
 
 
+def is_computed(spec: JudgeSpec) -> bool:
+    """Tell whether a judge computes its scores here: it costs nothing, and gives the same again.
+
+    Args:
+        spec: the judge's configuration.
+    """
+    return isinstance(spec, LexicalConfig | ClaimConfig)
+
+
 def is_program(spec: JudgeSpec) -> bool:
     """Tell whether a judge is a program only: it costs nothing and answers in milliseconds.
 
@@ -285,7 +292,7 @@ def is_program(spec: JudgeSpec) -> bool:
     """
     if isinstance(spec, ClaimConfig):
         return spec.embedding is None and spec.entailment is None
-    return isinstance(spec, LexicalConfig)
+    return is_computed(spec)
 
 
 _KINDS: Final[Mapping[str, type[_AnyConfig]]] = {

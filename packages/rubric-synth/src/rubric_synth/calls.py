@@ -14,14 +14,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Usage
-from rubric_judge import (
-    ChatModel,
-    ChatReply,
-    ClaimJudge,
-    JudgeTransportError,
-    LexicalJudge,
-)
-from rubric_judge.judges.capabilities import fingerprint
+from rubric_judge import ChatModel, ChatReply, JudgeTransportError
+from rubric_judge.judges.capabilities import Immediate, fingerprint
 from rubric_judge.models.chat import Finish
 from rubric_judge.models.limits import Limited
 from rubric_synth.config import Frozen, Stage
@@ -197,7 +191,7 @@ class DocumentCalls:
 
     async def judge(self, judge: Judge, view: JudgeView) -> JudgeResult:
         """Judge a response, unless the same was judged before; an unavailable one is not kept."""
-        if isinstance(judge, LexicalJudge | ClaimJudge):
+        if isinstance(judge, Immediate):
             # A program is cheaper to run again than to remember.
             return judge.judge_now(view)
         key = _hash([fingerprint(judge), view.task_id, view.response])

@@ -11,6 +11,7 @@ import pytest
 import structlog
 import yaml
 
+from rubric_judge import LexicalJudge
 from rubric_judge.quality.wrong_answers import CONTROLS
 from rubric_judge.testing import FailingJudge, FakeEndpoint
 from rubric_judge.ui.page.rendering import visible
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from rubric_core import JudgeResult, JudgeView
     from rubric_synth.document import DocumentOutcome
 
 _HOSTILE = "a\x00b\x1b[31mc\u202ed\u2066e\ud800f"
@@ -206,6 +208,18 @@ def test_criteria_in_free_text_are_said_to_be_judged_by_words(
     said = "Judged by words only: 1 of 50 criteria"
     assert said in done.err
     assert said in _page(tmp_path / "data")
+
+    class OfAnotherPackage:
+        """Neither of ours: a judge says of itself whether it looks for words."""
+
+        name = "acme"
+        reads_claims = False
+
+        async def judge(self, view: JudgeView) -> JudgeResult:
+            return LexicalJudge().judge_now(view)
+
+    found = dataset_statistics(tmp_path / "data", judge=OfAnotherPackage(), controls=2)
+    assert found.unread_criteria == 1
 
 
 def test_rubrics_that_a_program_reads_are_not_said_to_be_judged_by_words(

@@ -283,3 +283,23 @@ def test_a_judgement_is_asked_for_once_over_runs(
         _process(document, stages, judge=Scripted(), calls=DocumentCalls(kept)) == first
     )
     assert len(asked) == count
+
+
+def test_a_judge_that_answers_at_once_is_asked_again_and_none_of_its_answers_is_kept(
+    document: Document, stages: Stages
+) -> None:
+    class Program:
+        name = "program"
+
+        async def judge(self, view: object) -> object:
+            raise AssertionError(f"nothing has to be waited for: {view!r:.20}")
+
+        def judge_now(self, view: object) -> object:
+            return LexicalJudge().judge_now(view)  # pyright: ignore[reportArgumentType]
+
+    kept: list[CallRecord] = []
+    outcome = _process(
+        document, stages, judge=Program(), calls=DocumentCalls(on_answer=kept.append)
+    )
+    assert outcome.tasks
+    assert kept == []

@@ -351,7 +351,7 @@ def report(
             "--reveal-grounding is for one run: a page of several shows no responses"
         )
         raise ConfigError(problem, location="reveal-grounding")
-    from rubric_train_openrlhf.report.page import write_runs_report
+    from rubric_train_openrlhf.report.several import write_runs_report
 
     print(write_runs_report(folders, out))
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from rubric_train_openrlhf.errors import ObjectiveShapeError
-from rubric_train_openrlhf.objective.surrogate import (
+from rubric_train_openrlhf.objective.shapes import (
     check_mask,
     check_rows,
     check_tokens,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.report.page import write_report, write_runs_report
+from rubric_train_openrlhf.report.page import write_report
+from rubric_train_openrlhf.report.several import write_runs_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,14 +9,14 @@ import pytest
 import yaml
 
 from rubric_core import ConfigError
-from rubric_train_openrlhf.report.page import (
+from rubric_train_openrlhf.report.page import write_report
+from rubric_train_openrlhf.report.reading import read_run
+from rubric_train_openrlhf.report.several import (
     differing_settings,
     result,
     run_charts,
-    write_report,
     write_runs_report,
 )
-from rubric_train_openrlhf.report.reading import read_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,15 +1,14 @@
 """Group-relative advantages: how much better a response is than its siblings."""
 
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rubric_core import arrays
-from rubric_core.arrays import BoolArray, FloatArray, check_number
-from rubric_core.errors import RewardError, RewardShapeError
-
-Std: TypeAlias = Literal["sample", "population", "leave_one_out", "none"]
+from rubric_core.arrays import BoolArray, FloatArray
+from rubric_core.reward import inputs
+from rubric_core.reward.inputs import Std
 
 _LEAVE_ONE_OUT_EPS: Final = 1e-6
 
@@ -90,7 +89,7 @@ def advantage_scale(
     Raises:
         RewardError: an unknown `std`, or a `delta` that is negative or not finite.
     """
-    check_number(delta, name="delta")
+    inputs.check_scale(std, delta=delta)
     match std:
         case "sample" | "population":
             ddof = 1 if std == "sample" else 0
@@ -101,9 +100,6 @@ def advantage_scale(
             return np.where(std_PG > 0, std_PG + _LEAVE_ONE_OUT_EPS, 1.0)
         case "none":
             return np.ones((len(rewards_PG), 1))
-    raise RewardError(
-        f"std must be 'sample', 'population', 'leave_one_out' or 'none', not {std!r}"
-    )
 
 
 def _siblings_std(rewards_PG: FloatArray, valid_PG: BoolArray) -> FloatArray:
@@ -141,17 +137,8 @@ def length_penalty(lengths: ArrayLike, *, max_length: int, buffer: int) -> Float
     Source: paper, §app:variants, Reward shaping.
     Source: arXiv 2503.14476 (DAPO), Eq. 13, soft overlong punishment.
     """
-    check_number(max_length, name="max_length")
-    check_number(buffer, name="buffer")
-    if not 0 < buffer <= max_length:
-        raise RewardError(
-            f"buffer must be in (0, max_length = {max_length}], not {buffer}"
-        )
-    tokens = arrays.float_array(lengths, name="lengths", axes=None)
-    if not (tokens >= 0).all():
-        raise RewardError(
-            f"lengths must be numbers from 0 up, the smallest is {tokens.min()}"
-        )
+    inputs.check_buffer(buffer, max_length=max_length)
+    tokens = inputs.checked_lengths(lengths)
     return np.clip((max_length - buffer - tokens) / buffer, -1.0, 0.0)
 
 
@@ -178,18 +165,6 @@ def truncation_penalty(
 
     Source: paper, §app:variants, topic truncation_penalty.
     """
-    check_number(alpha_stop, name="alpha_stop")
-    if not alpha_stop < 1:
-        raise RewardError(f"alpha_stop must be in [0, 1), not {alpha_stop!r}")
-    values = arrays.float_array(rewards, name="rewards", axes=None)
-    complete = arrays.bool_array(ended, name="ended")
-    if values.shape != complete.shape:
-        raise RewardShapeError(
-            f"rewards have shape {values.shape}, ended has {complete.shape}"
-        )
-    if (values < 0).any():
-        raise RewardError(
-            f"rewards must not be negative, the smallest is {np.nanmin(values)}"
-        )
-    arrays.check_each(values, ~np.isinf(values), name="rewards", problem=", not finite")
+    inputs.check_share(alpha_stop, name="alpha_stop")
+    values, complete = inputs.checked_endings(rewards, ended)
     return np.where(complete, values, alpha_stop * values)

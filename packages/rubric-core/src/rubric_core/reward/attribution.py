@@ -4,10 +4,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rubric_core import arrays
-from rubric_core.arrays import BoolArray, FloatArray
-from rubric_core.effective import shares
-from rubric_core.errors import RewardShapeError
-from rubric_core.reward.advantage import Std, advantage_scale
+from rubric_core.arrays import FloatArray
+from rubric_core.reward.advantage import advantage_scale
+from rubric_core.reward.inputs import Std, checked_scores
 
 
 def criterion_attribution(
@@ -45,7 +44,7 @@ def criterion_attribution(
     Source: paper, §3.2, Eq. advantage.
     Source: paper, §3.3, Eq. criterion_delta.
     """
-    z, alpha, valid = _checked(z_PGM, weights_PM, valid_PG)
+    z, alpha, valid = checked_scores(z_PGM, weights_PM, valid_PG)
     weighted_PGM = alpha[:, None, :] * z
     rewards_PG = weighted_PGM.sum(axis=2)
     scale_PG = advantage_scale(rewards_PG, valid, std=std, delta=delta)
@@ -89,7 +88,7 @@ def decoupled_advantages(
     Source: arXiv 2601.05242 (GDPO), group-wise decoupled normalisation.
     """
     arrays.check_number(delta, name="delta")
-    z, alpha, valid = _checked(z_PGM, weights_PM, valid_PG)
+    z, alpha, valid = checked_scores(z_PGM, weights_PM, valid_PG)
     count_P = np.maximum(valid.sum(axis=1), 1)
     combined_PG = np.zeros(valid.shape)
     for alpha_P, z_PG in zip(alpha.T, np.moveaxis(z, 2, 0), strict=True):
@@ -108,20 +107,3 @@ def decoupled_advantages(
     if batch_std <= 0:
         return combined_PG
     return combined_PG / (batch_std + delta)
-
-
-def _checked(
-    z_PGM: ArrayLike, weights_PM: ArrayLike, valid_PG: ArrayLike | None
-) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return z, 0 where it must not be read, with the shares and the mask."""
-    z = arrays.float_array(z_PGM, name="z_PGM", axes="PGM")
-    alpha = shares(weights_PM, axes="PM")
-    if (z.shape[0], z.shape[2]) != alpha.shape:
-        raise RewardShapeError(
-            f"z_PGM has shape {z.shape}, weights_PM has {alpha.shape}"
-        )
-    valid = arrays.valid_members(valid_PG, z.shape[:2])
-    z = np.where(valid[:, :, None] & (alpha > 0)[:, None, :], z, 0.0)
-    # Scores that are corrected for a judge's errors leave [0, 1]; see `unbiased_z`.
-    arrays.check_each(z, np.isfinite(z), name="z_PGM", problem=", not finite")
-    return z, alpha, valid

@@ -16,6 +16,7 @@ from rubric_judge.quality.responses import JudgedResponse, write_judgements
 from rubric_judge.ui.console import command, progress
 
 if TYPE_CHECKING:
+    from rubric_judge.judges.capabilities import WordMatching
     from rubric_judge.pool.ledger.store import Ledger
     from rubric_judge.pool.pool import JudgePool
     from rubric_judge.pool.ray_pool import RayJudgePool
@@ -53,6 +54,8 @@ class Judging(NamedTuple):
     """Makes the judge alone, to ask who it is."""
     keeps_invalid: bool
     """Whether it keeps the texts of invalid replies."""
+    word_matchers: Callable[[], Mapping[str, WordMatching]]
+    """Makes the judges in it that look for words, by their names in results."""
 
     def name(self) -> str:
         """Make the judge, to ask its name."""
@@ -69,7 +72,7 @@ def read_judge(
 ) -> Judging:
     """Read the configuration of a judge that works in this process, or in so many Ray actors."""
     from rubric_judge.config import read_judge_spec
-    from rubric_judge.judges.load import load_judge, load_replicas
+    from rubric_judge.judges.load import load_judge, load_replicas, word_matchers
     from rubric_judge.pool.pool import JudgePool
     from rubric_judge.pool.ray_pool import RayJudgePool
     from rubric_judge.pool.schedule import Hedging
@@ -89,7 +92,10 @@ def read_judge(
         )
 
     return Judging(
-        pool, lambda: load_judge(spec), '"keep_invalid":true' in spec.model_dump_json()
+        pool,
+        lambda: load_judge(spec),
+        '"keep_invalid":true' in spec.model_dump_json(),
+        lambda: {judge.name: judge for judge in word_matchers(spec)},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,6 +24,7 @@ from rubric_judge.quality.responses import (
 from rubric_judge.ui.console import command
 
 if TYPE_CHECKING:
+    from rubric_judge.judges.capabilities import WordMatching
     from rubric_judge.pool.statistics import PoolStatistics
 
 
@@ -88,9 +89,7 @@ def score(  # noqa: PLR0913  # the flags of a command
         with progress.phase("writing the judgements"):
             write_judgements(out, judged)
     _report(judged, done.statistics, out=out, show=show)
-    _remark(
-        judged, done.statistics, judge=None if asked.keeps_invalid else judge, out=out
-    )
+    _remark(judged, done.statistics, asked=asked, judge=judge, out=out)
     words = (
         "rejudge",
         responses,
@@ -125,13 +124,14 @@ def _remark(
     judged: Sequence[JudgedResponse],
     statistics: PoolStatistics,
     *,
-    judge: Path | None,
+    asked: judging.Judging,
+    judge: Path,
     out: Path,
 ) -> None:
-    """Say to stderr what stands behind the figures, where it is not as one would wish."""
+    """Say to stderr what the figures hide, where it is not as one would wish."""
     _say_unclosed(AnswerCounts.of(row.view for row in judged))
-    _say_invalid(judged, judge=judge, out=out)
-    _say_unread(judged)
+    _say_invalid(judged, judge=None if asked.keeps_invalid else judge, out=out)
+    _say_unread(judged, asked.word_matchers())
     _say_unescalated(statistics)
 
 
@@ -171,17 +171,16 @@ def _say_invalid(
         )
 
 
-def _say_unread(judged: Sequence[JudgedResponse]) -> None:
+def _say_unread(
+    judged: Sequence[JudgedResponse], word_matchers: Mapping[str, WordMatching]
+) -> None:
     from rubric_judge.judges.claims.claim import claim_of
-    from rubric_judge.judges.claims.judge import ClaimJudge
-    from rubric_judge.judges.lexical.judge import LexicalJudge
     from rubric_judge.quality.lint.reading import has_no_words
 
-    programs = {LexicalJudge.name, ClaimJudge.name}
-    rows = [row for row in judged if row.result.judge in programs]
+    rows = [row for row in judged if row.result.judge in word_matchers]
     rubrics = {(row.view.task_id, row.result.judge): row.view.rubric for row in rows}
     criteria = [
-        (criterion, judge == ClaimJudge.name and bool(claim_of(criterion)))
+        (criterion, word_matchers[judge].reads_claims and bool(claim_of(criterion)))
         for (_, judge), rubric in rubrics.items()
         for criterion in rubric
     ]

@@ -56,6 +56,33 @@ class GroupJudge(Protocol):
 
 
 @runtime_checkable
+class Immediate(Protocol):
+    """A judge that answers in the thread that asks it: a program, cheaper to run than to wait for.
+
+    What it answers is not worth keeping: it gives the same again, and nobody else is asked.
+    """
+
+    def judge_now(self, view: JudgeView) -> JudgeResult:
+        """Return the result of `Judge.judge`, without an event loop."""
+        ...
+
+
+@runtime_checkable
+class WordMatching(Protocol):
+    """A judge that looks for a criterion's words in a response."""
+
+    @property
+    def name(self) -> str:
+        """The judge's name, as in its results."""
+        ...
+
+    @property
+    def reads_claims(self) -> bool:
+        """Whether it holds a response to the claim of a criterion that states one."""
+        ...
+
+
+@runtime_checkable
 class Closing(Protocol):
     """A judge that keeps connections or processes."""
 
@@ -133,6 +160,11 @@ def refuse_groups(judge: Judge, *, by: str) -> None:
             f"the judge {judge.name!r} scores the responses to a task beside each other, and "
             f"{by}: give a judge of single responses, such as `type: llm`"
         )
+
+
+def reads_claims(judge: object) -> bool:
+    """Return whether a judge holds responses to the claims that criteria state."""
+    return isinstance(judge, WordMatching) and judge.reads_claims
 
 
 def wants_warm_call(judge: Judge) -> bool:

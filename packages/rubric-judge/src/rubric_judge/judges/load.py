@@ -1,7 +1,7 @@
 """From a configuration to a judge; also what the entry points `rubric.judges` call."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import cast
 
@@ -12,6 +12,8 @@ from rubric_judge.checks.execute import Programs
 from rubric_judge.judges.capabilities import (
     Fingerprinted,
     GroupJudge,
+    Immediate,
+    WordMatching,
     check,
     close,
     wants_warm_call,
@@ -90,6 +92,33 @@ def load_replicas(
     return tuple(load_judge(replica, limiter=limiter) for replica in replicas)
 
 
+def word_matchers(spec: config.JudgeSpec) -> Iterator[WordMatching]:
+    """Yield the judges of a configuration that look for words; no model is loaded.
+
+    Args:
+        spec: a `JudgeSpec`; those of a hybrid and of a cascade are looked at too.
+
+    Raises:
+        PluginError: no installed package registers a plugin, or what it makes is not a judge.
+    """
+    match spec:
+        case config.LexicalConfig():
+            yield LexicalJudge()
+        case config.ClaimConfig():
+            yield ClaimJudge()
+        case config.PluginConfig():
+            judge = _plugin(spec)
+            if isinstance(judge, WordMatching):
+                yield judge
+        case config.HybridConfig():
+            yield from word_matchers(spec.judge)
+        case config.CascadeConfig():
+            for judge_spec in spec.judges:
+                yield from word_matchers(judge_spec)
+        case config.JudgeConfig() | config.ListwiseConfig():
+            pass
+
+
 class _Optioned:
     """A plugin's judge that says nothing of its options: they are its fingerprint."""
 
@@ -101,6 +130,10 @@ class _Optioned:
         self.warm_call = wants_warm_call(judge)
         if isinstance(judge, Limited):
             self.limiter = judge.limiter
+        if isinstance(judge, Immediate):
+            self.judge_now = judge.judge_now
+        if isinstance(judge, WordMatching):
+            self.reads_claims = judge.reads_claims
         if isinstance(judge, GroupJudge):
             self.max_group = judge.max_group
             self.judge_group = judge.judge_group

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import anyio
@@ -13,9 +14,66 @@ from rubric_judge.judges.capabilities import check, close, fingerprint, wants_wa
 from rubric_judge.models.limits import Limited
 from rubric_judge.models.replicas import Replicas
 from rubric_judge.pool.ledger import entry, store
-from rubric_judge.pool.schedule import Call, Hedger, Hedging, Results, Wanted, wanted_of
+from rubric_judge.pool.schedule import (
+    Call,
+    CallResults,
+    Hedger,
+    Hedging,
+    Wanted,
+    wanted_of,
+)
 from rubric_judge.pool.statistics import PoolStatistics
 from rubric_judge.pool.step import PoolState, Step, watched_deadline, without_answer
+
+
+class _Results:
+    """Results of one `judge_all`: counted, kept in the ledger and reported as they come."""
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        tally: PoolStatistics,
+        record: Callable[[str, JudgeView, JudgeResult], None] | None,
+        on_result: Callable[[int, JudgeResult], None] | None,
+    ) -> None:
+        """Begin without a result.
+
+        Args:
+            count: number of views.
+            tally: counts of the pool.
+            record: keeps a judgement in the ledger under its key; None without a ledger.
+            on_result: called with position and result of each view.
+        """
+        self.by_position: list[JudgeResult | None] = [None] * count
+        """Result of each view; None while its call is not settled."""
+        self._tally = tally
+        self._record = record
+        self._on_result = on_result
+
+    def place(self, positions: Sequence[int], result: JudgeResult) -> None:
+        """Give a result to the views at these positions."""
+        for position in positions:
+            self.by_position[position] = result
+            if self._on_result is not None:
+                self._on_result(position, result)
+
+    def settle(self, call: Call, results: CallResults, latency_s: float | None) -> None:
+        """Count the results of a call, keep and place them."""
+        for request, result in zip(call.wanted, results, strict=True):
+            times = len(request.positions)
+            self._tally.judged(request.view, result, latency_s, times)
+            if self._record is not None:
+                self._record(request.key, request.view, result)
+            self.place(request.positions, result)
+
+    def unsettled(self, calls: Sequence[Call]) -> list[Call]:
+        """Return the calls that have no results."""
+        return [
+            call
+            for call in calls
+            if self.by_position[call.wanted[0].positions[0]] is None
+        ]
 
 
 class JudgePool:
@@ -127,38 +185,20 @@ class JudgePool:
         Cancellation passes through: the calls in flight are cancelled and nothing is returned.
         """
         _check(deadline_s, replicate)
-        results: list[JudgeResult | None] = [None] * len(views)
-        judge = fingerprint(self._judge)
-
-        def place(positions: Sequence[int], result: JudgeResult) -> None:
-            for position in positions:
-                results[position] = result
-                if on_result is not None:
-                    on_result(position, result)
-
-        def settle(call: Call, settled: Results, latency_s: float | None) -> None:
-            for request, result in zip(call.wanted, settled, strict=True):
-                self._state.tally.judged(
-                    request.view, result, latency_s, len(request.positions)
-                )
-                if self._ledger is not None:
-                    self._ledger.record(
-                        request.key,
-                        request.view,
-                        result,
-                        judge=judge,
-                        replicate=replicate,
-                    )
-                place(request.positions, result)
-
-        self._place_unanswered(views, place=place)
-        calls = self._calls(views, replicate=replicate, place=place)
+        record = None
+        if self._ledger is not None:
+            judge = fingerprint(self._judge)
+            record = partial(self._ledger.record, judge=judge, replicate=replicate)
+        results = _Results(
+            len(views), tally=self._state.tally, record=record, on_result=on_result
+        )
+        self._place_unanswered(views, results)
+        calls = self._calls(views, results, replicate=replicate)
         with watched_deadline(deadline_s, judge=self._judge.name):
-            await Step(calls, self._state, settle=settle).run()
-        for call in calls:
-            if results[call.wanted[0].positions[0]] is None:
-                settle(call, self._too_late(call, deadline_s), None)
-        return cast("list[JudgeResult]", results)
+            await Step(calls, self._state, settle=results.settle).run()
+        for call in results.unsettled(calls):
+            results.settle(call, self._too_late(call, deadline_s), None)
+        return cast("list[JudgeResult]", results.by_position)
 
     def knows(self, views: Sequence[JudgeView], *, replicate: int = 0) -> bool:
         """Return whether the ledger holds every judgement, so that none would be asked for."""
@@ -215,12 +255,7 @@ class JudgePool:
             limiters=tuple(limiter.statistics() for limiter in limiters.values()),
         )
 
-    def _place_unanswered(
-        self,
-        views: Sequence[JudgeView],
-        *,
-        place: Callable[[Sequence[int], JudgeResult], None],
-    ) -> None:
+    def _place_unanswered(self, views: Sequence[JudgeView], results: _Results) -> None:
         """Settle the responses without an answer."""
         for position, view in enumerate(views):
             reason = view.unanswered
@@ -229,7 +264,7 @@ class JudgePool:
                     view.rubric, reason, judge=self._judge.name
                 )
                 self._state.tally.not_asked(result)
-                place((position,), result)
+                results.place((position,), result)
 
     def _wanted(
         self, views: Sequence[JudgeView], *, replicate: int
@@ -248,30 +283,27 @@ class JudgePool:
         return wanted_of(views, self._judge, key=key, among=answered)
 
     def _calls(
-        self,
-        views: Sequence[JudgeView],
-        *,
-        replicate: int,
-        place: Callable[[Sequence[int], JudgeResult], None],
+        self, views: Sequence[JudgeView], results: _Results, *, replicate: int
     ) -> list[Call]:
+        """Return the calls to make; judgements that the ledger holds are placed."""
         any_replica = self._state.replicas.all[0]
         ledger = self._ledger
         calls: list[Call] = []
         for wanted in self._wanted(views, replicate=replicate):
             known: list[JudgeResult] = []
             if ledger is not None:
-                results = (ledger.find(request.key) for request in wanted)
-                known = [result for result in results if result is not None]
+                entries = (ledger.find(request.key) for request in wanted)
+                known = [result for result in entries if result is not None]
             # All of a group or none: scores of two calls do not come of one comparison.
             if len(known) < len(wanted):
                 calls.append(Call(wanted, any_replica))
                 continue
             for request, result in zip(wanted, known, strict=True):
                 self._state.tally.found(result, times=len(request.positions))
-                place(request.positions, result)
+                results.place(request.positions, result)
         return calls
 
-    def _too_late(self, call: Call, deadline_s: float | None) -> Results:
+    def _too_late(self, call: Call, deadline_s: float | None) -> CallResults:
         is_begun = call.begun_s > 0
         state = "waited for" if is_begun else "not asked for yet"
         return without_answer(

@@ -13,8 +13,8 @@ from rubric_core import Judge, JudgeResult, JudgeView, Usage
 from rubric_judge.judges.capabilities import GroupJudge, check_group, group_identity
 from rubric_judge.models.replicas import Replica, Replicas
 
-Results: TypeAlias = tuple[JudgeResult, ...]
-"""Results of a call: one for each judgement that it asks for."""
+CallResults: TypeAlias = tuple[JudgeResult, ...]
+"""CallResults of a call: one for each judgement that it asks for."""
 
 
 @dataclass(slots=True, eq=False)
@@ -24,7 +24,7 @@ class Hedge:
     replica: Replica[Judge]
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
-    results: Results | None = None
+    results: CallResults | None = None
     """The results; None if it was cancelled."""
 
 
@@ -57,7 +57,7 @@ class Call:
     """Time when it was first sent; 0 before."""
     started_s: float = 0.0
     """Time when it was last sent."""
-    answer: Results | None = None
+    answer: CallResults | None = None
     """The first usable answer."""
     first: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     second: Hedge | None = None
@@ -67,7 +67,7 @@ class Call:
         """The task of all its judgements."""
         return self.wanted[0].view.task_id
 
-    def add_spent(self, results: Results | None) -> None:
+    def add_spent(self, results: CallResults | None) -> None:
         """Count attempts whose results are not used; None of a call that was cancelled."""
         if results is None:
             self.spent += 1
@@ -77,7 +77,7 @@ class Call:
             if result.usage is not None:
                 self.usage = result.usage.plus(self.usage)
 
-    def with_spent(self, results: Results) -> Results:
+    def with_spent(self, results: CallResults) -> CallResults:
         """Return the results, with the unused attempts added to the first of them."""
         if not self.spent:
             return results

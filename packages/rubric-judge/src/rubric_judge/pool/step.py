@@ -19,7 +19,7 @@ from rubric_judge import events
 from rubric_judge.errors import EventLoopError
 from rubric_judge.models.event_loop import LoopGuard
 from rubric_judge.models.replicas import Replica, Replicas, was_reached
-from rubric_judge.pool.schedule import Call, Hedge, Hedger, Results, Schedule
+from rubric_judge.pool.schedule import Call, CallResults, Hedge, Hedger, Schedule
 from rubric_judge.pool.statistics import PoolStatistics
 
 
@@ -29,7 +29,7 @@ async def ask(judge: Judge, view: JudgeView) -> JudgeResult:
     return result
 
 
-async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> Results:
+async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> CallResults:
     """Make one call of a judge.
 
     Args:
@@ -89,7 +89,7 @@ async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> Results:
     return results
 
 
-def _check_results(views: Sequence[JudgeView], results: Results) -> None:
+def _check_results(views: Sequence[JudgeView], results: CallResults) -> None:
     for view, result in zip(views, results, strict=True):
         if result.outcome is Outcome.SCORED:
             view.rubric.check_scores(result.scores)
@@ -99,7 +99,7 @@ def _check_results(views: Sequence[JudgeView], results: Results) -> None:
 
 def without_answer(
     count: int, reason: Reason, *, judge: str, detail: str, attempts: int = 1
-) -> Results:
+) -> CallResults:
     """Return the results of a call without an answer; its attempts are counted once."""
     result = JudgeResult.unavailable(reason, judge=judge, detail=detail)
     shares = judgement.call_shares(judgement.Call(attempts=attempts), count)
@@ -194,7 +194,7 @@ class Step:
         calls: Sequence[Call],
         state: PoolState,
         *,
-        settle: Callable[[Call, Results, float], None],
+        settle: Callable[[Call, CallResults, float], None],
     ) -> None:
         """Prepare the schedule.
 
@@ -280,12 +280,12 @@ class Step:
             self._state.slots.release_on_behalf_of(slot)
             self._state.changed()
 
-    async def _answered(self, call: Call, slot: object) -> Results:
+    async def _answered(self, call: Call, slot: object) -> CallResults:
         if self._state.hedger is not None:
             self._state.hedger.started()
         call.started_s = time.perf_counter()
         call.begun_s = call.begun_s or call.started_s
-        results: Results | None = None
+        results: CallResults | None = None
         with call.first:
             results = await self._ask(call, call.replica, mark=slot)
             if call.answer is None and _is_usable(results):
@@ -300,7 +300,7 @@ class Step:
             is_second = call.answer is not None and call.answer is not results
             call.add_spent(results if is_second else second.results)
         # Without results of its own, the first call was cancelled by the second one's answer.
-        return cast("Results", call.answer or results)
+        return cast("CallResults", call.answer or results)
 
     async def _second(self, call: Call, hedge: Hedge, group: TaskGroup) -> None:
         self._state.tally.hedged += 1
@@ -319,10 +319,10 @@ class Step:
 
     async def _ask(
         self, call: Call, replica: Replica[Judge], *, mark: object
-    ) -> Results:
+    ) -> CallResults:
         state = self._state
         started_s = time.perf_counter()
-        results: Results | None = None
+        results: CallResults | None = None
         replica.begin(mark)
         state.in_flight.add(mark)
         state.tally.peak_in_flight = max(
@@ -341,7 +341,7 @@ class Step:
             if state.hedger is not None and _is_usable(results):
                 state.hedger.answered(seconds)
 
-    def _end(self, call: Call, results: Results) -> None:
+    def _end(self, call: Call, results: CallResults) -> None:
         replicas = self._state.replicas
         can_move = call.moves < len(replicas.all) - 1
         if (
@@ -380,7 +380,7 @@ class Step:
                 group.start_soon(self._second, call, call.second, group)
 
 
-def _was_reached(results: Results | None) -> bool | None:
+def _was_reached(results: CallResults | None) -> bool | None:
     """Return what a call says about its replica; None of a call that was cancelled."""
     if results is None:
         return None
@@ -388,5 +388,5 @@ def _was_reached(results: Results | None) -> bool | None:
     return was_reached(None if is_answer else results[0].reason)
 
 
-def _is_usable(results: Results | None) -> bool:
+def _is_usable(results: CallResults | None) -> bool:
     return results is not None and results[0].outcome is not Outcome.UNAVAILABLE

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple, TypeAlias
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Judge, JudgeResult, JudgeView, Task
 from rubric_core.rewriting import patterns
-from rubric_judge import ClaimJudge, JudgePool, LexicalJudge
+from rubric_judge import JudgePool
+from rubric_judge.judges.capabilities import Immediate
 from rubric_judge.quality.context_answers import context_start, nearest_sentences
 from rubric_judge.quality.labels import written
 from rubric_judge.quality.wrong_answers import (
@@ -288,7 +289,7 @@ def of_context() -> dict[str, Callable[[Task], str]]:
 async def _judge_all(
     views: Sequence[JudgeView], judge: Judge | Sequence[Judge]
 ) -> list[JudgeResult]:
-    if isinstance(judge, LexicalJudge | ClaimJudge):  # a program: nothing to wait for
+    if isinstance(judge, Immediate):
         return [judge.judge_now(view) for view in views]
     async with aclosing(JudgePool(judge, workers=16)) as pool:
         await pool.check()

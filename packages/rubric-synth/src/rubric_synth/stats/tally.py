@@ -13,8 +13,9 @@ from typing import Any, Final, NamedTuple
 import anyio
 
 from rubric_core import Criterion, DocumentAnalysis, Judge, Task, read_tasks
-from rubric_judge import ClaimJudge, LexicalJudge
+from rubric_judge import ClaimJudge
 from rubric_judge.checks.directive import HEADS
+from rubric_judge.judges.capabilities import WordMatching
 from rubric_judge.judges.claims.claim import claim_of
 from rubric_judge.judges.lexical.words import WORD, stem
 from rubric_judge.quality.labels.written import KnownAnswers, WrittenAnswers
@@ -100,16 +101,12 @@ class TaskTally:
         """Return the number of criteria that a judge checks only by looking for words.
 
         Args:
-            judge: Any judge; the number is 0 for all but the lexical judge and the judge of claims.
+            judge: Any judge; the number is 0 for one that does not look for words.
         """
+        if not isinstance(judge, WordMatching):
+            return 0
         not_executable = self._verification[FREE_TEXT] + self._verification[_CODE]
-        match judge:
-            case LexicalJudge():
-                return not_executable
-            case ClaimJudge():
-                return not_executable - self._claims
-            case _:
-                return 0
+        return not_executable - self._claims if judge.reads_claims else not_executable
 
     def statistics(self) -> dict[str, Any]:
         """Return what was counted and measured; there is at least one task."""

@@ -80,7 +80,7 @@ class Learner:
         Source: paper, §A, Algorithm 1.
         """
         lr = float(self.schedule.get_last_lr()[0])
-        if self.config.objective.importance.type != "none":
+        if self.config.objective.importance.reads_old_logprobs:
             batch = replace(batch, old_BT=self._old_logprobs(batch))
         shares = equal_shares(
             len(batch.valid_B), shares=self.config.optim.updates_per_rollout

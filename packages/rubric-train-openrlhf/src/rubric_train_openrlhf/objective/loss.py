@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rubric_train_openrlhf.errors import ObjectiveShapeError
-from rubric_train_openrlhf.objective import ratio, surrogate, variants
+from rubric_train_openrlhf.objective import ratio, shapes, surrogate, variants
 
 METRIC_NAMES: Final = (
     "kl",
@@ -103,8 +103,9 @@ def policy_loss(
 
     Source: paper, §3.2, Eq. objective; paper, §3.2, Eq. total_loss; paper, §A; paper, §C.
     """
+    _check_inputs(logprobs_BT, batch, config=config)
     size = update_size(batch.mask_BT) if size is None else size
-    logprobs_BT, batch = _prepared(logprobs_BT, batch, config=config)
+    logprobs_BT, batch = _cleared(logprobs_BT, batch)
     loss_BT, metrics_BT = _token_terms(logprobs_BT, batch, config=config)
     mask_BT = batch.mask_BT
     if config.aggregation == "token":
@@ -132,7 +133,7 @@ def _token_terms(
     base_BT = gen_BT
     weights_BT = torch.ones_like(gen_BT)
     raw_weights_BT = weights_BT
-    if importance.type != "none" and batch.old_logprobs_BT is not None:
+    if importance.reads_old_logprobs and batch.old_logprobs_BT is not None:
         base_BT = batch.old_logprobs_BT
         raw_weights_BT = importance.unbounded(base_BT, gen_BT, mask_BT=mask_BT)
         weights_BT = variants.importance_weights(
@@ -147,7 +148,7 @@ def _token_terms(
     )
     terms = config.surrogate.of_ratio(ratio_BT, batch.advantages_B, clips=clips)
     for tensor_BT in terms:
-        surrogate.check_shape(
+        shapes.check_shape(
             tensor_BT, like=ratio_BT, of=f"surrogate.type={config.surrogate.type!r}"
         )
     loss_BT = weights_BT * terms.loss_BT
@@ -173,36 +174,49 @@ def _token_terms(
     return loss_BT, dict(zip(METRIC_NAMES, values_BT, strict=True))
 
 
-def _prepared(
-    logprobs_BT: Tensor, batch: ObjectiveBatch, *, config: variants.ObjectiveConfig
-) -> tuple[Tensor, ObjectiveBatch]:
-    """Check that the batch fits the config, convert it to one dtype and clear the padding."""
-    mask_BT = batch.mask_BT
-    per_token: dict[str, Tensor] = {}
-    per_token["logprobs_BT"] = logprobs_BT
-    per_token["gen_logprobs_BT"] = batch.gen_logprobs_BT
+def _per_token(logprobs_BT: Tensor, batch: ObjectiveBatch) -> dict[str, Tensor]:
+    """Return the log-probabilities that are there, by name, each of shape [B, T]."""
+    per_token = {
+        "logprobs_BT": logprobs_BT,
+        "gen_logprobs_BT": batch.gen_logprobs_BT,
+    }
     if batch.ref_logprobs_BT is not None:
         per_token["ref_logprobs_BT"] = batch.ref_logprobs_BT
-    elif config.kl_coef > 0:
+    if batch.old_logprobs_BT is not None:
+        per_token["old_logprobs_BT"] = batch.old_logprobs_BT
+    return per_token
+
+
+def _check_inputs(
+    logprobs_BT: Tensor, batch: ObjectiveBatch, *, config: variants.ObjectiveConfig
+) -> None:
+    """Refuse a batch that lacks what the config needs, or whose shapes differ."""
+    if batch.ref_logprobs_BT is None and config.kl_coef > 0:
         raise ObjectiveShapeError(
             f"ref_logprobs_BT is missing while kl_coef={config.kl_coef!r}: give the "
             "reference's log-probabilities or set kl_coef to 0"
         )
-    if batch.old_logprobs_BT is not None:
-        per_token["old_logprobs_BT"] = batch.old_logprobs_BT
-    elif config.importance.type != "none":
+    importance = config.importance
+    if batch.old_logprobs_BT is None and importance.reads_old_logprobs:
         raise ObjectiveShapeError(
-            f"old_logprobs_BT is missing while importance.type={config.importance.type!r}: give "
+            f"old_logprobs_BT is missing while importance.type={importance.type!r}: give "
             "the trainer's log-probabilities from before the update"
         )
-    surrogate.check_tokens(mask_BT, **per_token)
-    surrogate.check_rows(mask_BT.shape[0], advantages_B=batch.advantages_B)
+    shapes.check_tokens(batch.mask_BT, **_per_token(logprobs_BT, batch))
+    shapes.check_rows(batch.mask_BT.shape[0], advantages_B=batch.advantages_B)
+
+
+def _cleared(
+    logprobs_BT: Tensor, batch: ObjectiveBatch
+) -> tuple[Tensor, ObjectiveBatch]:
+    """Return the log-probabilities and the batch in one dtype, with 0 on padding."""
+    mask_BT = batch.mask_BT
     dtype = torch.promote_types(logprobs_BT.dtype, torch.float32)
     # Padding may hold NaN or infinities; selecting here keeps them out of every gradient, which
     # a mask applied after the arithmetic would not: 0 · NaN is NaN.
     clean = {
         name: values_BT.to(dtype).masked_fill(~mask_BT, 0)
-        for name, values_BT in per_token.items()
+        for name, values_BT in _per_token(logprobs_BT, batch).items()
     }
     logprobs_BT = clean.pop("logprobs_BT")
     advantages_B = batch.advantages_B.to(dtype).masked_fill(~mask_BT.any(dim=-1), 0)
@@ -225,7 +239,7 @@ def update_size(mask_BT: Tensor) -> UpdateSize:
 
     Source: paper, §3.2, Eq. total_loss.
     """
-    surrogate.check_mask(mask_BT)
+    shapes.check_mask(mask_BT)
     return UpdateSize(
         tokens=int(mask_BT.sum().item()),
         sequences=int(mask_BT.any(dim=-1).sum().item()),
@@ -282,6 +296,6 @@ def sequence_mean(
 
 
 def _on_tokens(values_BT: Tensor, mask_BT: Tensor) -> Tensor:
-    surrogate.check_tokens(mask_BT, values_BT=values_BT)
+    shapes.check_tokens(mask_BT, values_BT=values_BT)
     # Selecting, not multiplying: 0 · NaN on padding would be NaN.
     return torch.where(mask_BT, values_BT, torch.zeros_like(values_BT))

@@ -5,22 +5,25 @@ from typing import Final, Literal
 import torch
 from torch import Tensor
 
-from rubric_train_openrlhf.objective.surrogate import check_tokens
+from rubric_train_openrlhf.objective.shapes import check_tokens
 
 LOG_RATIO_BOUND: Final = 20.0
 """Largest |log-ratio| that is exponentiated; beyond it the gradient is 0."""
 
 
 def token_ratio(
-    logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
+    logprobs_BT: Tensor, base_logprobs_BT: Tensor, *, mask_BT: Tensor
 ) -> Tensor:
-    """Ratio of the policy to the policy that sampled, token by token.
+    """Ratio of the policy to the one that it is updated from, token by token.
 
-        r_t = exp(log π_θ − log π_gen)
+        r_t = exp(log π_θ − log π_base)
+
+    π_base is π_gen, recorded while sampling; under an importance correction it is π_old, the
+    trainer's own value, and the correction's weights are π_old / π_gen.
 
     Args:
         logprobs_BT: log π_θ of the sampled tokens, shape [B, T], nats.
-        gen_logprobs_BT: log π_gen recorded while sampling, shape [B, T], nats.
+        base_logprobs_BT: log π_base, shape [B, T], nats.
         mask_BT: True on response tokens, shape [B, T].
 
     Returns:
@@ -31,20 +34,20 @@ def token_ratio(
 
     Source: paper, §3.2, Eq. clipped_loss.
     """
-    log_ratio_BT = masked_log_ratio(logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
+    log_ratio_BT = masked_log_ratio(logprobs_BT, base_logprobs_BT, mask_BT=mask_BT)
     return bounded_exp(log_ratio_BT)
 
 
 def sequence_ratio(
-    logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
+    logprobs_BT: Tensor, base_logprobs_BT: Tensor, *, mask_BT: Tensor
 ) -> Tensor:
     """Length-normalised ratio of a whole response: the geometric mean of its token ratios.
 
-        s_i = exp( (1/T_i) Σ_t (log π_θ − log π_gen) )
+        s_i = exp( (1/T_i) Σ_t (log π_θ − log π_base) )
 
     Args:
         logprobs_BT: log π_θ of the sampled tokens, shape [B, T], nats.
-        gen_logprobs_BT: log π_gen recorded while sampling, shape [B, T], nats.
+        base_logprobs_BT: log π_base, shape [B, T], nats.
         mask_BT: True on response tokens, shape [B, T]; T_i is the row's count.
 
     Returns:
@@ -55,12 +58,12 @@ def sequence_ratio(
 
     Source: paper, §C, importance sampling; arXiv 2507.18071 (GSPO).
     """
-    log_ratio_BT = masked_log_ratio(logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
+    log_ratio_BT = masked_log_ratio(logprobs_BT, base_logprobs_BT, mask_BT=mask_BT)
     return bounded_exp(mean_over_tokens(log_ratio_BT, mask_BT))
 
 
 def sequence_token_ratio(
-    logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
+    logprobs_BT: Tensor, base_logprobs_BT: Tensor, *, mask_BT: Tensor
 ) -> Tensor:
     """Return the sequence ratio for every token, with the gradient of that token alone.
 
@@ -72,7 +75,7 @@ def sequence_token_ratio(
 
     Args:
         logprobs_BT: log π_θ of the sampled tokens, shape [B, T], nats.
-        gen_logprobs_BT: log π_gen recorded while sampling, shape [B, T], nats.
+        base_logprobs_BT: log π_base, shape [B, T], nats.
         mask_BT: True on response tokens, shape [B, T].
 
     Returns:
@@ -83,7 +86,7 @@ def sequence_token_ratio(
 
     Source: paper, §C, importance sampling; arXiv 2507.18071 (GSPO).
     """
-    log_ratio_BT = masked_log_ratio(logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
+    log_ratio_BT = masked_log_ratio(logprobs_BT, base_logprobs_BT, mask_BT=mask_BT)
     log_sequence_B1 = mean_over_tokens(log_ratio_BT, mask_BT).detach()[:, None]
     # Zero in value, log π_θ in gradient.
     through_BT = masked_log_ratio(logprobs_BT, logprobs_BT.detach(), mask_BT=mask_BT)

@@ -1,91 +1,12 @@
 """Terms of a token's loss: the clipped surrogate, and the divergence from the reference."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from rubric_train_openrlhf.errors import ObjectiveShapeError
-
-_TOKEN_AXES = 2
-
-
-def check_mask(mask_BT: Tensor) -> None:
-    """Refuse a token mask that is not a boolean matrix.
-
-    Args:
-        mask_BT: shape [B, T], True on response tokens.
-
-    Raises:
-        ObjectiveShapeError: not two axes, or not boolean.
-    """
-    if mask_BT.dim() != _TOKEN_AXES:
-        raise ObjectiveShapeError(
-            f"mask_BT must have shape [B, T], got {tuple(mask_BT.shape)!r}"
-        )
-    if mask_BT.dtype != torch.bool:
-        raise ObjectiveShapeError(
-            f"mask_BT must be boolean, got {mask_BT.dtype!r}: pass mask.bool()"
-        )
-
-
-def check_tokens(mask_BT: Tensor, **tensors_BT: Tensor) -> None:
-    """Refuse per-token tensors that are not real or do not have the mask's shape.
-
-    Args:
-        mask_BT: shape [B, T], boolean.
-        tensors_BT: named tensors, each of shape [B, T] and a floating dtype.
-
-    Raises:
-        ObjectiveShapeError: another shape than the mask's, or not a floating dtype.
-    """
-    check_mask(mask_BT)
-    _check_real(
-        f"the shape [B, T] of mask_BT, {tuple(mask_BT.shape)!r}",
-        mask_BT.shape,
-        tensors_BT,
-    )
-
-
-def check_rows(rows: int, **tensors_B: Tensor) -> None:
-    """Refuse per-response tensors that are not real or do not have one value per row.
-
-    Args:
-        rows: B, the number of responses.
-        tensors_B: named tensors, each of shape [B] and a floating dtype.
-
-    Raises:
-        ObjectiveShapeError: another shape than [B], or not a floating dtype.
-    """
-    _check_real(f"shape [B] = {(rows,)!r}, one value per response", (rows,), tensors_B)
-
-
-def _check_real(
-    what: str, shape: tuple[int, ...], tensors: Mapping[str, Tensor]
-) -> None:
-    for name, tensor in tensors.items():
-        if tensor.shape != shape:
-            raise ObjectiveShapeError(
-                f"{name} must have {what}, got {tuple(tensor.shape)!r}"
-            )
-        if not tensor.is_floating_point():
-            raise ObjectiveShapeError(
-                f"{name} must have a floating dtype, got {tensor.dtype!r}"
-            )
-
-
-def check_shape(values: Tensor, *, like: Tensor, of: str) -> None:
-    """Refuse values of a part of the objective that would be broadcast silently.
-
-    Raises:
-        ObjectiveShapeError: the shapes differ.
-    """
-    if values.shape != like.shape:
-        raise ObjectiveShapeError(
-            f"objective.{of} gives shape {tuple(values.shape)!r}, one value for each of "
-            f"{tuple(like.shape)!r} tokens is needed"
-        )
+from rubric_train_openrlhf.objective import shapes
 
 
 def k3(
@@ -160,15 +81,10 @@ def bounded_divergence(
     Raises:
         ObjectiveShapeError: the shapes differ, or f gives another one.
     """
-    if logprobs.shape != ref_logprobs.shape:
-        shape = tuple(logprobs.shape)
-        ref_shape = tuple(ref_logprobs.shape)
-        raise ObjectiveShapeError(
-            f"logprobs and ref_logprobs must have one shape, got {shape!r} and {ref_shape!r}"
-        )
+    shapes.check_pair(logprobs, ref_logprobs)
     u = (ref_logprobs - logprobs).clamp(min=-input_clamp, max=input_clamp)
     divergence = of_log_ratio(u)
-    check_shape(divergence, like=u, of="kl")
+    shapes.check_shape(divergence, like=u, of="kl")
     return divergence if output_clamp is None else divergence.clamp(max=output_clamp)
 
 
@@ -227,7 +143,7 @@ def clipped_surrogate(
 
     Source: paper, §3.2, Eq. clipped_loss; paper, §C, dual clipping; arXiv 1912.09729.
     """
-    check_rows(ratio_BT.shape[0], advantages_B=advantages_B)
+    shapes.check_rows(ratio_BT.shape[0], advantages_B=advantages_B)
     advantages_B1 = advantages_B[:, None]
     plain_BT = -advantages_B1 * ratio_BT
     bounded_BT = -advantages_B1 * ratio_BT.clamp(min=1 - clip_low, max=1 + clip_high)

@@ -106,6 +106,9 @@ class ImportanceCorrection(Variant):
     """Correction for a sampler whose probabilities are not the trainer's: `importance`."""
 
     group: ClassVar[str] = "rubric.importance"
+    reads_old_logprobs: ClassVar[bool] = True
+    """Whether the trainer computes log π_old before an update. The surrogate's ratio is then
+    π_θ / π_old, and tokens are weighted; if not, it is π_θ / π_gen, without weights."""
     type: str
     """Which one: the name of an entry point `rubric.importance`."""
 
@@ -136,6 +139,7 @@ class NoImportance(ImportanceCorrection):
     Source: paper, §3.2.
     """
 
+    reads_old_logprobs: ClassVar[bool] = False
     type: str = "none"
 
     def weights(
@@ -280,7 +284,7 @@ def importance_weights(
 
     Source: paper, §C, importance sampling.
     """
-    from rubric_train_openrlhf.objective.surrogate import check_shape  # loads torch
+    from rubric_train_openrlhf.objective.shapes import check_shape  # loads torch
 
     weights_BT = importance.weights(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
     check_shape(weights_BT, like=mask_BT, of=f"importance.type={importance.type!r}")

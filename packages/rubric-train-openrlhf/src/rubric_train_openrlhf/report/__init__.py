@@ -1,11 +1,12 @@
 """The report of a run: one self-contained HTML page made from the run folder's files alone.
 
-    reading      rows of the folder, checked, with the file and line of a broken one
+    reading      rows of the folder, checked, with the file and line of a broken one; which rollouts
+                 the page holds, and what it leaves out
     contrast     the optional comparison.json: stages, controls, paired differences; what the judge
                  knew, where whoever makes the page asks for it
-    excerpt      which rollouts the page holds, and what it leaves out
     charts       what is drawn: series by name and role
-    page         the numbers at the top, and the parts put into the template
+    figures      the numbers at the top
+    page         the parts put into the template
     several      runs side by side
 
 The rollouts are two data blocks on the page, as they are two files in the folder: the policy view

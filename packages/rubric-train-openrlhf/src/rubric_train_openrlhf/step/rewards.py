@@ -10,7 +10,7 @@ import numpy.typing as npt
 import rubric_core as core
 from rubric_core import JudgeResult, Outcome, Reason, Rubric, arrays
 from rubric_core.arrays import BoolArray, FloatArray
-from rubric_core.reward import estimators
+from rubric_core.reward import estimates, estimators
 from rubric_core.reward.projection import OnUnavailable
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.step.admission import Admission
@@ -178,10 +178,10 @@ def assign_credit(
     Raises:
         PluginError: the estimator raises, or its values are not advantages.
     """
-    advantages_PG = estimators.estimated_advantages(
+    advantages_PG = estimates.estimated_advantages(
         estimator, replace(rewards, rewards_PG=shaped_PG)
     )
-    attribution_PGM = estimators.estimated_attribution(estimator, rewards)
+    attribution_PGM = estimates.estimated_attribution(estimator, rewards)
     shaping_PG = np.zeros_like(shaped_PG)
     if attribution_PGM is None:
         attribution_PGM = np.full_like(rewards.z_PGM, np.nan)

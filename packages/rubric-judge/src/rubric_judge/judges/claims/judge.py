@@ -46,6 +46,7 @@ class ClaimJudge:
     """
 
     name = "claims_v1"
+    reads_claims = True
 
     def __init__(self, config: ClaimConfig | None = None) -> None:
         """Check the folders of the models that are named; their weights are read when used.

@@ -43,6 +43,7 @@ class LexicalJudge:
     """
 
     name = "lexical_v3"
+    reads_claims = False
 
     def __init__(self, config: LexicalConfig | None = None) -> None:
         """Start with an empty cache of compiled rubrics.

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from rubric_core import Task
-from rubric_judge.config import CascadeConfig, ClaimConfig, HybridConfig, JudgeSpec
+from rubric_judge.config import JudgeSpec
 from rubric_judge.judges.claims.claim import claim_of, is_empty
+from rubric_judge.judges.load import word_matchers
 from rubric_judge.quality.lint.reading import Finding, as_warning, directive_of
 
 
@@ -41,17 +42,12 @@ def check_claims(task: Task) -> Iterator[Finding]:
 
 
 def reads_claims(spec: JudgeSpec) -> bool:
-    """Tell whether a configuration's judge, or one that it hands criteria to, is the claim judge.
+    """Tell whether a configuration's judge, or one that it hands criteria to, reads claims.
 
     Args:
         spec: the configuration.
+
+    Raises:
+        PluginError: no installed package registers a plugin, or what it makes is not a judge.
     """
-    match spec:
-        case ClaimConfig():
-            return True
-        case HybridConfig():
-            return reads_claims(spec.judge)
-        case CascadeConfig():
-            return any(map(reads_claims, spec.judges))
-        case _:
-            return False
+    return any(judge.reads_claims for judge in word_matchers(spec))

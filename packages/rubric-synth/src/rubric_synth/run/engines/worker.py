@@ -20,14 +20,9 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from rubric_core import DocumentAnalysis, Judge, Task
-from rubric_judge import (
-    ChatModel,
-    ClaimConfig,
-    JudgeTransportError,
-    LexicalConfig,
-    load_judge,
-)
-from rubric_judge.judges.capabilities import check, close
+from rubric_judge import ChatModel, JudgeTransportError, load_judge
+from rubric_judge.config import is_computed
+from rubric_judge.judges.capabilities import Immediate, check, close, reads_claims
 from rubric_judge.models.limits import Limiter
 from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.config import LLMConfig, QualityConfig, Stage, SynthConfig, reader_of
@@ -162,7 +157,8 @@ class Worker:
         task = check_draft(document, analysis, draft, self.quality)
         await check_executable_criteria(draft, self.quality)
         ask = partial(calls.judge, self.judge)
-        if isinstance(self.quality.judge, ClaimConfig):  # each answer is a call
+        if isinstance(self.judge, Immediate) and reads_claims(self.judge):
+            # Of another judge, each answer would be a call; one of words takes them for right.
             await check_wrong_answers(draft, task, ask)
         await check_rewards(task, ask, self.quality)
         return task
@@ -290,10 +286,8 @@ class WorkerSpec:
     @property
     def may_cost(self) -> bool:
         """Whether any call may cost money."""
-        is_lexical = isinstance(
-            reader_of(self.config.quality.judge), LexicalConfig | ClaimConfig
-        )
-        return self.config.model is not None or not is_lexical or self.judge is not None
+        is_free = is_computed(reader_of(self.config.quality.judge))
+        return self.config.model is not None or not is_free or self.judge is not None
 
     def build(
         self, *, limiter: Limiter | None = None, judge_limiter: Limiter | None = None

@@ -105,7 +105,7 @@ def _loss_problems(objective: losses.ObjectiveConfig) -> Iterator[str]:
             "OpenRLHF has weights per token only; use level='token' or type='seq_mask_tis'"
         )
     by_sequence = objective.ratio == "sequence"
-    if by_sequence and importance.type != "none":
+    if by_sequence and importance.reads_old_logprobs:
         yield (
             f"objective.importance.type={importance.type!r} with ratio='sequence': OpenRLHF's GSPO "
             "then drops the correction and divides by the sampler's probabilities; use type='none'"

@@ -64,7 +64,7 @@ class MeasuredLoss(torch.nn.Module):
             gap_BT = log_probs.detach().double() - old_log_probs.double()
             self.gap = float(gap_BT[mask_BT].abs().sum())
             old_BT = old_log_probs.double()
-            is_corrected = self._objective.importance.type != "none"
+            is_corrected = self._objective.importance.reads_old_logprobs
             batch = ObjectiveBatch(
                 gen_logprobs_BT=others["rollout_log_probs"].double()
                 if is_corrected

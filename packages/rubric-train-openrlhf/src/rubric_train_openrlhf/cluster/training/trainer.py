@@ -87,7 +87,7 @@ class RubricPPOTrainer(_Trainer):
             theirs.tokenizer,
             coordinator=self._coordinator,
             shares=self._shares,
-            ratio_to_sampler=run.objective.importance.type == "none",
+            ratio_to_sampler=not run.objective.importance.reads_old_logprobs,
             precision=run.precision,
         )
         self._first_step = 1
@@ -242,7 +242,7 @@ class RubricPPOTrainer(_Trainer):
         trained.check_update(figures, step=step)
         if (check := self._agreement(step)) is not None:
             # The old log-probabilities are the engine's, unless a correction asks for both.
-            by_engine = self._run.objective.importance.type == "none"
+            by_engine = not self._run.objective.importance.reads_old_logprobs
             tolerance = Tolerance.of(self._run.precision, by_engine=by_engine)
             check.settle_mean(figures["first_gap"], allowed=tolerance.mean)
         return figures

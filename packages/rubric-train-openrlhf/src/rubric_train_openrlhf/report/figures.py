@@ -1,0 +1,71 @@
+"""The numbers at the top of a run's page."""
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Final
+
+from rubric_core.files import toml_beside
+from rubric_judge.ui.page.tables import Figure, Form, counted, written
+from rubric_train_openrlhf.report.reading import Run
+from rubric_train_openrlhf.run.records import MetricsRow
+
+_OF_STEPS: Final = toml_beside(__file__, "tables.toml")["figures"]["of_steps"]
+"""A label, the field of a step's row, and its form."""
+_WINDOW: Final = 5
+"""Most steps that the first and the last training figures are averaged over."""
+
+
+def heldout_figures(run: Run) -> list[Figure]:
+    """Return the best validation reward; nothing without a validation pass."""
+    if run.best is None:
+        return []
+    first = run.heldout[0]
+    last = run.heldout[-1]
+    best = run.best
+    label = "Validation reward, %"
+    questions = counted(first.n, "question")
+    if len(run.heldout) == 1:
+        return [Figure(label, best.reward_mean, note=questions, form="percent")]
+    chosen = f"; before, and the best pass, step {best.step}"
+    after = (
+        "" if last is best else f"; the last has {written(last.reward_mean, 'percent')}"
+    )
+    note = questions + chosen + after
+    return [Figure(label, best.reward_mean, first.reward_mean, note, form="percent")]
+
+
+def training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
+    """Return means of the first and of the last steps; nothing without a step."""
+    if not metrics:
+        return []
+    window_steps = max(1, min(_WINDOW, len(metrics) // 2))
+    head = metrics[:window_steps]
+    tail = metrics[-window_steps:]
+    alone = len(metrics) == 1
+    window = "" if alone else f"first and last {counted(window_steps, 'step')}"
+
+    def figure(label: str, field: str, form: Form) -> Figure:
+        before = fmean(getattr(row, field) for row in head)
+        after = fmean(getattr(row, field) for row in tail)
+        return Figure(label, after, "" if alone else before, window, form)
+
+    kl = Figure("KL to reference", f"{metrics[-1].kl:.3g}", note="last step")
+    figures = [figure(*arguments) for arguments in _OF_STEPS]
+    return [*figures, kl]
+
+
+def admitted_weight(run: Run) -> str:
+    """Say what a calibration leaves of the rubrics' weight; empty without one."""
+    if run.admission is None:
+        return ""
+    factors = run.admission.factors.values()
+    masked = sum(factor == 0 for factor in factors)
+    lowered = sum(factor != 0 for factor in factors)
+    counts = f"criteria masked: {masked}"
+    if lowered:
+        counts += f", weighed down: {lowered}"
+    fractions = [row.withheld_weight_frac for row in run.metrics]
+    withheld = [fraction for fraction in fractions if fraction is not None]
+    if not withheld:
+        return counts
+    return f"{written(1 - fmean(withheld), 'percent')} % ({counts})"
