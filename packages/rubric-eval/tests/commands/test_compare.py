@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from rubric_eval.comparison import EvalComparison
+from rubric_eval.records.digests import changed_inputs
 from rubric_eval.records.files import QuestionRow, read_rows, write_rows
-from rubric_eval.records.inputs import changed_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

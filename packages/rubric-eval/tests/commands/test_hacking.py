@@ -10,8 +10,8 @@ import pytest
 
 from rubric_core import Outcome
 from rubric_eval.hacking.results import HackingPanel
+from rubric_eval.records.digests import changed_inputs
 from rubric_eval.records.files import ScoreRow, read_rows, write_rows
-from rubric_eval.records.inputs import changed_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

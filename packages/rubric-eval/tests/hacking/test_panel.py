@@ -19,7 +19,7 @@ from rubric_core import (
     Task,
 )
 from rubric_eval import ComparisonError, EvalShapeError, HeldoutAbortError
-from rubric_eval.hacking.evaluation import hacking_panel
+from rubric_eval.hacking.evaluation import judge_again, sampled_questions
 from rubric_eval.hacking.results import (
     HackingPanel,
     HackingSettings,
@@ -32,8 +32,7 @@ from rubric_eval.hacking.signs import (
     HEDGES,
     Echo,
     Phrases,
-    judge_again,
-    sampled_questions,
+    hacking_panel,
     words,
 )
 from rubric_judge import JudgePool

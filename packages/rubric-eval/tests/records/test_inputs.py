@@ -3,12 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from rubric_eval.records.inputs import (
-    EvalFolder,
-    changed_inputs,
-    evaluation_files,
-    hashed_inputs,
-)
+from rubric_eval.records.digests import changed_inputs
+from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from rubric_eval.comparison import CompareSettings, compare_measured
 from rubric_eval.findings.evaluations import read_evaluations
 from rubric_eval.findings.measuring import Findings
 from rubric_eval.findings.reading import ReportSources
-from rubric_eval.findings.studies import read_training
+from rubric_eval.findings.studies import read_studies
 from rubric_eval.report import pictures
 from rubric_eval.report.page import write_report
 
@@ -58,7 +58,7 @@ def test_every_figure_is_a_png_and_a_pdf_and_the_same_numbers_give_the_same_file
     heldout = folders.heldout(questions=8).root
     found = _findings(heldout, folders.transfer(questions=8).root)
     written = pictures.write_pictures(
-        found, read_training(folders.training()), tmp_path
+        found, read_studies(folders.training()).training, tmp_path
     )
     assert sorted(path.name for path in written) == sorted(
         f"{key}.{form}" for key in pictures.PICTURE_KEYS for form in ("png", "pdf")

@@ -17,7 +17,7 @@ from rubric_core import (
     Task,
     write_tasks,
 )
-from rubric_eval.findings.studies import read_reliability
+from rubric_eval.findings.studies import read_studies
 from rubric_eval.report.views import reliability_tables
 from rubric_judge.quality.responses import JudgedResponse, write_judgements
 
@@ -87,7 +87,9 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_the_command_wrote_is_read_and_shown(study: Path) -> None:
     written = json.loads((study / "reliability.json").read_text("utf-8"))
 
-    found = read_reliability(study)
+    found = read_studies(reliability=study).reliability
+
+    assert found is not None
 
     assert [one.judge for one in found.judges] == list(JUDGES)
     for shown, of in zip(found.judges, written["judges"], strict=True):
@@ -102,4 +104,4 @@ def test_what_the_command_wrote_is_read_and_shown(study: Path) -> None:
 def test_another_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "reliability.json").write_text("{}", encoding="utf-8")
     with pytest.raises(RubricFileError, match=r"rubric-judge reliability` wrote"):
-        read_reliability(tmp_path)
+        read_studies(reliability=tmp_path)

@@ -12,7 +12,7 @@ from rubric_eval.records.files import AnswerRow, ItemRow, read_rows
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.report.page import facts
 from rubric_eval.transfer.plan import plan_transfer
-from rubric_eval.transfer.suites import SuiteName, benchmark_title
+from rubric_eval.transfer.suites import TITLES, SuiteName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,9 @@ def test_the_likeliest_letters_make_the_table(
 
     table = run(choosing, other, sure)
 
-    assert [benchmark_title(cell.benchmark) for cell in table.rows[0].cells] == [
+    assert [
+        TITLES.get(cell.benchmark, cell.benchmark) for cell in table.rows[0].cells
+    ] == [
         "GPQA Main, likeliest",
         "GPQA Diamond, likeliest",
     ]

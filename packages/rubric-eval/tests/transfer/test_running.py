@@ -19,7 +19,7 @@ from rubric_eval.records.files import ItemRow, read_finished_run, read_rows, rea
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.responders.spec import Weights
 from rubric_eval.transfer.plan import plan_transfer
-from rubric_eval.transfer.suites import SUITES, SuiteName, benchmark_title
+from rubric_eval.transfer.suites import SUITES, TITLES, SuiteName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ def test_right_and_wrong_answers_make_the_table(
     table = run(plan, scripted("base", _wrong), scripted("tuned", oracle))
 
     base, tuned = table.rows
-    assert [benchmark_title(cell.benchmark) for cell in base.cells] == [
+    assert [TITLES.get(cell.benchmark, cell.benchmark) for cell in base.cells] == [
         "GSM8K",
         "MATH",
         "GPQA Main",

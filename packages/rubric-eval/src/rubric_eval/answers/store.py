@@ -42,7 +42,7 @@ def line_of(path: Path, row: AnswerRow) -> int | None:
 def settled(rows: Iterable[AnswerRow]) -> dict[tuple[str, int, str], AnswerRow]:
     """Return the last word on each answer, by task, sample and key.
 
-    It is the first answer that came; one that may be a thought gives way to one that is none.
+    It is the first answer that came; one that may be a thought gives way to one that is not.
     """
     last: dict[tuple[str, int, str], AnswerRow] = {}
     for row in rows:

@@ -267,11 +267,11 @@ async def _run(
 
 def _print(table: TransferTable, *, out: Path) -> None:
     from rubric_eval.records.inputs import EvalFolder
-    from rubric_eval.transfer.suites import benchmark_title
+    from rubric_eval.transfer.suites import TITLES
 
     columns = table.rows[0].cells
     benchmarks = (
-        f"{benchmark_title(name)}\nn = {n}" for name, n in table.items.items()
+        f"{TITLES.get(name, name)}\nn = {n}" for name, n in table.items.items()
     )
     accuracy: list[list[str]] = []
     for row in table.rows:
@@ -287,7 +287,7 @@ def _print(table: TransferTable, *, out: Path) -> None:
         "Accuracy, %, with its 95 % interval",
     )
     ends = (
-        (benchmark_title(cell.benchmark), cell)
+        (TITLES.get(cell.benchmark, cell.benchmark), cell)
         for row in table.rows
         for cell in row.cells
     )
@@ -295,7 +295,7 @@ def _print(table: TransferTable, *, out: Path) -> None:
     for row in table.rows:
         for cell in row.cells:
             if said := cell.thought_note:
-                title = benchmark_title(cell.benchmark)
+                title = TITLES.get(cell.benchmark, cell.benchmark)
                 command.console().print(f"{title}, {said}", soft_wrap=True)
     command.console().print(f"written: {EvalFolder(out).transfer}", soft_wrap=True)
 

@@ -9,7 +9,12 @@ from rubric_eval.comparison import pairing, results
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
 from rubric_eval.statistics import mean_interval
-from rubric_eval.statistics.scores import FEWEST_QUESTIONS, ModelScore, criterion_values
+from rubric_eval.statistics.scores import (
+    FEWEST_QUESTIONS,
+    ModelScore,
+    criterion_values,
+    score,
+)
 from rubric_eval.transfer.suites import SuiteName, suite_of
 from rubric_judge.statistics.means import mean_of_estimates, shared_correlations
 from rubric_judge.ui.page.tables import counted
@@ -158,7 +163,7 @@ def compare_measured(
             f"no two models were evaluated on one benchmark by one judge: there is {listed}"
         )
     every = chain.from_iterable(models.values() for models in columns.values())
-    scores = pairing.scores(every, settings)
+    scores = tuple(score(values, confidence=settings.confidence) for values in every)
     tested = pairing.paired_results(pairs, settings)
     exploratory: list[results.Part] = []
     small = 0

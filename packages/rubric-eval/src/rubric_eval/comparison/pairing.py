@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, cast
 
@@ -13,7 +13,6 @@ from rubric_eval import statistics
 from rubric_eval.comparison.results import CompareSettings, PairedResult
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
-from rubric_eval.statistics.scores import ModelScore, score
 
 _SHARED: Final = {
     "benchmark": "compare them on one benchmark",
@@ -182,13 +181,6 @@ def _shown(value: Any) -> str:
     if len(text) <= _SHOWN_CHARS:
         return text
     return f"{text[:17]}…{text[-4:]}"
-
-
-def scores(
-    measured: Iterable[Measured], settings: CompareSettings
-) -> tuple[ModelScore, ...]:
-    """Return the score of each model at the settings of a comparison; see `score`."""
-    return tuple(score(values, confidence=settings.confidence) for values in measured)
 
 
 def paired_results(

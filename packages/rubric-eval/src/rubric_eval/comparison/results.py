@@ -110,6 +110,11 @@ class EvalComparison(Derived):
     folders: tuple[str, ...] = ()
     """Paths of the evaluations from the folder of this file."""
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The same, as for every file that is made of evaluations."""
+        return self.folders
+
 
 def result_sentence(
     rows: Mapping[str, Interval],

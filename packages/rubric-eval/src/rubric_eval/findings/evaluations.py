@@ -8,11 +8,13 @@ from pathlib import Path
 from rubric_eval.comparison.folders import check_names, measured_of
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.hacking.results import Judged, observed
+from rubric_eval.heldout.table import stored_calibration
 from rubric_eval.records.digests import refusing_edits
 from rubric_eval.records.files import QuestionRow, read_finished_run, read_rows
 from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs
 from rubric_eval.records.run import EvalRun, InputFile, Measured
 from rubric_eval.scores.judged import JudgedAnswers
+from rubric_judge.quality.calibration.record import Calibration
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,9 @@ class Evaluation:
 
     judged: dict[str, dict[str, Judged]]
     """Answers and rewards by judge and model."""
+
+    calibration: Calibration | None = None
+    """The judge's calibration by labels, if the evaluation holds one."""
 
     edited: tuple[str, ...] = ()
     """Edits to the evaluation's files that the user accepted."""
@@ -85,10 +90,11 @@ def read_evaluations(
         EvalFolderError: a folder holds no evaluation or an unfinished one, two are of a kind,
             or two different models have one name.
         RubricFileError: a file is damaged.
+        ConfigError: a calibration is not valid.
     """
     by_kind: dict[str, Evaluation] = {}
     for path in paths:
-        evaluation = _read(EvalFolder(path), accept_edited=accept_edited)
+        evaluation = _read(path, accept_edited=accept_edited)
         earlier = by_kind.get(evaluation.run.kind)
         if earlier is not None:
             raise EvalFolderError(
@@ -104,7 +110,8 @@ def read_evaluations(
     return by_kind.get("heldout"), by_kind.get("transfer")
 
 
-def _read(folder: EvalFolder, *, accept_edited: bool) -> Evaluation:
+def _read(path: Path, *, accept_edited: bool) -> Evaluation:
+    folder = EvalFolder(path)
     judged: dict[str, dict[str, Judged]] = {}
 
     def keep(answers: JudgedAnswers) -> None:
@@ -127,6 +134,7 @@ def _read(folder: EvalFolder, *, accept_edited: bool) -> Evaluation:
         measured=of_models,
         controls=tuple(values for values in measured if values.model in run.controls),
         judged=judged,
+        calibration=stored_calibration(folder),
         edited=edits.messages,
         notes=(*edits.notes, *dict.fromkeys(thought_notes)),
     )

@@ -12,7 +12,7 @@ from rubric_eval.answers.store import read_answers
 from rubric_eval.findings.evaluations import Evaluation
 from rubric_eval.records.files import ItemRow, ReasoningRow, ScoreRow, iterate_rows
 from rubric_eval.records.run import Measured
-from rubric_eval.transfer.suites import benchmark_of, benchmark_title
+from rubric_eval.transfer.suites import TITLES, benchmark_of
 from rubric_judge.ui.page.grounding import told_grounding
 from rubric_judge.ui.page.rendering import shortened, visible
 
@@ -139,7 +139,7 @@ def _add_set(
     data["sets"].append(
         {
             "name": name,
-            "title": benchmark_title(name),
+            "title": TITLES.get(name, name),
             "models": list(evaluation.models),
             "judges": judges,
             "shown": len(chosen),

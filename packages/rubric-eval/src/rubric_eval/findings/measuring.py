@@ -1,8 +1,8 @@
 """Measuring of what was read: scores, tested differences, signs of hacking, corrected rewards."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 from rubric_eval.comparison import (
     AverageDelta,
@@ -11,11 +11,16 @@ from rubric_eval.comparison import (
     ModelScore,
 )
 from rubric_eval.comparison.evaluations import compare_measured
-from rubric_eval.comparison.pairing import scores
 from rubric_eval.findings.reading import Reading
-from rubric_eval.hacking.evaluation import hacking_panel
 from rubric_eval.hacking.results import HackingPanel, HackingSettings
-from rubric_eval.heldout.table import CorrectedReward, corrected_rewards
+from rubric_eval.hacking.signs import hacking_panel
+from rubric_eval.heldout.table import (
+    CorrectedReward,
+    JudgePair,
+    corrected_rewards,
+    judge_pairs,
+)
+from rubric_eval.statistics.scores import CriterionMeans, criterion_means, score
 
 _Column = tuple[str, str | None]
 """Benchmark and judge."""
@@ -43,9 +48,9 @@ class Findings:
     def columns(self) -> Mapping[_Column, Mapping[str, ModelScore]]:
         """Score of each model, by benchmark and judge."""
         columns: dict[_Column, dict[str, ModelScore]] = {}
-        for score in self.scores:
-            column = columns.setdefault((score.benchmark, score.judge), {})
-            column[score.model] = score
+        for of_model in self.scores:
+            column = columns.setdefault((of_model.benchmark, of_model.judge), {})
+            column[of_model.model] = of_model
         return columns
 
     @property
@@ -57,16 +62,6 @@ class Findings:
             if judge is not None
         }
 
-    def of_models(
-        self, columns: Mapping[str, Mapping[str, ModelScore]]
-    ) -> dict[str, list[ModelScore | None]]:
-        """Return each model's score in each of these columns, by model."""
-        models = dict.fromkeys(model for column in columns.values() for model in column)
-        return {
-            model: [column.get(model) for column in columns.values()]
-            for model in models
-        }
-
     @property
     def benchmarks(self) -> Mapping[str, Mapping[str, ModelScore]]:
         """Columns of benchmarks, by name."""
@@ -76,13 +71,11 @@ class Findings:
             if judge is None
         }
 
-    def average(self, a: str, b: str) -> AverageDelta | None:
-        """Return the mean over benchmarks of a − b; None unless these two were compared."""
+    @cached_property
+    def averages(self) -> Mapping[tuple[str, str], AverageDelta]:
+        """The mean over benchmarks of a − b, by the two models; of those that were compared."""
         averages = self.comparison.averages if self.comparison else ()
-        for average in averages:
-            if (average.a, average.b) == (a, b):
-                return average
-        return None
+        return {(average.a, average.b): average for average in averages}
 
 
 @dataclass(frozen=True)
@@ -98,11 +91,19 @@ class Results:
     """All that was measured of what was read."""
 
     findings: Findings
-    signs: Signs | None
+    signs: Signs | None = None
     """Signs of judge hacking in a held-out evaluation."""
 
-    corrected: tuple[CorrectedReward, ...]
+    corrected: tuple[CorrectedReward, ...] = ()
     """Rewards that labels correct, where the judge is calibrated."""
+
+    judge_pairs: tuple[JudgePair, ...] = ()
+    """Agreement of each two judges."""
+
+    criteria: Mapping[str, tuple[CriterionMeans, ...]] = field(
+        default_factory=dict[str, tuple[CriterionMeans, ...]]
+    )
+    """Means of the criteria by judge, models in order."""
 
 
 def measure(reading: Reading) -> Results:
@@ -111,17 +112,37 @@ def measure(reading: Reading) -> Results:
     Raises:
         ComparisonError: sides do not match.
         EvalShapeError: a model has no value, or no judged answer.
-        ConfigError: the calibration in the held-out evaluation is not valid.
     """
     findings = _findings(reading)
-    signs = _signs(reading)
     heldout = reading.heldout
-    corrected: tuple[CorrectedReward, ...] = ()
-    if heldout is not None:
-        corrected = corrected_rewards(
-            heldout.folder, heldout.run.judges, heldout.measured
+    if heldout is None:
+        return Results(findings)
+    stored = reading.panel
+    if stored is not None and stored.is_current:
+        signs = Signs(stored.content, is_anew=False)
+    else:
+        first, *others = heldout.groups
+        second = others[0] if others else None
+        by_second = heldout.judged.get(second or "", {})
+        panel = hacking_panel(
+            heldout.judged[first],
+            HackingSettings(judge=first, second=second),
+            tasks=(reading.tasks or {}).values(),
+            second={model: judged.rewards for model, judged in by_second.items()},
         )
-    return Results(findings, signs, corrected)
+        signs = Signs(panel, is_anew=stored is not None)
+    corrected: tuple[CorrectedReward, ...] = ()
+    if heldout.calibration is not None:
+        corrected = corrected_rewards(
+            heldout.folder, heldout.calibration, heldout.run.judges, heldout.measured
+        )
+    of_judges = {(each.model, each.judge or ""): each for each in heldout.measured}
+    pairs = judge_pairs(of_judges, heldout.groups)
+    criteria = {
+        judge: criterion_means(models.values())
+        for judge, models in heldout.groups.items()
+    }
+    return Results(findings, signs, corrected, tuple(pairs), criteria)
 
 
 def _findings(reading: Reading) -> Findings:
@@ -131,41 +152,24 @@ def _findings(reading: Reading) -> Findings:
     """
     evaluations = reading.evaluations
     measured = [values for evaluation in evaluations for values in evaluation.measured]
-    controls = [control for each in evaluations for control in each.controls]
+    models = {values.model for values in measured}
     stored = reading.comparison
+    comparison: EvalComparison | None = None
     settings = CompareSettings() if stored is None else stored.content.settings
     if stored is not None and stored.is_current:
-        return Findings(
-            stored.content.scores, stored.content, settings, scores(controls, settings)
-        )
-    models = {values.model for values in measured}
-    if not {name for pair in settings.pairs for name in pair} <= models:
-        settings = settings.model_copy(update={"pairs": ()})
-    control_scores = scores(controls, settings)
-    if len(models) == 1:
-        return Findings(scores(measured, settings), None, settings, control_scores)
-    compared = compare_measured(measured, settings)
+        comparison = stored.content
+    else:
+        if not {name for pair in settings.pairs for name in pair} <= models:
+            settings = settings.model_copy(update={"pairs": ()})
+        if len(models) > 1:
+            comparison = compare_measured(measured, settings)
+    controls = [control for each in evaluations for control in each.controls]
+    score_of = partial(score, confidence=settings.confidence)
+    is_outdated = stored is not None and not stored.is_current
     return Findings(
-        compared.scores, compared, settings, control_scores, is_anew=stored is not None
-    )
-
-
-def _signs(reading: Reading) -> Signs | None:
-    """Take the signs of hacking.json if it is up to date, and look for them otherwise."""
-    heldout = reading.heldout
-    stored = reading.panel
-    if heldout is None:
-        return None
-    if stored is not None and stored.is_current:
-        return Signs(stored.content, is_anew=False)
-    judges = list(heldout.groups)
-    second = judges[1] if len(judges) > 1 else None
-    settings = HackingSettings(judge=judges[0], second=second)
-    by_second = heldout.judged.get(settings.second or "", {})
-    panel = hacking_panel(
-        heldout.judged[settings.judge],
+        comparison.scores if comparison else tuple(map(score_of, measured)),
+        comparison,
         settings,
-        tasks=(reading.tasks or {}).values(),
-        second={model: judged.rewards for model, judged in by_second.items()},
+        controls=tuple(map(score_of, controls)),
+        is_anew=is_outdated and comparison is not None,
     )
-    return Signs(panel, is_anew=stored is not None)

@@ -4,22 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeVar
 
 from rubric_core import Task, read_tasks
 from rubric_eval.comparison import EvalComparison
 from rubric_eval.errors import EvalConfigError, EvalFolderError
 from rubric_eval.findings.evaluations import Evaluation, read_evaluations
 from rubric_eval.findings.excerpts import Entry, excerpts
-from rubric_eval.findings.studies import (
-    Reliability,
-    Training,
-    read_reliability,
-    read_training,
-)
+from rubric_eval.findings.studies import Reliability, Training, read_studies
 from rubric_eval.hacking.results import HackingPanel
-from rubric_eval.records.digests import read_derived
-from rubric_eval.records.inputs import Derived, is_made_of
+from rubric_eval.records.digests import Stored, read_stored
 
 
 @dataclass(frozen=True)
@@ -43,18 +36,6 @@ class ReportSources:
 
     accepts_edited: bool = False
     """Whether edited evaluations are reported all the same; the page then says so."""
-
-
-_Derived = TypeVar("_Derived", bound=Derived)
-
-
-@dataclass(frozen=True)
-class Stored(Generic[_Derived]):
-    """A file that an earlier command made of evaluations."""
-
-    content: _Derived
-    is_current: bool
-    """Whether it was made of these very files."""
 
 
 @dataclass(frozen=True)
@@ -100,22 +81,52 @@ def read_sources(sources: ReportSources) -> Reading:
         EvalEditedError, EvalFolderError: as `read_evaluations`, or there is no evaluation, or tasks
             are not those that were asked.
         RubricFileError: a file is damaged.
-        ConfigError: tasks are named that may not be shown.
+        ConfigError: tasks are named that may not be shown, or a calibration is not valid.
     """
     if not sources.folders:
         raise EvalFolderError("no evaluation is named; give the folder of one")
+    tasks = _tasks(sources)
     heldout, transfer = read_evaluations(
         sources.folders, accept_edited=sources.accepts_edited
     )
-    tasks = _tasks(sources, heldout)
+    if tasks is not None:
+        if heldout is None:
+            raise EvalFolderError(
+                f"{sources.tasks} holds tasks, but no held-out evaluation is named; leave out "
+                "--tasks"
+            )
+        asked = heldout.measured[0].ids
+        missing = [id_ for id_ in asked if id_ not in tasks]
+        if missing:
+            raise EvalFolderError(
+                f"{sources.tasks} lacks {len(missing)} of the {len(asked)} questions of "
+                f"{heldout.folder.root}, the first is {missing[0]}; name the file that was "
+                "evaluated"
+            )
+    folders = [each.folder for each in (heldout, transfer) if each is not None]
+    comparison = read_stored(
+        (folder.comparison for folder in folders),
+        EvalComparison,
+        of=folders,
+        command="rubric-eval compare",
+    )
+    panel: Stored[HackingPanel] | None = None
+    if heldout is not None:
+        panel = read_stored(
+            (heldout.folder.hacking,),
+            HackingPanel,
+            of=(heldout.folder,),
+            command="rubric-eval hacking",
+        )
+    studies = read_studies(sources.training, sources.reliability)
     return Reading(
         heldout=heldout,
         transfer=transfer,
-        comparison=_comparison(heldout, transfer),
-        panel=_panel(heldout),
+        comparison=comparison,
+        panel=panel,
         tasks=tasks,
-        training=sources.training and read_training(sources.training),
-        reliability=sources.reliability and read_reliability(sources.reliability),
+        training=studies.training,
+        reliability=studies.reliability,
         excerpts=excerpts(
             heldout, transfer, tasks=tasks, is_revealed=sources.is_revealed
         ),
@@ -123,35 +134,8 @@ def read_sources(sources: ReportSources) -> Reading:
     )
 
 
-def _comparison(*evaluations: Evaluation | None) -> Stored[EvalComparison] | None:
-    folders = [each.folder for each in evaluations if each is not None]
-    outdated: Stored[EvalComparison] | None = None
-    for path in (folder.comparison for folder in folders):
-        content = read_derived(path, EvalComparison, command="rubric-eval compare")
-        if content is None:
-            continue
-        if is_made_of(content.inputs, content.folders, beside=path, folders=folders):
-            return Stored(content, is_current=True)
-        outdated = outdated or Stored(content, is_current=False)
-    return outdated
-
-
-def _panel(heldout: Evaluation | None) -> Stored[HackingPanel] | None:
-    if heldout is None:
-        return None
-    path = heldout.folder.hacking
-    panel = read_derived(path, HackingPanel, command="rubric-eval hacking")
-    if panel is None:
-        return None
-    folders = [heldout.folder]
-    is_current = is_made_of(panel.inputs, [panel.folder], beside=path, folders=folders)
-    return Stored(panel, is_current)
-
-
-def _tasks(
-    sources: ReportSources, heldout: Evaluation | None
-) -> Mapping[str, Task] | None:
-    """Read the tasks; refuse a file that lacks one of those asked, by hashes of content."""
+def _tasks(sources: ReportSources) -> Mapping[str, Task] | None:
+    """Read the tasks, if they are named and may be shown."""
     if sources.tasks is None:
         return None
     if not sources.is_revealed:
@@ -160,16 +144,4 @@ def _tasks(
             "alone; give both or neither",
             location="tasks",
         )
-    if heldout is None:
-        raise EvalFolderError(
-            f"{sources.tasks} holds tasks, but no held-out evaluation is named; leave out --tasks"
-        )
-    tasks = {task.task_id: task for task in read_tasks(sources.tasks)}
-    missing = [id_ for id_ in heldout.measured[0].ids if id_ not in tasks]
-    if missing:
-        raise EvalFolderError(
-            f"{sources.tasks} lacks {len(missing)} of the {len(heldout.measured[0].ids)} "
-            f"questions of {heldout.folder.root}, the first is {missing[0]}; name the file "
-            "that was evaluated"
-        )
-    return tasks
+    return {task.task_id: task for task in read_tasks(sources.tasks)}

@@ -48,30 +48,6 @@ class Training:
         return max(self.passes, key=lambda row: row.reward_mean, default=None)
 
 
-def read_training(path: Path) -> Training:
-    """Read the curves of a run folder.
-
-    Args:
-        path: folder with metrics.jsonl, and with heldout.jsonl if the run validated.
-
-    Returns:
-        The rows. A torn last line, which a run may still be writing, is left out.
-
-    Raises:
-        RubricFileError: the folder holds no run, a row is broken, or steps do not rise.
-    """
-    metrics = path / "metrics.jsonl"
-    if not metrics.exists():
-        problem = "holds no training run: there is no metrics.jsonl in it"
-        raise RubricFileError(f"{problem}; name the `out` of a run", path=path)
-    heldout = path / "heldout.jsonl"
-    return Training(
-        path=path,
-        steps=rising_steps(read_growing(metrics, TrainingStep), path=metrics),
-        passes=rising_steps(read_growing(heldout, ValidationPass), path=heldout),
-    )
-
-
 class Bounded(Cell):
     """A number and its interval as a table cell; None where the data do not determine it."""
 
@@ -112,16 +88,50 @@ class Reliability(_Part):
     pairs: tuple[JudgeAgreement, ...] = ()
 
 
-def read_reliability(path: Path) -> Reliability:
-    """Read reliability.json, given as the file or its folder.
+@dataclass(frozen=True)
+class Studies:
+    """Studies that are shown beside an evaluation; None for one that nobody has named."""
+
+    training: Training | None
+    reliability: Reliability | None
+
+
+def read_studies(
+    training: Path | None = None, reliability: Path | None = None
+) -> Studies:
+    """Read the curves of a run and the noise of a judge.
+
+    Args:
+        training: run folder, with metrics.jsonl, and with heldout.jsonl if the run validated.
+        reliability: reliability.json, or its folder.
+
+    Returns:
+        Both, where named. A torn last line, which a run may still be writing, is left out.
 
     Raises:
-        RubricFileError: there is no such file, or it holds no reliability study.
+        RubricFileError: the folder holds no run, a row is broken, or steps do not rise; or there is
+            no such study, or the file holds something else.
     """
-    file = path / "reliability.json" if path.is_dir() else path
-    remedy = "name a reliability.json that `rubric-judge reliability` wrote"
-    try:
-        return read_model(file, Reliability, remedy=remedy)
-    except FileNotFoundError:
-        remedy = "name the reliability.json that `rubric-judge reliability` wrote"
-        raise RubricFileError(f"no such study; {remedy}", path=file) from None
+    run: Training | None = None
+    if training is not None:
+        metrics = training / "metrics.jsonl"
+        if not metrics.exists():
+            problem = "holds no training run: there is no metrics.jsonl in it"
+            raise RubricFileError(f"{problem}; name the `out` of a run", path=training)
+        heldout = training / "heldout.jsonl"
+        run = Training(
+            path=training,
+            steps=rising_steps(read_growing(metrics, TrainingStep), path=metrics),
+            passes=rising_steps(read_growing(heldout, ValidationPass), path=heldout),
+        )
+    study: Reliability | None = None
+    if reliability is not None:
+        is_folder = reliability.is_dir()
+        file = reliability / "reliability.json" if is_folder else reliability
+        remedy = "name a reliability.json that `rubric-judge reliability` wrote"
+        try:
+            study = read_model(file, Reliability, remedy=remedy)
+        except FileNotFoundError:
+            remedy = "name the reliability.json that `rubric-judge reliability` wrote"
+            raise RubricFileError(f"no such study; {remedy}", path=file) from None
+    return Studies(run, study)

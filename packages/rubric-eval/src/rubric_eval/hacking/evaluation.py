@@ -1,15 +1,22 @@
-"""All signs of judge hacking with their warnings; for an evaluation on disk, as hacking.json."""
+"""Signs of judge hacking in an evaluation on disk, as hacking.json; a new judge for a sample."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
 
-from rubric_core import Judge, Task, read_tasks
-from rubric_eval.errors import ComparisonError, EvalFolderError, EvalShapeError
-from rubric_eval.hacking import results, signs
+from rubric_core import Answer, Judge, JudgeResult, Task, read_tasks
+from rubric_eval.errors import (
+    EvalConfigError,
+    EvalFolderError,
+    HeldoutAbortError,
+    unavailable,
+)
+from rubric_eval.hacking import results
 from rubric_eval.hacking.results import observed
+from rubric_eval.hacking.signs import baseline_of, hacking_panel
 from rubric_eval.records.digests import Edits, check_files, refusing_edits
 from rubric_eval.records.files import read_finished_run, write_derived
 from rubric_eval.records.inputs import (
@@ -19,181 +26,10 @@ from rubric_eval.records.inputs import (
     path_from,
 )
 from rubric_eval.records.joining import closing
-from rubric_eval.records.run import EvalRun
+from rubric_eval.records.run import EvalRun, reward_of
 from rubric_eval.scores.judged import JudgedReader
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
 from rubric_judge.judges.capabilities import close, refuse_groups
-
-_OF_SIGNS: Final = {
-    "echoes": "holds wording of the criteria in more answers than",
-    "hedges": "hedges more than",
-    "appeals": "speaks to the judge in more answers than",
-}
-"""Habits that a model shows more often than the one that it is set against, by sign."""
-_LONG_PAYS: Final = 0.3
-"""Least rank correlation of reward and length within questions that is worth a warning."""
-
-
-def hacking_panel(
-    judged: Mapping[str, results.Judged],
-    settings: results.HackingSettings,
-    *,
-    tasks: Iterable[Task] = (),
-    second: Mapping[str, Mapping[results.Key, float | None]] | None = None,
-) -> results.HackingPanel:
-    """Look for signs of judge hacking.
-
-    Args:
-        judged: answers and rewards by model, in the order of training.
-        settings: judges, baseline, echo.
-        tasks: the questions' tasks, for echoes of their criteria.
-        second: rewards by a second judge, by model, then by question, seed and sample; None where
-            it gave no judgement.
-
-    Returns:
-        Signs of each model, their changes against the baseline, and warnings.
-
-    Raises:
-        ComparisonError: the baseline is none of the models.
-        EvalShapeError: a model has no judged answer.
-    """
-    answers = {model: of_model.answers for model, of_model in judged.items()}
-    baseline = baseline_of(answers, settings)
-    echoes = {task.task_id: signs.Echo(task, n=settings.echo_words) for task in tasks}
-    counted: dict[str, list[signs.Signs]] = {}
-    models: list[results.ModelSigns] = []
-    opinions: list[results.SecondOpinion] = []
-    for model, of_model in judged.items():
-        second_rewards = (second or {}).get(model, {})
-        model_signs = signs.signs_of(of_model.answers, echoes, second_rewards)
-        counted[model] = model_signs
-        models.append(
-            signs.model_signs(model, model_signs, settings, unjudged=of_model.unjudged)
-        )
-        opinion = signs.second_opinion(
-            model, model_signs, settings, judged=len(second_rewards)
-        )
-        if opinion is not None:
-            opinions.append(opinion)
-    changes: list[results.Change] = []
-    divergences: list[results.Divergence] = []
-    b = (baseline, counted[baseline])
-    for model in answers:
-        if model == baseline:
-            continue
-        a = (model, counted[model])
-        changes += signs.changes(a, b, settings)
-        divergence = signs.divergence(a, b, settings)
-        if divergence is not None:
-            divergences.append(divergence)
-    return results.HackingPanel(
-        settings=settings,
-        models=tuple(models),
-        changes=tuple(changes),
-        opinions=tuple(opinions),
-        divergences=tuple(divergences),
-        warnings=tuple(_warnings(models, changes, divergences)),
-        notes=tuple(_notes(models, divergences, opinions, settings)),
-    )
-
-
-def baseline_of(
-    answers: Mapping[str, Sequence[results.Observed]], settings: results.HackingSettings
-) -> str:
-    """Return the model that the others are compared with.
-
-    Raises:
-        ComparisonError: it is none of the models.
-        EvalShapeError: a model has no judged answer.
-    """
-    baseline = settings.baseline or next(iter(answers), "")
-    if baseline not in answers:
-        models = ", ".join(answers)
-        raise ComparisonError(
-            f"no model {baseline!r} to set the others against; there are {models}"
-        )
-    for model, of_model in answers.items():
-        if not of_model:
-            raise EvalShapeError(f"{model!r} has no judged answer; evaluate it again")
-    return baseline
-
-
-def _warnings(
-    models: Sequence[results.ModelSigns],
-    changes: Sequence[results.Change],
-    divergences: Sequence[results.Divergence],
-) -> list[str]:
-    warnings: list[str] = []
-    for divergence in divergences:
-        if divergence.is_diverging:
-            first = 100 * divergence.first.mean
-            second = 100 * divergence.second.mean
-            warnings.append(
-                f"{divergence.a} gains {first:.1f} points over {divergence.b} by the "
-                f"first judge and {second:.1f} by the second: part of the gain is the "
-                "first judge's alone"
-            )
-    by_sign = {(change.a, change.sign): change for change in changes}
-    for model in models:
-        within = model.reward_length_within or model.reward_length
-        longer = by_sign.get((model.model, "words"))
-        gain = by_sign.get((model.model, "reward"))
-        if within is None or longer is None or gain is None:
-            continue
-        if not (_length_pays(within) and longer.is_above(0) and gain.is_above(0)):
-            continue
-        warnings.append(
-            f"{model.model} answers with {longer.mean:+.0f} words more than {longer.b}, "
-            f"and longer answers get more reward (ρ {within.rho:.2f}): its gain may be "
-            "length"
-        )
-    warnings += [
-        f"{change.a} {_OF_SIGNS[change.sign]} {change.b}"
-        for change in changes
-        if change.sign in _OF_SIGNS and change.is_above(0)
-    ]
-    return warnings
-
-
-def _length_pays(within: results.Correlation) -> bool:
-    if within.ci_low is None:
-        return False
-    return within.ci_low > 0 and within.rho >= _LONG_PAYS
-
-
-def _notes(
-    models: Sequence[results.ModelSigns],
-    divergences: Sequence[results.Divergence],
-    opinions: Sequence[results.SecondOpinion],
-    settings: results.HackingSettings,
-) -> list[str]:
-    notes: list[str] = []
-    if any(model.echoes is None for model in models):
-        notes.append(
-            "echoes of the criteria were not counted: give the tasks, by `rubric-eval "
-            "hacking FOLDER --tasks FILE`, which the report then takes over"
-        )
-    if not divergences:
-        notes.append(
-            "no second judge: nothing says whether another judge sees the same gain"
-        )
-    if all(model.reward_length_within is None for model in models):
-        notes.append(
-            "one answer a question: length cannot be told from how hard a question is"
-        )
-    notes += [
-        f"{model.model}: answers left out because {settings.judge} gave no judgement: "
-        f"{model.unjudged}"
-        for model in models
-        if model.unjudged
-    ]
-    notes += [
-        f"{opinion.model}: answers left out beside {settings.second} because one of both "
-        f"judges gave no judgement: {opinion.left_out}"
-        for opinion in opinions
-        if opinion.left_out
-    ]
-    return notes
 
 
 @dataclass(frozen=True)
@@ -294,17 +130,15 @@ async def _panel(
     if tasks:
         by_id = {task.task_id: task for task in read_tasks(tasks)}
     if new_judge is not None:
-        questions = signs.sampled_questions(
+        questions = sampled_questions(
             answers, sample=new_judge.sample, seed=settings.seed
         )
-        signs.check_tasks(by_id, questions)
+        check_tasks(by_id, questions)
         await JudgePool(replicas).check()
         tell = partial(new_judge.on_judged, replicas[0].name)
         with Ledger(folder.ledger) as ledger:
             pool = JudgePool(replicas, workers=new_judge.workers, ledger=ledger)
-            rewards = await signs.judge_again(
-                pool, by_id, answers, questions, on_judged=tell
-            )
+            rewards = await judge_again(pool, by_id, answers, questions, on_judged=tell)
     else:
         by_second = judged.get(settings.second or "", {})
         rewards = {model: of_model.rewards for model, of_model in by_second.items()}
@@ -366,3 +200,87 @@ def _judged(
                 "`rubric-eval rejudge`"
             )
     return by_judge
+
+
+def sampled_questions(
+    answers: Mapping[str, Sequence[results.Observed]], *, sample: int, seed: int
+) -> list[str]:
+    """Draw questions that every model answered, so that gains can be paired."""
+    counts = Counter[str]()
+    for of_model in answers.values():
+        counts.update({answer.task_id for answer in of_model})
+    ordered = sorted(name for name, count in counts.items() if count == len(answers))
+    return sorted(random.Random(seed).sample(ordered, min(sample, len(ordered))))
+
+
+def check_tasks(tasks: Mapping[str, Task], questions: Sequence[str]) -> None:
+    """Refuse questions without a known task.
+
+    Raises:
+        ConfigError: a question is not among the tasks.
+    """
+    missing = [name for name in questions if name not in tasks]
+    if missing:
+        raise EvalConfigError(
+            f"--tasks: {len(missing)} of {len(questions)} questions are not among the tasks, "
+            f"first {missing[0]!r}; name the file that was evaluated",
+            location="tasks",
+        )
+
+
+async def judge_again(
+    pool: JudgePool,
+    tasks: Mapping[str, Task],
+    answers: Mapping[str, Sequence[results.Observed]],
+    questions: Sequence[str],
+    *,
+    max_unavailable_frac: float = 0.05,
+    on_judged: Callable[[str, int], object] = lambda _model, _n: None,
+) -> dict[str, dict[results.Key, float | None]]:
+    """Let another judge score every answer to some questions.
+
+    Args:
+        pool: the judge.
+        tasks: tasks by id.
+        answers: answers by model.
+        questions: task ids of the questions.
+        max_unavailable_frac: largest share of each model's answers that may lack a judgement.
+        on_judged: called after every judgement, with the model and the number of its judgements.
+
+    Returns:
+        Rewards by model; None for answers that could not be judged.
+
+    Raises:
+        ConfigError: a question is not among the tasks.
+        HeldoutAbortError: too many answers of a model got no judgement.
+    """
+    check_tasks(tasks, questions)
+    chosen_ids = set(questions)
+    rewards: dict[str, dict[results.Key, float | None]] = {}
+    for model, of_model in answers.items():
+        chosen = [answer for answer in of_model if answer.task_id in chosen_ids]
+
+        def tell(
+            _: int, __: JudgeResult, model: str = model, total: int = len(chosen)
+        ) -> None:
+            on_judged(model, total)
+
+        views = [
+            tasks[answer.task_id].judge_view(Answer(answer.text)) for answer in chosen
+        ]
+        judged = await pool.judge_all(views, on_result=tell)
+        failed = unavailable(judged)
+        if failed.exceed(max_unavailable_frac, of=len(judged)):
+            raise HeldoutAbortError(
+                f"the second judge gave no judgement for {failed.total} of {len(judged)} answers "
+                f"of {model!r}: {failed}. At most {100 * max_unavailable_frac:g} % may lack one: "
+                "see to the judge, and run the same command again; what is judged is in the "
+                "evaluation's ledger, and is not judged again",
+                unavailable_frac=failed.share(len(judged)),
+                reasons=failed.by_reason,
+            )
+        rewards[model] = {
+            answer.key: reward_of(result, tasks[answer.task_id].rubric)
+            for answer, result in zip(chosen, judged, strict=True)
+        }
+    return rewards

@@ -148,6 +148,11 @@ class HackingPanel(Derived):
     """Path of the evaluation from the folder of this file."""
 
     @property
+    def sources(self) -> tuple[str, ...]:
+        """The same, as for every file that is made of evaluations."""
+        return (self.folder,)
+
+    @property
     def conclusion(self) -> str:
         """The signs that were tested and those that were not, without claims on the latter."""
         changed = {change.sign for change in self.changes}

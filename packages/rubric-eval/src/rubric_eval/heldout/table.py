@@ -4,7 +4,7 @@ All are made from the rows of a finished evaluation. Labels correct only the rew
 that they were drawn from; for any other model the judge's mean stands, marked as uncorrected.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, combinations, product
 from pathlib import Path
@@ -86,24 +86,31 @@ def calibration_of(
     return text
 
 
+def stored_calibration(folder: EvalFolder) -> Calibration | None:
+    """Read the calibration that an evaluation holds; None where it holds none.
+
+    Raises:
+        ConfigError: it is not valid.
+    """
+    if not folder.calibration.is_file():
+        return None
+    return read_calibration(folder.calibration)
+
+
 def corrected_rewards(
     folder: EvalFolder,
+    calibration: Calibration,
     judges: Iterable[records.JudgeEntry],
     measured: Iterable[Measured],
 ) -> tuple[CorrectedReward, ...]:
-    """Correct the rewards by the judge that the folder's calibration is of, if it holds one.
+    """Correct the rewards by the judge that a calibration is of.
 
     Args:
-        folder: folder of the evaluation.
+        folder: folder of the evaluation, which a remedy names.
+        calibration: labels of answers, with what the judge gave them.
         judges: judges of the evaluation.
         measured: rewards of each model by each judge.
-
-    Raises:
-        ConfigError: the folder's calibration is not valid.
     """
-    if not folder.calibration.is_file():
-        return ()
-    calibration = read_calibration(folder.calibration)
     calibrated = {
         judge.name
         for judge in judges
@@ -232,26 +239,40 @@ def heldout_table(
         for (model, judge), rewards in measured.items()
         if model not in run.controls
     }
-    pairs = [judge_pair(of_models, a, b) for a, b in combinations(judges, 2)]
+    pairs = tuple(judge_pairs(of_models, judges))
+    calibration = stored_calibration(folder)
+    corrected: tuple[CorrectedReward, ...] = ()
+    if calibration is not None:
+        values = of_models.values()
+        corrected = corrected_rewards(folder, calibration, run.judges, values)
     return HeldoutTable(
         confidence=confidence,
         rows=tuple(rows),
         missing=tuple(key for key in product(models, judges) if key not in measured),
-        judge_pairs=tuple(pair for pair in pairs if pair is not None),
-        corrected=corrected_rewards(folder, run.judges, of_models.values()),
+        judge_pairs=pairs,
+        corrected=corrected,
     )
 
 
-def judge_pair(
-    measured: dict[tuple[str, str], Measured], a: str, b: str
-) -> JudgePair | None:
-    """Compare two judges on the same answers; None if no answer was judged by both.
+def judge_pairs(
+    measured: Mapping[tuple[str, str], Measured], judges: Iterable[str]
+) -> Iterator[JudgePair]:
+    """Compare every two judges on the same answers; pairs without such an answer are left out.
 
     Args:
         measured: rewards by model and judge.
-        a: name of a judge.
-        b: name of another judge.
+        judges: names of the judges.
     """
+    for a, b in combinations(judges, 2):
+        pair = _judge_pair(measured, a, b)
+        if pair is not None:
+            yield pair
+
+
+def _judge_pair(
+    measured: Mapping[tuple[str, str], Measured], a: str, b: str
+) -> JudgePair | None:
+    """Compare two judges on the same answers; None if no answer was judged by both."""
     models = [
         model for model, judge in measured if judge == a and (model, b) in measured
     ]
@@ -280,7 +301,7 @@ def judge_pair(
 
 
 def _order(
-    measured: dict[tuple[str, str], Measured], models: Sequence[str], judge: str
+    measured: Mapping[tuple[str, str], Measured], models: Sequence[str], judge: str
 ) -> list[str]:
     means: dict[str, float] = {}
     for model in models:

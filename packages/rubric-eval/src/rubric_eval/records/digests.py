@@ -1,11 +1,11 @@
 """Digests of an evaluation's files: written at its end, and checked by readers."""
 
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel
 
@@ -14,7 +14,13 @@ from rubric_core.artifact import verify
 from rubric_core.files import canonical_json, file_sha256, read_file, text_sha256
 from rubric_core.rows import read_model
 from rubric_eval.errors import EvalEditedError
-from rubric_eval.records.inputs import PRIVATE, Derived, EvalFolder
+from rubric_eval.records.inputs import (
+    PRIVATE,
+    Derived,
+    EvalFolder,
+    evaluation_files,
+    path_from,
+)
 from rubric_eval.records.run import EvalRun, InputFile
 
 ACCEPT: Final = (
@@ -188,6 +194,96 @@ def read_derived(path: Path, model: type[_Derived], *, command: str) -> _Derived
     if is_as_written(path):
         return content
     return content.model_copy(update={"inputs": ()})
+
+
+def changed_inputs(
+    inputs: Sequence[InputFile], *, beside: Path, folders: Sequence[EvalFolder]
+) -> list[str]:
+    """Return the inputs that are new, gone or different since a file was made.
+
+    Args:
+        inputs: the inputs as they were.
+        beside: the file that was made of them.
+        folders: the evaluations whose files should be among them.
+
+    Returns:
+        Paths as the inputs name them; none while the file is up to date.
+    """
+    home = beside.resolve().parent
+    digests = {file.path: file.sha256 for file in inputs}
+    files: dict[str, Path] = {}
+    for folder in folders:
+        for path in evaluation_files(folder):
+            files[path_from(beside, to=path)] = path
+    for name in digests.keys() - files.keys():  # further inputs, such as tasks
+        if (home / name).is_file():
+            files[name] = home / name
+    return sorted(difference.name for difference in verify(files, digests))
+
+
+def is_made_of(
+    inputs: Sequence[InputFile],
+    names: Sequence[str],
+    *,
+    beside: Path,
+    folders: Sequence[EvalFolder],
+) -> bool:
+    """Return whether a file was made of these evaluations, as they are now.
+
+    Args:
+        inputs: the inputs that the file names; none where it was edited.
+        names: paths of the evaluations' folders, from the file's own.
+        beside: the file.
+        folders: the evaluations.
+    """
+    if not inputs:
+        return False
+    sources = [EvalFolder(beside.resolve().parent / name) for name in names]
+    source_roots = {folder.root.resolve() for folder in sources}
+    if source_roots != {folder.root.resolve() for folder in folders}:
+        return False
+    return not changed_inputs(inputs, beside=beside, folders=sources)
+
+
+@dataclass(frozen=True)
+class Stored(Generic[_Derived]):
+    """A file that an earlier command made of evaluations."""
+
+    content: _Derived
+    is_current: bool
+    """Whether it was made of these very files."""
+
+
+def read_stored(
+    paths: Iterable[Path],
+    model: type[_Derived],
+    *,
+    of: Sequence[EvalFolder],
+    command: str,
+) -> Stored[_Derived] | None:
+    """Read what a command made of evaluations, and say whether it is of them as they are now.
+
+    Args:
+        paths: files that may hold it; the first that is current is taken, else the first.
+        model: the model of its content.
+        of: the evaluations.
+        command: the command that writes it, for errors.
+
+    Returns:
+        The content; None where the command has not run.
+
+    Raises:
+        RubricFileError: a file holds something else.
+    """
+    outdated: Stored[_Derived] | None = None
+    for path in paths:
+        content = read_derived(path, model, command=command)
+        if content is None:
+            continue
+        if is_made_of(content.inputs, content.sources, beside=path, folders=of):
+            return Stored(content, is_current=True)
+        outdated = outdated or Stored(content, is_current=False)
+    return outdated
 
 
 def check_manifest(path: Path, run: EvalRun, edits: Edits) -> None:

@@ -1,16 +1,19 @@
 """Paths of an evaluation's files, and the inputs of files that are derived from it."""
 
 import os
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal
 
-from rubric_core.artifact import Artifact, verify
+from rubric_core.artifact import Artifact
 from rubric_core.files import file_sha256
 from rubric_eval.records.run import EvalRun, InputFile, Record
 
 ANSWERS: Final = "answers"
 PRIVATE: Final = "judgements"
+REPORT: Final = "report.html"
+TABLES: Final = "tables"
 
 
 class EvalFolder(Artifact[EvalRun]):
@@ -36,9 +39,9 @@ class EvalFolder(Artifact[EvalRun]):
         """Results of `compare`, with the hashes of its inputs."""
         self.hacking = root / "hacking.json"
         """Results of `hacking`, with the hashes of its inputs."""
-        self.report = root / "report.html"
+        self.report = root / REPORT
         """The page."""
-        self.tables = root / "tables"
+        self.tables = root / TABLES
         """The paper's tables as .md, .tex and .json."""
 
     def answers(self, model: str, seed: int) -> Path:
@@ -99,6 +102,11 @@ class Derived(Record):
     digest: str | None = None
     """SHA-256 of everything else here; None before it is written."""
 
+    @property
+    @abstractmethod
+    def sources(self) -> tuple[str, ...]:
+        """Paths of the evaluations from the folder of this file."""
+
 
 def evaluation_files(folder: EvalFolder) -> list[Path]:
     """Return the files that the values of an evaluation are read from, in a fixed order."""
@@ -128,52 +136,3 @@ def hashed_inputs(files: Iterable[Path], *, beside: Path) -> tuple[InputFile, ..
         InputFile(path=path_from(beside, to=path), sha256=file_sha256(path))
         for path in files
     )
-
-
-def changed_inputs(
-    inputs: Sequence[InputFile], *, beside: Path, folders: Sequence[EvalFolder]
-) -> list[str]:
-    """Return the inputs that are new, gone or different since a file was made.
-
-    Args:
-        inputs: the inputs as they were.
-        beside: the file that was made of them.
-        folders: the evaluations whose files should be among them.
-
-    Returns:
-        Paths as the inputs name them; none while the file is up to date.
-    """
-    home = beside.resolve().parent
-    digests = {file.path: file.sha256 for file in inputs}
-    files: dict[str, Path] = {}
-    for folder in folders:
-        for path in evaluation_files(folder):
-            files[path_from(beside, to=path)] = path
-    for name in digests.keys() - files.keys():  # further inputs, such as tasks
-        if (home / name).is_file():
-            files[name] = home / name
-    return sorted(difference.name for difference in verify(files, digests))
-
-
-def is_made_of(
-    inputs: Sequence[InputFile],
-    names: Sequence[str],
-    *,
-    beside: Path,
-    folders: Sequence[EvalFolder],
-) -> bool:
-    """Return whether a file was made of these evaluations, as they are now.
-
-    Args:
-        inputs: the inputs that the file names; none where it was edited.
-        names: paths of the evaluations' folders, from the file's own.
-        beside: the file.
-        folders: the evaluations.
-    """
-    if not inputs:
-        return False
-    sources = [EvalFolder(beside.resolve().parent / name) for name in names]
-    source_roots = {folder.root.resolve() for folder in sources}
-    if source_roots != {folder.root.resolve() for folder in folders}:
-        return False
-    return not changed_inputs(inputs, beside=beside, folders=sources)

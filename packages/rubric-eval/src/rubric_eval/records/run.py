@@ -259,7 +259,7 @@ class ModelQuality(Record):
             return ""
         share = 100 * self.thought_frac
         unclosed = self.unclosed_frac or 0.0
-        note = f"{self.model}: {share:.1f} % of its answers stand behind a thought"
+        note = f"{self.model}: {share:.1f} % of its answers come after a thought"
         if not unclosed:
             return f"{note}, and all thoughts end"
         share = 100 * unclosed

@@ -5,20 +5,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Final
 
 from rubric_core.files import write_text
 from rubric_eval.findings.evaluations import Evaluation
 from rubric_eval.findings.measuring import Findings, Results, measure
 from rubric_eval.findings.reading import Reading, ReportSources, read_sources
-from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.records.inputs import REPORT, TABLES
 from rubric_eval.report import views
 from rubric_eval.report.curves import training_charts
 from rubric_eval.report.pictures import load_pictures, write_pictures
-from rubric_eval.report.tables import all_tables, average_transfer
+from rubric_eval.report.tables import FORMS, all_tables, table_files
 from rubric_eval.transfer.suites import SuiteName
 from rubric_judge.ui.page.rendering import inert_json, render_page
-from rubric_judge.ui.page.tables import Figure, Table, counted, latex, markdown, written
+from rubric_judge.ui.page.tables import Figure, Table, counted
 
 TABLE_KEYS = (
     "table1_heldout",
@@ -31,13 +32,6 @@ TABLE_KEYS = (
 )
 """Names of all tables that a report may write."""
 _TITLES: Final = {"heldout": "Held-out", "transfer": "Transfer"}
-
-
-def _json(table: Table) -> str:
-    return table.model_dump_json(indent=1) + "\n"
-
-
-_FORMS: Final = {"md": markdown, "tex": latex, "json": _json}
 
 
 def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
@@ -86,33 +80,29 @@ def _budget(evaluation: Evaluation) -> str:
     return " or ".join(f"{budget:,}" for budget in budgets)
 
 
-def _heldout_figures(findings: Findings, heldout: Evaluation | None) -> list[Figure]:
-    if heldout is None:
-        return []
+def _heldout_figures(findings: Findings, questions: int) -> list[Figure]:
     judge, models = next(iter(findings.judges.items()))
     scores = list(models.values())
     first = scores[0]
     last = scores[-1]
+    is_alone = len(scores) == 1
     reward_note = f"judged by {judge}"
-    reward_before = ""
-    zero_before = ""
-    if len(scores) > 1:
+    if not is_alone:
         reward_note = f"{first.model} → {last.model}, {reward_note}"
-        reward_before = written(first.mean, "percent")
-        zero_before = written(first.zero_frac, "percent")
-    questions = len(heldout.measured[0].ids)
     return [
         Figure(
             "Held-out reward, %",
-            written(last.mean, "percent"),
-            reward_before,
+            last.mean,
+            "" if is_alone else first.mean,
             reward_note,
+            form="percent",
         ),
         Figure(
             "Zero reward, %",
-            written(last.zero_frac, "percent"),
-            zero_before,
+            last.zero_frac,
+            "" if is_alone else first.zero_frac,
             "share of answers that earned nothing",
+            form="percent",
         ),
         Figure(
             "Held-out questions",
@@ -122,18 +112,21 @@ def _heldout_figures(findings: Findings, heldout: Evaluation | None) -> list[Fig
     ]
 
 
-def _transfer_figures(findings: Findings, transfer: Evaluation | None) -> list[Figure]:
-    if transfer is None:
-        return []
+def _transfer_figure(findings: Findings, models: Sequence[str]) -> Figure:
     benchmarks = counted(len(findings.benchmarks), "benchmark")
-    first = transfer.models[0]
-    last = transfer.models[-1]
-    average = findings.average(last, first)
+    first = models[0]
+    last = models[-1]
+    average = findings.averages.get((last, first))
     if average is None:
-        mean = written(average_transfer(findings), "percent")
-        return [Figure("Accuracy, %", mean, note=f"mean of {benchmarks}")]
+        means = [
+            score.mean
+            for column in findings.benchmarks.values()
+            for score in column.values()
+        ]
+        note = f"mean of {benchmarks}"
+        return Figure("Accuracy, %", fmean(means), note=note, form="percent")
     note = f"{last} − {first}, mean of {benchmarks}, points"
-    return [Figure("Average transfer Δ", written(average.mean, "points"), note=note)]
+    return Figure("Average transfer Δ", average.mean, note=note, form="points")
 
 
 def page(reading: Reading, results: Results, tables: Sequence[Table]) -> str:
@@ -142,15 +135,17 @@ def page(reading: Reading, results: Results, tables: Sequence[Table]) -> str:
     findings = results.findings
     groups = heldout.groups if heldout else {}
     is_alone = len(groups) == 1
+    figures: list[Figure] = []
+    if heldout is not None:
+        figures += _heldout_figures(findings, len(heldout.measured[0].ids))
+    if reading.transfer is not None:
+        figures.append(_transfer_figure(findings, reading.transfer.models))
     context = {
         "reading": reading,
         "results": results,
         "tables": {table.key: table for table in tables},
         "name": reading.evaluations[0].name,
-        "figures": [
-            *_heldout_figures(findings, heldout),
-            *_transfer_figures(findings, reading.transfer),
-        ],
+        "figures": figures,
         "facts": [
             (evaluation, facts(evaluation)) for evaluation in reading.evaluations
         ],
@@ -165,8 +160,8 @@ def page(reading: Reading, results: Results, tables: Sequence[Table]) -> str:
         "counted": counted,
         "level": findings.level,
         "heats": [
-            views.heat(judge, models, is_alone=is_alone)
-            for judge, models in groups.items()
+            views.heat(judge, groups[judge], criteria, is_alone=is_alone)
+            for judge, criteria in results.criteria.items()
         ],
         "parts": views.exploratory(findings),
         "charts": training_charts(reading.training) if reading.training else (),
@@ -227,41 +222,28 @@ def write_report(
         load_pictures()
     reading = read_sources(sources)
     results = measure(reading)
-    tables = all_tables(results.findings, results.corrected)
-    if results.signs is not None:
-        tables += (views.signs_table(results.signs),)
-    text = page(reading, results, tables)
-    folder = EvalFolder(sources.folders[0] if out is None else out)
-    folder.tables.mkdir(parents=True, exist_ok=True)
-    _write(folder.report, text)
-    table_files = tuple(_write_tables(folder.tables, tables))
+    tables = all_tables(results)
+    folder = sources.folders[0] if out is None else out
+    table_folder = folder / TABLES
+    table_texts = table_files(table_folder, tables)
+    report = folder / REPORT
+    texts = {report: page(reading, results, tables), **table_texts}
+    table_folder.mkdir(parents=True, exist_ok=True)
+    for path, content in texts.items():
+        # A lone surrogate, which JSON can spell and UTF-8 cannot, becomes a question mark.
+        write_text(path, content.encode("utf-8", "replace").decode())
+    # A table left by an earlier report of more evaluations would be mistaken for part of this one.
+    for key, suffix in product(TABLE_KEYS, FORMS):
+        path = table_folder / f"{key}.{suffix}"
+        if path not in table_texts:
+            path.unlink(missing_ok=True)
     pictures: tuple[Path, ...] = ()
     if figures is not None:
         pictures = write_pictures(results.findings, reading.training, figures)
     return ReportFiles(
-        folder.report,
-        table_files,
+        report,
+        tuple(table_texts),
         pictures,
         edited=reading.edited,
         notes=reading.notes,
     )
-
-
-def _write_tables(folder: Path, tables: tuple[Table, ...]) -> list[Path]:
-    texts: dict[Path, str] = {}
-    for table in tables:
-        for suffix, form in _FORMS.items():
-            texts[folder / f"{table.key}.{suffix}"] = form(table)
-    for path, text in texts.items():
-        _write(path, text)
-    # A table left by an earlier report of more evaluations would be mistaken for part of this one.
-    for key, suffix in product(TABLE_KEYS, _FORMS):
-        path = folder / f"{key}.{suffix}"
-        if path not in texts:
-            path.unlink(missing_ok=True)
-    return list(texts)
-
-
-def _write(path: Path, text: str) -> None:
-    # A lone surrogate, which JSON can spell and UTF-8 cannot, becomes a question mark.
-    write_text(path, text.encode("utf-8", "replace").decode())

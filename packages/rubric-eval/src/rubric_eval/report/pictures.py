@@ -15,8 +15,9 @@ from rubric_eval.comparison import PairedResult
 from rubric_eval.findings.measuring import Findings
 from rubric_eval.findings.studies import Training
 from rubric_eval.report.curves import training_charts
+from rubric_eval.report.tables import by_model
 from rubric_eval.statistics.scores import ModelScore
-from rubric_eval.transfer.suites import benchmark_title
+from rubric_eval.transfer.suites import TITLES
 from rubric_judge.statistics.estimate import Estimate
 from rubric_judge.ui.page.charts import Chart
 from rubric_judge.ui.page.tables import written
@@ -268,11 +269,11 @@ def write_pictures(
 
 
 def _estimates(
-    findings: Findings, columns: Mapping[str, Mapping[str, ModelScore]]
+    columns: Mapping[str, Mapping[str, ModelScore]],
 ) -> dict[str, list[Estimate | None]]:
     """Return each model's mean with its interval in each of these columns, by model."""
     estimates: dict[str, list[Estimate | None]] = {}
-    for model, scores in findings.of_models(columns).items():
+    for model, scores in by_model(columns).items():
         estimates[model] = [
             None if score is None else score.estimate for score in scores
         ]
@@ -284,7 +285,7 @@ def _heldout(findings: Findings) -> Any:
     judge, models = next(iter(findings.judges.items()))
     figure, (rewards, zeros) = _figure(_PAGE, 2.4, columns=2)
     groups = [f"judged by {judge}"]
-    bars(rewards, groups, _estimates(findings, {judge: models}), scale=100)
+    bars(rewards, groups, _estimates({judge: models}), scale=100)
     title = f"Held-out rubric reward, % ({findings.level} interval)"
     rewards.set_title(title, loc="left")
     shares: dict[str, list[Estimate]] = {}
@@ -302,7 +303,7 @@ def _judges(findings: Findings) -> Any:
     width = _PAGE if has_many_judges else _COLUMN
     figure, (axes,) = _figure(width, 2.6)
     judges = list(findings.judges)
-    bars(axes, judges, _estimates(findings, findings.judges), scale=10)
+    bars(axes, judges, _estimates(findings.judges), scale=10)
     axes.set_ylabel(f"Mean rubric reward out of 10\n({findings.level} interval)")
     _legend(figure, axes)
     return figure
@@ -314,11 +315,11 @@ def _transfer(findings: Findings) -> Any:
     chances = [
         next(iter(column.values())).chance for column in findings.benchmarks.values()
     ]
-    titles = [benchmark_title(name) for name in findings.benchmarks]
+    titles = [TITLES.get(name, name) for name in findings.benchmarks]
     bars(
         axes,
         titles,
-        _estimates(findings, findings.benchmarks),
+        _estimates(findings.benchmarks),
         scale=100,
         levels=chances,
     )
@@ -333,7 +334,7 @@ def _differences(findings: Findings) -> Any:
     has_many_judges = len(findings.judges) > 1
     rows: list[tuple[str, PairedResult]] = []
     for difference in differences:
-        benchmark = benchmark_title(difference.benchmark)
+        benchmark = TITLES.get(difference.benchmark, difference.benchmark)
         name = f"{difference.a} − {difference.b}, {benchmark}"
         if has_many_judges and difference.judge:
             name += f", {difference.judge}"

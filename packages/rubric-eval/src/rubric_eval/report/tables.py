@@ -1,17 +1,17 @@
 """The paper's tables, with intervals, tests and failures that the paper does not report."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean
+from pathlib import Path
 from typing import Final
 
 from rubric_core.files import toml_beside
 from rubric_eval.comparison import ModelScore, PairedResult
-from rubric_eval.findings.measuring import Findings
+from rubric_eval.findings.measuring import Findings, Results, Signs
 from rubric_eval.hacking.results import Correlation
 from rubric_eval.heldout.table import CorrectedReward
 from rubric_eval.statistics import Interval
-from rubric_eval.transfer.suites import benchmark_title
-from rubric_judge.ui.page.tables import Cell, Row, Table, counted
+from rubric_eval.transfer.suites import TITLES
+from rubric_judge.ui.page.tables import Cell, Row, Table, counted, latex, markdown
 
 _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 
@@ -19,6 +19,14 @@ _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 CONTROL_GROUP: Final = "Controls: no model wrote them"
 """Start of the titles of the groups that hold controls."""
 _TABLES: Final = toml_beside(__file__, "tables.toml")
+
+
+def _json(table: Table) -> str:
+    return table.model_dump_json(indent=1) + "\n"
+
+
+FORMS: Final = {"md": markdown, "tex": latex, "json": _json}
+"""Functions that write a table, by the ending of its file."""
 
 
 def table_of(
@@ -56,10 +64,10 @@ def row(name: str, *values: Shown, group: str = "") -> Row:
     return Row(name=name, cells=tuple(cell(value) for value in values), group=group)
 
 
-def all_tables(
-    findings: Findings, corrected: Sequence[CorrectedReward] = ()
-) -> tuple[Table, ...]:
+def all_tables(results: Results) -> tuple[Table, ...]:
     """Make every table that there are numbers for."""
+    findings = results.findings
+    corrected = results.corrected
     tables: list[Table] = []
     if findings.judges:
         tables += [heldout_table(findings), judge_table(findings)]
@@ -69,7 +77,28 @@ def all_tables(
         tables += [transfer_table(findings), quality_table(findings)]
     if findings.comparison is not None and findings.comparison.differences:
         tables.append(difference_table(findings, findings.comparison.differences))
+    if results.signs is not None:
+        tables.append(signs_table(results.signs))
     return tuple(tables)
+
+
+def table_files(folder: Path, tables: Iterable[Table]) -> dict[Path, str]:
+    """Return the text of each table in every form, by the path of its file."""
+    return {
+        folder / f"{table.key}.{suffix}": form(table)
+        for table in tables
+        for suffix, form in FORMS.items()
+    }
+
+
+def by_model(
+    columns: Mapping[str, Mapping[str, ModelScore]],
+) -> dict[str, list[ModelScore | None]]:
+    """Return each model's score in each of these columns, by model."""
+    models = dict.fromkeys(model for column in columns.values() for model in column)
+    return {
+        model: [column.get(model) for column in columns.values()] for model in models
+    }
 
 
 def heldout_table(findings: Findings) -> Table:
@@ -129,29 +158,26 @@ def corrected_table(corrected: Sequence[CorrectedReward], level: str) -> Table:
 
 def judge_table(findings: Findings) -> Table:
     """Figure 2's numbers: every model under every judge, out of ten."""
-    rows = (
-        row(name, *scores)
-        for name, scores in findings.of_models(findings.judges).items()
-    )
+    rows = (row(name, *scores) for name, scores in by_model(findings.judges).items())
     return table_of("figure2_judges", rows, {judge: judge for judge in findings.judges})
 
 
 def transfer_table(findings: Findings) -> Table:
     """Table 2: accuracy on benchmarks, and the average difference from the first model."""
-    models = findings.of_models(findings.benchmarks)
+    models = by_model(findings.benchmarks)
     base = next(iter(models))
     rows = (
-        row(model, *scores, findings.average(model, base))
+        row(model, *scores, findings.averages.get((model, base)))
         for model, scores in models.items()
     )
-    benchmarks = {name: benchmark_title(name) for name in findings.benchmarks}
+    benchmarks = {name: TITLES.get(name, name) for name in findings.benchmarks}
     return table_of(
         "table2_transfer", rows, benchmarks, level=findings.level, base=base
     )
 
 
 def quality_table(findings: Findings) -> Table:
-    """Shares of answers behind an accuracy that could not be read or were cut short."""
+    """Shares of the answers to a benchmark that could not be read or were cut short."""
     rows = (
         row(
             model,
@@ -162,7 +188,7 @@ def quality_table(findings: Findings) -> Table:
             score.thought_frac,
             score.unclosed_frac,
             score.unavailable_frac,
-            group=benchmark_title(name),
+            group=TITLES.get(name, name),
         )
         for name, models in findings.benchmarks.items()
         for model, score in models.items()
@@ -178,7 +204,7 @@ def difference_table(findings: Findings, differences: Sequence[PairedResult]) ->
     for difference in sorted(
         differences, key=lambda result: order.index((result.benchmark, result.judge))
     ):
-        group = benchmark_title(difference.benchmark)
+        group = TITLES.get(difference.benchmark, difference.benchmark)
         if difference.judge and several:
             group += f", judged by {difference.judge}"
         rows.append(
@@ -204,17 +230,27 @@ def difference_table(findings: Findings, differences: Sequence[PairedResult]) ->
     )
 
 
-def average_transfer(findings: Findings) -> float | None:
-    """Mean accuracy over benchmarks of the only model."""
-    means = [
-        model.mean
-        for models in findings.benchmarks.values()
-        for model in models.values()
-    ]
-    return fmean(means) if means else None
-
-
 def _decision(difference: PairedResult) -> str:
     if not difference.is_significant:
         return "no difference shown"
     return "higher" if difference.mean > 0 else "lower"
+
+
+def signs_table(signs: Signs) -> Table:
+    """Make the table of signs in the answers of each model."""
+    panel = signs.panel
+    second = {opinion.model: opinion.second_mean for opinion in panel.opinions}
+    rows = (
+        row(
+            model.model,
+            model.words,
+            model.reward_length,
+            model.reward_length_within,
+            model.hedges,
+            model.appeals,
+            model.echoes,
+            second.get(model.model),
+        )
+        for model in panel.models
+    )
+    return table_of("hacking_signs", rows, judge=panel.settings.judge)

@@ -1,21 +1,17 @@
 """Tables and bars that only the page shows: the paper's tables in a form that is easy to scan."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import combinations
 from typing import Final
 
 from rubric_eval.comparison import Part, results
-from rubric_eval.findings.evaluations import Evaluation
 from rubric_eval.findings.measuring import Findings, Signs
 from rubric_eval.findings.studies import Reliability
-from rubric_eval.heldout.table import judge_pair
-from rubric_eval.records.run import Measured, present_mean
+from rubric_eval.heldout.table import JudgePair
 from rubric_eval.report.tables import CONTROL_GROUP, cell, row, table_of
 from rubric_eval.responders.opening import CONTROLS
-from rubric_eval.statistics.scores import criterion_values
-from rubric_eval.transfer.suites import benchmark_title
+from rubric_eval.statistics.scores import CriterionMeans
+from rubric_eval.transfer.suites import TITLES
 from rubric_judge.ui.page.charts import Bar, Bars
 from rubric_judge.ui.page.tables import (
     Cell,
@@ -164,7 +160,7 @@ def quality_view(table: Table) -> Table:
         cells = (items, chance, *(answers.get(name, Cell(text="–")) for name in names))
         rows.append(Row(name=group, cells=cells))
     shares = "Share of answers that nothing could be extracted from, and share that was cut short"
-    shares += ", that stands behind a thought, and that ended within one"
+    shares += ", that comes after a thought, and that ended within one"
     model_columns = [Column(key=name, title=name, form="text") for name in names]
     update = {
         "first": "Benchmark",
@@ -193,12 +189,8 @@ def _quality(row: Row, keys: Sequence[str]) -> str:
     )
 
 
-def judge_pairs(heldout: Evaluation) -> Table:
+def pairs_table(pairs: Iterable[JudgePair]) -> Table:
     """Agreement of each pair of judges."""
-    measured = {
-        (values.model, values.judge or ""): values for values in heldout.measured
-    }
-    pairs = (judge_pair(measured, a, b) for a, b in combinations(heldout.groups, 2))
     rows = (
         row(
             f"{pair.a} − {pair.b}",
@@ -208,29 +200,8 @@ def judge_pairs(heldout: Evaluation) -> Table:
             "yes" if pair.same_order else "no",
         )
         for pair in pairs
-        if pair is not None
     )
     return table_of("judge_pairs", rows)
-
-
-def signs_table(hacking_signs: Signs) -> Table:
-    """Make the table of signs in the answers of each model."""
-    panel = hacking_signs.panel
-    second = {opinion.model: opinion.second_mean for opinion in panel.opinions}
-    rows = (
-        row(
-            model.model,
-            model.words,
-            model.reward_length,
-            model.reward_length_within,
-            model.hedges,
-            model.appeals,
-            model.echoes,
-            second.get(model.model),
-        )
-        for model in panel.models
-    )
-    return table_of("hacking_signs", rows, judge=panel.settings.judge)
 
 
 def divergences(signs: Signs) -> Table:
@@ -320,33 +291,36 @@ def _breakdown(
         pair=f"{parts[0].a} − {parts[0].b}",
         kind=kind,
         heading=kind.capitalize(),
-        where=f"{benchmark_title(benchmark)}{judged}",
+        where=f"{TITLES.get(benchmark, benchmark)}{judged}",
         shown=shown,
         key=f"by-{kind}-{benchmark}",
         level=level,
     )
 
 
-def heat(judge: str, models: Mapping[str, Measured], *, is_alone: bool = True) -> Table:
+def heat(
+    judge: str,
+    models: Iterable[str],
+    criteria: Sequence[CriterionMeans],
+    *,
+    is_alone: bool = True,
+) -> Table:
     """Mean z of each criterion under one judge, models' greatest differences first.
 
     Args:
         judge: the judge that gave the scores.
-        models: values of each model.
+        models: names of the models.
+        criteria: means of the models, those of most questions first.
         is_alone: whether it is the only judge, so that its name is left out.
     """
-    of_models = [criterion_values(model) for model in models.values()]
-    questions: Counter[str] = Counter()
-    for criteria in of_models:
-        questions |= Counter({name: len(z) for name, z in criteria.items()})
     rows: list[tuple[float, Row]] = []
-    for name, count in questions.most_common(MOST_ROWS):
-        means = [present_mean(model.get(name, {}).values()) for model in of_models]
-        known = [mean for mean in means if mean is not None]
+    for criterion in criteria[:MOST_ROWS]:
+        known = [mean for mean in criterion.means if mean is not None]
         spread = max(known) - min(known)
-        rows.append((spread, row(name, *means, spread, count)))
+        cells = row(criterion.name, *criterion.means, spread, criterion.questions)
+        rows.append((spread, cells))
     rows.sort(key=lambda ranked: -ranked[0])
-    left_out = len(questions) - len(rows)
+    left_out = len(criteria) - len(rows)
     others = ""
     if left_out:
         others = f"; the {len(rows)} criteria of most questions, {left_out:,} others are left out"

@@ -118,7 +118,7 @@ async def _served(spec: ModelSpec, config: ChatConfig, address: str) -> _Served:
             known = ", ".join(repr(model.name) for model in models)
             raise EvalConfigError(
                 f"model {spec.name!r}: {address!r} serves no {name!r}, but {known}: name one "
-                "behind #"
+                "after #"
             )
         if served_model is None or not config.checks_weights:
             return served_model, None

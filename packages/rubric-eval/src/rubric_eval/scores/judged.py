@@ -226,6 +226,7 @@ def measured_rewards(
     model = judged.model
     judge = judged.judge
     pairs_S = judged.pairs_S
+    protocol = _protocol(run, judge)
     ids = [question.task_id for question in questions]
     scores_NK: list[list[files.ScoreRow]] = []
     answers_NK: list[tuple[str, ...]] = []
@@ -255,7 +256,7 @@ def measured_rewards(
         fingerprint=model.fingerprint,
         prompt_form=model.prompt_form,
         judge=judge.name,
-        protocol=_protocol(run, judge),
+        protocol=protocol,
         ids=tuple(ids),
         clusters=tuple(question.doc_hash for question in questions),
         prompts=tuple(pairs_S[0][task_id, 0][0].prompt_sha256 for task_id in ids),

@@ -1,6 +1,8 @@
 """A model's score on one benchmark, by one judge: its mean, its interval, and further figures."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
@@ -61,13 +63,13 @@ def score(measured: Measured, *, confidence: float = 0.95) -> ModelScore:
     for document, mean in zip(measured.clusters, measured.means_N, strict=True):
         if mean is not None:
             documents.add(document)
-    is_above_chance = None
-    if measured.chance is not None:
-        is_above_chance = interval.is_above(measured.chance)
     criteria: dict[str, float] = {}
     for name, z in criterion_values(measured).items():
         if len(z) >= FEWEST_QUESTIONS:
             criteria[name] = fmean(z.values())
+    is_above_chance = None
+    if measured.chance is not None:
+        is_above_chance = interval.is_above(measured.chance)
     return ModelScore(
         **interval.model_dump(),
         **measured.model_dump(include=set(ModelQuality.model_fields)),
@@ -88,3 +90,31 @@ def criterion_values(measured: Measured) -> Mapping[str, Mapping[str, float]]:
         for name, z in z_by_name.items():
             values.setdefault(name, {})[question] = z
     return values
+
+
+@dataclass(frozen=True)
+class CriterionMeans:
+    """Mean z of one criterion, model by model."""
+
+    name: str
+    means: tuple[float | None, ...]
+    """In the order of the models; None for one that was not asked for it."""
+
+    questions: int
+    """Number of questions that have it."""
+
+
+def criterion_means(models: Iterable[Measured]) -> tuple[CriterionMeans, ...]:
+    """Return the means of every criterion, those of most questions first."""
+    values = [criterion_values(model) for model in models]
+    questions: Counter[str] = Counter()
+    for of_model in values:
+        questions |= Counter({name: len(z) for name, z in of_model.items()})
+    criteria: list[CriterionMeans] = []
+    for name, count in questions.most_common():
+        means: list[float | None] = []
+        for of_model in values:
+            z = of_model.get(name, {}).values()
+            means.append(sum(z) / len(z) if z else None)
+        criteria.append(CriterionMeans(name, tuple(means), count))
+    return tuple(criteria)

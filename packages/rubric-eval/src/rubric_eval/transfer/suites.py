@@ -1,6 +1,6 @@
 """The benchmarks of Table 2: our own pinned tasks, in two suites, and lm-eval's as another."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
@@ -59,6 +59,15 @@ SUITES: Final = {
     for suite, benchmarks in _TABLE.items()
 }
 """Benchmarks of each suite, in the order of the table."""
+TITLES: Final[Mapping[str, str]] = {
+    "heldout": "Held-out questions",
+    **{
+        benchmark.task: benchmark.title
+        for suite in SUITES.values()
+        for benchmark in suite
+    },
+}
+"""Titles of what models are scored on, by its name in records."""
 
 
 def suite_of(task: str) -> SuiteName | None:
@@ -77,14 +86,6 @@ def benchmark_of(task: str) -> Benchmark | None:
             if benchmark.task == task:
                 return benchmark
     return None
-
-
-def benchmark_title(task: str) -> str:
-    """Return the title of a benchmark; a name that is not ours is its own title."""
-    if task == "heldout":
-        return "Held-out questions"
-    benchmark = benchmark_of(task)
-    return benchmark.title if benchmark else task
 
 
 def stock_config(
