@@ -149,7 +149,7 @@ def _in_python(path: str, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 def _findings(folder: str) -> Iterator[tuple[str, str]]:
-    """Cells: what is found, behind its code where it has one, and what to do."""
+    """Cells: what is found, after its code where it has one, and what to do."""
     for path in sorted((ROOT / "packages" / folder).glob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
         named = list(_named(tree))

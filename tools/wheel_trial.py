@@ -234,7 +234,7 @@ class Trial:
         if done.returncode != 0:
             self.log.parent.mkdir(exist_ok=True)
             self.log.write_text(done.stdout, "utf-8")
-            # Libraries may say more at a process's end than fits behind what failed.
+            # Libraries may say more at a process's end than fits after what failed.
             said = done.stdout.strip().rpartition("short test summary info")
             lines = said[2].splitlines()
             end = "\n".join(

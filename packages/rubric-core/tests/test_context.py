@@ -216,7 +216,7 @@ def test_a_context_that_comes_too_late_for_its_column_is_refused(
 ) -> None:
     pytest.importorskip("pyarrow")
     tasks = [task_of(question=f"Why {n}?") for n in range(256)]
-    with pytest.raises(SchemaError, match="behind the first 256 has a context"):
+    with pytest.raises(SchemaError, match="after the first 256 has a context"):
         write_tasks(tmp_path / "tasks.parquet", [*tasks, task_of(context=SECTIONS)])
     assert not (tmp_path / "tasks.parquet").exists()
 

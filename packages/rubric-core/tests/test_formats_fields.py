@@ -662,7 +662,7 @@ def test_prometheus_has_parts_prompts_and_pairs(write: Write) -> None:
     more = _prompt("No.").replace(
         "###Feedback", "###Background:\nIt rains.\n\n###Feedback"
     )
-    with pytest.raises(RubricFileError, match="none of a Prometheus prompt"):
+    with pytest.raises(RubricFileError, match="does not belong to a Prometheus prompt"):
         _one("prometheus", write({"instruction": more}))
 
 

@@ -80,7 +80,7 @@ def test_what_becomes_of_every_value_is_counted(
     source = _rows(tmp_path / "rows.jsonl", row)
     assert _run("import", "healthbench", source, tmp_path / "tasks.jsonl") == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "of them cut behind a thought 1" in shown
+    assert "of them cut after a thought 1" in shown
     assert "values read 4 values left out on purpose 2" in shown
     assert "ability 1 a label, id or count of the source's own" in shown
 

@@ -31,7 +31,10 @@ from rubric_judge.ui.yaml_files import read_yaml, yaml_place, yaml_value
         ("a: [{no: sk-live-1}]", "a.yaml:1:6: a key is a text: name it"),
         ("a: b\n~: sk-live-1", "a.yaml:2:1: a key is a text: name it"),
         ("api_key_env: sk-live-1: y", "a.yaml:1:23: is not YAML"),
-        ("a: !sk-live-1 b", "a.yaml:1:4: this tag is none of YAML's own; leave it out"),
+        (
+            "a: !sk-live-1 b",
+            "a.yaml:1:4: this tag is not one of YAML's own; leave it out",
+        ),
         ("a: 1\n---\nsk-live-1: 2", "a.yaml:2:1: a second document begins here"),
         (
             '{"a": 1}\n{"b": 2}',

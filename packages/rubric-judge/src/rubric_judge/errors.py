@@ -1,7 +1,7 @@
 """Errors of rubric_judge. A judge reports what a model or a network does as a `JudgeResult`.
 
 RubricError (rubric_core)
-├── VerificationError(ValueError)      a verification method that starts as a directive and is none
+├── VerificationError(ValueError)      a verification method that only starts as a directive
 ├── SandboxError(RuntimeError)         a check that cannot be run as confined as it has to be, here
 ├── LedgerError(RuntimeError)          a ledger that cannot be opened, read or trusted
 ├── EventLoopError(RuntimeError)       a pool, judge or limiter asked from two event loops at once

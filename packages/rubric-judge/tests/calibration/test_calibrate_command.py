@@ -244,7 +244,7 @@ def _names(folder: Path) -> list[str]:
             "its task has no criterion 'third', but first, second",
         ),
         ({"score": 2.5}, "bad.jsonl:1: 2.5 is more than the criterion's weight 2"),
-        ({"line": 99}, "response 99 is none of task"),
+        ({"line": 99}, "response 99 is not a response to task"),
         ({"score": None}, "none of the 1 labels has a score"),
     ],
 )

@@ -210,7 +210,7 @@ def test_judgements_of_other_responses_or_rubrics_are_refused(
     path = tmp_path / "judged.jsonl"
     _judgements(path, source, wrong=True)
     with pytest.raises(
-        RubricFileError, match=r"judged\.jsonl:4: response 5 is none of task"
+        RubricFileError, match=r"judged\.jsonl:4: response 5 is not a response to task"
     ):
         judged_levels(path, source)
     _judgements(path, source)

@@ -54,7 +54,7 @@ def scripted_reply(call: FakeCall) -> str:
     """Answer a stage from the document in its prompt: an `Award` for `FakeEndpoint`.
 
     Raises:
-        ValueError: Something is asked that is none of the stages.
+        ValueError: Something is asked that no stage asks.
     """
     name = _schema_name(call.body)
     reply = _reply(name, call.messages[-1]["content"])

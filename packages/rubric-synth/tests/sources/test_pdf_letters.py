@@ -87,7 +87,7 @@ def test_a_sign_that_nobody_can_tell_makes_no_passage(read_runs: Callable) -> No
 
 
 def _typed(*parts: tuple[int, float, bytes], left: float = 60.0, top: float) -> list:
-    """Set parts of a line behind each other: each with its size, how high it stands, its text."""
+    """Set parts of a line one after another: each with its size, how high it stands, its text."""
     runs = []
     for size, rise, text in parts:
         runs.append((left, top + rise, size, text))

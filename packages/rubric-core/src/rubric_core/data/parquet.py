@@ -230,7 +230,7 @@ def write_rows(file: BinaryIO, rows: Iterator[dict[str, object]]) -> int:
         while batch:
             if not has_context and _has_context(batch):
                 raise SchemaError(
-                    f"a task behind the first {count} has a context and none of those has: write "
+                    f"a task after the first {count} has a context and none of those has: write "
                     "tasks with a context first, or a .jsonl file",
                     field=_CONTEXT,
                 )

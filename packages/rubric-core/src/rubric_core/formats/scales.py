@@ -256,7 +256,7 @@ def _read_prompt(row: Row, name: str) -> Draft:
     known = (_INSTRUCTION, _SCALE, _REFERENCE, *_NOT_RUBRIC)
     unread = [title for title in sections if not title.startswith(known)]
     if unread or before.strip():
-        raise row.error("has a part that is none of a Prometheus prompt", name)
+        raise row.error("has a part that does not belong to a Prometheus prompt", name)
     left_out: dict[str, str] = {}
     for title in sections:
         for beginning, reason in _NOT_RUBRIC.items():

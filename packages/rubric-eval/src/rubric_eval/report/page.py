@@ -18,8 +18,9 @@ from rubric_eval.report.curves import training_charts
 from rubric_eval.report.pictures import load_pictures, write_pictures
 from rubric_eval.report.tables import FORMS, all_tables, table_files
 from rubric_eval.transfer.suites import SuiteName
+from rubric_judge.ui.page.figures import Figure
 from rubric_judge.ui.page.rendering import inert_json, render_page
-from rubric_judge.ui.page.tables import Figure, Table, counted
+from rubric_judge.ui.page.tables import Table, counted
 
 TABLE_KEYS = (
     "table1_heldout",

@@ -236,7 +236,7 @@ def joined_row(label: object, columns: Mapping[str, object]) -> Mapping[str, obj
     """Return the columns of a row, with those of its label where they name no task themselves.
 
     Raises:
-        SchemaError: the columns are no mapping, or the label is none that can be read.
+        SchemaError: the columns are no mapping, or the label is not one that can be read.
     """
     if not isinstance(cast("object", columns), Mapping):
         kind = type(columns).__name__

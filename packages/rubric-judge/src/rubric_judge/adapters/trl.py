@@ -65,7 +65,7 @@ def rubric_reward(
     """
     if {"prompts", "completions"} <= options.keys():
         raise ConfigError(
-            "`rubric_reward(judge=..., tasks=...)` makes the reward and is none itself: call "
+            "`rubric_reward(judge=..., tasks=...)` makes the reward and is not one itself: call "
             "it, and give what it returns, as in "
             'reward_funcs=rubric_reward(judge="judge.yaml", tasks="tasks.jsonl")',
             location="reward_funcs",

@@ -128,7 +128,7 @@ def _named_unit(name: str) -> str:
     if name and not words.isalpha() and not quantities.is_known_unit(name):
         # A plain word may be what is counted; taken as one, "m/sec2" would fail every answer.
         raise _unusable(
-            "has a unit that is none of physics: correct it (`km/h`, `m/s^2`), or put a word "
+            "has a unit that physics does not have: correct it (`km/h`, `m/s^2`), or put a word "
             "of your own in brackets, [apples]"
         )
     return name

@@ -128,7 +128,7 @@ def check_group(judge: GroupJudge, views: Sequence[JudgeView]) -> None:
 
     Raises:
         JudgeSetupError: it has more responses than the judge takes.
-        ValueError: the views are none, of several tasks, or have a response twice.
+        ValueError: there is no view, or they are of several tasks, or have a response twice.
     """
     tasks = {
         (view.task_id, view.question, view.grounding, view.rubric) for view in views

@@ -118,23 +118,23 @@ def _with_verb_denied(statement: str) -> str | None:
     if auxiliary is None or _COUNTING.search(clause[: auxiliary.start()]):
         return None
     word = auxiliary[0]
-    behind = statement[auxiliary.end() :]
+    after = statement[auxiliary.end() :]
     denial = "cannot" if word == "can" else f"{word} not"
-    if word in _BARE_HAVE and not _PARTICIPLE.match(behind):
+    if word in _BARE_HAVE and not _PARTICIPLE.match(after):
         denial = _BARE_HAVE[word]
-    return f"{statement[: auxiliary.start()]}{denial}{behind}"
+    return f"{statement[: auxiliary.start()]}{denial}{after}"
 
 
 def _affirmed(statement: str, denied: re.Match[str]) -> str:
     """Return a statement without its denial: "does not take" is "takes"."""
     before = statement[: denied.start()]
-    behind = statement[denied.end() :]
+    after = statement[denied.end() :]
     word = denied[1] or denied[2]
-    verb = re.match(r" ([a-z]+)", behind)
+    verb = re.match(r" ([a-z]+)", after)
     if word not in {"do", "does"} or verb is None:
-        return f"{before}{word}{behind}"
+        return f"{before}{word}{after}"
     form = verb[1] if word == "do" else _third_person(verb[1])
-    return f"{before}{form}{behind[verb.end() :]}"
+    return f"{before}{form}{after[verb.end() :]}"
 
 
 def _third_person(verb: str) -> str:

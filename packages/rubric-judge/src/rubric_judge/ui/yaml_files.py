@@ -36,7 +36,7 @@ _NOT_FOR_SETTINGS: Final = {
     "expected '<document start>', but found '{'": (
         "a line of JSON begins here: give a YAML file of settings"
     ),
-    "could not determine a constructor": "this tag is none of YAML's own; leave it out",
+    "could not determine a constructor": "this tag is not one of YAML's own; leave it out",
     "found unhashable key": "a list or a mapping is no key here; use a text",
     "for merging": "`<<` takes in mappings alone; name one",
     "found character '\\t'": (
@@ -115,7 +115,7 @@ class _Loader(yaml.SafeLoader):
     def construct_object(self, node: Any, deep: Any = False) -> Any:  # noqa: FBT002  # PyYAML's
         try:
             return cast("Any", super()).construct_object(node, deep=deep)
-        # A value that its tag has no form for (`!!bool perhaps`), or a date that is none.
+        # A value that its tag has no form for (`!!bool perhaps`), or a date that does not exist.
         except (ValueError, LookupError, AttributeError, OverflowError):
             raise _RefusedError(
                 "this is no date, or no value of its tag; put a text in quotes", node
@@ -174,7 +174,7 @@ def read_yaml(path: Path) -> object:
     except (
         OSError,
         ValueError,
-    ) as error:  # ValueError: no UTF-8, or a path that is none
+    ) as error:  # ValueError: no UTF-8, or a path that is not valid
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise ConfigError(
             f"{path}: cannot be read: {reason}", location=str(path)

@@ -47,7 +47,7 @@ def collect_command(
     - python:PACKAGE: the documentation of an installed package.
 
     Collecting into the same folder again keeps the documents that the sources still give, and
-    adds the new ones behind them.
+    adds the new ones after them.
 
     Args:
         sources: Folders, files, hf:PATH[:SPLIT] and python:PACKAGE, any number of them.

@@ -109,7 +109,7 @@ def _document(
 
 
 def _row(line: bytes) -> dict[str, object]:
-    """Return the object of a line that another program may have written; empty if it is none."""
+    """Return the object of a line that another program may have written; else an empty one."""
     try:
         return dict(json.loads(line))
     except (ValueError, TypeError, RecursionError):

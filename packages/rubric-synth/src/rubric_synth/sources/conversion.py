@@ -79,7 +79,7 @@ class IsolatedReader:
             while not (answer := self._receive()).get("done"):
                 yield answer
         except GeneratorExit:
-            self.close()  # its remaining answers are none to the next job
+            self.close()  # its remaining answers must not reach the next job
             raise
 
     def _send(self, job: _Job, file: BinaryIO | None) -> None:

@@ -63,7 +63,7 @@ class RecordReader:
             number: Number of the line or row.
 
         Raises:
-            NotTextError: The record is none, has no text, or repeats an id.
+            NotTextError: The record is not an object, has no text, or repeats an id.
         """
         if not isinstance(record, dict):
             detail = f"a {type(record).__name__}, not an object"

@@ -76,7 +76,7 @@ class DeepspeedConfig(Section):
     attention: str = "flash_attention_2"
     """Attention of the policy and the reference, as transformers names it; `eager` on a CPU."""
     packing: bool = False
-    """Put responses of a pass behind each other instead of padding them; needs flash attention."""
+    """Put the responses of a pass in one row instead of padding them; needs flash attention."""
     grad_accumulation: Literal["float32", "bfloat16"] = "float32"
     """Number format in which gradients of several passes are added up."""
     forward_micro_batch: Annotated[int, Field(ge=1)] = 8
@@ -276,7 +276,7 @@ class ClusterConfig(Section):
         if self.deepspeed.packing and "flash" not in self.attention:
             yield (
                 "cluster.deepspeed.packing needs flash attention, and attention is "
-                f"{self.attention!r}; responses behind each other would read each other"
+                f"{self.attention!r}; responses in one row would read each other"
             )
         if self.deepspeed.offload_reference and self.deepspeed.zero_stage != 3:  # noqa: PLR2004
             yield (

@@ -254,7 +254,7 @@ class ChatCodec(TextCodec):
         if tags is None:
             raise PolicyInputError(
                 "model.thoughts is 'opened', and the prompt does not end with a known mark, "
-                "so that no answer can be taught behind the end of a thought; give the tags, "
+                "so that no answer can be taught after the end of a thought; give the tags, "
                 "as in thoughts: {open: <think>, close: </think>, opened: true}"
             )
         return tags

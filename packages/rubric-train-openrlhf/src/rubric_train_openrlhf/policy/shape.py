@@ -81,7 +81,7 @@ def model_shape(folder: Path) -> ModelShape | None:
     """Sizes of the model in a folder, or of the published one that the folder is named after.
 
     Returns:
-        None where neither is known, or the family is none that can be counted.
+        None where neither is known, or the family is not one that can be counted.
 
     Raises:
         PolicyLoadError: config.json cannot be read.

@@ -5,7 +5,8 @@ from statistics import fmean
 from typing import Final
 
 from rubric_core.files import toml_beside
-from rubric_judge.ui.page.tables import Figure, Form, counted, written
+from rubric_judge.ui.page.figures import Figure
+from rubric_judge.ui.page.tables import Form, counted, written
 from rubric_train_openrlhf.report.reading import Run
 from rubric_train_openrlhf.run.records import MetricsRow
 

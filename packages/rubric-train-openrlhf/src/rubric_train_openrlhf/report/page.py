@@ -8,8 +8,9 @@ from typing import Any, Final
 from rubric_core.files import toml_beside
 from rubric_judge.ui.console.snapshot import duration_text
 from rubric_judge.ui.page.charts import Chart
+from rubric_judge.ui.page.figures import Figure
 from rubric_judge.ui.page.rendering import inert_json, render_page
-from rubric_judge.ui.page.tables import Figure, Table, counted
+from rubric_judge.ui.page.tables import Table, counted
 from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.report.charts import sections
 from rubric_train_openrlhf.report.contrast import (
@@ -48,7 +49,7 @@ class PageContext:
     settings: Mapping[str, Any]
     """Settings of the run by their dotted keys."""
     admitted: str
-    """What a calibration leaves of the rubrics' weight; empty without one."""
+    """Share of the rubrics' weight that a calibration leaves; empty without one."""
     figures: Sequence[Figure]
     """Numbers at the top."""
     sections: Mapping[str, Sequence[Chart]]
@@ -57,7 +58,7 @@ class PageContext:
     """The same, without headings."""
     steps: Table
     known: Sequence[KnownQuestion | None]
-    """What the judge knew of the test questions, where that is revealed."""
+    """The judge's knowledge of each test question, where that is revealed."""
     is_revealed: bool
     """Whether the page may quote passages, rubrics and the judge."""
     rollouts: Excerpt

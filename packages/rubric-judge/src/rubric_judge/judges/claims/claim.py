@@ -79,7 +79,7 @@ def read_claims(rubric: Rubric, question: str) -> Claims:
 
     Args:
         rubric: criteria, of which some may state no claim; one whose verification method a program
-            executes is none, whatever its description says.
+            executes is not one, whatever its description says.
         question: the question of the answers; its words are worth little in a claim.
     """
     texts: dict[str, str] = {}

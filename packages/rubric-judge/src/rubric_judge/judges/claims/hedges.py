@@ -59,10 +59,10 @@ def _ends(clauses: Sequence[Clause]) -> dict[_Opening, dict[int, frozenset[str]]
     """Return the words after each opening, by position of the clause."""
     ends: defaultdict[_Opening, dict[int, frozenset[str]]] = defaultdict(dict)
     for place, clause in enumerate(clauses):
-        behind = _length_of_opening(clause)
-        opening = _opening(clause, behind)
+        length = _length_of_opening(clause)
+        opening = _opening(clause, length)
         end = frozenset(
-            token.root.lower() for token in clause.tokens[behind:] if token.weight > 0
+            token.root.lower() for token in clause.tokens[length:] if token.weight > 0
         )
         if opening is not None and end and end.isdisjoint(_ORDINALS):
             ends[opening][place] = end

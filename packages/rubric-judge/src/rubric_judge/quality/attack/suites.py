@@ -216,7 +216,7 @@ def _latent_injections(content: Any) -> Iterable[TemplateRow]:
         pairs = probe.get("injection_sep_pairs", [["", ""]])
         for instruction in probe.get("injection_instructions", []):
             order = _PAYLOAD.sub(_ORDER, instruction)
-            texts += [f"{before}{order}{behind}" for before, behind in pairs]
+            texts += [f"{before}{order}{after}" for before, after in pairs]
     return _listed("latent_injection", texts, where="source_document")
 
 

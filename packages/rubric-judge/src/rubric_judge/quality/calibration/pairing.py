@@ -117,7 +117,7 @@ def pair(
         labels: labels by any raters, each for a criterion of a task of the ratings.
         ratings: ratings of one judge.
         combining: "mean" takes the mean of the raters' z; "majority" what most of them call met,
-            as 0 or 1, and no label where they are divided evenly, which is none for rates in both.
+            as 0 or 1, and no label where they are divided evenly, which counts for neither rate.
 
     Raises:
         ConfigError: the judgements are of several judges; or some responses have an inclusion

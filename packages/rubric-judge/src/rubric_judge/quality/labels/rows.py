@@ -187,7 +187,7 @@ def label_problems(label: Label, source: LabelSource) -> Iterator[tuple[str, str
         if view is None or view.task_id != label.task_id:
             yield (
                 "line",
-                f"response {label.line} is none of task {label.task_id!r}: {remedy}",
+                f"response {label.line} is not a response to task {label.task_id!r}: {remedy}",
             )
             return
         if label.response_sha256 not in (None, text_sha256(view.response)):

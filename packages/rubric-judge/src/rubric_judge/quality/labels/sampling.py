@@ -55,8 +55,8 @@ def judged_levels(path: Path, source: LabelSource) -> dict[int, dict[str, int]]:
         view = (source.views or {}).get(row.line)
         if view is None or view.task_id != row.task_id:
             problem = (
-                f"response {row.line} is none of task {row.task_id!r}: give the judgements of "
-                "the responses that are to be labelled"
+                f"response {row.line} is not a response to task {row.task_id!r}: give the "
+                "judgements of the responses that are to be labelled"
             )
             raise RubricFileError(problem, path=path, line=number, field="line")
         if row.result.outcome is not Outcome.SCORED:

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from string import Formatter
 from typing import Any, Final, Literal, Self
 
@@ -19,32 +18,6 @@ Form = Literal[
 """How a column is written; percentages, differences and marks out of ten are shares in data."""
 
 _MISSING: Final = "–"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One number at the top of a page: what it is now, and what it was before."""
-
-    label: str
-    value: float | str | None
-    before: float | str | None = ""
-    note: str = ""
-    form: Form = "text"
-    """How the two are written, where they are numbers."""
-
-    @property
-    def text(self) -> str:
-        """What it is now, as it is written."""
-        return _figure_text(self.value, self.form)
-
-    @property
-    def text_before(self) -> str:
-        """What it was before; empty where that is not said."""
-        return _figure_text(self.before, self.form)
-
-
-def _figure_text(value: float | str | None, form: Form) -> str:
-    return value if isinstance(value, str) else written(value, form)
 
 
 class Part(BaseModel):

@@ -116,9 +116,9 @@ def _around(names: Sequence[str], parts: Sequence[str]) -> str:
     if "mprescripts" in names:
         place = names.index("mprescripts")
     base = "".join(parts[:1])
-    behind = _script_pairs(parts[1:place])
+    after = _script_pairs(parts[1:place])
     before = _script_pairs(parts[place + 1 :])
-    return f"{before}{base}{behind}"
+    return f"{before}{base}{after}"
 
 
 def _script_pairs(scripts: Sequence[str]) -> str:

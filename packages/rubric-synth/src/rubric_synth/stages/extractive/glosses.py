@@ -57,12 +57,12 @@ def edits(word: str) -> frozenset[str]:
     for place in range(1, len(word)):
         before = word[:place]
         letter = word[place]
-        behind = word[place + 1 :]
-        if behind:
-            variants.add(before + behind)
-            variants.add(before + behind[0] + letter + behind[1:])
+        after = word[place + 1 :]
+        if after:
+            variants.add(before + after)
+            variants.add(before + after[0] + letter + after[1:])
         for other in ascii_lowercase:
-            variants.add(before + other + behind)
-            variants.add(before + other + letter + behind)
+            variants.add(before + other + after)
+            variants.add(before + other + letter + after)
     variants.discard(word)
     return frozenset(variants)

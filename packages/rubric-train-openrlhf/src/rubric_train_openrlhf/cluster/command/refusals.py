@@ -143,7 +143,7 @@ def check_command(
     """Parse a command as OpenRLHF would, with all of its checks.
 
     Args:
-        words: arguments behind the program's name.
+        words: arguments after the program's name.
         program: whose arguments they are.
 
     Raises:

@@ -166,7 +166,7 @@ def _sizes(run: TrainConfig, small: TrainConfig) -> str:
 
 
 def _with_admission(subject: checking.Subject, config: TrainConfig) -> TrainConfig:
-    """Mask what the run will mask, whoever judges here; not of tasks that are none of the run's."""
+    """Mask what the run will mask, whoever judges here; not of tasks that are not the run's."""
     judging = config.judge
     out = subject.request.folder / "calibration.json"
     if judging.calibration is None:

@@ -210,7 +210,7 @@ def check_questions(subject: check.Subject) -> Iterator[check.Finding]:
     if odd:
         yield check.warning(
             f"{len(odd)} questions hold a NUL character: {_named(subject, odd)}",
-            remedy="remove it: the text was probably read from a file that is none",
+            remedy="remove it: the text was probably read from a file that holds no text",
         )
     # One of these ends or begins a turn, as if the template had written it.
     special = _special_tokens(subject)

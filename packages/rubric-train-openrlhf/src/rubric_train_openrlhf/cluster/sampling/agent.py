@@ -9,7 +9,7 @@ from rubric_train_openrlhf.cluster.sampling import judge_calls, policy_run, samp
 
 
 class AgentExecutor(AgentExecutorBase):
-    """Generates responses and has each judged as it ends, behind the generation of the others.
+    """Generates responses and has each judged as it ends, while the others are generated.
 
     One is made in every engine's process, where at most as many judge calls are under way as the
     judge itself takes, so that what waits does so here and not at the coordinator of all engines.

@@ -147,9 +147,9 @@ class Clause(NamedTuple):
             verb: The verb after the subject, with its preposition.
         """
         first, _ = self.fronted()
-        return self.behind(f"what {first} {self.subject_text} {verb}")
+        return self.after_lead(f"what {first} {self.subject_text} {verb}")
 
-    def behind(self, question: str) -> str:
+    def after_lead(self, question: str) -> str:
         """Return a question after the words that stand before the subject."""
         lead = self.lead
         if not lead:

@@ -60,8 +60,8 @@ def rests_on_others(
     if kind != CriterionKind.COMPARISON and _CONTRAST.search(scene.raw):
         return True
     own = {stem(token.lower_) for token in subject.subtree} | heads
-    behind = doc[root.i + 1 :]
-    if any(_points_back(token, scene, own) for token in behind):
+    after = doc[root.i + 1 :]
+    if any(_points_back(token, scene, own) for token in after):
         return True
     if kind == CriterionKind.DEFINITION and root.lemma_ == "be":
         if _is_named_elsewhere(subject, scene):

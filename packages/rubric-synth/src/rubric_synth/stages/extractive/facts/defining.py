@@ -70,14 +70,14 @@ def _defined(clause: Clause, prep: Token) -> Query | None:
         return None
     verb = "are" if clause.is_plural else "is"
     question = f"how {verb} {clause.subject_text} defined"
-    return Query(CriterionKind.DEFINITION, clause.behind(question))
+    return Query(CriterionKind.DEFINITION, clause.after_lead(question))
 
 
 def _describes(clause: Clause) -> bool:
     """Tell whether a subject says enough of a thing with a name: "the bending of light"."""
     subject = clause.subject
-    behind = [token for token in subject.children if token.i > subject.i]
-    if _DESCRIBING.isdisjoint(token.dep_ for token in behind):
+    after = [token for token in subject.children if token.i > subject.i]
+    if _DESCRIBING.isdisjoint(token.dep_ for token in after):
         return False
     count = 0
     for word in clause.subject_words:
@@ -106,7 +106,7 @@ def definition(clause: Clause) -> Query | None:
     is_member = clause.subject.lemma_.lower() in _MEMBERS
     if is_member and child(clause.subject, "prep") is not None:
         question = f"what characterizes {clause.subject_text}"
-    return Query(CriterionKind.DEFINITION, clause.behind(question))
+    return Query(CriterionKind.DEFINITION, clause.after_lead(question))
 
 
 def _is_one_term(clause: Clause) -> bool:
@@ -193,8 +193,8 @@ def _says_little(clause: Clause, attribute: Token) -> bool:
 
 def _is_bare(attribute: Token, *, has_more: bool) -> bool:
     """Tell whether only "of a lobe", "formed as …" or "related to …" follows a noun."""
-    behind = [word for word in attribute.children if word.i > attribute.i]
-    limits = [word for word in behind if word.dep_ in _LIMITS]
+    after = [word for word in attribute.children if word.i > attribute.i]
+    limits = [word for word in after if word.dep_ in _LIMITS]
     if limits and all(word.lemma_ == "relate" for word in limits):
         return True
     if attribute.lemma_.lower() not in WORDS["bare_genus"]:

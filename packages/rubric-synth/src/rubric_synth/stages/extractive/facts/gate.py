@@ -219,8 +219,8 @@ def _is_explained(subject: Token) -> bool:
     article = child(attribute, "det")
     if article is None or article.lower_ not in {"a", "an"}:
         return False
-    behind = (token for token in attribute.children if token.i > attribute.i)
-    return any(token.dep_ in _LIMITS for token in behind)
+    after = (token for token in attribute.children if token.i > attribute.i)
+    return any(token.dep_ in _LIMITS for token in after)
 
 
 def _completes(part: Token) -> bool:

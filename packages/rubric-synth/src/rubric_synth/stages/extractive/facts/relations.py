@@ -72,7 +72,7 @@ def _of_figure(clause: Clause, figure: Figure) -> Iterator[Query | None]:
         if child(pobj, "prep") is not None:
             continue  # "0.3 mm per day" is not a length
         rest = clause.inverted(list(prep.subtree))
-        question = clause.behind(f"{prep.lower_} which {figure.quantity} {rest}")
+        question = clause.after_lead(f"{prep.lower_} which {figure.quantity} {rest}")
         yield Query(CriterionKind.QUANTITY, question, figure.required)
 
 
@@ -95,7 +95,7 @@ def _of_object(clause: Clause, figure: Figure) -> Query | None:
         question = _count(clause, figure, target)
     if not question:
         return None
-    question = clause.behind(question)
+    question = clause.after_lead(question)
     return Query(CriterionKind.QUANTITY, question, figure.required)
 
 
@@ -237,7 +237,7 @@ def _range(clause: Clause, prep: Token) -> Query | None:
     if not any(token.like_num for token in prep.subtree):
         return None
     first, _ = clause.fronted()
-    question = clause.behind(f"in which range {first} {clause.subject_text} lie")
+    question = clause.after_lead(f"in which range {first} {clause.subject_text} lie")
     return Query(CriterionKind.QUANTITY, question)
 
 
@@ -289,7 +289,7 @@ def in_place(clause: Clause) -> Query | None:
         if not says_something(target):
             return None
         first, verb = clause.fronted()
-        question = clause.behind(f"where {first} {clause.subject_text} {verb}")
+        question = clause.after_lead(f"where {first} {clause.subject_text} {verb}")
         return Query(CriterionKind.RELATION, question)
     return None
 

@@ -50,11 +50,11 @@ def results_of(
         first = _result(sentences[0]) if sentences else ""
         if not first or _disagrees(item, first):
             return  # the place of a second result needs the first
-        behind = ""
+        after = ""
         if is_counted:
-            behind = f", as the {_PLACES[place]} of {_COUNTS[len(sure)]} results"
+            after = f", as the {_PLACES[place]} of {_COUNTS[len(sure)]} results"
         kind = _type_of(item, first)
-        yield from _returned(entry, "returns", first, behind, proper, kind)
+        yield from _returned(entry, "returns", first, after, proper, kind)
         for sentence in sentences[1:]:
             yield conditions.condition_frame(sentence, "", entry.name, names)
     if not entry.returns and len(entry.yields) == 1:
@@ -126,13 +126,13 @@ def _returned(
     entry: ApiEntry,
     verb: str,
     first: str,
-    behind: str,
+    after: str,
     proper: frozenset[str],
     kind: str,
 ) -> Iterator[Frame]:
     lowered = wording.with_article(language.lower_first(first, proper))
     as_type = f", as {kind}," if kind else ""
-    sentence = f"`{entry.name}` {verb}{as_type} {lowered}{behind}."
+    sentence = f"`{entry.name}` {verb}{as_type} {lowered}{after}."
     question = f"what does `{entry.name}` {verb.removesuffix('s')}"
     if not wording.defines(sentence, wording.own_stems(entry.name)):
         return

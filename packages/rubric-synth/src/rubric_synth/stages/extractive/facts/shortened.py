@@ -23,7 +23,7 @@ _VOWELS: Final = "aeiou"
 
 
 def long_form(short: str, text: str) -> str:
-    """Return the long form that a text writes before or behind a short one; "" if nowhere.
+    """Return the long form that a text writes before or after a short one; "" if nowhere.
 
     Args:
         short: Such as "CHP".

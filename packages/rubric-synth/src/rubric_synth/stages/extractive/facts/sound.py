@@ -147,8 +147,8 @@ def _names_its_noun(part: Token) -> bool:
 def has_one_complement(clause: Clause) -> bool:
     """Tell whether one phrase alone follows the verb, so that its question has one slot."""
     root = clause.root
-    behind = [child for child in root.children if child.i > root.i]
-    complements = [child for child in behind if child.dep_ in _COMPLEMENTS]
+    after = [child for child in root.children if child.i > root.i]
+    complements = [child for child in after if child.dep_ in _COMPLEMENTS]
     return len(complements) == 1
 
 
@@ -192,8 +192,8 @@ def says_something(target: Token) -> bool:
         return False
     if lemma not in WORDS["empty_answer"]:
         return True
-    behind = target.doc[target.i :]
-    if any(word.lower_ in _OPENS_LIST for word in behind):
+    after = target.doc[target.i :]
+    if any(word.lower_ in _OPENS_LIST for word in after):
         return True
     for second in children:
         if second.dep_ != "conj":
@@ -215,8 +215,8 @@ def _is_described(noun: Token) -> bool:
             return True
     if adjectives:
         return False
-    behind = [child for child in children if child.i > noun.i]
-    return any(child.dep_ in {"prep", "acl"} for child in behind)
+    after = [child for child in children if child.i > noun.i]
+    return any(child.dep_ in {"prep", "acl"} for child in after)
 
 
 _OPENS_LIST: Final = frozenset(

@@ -157,8 +157,8 @@ def _may_hold_more(aside: list[Token]) -> bool:
     for word in aside[1:-1]:
         if word.text != ",":
             continue
-        behind = {token.lower_ for token in aside[word.i - start :]}
-        if behind.isdisjoint({"and", "or"}):
+        after = {token.lower_ for token in aside[word.i - start :]}
+        if after.isdisjoint({"and", "or"}):
             return True
     return False
 
@@ -172,8 +172,8 @@ def _is_aside(
     if token.dep_ == "relcl":
         if words[0].lower_ in {"which", "who"}:
             return True
-        behind = [word.lower_ for word in words[1:_QUANTIFIED]]
-        return behind == ["of", "which"]
+        after = [word.lower_ for word in words[1:_QUANTIFIED]]
+        return after == ["of", "which"]
     if token.dep_ == "appos":
         return _is_explanation(token, words, kind)
     if kind in {CriterionKind.DEFINITION, CriterionKind.CONDITION}:

@@ -361,15 +361,15 @@ def _is_used_as_word(match: re.Match[str]) -> bool:
     """Tell whether the text beside a name makes it a word: "to extrapolate", "symmetric/…"."""
     text = match.string
     before = text[: match.start()]
-    behind = text[match.end() :]
-    if before.endswith("/") or behind.startswith("/"):
+    after = text[match.end() :]
+    if before.endswith("/") or after.startswith("/"):
         return True
     if re.search(r"\bto $", before) is not None:
         return True
-    if re.match(r" [a-z]{3,}(?<!s)s\b(?! )?", behind) is None:
+    if re.match(r" [a-z]{3,}(?<!s)s\b(?! )?", after) is None:
         return False
     predicate = r" (?:is|was|has|as|does|must|arguments?|parameters?|keywords?)\b"
-    return re.match(predicate, behind) is None
+    return re.match(predicate, after) is None
 
 
 def _marked_list(listed: str, names: frozenset[str]) -> str:
