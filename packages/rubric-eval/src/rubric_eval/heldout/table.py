@@ -24,13 +24,12 @@ from rubric_eval.scores.judged import JudgedReader, measured_rewards
 from rubric_eval.scores.scoring import NamedJudge
 from rubric_eval.statistics.scores import ModelScore, score
 from rubric_judge.quality.calibration.correction import (
-    check_population,
     corrected_mean,
+    errors_elsewhere,
     labelled_population,
 )
 from rubric_judge.quality.calibration.record import (
     Calibration,
-    RewardPair,
     read_calibration,
 )
 
@@ -160,21 +159,9 @@ def _corrected(
     others = [pair for pair in calibration.reward.pairs if pair.answer not in known]
     return row(
         labelled=corrected.labelled,
-        population=_errors_elsewhere(values, others, own),
+        population=errors_elsewhere(values, others, own),
         **corrected.model_dump(include={"mean", "ci_low", "ci_high", "trust"}),
     )
-
-
-def _errors_elsewhere(
-    values: Sequence[float], others: Sequence[RewardPair], own: Sequence[RewardPair]
-) -> str:
-    """Say whether the judge errs on a model's answers as on others that are labelled."""
-    if not others:
-        return ""
-    try:
-        return check_population(values, others, own).reason
-    except RewardError as error:
-        return str(error)
 
 
 def _fingerprint(judge: records.JudgeEntry) -> str:

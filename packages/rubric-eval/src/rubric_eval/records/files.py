@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from operator import not_
 from pathlib import Path
-from typing import Annotated, Self, TypedDict, TypeVar
+from typing import Annotated, Self, TypeVar
 
 from pydantic import BaseModel, Field, PositiveFloat, model_validator
 
@@ -24,7 +24,7 @@ from rubric_core.files import canonical_json, replacing, text_sha256, write_text
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import Edits, check_manifest, file_digests, sealed
 from rubric_eval.records.inputs import Derived, EvalFolder
-from rubric_eval.records.run import EvalRun, Record, present_mean
+from rubric_eval.records.run import EvalRun, Record
 from rubric_judge.quality.responses import read_rows as numbered_rows
 
 _Row = TypeVar("_Row", bound=BaseModel)
@@ -326,26 +326,6 @@ class ItemRow(Record):
     response: str
     reason: Reason | None = None
     """Why no answer came."""
-
-
-class ThoughtShares(TypedDict):
-    """Fields of `ModelQuality`."""
-
-    thought_frac: float | None
-    unclosed_frac: float | None
-
-
-def thought_shares(thoughts: Iterable[Thought | None]) -> ThoughtShares:
-    """Return the shares of answers with a thought, and of thoughts that do not end.
-
-    Args:
-        thoughts: thoughts of the answers that came; None for rows of older versions.
-    """
-    known = [thought for thought in thoughts if thought is not None]
-    return {
-        "thought_frac": present_mean(thought is not Thought.NONE for thought in known),
-        "unclosed_frac": present_mean(thought is Thought.UNCLOSED for thought in known),
-    }
 
 
 def questions_sha256(questions: Sequence[QuestionRow]) -> str:

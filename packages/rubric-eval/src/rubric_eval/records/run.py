@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib import metadata
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
@@ -331,6 +331,30 @@ def present_mean(values: Iterable[float | None]) -> float | None:
     if not present:
         return None
     return sum(present) / len(present)
+
+
+class ThoughtShares(TypedDict):
+    """Fields of `ModelQuality`."""
+
+    thought_frac: float | None
+    unclosed_frac: float | None
+
+
+def thought_shares(thoughts: Iterable[rubric_core.Thought | None]) -> ThoughtShares:
+    """Return the shares of answers with a thought, and of thoughts that do not end.
+
+    Args:
+        thoughts: thoughts of the answers that came; None for rows of older versions.
+    """
+    known = [thought for thought in thoughts if thought is not None]
+    return {
+        "thought_frac": present_mean(
+            thought is not rubric_core.Thought.NONE for thought in known
+        ),
+        "unclosed_frac": present_mean(
+            thought is rubric_core.Thought.UNCLOSED for thought in known
+        ),
+    }
 
 
 def reward_of(

@@ -275,7 +275,7 @@ def measured_rewards(
         no_answer_frac=records.present_mean(
             not (answer.text or "").strip() for answer in answers
         ),
-        **files.thought_shares(answer.thought for answer in answers),
+        **records.thought_shares(answer.thought for answer in answers),
         tokens_mean=records.present_mean(answer.tokens for answer in answers),
     )
 

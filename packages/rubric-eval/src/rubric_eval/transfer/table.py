@@ -13,7 +13,6 @@ from rubric_eval.records.files import (
     items_sha256,
     iterate_rows,
     read_rows,
-    thought_shares,
 )
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import (
@@ -23,6 +22,7 @@ from rubric_eval.records.run import (
     ModelEntry,
     Record,
     present_mean,
+    thought_shares,
 )
 from rubric_eval.statistics.scores import ModelScore, score
 from rubric_eval.transfer.suites import benchmark_of

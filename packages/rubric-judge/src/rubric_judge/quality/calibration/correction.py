@@ -226,6 +226,24 @@ def check_population(
     )
 
 
+def errors_elsewhere(
+    judge_N: Sequence[float], others: Sequence[RewardPair], own: Sequence[RewardPair]
+) -> str:
+    """Say whether a judge errs on a model's answers as on others; "" without a label of others.
+
+    Args:
+        judge_N: rewards of the model's answers by the judge.
+        others: labelled answers of other models.
+        own: labelled answers of the model.
+    """
+    if not others:
+        return ""
+    try:
+        return check_population(judge_N, others, own).reason
+    except RewardError as error:
+        return str(error)
+
+
 def _slope(pairs: Sequence[RewardPair]) -> float:
     """Return λ of labelled answers."""
     if not np.ptp([pair.judge for pair in pairs]):
