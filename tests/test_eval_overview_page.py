@@ -12,7 +12,7 @@ import structlog
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
 from rubric_eval.cli import main
-from rubric_eval.transfer.suites import benchmark_title
+from rubric_eval.transfer.suites import TITLES
 from rubric_eval.transfer.table import TransferTable
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
 
@@ -94,7 +94,7 @@ def test_the_four_commands_of_the_overview_run(
         Path("evals/transfer/transfer.json").read_bytes()
     )
     assert [row.model for row in table.rows] == ["base", "grpo"]
-    assert {benchmark_title(name): n for name, n in table.items.items()} == {
+    assert {TITLES[name]: n for name, n in table.items.items()} == {
         "GSM8K": 4,
         "MATH": 4,
     }
