@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import struct
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -264,6 +266,89 @@ def _target(link: Path) -> str:
         return str(link.readlink())
     except OSError:
         return ""
+
+
+_WANDB_BLOCK = 32768
+_WANDB_HEADER = struct.Struct("<IHB")
+"""Checksum, length and kind of a fragment; the format is LevelDB's log."""
+_WHOLE = {1, 4}
+"""Kinds that end a record."""
+
+
+def _wandb_records(file: Path) -> Iterator[Any]:
+    """Yield the records of a file that Weights & Biases wrote offline, as its sync reads them."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    content = file.read_bytes()
+    assert content[:4] == b":W&B"
+    place = 7
+    parts = b""
+    while place + _WANDB_HEADER.size <= len(content):
+        left = _WANDB_BLOCK - place % _WANDB_BLOCK
+        if left < _WANDB_HEADER.size:
+            place += left
+            continue
+        _, length, kind = _WANDB_HEADER.unpack_from(content, place)
+        place += _WANDB_HEADER.size
+        parts += content[place : place + length]
+        place += length
+        if kind in _WHOLE:
+            yield Record.FromString(parts)
+            parts = b""
+
+
+@dataclass
+class WandbFiles:
+    """What a run has put into the files of Weights & Biases, over all its starts."""
+
+    ids: set[str]
+    history: list[dict[str, Any]]
+    """Rows in the order in which `wandb sync` would send them."""
+    config: dict[str, Any]
+    exits: list[int]
+
+    @classmethod
+    def read(cls, trackers: Path) -> WandbFiles:
+        """Read what is below the folder `trackers` of a run folder."""
+        files = cls(set(), [], {}, [])
+        for file in sorted(trackers.glob("wandb/offline-run-*/*.wandb")):
+            for record in _wandb_records(file):
+                match record.WhichOneof("record_type"):
+                    case "run":
+                        files.ids.add(record.run.run_id)
+                        for item in record.run.config.update:
+                            files.config[item.key] = json.loads(item.value_json)
+                    case "history":
+                        items = record.history.item
+                        files.history.append(
+                            {
+                                "/".join(item.nested_key) or item.key: json.loads(
+                                    item.value_json
+                                )
+                                for item in items
+                            }
+                        )
+                    case "exit":
+                        files.exits.append(record.exit.exit_code)
+                    case _:
+                        pass
+        return files
+
+    def figures(self) -> dict[str, list[tuple[int, float]]]:
+        """Steps and values of each tag."""
+        found: dict[str, list[tuple[int, float]]] = {}
+        for row in self.history:
+            for tag, value in row.items():
+                is_figure = "/" in tag and not tag.startswith("answers/")
+                if is_figure and isinstance(value, int | float):
+                    found.setdefault(tag, []).append((row["step"], value))
+        return found
+
+
+@pytest.fixture(scope="session")
+def read_wandb() -> Callable[[Path], WandbFiles]:
+    """Read what a run has put into the files of Weights & Biases."""
+    return WandbFiles.read
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,20 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "module", ["config", "run", "report", "cluster.launching.launch", "cluster.judging"]
+    "module",
+    [
+        "config",
+        "run",
+        "report",
+        "cluster.launching.launch",
+        "cluster.judging",
+        "tracking.process",
+    ],
 )
 def test_a_configuration_a_run_folder_and_the_judge_s_side_take_no_torch(
     module: str,
 ) -> None:
-    heavy = ("torch", "transformers")
+    heavy = ("torch", "transformers", "wandb", "mlflow", "trackio")
     code = (
         f"import sys, rubric_train_openrlhf.{module}; "
         f"print([name for name in {heavy!r} if name in sys.modules])"

@@ -6,6 +6,7 @@ A configuration is a YAML file with dotted overrides over it.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from math import isfinite
+from operator import not_
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Self, Union, cast, get_args, get_origin
@@ -20,6 +21,7 @@ from rubric_judge.config import ListwiseConfig
 from rubric_judge.ui.yaml_files import read_yaml, yaml_place, yaml_value
 from rubric_train_openrlhf.config import sections
 from rubric_train_openrlhf.config.cluster import ClusterConfig
+from rubric_train_openrlhf.config.trackers import TrackerConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.objective import ObjectiveConfig
 from rubric_train_openrlhf.policy_config import Section, SftConfig
@@ -81,6 +83,8 @@ class TrainConfig(PolicySettings):
     """`auto` takes a GPU if there is one."""
     out: sections.UserPath
     """Run folder."""
+    trackers: tuple[TrackerConfig, ...] = Field(default=(), exclude_if=not_)
+    """Where else the figures of TensorBoard are shown, and those of criteria and judge."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -100,6 +104,7 @@ class TrainConfig(PolicySettings):
             *self._reward_misfits(),
             *self._sampling_misfits(),
             *self._value_misfits(),
+            *self._tracker_misfits(),
             *self._backend_misfits(),
         )
         if self.backend != "openrlhf":
@@ -208,6 +213,20 @@ class TrainConfig(PolicySettings):
         train = str(self.data.train)
         if "\0" in train:
             yield f"data.train={train!r} holds a null character; give a path"
+
+    def _tracker_misfits(self) -> Iterator[str]:
+        types = [tracker.type for tracker in self.trackers]
+        if repeated := sorted({name for name in types if types.count(name) > 1}):
+            yield (
+                f"trackers: {repeated[0]!r} stands there {types.count(repeated[0])} times; "
+                "a run is shown once in each"
+            )
+        for place, tracker in enumerate(self.trackers):
+            if tracker.judge_side and tracker.tables_every is None:
+                yield (
+                    f"trackers.{place}.judge_side=true is about tables of answers, and there "
+                    "are none; set tables_every"
+                )
 
     def _backend_misfits(self) -> Iterator[str]:
         if self.backend != "openrlhf":

@@ -30,6 +30,7 @@ from rubric_train_openrlhf.step.tasks import (
     missing_lines,
     shared_lines,
 )
+from rubric_train_openrlhf.tracking import running as tracking
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _GIB = 2**30
@@ -93,7 +94,11 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
         "admission": admission_lines(config),
         "memory": _memory(config, full=full),
         "prompts": _READINGS[_reading(config, full=full)],
-        "missing": (*judge_lines(config), *missing_lines(config)),
+        "missing": (
+            *judge_lines(config),
+            *missing_lines(config),
+            *tracking.missing_lines(config),
+        ),
         "traps": (*config.traps(), *shared_lines(config)),
     }
     return text_template(_TEMPLATE, gib=_gib, ceil=ceil).render(content).rstrip("\n")

@@ -13,6 +13,7 @@ from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import Watch, live_summary
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary
 from rubric_train_openrlhf.step.probe import probe_judge
+from rubric_train_openrlhf.tracking.running import tracked
 
 if TYPE_CHECKING:
     from rubric_core import Judge
@@ -44,6 +45,7 @@ def run_grpo(  # noqa: PLR0913  # three callbacks
         Summary of the run, the same as in summary.json.
 
     Raises:
+        MissingExtraError: the library of a tracker is not installed.
         TrainConfigError: a task file is missing or empty, or a GPU is asked for and absent.
         LeakError, RubricFileError: a question gives its rubric away; a line is not a valid task.
         PolicyLoadError, DiskWriteError: no model at the path; the run folder cannot be written.
@@ -61,6 +63,8 @@ def run_grpo(  # noqa: PLR0913  # three callbacks
     with contextlib.ExitStack() as held:
         if progress is None:
             progress = held.enter_context(Progress.silent())
+        # Left last: trackers are told how the run ended.
+        trackers = held.enter_context(tracked(config))
         held.enter_context(folder.locked())
         summary_file = held.enter_context(
             live_summary(
@@ -80,5 +84,6 @@ def run_grpo(  # noqa: PLR0913  # three callbacks
 
         watch = Watch(summary_file, progress, on_step, on_heldout, on_supervised)
         with assembled(config, inputs, judge=judge, watch=watch) as run:
+            trackers.start()
             train(run)
     return folder.read_summary()

@@ -7,6 +7,7 @@
     ledger.sqlite                 the judge's side: every call of a language model, once
     checkpoints/step_000010/      Hugging Face format and trainer_state.pt; `best` points at one
     tensorboard/
+    trackers/                     what each of `trackers` was shown, and its log
 
 The two row files of a step are joined by id; nothing on the policy's side reads the second.
 """

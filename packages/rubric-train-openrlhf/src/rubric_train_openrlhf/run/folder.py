@@ -48,6 +48,7 @@ class RunFolder(Artifact[records.RunSummary]):
         self.ledger = path / "ledger.sqlite"
         self.checkpoints = path / "checkpoints"
         self.tensorboard = path / "tensorboard"
+        self.trackers = path / "trackers"
 
     @property
     def holds_run(self) -> bool:

@@ -149,14 +149,15 @@ class EventWriter(contextlib.AbstractContextManager["EventWriter"]):
 
     def write(self, group: str, row: BaseModel, *, step: int) -> None:
         """Write the numbers of a row, and of the tables in it, under `group`; None is left out."""
-        for tag, number in _numbers(group, row.model_dump(exclude={"step", "best"})):
+        for tag, number in numbers(group, row.model_dump(exclude={"step", "best"})):
             self._writer.add_scalar(tag, number, step)
 
 
-def _numbers(prefix: str, table: dict[str, Any]) -> Iterator[tuple[str, float]]:
+def numbers(prefix: str, table: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield the values of a table, and of tables in it, by their tags; None is left out."""
     for name, value in table.items():
         tag = f"{prefix}/{name}"
         if isinstance(value, dict):
-            yield from _numbers(tag, cast("dict[str, Any]", value))
+            yield from numbers(tag, cast("dict[str, Any]", value))
         elif value is not None:
             yield tag, value

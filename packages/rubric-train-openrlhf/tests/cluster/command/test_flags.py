@@ -45,6 +45,7 @@ OURS = {
     "cluster.extra_flags": "put behind the table's flags, which they may not touch",
     "checkpoint.keep": "our trainer: OpenRLHF deletes a state before the next one is whole",
     "checkpoint.dtype": "our policy actor, when it has saved a policy",
+    "trackers": "processes beside the driver, which read the run folder",
     "steps": "our trainer's loop",
     "on_mismatch": "our trainer, in the first step of a process",
     "model.prompt_date": "the driver, which writes the prompts",
@@ -271,7 +272,7 @@ def test_further_flags_go_behind_the_table(
         ("critic.adam.lr", "no critic"),
         ("logger.tensorboard_dir", "of the run folder"),
         # Our trainer knows no other case than that these are not there.
-        ("logger.wandb.key", "TensorBoard"),
+        ("logger.wandb.key", "give `trackers` with `type: wandb`"),
         ("actor.entropy_coef", "no entropy term"),
         ("train.dynamic_batch_enable", "worked out for whole data-parallel copies"),
         ("train.dyn", "worked out for whole data-parallel copies"),

@@ -38,6 +38,7 @@ from rubric_train_openrlhf.randomness import PromptOrder
 from rubric_train_openrlhf.run.checkpoints import latest_checkpoint, step_of
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import JudgementRow, RolloutRow
+from rubric_train_openrlhf.run.writing import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -485,6 +486,7 @@ def terminated(
         checkpoint={"every": SAVED, "keep": 1},
         validation={"every": PASSED},
         cluster={"ray": {"address": cluster.address}},
+        trackers=[{"type": "wandb", "mode": "offline", "tables_every": 1}],
     )
     command = Command.run(config)
     command.wait_until(lambda: command.steps > SAVED)
@@ -658,6 +660,42 @@ def test_tensorboard_holds_rewards_and_attribution_once(finished: Finished) -> N
     } <= tags
 
 
+def test_a_tracker_has_the_figures_of_all_steps_once_over_both_starts(
+    finished: Finished, read_wandb: Callable[[Path], Any]
+) -> None:
+    shown = read_wandb(finished.folder.trackers)
+    figures = shown.figures()
+    rows_by_group = {
+        "train": finished.folder.read_metrics(),
+        "heldout": finished.folder.read_heldout(),
+    }
+    for group, rows_of_group in rows_by_group.items():
+        tags = {tag for tag in figures if tag.startswith(f"{group}/")}
+        # Steps that were done again have the figures of their first time.
+        once = {*range(SAVED + 1), finished.end.steps}
+        kept = [row for row in rows_of_group if row.step in once]
+        for tag in tags:
+            assert [step for step, _ in figures[tag]] == [
+                row.step for row in rows_of_group
+            ], tag
+        dumped = [
+            dict(numbers(group, row.model_dump(exclude={"best"}))) for row in kept
+        ]
+        assert tags == dumped[0].keys() - {f"{group}/step"}
+        for tag in tags:
+            values = [value for step, value in figures[tag] if step in once]
+            assert values == [row[tag] for row in dumped], tag
+    steps = [row.step for row in rows_by_group["train"]]
+    for name in ("named", "parameters", "returns"):
+        assert [step for step, _ in figures[f"criterion/{name}/spread"]] == steps
+        means = figures[f"criterion/{name}/mean"]
+        assert means == figures[f"train/criteria/{name}"]
+    assert all(tokens > 0 for _, tokens in figures["judge/prompt_tokens"])
+    assert len(shown.ids) == 1
+    assert shown.exits == [1, 0]  # stopped by SIGTERM, and finished
+    assert list(finished.folder.trackers.rglob("answers*.table.json"))
+
+
 def test_no_word_of_passage_or_rubric_is_on_the_policy_s_side(
     finished: Finished,
     interrupted: End,
@@ -672,7 +710,8 @@ def test_no_word_of_passage_or_rubric_is_on_the_policy_s_side(
     )
     for out in (finished.config.out, config.out):
         paths = ClusterPaths(out)
-        for place in (paths.folder, RunFolder(out).rollouts, paths.logs):
+        folder = RunFolder(out)
+        for place in (paths.folder, folder.rollouts, folder.trackers, paths.logs):
             assert canaries.in_files(place) == []
 
 

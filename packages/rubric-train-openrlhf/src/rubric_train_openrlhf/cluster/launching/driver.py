@@ -29,6 +29,7 @@ from rubric_train_openrlhf.config.train import TrainConfig, load_config
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.writing import disk_errors
+from rubric_train_openrlhf.tracking.running import tracked
 
 
 class Output:
@@ -119,6 +120,8 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
         live_summary, total_steps=config.steps, resume=resume, named=failure.known
     )
     with (
+        # Left last: trackers are told how the run ended.
+        tracked(config, tell=output.say_first) as trackers,
         folder.locked(),
         Progress.silent() as progress,
         summary_kept(folder, progress=progress) as summary_file,
@@ -135,6 +138,7 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
         )
         if words is not None:
             output.turn_to(ClusterPaths(config.out).logs / "driver.log")
+            trackers.start()
             _run_prepared(config, words, namespace, progress)
 
 

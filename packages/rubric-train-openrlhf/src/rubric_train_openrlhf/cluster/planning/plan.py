@@ -22,6 +22,7 @@ from rubric_train_openrlhf.step.tasks import (
     missing_lines,
     shared_lines,
 )
+from rubric_train_openrlhf.tracking import running as tracking
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _LONG = 1e5
@@ -65,7 +66,7 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
         if full and refusals.openrlhf_installed()
         else None,
         "admission": tuple(admission_lines(config)),
-        "missing": tuple(missing_lines(config)),
+        "missing": (*missing_lines(config), *tracking.missing_lines(config)),
         "traps": (*traps(config), *shared_lines(config)),
         "heldout": None if heldout is None else heldout * config.validation.samples,
     }

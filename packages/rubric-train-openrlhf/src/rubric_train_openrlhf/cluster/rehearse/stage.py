@@ -63,6 +63,8 @@ def rehearsal_config(
         name: values["model"][name] for name in _OF_PROMPTS if name in values["model"]
     }
     values |= {"model": model, "out": str(folder / "run")}
+    # Nobody watches a rehearsal.
+    values.pop("trackers", None)
     values["data"]["train"] = str(folder / "train.jsonl")
     if config.data.validation is not None:
         values["data"]["validation"] = str(folder / "validation.jsonl")

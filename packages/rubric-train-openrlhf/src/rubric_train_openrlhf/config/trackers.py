@@ -1,0 +1,58 @@
+"""Trackers that a run is shown in beside TensorBoard: which, where, and what of it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt
+
+from rubric_train_openrlhf.policy_config import Section
+
+
+class _Tracker(Section):
+    """Settings of every tracker."""
+
+    run_name: Annotated[str, Field(min_length=1)] | None = None
+    """Name of the run there; that of the run folder when left out."""
+    tables_every: PositiveInt | None = None
+    """Steps between two tables of answers with their rewards; none when left out."""
+    table_rows: Annotated[int, Field(ge=1, le=10_000)] = 64
+    """Answers of a table at most, the first of the step."""
+    judge_side: bool = False
+    """Whether tables hold what the judge alone may see: passage, rubric, scores and the judge's
+    words. Whoever reads the tracker then knows them."""
+
+
+class WandbTracker(_Tracker):
+    """Weights & Biases. The key is the variable WANDB_API_KEY, or that of `wandb login`."""
+
+    type: Literal["wandb"] = "wandb"
+    project: Annotated[str, Field(min_length=1)] = "rubric-train"
+    """Project."""
+    entity: Annotated[str, Field(min_length=1)] | None = None
+    """User or team; the key's own when left out."""
+    mode: Literal["online", "offline"] = "online"
+    """`offline` writes below `trackers/wandb` of the run folder, for `wandb sync`."""
+
+
+class MlflowTracker(_Tracker):
+    """MLflow."""
+
+    type: Literal["mlflow"] = "mlflow"
+    uri: Annotated[str, Field(min_length=1)] | None = None
+    """Server or store, such as `http://host:5000` or `sqlite:///mlflow.db`; when left out, the
+    variable MLFLOW_TRACKING_URI, or MLflow's own default. A password belongs into
+    MLFLOW_TRACKING_PASSWORD."""
+    experiment: Annotated[str, Field(min_length=1)] = "rubric-train"
+    """Experiment; made where there is none."""
+
+
+class TrackioTracker(_Tracker):
+    """Trackio, whose files are where TRACKIO_DIR says."""
+
+    type: Literal["trackio"] = "trackio"
+    project: Annotated[str, Field(min_length=1)] = "rubric-train"
+    """Project."""
+
+
+TrackerConfig = Annotated[
+    WandbTracker | MlflowTracker | TrackioTracker, Field(discriminator="type")
+]

@@ -1,0 +1,57 @@
+"""The only reader of the environment in this folder: values that no tracker may be shown."""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, Final, cast
+
+from rubric_train_openrlhf.config.sections import leaves
+
+_HIDDEN: Final = "(hidden)"
+_SECRET: Final = re.compile(
+    r"(?i)(^|_|-)(key|token|secret|password|passwd|credentials?|authorization|cookie)s?$"
+)
+"""Ends the names of keys and variables with a secret; `max_tokens` is a number, and stays."""
+_ADDRESS: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)[^\s'\"]*=[^\s'\"]*")
+"""User and password of an address, and its query."""
+_SHORTEST: Final = 8
+"""Characters of a variable's value that cannot be a word."""
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with neither the values of secret variables nor what addresses may hide."""
+    for value in _secret_values():
+        text = text.replace(value, _HIDDEN)
+    return _ADDRESS.sub(_HIDDEN, text)
+
+
+def shown_settings(values: dict[str, Any]) -> dict[str, str | float | bool | None]:
+    """Return a configuration by dotted keys, without secrets.
+
+    Args:
+        values: the configuration, as JSON.
+    """
+    shown: dict[str, str | float | bool | None] = {}
+    for key, value in leaves(values):
+        if value is None or isinstance(value, bool | int | float):
+            shown[key] = value
+        elif _SECRET.search(key.rpartition(".")[2]):
+            shown[key] = _HIDDEN
+        else:
+            shown[key] = without_secrets(str(_shown(value)))
+    return shown
+
+
+def _shown(value: object) -> object:
+    """Return a value with the secrets of tables within lists hidden."""
+    if isinstance(value, list):
+        return [_shown(part) for part in cast("list[object]", value)]
+    if isinstance(value, dict):
+        return shown_settings(cast("dict[str, Any]", value))
+    return value
+
+
+def _secret_values() -> Iterator[str]:
+    for name, value in os.environ.items():
+        if _SECRET.search(name) and len(value) >= _SHORTEST:
+            yield value
