@@ -29,7 +29,7 @@ from rubric_train_openrlhf.config.train import TrainConfig, load_config
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.writing import disk_errors
-from rubric_train_openrlhf.tracking.running import tracked
+from rubric_train_openrlhf.tracking.running import Trackers, tracked
 
 
 class Output:
@@ -138,12 +138,15 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
         )
         if words is not None:
             output.turn_to(ClusterPaths(config.out).logs / "driver.log")
-            trackers.start()
-            _run_prepared(config, words, namespace, progress)
+            _run_prepared(config, words, namespace, progress, trackers)
 
 
 def _run_prepared(
-    config: TrainConfig, words: Sequence[str], namespace: str, progress: Progress
+    config: TrainConfig,
+    words: Sequence[str],
+    namespace: str,
+    progress: Progress,
+    trackers: Trackers,
 ) -> None:
     # Ray takes seconds to load, which a run that fails before has no need of.
     from rubric_train_openrlhf.cluster.launching import ray_session
@@ -154,6 +157,8 @@ def _run_prepared(
             held.enter_context(ray_session.ray_session(config, namespace=namespace))
             coordinator = ray_session.start_coordinator(config, namespace=namespace)
             held.callback(ray_session.stop_coordinator, coordinator)
+        # After Ray: where its start fails, all that this process has started is ended.
+        trackers.start()
         with progress.phase("loading OpenRLHF, starting the judge"):
             # Loading OpenRLHF takes as long as the coordinator takes to start.
             install(config)
