@@ -348,6 +348,19 @@ def test_a_server_that_fails_is_one_warning_and_the_run_goes_on(
 
 
 @pytest.mark.slow
+def test_what_trackio_only_warns_of_stops_it(
+    make_config: MakeConfig, spread_judge: ScriptedJudge, tmp_path: Path
+) -> None:
+    # Its database cannot be written; its `log` and `finish` raise nothing.
+    (tmp_path / "trackio" / "rubric-train.db").mkdir(parents=True)
+    config = make_config(trackers=[tracker("trackio", tmp_path)], steps=1)
+
+    [event] = stopped(config, spread_judge)
+
+    assert (event["tracker"], event["error"][:12]) == ("trackio", "TrackioError")
+
+
+@pytest.mark.slow
 def test_a_server_that_never_answers_holds_a_run_up_for_no_longer_than_was_said(
     make_config: MakeConfig,
     spread_judge: ScriptedJudge,

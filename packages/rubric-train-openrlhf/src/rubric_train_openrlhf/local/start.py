@@ -64,7 +64,7 @@ def run_grpo(  # noqa: PLR0913  # three callbacks
         if progress is None:
             progress = held.enter_context(Progress.silent())
         # Left last: trackers are told how the run ended.
-        trackers = held.enter_context(tracked(config))
+        trackers = held.enter_context(tracked(config, progress=progress))
         held.enter_context(folder.locked())
         summary_file = held.enter_context(
             live_summary(

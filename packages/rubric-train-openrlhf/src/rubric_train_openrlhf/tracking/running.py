@@ -18,6 +18,7 @@ import structlog
 from rubric_core import MissingExtraError
 from rubric_core.errors import install_command
 from rubric_core.files import open_to_append
+from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.writing import disk_errors
@@ -125,6 +126,8 @@ class Trackers:
     config: TrainConfig
     tell: Callable[[str], None]
     """Told the one line of a tracker that has stopped."""
+    progress: Progress
+    """Shows that the end of trackers is waited for."""
     _processes: list[_Process] = field(default_factory=list[_Process], init=False)
 
     def start(self) -> None:
@@ -139,28 +142,35 @@ class Trackers:
 
     def close(self) -> None:
         """Let them show the rest, for as long as that may take, and end them."""
-        for process in self._processes:
-            process.let_end()
-        gives_up_s = time.monotonic() + END_S
-        for process in self._processes:
-            process.end(within_s=max(0.0, gives_up_s - time.monotonic()))
+        if not self._processes:
+            return
+        with self.progress.phase("showing the rest to trackers"):
+            for process in self._processes:
+                process.let_end()
+            gives_up_s = time.monotonic() + END_S
+            for process in self._processes:
+                process.end(within_s=max(0.0, gives_up_s - time.monotonic()))
 
 
 @contextlib.contextmanager
 def tracked(
-    config: TrainConfig, *, tell: Callable[[str], None] | None = None
+    config: TrainConfig,
+    *,
+    progress: Progress,
+    tell: Callable[[str], None] | None = None,
 ) -> Generator[Trackers]:
     """Keep the trackers of a run, once they are started, until the run has ended in any way.
 
     Args:
         config: of the run.
+        progress: shows that their end is waited for.
         tell: told the one line of a tracker that has stopped, beside the log.
 
     Raises:
         MissingExtraError: the library of one is not installed.
     """
     check_installed(config)
-    trackers = Trackers(config, tell or (lambda _: None))
+    trackers = Trackers(config, tell or (lambda _: None), progress)
     try:
         yield trackers
     finally:

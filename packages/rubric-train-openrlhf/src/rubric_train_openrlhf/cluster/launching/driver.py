@@ -120,10 +120,10 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
         live_summary, total_steps=config.steps, resume=resume, named=failure.known
     )
     with (
-        # Left last: trackers are told how the run ended.
-        tracked(config, tell=output.say_first) as trackers,
-        folder.locked(),
         Progress.silent() as progress,
+        # Left last: trackers are told how the run ended.
+        tracked(config, progress=progress, tell=output.say_first) as trackers,
+        folder.locked(),
         summary_kept(folder, progress=progress) as summary_file,
     ):
         if config.cluster.device == "cpu":
