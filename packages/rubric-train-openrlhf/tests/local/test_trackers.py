@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -20,6 +22,7 @@ import structlog
 
 from rubric_core import ConfigError, MissingExtraError
 from rubric_train_openrlhf.config.train import dump_config
+from rubric_train_openrlhf.local.plan import describe_plan
 from rubric_train_openrlhf.local.start import run_grpo
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.tracking import running
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
     from rubric_judge.testing import ScriptedJudge
     from rubric_train_openrlhf.config.train import TrainConfig
+    from rubric_train_openrlhf.run.records import MetricsRow
 
     MakeConfig = Callable[..., TrainConfig]
     Series = dict[str, list[tuple[int, float]]]
@@ -347,6 +351,36 @@ def test_a_server_that_fails_is_one_warning_and_the_run_goes_on(
     )
 
 
+def test_a_tracker_whose_process_is_ended_is_one_warning_and_the_run_goes_on(
+    make_config: MakeConfig, spread_judge: ScriptedJudge, tmp_path: Path
+) -> None:
+    config = make_config(trackers=[tracker("wandb", tmp_path)], steps=2)
+
+    def end(row: MetricsRow) -> None:
+        if row.step == 1:
+            [pid] = processes_of(config.out)
+            os.kill(pid, signal.SIGKILL)
+
+    with structlog.testing.capture_logs() as events:
+        summary = run_grpo(config, judge=spread_judge, on_step=end)
+
+    assert (summary.status, summary.steps) == ("finished", 2)
+    [event] = [one for one in events if one["event"] == "train.tracker.stopped"]
+    assert event["error"] == "its process ended by status -9"
+
+
+def test_a_plan_says_which_tracker_is_not_installed(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = make_config(trackers=all_three(tmp_path))
+    needs = "trackers.1.type='mlflow' needs the package 'mlflow'"
+    assert needs not in describe_plan(config)
+
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+
+    assert needs in describe_plan(config)
+
+
 @pytest.mark.slow
 def test_what_trackio_only_warns_of_stops_it(
     make_config: MakeConfig, spread_judge: ScriptedJudge, tmp_path: Path
@@ -398,12 +432,12 @@ def test_what_a_tracker_missed_is_shown_when_the_run_is_resumed(
     same_series(shown, RunFolder(config.out))
 
 
-def processes_of(out: Path) -> list[str]:
-    found: list[str] = []
+def processes_of(out: Path) -> list[int]:
+    found: list[int] = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         if "tracking.process" in words and str(out) in words:
-            found.append(words)
+            found.append(int(path.parent.name))
     return found
 
 

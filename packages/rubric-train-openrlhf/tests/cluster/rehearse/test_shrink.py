@@ -79,3 +79,11 @@ def test_any_number_of_updates_divides(
     assert small.optim.updates_per_rollout == min(updates, 8)
     assert small.batch_size <= 40
     assert small.cluster.max_len == 70 + small.rollout.max_new_tokens
+
+
+def test_a_rehearsal_is_shown_in_no_tracker(
+    make_config: Callable[..., TrainConfig],
+) -> None:
+    config = make_config(trackers=[{"type": "wandb"}])
+
+    assert small_of(config).trackers == ()
