@@ -77,6 +77,12 @@ BENCHMARKS = (
         ("numpy", "scipy", "pydantic"),
     ),
     Benchmark(
+        "criteria_scale",
+        "CPU-seconds of [`rubric-train criteria`](train/criteria.md) on 500 steps of 2,048"
+        " responses, six criteria each",
+        ("numpy", "pydantic"),
+    ),
+    Benchmark(
         "synth_scale",
         "CPU of a synthesis run per document, three stages, over that of its bare calls; 20,000"
         " documents",

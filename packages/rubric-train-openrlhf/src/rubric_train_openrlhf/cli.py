@@ -356,6 +356,38 @@ def report(
     print(write_runs_report(folders, out))
 
 
+@app.command
+def criteria(
+    folder: Path,
+    *,
+    by: Literal["criterion", "prompt"] = "criterion",
+    last: command.Positive | None = None,
+    calibration: Path | None = None,
+    json_out: Annotated[Path | None, Parameter(name="--json")] = None,
+) -> int:
+    """Show what became of each criterion in a run: dead, held down, worth its tokens.
+
+    Args:
+        folder: run folder.
+        by: what a row stands for: criteria of an id that repeats, or of a kind; or a prompt.
+        last: only this many of the last steps.
+        calibration: calibration.json for the judge's noise; by default the run's own.
+        json_out: file to write the figures to, as JSON.
+
+    Returns:
+        Exit status: 1 when there was nothing to compare.
+    """
+    from rubric_judge.quality.criteria.printing import print_report, write_json
+    from rubric_train_openrlhf.report.criteria import run_criteria
+
+    with Progress.of(app.name[0]) as progress, progress.phase("reading the judgements"):
+        report = run_criteria(folder, by=by, last=last, calibration=calibration)
+    print_report(report)
+    if json_out is not None:
+        write_json(json_out, report)
+    return 0 if report.cells else command.FAILED
+
+
 def _backend_from_elsewhere(
     values: Mapping[str, object], written_at: Callable[[Keys], str]
 ) -> TrainerBackend | None:

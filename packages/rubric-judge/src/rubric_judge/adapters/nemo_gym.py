@@ -44,6 +44,7 @@ def bind() -> Bound:
         on_unavailable: Literal["mask", "zero"] = "mask"
         ledger: str | None = None
         thoughts: Thoughts = "cut"
+        log_judgements: bool = False
 
     request, response = _messages(server)
 
@@ -69,6 +70,7 @@ def bind() -> Bound:
                 "reward": judgement.reward,
                 **judgement.metrics,
                 **judgement.criteria,
+                **judgement.log_entry,
             }
             return response(**{**body.model_dump(), **numbers})
 

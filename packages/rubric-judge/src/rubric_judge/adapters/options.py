@@ -33,6 +33,10 @@ class ScorerOptions(TypedDict, total=False):
     """Way to tell a policy's thoughts from its answers, which alone are judged: "cut", which is
     set unless another is, by the tags that are known; "opened", where the chat template opens each
     thought; "kept", where the whole completion is to be judged; or the tags of another family."""
+    log_judgements: bool
+    """Whether the stack's own log gets `rubric/judgement` for each response: scores, shares and
+    tokens by criterion, without any text, which `rubric-judge criteria` reads. TRL (a column of
+    `log_completions`), verl, verifiers and NeMo-Gym have a place for it; others do without."""
 
 
 class MaskingOptions(ScorerOptions, total=False):
@@ -58,6 +62,7 @@ class Options(BaseModel):
     max_invalid_frac: float = Field(default=0.5, ge=0, le=1)
     name: str | None = Field(default=None, pattern=r"^[A-Za-z]")
     thoughts: Thoughts = "cut"
+    log_judgements: bool = False
 
     @field_validator("thoughts", mode="before")
     @classmethod

@@ -61,6 +61,7 @@ from rubric_judge.judges.load import load_replicas
 from rubric_judge.pool.ledger.store import Ledger
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.pool.statistics import PoolStatistics
+from rubric_judge.quality.criteria.record import RECORD, judgement_record
 
 __all__ = [
     "Judgement", "MaskingOptions", "RubricScorer", "ScorerOptions", "Submission", "shared_scorer",
@@ -116,6 +117,8 @@ class Judgement:
     """Prefix of the names of its metrics."""
     pooling: Pooling = field(default_factory=Pooling)
     """Pools of criteria that share one metric."""
+    is_logged: bool = False
+    """Whether the stack's log is to hold a record of it."""
 
     @property
     def unavailable(self) -> bool:
@@ -168,6 +171,14 @@ class Judgement:
         """
         scores = {f"{self.name}/{criterion.id}": z for criterion, z in self._scored()}
         return {name: z for name, z in scores.items() if name not in self.metrics}
+
+    @property
+    def log_entry(self) -> dict[str, str]:
+        """`rubric/judgement`: its record as JSON, without any text; nothing unless asked for."""
+        if not self.is_logged:
+            return {}
+        record = judgement_record(self.view, self.result, self.pooling)
+        return {f"{self.name}/{RECORD}": record.model_dump_json()}
 
     def _scored(self) -> Iterator[tuple[Criterion, float]]:
         if self.result.outcome is Outcome.SCORED:
@@ -233,6 +244,7 @@ class RubricScorer:
         self._ledger = settings.ledger
         self._name = settings.name or "rubric"
         self._most_invalid = settings.max_invalid_frac
+        self._is_logged = settings.log_judgements
         self.thoughts: Thoughts = settings.thoughts
         """Way to tell thoughts from answers."""
         self._tasks = task_source(tasks)
@@ -332,7 +344,12 @@ class RubricScorer:
     ) -> list[Judgement]:
         judgements = [
             Judgement(
-                view, result, self._on_unavailable, self._name, self._tasks.pooling
+                view,
+                result,
+                self._on_unavailable,
+                self._name,
+                self._tasks.pooling,
+                self._is_logged,
             )
             for view, result in zip(views, results, strict=True)
         ]
@@ -410,8 +427,8 @@ def shared_scorer(source: str, /, **options: object) -> RubricScorer:
 
     Args:
         source: name of the configuration in an error.
-        options: `judge`, and where wanted `tasks`, `workers`, `on_unavailable`, `ledger` and
-            `thoughts`.
+        options: `judge`, and where wanted `tasks`, `workers`, `on_unavailable`, `ledger`,
+            `thoughts` and `log_judgements`.
 
     Raises:
         ConfigError: an unknown key or a wrong value, or as `RubricScorer`.

@@ -54,7 +54,8 @@ def rubric_reward(
             weighted sum of all as one reward: none where the judgement is missing. What another
             gives None for adds nothing, as in TRL. A list of several `reward_funcs` is refused
             under "mask", for TRL counts a missing reward as 0 there.
-        options: `judge`, `workers`, `ledger`, `thoughts`; `tasks`, which the column `task_id`
+        options: `judge`, `workers`, `ledger`, `thoughts`, `log_judgements`; `tasks`, which the
+            column `task_id`
             names, unless rows have the columns `rubric`, `passage` and `question`, or those of a
             task file; and `on_unavailable`, of which "mask", the default, returns None, which TRL
             leaves out of the group (from its 1.6 on; it is refused before); and `name`, which tells
@@ -122,6 +123,7 @@ class _Reward:
         completions: Sequence[object],
         *,
         log_metric: Callable[[str, float], None] | None = None,
+        log_extra: Callable[[str, list[str]], None] | None = None,
         **columns: object,
     ) -> list[float | None]:
         """Judge a batch.
@@ -162,6 +164,8 @@ class _Reward:
         judgements = await self._scorer.judge(submissions)
         if log_metric is not None and judgements:
             _log(judgements, log_metric)
+        if log_extra is not None:
+            _log_columns(judgements, log_extra)
         return [judgement.reward for judgement in judgements]
 
 
@@ -192,3 +196,16 @@ def _log(
                 values.setdefault(name, []).append(value)
     for name, of_batch in values.items():
         log_metric(name, fmean(of_batch))
+
+
+def _log_columns(
+    judgements: Sequence[scoring.Judgement],
+    log_extra: Callable[[str, list[str]], None],
+) -> None:
+    """Give TRL a column of `log_completions`, one text for each response, where asked for."""
+    columns: dict[str, list[str]] = {}
+    for judgement in judgements:
+        for name, text in judgement.log_entry.items():
+            columns.setdefault(name, []).append(text)
+    for name, texts in columns.items():
+        log_extra(name, texts)

@@ -18,7 +18,7 @@ def rubric_reward(**options: Unpack[ScorerOptions]) -> RewardFunction:
     raises, so that the rollout counts as failed and not as wrong.
 
     Args:
-        options: `judge`, `tasks`, `workers`, `ledger`, `thoughts`.
+        options: `judge`, `tasks`, `workers`, `ledger`, `thoughts`, `log_judgements`.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
@@ -32,6 +32,8 @@ def rubric_reward(**options: Unpack[ScorerOptions]) -> RewardFunction:
         (judgement,) = await scorer.judge([submission])
         for name, value in (judgement.metrics | judgement.criteria).items():
             trace.record_metric(name, value)
+        if judgement.log_entry:
+            trace.info.update(judgement.log_entry)
         return judgement.reward or 0.0
 
     return rubric

@@ -25,8 +25,9 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
     on_unavailable: OnUnavailable = "zero",
     ledger: str | None = None,
     thoughts: Thoughts = "cut",
+    log_judgements: bool = False,
     **router: object,
-) -> dict[str, float]:
+) -> dict[str, float | str]:
     """Judge one response.
 
     Args:
@@ -42,6 +43,8 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
         ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
         thoughts: way to tell thoughts from answers; "opened" where the chat template opens each,
             which cannot be seen here.
+        log_judgements: whether `rubric/judgement` is one of the keys, a text with the scores by
+            criterion, for `rubric-judge criteria`.
         router: arguments that verl adds where it serves a reward model of its own; ignored.
 
     Returns:
@@ -60,7 +63,9 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
         on_unavailable=on_unavailable,
         ledger=ledger,
         thoughts=thoughts,
+        log_judgements=log_judgements,
     )
     row = rows.joined_row(ground_truth, extra_info or {})
     (judgement,) = await scorer.judge([scoring.Submission(row, solution_str)])
-    return {"score": judgement.reward or 0.0, **judgement.metrics}
+    numbers = {"score": judgement.reward or 0.0, **judgement.metrics}
+    return {**numbers, **judgement.log_entry}

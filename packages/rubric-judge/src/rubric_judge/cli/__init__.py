@@ -9,6 +9,7 @@ from typing import Final
 from rubric_judge.cli.app import app
 from rubric_judge.cli.attack import attack
 from rubric_judge.cli.calibrate import calibrate_judge
+from rubric_judge.cli.criteria import criteria
 from rubric_judge.cli.imports import export_rubrics, import_rubrics, init
 from rubric_judge.cli.label import import_labels, label
 from rubric_judge.cli.lint import lint
@@ -21,11 +22,21 @@ from rubric_judge.ui.console.command import run_command, typed_command
 __all__ = ["app", "main"]
 
 _WITHOUT_LEDGER: Final = frozenset(
-    {"export", "import", "init", "label", "label-import", "lint"}
+    {"criteria", "export", "import", "init", "label", "label-import", "lint"}
 )
 """Commands that ask no judge, so that there is no judgement to keep."""
 
-for _command in (attack, init, label, lint, rejudge, reliability, score, serve):
+for _command in (
+    attack,
+    criteria,
+    init,
+    label,
+    lint,
+    rejudge,
+    reliability,
+    score,
+    serve,
+):
     app.command(_command)
 app.command(calibrate_judge, name="calibrate")
 app.command(import_rubrics, name="import")

@@ -8,6 +8,7 @@
     figures      the numbers at the top
     page         the parts put into the template
     several      runs side by side
+    criteria     what became of each criterion, for the page and for the command
 
 The rollouts are two data blocks on the page, as they are two files in the folder: the policy view
 reads the first alone, and only the judge view joins the second.

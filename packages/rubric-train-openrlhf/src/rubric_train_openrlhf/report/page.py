@@ -18,6 +18,7 @@ from rubric_train_openrlhf.report.contrast import (
     known_questions,
     revealed_tasks,
 )
+from rubric_train_openrlhf.report.criteria import CriteriaSection, criteria_section
 from rubric_train_openrlhf.report.figures import (
     admitted_weight,
     heldout_figures,
@@ -56,6 +57,8 @@ class PageContext:
     """Charts by the heading that they stand under."""
     charts: Sequence[Chart]
     """The same, without headings."""
+    criteria: CriteriaSection | None
+    """The life of each criterion; None for a run without judgements."""
     steps: Table
     known: Sequence[KnownQuestion | None]
     """The judge's knowledge of each test question, where that is revealed."""
@@ -119,6 +122,7 @@ def _context(run_dir: Path, reveal: Revealed | None) -> PageContext:
         figures=[*heldout_figures(run), *training_figures(run.metrics)],
         sections=charts_by_heading,
         charts=[chart for charts in charts_by_heading.values() for chart in charts],
+        criteria=criteria_section(run_dir),
         steps=_steps_table(run.metrics),
         known=known,
         is_revealed=tasks is not None,

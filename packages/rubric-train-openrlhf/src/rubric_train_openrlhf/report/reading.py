@@ -97,6 +97,20 @@ def read_run(path: Path) -> Run:
     )
 
 
+def read_config(path: Path) -> Mapping[str, Any]:
+    """Return the resolved configuration of a run; empty where the folder has none.
+
+    Raises:
+        RubricFileError: no such folder, or a file that is no configuration.
+    """
+    if not path.is_dir():
+        raise RubricFileError(
+            f"no such run folder; give the `out` of a run{near(path)}", path=path
+        )
+    file = path / "config.resolved.yaml"
+    return _mapping(file, _content(file).decode(errors="replace"))
+
+
 def _by_step(path: Path, model: type[_Step], notes: list[str]) -> tuple[_Step, ...]:
     return rising_steps(read_growing(path, model, notes=notes), path=path)
 

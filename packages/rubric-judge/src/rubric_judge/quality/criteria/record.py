@@ -1,0 +1,77 @@
+"""The judgement of one response as other stacks' logs carry it: one short JSON text."""
+
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rubric_core import JudgeResult, JudgeView, Outcome, Pooling
+from rubric_core.reward.projection import criterion_scores_z
+
+RECORD: Final = "judgement"
+"""Name of the field, behind the prefix of the metrics: `rubric/judgement`."""
+
+
+def _is_empty(value: object) -> bool:
+    return not value
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+class JudgementRecord(BaseModel):
+    """Scores, shares and pools by criterion id; no text of a rubric, a passage or a judge."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    task_id: str
+    outcome: Outcome
+    shares: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
+    """α_j of the criteria with weight."""
+    z: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = Field(
+        default_factory=dict, exclude_if=_is_empty
+    )
+    """z_j of them; left out where the judgement failed."""
+    pools: dict[str, str] = Field(default_factory=dict, exclude_if=_is_empty)
+    """Names of the pools of criteria that are not pooled by their own id."""
+    tokens: int | None = Field(default=None, ge=0, exclude_if=_is_none)
+    """Tokens that the judge read and wrote; left out where it does not say."""
+
+
+def judgement_record(
+    view: JudgeView, result: JudgeResult, pooling: Pooling
+) -> JudgementRecord:
+    """Return what a log may hold of a judgement.
+
+    Args:
+        view: what was judged.
+        result: the judgement.
+        pooling: pools of criteria.
+    """
+    weighted = [criterion for criterion in view.rubric if criterion.weight > 0]
+    z: dict[str, float] = {}
+    if result.outcome is Outcome.SCORED:
+        scores = criterion_scores_z(result, view.rubric).tolist()
+        by_id = dict(zip(view.rubric.ids, scores, strict=True))
+        z = {criterion.id: by_id[criterion.id] for criterion in weighted}
+    shares = dict(zip(view.rubric.ids, view.rubric.shares_M.tolist(), strict=True))
+    pools = {
+        criterion.id: name
+        for criterion in weighted
+        if (name := pooling.pool(criterion).name) != criterion.id
+    }
+    return JudgementRecord(
+        task_id=view.task_id,
+        outcome=result.outcome,
+        shares={criterion.id: shares[criterion.id] for criterion in weighted},
+        z=z,
+        pools=pools,
+        tokens=tokens_of(result),
+    )
+
+
+def tokens_of(result: JudgeResult) -> int | None:
+    """Return the tokens that a judgement took; None where the judge does not say."""
+    if result.usage is None:
+        return None
+    return result.usage.prompt_tokens + result.usage.completion_tokens

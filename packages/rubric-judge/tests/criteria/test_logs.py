@@ -1,0 +1,388 @@
+"""Logs of other stacks without our adapter, formats told by content, and what is refused."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rubric_core import ConfigError, Criterion, Grounding, Rubric, RubricFileError, Task
+from rubric_judge.pool.ledger.store import Ledger
+from rubric_judge.quality.criteria.measure import measure
+from rubric_judge.quality.criteria.report import CriteriaReport, CriterionLife
+from rubric_judge.quality.criteria.sources import Format, open_log, told_format
+from rubric_judge.quality.responses import JudgedResponse, write_judgements
+from rubric_judge.testing import ScriptedJudge
+
+TASK = Task(
+    question="What is it?",
+    grounding=Grounding("It is a sum."),
+    rubric=Rubric(
+        criteria=(Criterion(id="names", weight=3.0), Criterion(id="cost", weight=1.0))
+    ),
+)
+TASKS = {TASK.task_id: TASK}
+
+
+def measured(*paths: Path, by: Any = "criterion", **options: Any) -> CriteriaReport:
+    log = open_log(paths, **options)
+    report = measure(
+        log.answers,
+        source=log.format,
+        by=by,
+        tasks=(options.get("tasks") or {}).values(),
+    )
+    return report.model_copy(update={"notes": tuple(log.all_notes())})
+
+
+def rows_of(report: CriteriaReport) -> dict[str, CriterionLife]:
+    return {row.name: row for row in report.rows}
+
+
+def lines(path: Path, *rows: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def parquet(path: Path, **columns: list[Any]) -> Path:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    path.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def completions(path: Path, *, step: int = 1, **rewards: list[Any]) -> Path:
+    """A file of TRL for two prompts of two answers each."""
+    return parquet(
+        path,
+        step=[step] * 4,
+        prompt=["p", "p", "q", "q"],
+        completion=[f"{step} {g}" for g in range(4)],
+        **rewards,
+        advantage=[0.0] * 4,
+    )
+
+
+def test_reward_functions_of_trl_are_criteria_of_one_weight(tmp_path: Path) -> None:
+    for step in (1, 2):
+        completions(
+            tmp_path / f"completions/completions_{step:05d}.parquet",
+            step=step,
+            names=[1.0, 1.0, 1.0, 1.0],
+            cost=[0.0, 1.0, 0.5, None],
+        )
+
+    report = measured(tmp_path)
+    rows = rows_of(report)
+
+    assert (report.source, report.steps, report.groups) == ("trl", 2, 4)
+    assert (rows["names"].saturated, rows["names"].gradient) == (1.0, 0.0)
+    # What does not apply is no score, and 0 in TRL's sum: the third answer is pushed up by it.
+    assert (rows["cost"].scores, rows["cost"].groups) == (6, 2)
+    assert rows["cost"].mean == pytest.approx(0.5)
+    assert rows["cost"].gradient == pytest.approx(1.0)
+    assert "weighed alike" in report.notes[0]
+
+
+def test_a_batch_that_trl_writes_twice_is_read_once(tmp_path: Path) -> None:
+    for number in (1, 2):
+        completions(
+            tmp_path / f"completions_{number:05d}.parquet", cost=[0.0, 1.0, 0.5, 0.5]
+        )
+
+    report = measured(tmp_path)
+
+    assert report.responses == 4
+    assert "1 files repeat the batch" in report.notes[0]
+
+
+def test_two_groups_of_one_prompt_side_by_side_are_two(tmp_path: Path) -> None:
+    file = parquet(
+        tmp_path / "completions_00001.parquet",
+        step=[1] * 6,
+        prompt=["p"] * 4 + ["q"] * 2,
+        completion=[str(g) for g in range(6)],
+        cost=[0.0, 0.0, 1.0, 1.0, 0.0, 1.0],
+        advantage=[0.0] * 6,
+    )
+
+    assert rows_of(measured(file))["cost"].constant == pytest.approx(2 / 3)
+    assert measured(file).groups == 3
+    with pytest.raises(ConfigError, match=r"--group-size 3: .* 4 rows of one prompt"):
+        measured(file, group_size=3)
+
+
+def test_numbers_of_verl_are_criteria_and_equal_prompts_a_group(tmp_path: Path) -> None:
+    row = {"output": "y", "gts": "t", "score": 1.0, "step": 3}
+    lines(
+        tmp_path / "3.jsonl",
+        {"input": "p", **row, "names": 1.0, "cost": 0.0, "pred": "y"},
+        {"input": "q", **row, "names": 1.0, "cost": 1.0, "pred": "y"},
+        {"input": "p", **row, "names": 1.0, "cost": 1.0, "pred": "y"},
+        {"input": "q", **row, "names": 0.0, "cost": 1.0, "pred": "y"},
+    )
+
+    report = measured(tmp_path)
+
+    assert (report.source, report.steps, report.groups) == ("verl", 1, 2)
+    assert {name: row.constant for name, row in rows_of(report).items()} == {
+        "names": 0.5,
+        "cost": 0.5,
+    }
+
+
+def test_rewards_of_verifiers_have_their_weights(tmp_path: Path) -> None:
+    def episode(names: float, cost: float | None) -> dict[str, Any]:
+        rewards = {
+            "names": {"score": names, "weight": 3.0},
+            "cost": {"score": cost, "weight": 1.0},
+        }
+        failed = dict.fromkeys(rewards)
+        return {
+            "task": {"key": "k", "data": {"prompt": "p"}},
+            "traces": [
+                {"rewards": failed if cost is None else rewards, "ok": cost is not None}
+            ],
+        }
+
+    file = lines(
+        tmp_path / "traces.jsonl", episode(1, 0), episode(0, 1), episode(0, None)
+    )
+
+    report = measured(file)
+
+    assert (report.groups, report.responses, report.unavailable) == (1, 3, 1)
+    assert rows_of(report)["names"].share == 0.75
+    assert rows_of(report)["cost"].held_down == 1.0
+    assert not report.notes
+
+
+def test_components_of_nemo_gym_are_criteria(tmp_path: Path) -> None:
+    rows = [
+        {
+            "_ng_task_index": g // 2,
+            "_ng_rollout_index": g % 2,
+            "responses_create_params": {"input": "p"},
+            "response": {},
+            "reward": 0.5,
+            "reward_components": {"names": 1.0, "cost": float(g % 2)},
+        }
+        for g in range(4)
+    ]
+    failure = {**rows[0], "_ng_failure_class": "judge_failed"}
+    lost = {**failure, "_ng_rollout_index": 2}
+    del failure["reward_components"]
+    del lost["reward_components"]
+    lines(tmp_path / "rollouts.jsonl", *rows)
+    # The first was tried again with success.
+    lines(tmp_path / "rollouts_failures.jsonl", failure, lost)
+
+    report = measured(tmp_path / "rollouts.jsonl")
+
+    assert (report.groups, report.responses, report.unavailable) == (2, 5, 1)
+    assert rows_of(report)["names"].saturated == 1.0
+
+
+def test_a_second_judgement_of_an_answer_is_noise_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    def view(g: int) -> Any:
+        return TASK.judge_view(f"answer {g}")
+
+    def result(names: float, cost: float) -> Any:
+        import asyncio
+
+        return asyncio.run(ScriptedJudge({"names": names, "cost": cost}).judge(view(0)))
+
+    first = [result(3.0, 1.0), result(0.0, 1.0)]
+    again = [result(1.5, 1.0), result(0.0, 1.0)]
+    for name, results in (("first", first), ("again", again)):
+        judged = [JudgedResponse(g + 1, view(g), one) for g, one in enumerate(results)]
+        write_judgements(tmp_path / f"{name}.jsonl", judged)
+    with Ledger(tmp_path / "l.ledger") as ledger:
+        for replicate, results in enumerate((first, again)):
+            for g, one in enumerate(results):
+                key = ledger.key(view(g), judge="j", replicate=replicate)
+                ledger.record(key, view(g), one, judge="j", replicate=replicate)
+
+    alone = measured(tmp_path / "first.jsonl", tasks=TASKS)
+    for both in (
+        measured(tmp_path / "first.jsonl", tmp_path / "again.jsonl", tasks=TASKS),
+        measured(tmp_path / "l.ledger", tasks=TASKS),
+    ):
+        # z of the first answer is 1 and .5: a variance of .125, and none of the second.
+        assert rows_of(both)["names"].noise == pytest.approx(math.sqrt(0.125 / 2))
+        assert rows_of(both)["cost"].noise == 0
+        without = {"noise"}
+        for name, row in rows_of(both).items():
+            assert row.model_dump(exclude=without) == pytest.approx(
+                rows_of(alone)[name].model_dump(exclude=without)
+            )
+    assert {row.noise for row in alone.rows} == {None}
+    assert alone.tokens is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "row"),
+    [
+        (
+            "run",
+            "s.jsonl",
+            {"id": 1, "step": 1, "task_id": "t", "result": {}, "z": {}, "shares": {}},
+        ),
+        ("judged", "s.jsonl", {"line": 1, "task_id": "t", "reward": 1, "result": {}}),
+        (
+            "verl",
+            "1.jsonl",
+            {"input": "", "output": "", "score": 1, "step": 1, "gts": ""},
+        ),
+        ("verifiers", "traces.jsonl", {"task": {}, "traces": []}),
+        ("nemo-gym", "r.jsonl", {"responses_create_params": {}, "reward": 1}),
+    ],
+)
+def test_a_format_is_told_by_the_content(
+    kind: Format, name: str, row: dict[str, Any], tmp_path: Path
+) -> None:
+    file = lines(tmp_path / name, row)
+
+    assert told_format(file) == told_format(tmp_path) == kind
+
+
+def test_what_is_no_log_says_what_was_looked_for(tmp_path: Path) -> None:
+    other = lines(tmp_path / "rows.jsonl", {"text": "secret", "label": 1})
+    (tmp_path / "empty").mkdir()
+
+    with pytest.raises(
+        RubricFileError, match=r"a line with 'label', 'text'; looked for"
+    ) as e:
+        open_log([other])
+    assert "secret" not in str(e.value)
+    for kind in ("(run)", "(ledger)", "(judged)", "(trl)", "(verl)", "(verifiers)"):
+        assert kind in str(e.value)
+    with pytest.raises(RubricFileError, match="a folder without a log"):
+        open_log([tmp_path / "empty"])
+    with pytest.raises(RubricFileError, match="no such file"):
+        open_log([tmp_path / "absent.jsonl"])
+    with pytest.raises(RubricFileError, match="without files of format 'verl'"):
+        open_log([tmp_path / "empty"], kind="verl")
+    (tmp_path / "broken.jsonl").write_text('{"a"\n', encoding="utf-8")
+    with pytest.raises(
+        RubricFileError, match=r"broken\.jsonl:1: a line must be one JSON"
+    ):
+        open_log([tmp_path / "broken.jsonl"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "key"),
+    [
+        ("verl", {"output": "y", "score": 1.0}, "`uid`, or equal `input` and `gts`"),
+        ("verifiers", {"task": {}, "traces": []}, "`group.id` or `task.key`"),
+        ("nemo-gym", {"responses_create_params": {}, "reward": 1}, "`_ng_task_index`"),
+    ],
+)
+def test_rows_without_groups_say_which_key_names_one(
+    kind: Format, row: dict[str, Any], key: str, tmp_path: Path
+) -> None:
+    file = lines(tmp_path / "rows.jsonl", row)
+
+    with pytest.raises(RubricFileError, match=key) as error:
+        measured(file, kind=kind)
+    assert error.value.line == 1
+
+
+def test_rows_without_scores_by_criterion_say_what_could_hold_them(
+    tmp_path: Path,
+) -> None:
+    row = {
+        "input": "p",
+        "output": "y",
+        "gts": "t",
+        "score": 1.0,
+        "step": 1,
+        "uid": "a_0_0",
+    }
+    file = lines(tmp_path / "1.jsonl", row)
+
+    with pytest.raises(
+        RubricFileError, match=r"validation_data_dir.*use_v1=false"
+    ) as error:
+        measured(file)
+    assert "log_judgements=True" in str(error.value)
+
+
+def test_a_record_that_is_not_ours_is_refused_with_its_place(tmp_path: Path) -> None:
+    row = {
+        "input": "p",
+        "output": "y",
+        "score": 1.0,
+        "step": 1,
+        "rubric/judgement": "{}",
+    }
+    file = lines(tmp_path / "1.jsonl", row)
+
+    with pytest.raises(RubricFileError, match=r"1\.jsonl:1: field 'task_id'"):
+        measured(file)
+
+
+def test_answers_of_one_group_under_two_rubrics_are_refused(tmp_path: Path) -> None:
+    def record(**shares: float) -> str:
+        return json.dumps(
+            {
+                "task_id": "t",
+                "outcome": "scored",
+                "shares": shares,
+                "z": dict.fromkeys(shares, 1),
+            }
+        )
+
+    row = {"input": "p", "output": "y", "score": 1.0, "step": 1}
+    file = lines(
+        tmp_path / "1.jsonl",
+        {**row, "rubric/judgement": record(names=1.0)},
+        {**row, "rubric/judgement": record(names=0.5, cost=0.5)},
+    )
+
+    with pytest.raises(
+        ConfigError, match=r"task 't' in one group .* different criteria"
+    ):
+        measured(file)
+
+
+def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    row = {"input": "p", "output": "y", "score": 1.0, "step": 1, "cost": 1.0}
+    verl = lines(tmp_path / "1.jsonl", row)
+    judged = lines(
+        tmp_path / "j.jsonl", {"line": 1, "task_id": "t", "reward": 1, "result": {}}
+    )
+
+    with pytest.raises(ConfigError, match="--group-size is for TRL's logs"):
+        open_log([verl], group_size=4)
+    with pytest.raises(ConfigError, match=r"format 'verl'.*'judged'"):
+        open_log([verl, judged])
+    with pytest.raises(ConfigError, match="no weights w_j: give --tasks"):
+        measured(judged)
+    with pytest.raises(ConfigError, match="no log is named"):
+        open_log([])
+    with Ledger(tmp_path / "l.ledger"):
+        pass
+    with pytest.raises(ConfigError, match="a ledger holds scores s_j"):
+        measured(tmp_path / "l.ledger")
+
+
+def test_single_answers_are_measured_as_far_as_they_can_be(tmp_path: Path) -> None:
+    row = {"output": "y", "score": 1.0, "step": 1, "cost": 0.5}
+    file = lines(tmp_path / "1.jsonl", {"input": "p", **row}, {"input": "q", **row})
+
+    report = measured(file)
+
+    assert report.cells == 0
+    (cost,) = report.rows
+    assert (cost.mean, cost.spread, cost.constant, cost.gradient) == (
+        0.5,
+        None,
+        None,
+        None,
+    )

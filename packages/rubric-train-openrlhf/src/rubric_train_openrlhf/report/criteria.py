@@ -1,0 +1,117 @@
+"""The life of each criterion of a run: for the command, and as a section of the page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rubric_core import ConfigError, RubricFileError, Task, read_tasks
+from rubric_judge.quality.criteria.measure import By, measure
+from rubric_judge.quality.criteria.ours import run_answers, step_files
+from rubric_judge.quality.criteria.printing import finish, noise_of
+from rubric_judge.quality.criteria.report import CriteriaReport
+from rubric_judge.ui.page.tables import Table, counted
+from rubric_train_openrlhf.report.reading import read_config
+
+_SHOWN_STEPS: Final = 20
+"""Last steps that the page measures: a page should take no longer than its charts."""
+
+
+@dataclass(frozen=True)
+class CriteriaSection:
+    """The section of the page: what was measured, the table, and what to do."""
+
+    caption: str
+    table: Table
+    remedies: Table
+
+
+def run_criteria(
+    run_dir: Path,
+    *,
+    by: By = "criterion",
+    last: int | None = None,
+    calibration: Path | None = None,
+) -> CriteriaReport:
+    """Measure every criterion of a run, or every prompt.
+
+    Args:
+        run_dir: the run folder.
+        by: what a row stands for.
+        last: only the last steps; all if None.
+        calibration: of the judge, for its noise; that of the run's configuration if None.
+
+    Returns:
+        The report, pooled as the run's own figures are where its tasks are still there.
+
+    Raises:
+        RubricFileError: no such folder, no judgements in it, or a broken row.
+        ConfigError: the calibration cannot be read.
+    """
+    config = read_config(run_dir)
+    files = step_files(run_dir, last=last)
+    if not files:
+        raise RubricFileError(
+            "holds no judgements/step_*.jsonl: a run writes one after each step",
+            path=run_dir,
+        )
+    notes: list[str] = []
+    tasks = _tasks(config, notes)
+    report = measure(
+        run_answers(files, notes=notes),
+        source="run",
+        by=by,
+        tasks=tasks,
+        noise=noise_of(calibration or _calibration(config)),
+    )
+    return finish(report, notes)
+
+
+def criteria_section(run_dir: Path) -> CriteriaSection | None:
+    """Return the section of a run's page; None for a run without judgements.
+
+    Raises:
+        RubricFileError: a broken row.
+    """
+    files = step_files(run_dir)
+    if not files:
+        return None
+    try:
+        report = run_criteria(run_dir, last=_SHOWN_STEPS)
+    except (
+        ConfigError
+    ):  # a calibration that was moved since: the page does without its noise
+        return None
+    if not report.cells:
+        return None
+    which = "all steps"
+    if len(files) > _SHOWN_STEPS:
+        which = f"the last {counted(_SHOWN_STEPS, 'step')}; all: rubric-train criteria"
+    return CriteriaSection(
+        caption=f"Of {which}. {report.summary()} {report.method()}",
+        table=report.table_shown(),
+        remedies=report.remedies(),
+    )
+
+
+def _tasks(config: Mapping[str, Any], notes: list[str]) -> list[Task]:
+    """Read the tasks of a run, which say of what kind its criteria are."""
+    data: Mapping[str, Any] = config.get("data") or {}
+    paths = [Path(data[name]) for name in ("train", "validation") if data.get(name)]
+    if missing := [path for path in paths if not path.is_file()]:
+        notes.append(
+            f"The tasks of the run are not there ({missing[0]}): criteria are pooled by ids that "
+            "repeat, and not by kind"
+        )
+        return []
+    return [task for path in paths for task in read_tasks(path)]
+
+
+def _calibration(config: Mapping[str, Any]) -> Path | None:
+    """Return the calibration that the run was configured with, where it is still there."""
+    judge: Mapping[str, Any] = config.get("judge") or {}
+    named = judge.get("calibration")
+    if not named:
+        return None
+    path = Path(str(named))
+    return path if path.is_file() else None
