@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import json
 import pickle
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -109,6 +110,31 @@ def test_an_unavailable_judgement_is_none_and_an_invalid_one_0(
         "rubric/loss": 0.5,
         "rubric/target": 0.5,
     }
+
+
+def test_the_log_gets_one_record_a_response_where_asked_for(
+    tasks: dict[str, Task], task: Task
+) -> None:
+    columns: dict[str, list[str]] = {}
+    judge = ScriptedJudge(
+        lambda view: (
+            0.5 if view.response == "fine" else JudgeResult.invalid(Reason.NOT_JSON)
+        )
+    )
+    given = {"task_id": [task.task_id] * 2, "log_extra": columns.__setitem__}
+
+    called(rubric_reward(judge=judge, tasks=tasks), ["fine", "prose"], **given)
+    assert columns == {}
+    reward = rubric_reward(judge=judge, tasks=tasks, name="style", log_judgements=True)
+    called(reward, ["fine", "prose"], **given)
+
+    shares = {"loss": 0.75, "target": 0.25}
+    known = {"task_id": task.task_id, "shares": shares}
+    assert list(columns) == ["style/judgement"]
+    assert [json.loads(text) for text in columns["style/judgement"]] == [
+        {**known, "outcome": "scored", "z": {"loss": 0.5, "target": 0.5}},
+        {**known, "outcome": "invalid"},
+    ]
 
 
 def test_a_batch_that_was_not_judged_at_all_logs_no_score(

@@ -26,7 +26,7 @@ KEYS = [
 ]
 
 
-def scored(response: str, **settings: Any) -> dict[str, float]:
+def scored(response: str, **settings: Any) -> dict[str, float | str]:
     """Call the reward as verl does, with the reward kwargs of a configuration."""
     row = {
         "ground_truth": "",
@@ -99,6 +99,31 @@ def test_every_outcome_has_the_same_keys(
             [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0],
             [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0],
         ]
+
+
+def test_the_record_is_one_more_key_of_every_outcome(
+    tasks_file: str, task: Task
+) -> None:
+    answers = {
+        "fine": 0.5,
+        "prose": JudgeResult.invalid(Reason.NOT_JSON),
+        "lost": JudgeResult.unavailable(Reason.TIMEOUT),
+    }
+    judge = ScriptedJudge(lambda view: answers[view.response])
+
+    for response in answers:
+        info = scored(
+            response,
+            judge=judge,
+            tasks=tasks_file,
+            ground_truth=task.task_id,
+            log_judgements=True,
+        )
+
+        assert list(info) == [*KEYS, "rubric/judgement"]
+        record = json.loads(str(info["rubric/judgement"]))
+        assert record["shares"] == {"loss": 0.75, "target": 0.25}
+        assert ("z" in record) is (response == "fine")
 
 
 def test_a_judge_that_breaks_its_promise_is_a_key_and_no_exception(

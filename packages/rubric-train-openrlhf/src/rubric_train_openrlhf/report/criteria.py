@@ -84,11 +84,12 @@ def criteria_section(run_dir: Path) -> CriteriaSection | None:
         return None
     if not report.cells:
         return None
-    which = "all steps"
+    which = ""
     if len(files) > _SHOWN_STEPS:
-        which = f"the last {counted(_SHOWN_STEPS, 'step')}; all: rubric-train criteria"
+        steps = counted(_SHOWN_STEPS, "step")
+        which = f"Of the last {steps}; rubric-train criteria shows all. "
     return CriteriaSection(
-        caption=f"Of {which}. {report.summary()} {report.method()}",
+        caption=f"{which}{report.summary()} {report.method()}",
         table=report.table_shown(),
         remedies=report.remedies(),
     )

@@ -139,7 +139,7 @@ class CriteriaReport(Report):
     def method(self) -> str:
         """Return how the figures are meant."""
         return (
-            "Means and spreads are of scored answers; failures are in no figure but `failed`. "
+            "Means and spreads are of scored answers; no failure is in them. "
             "Dead: all answers of a group have the same score, so that the criterion cancels from "
             "their advantages. Held down: above the group's mean on the criterion, and an "
             "advantage that is not above 0. Gradient: part of the sum of squared advantages."
