@@ -366,6 +366,12 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         measured(judged)
     with pytest.raises(ConfigError, match="no log is named"):
         open_log([])
+    with pytest.raises(
+        ConfigError, match="--last is for logs with a file for each step"
+    ):
+        open_log([judged], last=2)
+    with pytest.raises(ConfigError, match="--only names scores of other stacks"):
+        open_log([judged], only=["cost"])
     with Ledger(tmp_path / "l.ledger"):
         pass
     with pytest.raises(ConfigError, match="a ledger holds scores s_j"):
@@ -386,3 +392,26 @@ def test_single_answers_are_measured_as_far_as_they_can_be(tmp_path: Path) -> No
         None,
         None,
     )
+
+
+def test_only_the_named_scores_are_criteria(tmp_path: Path) -> None:
+    row = {"output": "y", "score": 1.0, "step": 1, "cost": 0.5, "num_turns": 3}
+    verl = lines(tmp_path / "1.jsonl", {"input": "p", **row}, {"input": "p", **row})
+    rows = [
+        {
+            "_ng_task_index": 0,
+            "responses_create_params": {},
+            "reward": 1.0,
+            "cost": cost,
+        }
+        for cost in (0.0, 1.0)
+    ]
+    gym = lines(tmp_path / "rollouts.jsonl", *rows)
+
+    assert set(rows_of(measured(verl))) == {"cost", "num_turns"}
+    for file in (verl, gym):
+        report = measured(file, only=["cost"])
+        assert set(rows_of(report)) == {"cost"}
+        assert "one score for each answer" in report.notes[0]
+    with pytest.raises(RubricFileError, match="holds no scores by criterion"):
+        measured(verl, only=["absent"])

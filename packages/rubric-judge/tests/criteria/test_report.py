@@ -87,6 +87,27 @@ def test_a_criterion_comes_with_what_to_do(
         assert said in text
 
 
+@pytest.mark.parametrize(
+    ("figures", "said"),
+    [
+        ({"constant": 1.0, "saturated": 1.0}, "every answer meets everything"),
+        ({"constant": 1.0, "unmet": 1.0}, "no answer meets anything"),
+        ({"constant": 0.9, "unmet": 0.5}, "its answers do not differ"),
+        ({"constant": 0.8, "held_down": 0.9}, None),
+    ],
+)
+def test_a_prompt_comes_with_what_to_do(
+    figures: dict[str, Any], said: str | None
+) -> None:
+    prompts = report(life(**figures)).model_copy(update={"by": "prompt"})
+
+    assert [said in text for _, text in prompts.remedies().texts if said] == [
+        True
+    ] * bool(said)
+    assert bool(prompts.remedies().rows) is bool(said)
+    assert "weight %" not in prompts.table().header
+
+
 def test_the_summary_says_what_could_not_matter() -> None:
     text = report(life()).summary()
 

@@ -27,6 +27,9 @@ def criteria(  # noqa: PLR0913  # each is an option of the command
         tuple[Path, ...], Parameter(negative=(), consume_multiple=True)
     ] = (),
     calibration: Path | None = None,
+    only: Annotated[
+        tuple[str, ...], Parameter(negative=(), consume_multiple=True)
+    ] = (),
     group_size: Positive | None = None,
     last: Positive | None = None,
     json_out: Annotated[Path | None, Parameter(name="--json")] = None,
@@ -43,6 +46,7 @@ def criteria(  # noqa: PLR0913  # each is an option of the command
         by: What a row stands for: criteria of an id that repeats, or of a kind; or a prompt.
         tasks: Files of its tasks: weights and kinds of criteria that the log does not hold.
         calibration: A calibration.json of the judge, for its noise.
+        only: Names of another stack's scores that are criteria; all its numbers unless named.
         group_size: Answers in a group (`num_generations`), where TRL's log does not tell it.
         last: Only the last steps, of formats with a file for each.
         json_out: File to write the figures to, as JSON.
@@ -69,7 +73,12 @@ def criteria(  # noqa: PLR0913  # each is an option of the command
         with progress.phase("reading the log"):
             noise = noise_of(calibration)
             log = open_log(
-                logs, kind=format, tasks=by_id, group_size=group_size, last=last
+                logs,
+                kind=format,
+                tasks=by_id,
+                group_size=group_size,
+                last=last,
+                only=only,
             )
             report = measure(
                 log.answers,

@@ -82,7 +82,8 @@ def write_report(
     left out, and the page says how far the run had got.
 
     Args:
-        run_dir: the run folder; nothing else is read, but the tasks where they are revealed.
+        run_dir: the run folder; nothing else is read but the run's tasks, for the kinds of their
+            criteria and where they are revealed, and its calibration.
         reveal: given for a page of the judge's side, which is report_revealed.html.
         out: the page, where it is to be another one.
 

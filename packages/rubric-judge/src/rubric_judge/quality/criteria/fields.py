@@ -45,8 +45,12 @@ class Fields:
     own: str
     """Name of a score by criterion in the stack, for the error."""
     notes: list[str] = field(default_factory=list[str])
+    only: frozenset[str] = frozenset()
+    """Names of the stack's own scores that are criteria; all numbers if empty."""
     weighed_alike: bool = False
     """Whether some rows named no weights."""
+    most: int = 0
+    """Most criteria of an answer that were the stack's own scores."""
     _pooling: Pooling | None = None
 
     def answer(
@@ -85,6 +89,8 @@ class Fields:
                     tokens=record.tokens,
                     pools=record.pools,
                 )
+        if self.only:
+            own = {name: value for name, value in own.items() if name in self.only}
         prefix = _prefix(row)
         outcome = Outcome.UNAVAILABLE if failed else Outcome.SCORED
         scores = _numbers(own.items())
@@ -108,6 +114,7 @@ class Fields:
             names = [
                 name for name, value in own.items() if name in scores or value is None
             ]
+            self.most = max(self.most, len(names))
         name = task_id or prompt_id(place.prompt)
         return JudgedAnswer(
             group=place.group,

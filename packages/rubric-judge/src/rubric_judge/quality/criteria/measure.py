@@ -146,7 +146,9 @@ def measure(
         tokens=float(cells.tokens.sum()) if has_tokens else None,
         idle_tokens=float(cells.idle_tokens.sum()) if has_tokens else None,
         untold_tokens=reader.outcomes.total() - reader.measured_tokens,
-        rows=tuple(sorted(rows, key=_most_gradient)),
+        rows=tuple(
+            sorted(rows, key=_most_gradient if by == "criterion" else _most_dead)
+        ),
         notes=tuple(notes),
     )
 
@@ -201,6 +203,11 @@ def _task_of(cell: Cell) -> str:
 
 def _most_gradient(row: CriterionLife) -> tuple[float, str]:
     return -(row.gradient or 0.0), row.name
+
+
+def _most_dead(row: CriterionLife) -> tuple[float, str]:
+    """Order prompts: each informative group carries about as much gradient as any other."""
+    return -(row.constant or 0.0), row.name
 
 
 def _known(value: float) -> float | None:

@@ -146,7 +146,7 @@ class CriteriaReport(Report):
         )
 
     def table(self, *, most: int | None = None) -> Table:
-        """Return the table of the rows, those with the most gradient first.
+        """Return the table of the rows: most gradient first; of prompts, those most often dead.
 
         Args:
             most: number of rows; all if None.
@@ -171,6 +171,8 @@ class CriteriaReport(Report):
 
     def _has(self, key: str) -> bool:
         """Return whether a column has a figure; those that the log cannot tell are left out."""
+        if key == "share":  # the mean over a prompt's criteria tells nothing
+            return self.by == "criterion"
         if key in {"noise", "idle_tokens_frac", "gradient", "held_down"}:
             return any(getattr(life, key) is not None for life in self.rows)
         return key != "failed" or any(life.failed for life in self.rows)
@@ -184,8 +186,9 @@ class CriteriaReport(Report):
         return self.table(most=_MOST_ROWS)
 
     def remedies(self) -> Table:
-        """Return the criteria that something should be done about, with what."""
-        rows = [(life.name, text) for life in self.rows for text in _advice(life)]
+        """Return the criteria or prompts that something should be done about, with what."""
+        advice = _advice if self.by == "criterion" else _prompt_advice
+        rows = [(life.name, text) for life in self.rows for text in advice(life)]
         return Table.from_texts("What to do", (self.by, "what to do"), rows)
 
 
@@ -216,6 +219,18 @@ def _advice(life: CriterionLife) -> Iterator[str]:
             f"the judge's noise ({life.noise:.2f}) is no less than the spread within a group "
             f"({life.spread:.2f}): calibrate it, or ask a stronger judge"
         )
+
+
+def _prompt_advice(life: CriterionLife) -> Iterator[str]:
+    """Say what to do about a prompt whose answers do not differ."""
+    if life.groups < _FEWEST_GROUPS or (life.constant or 0.0) < _NEARLY_ALL:
+        return
+    if (life.saturated or 0.0) >= _NEARLY_ALL:
+        yield "every answer meets everything: leave it out"
+    elif (life.unmet or 0.0) >= _NEARLY_ALL:
+        yield "no answer meets anything: too hard as yet; leave it out, or warm-start on it"
+    else:
+        yield "its answers do not differ: leave it out, or sample more of them"
 
 
 def _of_dead(life: CriterionLife) -> str:

@@ -29,6 +29,8 @@ _LINES: Final[dict[Format, frozenset[str]]] = {
     "nemo-gym": frozenset({"responses_create_params"}),
 }
 """Fields by which a line is told."""
+_BY_STEP: Final = frozenset({"run", "trl", "verl"})
+"""Formats with a file for each step."""
 _OWN: Final[dict[Format, str]] = {
     "trl": "columns of several reward functions",
     "verl": (
@@ -60,7 +62,12 @@ class Log:
 
     def all_notes(self) -> list[str]:
         """Return the notes, once the answers were read."""
-        if self.fields is not None and self.fields.weighed_alike:
+        if self.fields is not None and self.fields.most == 1:
+            self.notes.append(
+                "The log holds one score for each answer, and none by criterion: give the adapter "
+                "log_judgements=True, or read the ledger"
+            )
+        elif self.fields is not None and self.fields.weighed_alike:
             self.notes.append(
                 "The log names no weights, so that all criteria were weighed alike: give --tasks, "
                 "or the adapter log_judgements=True"
@@ -75,6 +82,7 @@ def open_log(
     tasks: Mapping[str, Task] | None = None,
     group_size: int | None = None,
     last: int | None = None,
+    only: Sequence[str] = (),
 ) -> Log:
     """Open a log of any format.
 
@@ -84,6 +92,7 @@ def open_log(
         tasks: tasks by id, which give weights and kinds.
         group_size: answers in a group, for TRL.
         last: only the last steps, of formats with a file for each.
+        only: names of the stack's own scores that are criteria; all numbers if empty.
 
     Returns:
         The log, not yet read.
@@ -107,6 +116,7 @@ def open_log(
             f"--group-size is for TRL's logs; a log of format {chosen!r} names its groups",
             location="group-size",
         )
+    _check_options(chosen, last=last, only=only)
     known = tasks or {}
     notes: list[str] = []
     if chosen == "ledger":
@@ -118,9 +128,25 @@ def open_log(
     files = [file for path in paths for file in files_of(path, chosen)][-(last or 0) :]
     if chosen == "run":
         return Log(chosen, ours.run_answers(files, notes=notes), notes)
-    fields = Fields(known, own=_OWN[chosen], notes=notes)
+    fields = Fields(known, own=_OWN[chosen], notes=notes, only=frozenset(only))
     answers = _foreign(chosen, files, fields, group_size)
     return Log(chosen, answers, notes, fields)
+
+
+def _check_options(kind: Format, *, last: int | None, only: Sequence[str]) -> None:
+    """Refuse options that a format has no use for."""
+    if last is not None and kind not in _BY_STEP:
+        raise ConfigError(
+            f"--last is for logs with a file for each step; one of format {kind!r} is one file: "
+            "leave it out",
+            location="last",
+        )
+    if only and kind not in _OWN:
+        raise ConfigError(
+            f"--only names scores of other stacks; a log of format {kind!r} has its criteria: "
+            "leave it out",
+            location="only",
+        )
 
 
 def _foreign(

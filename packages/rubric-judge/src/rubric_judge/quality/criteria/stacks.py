@@ -210,10 +210,12 @@ def nemo_gym_answers(files: Sequence[Path], fields: Fields) -> Iterator[JudgedAn
             named = row.get("task_id")
             config = _mapping(row.get("instance_config"))
             failed = "_ng_failure_class" in row or bool(config.get("mask_sample"))
+            components = _mapping(row.get("reward_components"))
+            top = {name: row[name] for name in fields.only if name in row}
             yield fields.answer(
                 place,
                 row,
-                own=_mapping(row.get("reward_components")),
+                own=components or top,
                 failed=failed,
                 task_id=named if isinstance(named, str) else None,
             )
