@@ -319,25 +319,50 @@ def gym(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     nemo_gym.bind.cache_clear()
 
 
-def gym_rollouts(folder: Path, tasks_file: str, *, log_judgements: bool) -> Path:
+ANSWER = {
+    "id": "r",
+    "created_at": 1.0,
+    "model": "m",
+    "object": "response",
+    "parallel_tool_calls": False,
+    "tool_choice": "auto",
+    "tools": [],
+}
+
+
+def gym_rollouts(
+    folder: Path, tasks_file: str, *, log_judgements: bool, **server_fields: Any
+) -> Path:
     """Have the server judge, and keep its answers as `rollout_collection` does."""
     testclient = pytest.importorskip("fastapi.testclient")
     config = nemo_gym.RubricResourcesServerConfig(
-        judge=judge_file(tasks_file), tasks=tasks_file, log_judgements=log_judgements
+        name="rubric",
+        host="127.0.0.1",
+        port=1,
+        entrypoint="app.py",
+        domain="knowledge",
+        judge=judge_file(tasks_file),
+        tasks=tasks_file,
+        log_judgements=log_judgements,
     )
-    server = nemo_gym.RubricResourcesServer(config=config)
+    server = nemo_gym.RubricResourcesServer(config=config, **server_fields)
     client = testclient.TestClient(server.setup_webserver())
     lines: dict[str, list[str]] = {"rollouts": [], "rollouts_failures": []}
     for number, (task, texts) in enumerate(
         group for _, part in BATCHES for group in part
     ):
         for rollout, text in enumerate(texts):
-            content = [{"type": "output_text", "text": text}]
-            message = {"type": "message", "role": "assistant", "content": content}
+            message = {
+                "id": "m",
+                "type": "message",
+                "role": "assistant",
+                "status": "completed",
+                "content": [{"type": "output_text", "text": text, "annotations": []}],
+            }
             asked = [{"role": "user", "content": task.policy_view().message}]
             row = {
                 "responses_create_params": {"input": asked},
-                "response": {"id": "r", "output": [message]},
+                "response": {**ANSWER, "output": [message]},
                 "task_id": task.task_id,
             }
             result = client.post("/verify", json=row).json()
@@ -349,6 +374,20 @@ def gym_rollouts(folder: Path, tasks_file: str, *, log_judgements: bool) -> Path
     for name, texts in lines.items():
         (folder / f"{name}.jsonl").write_text("\n".join(texts) + "\n", encoding="utf-8")
     return folder / "rollouts.jsonl"
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_nemo_gym_itself(run: Path, tasks_file: str, tmp_path: Path) -> None:
+    """The same by its own classes, where they are installed: 0.7.0 asks for Python 3.12."""
+    utils = pytest.importorskip("nemo_gym.server_utils")
+    client = utils.ServerClient.model_construct()
+    nemo_gym.bind.cache_clear()
+
+    file = gym_rollouts(tmp_path, tasks_file, log_judgements=True, server_client=client)
+
+    for by in ("criterion", "prompt"):
+        assert_same(measured(file, by=by), measured(run, tasks=BY_ID, by=by))
 
 
 @pytest.mark.usefixtures("gym")
