@@ -62,6 +62,24 @@ def submissions(tasks: dict[str, Task], *responses: str) -> list[Submission]:
     return [Submission({"task_id": first}, response) for response in responses]
 
 
+def test_a_stack_without_a_place_for_records_refuses_them(
+    tasks: dict[str, Task], judge_file: str
+) -> None:
+    with pytest.raises(
+        ConfigError, match="log_judgements: this stack's log has no place"
+    ):
+        RubricScorer(judge=LexicalJudge(), tasks=tasks, log_judgements=True)
+    scorer = RubricScorer(
+        judge=judge_file, tasks=tasks, log_judgements=True, can_log=True
+    )
+
+    (judgement,) = pickle.loads(pickle.dumps(scorer)).judge_from_thread(
+        submissions(tasks, "It is the cross entropy.")
+    )
+
+    assert list(judgement.log_entry) == ["rubric/judgement"]
+
+
 def test_each_outcome_has_its_reward_and_its_metrics(tasks: dict[str, Task]) -> None:
     def judge(view: JudgeView) -> object:
         failing = {"invalid": Reason.NOT_JSON, "unavailable": Reason.TIMEOUT}

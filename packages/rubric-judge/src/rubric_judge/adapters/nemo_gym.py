@@ -56,7 +56,8 @@ def bind() -> Bound:
         def model_post_init(self, context: object, /) -> None:
             server.SimpleResourcesServer.model_post_init(self, context)
             names = set(scoring.MaskingOptions.__annotations__)
-            self._scorer = scoring.RubricScorer(**self.config.model_dump(include=names))
+            options = self.config.model_dump(include=names)
+            self._scorer = scoring.RubricScorer(**options, can_log=True)
 
         async def verify(self, body: Any) -> Any:  # the models above
             (judgement,) = await self._scorer.judge([_submission(body)])

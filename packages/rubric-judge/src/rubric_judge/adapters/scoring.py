@@ -219,12 +219,17 @@ class RubricScorer:
     """
 
     def __init__(
-        self, *, maskable: bool = True, **options: Unpack[MaskingOptions]
+        self,
+        *,
+        maskable: bool = True,
+        can_log: bool = False,
+        **options: Unpack[MaskingOptions],
     ) -> None:
         """Read the configuration and the tasks, and make the judge; nothing is called.
 
         Args:
             maskable: whether the stack can leave a response out.
+            can_log: whether the stack's log has a place for a record of each judgement.
             options: those of `MaskingOptions`.
 
         Raises:
@@ -238,7 +243,15 @@ class RubricScorer:
         tasks = options.get("tasks")
         if isinstance(tasks, Iterator):
             options["tasks"] = tasks = tuple(tasks)  # for a copy to read again
-        self._again = partial(RubricScorer, maskable=maskable, **options)
+        self._again = partial(
+            RubricScorer, maskable=maskable, can_log=can_log, **options
+        )
+        if settings.log_judgements and not can_log:
+            raise ConfigError(
+                "log_judgements: this stack's log has no place for a record of each response: give "
+                "a `ledger`, which `rubric-judge criteria` reads too",
+                location="log_judgements",
+            )
         self._on_unavailable: OnUnavailable = settings.on_unavailable
         self._workers = settings.workers
         self._ledger = settings.ledger
@@ -422,11 +435,17 @@ _shared: dict[Shared, RubricScorer] = {}
 _shared_lock = threading.Lock()
 
 
-def shared_scorer(source: str, /, **options: object) -> RubricScorer:
+def shared_scorer(
+    source: str,
+    can_log: bool = False,  # noqa: FBT001, FBT002  # keywords are the configuration's
+    /,
+    **options: object,
+) -> RubricScorer:
     """Return this process's scorer for a stack that makes its rewards from a configuration.
 
     Args:
         source: name of the configuration in an error.
+        can_log: as for `RubricScorer`.
         options: `judge`, and where wanted `tasks`, `workers`, `on_unavailable`, `ledger`,
             `thoughts` and `log_judgements`.
 
@@ -437,5 +456,7 @@ def shared_scorer(source: str, /, **options: object) -> RubricScorer:
     settings = validated(Shared, options, source=source)
     with _shared_lock:
         if settings not in _shared:
-            _shared[settings] = RubricScorer(**dict(settings), maskable=False)
+            _shared[settings] = RubricScorer(
+                **dict(settings), maskable=False, can_log=can_log
+            )
         return _shared[settings]

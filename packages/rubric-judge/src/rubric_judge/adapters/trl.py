@@ -71,7 +71,7 @@ def rubric_reward(
             'reward_funcs=rubric_reward(judge="judge.yaml", tasks="tasks.jsonl")',
             location="reward_funcs",
         )
-    scorer = scoring.RubricScorer(**options)
+    scorer = scoring.RubricScorer(**options, can_log=True)
     if options.get("on_unavailable", "mask") == "mask":
         _require_masking()
     name = options.get("name") or "rubric_reward"

@@ -23,7 +23,7 @@ def rubric_reward(**options: Unpack[ScorerOptions]) -> RewardFunction:
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
-    scorer = RubricScorer(**options, on_unavailable="raise")
+    scorer = RubricScorer(**options, on_unavailable="raise", can_log=True)
 
     async def rubric(task: Any, trace: Any) -> float:  # TaskData and Trace
         row = cast("dict[str, object]", task.model_dump())

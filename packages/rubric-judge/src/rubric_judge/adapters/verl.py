@@ -57,6 +57,7 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
     del data_source, router
     scorer = scoring.shared_scorer(
         "reward_kwargs",
+        True,  # noqa: FBT003  # can log
         judge=judge,
         tasks=tasks,
         workers=workers,
