@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from rubric_core import (
+    ConfigError,
     Criterion,
     CriterionKind,
     Grounding,
@@ -157,6 +158,30 @@ def test_an_estimator_without_a_split_has_advantages_and_no_gradient(
     assert any(row.held_down for row in report.rows)
     for row in report.rows:
         assert row.held_down == pytest.approx(by_name[row.name].held_down)
+
+
+def test_the_noise_is_that_of_the_run_s_calibration(
+    make_run: Callable[..., Path],
+    write_calibration: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    run = make_run(steps=1)
+    file = write_calibration({"structure": 1.0, "caveat": 1.0})
+    document = json.loads(file.read_text("utf-8"))
+    document["criteria"][0]["noise"]["value"] = 0.04
+    file.write_text(json.dumps(document), "utf-8")
+    assert {row.noise for row in run_criteria(run).rows} == {None}
+
+    config = run / "config.resolved.yaml"
+    values = yaml.safe_load(config.read_text("utf-8"))
+    values["judge"] = {**values.get("judge", {}), "calibration": str(file)}
+    config.write_text(yaml.safe_dump(values), "utf-8")
+
+    noise = {row.name: row.noise for row in run_criteria(run).rows}
+    assert noise.pop("structure") == pytest.approx(0.2)
+    assert set(noise.values()) == {None}
+    with pytest.raises(ConfigError, match="summary"):
+        run_criteria(run, calibration=run / "summary.json")
 
 
 def test_a_folder_without_judgements_or_with_a_broken_row_is_named(
