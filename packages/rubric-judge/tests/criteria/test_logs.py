@@ -1,5 +1,6 @@
 """Logs of other stacks without our adapter, formats told by content, and what is refused."""
 
+import asyncio
 import json
 import math
 from pathlib import Path
@@ -7,9 +8,19 @@ from typing import Any
 
 import pytest
 
-from rubric_core import ConfigError, Criterion, Grounding, Rubric, RubricFileError, Task
+from rubric_core import (
+    ConfigError,
+    Criterion,
+    Grounding,
+    JudgeResult,
+    Reason,
+    Rubric,
+    RubricFileError,
+    Task,
+)
 from rubric_judge.pool.ledger.store import Ledger
 from rubric_judge.quality.criteria.measure import measure
+from rubric_judge.quality.criteria.ours import step_files
 from rubric_judge.quality.criteria.report import CriteriaReport, CriterionLife
 from rubric_judge.quality.criteria.sources import Format, open_log, told_format
 from rubric_judge.quality.responses import JudgedResponse, write_judgements
@@ -160,6 +171,74 @@ def test_rewards_of_verifiers_have_their_weights(tmp_path: Path) -> None:
     assert not report.notes
 
 
+def test_a_group_whose_first_answer_failed_has_the_names_of_the_others(
+    tmp_path: Path,
+) -> None:
+    record = {"task_id": "t", "outcome": "scored", "shares": {"a_1": 1.0}}
+    traces = [
+        {"ok": False},
+        *(
+            {"ok": True, "info": {"rubric/judgement": json.dumps({**record, **more})}}
+            for more in (
+                {"z": {"a_1": 1.0}, "pools": {"a_1": "kind.cause"}},
+                {"z": {"a_1": 0.0}, "pools": {"a_1": "kind.cause"}},
+            )
+        ),
+    ]
+    task = {"key": "k", "data": {"prompt": "p"}}
+    file = lines(
+        tmp_path / "traces.jsonl",
+        *({"task": task, "traces": [trace]} for trace in traces),
+    )
+
+    assert list(rows_of(measured(file))) == ["kind.cause"]
+    assert list(rows_of(measured(file, by="prompt"))) == ["t"]
+    assert measured(file).unavailable == 1
+
+
+def test_episodes_of_two_steps_may_come_in_turns(tmp_path: Path) -> None:
+    def episode(step: int, cost: float) -> dict[str, Any]:
+        return {
+            "task": {"key": "k", "data": {"prompt": "p"}},
+            "run": {"work": {"type": "train", "step": step}},
+            "traces": [{"rewards": {"cost": {"score": cost}}, "ok": True}],
+        }
+
+    episodes = [episode(step, cost) for cost in (0.0, 1.0) for step in (1, 2)]
+
+    report = measured(lines(tmp_path / "traces.jsonl", *episodes))
+
+    assert (report.steps, report.groups, report.cells) == (2, 2, 2)
+
+
+def test_a_judgement_that_was_made_up_for_counts_once(tmp_path: Path) -> None:
+    view = TASK.judge_view("an answer")
+    other = TASK.judge_view("another")
+    judge = ScriptedJudge(1.0)
+    with Ledger(tmp_path / "l.ledger") as ledger:
+        for asked, result in (
+            (view, JudgeResult.unavailable(Reason.TIMEOUT)),
+            (other, JudgeResult.invalid(Reason.NOT_JSON)),  # suspect as yet
+            (view, asyncio.run(judge.judge(view))),
+        ):
+            key = ledger.key(asked, judge="j")
+            ledger.record(key, asked, result, judge="j")
+
+    report = measured(tmp_path / "l.ledger", tasks=TASKS)
+
+    assert (report.responses, report.invalid, report.unavailable) == (2, 1, 0)
+    assert rows_of(report)["names"].scores == 1
+
+
+def test_files_of_steps_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    names = [f"step_{step:06d}.jsonl" for step in (2, 999_999, 1_000_000)]
+    for name in reversed(names):
+        (tmp_path / name).touch()
+
+    assert [path.name for path in step_files(tmp_path)] == names
+    assert [path.name for path in step_files(tmp_path, last=1)] == names[-1:]
+
+
 def test_components_of_nemo_gym_are_criteria(tmp_path: Path) -> None:
     rows = [
         {
@@ -193,8 +272,6 @@ def test_a_second_judgement_of_an_answer_is_noise_and_nothing_else(
         return TASK.judge_view(f"answer {g}")
 
     def result(names: float, cost: float) -> Any:
-        import asyncio
-
         return asyncio.run(ScriptedJudge({"names": names, "cost": cost}).judge(view(0)))
 
     first = [result(3.0, 1.0), result(0.0, 1.0)]

@@ -161,9 +161,7 @@ def test_an_estimator_without_a_split_has_advantages_and_no_gradient(
 
 
 def test_the_noise_is_that_of_the_run_s_calibration(
-    make_run: Callable[..., Path],
-    write_calibration: Callable[..., Path],
-    tmp_path: Path,
+    make_run: Callable[..., Path], write_calibration: Callable[..., Path]
 ) -> None:
     run = make_run(steps=1)
     file = write_calibration({"structure": 1.0, "caveat": 1.0})

@@ -236,7 +236,7 @@ def json_rows(file: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
             if not text.strip():
                 continue
             try:
-                row = decode(text.decode())
+                row = decode(text.decode(), exact=True)
             except (NotJsonError, UnicodeDecodeError):
                 problem = "a line must be one JSON object: repair or remove it"
                 raise RubricFileError(problem, path=file, line=line) from None
