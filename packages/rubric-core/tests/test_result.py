@@ -26,6 +26,7 @@ def test_the_reasons_are_pinned() -> None:
         "empty",
         "evidence_not_found",
         "context_full",
+        "no_verdict",
     ]
     assert [reason.value for reason in UNAVAILABLE] == [
         "timeout",
@@ -39,6 +40,7 @@ def test_the_reasons_are_pinned() -> None:
         "not_written",
         "judge_error",
         "other_model",
+        "no_probabilities",
         "no_response",
     ]
 

@@ -22,6 +22,7 @@ from rubric_core.errors import RubricFileError as RubricFileError
 from rubric_core.errors import SchemaError as SchemaError
 from rubric_core.errors import UnavailableRewardError as UnavailableRewardError
 from rubric_core.judgement.evidence import Evidence as Evidence
+from rubric_core.judgement.probability import VerdictProbability as VerdictProbability
 from rubric_core.judgement.result import Answerer as Answerer
 from rubric_core.judgement.result import CascadeLevel as CascadeLevel
 from rubric_core.judgement.result import CascadeTrace as CascadeTrace

@@ -46,6 +46,8 @@ class Reason(StrEnum):
     CONTEXT_FULL = "context_full", Outcome.INVALID
     """Prompt and reply are longer than the judge's model can read; counted as invalid so that a
     long response is no better off than one with a bad score."""
+    NO_VERDICT = "no_verdict", Outcome.INVALID
+    """Too little of the reply's probability is on a verdict, where it is read off."""
 
     TIMEOUT = "timeout"
     RATE_LIMITED = "rate_limited"
@@ -61,5 +63,7 @@ class Reason(StrEnum):
     JUDGE_ERROR = "judge_error"
     OTHER_MODEL = "other_model"
     """A model other than the one that judges the run answered."""
+    NO_PROBABILITIES = "no_probabilities"
+    """The server did not say how probable the verdict is, where it was asked to."""
     NO_RESPONSE = "no_response"
     """The policy's engine did not finish the response, so that there is nothing to judge."""

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from rubric_core.errors import ReplyError
 from rubric_core.judgement.evidence import Evidence, find_quote
+from rubric_core.judgement.probability import VerdictProbability
 from rubric_core.judgement.reply import read_reply
 from rubric_core.outcome import Outcome, Reason
 from rubric_core.schema.answer import Unanswered
@@ -195,6 +196,13 @@ class JudgeResult(Sealed):
     evidence: dict[str, Evidence] = Field(default_factory=dict)
     """Quotes by criterion id, in the rubric's order; empty unless scored and asked for."""
 
+    # Left out where there are none: judgements are older than these.
+    probabilities: dict[str, VerdictProbability] = Field(
+        default_factory=dict, exclude_if=lambda readings: not readings
+    )
+    """Probabilities of the verdicts by criterion id, in the rubric's order, where the judge reads
+    them (`verdict: probability`): s_j = w_j · met. None of a criterion that another one decided."""
+
     reason: Reason | None = None
     """Reason why there are no scores; None when there are."""
 
@@ -247,11 +255,13 @@ class JudgeResult(Sealed):
             raise ValueError(
                 "a response without an answer has a score of 0 for every criterion"
             )
-        unscored = self.evidence.keys() - self.scores.keys()
-        if unscored:
-            raise ValueError(
-                f"there is evidence for {len(unscored)} criteria without a score"
-            )
+        readings = {"evidence": self.evidence, "probabilities": self.probabilities}
+        for name, by_criterion in readings.items():
+            unscored = by_criterion.keys() - self.scores.keys()
+            if unscored:
+                raise ValueError(
+                    f"there is {name} for {len(unscored)} criteria without a score"
+                )
         return self
 
     @classmethod
