@@ -71,6 +71,7 @@ RUN_PAGES = {
     "docs/judge/cascade.md",
     "docs/judge/pool.md",
     "docs/judge/granularity.md",
+    "docs/judge/probability.md",
     "docs/judge/ledger.md",
     "docs/judge/serve.md",
     "docs/judge/testing.md",

@@ -65,6 +65,47 @@ def test_the_prompt_is_exactly_this(
     assert not rendered.passage_truncated
 
 
+BY_PART = f"""{PASSAGE}{RESPONSE}
+
+This time, score the RESPONSE on these criteria only; any others are scored on their own.
+{CRITERIA[1:]}
+Think about each criterion first, then score it. Return:
+{{ "reasoning": "<brief, one clause for each criterion>",
+  "scores": {{"names the loss": <score>, "gives_limit": <score>}},
+  "total": <sum of the scores>, "max_total": 3 }}
+Give every criterion exactly one score, a number from 0 to its weight."""
+VERDICT = f"""{PASSAGE}{RESPONSE}
+
+CRITERION (Loss): States which loss is minimised.
+Required elements: cross entropy
+Scoring guide, of 2 points: 2 for the loss, 1 for its purpose alone.
+Expected keywords: loss; likelihood
+
+Does the RESPONSE meet this criterion? Answer with one word: yes or no."""
+
+
+def test_the_prompt_of_a_part_is_exactly_this(make_view: ViewFactory) -> None:
+    rendered = load_prompt("by_part").render(make_view(), passage_chars=50_000)
+    assert rendered.user == BY_PART
+    assert (
+        rendered.system
+        == load_prompt("paper").render(make_view(), passage_chars=50_000).system
+    )
+
+
+def test_the_prompt_of_a_verdict_is_exactly_this(
+    make_view: ViewFactory, rubric: Rubric
+) -> None:
+    prompt = load_prompt("verdict")
+    loss, limit = (Rubric(criteria=(criterion,)) for criterion in rubric)
+    rendered = prompt.render(make_view(rubric=loss), passage_chars=50_000)
+    assert rendered.user == VERDICT
+    assert "Answer with one word, yes or no, and nothing else." in rendered.system
+    assert "JSON" not in rendered.system + rendered.user
+    bare = prompt.render(make_view(rubric=limit), passage_chars=50_000)
+    assert "\nCRITERION: gives_limit\nVerification: sentences: last\n" in bare.user
+
+
 def test_versions_name_layout_and_content() -> None:
     paper, shared = (load_prompt(layout) for layout in LAYOUTS)
     assert paper.version == f"paper_v1:{paper.sha256[:8]}"
@@ -76,13 +117,17 @@ def test_every_prompt_file_is_used() -> None:
     folder = resources.files("rubric_judge") / "prompts"
     assert {file.name for file in folder.iterdir()} == {
         "by_criterion_v1.jinja",
+        "by_part_v1.jinja",
         "criteria_v1.jinja",
+        "criterion_v1.jinja",
         "evidence_v1.txt",
         "listwise_system_v1.txt",
         "listwise_v1.jinja",
         "paper_v1.jinja",
         "shared_prefix_v1.jinja",
         "system_v1.txt",
+        "verdict_system_v1.txt",
+        "verdict_v1.jinja",
         "write_system_v1.txt",
         "write_v1.jinja",
     }

@@ -10,7 +10,6 @@ from typing import Annotated, Final, Literal, cast, get_args
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Field,
     JsonValue,
     ValidationInfo,
@@ -29,12 +28,16 @@ from rubric_core.configuration import (
 )
 from rubric_core.nearest import no_such_file
 from rubric_core.schema.sealed import Many
+from rubric_judge.llm_config import (
+    EvidenceUse,
+    Granularity,
+    JudgeConfig,
+    ListwiseConfig,
+    ModelJudgeConfig,
+    PromptLayout,
+)
 from rubric_judge.models.model_config import FileBeside, ModelConfig, Settings
 from rubric_judge.ui.yaml_files import read_yaml, yaml_place
-
-PromptLayout = Literal["paper", "shared_prefix"]
-EvidenceUse = Literal["off", "report", "require"]
-Granularity = Literal["rubric", "criterion"]
 
 
 class LexicalConfig(Settings):
@@ -73,56 +76,6 @@ class ClaimConfig(Settings):
 
     regex_timeout_s: float = Field(default=0.25, gt=0, le=60)
     """Processor time for one `regex:` search; past it the criterion scores 0."""
-
-
-def _yamls_off(value: object) -> object:
-    return "off" if value is False else value
-
-
-class ModelJudgeConfig(ModelConfig):
-    """Settings that all judges which ask a language model share."""
-
-    passage_chars: int = Field(default=50_000, ge=1)
-    """Characters of the passage that the judge reads; a longer one is cut and marked as cut."""
-
-    on_full_context: Literal["invalid", "unavailable"] = "invalid"
-    """Outcome of a judgement whose prompt and reply do not fit into the model's context.
-    `invalid` earns 0, so that no response is too long for a bad score; `unavailable` earns
-    nothing, and is masked by default."""
-
-    keep_invalid: bool = False
-    """Keep the text of an invalid reply, as the `reasoning` of its judgement; it may quote the
-    passage."""
-
-
-class JudgeConfig(ModelJudgeConfig):
-    """A language model as judge."""
-
-    type: Literal["llm"] = "llm"
-
-    prompt: PromptLayout = "shared_prefix"
-    """`paper`: the paper's order. `shared_prefix`: what a group shares first, the response last."""
-
-    granularity: Granularity = "rubric"
-    """`rubric`: one call scores all criteria. `criterion`: one call for each, so that their errors
-    are independent; what the calls share comes first."""
-
-    evidence: Annotated[EvidenceUse, BeforeValidator(_yamls_off)] = "off"
-    """`report`: ask for a quote for each criterion and say whether it is found. `require`: a score
-    above 0 whose quote is not found makes the judgement invalid."""
-
-    warm_call: bool = False
-    """Judge a group's first response alone: for servers that share a prefix only once a call that
-    has it is done. vLLM shares it at once."""
-
-
-class ListwiseConfig(ModelJudgeConfig):
-    """A language model that scores all responses to a task in one call, beside each other."""
-
-    type: Literal["listwise"] = "listwise"
-
-    max_group: int = Field(default=16, ge=1, le=256)
-    """Most different responses in one call; a larger group is an error before any call."""
 
 
 def _installed(name: str, info: ValidationInfo) -> str:
@@ -254,6 +207,12 @@ class CascadeConfig(Settings):
         for number, judge in enumerate(self.judges[:-1], start=1):
             reader = judge.judge if isinstance(judge, HybridConfig) else judge
             is_fixed = isinstance(reader, JudgeConfig) and reader.temperature == 0
+            is_read = isinstance(reader, JudgeConfig) and reader.is_by_probability
+            if is_read:
+                raise ValueError(
+                    f"judge {number} reads a probability, which no second answer changes, so that "
+                    f"{self.uncertainty!r} sees nothing: set `uncertainty: margin`"
+                )
             if is_computed(reader) or (is_fixed and self.uncertainty == "consistency"):
                 raise ValueError(
                     f"judge {number} gives the same answer every time, so that "
@@ -381,3 +340,25 @@ def read_model_config(path: Path) -> ModelConfig:
     values = cast("dict[str, object]", options)
     source = partial(yaml_place, path)
     return validated(ModelConfig, values, source=source, folder=path.parent)
+
+
+__all__ = [
+    "CascadeConfig",
+    "ClaimConfig",
+    "EvidenceUse",
+    "Granularity",
+    "HybridConfig",
+    "JudgeConfig",
+    "JudgeSpec",
+    "LexicalConfig",
+    "ListwiseConfig",
+    "ModelJudgeConfig",
+    "PluginConfig",
+    "PromptLayout",
+    "SandboxConfig",
+    "Uncertainty",
+    "is_program",
+    "judge_spec",
+    "read_judge_spec",
+    "read_model_config",
+]

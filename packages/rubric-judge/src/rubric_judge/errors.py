@@ -6,6 +6,7 @@ RubricError (rubric_core)
 ├── LedgerError(RuntimeError)          a ledger that cannot be opened, read or trusted
 ├── EventLoopError(RuntimeError)       a pool, judge or limiter asked from two event loops at once
 ├── JudgeSetupError(ValueError)        a judge that cannot be called at all, such as without its key
+├── LogprobsError(ValueError)          log-probabilities of a reply that cannot be read
 ├── SampleShapeError(ValueError)        values of a sample that do not fit together
 └── JudgeTransportError(RuntimeError)  a call that brought no answer; between a client and its judge
 """
@@ -35,6 +36,10 @@ class VerificationError(RubricError, ValueError):
     def of(cls, head: str, problem: str) -> Self:
         """Return the error of what follows a head, such as `numeric:`."""
         return cls(f"`{head}` {problem}")
+
+
+class LogprobsError(RubricError, ValueError):
+    """Log-probabilities of a reply's first token that cannot be read: why, and what to do."""
 
 
 class SampleShapeError(RubricError, ValueError):

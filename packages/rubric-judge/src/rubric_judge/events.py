@@ -91,6 +91,18 @@ def probe_out_of_schema(*, role: str, model: str, server: str, why: str) -> None
     )
 
 
+def probe_without_verdict(*, model: str, server: str, why: str) -> None:
+    """Log that a model hardly answers with a verdict where one is asked for, as the check found."""
+    _log().warning(
+        "judge.check.few_verdicts",
+        model=model,
+        server=server,
+        why=why,
+        what_to_do="try another model or `verdict: sampled`; a judgement without a verdict is "
+        "invalid, and earns 0",
+    )
+
+
 def decoding_filled_in(
     *, model: str, owner: str, fields: Sequence[str], refused: bool
 ) -> None:

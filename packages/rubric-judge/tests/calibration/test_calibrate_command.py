@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import structlog
 
-from rubric_core import Task, write_tasks
-from rubric_judge import LexicalConfig, LexicalJudge
+from rubric_core import ConfigError, Task, write_tasks
+from rubric_judge import LexicalConfig, LexicalJudge, judge_spec, load_judge
 from rubric_judge.cli import main
+from rubric_judge.judges.capabilities import fingerprint
 from rubric_judge.quality.calibration.record import Verdict, read_calibration
-from rubric_judge.testing import FakeEndpoint
+from rubric_judge.testing import FakeCall, FakeEndpoint
 
 NAMES = ("first", "second")
 TEXTS = (
@@ -427,3 +428,38 @@ def test_a_criterion_of_which_nobody_can_tell_is_said_to_be_one(
         "40 labels more say that the rater cannot tell"
         in Path("out/calibration.md").read_text()
     )
+
+
+def test_a_judge_by_probability_is_calibrated_under_a_fingerprint_of_its_own(
+    command: Command,
+) -> None:
+    def award(call: FakeCall) -> float:
+        prompt = call.messages[-1]["content"]
+        response = prompt.partition("BEGIN RESPONSE")[2].partition("END RESPONSE")[0]
+        word = "word0" if "Required elements: word0" in prompt else "word1"
+        return 0.9 if word in response else 0.2
+
+    there = {"type": "llm", "model": "openai/fake"}
+    with FakeEndpoint(award) as endpoint:
+        there["api_base"] = endpoint.url
+        Path("judge.yaml").write_text(json.dumps({**there, "verdict": "probability"}))
+        words = ("--labels", "anna.jsonl", "--resamples", "30", "--judge", "judge.yaml")
+        status, _, complaints = command(*FILES, *words, "--out", "out")
+
+    assert (status, complaints) == (0, "")
+    found = read_calibration(Path("out/calibration.json"))
+    assert [row.verdict for row in found.criteria] == [Verdict.ADMIT, Verdict.ADMIT]
+    assert [row.youden_j.value for row in found.criteria] == [1.0, 1.0]
+    # Half of the labels are met, and the judge says .9 and .2 where people say 1 and 0.
+    assert [row.bias.value for row in found.criteria] == pytest.approx([0.05, 0.05])
+    own, sampled = (
+        fingerprint(load_judge(judge_spec(spec)))
+        for spec in ({**there, "verdict": "probability"}, there)
+    )
+    found.require(own, [], source="out/calibration.json")
+    with pytest.raises(ConfigError, match="calibrate this judge"):
+        found.require(sampled, [], source="out/calibration.json")
+    judged = Path("out/judgements_judge_0.jsonl").read_text().splitlines()
+    assert len(judged) == 40
+    reading = json.loads(judged[0])["result"]["probabilities"]["first"]
+    assert reading["met"] == pytest.approx(0.9)

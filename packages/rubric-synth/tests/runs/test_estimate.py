@@ -84,6 +84,9 @@ def test_what_is_not_known_is_no_figure(collected: Path) -> None:
     each = judge.model_copy(update={"granularity": "criterion"})
     apart = config.model_copy(update={"quality": QualityConfig(judge=each)})
     assert estimate(collected, apart).stages[-1].calls == found.documents * 2 * 4 * 8
+    threes = judge.model_copy(update={"granularity": 3})
+    parts = config.model_copy(update={"quality": QualityConfig(judge=threes)})
+    assert estimate(collected, parts).stages[-1].calls == found.documents * 2 * 4 * 3
 
 
 def test_prices_are_the_configured_ones_or_those_of_litellm() -> None:

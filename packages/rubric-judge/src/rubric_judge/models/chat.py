@@ -51,6 +51,9 @@ class ChatReply:
     """Where the model wrote something else, if the text is empty."""
     has_thought: bool | None = None
     """Whether the server separated a thought from the text; None if it never separates any."""
+    logprobs: object = None
+    """The log-probabilities that came with the text, as they were decoded: `first_alternatives`
+    reads them. None where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +307,7 @@ def read_completion(
         answered_by=answerer(completion.get("model")),
         beside="" if text else beside,
         has_thought=_has_thought(message),
+        logprobs=choice.get("logprobs"),
     )
     if refusal:
         return reply(text, "refused")

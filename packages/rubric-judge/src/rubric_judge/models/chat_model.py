@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -105,14 +105,20 @@ class ChatModel(ClosesItself):
         }
 
     async def complete(
-        self, *, system: str, user: str, reply: type[BaseModel], affinity: str = ""
+        self,
+        *,
+        system: str,
+        user: str,
+        reply: type[BaseModel] | None,
+        affinity: str = "",
     ) -> ChatReply:
         """Ask once; ask again only while no answer comes.
 
         Args:
             system: the system message.
             user: the user message.
-            reply: the model of the reply, whose JSON schema goes to the server.
+            reply: the model of the reply, whose JSON schema goes to the server; None for a reply in
+                plain text.
             affinity: calls with the same word go to the same replica while it is up: its prefix
                 cache may hold what they share.
 
@@ -168,23 +174,45 @@ class ChatModel(ClosesItself):
             JudgeSetupError: no answer, or litellm's router refuses the `litellm_config`; names the
                 model and address, or the key of the file, and the remedy.
         """
+        user, system, reply = _READY
+        async for server, answer in self.probe(system=system, user=user, reply=reply):
+            departure = _departure(answer)
+            if departure:
+                events.probe_out_of_schema(
+                    role=self._role,
+                    model=self._config.model,
+                    server=chat.server_of(server),
+                    why=departure,
+                )
+
+    async def probe(
+        self, *, system: str, user: str, reply: type[BaseModel] | None = None
+    ) -> AsyncIterator[tuple[str, ChatReply]]:
+        """Ask every replica one short question, and yield its address and its answer.
+
+        Each gives up within seconds. One that says "too many requests" is available, and is passed
+        over. The address is "" for the provider's own.
+
+        Args:
+            system: the system message.
+            user: the question.
+            reply: as in `complete`.
+
+        Raises:
+            JudgeSetupError: as `check`.
+        """
+        request = self._request(user, system, reply)
         for server, address in zip(
             self._servers.all, self._config.addresses, strict=False
         ):
             try:
-                answer = await server.target.hurried().ask(self._request(*_READY))
+                answer = await server.target.hurried().ask(request)
                 self._require_room(answer)
-                departure = _departure(answer)
-                if departure:
-                    events.probe_out_of_schema(
-                        role=self._role,
-                        model=self._config.model,
-                        server=server.name,
-                        why=departure,
-                    )
             except JudgeTransportError as error:
                 if error.reason is not Reason.RATE_LIMITED:
                     raise JudgeSetupError(self._not_there(error, address)) from None
+            else:
+                yield address or "", answer
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -303,8 +331,12 @@ class ChatModel(ClosesItself):
                 Reason.BAD_REQUEST, detail, attempts=answer.attempts
             )
 
-    def _request(self, user: str, system: str, reply: type[BaseModel]) -> ChatRequest:
+    def _request(
+        self, user: str, system: str, reply: type[BaseModel] | None
+    ) -> ChatRequest:
         """Return a request for a reply, with the schema in the request or in the prompt."""
+        if reply is None:
+            return ChatRequest(user=user, system=system)
         form = self._config.schema
         if form != "json_schema":
             schema = json.dumps(reply.model_json_schema())

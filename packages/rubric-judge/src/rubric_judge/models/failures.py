@@ -45,6 +45,11 @@ _BY_FIELD: Final = {
         "set `schema: json_object`, or `schema: prompt` where that is refused too"
     ),
     "temperature": "set `temperature: null`",
+    **dict.fromkeys(
+        ("logprobs", "top_logprobs"),
+        "set a smaller `top_logprobs` under `parameters`, or serve the model so that it lists more "
+        "(vLLM: --max-logprobs 20); where it lists none, `verdict: sampled`",
+    ),
     "max_tokens": "set a smaller `max_tokens`, or `max_tokens: null` to leave it out",
     "max_completion_tokens": (
         "set a smaller `max_tokens`, or `max_tokens: null` and what the server takes under "

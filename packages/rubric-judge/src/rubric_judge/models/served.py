@@ -94,6 +94,16 @@ class ModelServer(chat.ClosesItself):
         """
         return _whole((await self._tokenized(question, arguments)).get("count"))
 
+    async def text_tokens(self, text: str) -> int | None:
+        """Return the number of tokens of a text alone, without a template; None if it is not known.
+
+        vLLM and SGLang count them. Each call is a request, so make it only where the number
+        matters.
+        """
+        body = {"prompt": text, "add_special_tokens": False}
+        answer = await self._posted(self._beside("tokenize"), body)
+        return _whole(answer.get("count"))
+
     async def prompt(
         self, question: str, *, arguments: Mapping[str, object] | None = None
     ) -> str | None:

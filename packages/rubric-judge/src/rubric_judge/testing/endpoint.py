@@ -8,7 +8,7 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
@@ -69,6 +69,9 @@ class FakeEndpoint:
     """How much to store of the calls; for many thousands `records`, or only `counts`."""
     served: ServedModel | None = None
     """The model that answers requests without a schema; left out, `award` does."""
+    logprobs: Callable[[FakeCall], object] | None = None
+    """The `logprobs` of the answer to a request that asks for them; left out, `award` is the
+    probability of a yes, where it is a share."""
     port: int = 0
     """Where it listens; 0 for any port that is free."""
     calls: list[FakeCall] = field(default_factory=list[FakeCall], init=False)
@@ -176,9 +179,12 @@ class FakeEndpoint:
         if refusal is not None:
             self._note(call, drawn, {})
             return self._refusal_to_serve(refusal)
-        answer = (
-            self._plain(call, drawn, served) if served else self._judgement(call, drawn)
-        )
+        if body.get("logprobs") and (served is None or self.logprobs is not None):
+            answer = self._verdict(call, drawn)
+        elif served is not None:
+            answer = self._plain(call, drawn, served)
+        else:
+            answer = self._judgement(call, drawn)
         return await self._send(request, call.fault, answer)
 
     def _judgement(self, call: FakeCall, drawn: Drawn) -> bytes:
@@ -206,6 +212,28 @@ class FakeEndpoint:
             fault,
             prompt_tokens=prompt_tokens,
             written_tokens=written_tokens,
+        )
+
+    def _verdict(self, call: FakeCall, drawn: Drawn) -> bytes:
+        award = self.award(call) if callable(self.award) else self.award
+        share = award if isinstance(award, int | float) else None
+        text = "Yes" if share is not None and share >= replies.HALF else "No"
+        logprobs: object = None
+        if self.logprobs is not None:
+            logprobs = self.logprobs(call)
+        elif share is not None:
+            logprobs = replies.verdict_logprobs(share)
+        self._note(call, drawn, {} if share is None else {"yes": share})
+        if drawn.text is not None and drawn.text.place in {"reply", "body"}:
+            text = replies.hostile_text(text, drawn.text)
+        prompt_tokens = sum(len(message["content"]) for message in call.messages) // 4
+        return _body(
+            call,
+            text,
+            call.fault,
+            logprobs=logprobs,
+            prompt_tokens=prompt_tokens,
+            written_tokens=1,
         )
 
     def _awarded(self, call: FakeCall) -> Mapping[str, float] | str:
@@ -304,17 +332,26 @@ def _request(*parts: Any) -> web.BaseRequest:
     )
 
 
-def _body(call: FakeCall, text: str, fault: Fault | None, **usage: int) -> bytes:
+def _body(
+    call: FakeCall,
+    text: str,
+    fault: Fault | None,
+    *,
+    logprobs: object = None,
+    **usage: int,
+) -> bytes:
     if call.fault is Fault.HOSTILE_BODY:
         return text.encode(errors="surrogateescape")
-    return replies.encoded(
-        completion(
-            text,
-            call=call,
-            fault=fault,
-            **usage,
-        )
+    body = completion(
+        text,
+        call=call,
+        fault=fault,
+        **usage,
     )
+    if logprobs is not None:
+        choices = cast("list[dict[str, object]]", body["choices"])
+        choices[0] |= {"logprobs": logprobs, "finish_reason": "length"}
+    return replies.encoded(body)
 
 
 def _reset(request: web.BaseRequest) -> None:

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 from zlib import crc32
 
 from rubric_judge.models.chat import SCHEMA_FOLLOWS
@@ -146,6 +146,39 @@ def hostile_text(reply: str, hostile: HostileText) -> str:
     escaped = "".join(f"\\u{ord(character):04x}" for character in first)
     text = hostile.text.replace("@id@", escaped)
     return json.dumps(fields).replace(f'"{_HOLE}"', text, 1)
+
+
+HALF: Final = 0.5
+_OTHER_MASS: Final = 0.02
+"""Probability of tokens that are no verdict, and of those that are not listed, each."""
+
+
+def verdict_logprobs(share: float) -> dict[str, object]:
+    """Write the log-probabilities of a reply's first token, as OpenAI's form has them.
+
+    Args:
+        share: P(yes | yes or no), in [0, 1], shared out among three spellings of each.
+
+    Returns:
+        The `logprobs` of a choice: seven tokens, whose probabilities add up to 0.98.
+    """
+    verdicts = 1 - 2 * _OTHER_MASS
+    listed = {"The": _OTHER_MASS}
+    for spellings, part in (
+        (("Yes", " yes", "YES"), share),
+        (("No", " no", "NO"), 1 - share),
+    ):
+        for spelling, of_part in zip(spellings, (0.8, 0.15, 0.05), strict=True):
+            listed[spelling] = verdicts * part * of_part
+    entries = [
+        {
+            "token": token,
+            "logprob": math.log(mass) if mass > 0 else -9999.0,
+            "bytes": list(token.encode()),
+        }
+        for token, mass in sorted(listed.items(), key=lambda pair: -pair[1])
+    ]
+    return {"content": [{**entries[0], "top_logprobs": entries}]}
 
 
 def encoded(payload: object) -> bytes:

@@ -102,6 +102,7 @@ class TrainConfig(PolicySettings):
         misfits = (
             *self._batch_misfits(),
             *self._reward_misfits(),
+            *self._judge_misfits(),
             *self._sampling_misfits(),
             *self._value_misfits(),
             *self._tracker_misfits(),
@@ -170,6 +171,25 @@ class TrainConfig(PolicySettings):
             yield (
                 "judge.correction makes rewards that may be negative, which shaping.alpha_stop "
                 "would raise; use shaping.length_penalty"
+            )
+
+    def _judge_misfits(self) -> Iterator[str]:
+        """Yield what a verdict by probability is trained with: a calibration that admits it."""
+        model = self.judge.language_model
+        if model is None or not model.is_by_probability:
+            return
+        if self.judge.calibration is None:
+            yield (
+                "judge.spec: `verdict: probability` needs judge.calibration: what a model's "
+                "probability of a verdict is worth differs by judge and by criterion; label "
+                "answers, write a calibration of this judge with `rubric-judge calibrate`, or use "
+                "`verdict: sampled`"
+            )
+        elif self.judge.uncalibrated == "admit":
+            yield (
+                "judge.uncalibrated='admit' and `verdict: probability`: a criterion that was not "
+                "calibrated would enter the reward by an untried probability; use 'mask' or "
+                "'refuse'"
             )
 
     def _sampling_misfits(self) -> Iterator[str]:

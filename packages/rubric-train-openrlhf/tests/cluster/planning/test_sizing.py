@@ -239,6 +239,36 @@ def test_a_shared_prefix_is_read_once_a_group(
     assert paper.read_tokens == pytest.approx(64 * 12_500 + 2048 * (own + 1500))
 
 
+@pytest.mark.parametrize(
+    ("changes", "calls", "written"),
+    [
+        ({"granularity": "criterion"}, 8, 8 * 400 + 600),
+        ({"granularity": 3}, 3, 3 * 400 + 600),
+        ({"granularity": 8}, 1, 1000),
+        ({"verdict": "probability"}, 8, 8),
+    ],
+)
+def test_a_rubric_in_parts_takes_a_call_for_each(
+    make_config: Callable[..., TrainConfig],
+    changes: dict[str, Any],
+    calls: int,
+    written: float,
+) -> None:
+    judge = _judged()
+    judge["spec"] |= changes
+    config = make_config(judge=judge | {"calibration": "calibration.json"})
+
+    load = judge_load(config, GPUS[0])
+
+    assert load is not None
+    assert load.calls == 2048 * calls
+    own = 0.4 * 3072
+    sent = calls * (12_500 + own) + 1500
+    assert load.sent_tokens == pytest.approx(2048 * sent)
+    assert load.read_tokens == pytest.approx(64 * 12_500 + 2048 * (own + 1500))
+    assert load.written_tokens == pytest.approx(2048 * written)
+
+
 def test_servers_and_calls_at_a_time_make_judging_shorter(
     make_config: Callable[..., TrainConfig],
 ) -> None:

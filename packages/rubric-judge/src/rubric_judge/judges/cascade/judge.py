@@ -176,13 +176,11 @@ class CascadeJudge:
         scored = JudgeResult.scored(
             view.rubric, scores, judge=self.name, reasoning=reasoning
         )
-        evidence = {
-            name: state.answers[number][0].evidence[name]
-            for name, number in decided_by.items()
-            if name in state.answers[number][0].evidence
+        readings = {
+            field: _by_deciding(field, view.rubric, decided_by, state)
+            for field in ("evidence", "probabilities")
         }
-        ordered = {name: evidence[name] for name in view.rubric.ids if name in evidence}
-        scored = JudgeResult.model_validate({**dict(scored), "evidence": ordered})
+        scored = JudgeResult.model_validate({**dict(scored), **readings})
         return self._whole(scored, state, started_s, trace)
 
     async def check(self) -> None:
@@ -355,6 +353,18 @@ class _Parts:
             criteria = tuple(self._rubric)
             self._back = Rubric(criteria=criteria[::-1])
         return self._back
+
+
+def _by_deciding(
+    field: str, rubric: Rubric, decided_by: Mapping[str, int], state: _Progress
+) -> dict[str, object]:
+    """Return what the first answer of the judge that decided a criterion says of it."""
+    return {
+        name: getattr(state.answers[decided_by[name]][0], field)[name]
+        for name in rubric.ids
+        if name in decided_by
+        and name in getattr(state.answers[decided_by[name]][0], field)
+    }
 
 
 def _usage(results: Sequence[JudgeResult]) -> Usage | None:

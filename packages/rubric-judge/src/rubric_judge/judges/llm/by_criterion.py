@@ -1,31 +1,34 @@
-"""One judgement from one call per criterion, so that an error in one does not affect another."""
+"""One judgement from several calls, each for a part of the rubric: one criterion, or k of them."""
 
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
 
-from rubric_core import Criterion, JudgeResult, JudgeView, Outcome, Rubric
+from rubric_core import JudgeResult, JudgeView, Outcome, Rubric, VerdictProbability
 from rubric_core.judgement.evidence import Evidence
 from rubric_core.judgement.result import Answerer, Call, Usage
 
 _Ask = Callable[[JudgeView], Awaitable[JudgeResult]]
+_RUBRICS_KEPT = 1024
 
 
 class _Part(NamedTuple):
-    criterion: Criterion
+    rubric: Rubric
     result: JudgeResult
     ended_s: float
 
 
-async def judge_by_criterion(ask: _Ask, view: JudgeView, *, warm: bool) -> JudgeResult:
-    """Ask for all criteria at once, each in a call of its own, and combine the answers.
+async def judge_by_criterion(
+    ask: _Ask, view: JudgeView, *, warm: bool, k: int = 1
+) -> JudgeResult:
+    """Ask for k criteria in each call, all calls at once, and combine the answers.
 
-        s_j from the call for c_j;   r = Σ s_j / W
+        s_j from the call that asks for c_j;   r = Σ s_j / W
 
     A criterion without weight scores 0 without a call. All calls are completed, so that the usage
     of a failed judgement is known.
@@ -35,6 +38,7 @@ async def judge_by_criterion(ask: _Ask, view: JudgeView, *, warm: bool) -> Judge
         view: the view to judge.
         warm: whether the first call goes alone, for servers that share a prefix only after a call
             with it has ended.
+        k: most criteria in a call, in the rubric's order; the last call has the rest.
 
     Returns:
         A scored result if every criterion is scored. If an answer is invalid, the whole is, with
@@ -46,24 +50,31 @@ async def judge_by_criterion(ask: _Ask, view: JudgeView, *, warm: bool) -> Judge
 
     Cancellation passes through.
     """
-    asked = [criterion for criterion in view.rubric if criterion.weight]
-    first = asked[:1] if warm else []
+    asked = _rubrics(view.rubric, k)
+    first = asked[:1] if warm else ()
     parts = await _judged(ask, view, first) if first else []
     parts += await _judged(ask, view, asked[len(first) :])
     result = _joined(view.rubric, parts)
     return result.with_call(**_together(parts))
 
 
-async def _judged(
-    ask: _Ask, view: JudgeView, criteria: Sequence[Criterion]
-) -> list[_Part]:
+# One object for a group: what is kept for a rubric, its schema and its text, is kept for its parts.
+@lru_cache(maxsize=_RUBRICS_KEPT)
+def _rubrics(rubric: Rubric, k: int) -> tuple[Rubric, ...]:
+    """Cut the criteria with weight into rubrics of at most k."""
+    asked = tuple(criterion for criterion in rubric if criterion.weight)
+    return tuple(
+        Rubric(criteria=asked[start : start + k]) for start in range(0, len(asked), k)
+    )
+
+
+async def _judged(ask: _Ask, view: JudgeView, rubrics: Sequence[Rubric]) -> list[_Part]:
     parts: dict[int, _Part] = {}
     raised: list[BaseException] = []
 
-    async def judge(place: int, criterion: Criterion, group: TaskGroup) -> None:
-        alone = Rubric(criteria=(criterion,))
+    async def judge(place: int, rubric: Rubric, group: TaskGroup) -> None:
         try:
-            result = await ask(view.model_copy(update={"rubric": alone}))
+            result = await ask(view.model_copy(update={"rubric": rubric}))
         # Raised in the caller's task, not as a group, since the exception's type matters there.
         except BaseException as error:
             is_cancelled_outside = anyio.current_effective_deadline() == -math.inf
@@ -72,14 +83,14 @@ async def _judged(
             raised.append(error)
             group.cancel_scope.cancel()
         else:
-            parts[place] = _Part(criterion, result, time.perf_counter())
+            parts[place] = _Part(rubric, result, time.perf_counter())
 
     async with anyio.create_task_group() as group:
-        for place, criterion in enumerate(criteria):
-            group.start_soon(judge, place, criterion, group)
+        for place, rubric in enumerate(rubrics):
+            group.start_soon(judge, place, rubric, group)
     if raised:
         raise raised[0]
-    return [parts[place] for place in range(len(criteria))]
+    return [parts[place] for place in range(len(rubrics))]
 
 
 def _joined(rubric: Rubric, parts: Sequence[_Part]) -> JudgeResult:
@@ -88,21 +99,30 @@ def _joined(rubric: Rubric, parts: Sequence[_Part]) -> JudgeResult:
         Outcome.UNAVAILABLE: JudgeResult.unavailable,
     }
     for outcome, failed in kinds.items():
-        for criterion, result, _ in parts:
+        for part, result, _ in parts:
             if result.outcome is outcome and result.reason is not None:
-                detail = f"criterion {criterion.id!r}: {result.detail or result.reason.value}"
+                detail = f"{_named(part)}: {result.detail or result.reason.value}"
                 whole = failed(result.reason, detail=detail)
                 return whole.model_copy(update={"reasoning": result.reasoning})
     scores = dict.fromkeys(rubric.ids, 0.0)
     reasons: list[str] = []
     evidence: dict[str, Evidence] = {}
-    for criterion, result, _ in parts:
+    probabilities: dict[str, VerdictProbability] = {}
+    for part, result, _ in parts:
         scores |= result.scores
         evidence |= result.evidence
+        probabilities |= result.probabilities
         if result.reasoning:
-            reasons.append(f"{criterion.id}: {result.reasoning}")
+            reasons.append(f"{', '.join(part.ids)}: {result.reasoning}")
     whole = JudgeResult.scored(rubric, scores, judge="", reasoning="\n".join(reasons))
-    return JudgeResult.model_validate({**dict(whole), "evidence": evidence})
+    readings = {"evidence": evidence, "probabilities": probabilities}
+    return JudgeResult.model_validate({**dict(whole), **readings})
+
+
+def _named(rubric: Rubric) -> str:
+    """Name a part of a rubric by its criteria, the first and the last of several."""
+    first, *others = rubric.ids
+    return f"criteria {first!r} to {others[-1]!r}" if others else f"criterion {first!r}"
 
 
 def _together(parts: Sequence[_Part]) -> Call:

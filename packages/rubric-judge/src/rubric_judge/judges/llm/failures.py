@@ -46,6 +46,22 @@ def unreadable_failure(answer: ChatReply) -> JudgeResult | None:
     return JudgeResult.invalid(Reason.NOT_JSON, detail=detail) if detail else None
 
 
+def unspoken_failure(answer: ChatReply) -> JudgeResult | None:
+    """Return the judgement for a reply whose first token says nothing; None for one that is read.
+
+    A reply of one token is cut off as a rule, and its text does not matter.
+
+    Args:
+        answer: what the server answered.
+    """
+    if answer.finish == "refused":
+        return JudgeResult.invalid(Reason.REFUSED)
+    if answer.finish == "oversized":
+        detail = "the answer exceeds the size limit, where one word was asked for"
+        return JudgeResult.unavailable(Reason.SERVER_ERROR, detail=detail)
+    return None
+
+
 def _parse_obstacle(answer: ChatReply) -> str:
     """Return why a text is not parsed; "" for one that is."""
     text = answer.text

@@ -10,6 +10,14 @@ from rubric_judge.judges.llm.model_judge import (
     ModelJudge,
     unavailable_if_cut,
 )
+from rubric_judge.judges.llm.verdict_check import QUESTION_OF_CHECK, check_verdicts
+from rubric_judge.judges.llm.verdicts import (
+    READING,
+    asked_fields,
+    most_listed,
+    read_verdict,
+)
+from rubric_judge.models.model_config import ModelConfig
 
 
 class LLMJudge(ModelJudge[JudgeConfig]):
@@ -17,9 +25,11 @@ class LLMJudge(ModelJudge[JudgeConfig]):
 
         r = Σ s_j / W  if the reply is valid,  0 with a reason if it is not
 
-    With `granularity: criterion` it asks once for each criterion, and all replies have to be valid.
-    An invalid reply is recorded and never asked for again. A call that brings no answer is repeated
-    within the configured attempts and deadline, and then is `unavailable`.
+    With `granularity: criterion`, or a number k, it asks once for each criterion, or for each k of
+    them, and all replies have to be valid. With `verdict: probability` each criterion is a call
+    whose score is read off the probabilities of its first token (`verdicts`). An invalid reply is
+    recorded and never asked for again. A call that brings no answer is repeated within the
+    configured attempts and deadline, and then is `unavailable`.
 
     Close it with `aclose`, or use it as an asynchronous context manager.
     """
@@ -28,18 +38,35 @@ class LLMJudge(ModelJudge[JudgeConfig]):
 
     def _load_prompt(self) -> prompt.Prompt:
         config = self._config
-        by_criterion = self._is_by_criterion and config.prompt == "shared_prefix"
-        layout = "by_criterion" if by_criterion else config.prompt
+        layout = config.prompt
+        if config.is_by_probability:
+            layout = "verdict"
+        elif config.prompt == "shared_prefix" and config.granularity == "criterion":
+            layout = "by_criterion"
+        elif config.prompt == "shared_prefix" and config.criteria_per_call is not None:
+            layout = "by_part"
         return prompt.load_prompt(layout, evidence=config.evidence != "off")
 
-    @property
-    def _is_by_criterion(self) -> bool:
-        return self._config.granularity == "criterion"
+    def _asked_with(self, config: JudgeConfig) -> ModelConfig:
+        if not config.is_by_probability:
+            return config
+        return config.model_copy(update={"parameters": asked_fields(config.parameters)})
+
+    def _settings(self) -> dict[str, object]:
+        settings = super()._settings()
+        if self._config.is_by_probability:
+            settings["verdict"] = READING
+        return settings
 
     @property
     def name(self) -> str:
-        """The model and the version of the prompt, and whether each criterion has its own call."""
-        return super().name + (" by criterion" if self._is_by_criterion else "")
+        """The model and the version of the prompt, and what has a call of its own."""
+        config = self._config
+        if config.is_by_probability or config.granularity == "rubric":
+            return super().name
+        if config.granularity == "criterion":
+            return f"{super().name} by criterion"
+        return f"{super().name} by {config.granularity}"
 
     @property
     def warm_call(self) -> bool:
@@ -59,9 +86,46 @@ class LLMJudge(ModelJudge[JudgeConfig]):
         reason = view.unanswered
         if reason is not None:
             return JudgeResult.without_answer(view.rubric, reason, judge=self.name)
-        if not self._is_by_criterion:
+        config = self._config
+        if config.is_by_probability:
+            return await judge_by_criterion(
+                self._judge_by_word, view, warm=config.warm_call
+            )
+        k = config.criteria_per_call
+        if k is None:
             return await self._judge_at_once(view)
-        return await judge_by_criterion(self._judge_at_once, view, warm=self.warm_call)
+        return await judge_by_criterion(
+            self._judge_at_once, view, warm=config.warm_call, k=k
+        )
+
+    async def check(self) -> None:
+        """Ask every replica a short question; see `ModelJudge.check`.
+
+        With `verdict: probability` it is a question like those to come, and a server that does not
+        say how probable its words are is refused.
+
+        Raises:
+            JudgeSetupError: as `ModelJudge.check`; or as `check_verdicts`.
+        """
+        config = self._config
+        if not config.is_by_probability:
+            await super().check()
+            return
+        rendered = self._prompt.render(
+            QUESTION_OF_CHECK, passage_chars=config.passage_chars
+        )
+        async for address, answer in self._model.probe(
+            system=rendered.system, user=rendered.user
+        ):
+            await check_verdicts(config, address, answer)
+
+    async def _judge_by_word(self, view: JudgeView) -> JudgeResult:
+        rendered = self._prompt.render(view, passage_chars=self._config.passage_chars)
+        answer = await self._ask(rendered, None, task_id=view.task_id)
+        judgement = answer.failure or read_verdict(
+            view, answer.logprobs, most=most_listed(self._config.parameters)
+        )
+        return self._recorded(judgement, answer, view)
 
     async def _judge_at_once(self, view: JudgeView) -> JudgeResult:
         config = self._config
@@ -71,6 +135,12 @@ class LLMJudge(ModelJudge[JudgeConfig]):
         )
         answer = await self._ask(rendered, reply, task_id=view.task_id)
         judgement = self._judgement(view, answer, passage=rendered.passage)
+        return self._recorded(judgement, answer, view)
+
+    def _recorded(
+        self, judgement: JudgeResult, answer: Answered, view: JudgeView
+    ) -> JudgeResult:
+        """Return a judgement with the facts about its call, and log it."""
         recorded = self._with_reply_text(judgement, answer.text)
         result = recorded.with_call(**answer.call)
         events.call_finished(result, task_id=view.task_id)

@@ -13,9 +13,10 @@ from rubric_core.judgement.result import Call
 from rubric_judge.config import ModelJudgeConfig
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.judges.llm import prompt
-from rubric_judge.judges.llm.failures import unreadable_failure
+from rubric_judge.judges.llm.failures import unreadable_failure, unspoken_failure
 from rubric_judge.models import chat, limits
 from rubric_judge.models.chat_model import ChatModel
+from rubric_judge.models.model_config import ModelConfig
 
 _Config = TypeVar("_Config", bound=ModelJudgeConfig)
 _KEPT_REPLY_CHARS: Final = 20_000
@@ -32,6 +33,8 @@ class Answered(NamedTuple):
     """Record of the call, whether it was answered or not."""
     is_whole: bool = True
     """Whether the server reports that the reply ended by itself."""
+    logprobs: object = None
+    """The log-probabilities that came with the reply, unread."""
 
 
 class ModelJudge(chat.ClosesItself, Generic[_Config]):
@@ -61,7 +64,17 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         """
         self._config = config
         self._prompt = self._load_prompt()
-        self._model = ChatModel(config, client=client, limiter=limiter, role="judge")
+        self._model = ChatModel(
+            self._asked_with(config), client=client, limiter=limiter, role="judge"
+        )
+
+    def _asked_with(self, config: _Config) -> ModelConfig:
+        """Return the settings of the requests."""
+        return config
+
+    def _settings(self) -> dict[str, object]:
+        """Return what may change a score, beside the model's settings and the prompt."""
+        return {name: getattr(self._config, name) for name in self._scored}
 
     @abstractmethod
     def _load_prompt(self) -> prompt.Prompt:
@@ -75,8 +88,8 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
     @property
     def fingerprint(self) -> str:
         """The name, and a hash of all that may change a score; see `ChatModel.identity`."""
-        settings = {name: getattr(self._config, name) for name in self._scored}
-        parts = {**self._model.identity, "prompt": self._prompt.sha256, **settings}
+        prompt_hash = {"prompt": self._prompt.sha256}
+        parts = {**self._model.identity, **prompt_hash, **self._settings()}
         digest = text_sha256(json.dumps(parts, sort_keys=True))
         return f"{self.name} {digest[:16]}"
 
@@ -102,19 +115,24 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         await self._model.aclose()
 
     async def _ask(
-        self, rendered: prompt.RenderedPrompt, reply: type[BaseModel], *, task_id: str
+        self,
+        rendered: prompt.RenderedPrompt,
+        reply: type[BaseModel] | None,
+        *,
+        task_id: str,
     ) -> Answered:
         """Make one call, with all attempts of its retries.
 
         Args:
             rendered: the messages.
-            reply: the model of a valid reply.
+            reply: the model of a valid reply; None for a word, whose text is not read.
             task_id: the task; its responses share a prefix and go to one replica.
         """
         started_s = time.perf_counter()
         by: Answerer | None = None
         text = ""
         is_whole = True
+        logprobs: object = None
         try:
             answer = await self._model.complete(
                 system=rendered.system,
@@ -128,13 +146,17 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
             latency_s = error.latency_s
             attempts = error.attempts
         else:
-            failure = self._too_long(answer, rendered) or unreadable_failure(answer)
+            failure = self._too_long(answer, rendered)
+            if failure is None:
+                unread = unreadable_failure if reply else unspoken_failure
+                failure = unread(answer)
             usage = answer.usage
             latency_s = answer.latency_s
             attempts = answer.attempts
             by = answer.answered_by
             text = answer.text
             is_whole = answer.finish != "unsaid"
+            logprobs = answer.logprobs
         if latency_s is None:
             latency_s = time.perf_counter() - started_s
         call = Call(
@@ -145,7 +167,7 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
             attempts=attempts,
             passage_truncated=rendered.passage_truncated,
         )
-        return Answered(text, failure, call, is_whole)
+        return Answered(text, failure, call, is_whole, logprobs)
 
     def _too_long(
         self, answer: chat.ChatReply, rendered: prompt.RenderedPrompt

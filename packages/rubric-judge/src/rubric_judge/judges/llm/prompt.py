@@ -21,8 +21,13 @@ from rubric_core.files import text_sha256
 if TYPE_CHECKING:
     from jinja2 import Template
 
-Layout = Literal["paper", "shared_prefix", "by_criterion", "listwise"]
-"""Which file: a `PromptLayout` of one call for all criteria, one for each, or one for a group."""
+Layout = Literal[
+    "paper", "shared_prefix", "by_criterion", "by_part", "verdict", "listwise"
+]
+"""Which file: a `PromptLayout` of one call for all criteria; one call for each, for a part of them
+or for the verdict on each; or one for a group."""
+_OTHER_SYSTEM: Final = {"listwise": "listwise_system", "verdict": "verdict_system"}
+"""Layouts with a system message of their own."""
 _MARK_CHARS: Final = 16
 _WORD_JOINER: Final = "\u2060"
 CONTROL_TOKENS: Final = re.compile(
@@ -100,8 +105,8 @@ class Prompt:
 
         Returns:
             The messages. With the layout `shared_prefix`, the user messages of all responses to a
-            task are equal up to the response; with `by_criterion`, those for all criteria of a
-            response are equal up to the criterion.
+            task are equal up to the response; with `by_criterion`, `by_part` and `verdict`, those
+            for all criteria of a response are equal up to the first criterion.
         """
         response = fenced(view.response, label="RESPONSE", seed=view.task_id)
         return self._filled(view, response, passage_chars=passage_chars)
@@ -175,11 +180,12 @@ def load_prompt(layout: Layout, *, evidence: bool = False) -> Prompt:
     from jinja2 import BaseLoader, Environment, StrictUndefined
 
     folder = resources.files("rubric_judge") / "prompts"
-    system = "listwise_system" if layout == "listwise" else "system"
+    system = _OTHER_SYSTEM.get(layout, "system")
+    criteria_file = "criterion" if layout == "verdict" else "criteria"
     names = [
         f"{system}_{_VERSION}.txt",
         f"{layout}_{_VERSION}.jinja",
-        f"criteria_{_VERSION}.jinja",
+        f"{criteria_file}_{_VERSION}.jinja",
     ]
     if evidence:
         names.append(f"evidence_{_VERSION}.txt")

@@ -165,12 +165,12 @@ def _written(
 
 
 def _judged(tasks: int, judge: JudgeConfig, corruptions: int) -> StageEstimate:
-    calls = tasks * (_ANSWERS + corruptions)
+    each = judge.calls(_ASSUMED["criteria"])
+    calls = tasks * (_ANSWERS + corruptions) * each
     read = _ASSUMED["judge_reads"] + _ASSUMED["passage"]
-    written = _ASSUMED["judge_writes"]
-    if judge.granularity == "criterion":
-        calls *= _ASSUMED["criteria"]
-        written /= _ASSUMED["criteria"]
+    written = _ASSUMED["judge_writes"] / each
+    if judge.max_tokens is not None:
+        written = min(written, judge.max_tokens)
     return _stage(
         "quality",
         calls,

@@ -99,7 +99,7 @@ def _filters(
         ),
         "whole": lambda number: f"{number:,.0f}",
         "number": lambda value: f"{value:.6g}" if value < _LONG else f"{value:.2e}",
-        "calls_per_s": lambda load: f"{config.batch_size / load.seconds:.1f}",
+        "calls_per_s": lambda load: f"{load.calls / load.seconds:.1f}",
         "shell": lambda of: shlex.join(flags.command_words(of)),
     }
 

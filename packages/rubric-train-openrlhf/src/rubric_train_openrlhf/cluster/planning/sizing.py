@@ -3,6 +3,7 @@
 from typing import Any, Final, NamedTuple
 
 from rubric_core.files import toml_beside
+from rubric_judge.config import JudgeConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy.shape import ModelShape
 
@@ -213,6 +214,8 @@ def _activation_bytes_per_token(config: TrainConfig, shape: ModelShape) -> float
 class JudgeLoad(NamedTuple):
     """Load of a step on the judge's servers."""
 
+    calls: int
+    """Calls of a step: one for each response, or for each part of its rubric."""
     calls_per_server: float
     """Calls under way at once."""
     read_tokens: float
@@ -307,6 +310,13 @@ def decode_tokens_per_s(
     return sequences / max(reading, computing)
 
 
+def judge_calls(config: TrainConfig) -> int:
+    """Count the calls of a step's judging: one a response, or one for each part of its rubric."""
+    judge = config.judge.language_model
+    each = 1 if judge is None else judge.calls(int(assumed("judge_criteria")))
+    return config.batch_size * each
+
+
 def judge_load(config: TrainConfig, gpu: Gpu) -> JudgeLoad | None:
     """Estimate a step's judging by servers of gpt-oss-20b on GPUs of this kind.
 
@@ -318,19 +328,23 @@ def judge_load(config: TrainConfig, gpu: Gpu) -> JudgeLoad | None:
         return None
     servers = len(judge.addresses)
     group = config.rollout.group_size
+    calls = judge_calls(config)
+    each = calls // config.batch_size
     passage = judge.passage_chars / assumed("chars_per_token")
     shared = passage + assumed("judge_shared_tokens")
     own = mean_response_tokens(config)
     sent = config.batch_size * (shared + own)
-    if judge.prompt == "paper":  # the response stands before the criteria
+    if each > 1:  # each call reads passage and response, and its part of the rubric
+        sent += config.batch_size * (each - 1) * (passage + own)
+    if judge.prompt == "paper" or judge.criteria_per_call is not None:
+        # The response stands before the criteria.
         shared = passage
         own = own + assumed("judge_shared_tokens")
     read = config.rollout.prompts * (shared + group * own)
-    written = assumed("judge_output_tokens")
-    if judge.max_tokens is not None:
-        written = min(written, judge.max_tokens)
+    written = _judge_writes(judge, calls=each)
     at_once = (
         min(config.judge.workers * config.judge.micro_batch, config.batch_size)
+        * each
         / servers
     )
     cached = at_once * (shared + own + written / 2) * assumed("judge_kv_bytes")
@@ -340,7 +354,7 @@ def judge_load(config: TrainConfig, gpu: Gpu) -> JudgeLoad | None:
     computing = (
         2 * assumed("judge_active") * at_once / (gpu.flops * assumed("judge_mfu"))
     )
-    decode = config.batch_size * written / servers * max(reading, computing) / at_once
+    decode = calls * written / servers * max(reading, computing) / at_once
     prefill = (
         2
         * assumed("judge_active")
@@ -348,9 +362,17 @@ def judge_load(config: TrainConfig, gpu: Gpu) -> JudgeLoad | None:
         / (servers * gpu.flops * assumed("judge_mfu"))
     )
     return JudgeLoad(
+        calls=calls,
         calls_per_server=at_once,
         read_tokens=read,
         sent_tokens=sent,
-        written_tokens=config.batch_size * written,
+        written_tokens=calls * written,
         seconds=prefill + decode,
     )
+
+
+def _judge_writes(judge: JudgeConfig, *, calls: int) -> float:
+    """Return the tokens that one of a judgement's calls writes; the model thinks in each anew."""
+    thought = assumed("judge_thought_tokens")
+    written = thought + (assumed("judge_output_tokens") - thought) / calls
+    return written if judge.max_tokens is None else min(written, judge.max_tokens)

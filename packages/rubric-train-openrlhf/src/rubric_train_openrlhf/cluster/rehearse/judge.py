@@ -13,6 +13,7 @@ import rubric_core as core
 from rubric_core import ConfigError, Judge, JudgeResult, Outcome, RubricError, Task
 from rubric_judge import (
     ClaimConfig,
+    HybridConfig,
     JudgeConfig,
     JudgePool,
     JudgeSpec,
@@ -145,6 +146,18 @@ def _aimed_at(url: str, model: JudgeConfig) -> JudgeConfig:
         "evidence": "off",
     }
     return JudgeConfig.model_validate({**model.model_dump(), **update})
+
+
+def sampled(spec: JudgeSpec) -> JudgeSpec:
+    """Return the judge with sampled verdicts, which need no calibration; any other as it is."""
+    model = spec.judge if isinstance(spec, HybridConfig) else spec
+    if not isinstance(model, JudgeConfig) or not model.is_by_probability:
+        return spec
+    ours = {"verdict", "granularity", "temperature", "max_tokens", "parameters"}
+    drawn = JudgeConfig.model_validate(model.model_dump(exclude=ours))
+    if isinstance(spec, HybridConfig):
+        return spec.model_copy(update={"judge": drawn})
+    return drawn
 
 
 _CHECK_WITHIN_S: Final = 40.0

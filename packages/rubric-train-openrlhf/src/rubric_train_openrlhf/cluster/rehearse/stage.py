@@ -173,7 +173,11 @@ def _with_admission(subject: checking.Subject, config: TrainConfig) -> TrainConf
     out = subject.request.folder / "calibration.json"
     if judging.calibration is None:
         return config
-    off = {"calibration": None, "correction": "none"}
+    off = {
+        "calibration": None,
+        "correction": "none",
+        "spec": judge.sampled(judging.spec),
+    }
     if not (subject.tasks.get("data.train") and judging.calibration.is_file()):
         subject.stand_in(
             "admission: off, since tasks or calibration are not on this machine"

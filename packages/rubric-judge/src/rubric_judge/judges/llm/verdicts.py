@@ -1,0 +1,153 @@
+"""Verdicts by probability: one criterion, one word, read off the reply's first token.
+
+    met = p(yes) / (p(yes) + p(no)),   s_j = w_j · met
+
+Nothing is drawn, so that the same question has the same score. The scale has two values: of three,
+"partly" has several words and none is one token everywhere, and a probability is a scale already.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+from pydantic import JsonValue
+
+from rubric_core import KNOWN_TAGS, JudgeResult, JudgeView, Reason, VerdictProbability
+from rubric_judge.errors import LogprobsError
+from rubric_judge.models.logprobs import Alternative, first_alternatives
+
+Word = Literal["yes", "no"]
+WORDS: Final[tuple[Word, ...]] = ("yes", "no")
+
+LEAST_VERDICT_MASS: Final = 0.5
+"""Least probability of the listed verdict tokens together. Below it the model would more likely
+say something else, and the judgement is invalid, as a drawn word outside of the contract is."""
+READING: Final = "probability_v1"
+"""Name of this way to read a verdict, in the judge's fingerprint."""
+_LISTED: Final = 20
+_SPACES: Final = " \t\r\n\u0120\u010a\u2581"
+"""White space, and what tokenizers write for it where a server shows a token as it is stored."""
+_OPENINGS: Final = tuple(
+    tags.open.casefold() for tags in KNOWN_TAGS if not tags.open[0].isalpha()
+)
+_TELLING_CHARS: Final = 3
+"""Characters of a token from which it tells an opening from any other bracket."""
+_THOUGHT: Final = (
+    "the reply begins with a thought: switch thinking off, where the template can (`parameters: "
+    "{chat_template_kwargs: {enable_thinking: false}}`), or judge with `verdict: sampled`"
+)
+
+
+class Listed(NamedTuple):
+    """The probabilities of a reply's first token, by what the tokens say."""
+
+    words: Mapping[Word, float]
+    """Probability of each verdict, in all its spellings."""
+    beginnings: Mapping[Word, float]
+    """Probability of the tokens that are only the beginning of one."""
+    unlisted: float
+    """1 − the probability of all tokens in the list."""
+    is_thought: bool
+    """Whether the most probable token opens a thought."""
+
+    @property
+    def mass(self) -> float:
+        """Probability of both verdicts together."""
+        return math.fsum(self.words.values())
+
+
+def asked_fields(parameters: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return the fields that ask for log-probabilities, and a judge's own `parameters`.
+
+    Asked for are the 20 most probable tokens, the most that OpenAI and vLLM list, unless
+    `parameters` has its own `top_logprobs`.
+
+    Args:
+        parameters: those of the configuration.
+    """
+    return {"logprobs": True, "top_logprobs": _LISTED, **parameters}
+
+
+def most_listed(parameters: Mapping[str, JsonValue]) -> int:
+    """Return the number of tokens that are asked for, of all that `asked_fields` returns."""
+    most = asked_fields(parameters)["top_logprobs"]
+    return most if isinstance(most, int) else _LISTED
+
+
+def spelled(text: str) -> str:
+    """Return what a token says, whatever its case and the white space around it."""
+    return text.strip(_SPACES).casefold()
+
+
+def listed(alternatives: Sequence[Alternative], *, most: int) -> Listed:
+    """Add up the probabilities of a reply's first token by what the tokens say.
+
+    Of a list with as many entries as were asked for, the last is left out: there vLLM puts the
+    token that was drawn, if it is none of the most probable, and a reading must not depend on a
+    draw.
+
+    Args:
+        alternatives: the tokens, the most probable first.
+        most: number of entries that were asked for.
+    """
+    kept = alternatives[: most - 1] if len(alternatives) >= most else alternatives
+    words: dict[Word, float] = dict.fromkeys(WORDS, 0.0)
+    beginnings: dict[Word, float] = dict.fromkeys(WORDS, 0.0)
+    for alternative in kept:
+        said = spelled(alternative.text)
+        for word in WORDS:
+            if said == word:
+                words[word] += alternative.probability
+            elif said and word.startswith(said):
+                beginnings[word] += alternative.probability
+    total = math.fsum(alternative.probability for alternative in kept)
+    first = spelled(kept[0].text) if kept else ""
+    return Listed(
+        words,
+        beginnings,
+        unlisted=max(0.0, 1.0 - total),
+        is_thought=any(
+            first.startswith(opening)
+            or (len(first) >= _TELLING_CHARS and opening.startswith(first))
+            for opening in _OPENINGS
+        ),
+    )
+
+
+def read_verdict(view: JudgeView, logprobs: object, *, most: int) -> JudgeResult:
+    """Return the judgement of one criterion, by the probabilities of the reply's first token.
+
+    Args:
+        view: a view whose rubric is that one criterion.
+        logprobs: the log-probabilities of the reply, as they came.
+        most: number of tokens that the server was asked to list.
+
+    Returns:
+        Scored, with the reading; invalid with `no_verdict` where too little of the probability is
+        on a verdict; or unavailable with `no_probabilities` where the server did not say.
+    """
+    try:
+        figures = listed(first_alternatives(logprobs), most=most)
+    except LogprobsError as error:
+        return JudgeResult.unavailable(Reason.NO_PROBABILITIES, detail=str(error))
+    if figures.mass < LEAST_VERDICT_MASS:
+        return JudgeResult.invalid(Reason.NO_VERDICT, detail=too_little(figures))
+    (criterion,) = view.rubric
+    reading = VerdictProbability.of(
+        yes=figures.words["yes"], no=figures.words["no"], unlisted=figures.unlisted
+    )
+    scores = {criterion.id: criterion.weight * reading.met}
+    result = JudgeResult.scored(view.rubric, scores, judge="")
+    return JudgeResult.model_validate(
+        {**dict(result), "probabilities": {criterion.id: reading}}
+    )
+
+
+def too_little(figures: Listed) -> str:
+    """Say that too little of the probability is on a verdict, with the cause if it shows."""
+    if figures.is_thought:
+        return _THOUGHT
+    return (
+        f"{figures.mass:.3f} of the first token's probability is on yes or no, less than "
+        f"{LEAST_VERDICT_MASS}; {figures.unlisted:.3f} is on tokens that are not listed"
+    )
