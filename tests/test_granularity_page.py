@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import structlog
+import yaml
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
+from rubric_judge import JudgeConfig, judge_spec
 from rubric_judge.cli import main
 from rubric_judge.testing import FakeEndpoint
 
@@ -41,7 +43,7 @@ def test_the_command_compares_the_files_of_the_page(
     Path("answers.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (line,) = _blocks(root, "bash")
     with FakeEndpoint(lambda call: call.number % 5 / 4) as endpoint:
-        by_criterion, listwise = (
+        by_criterion, by_eight, listwise = (
             text.replace("http://127.0.0.1:8000/v1", endpoint.url)
             for text in _blocks(root, "yaml")
         )
@@ -50,6 +52,9 @@ def test_the_command_compares_the_files_of_the_page(
             by_criterion.replace("granularity: criterion\n", "")
         )
         Path("listwise.yaml").write_text(listwise)
+        eight = judge_spec(yaml.safe_load(by_eight))
+        assert isinstance(eight, JudgeConfig)
+        assert eight.calls(40) == 5
         monkeypatch.setattr("sys.argv", [*shlex.split(line), "--replicates", "2"])
         with pytest.raises(SystemExit) as ended:
             main()

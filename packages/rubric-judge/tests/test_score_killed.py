@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,10 +36,10 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, criteria: int) -> Path:
     """Twenty-five tasks, forty marked responses to each."""
     rubric = Rubric(
-        criteria=tuple(Criterion(id=f"c{j}", weight=j + 1.0) for j in range(4))
+        criteria=tuple(Criterion(id=f"c{j}", weight=j + 1.0) for j in range(criteria))
     )
     tasks = [
         Task(
@@ -94,21 +95,24 @@ def _held(folder: Path, views: list[JudgeView]) -> set[int]:
     return {number for number, result in enumerate(found) if result is not None}
 
 
-def _judgements(path: Path) -> list[dict[str, object]]:
+def _judgements(path: Path) -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     for row in rows:
         del row["result"]["latency_s"]
     return rows
 
 
-def test_what_the_ledger_holds_is_not_asked_again_after_kill_9(folder: Path) -> None:
+@pytest.mark.parametrize(("criteria", "verdict"), [(4, "sampled"), (1, "probability")])
+def test_what_the_ledger_holds_is_not_asked_again_after_kill_9(
+    folder: Path, verdict: str
+) -> None:
     generator = random.Random(7)
     # The calls that are in flight anew after each kill shift the next, so a margin is left.
     moments = sorted(
         generator.sample(range(40, N_RESPONSES - 40 - KILLS * IN_FLIGHT), KILLS)
     )
     with FakeEndpointProcess(marked_share, latency=0.03) as endpoint:
-        spec = f"type: llm\nmodel: openai/fake\napi_base: {endpoint.url}\ntransport: direct\n"
+        spec = f"type: llm\nmodel: openai/fake\napi_base: {endpoint.url}\nverdict: {verdict}\n"
         (folder / "judge.yaml").write_text(spec, encoding="utf-8")
         by_id = {task.task_id: task for task in read_tasks(folder / "tasks.jsonl")}
         views = [view for _, view in read_responses(folder / "responses.jsonl", by_id)]
@@ -143,4 +147,8 @@ def test_what_the_ledger_holds_is_not_asked_again_after_kill_9(folder: Path) -> 
         assert whole >= set(range(N_RESPONSES))
     killed = _judgements(folder / "killed.jsonl")
     assert len(killed) == N_RESPONSES
+    assert all(
+        ("probabilities" in row["result"]) == (verdict == "probability")
+        for row in killed
+    )
     assert killed == _judgements(folder / "whole.jsonl")

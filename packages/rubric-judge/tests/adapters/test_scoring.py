@@ -503,6 +503,29 @@ def test_a_model_behind_an_endpoint_is_called_from_threads_and_loops_alike(
     assert reasons == {"server_error"}
 
 
+def test_readings_of_a_judge_by_probability_come_with_the_judgement(
+    tasks: dict[str, Task], tasks_file: str, tmp_path: Path
+) -> None:
+    with FakeEndpoint(0.25) as endpoint:
+        (tmp_path / "judge.yaml").write_text(
+            f"type: llm\nmodel: openai/fake\napi_base: {endpoint.url}\n"
+            "verdict: probability\n",
+            encoding="utf-8",
+        )
+        scorer = RubricScorer(judge=tmp_path / "judge.yaml", tasks=tasks_file)
+        found = scorer.judge_from_thread(submissions(tasks, "a", "b"))
+        scorer.close()
+
+    for judgement in found:
+        assert judgement.reward == pytest.approx(0.25)
+        readings = judgement.result.probabilities
+        weighty = [c.id for c in judgement.view.rubric if c.weight]
+        assert list(readings) == weighty
+        assert [reading.met for reading in readings.values()] == [
+            pytest.approx(0.25)
+        ] * len(weighty)
+
+
 @pytest.mark.parametrize("fault", [Fault.UNAUTHORIZED, Fault.NOT_FOUND])
 def test_a_judge_that_will_never_answer_ends_the_training_at_once(
     fault: Fault, tasks: dict[str, Task]

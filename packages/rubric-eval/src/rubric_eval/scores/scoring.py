@@ -38,6 +38,7 @@ _SHOWN: Final = {
     "transport",
     "prompt",
     "evidence",
+    "verdict",
     "passage_chars",
     "temperature",
     "max_tokens",

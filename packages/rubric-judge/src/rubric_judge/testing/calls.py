@@ -114,7 +114,7 @@ def marked_share(call: FakeCall) -> float:
         ValueError: a response is judged that has no mark.
     """
     mark = call.mark
-    if not call.weights:
+    if not call.weights and mark is None:
         return 0.0  # no judgement is asked for: a command sees whether anybody answers
     if mark is None:
         raise ValueError(

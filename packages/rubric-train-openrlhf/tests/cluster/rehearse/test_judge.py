@@ -19,6 +19,7 @@ from rubric_train_openrlhf.cluster.rehearse.judge import (
     check_admission,
     chosen,
     judging_with,
+    sampled,
 )
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
 from rubric_train_openrlhf.config.sections import JudgingConfig
@@ -106,3 +107,21 @@ def test_a_rehearsal_says_what_is_masked_and_whose_calibration_it_is(
         assert (found.status, told in found.detail) == (status, True)
     path.unlink()
     assert "no file at" in check_admission(rehearsed).detail
+
+
+def test_where_no_calibration_can_admit_it_a_judge_by_probability_samples() -> None:
+    read = JudgeConfig(
+        model="openai/judge",
+        api_base="http://10.0.0.1:8000/v1",
+        verdict="probability",
+        parameters={"top_logprobs": 5, "seed": 1},
+    )
+    drawn = JudgeConfig(
+        model="openai/judge",
+        api_base="http://10.0.0.1:8000/v1",
+        parameters={"seed": 1},
+    )
+
+    assert sampled(read) == drawn
+    assert sampled(HybridConfig(judge=read)) == HybridConfig(judge=drawn)
+    assert sampled(MODEL) is MODEL

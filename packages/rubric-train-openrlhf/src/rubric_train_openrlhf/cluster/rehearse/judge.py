@@ -153,7 +153,13 @@ def sampled(spec: JudgeSpec) -> JudgeSpec:
     model = spec.judge if isinstance(spec, HybridConfig) else spec
     if not isinstance(model, JudgeConfig) or not model.is_by_probability:
         return spec
-    ours = {"verdict", "granularity", "temperature", "max_tokens", "parameters"}
+    ours = {
+        "verdict": True,
+        "granularity": True,
+        "temperature": True,
+        "max_tokens": True,
+        "parameters": {"top_logprobs"},
+    }
     drawn = JudgeConfig.model_validate(model.model_dump(exclude=ours))
     if isinstance(spec, HybridConfig):
         return spec.model_copy(update={"judge": drawn})
