@@ -26,6 +26,7 @@ from rubric_core.judgement.probability import VerdictProbability as VerdictProba
 from rubric_core.judgement.result import Answerer as Answerer
 from rubric_core.judgement.result import CascadeLevel as CascadeLevel
 from rubric_core.judgement.result import CascadeTrace as CascadeTrace
+from rubric_core.judgement.result import GroupTrace as GroupTrace
 from rubric_core.judgement.result import JudgeResult as JudgeResult
 from rubric_core.judgement.result import Usage as Usage
 from rubric_core.outcome import Outcome as Outcome

@@ -10,6 +10,7 @@ from rubric_judge.config import JudgeConfig as JudgeConfig
 from rubric_judge.config import JudgeSpec as JudgeSpec
 from rubric_judge.config import LexicalConfig as LexicalConfig
 from rubric_judge.config import ListwiseConfig as ListwiseConfig
+from rubric_judge.config import PanelConfig as PanelConfig
 from rubric_judge.config import PluginConfig as PluginConfig
 from rubric_judge.config import SandboxConfig as SandboxConfig
 from rubric_judge.config import judge_spec as judge_spec
@@ -22,6 +23,7 @@ from rubric_judge.errors import LedgerError as LedgerError
 from rubric_judge.errors import SandboxError as SandboxError
 from rubric_judge.errors import VerificationError as VerificationError
 from rubric_judge.judges.capabilities import GroupJudge as GroupJudge
+from rubric_judge.judges.cascade.group import GroupCascadeJudge as GroupCascadeJudge
 from rubric_judge.judges.cascade.judge import CascadeJudge as CascadeJudge
 from rubric_judge.judges.cascade.record import CascadeCalibration as CascadeCalibration
 from rubric_judge.judges.claims.judge import ClaimJudge as ClaimJudge
@@ -31,6 +33,7 @@ from rubric_judge.judges.llm.judge import LLMJudge as LLMJudge
 from rubric_judge.judges.llm.listwise import ListwiseJudge as ListwiseJudge
 from rubric_judge.judges.load import load_judge as load_judge
 from rubric_judge.judges.load import load_replicas as load_replicas
+from rubric_judge.judges.panel import PanelJudge as PanelJudge
 from rubric_judge.models.chat import ChatReply as ChatReply
 from rubric_judge.models.chat import ChatRequest as ChatRequest
 from rubric_judge.models.chat import Transport as Transport

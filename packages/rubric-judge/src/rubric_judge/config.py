@@ -160,7 +160,12 @@ class HybridConfig(Settings):
 
 
 Uncertainty = Literal["consistency", "margin", "orders"]
+Decide = Literal["response", "group"]
 _CALLS: Final[Mapping[str, int]] = {"consistency": 5, "margin": 1, "orders": 2}
+
+
+TARGET: Final = 0.95
+BUDGET: Final = 1.0
 
 
 class CascadeConfig(Settings):
@@ -196,6 +201,51 @@ class CascadeConfig(Settings):
     """A file that gets a line for each criterion on whose verdict the judges differ, for people to
     label; relative to this file."""
 
+    # Left out where they are not used: dumps of cascades that decide by response are older.
+    decide: Decide = Field(
+        default="response", exclude_if=lambda decide: decide == "response"
+    )
+    """`response`: each criterion of each response by how unsure its judge is. `group`: all
+    responses to a task together, where the last judge's verdict changes their advantages most; of
+    two judges."""
+
+    target: float = Field(
+        default=TARGET, gt=0, lt=1, exclude_if=lambda target: target == TARGET
+    )
+    """With `decide: group`: expected correlation of a group's advantages with those that the last
+    judge alone would give, from which on it is not asked any more."""
+
+    budget: float = Field(
+        default=BUDGET, gt=0, le=1, exclude_if=lambda budget: budget == BUDGET
+    )
+    """With `decide: group`: most that a group may take of the last judge, as a share of what asking
+    it for everything costs, prompts included. Audits count, and are made in any case."""
+
+    least_spread: float = Field(
+        default=0, ge=0, lt=1, exclude_if=lambda spread: spread == 0
+    )
+    """With `decide: group`: standard deviation of a group's rewards below which it is given up: its
+    responses get the same scores, and so no advantage. The last judge's own noise is a good
+    value."""
+
+    @model_validator(mode="after")
+    def _is_decidable(self) -> CascadeConfig:
+        own = ("target", "budget", "least_spread")
+        if self.decide == "group":
+            count = len(self.judges)
+            if count > 2:  # noqa: PLR2004  # a cheap judge and a strong one
+                raise ValueError(
+                    f"`decide: group` is of two judges, a cheap one and a strong one: leave out "
+                    f"{count - 2} of the {count}"
+                )
+            return self
+        for name in own:
+            if name in self.model_fields_set:
+                raise ValueError(
+                    f"{name} is of `decide: group`: set that too, or leave {name} out"
+                )
+        return self
+
     @model_validator(mode="after")
     def _can_be_unsure(self) -> CascadeConfig:
         if self.uncertainty == "margin":
@@ -222,6 +272,41 @@ class CascadeConfig(Settings):
         return self
 
 
+class PanelConfig(Settings):
+    """Several judges: one of them drawn for each response, or the mean of all."""
+
+    type: Literal["panel"] = "panel"
+
+    judges: Many[
+        Annotated[
+            LexicalConfig | ClaimConfig | JudgeConfig | PluginConfig | HybridConfig,
+            Field(discriminator="type"),
+        ]
+    ] = Field(min_length=2)
+    """The judges; no two of them the same."""
+
+    draw: Literal["one", "mean"] = "one"
+    """`one`: a judge is drawn for each response, always the same one. `mean`: all score it, and the
+    mean counts; a failure of one is a failure of all."""
+
+    seed: int = 0
+    """Seed of the draw."""
+
+    calibrations: Many[FileBeside] = ()
+    """For each judge, in order, the calibration.json that admits it; relative to this file. A judge
+    that another was calibrated for, or that is admitted on no criterion, is refused."""
+
+    @model_validator(mode="after")
+    def _one_for_each(self) -> PanelConfig:
+        count = len(self.calibrations)
+        if count not in {0, len(self.judges)}:
+            raise ValueError(
+                f"calibrations: {count} for {len(self.judges)} judges: give one for each, in "
+                "order, or leave it out"
+            )
+        return self
+
+
 _AnyConfig = (
     LexicalConfig
     | ClaimConfig
@@ -230,6 +315,7 @@ _AnyConfig = (
     | PluginConfig
     | HybridConfig
     | CascadeConfig
+    | PanelConfig
 )
 JudgeSpec = Annotated[_AnyConfig, Field(discriminator="type")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Self, TypedDict, TypeVar, Unpack
+from typing import Annotated, Self, TypedDict, TypeVar, Unpack
 
 from pydantic import Field, model_validator
 
@@ -70,6 +70,10 @@ class Answerer(Sealed):
     """The group of a `litellm_config` that answered in place of the one that was asked."""
 
 
+Difference = Annotated[float, Field(strict=True, ge=-1, le=1)]
+"""One share less another."""
+
+
 class CascadeLevel(Sealed):
     """The calls to one judge of a cascade for one response."""
 
@@ -84,6 +88,35 @@ class CascadeLevel(Sealed):
 
     usage: Usage | None = None
     """Usage of all its calls, where it reports it."""
+
+
+class GroupTrace(Sealed):
+    """The decisions of a cascade for all responses of a group at once, and for one of them."""
+
+    id: Identifier
+    """Digits that the results of one group share."""
+
+    responses: Count
+    """Number of different responses that were judged together."""
+
+    correlation: Amount
+    """Correlation expected between the group's advantages and those that the last judge alone would
+    give; 1 where it judged everything."""
+
+    spent_frac: Amount
+    """The bill of the last judge, as a share of what asking it for everything costs."""
+
+    stop: Text
+    """Why it was asked no more: `target`, `budget`, `spread` (the responses are not expected to
+    differ: all have the same scores) or `all`."""
+
+    expected: dict[str, Amount] = Field(default_factory=dict)
+    """The first judge's calibrated value of each criterion of this response, as a share of its
+    weight; nothing where that judge gave no scores."""
+
+    gaps: dict[str, Difference] = Field(default_factory=dict)
+    """The last judge's value less the expected one, by id of this response's audited criteria. They
+    are drawn with one probability, whatever they hold: their mean is that of all criteria."""
 
 
 class CascadeTrace(Sealed):
@@ -110,6 +143,12 @@ class CascadeTrace(Sealed):
 
     bound: Amount | None = None
     """Upper bound of that share at this confidence, as calibrated; the largest of the criteria."""
+
+    # Left out where there is none, as in files of cascades that decide for each response.
+    group: GroupTrace | None = Field(
+        default=None, exclude_if=lambda group: group is None
+    )
+    """The decisions for the whole group; None where each response is decided by itself."""
 
 
 _DETAIL_CHARS = 200

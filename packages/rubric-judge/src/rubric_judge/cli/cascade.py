@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 
 import anyio
 from cyclopts import ArgumentCollection, Group, Parameter
@@ -19,7 +19,7 @@ from rubric_judge.ui.console.command import print_pairs, print_rows
 from rubric_judge.ui.console.progress import current
 
 if TYPE_CHECKING:
-    from rubric_judge.judges.cascade.record import CascadeCalibration
+    from rubric_judge.judges.cascade.record import CascadeCalibration, GroupCalibration
     from rubric_judge.pool.ledger.store import Ledger
     from rubric_judge.quality.labels.rows import Label
 
@@ -165,6 +165,9 @@ def print_thresholds(
     columns |= {"escalated": "{1.escalated:.1%}", "invalid": "{1.invalid_frac:.1%}"}
     table = Table.from_forms({"title": "", "columns": columns}, tests.items())
     print_rows(table.header, table.texts)
+    if calibration.group is not None:
+        _print_maps(calibration, calibration.group, out)
+        return
     alone = max(test.last_risk for test in tests.values())
     promise = f"risk ≤ {calibration.risk:g} with probability {calibration.confidence:g}"
     escalated = sorted(test.escalated for test in tests.values())
@@ -202,6 +205,50 @@ def print_thresholds(
             seen, other = ("met", "unmet") if True in known else ("unmet", "met")
             said = f"every label is {seen}: nothing is promised of what is {other}: label some"
             print(f"rubric-judge: {name}: {said}", file=sys.stderr)
+
+
+def _print_maps(
+    calibration: CascadeCalibration, group: GroupCalibration, out: Path
+) -> None:
+    """Print what the first judge's readings are worth, for `decide: group`."""
+    from rubric_judge.ui.page.tables import Table
+
+    maps = {"all": group.pooled, **group.criteria}
+    columns = {
+        "readings of": "{0}",
+        "criteria": "{1}",
+        "lowest is worth": "{2:.2f}",
+        "highest": "{3:.2f}",
+    }
+    rows = [
+        (name, sum(known.counts), known.values[0], known.values[-1])
+        for name, known in maps.items()
+    ]
+    table = Table.from_forms({"title": "", "columns": columns}, rows)
+    print_rows(table.header, table.texts)
+    alone = max(
+        test.last_risk
+        for test in (calibration.pooled, *calibration.criteria.values())
+        if test
+    )
+    print_pairs(
+        [
+            ("the last judge alone contradicts", f"{alone:.1%} of the labels"),
+            ("agreement shared within a criterion", f"{group.shared:.2f}"),
+            ("audited", f"{calibration.audit_frac:.1%}"),
+            ("written", out),
+        ]
+    )
+    if group.pooled.values[-1] - group.pooled.values[0] < _LEAST_RANGE:
+        said = (
+            "the first judge's readings say next to nothing of the last one's scores: groups will "
+            "go to the last judge"
+        )
+        print(f"rubric-judge: {said}", file=sys.stderr)
+
+
+_LEAST_RANGE: Final = 0.2
+"""Range of what readings are worth, below which the first judge is of no use."""
 
 
 def classes_of(

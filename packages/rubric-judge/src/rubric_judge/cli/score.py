@@ -25,6 +25,7 @@ from rubric_judge.ui.console import command
 
 if TYPE_CHECKING:
     from rubric_judge.judges.capabilities import WordMatching
+    from rubric_judge.pool.cascades import CascadeStatistics
     from rubric_judge.pool.statistics import PoolStatistics
 
 
@@ -133,6 +134,7 @@ def _remark(
     _say_invalid(judged, judge=None if asked.keeps_invalid else judge, out=out)
     _say_unread(judged, asked.word_matchers())
     _say_unescalated(statistics)
+    _say_bias(statistics)
 
 
 def _say_unclosed(counts: AnswerCounts) -> None:
@@ -310,11 +312,47 @@ def _cascade(statistics: PoolStatistics) -> list[tuple[str, str]]:
     with suppress(MissingExtraError):  # the interval needs scipy; the counts do not
         if (share := cascade_statistics.audit_disagreement()) is not None:
             otherwise += f", {share.value:.1%} ({share.low:.1%} to {share.high:.1%})"
+    figures += _group(cascade_statistics)
     frac = cascade_statistics.escalated / total if total else 0.0
     escalated = (
         f"{cascade_statistics.escalated} of {total} criteria, {frac:.1%}, audits aside"
     )
     return [*figures, ("escalated", escalated), ("audited", otherwise)]
+
+
+def _group(statistics: CascadeStatistics) -> list[tuple[str, str]]:
+    """Say what groups took of the last judge, and how far off the first one's readings are."""
+    if statistics.spent_frac is None:
+        return []
+    stops = ", ".join(f"{stop} {n}" for stop, n in sorted(statistics.stops.items()))
+    figures = [
+        ("of the last judge's bill", f"{statistics.spent_frac:.1%}"),
+        ("groups ended by", f"{stops} (responses)"),
+    ]
+    with suppress(MissingExtraError):
+        if (bias := statistics.audit_bias()) is not None:
+            figures.append(("last judge less expected, audits", bias.text("+.3f")))
+    return figures
+
+
+def _say_bias(statistics: PoolStatistics) -> None:
+    """Warn of a first judge whose readings are not worth what the calibration says."""
+    if statistics.cascade is None:
+        return
+    with suppress(MissingExtraError):
+        bias = statistics.cascade.audit_bias()
+        if bias is None or bias.low is None or bias.high is None:
+            return
+        if bias.low <= 0 <= bias.high:
+            return
+        side = "below" if bias.high < 0 else "above"
+        said = (
+            f"the last judge's scores are {side} what the first one's readings are worth by the "
+            f"calibration, by {bias.text('.3f')} of the weight in {bias.n} audits: the answers are "
+            "others than the calibrated ones, or a policy learned to please the first judge; "
+            "calibrate on such answers again"
+        )
+        print(f"rubric-judge: {said}", file=sys.stderr)
 
 
 def _say_unescalated(statistics: PoolStatistics) -> None:

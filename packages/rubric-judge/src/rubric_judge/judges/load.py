@@ -9,6 +9,7 @@ from rubric_core import Judge, JudgeResult, JudgeView, PluginError, find_judge
 from rubric_core.files import text_sha256
 from rubric_judge import config
 from rubric_judge.checks.execute import Programs
+from rubric_judge.judges import panel
 from rubric_judge.judges.capabilities import (
     Fingerprinted,
     GroupJudge,
@@ -42,7 +43,8 @@ def load_judge(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> Jud
     Raises:
         JudgeSetupError: a key is named and not there; or a folder of a model cannot be used.
         ConfigError: the `litellm_config` cannot be used; or a cascade is not calibrated, or its
-            calibration is of other judges or settings, or its label queue cannot be written.
+            calibration is of other judges or settings, or its label queue cannot be written; or a
+            panel has a judge twice, or one that its calibration does not admit.
         PluginError: no installed package registers the plugin, or what it makes is not a judge.
         SandboxError: unit tests are switched on and this machine cannot confine them.
         MissingExtraError: they are, and no sandbox is installed; or another extra is missing.
@@ -58,11 +60,25 @@ def load_judge(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> Jud
             return _plugin(spec)
         case config.HybridConfig():
             return HybridJudge(load_judge(spec.judge, limiter=limiter), spec)
-        case config.CascadeConfig():
-            if spec.label_queue is not None:
-                queue.require_queue(spec.label_queue)
-            judges = tuple(load_judge(judge, limiter=limiter) for judge in spec.judges)
-            return CascadeJudge(judges, spec, record.calibrated(spec, judges))
+        case config.CascadeConfig() | config.PanelConfig():
+            return _several(spec, limiter=limiter)
+
+
+def _several(
+    spec: config.CascadeConfig | config.PanelConfig, *, limiter: Limiter | None
+) -> Judge:
+    if isinstance(spec, config.CascadeConfig) and spec.label_queue is not None:
+        queue.require_queue(spec.label_queue)
+    judges = tuple(load_judge(judge, limiter=limiter) for judge in spec.judges)
+    if isinstance(spec, config.PanelConfig):
+        panel.require_admitted(spec, judges)
+        return panel.PanelJudge(judges, spec)
+    calibration = record.calibrated(spec, judges)
+    if spec.decide == "group":
+        from rubric_judge.judges.cascade.group import GroupCascadeJudge
+
+        return GroupCascadeJudge(judges, spec, calibration)
+    return CascadeJudge(judges, spec, calibration)
 
 
 def load_replicas(
@@ -112,7 +128,7 @@ def word_matchers(spec: config.JudgeSpec) -> Iterator[WordMatching]:
                 yield judge
         case config.HybridConfig():
             yield from word_matchers(spec.judge)
-        case config.CascadeConfig():
+        case config.CascadeConfig() | config.PanelConfig():
             for judge_spec in spec.judges:
                 yield from word_matchers(judge_spec)
         case config.JudgeConfig() | config.ListwiseConfig():
@@ -137,6 +153,7 @@ class _Optioned:
         if isinstance(judge, GroupJudge):
             self.max_group = judge.max_group
             self.judge_group = judge.judge_group
+            self.fails_apart = getattr(judge, "fails_apart", False)
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         return await self._judge.judge(view)
@@ -162,8 +179,8 @@ def _configured(kind: str, options: Mapping[str, object]) -> Judge:
     return load_judge(config.judge_spec({"type": kind, **options}))
 
 
-lexical_judge, claim_judge, hybrid_judge, cascade_judge, llm_judge = (
+lexical_judge, claim_judge, hybrid_judge, cascade_judge, llm_judge, panel_judge = (
     partial(_configured, kind)
-    for kind in ("lexical", "claims", "hybrid", "cascade", "llm")
+    for kind in ("lexical", "claims", "hybrid", "cascade", "llm", "panel")
 )
 """Functions behind the entry points of these names; they get a configuration's options."""

@@ -1,5 +1,7 @@
 """Counts of what the cascades of a pool decided, audited and cost."""
 
+import math
+from collections import Counter
 from dataclasses import dataclass, field
 
 from rubric_core import CascadeTrace, Outcome, Usage
@@ -43,6 +45,15 @@ class CascadeStatistics:
     confidence: float | None = None
     bound: float | None = None
     """Upper bound of the risk, from the calibration."""
+    gaps: dict[str, tuple[int, float]] = field(
+        default_factory=dict[str, tuple[int, float]]
+    )
+    """By group, number and sum of the audits' differences: the last judge's value less the expected
+    one. Only of cascades that decide for groups."""
+    stops: Counter[str] = field(default_factory=Counter[str])
+    """Responses by why their group's last judge was asked no more."""
+    spent: float = 0.0
+    """Sum over these responses of the share of the last judge's bill that their group took."""
 
     @property
     def saved_frac(self) -> float | None:
@@ -89,6 +100,47 @@ class CascadeStatistics:
         return Estimate(value, low, high, self.audited)
 
     @property
+    def spent_frac(self) -> float | None:
+        """Mean share of the last judge's bill; None without groups that were judged together."""
+        responses = self.stops.total()
+        return self.spent / responses if responses else None
+
+    def audit_bias(self) -> Estimate | None:
+        """Return the mean of the last judge's value less the expected one, with its 95 % interval.
+
+            b = Σ_audited (z − p) / n_audited
+
+        None without audits of groups. Each criterion is audited with one and the same probability,
+        so that this is the Horvitz-Thompson estimate over all of them, divided by their number as
+        estimated; the interval takes groups for independent. Below 0 the first judge is believed
+        too much: a policy learned to please it, or the answers are others than the calibrated ones.
+
+        Raises:
+            MissingExtraError: scipy is not installed.
+
+        Source: Horvitz and Thompson, A generalization of sampling without replacement, JASA 47
+            (1952); Hájek's ratio of it.
+        """
+        if not self.gaps:
+            return None
+        with needing_extra(
+            "rubric-judge", "reliability", by="the interval of the audits"
+        ):
+            import numpy as np
+
+            from rubric_judge.statistics.clusters import ClusteredMean
+            from rubric_judge.statistics.student import t_quantile
+        counts, sums = zip(*self.gaps.values(), strict=True)
+        mean = ClusteredMean.of(np.array(sums), np.array(counts, dtype=np.float64))
+        n = int(sum(counts))
+        if mean.clusters < 2:  # noqa: PLR2004  # a spread needs two
+            return Estimate(mean.mean, n=n)
+        half = t_quantile(0.95, mean.freedom) * math.sqrt(mean.variance)
+        low = max(mean.mean - half, -1.0)
+        high = min(mean.mean + half, 1.0)
+        return Estimate(mean.mean, low, high, n)
+
+    @property
     def _last(self) -> LevelStatistics:
         return list(self.levels.values())[-1]
 
@@ -117,6 +169,12 @@ class CascadeStatistics:
         self.escalated += times * len(undecided - trace.audits.keys())
         self.audited += len(trace.audits)
         self.audited_otherwise += list(trace.audits.values()).count(False)
+        if trace.group is not None:
+            self.stops[trace.group.stop] += times
+            self.spent += times * trace.group.spent_frac
+            if gaps := trace.group.gaps.values():
+                count, total = self.gaps.get(trace.group.id, (0, 0.0))
+                self.gaps[trace.group.id] = (count + len(gaps), total + sum(gaps))
         if not is_asked:
             return
         if outcome is Outcome.SCORED:

@@ -15,7 +15,13 @@ import anyio
 
 from rubric_core import JudgeResult, JudgeView, Reason
 from rubric_core.errors import needing_extra
-from rubric_judge.config import CascadeConfig, HybridConfig, JudgeConfig, JudgeSpec
+from rubric_judge.config import (
+    CascadeConfig,
+    HybridConfig,
+    JudgeConfig,
+    JudgeSpec,
+    PanelConfig,
+)
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.models import chat, model_config
 from rubric_judge.pool import ray_actors
@@ -254,7 +260,7 @@ def _check_spec(spec: object) -> None:
 def _limits(spec: JudgeSpec) -> model_config.LimitsConfig:
     if isinstance(spec, HybridConfig):
         return _limits(spec.judge)
-    if isinstance(spec, CascadeConfig):
+    if isinstance(spec, CascadeConfig | PanelConfig):
         # One limiter serves all endpoints: it takes the tightest of each limit.
         limits = [_limits(judge) for judge in spec.judges]
         return model_config.LimitsConfig(

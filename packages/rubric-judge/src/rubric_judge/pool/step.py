@@ -38,8 +38,8 @@ async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> CallResults:
 
     Returns:
         A result for each view. If the judge raises, or does not return one valid result for each
-        view, with scores of its rubric and one outcome, they are `unavailable` with reason
-        `judge_error`; if it cancels itself, they are `cancelled`.
+        view, with scores of its rubric and one outcome (of a judge that `fails_apart`, any), they
+        are `unavailable` with reason `judge_error`; if it cancels itself, they are `cancelled`.
 
     Raises:
         SystemExit, KeyboardInterrupt: the judge asked for the program to end, in the main thread.
@@ -56,7 +56,7 @@ async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> CallResults:
             answers = [await judge.judge(views[0])]
         # An instance passes through; anything else that a plugin may return is an error.
         results = tuple(map(JudgeResult.model_validate, answers))
-        _check_results(views, results)
+        _check_results(views, results, apart=getattr(judge, "fails_apart", False))
     except anyio.get_cancelled_exc_class():
         # A library below the judge may cancel its own task and raise that. Only if the call itself
         # is being cancelled has the deadline passed for good.
@@ -89,11 +89,13 @@ async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> CallResults:
     return results
 
 
-def _check_results(views: Sequence[JudgeView], results: CallResults) -> None:
+def _check_results(
+    views: Sequence[JudgeView], results: CallResults, *, apart: bool
+) -> None:
     for view, result in zip(views, results, strict=True):
         if result.outcome is Outcome.SCORED:
             view.rubric.check_scores(result.scores)
-    if len({result.outcome for result in results}) != 1:
+    if not apart and len({result.outcome for result in results}) != 1:
         raise ValueError("the results of one call have several outcomes")
 
 
@@ -345,7 +347,7 @@ class Step:
         replicas = self._state.replicas
         can_move = call.moves < len(replicas.all) - 1
         if (
-            results[0].reason is Reason.CONNECTION
+            all(result.reason is Reason.CONNECTION for result in results)
             and can_move
             and replicas.another_is_up(call.replica)
         ):
@@ -384,9 +386,10 @@ def _was_reached(results: CallResults | None) -> bool | None:
     """Return what a call says about its replica; None of a call that was cancelled."""
     if results is None:
         return None
-    is_answer = results[0].outcome is not Outcome.UNAVAILABLE
-    return was_reached(None if is_answer else results[0].reason)
+    return was_reached(None if _is_usable(results) else results[0].reason)
 
 
 def _is_usable(results: CallResults | None) -> bool:
-    return results is not None and results[0].outcome is not Outcome.UNAVAILABLE
+    return results is not None and any(
+        result.outcome is not Outcome.UNAVAILABLE for result in results
+    )

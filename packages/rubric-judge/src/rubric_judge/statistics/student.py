@@ -17,6 +17,16 @@ _ROUNDING: Final = 1e-12
 """Largest difference of values that count as equal."""
 
 
+def t_quantile(confidence: float, freedom: float) -> float:
+    """Return how many standard errors a two-sided interval reaches to either side.
+
+    Args:
+        confidence: in (0, 1).
+        freedom: degrees of freedom of the standard error.
+    """
+    return float(cast("Any", stats).t.isf((1 - confidence) / 2, freedom))
+
+
 @dataclass(frozen=True)
 class Student:
     """The mean of differences of shares, its error, and the degrees of freedom of that.
@@ -65,7 +75,7 @@ class Student:
         """Return the limits at a confidence; None for a single document."""
         if self.clusters == 1:
             return None
-        t = float(cast("Any", stats).t.isf((1 - confidence) / 2, self.freedom))
+        t = t_quantile(confidence, self.freedom)
         half = t * self.error
         if not self.error and abs(self.mean) <= _ROUNDING:
             half = t**2 / (self.clusters + t**2)

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, model_validator
 from rubric_core import ConfigError
 from rubric_core.configuration import Keys, Source, validated
 from rubric_core.reward.estimators import AdvantageConfig, GroupAdvantages
-from rubric_judge.config import ListwiseConfig
+from rubric_judge.config import CascadeConfig, JudgeSpec, ListwiseConfig
 from rubric_judge.ui.yaml_files import read_yaml, yaml_place, yaml_value
 from rubric_train_openrlhf.config import sections
 from rubric_train_openrlhf.config.cluster import ClusterConfig
@@ -256,10 +256,10 @@ class TrainConfig(PolicySettings):
                 f"device={self.device!r} and cluster.device={self.cluster.device!r} disagree; "
                 "leave device at 'auto'"
             )
-        if isinstance(self.judge.spec, ListwiseConfig):
+        if whole := _of_groups(self.judge.spec):
             yield (
-                "judge.spec.type='listwise' needs all responses of a group at once, and the "
-                "engines of a cluster hand them over one by one; use type: llm, or backend: local"
+                f"{whole} needs all responses of a group at once, and the engines of a cluster "
+                "hand them over one by one; use type: llm, or backend: local"
             )
         if not self.optim.share_prompts:
             yield (
@@ -271,6 +271,15 @@ class TrainConfig(PolicySettings):
                 "precision='float32': flash attention computes in 16 bits; use "
                 "precision='bfloat16', or cluster.deepspeed.attention='sdpa'"
             )
+
+
+def _of_groups(spec: JudgeSpec) -> str:
+    """Return the setting by which a judge scores whole groups; "" for any other judge."""
+    if isinstance(spec, ListwiseConfig):
+        return "judge.spec.type='listwise'"
+    if isinstance(spec, CascadeConfig) and spec.decide == "group":
+        return "judge.spec.decide='group'"
+    return ""
 
 
 _TEXT_TYPES = frozenset[object]({str, Path, NoneType})

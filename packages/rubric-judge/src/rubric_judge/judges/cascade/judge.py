@@ -1,11 +1,10 @@
 """The cascade: judges in order, each criterion decided by the first that is sure of it."""
 
-import hashlib
 import json
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache
 
 import anyio
 
@@ -19,15 +18,20 @@ from rubric_core import (
     Rubric,
 )
 from rubric_core.files import text_sha256
-from rubric_core.judgement.result import CascadeLevel, CascadeTrace, Usage
+from rubric_core.judgement.result import CascadeLevel, CascadeTrace
 from rubric_judge.config import CascadeConfig
 from rubric_judge.judges.capabilities import check, close, fingerprint, wants_warm_call
+from rubric_judge.judges.cascade.parts import (
+    RUBRICS_KEPT,
+    Parts,
+    is_audited,
+    total_usage,
+)
 from rubric_judge.judges.cascade.queue import ask_for_labels
 from rubric_judge.judges.cascade.record import CascadeCalibration
 from rubric_judge.judges.cascade.uncertainty import Measured, agree, measured
 
 _VERSION = "cascade_v1"
-_RUBRICS_KEPT = 4096
 _ROUNDING = 1e-9
 
 Ask = Callable[[Judge, JudgeView, int], Awaitable[JudgeResult]]
@@ -102,7 +106,7 @@ class CascadeJudge:
         ]
         """Number of each place's first answer."""
         # A group shares one object, so that a judge's caches hold for the parts of a rubric, too.
-        self._parts = lru_cache(maxsize=_RUBRICS_KEPT)(_Parts)
+        self._parts = lru_cache(maxsize=RUBRICS_KEPT)(Parts)
 
     @property
     def name(self) -> str:
@@ -243,11 +247,7 @@ class CascadeJudge:
         return state.answers[number]
 
     def _is_audited(self, view: JudgeView, criterion: str) -> bool:
-        parts = (view.grounding.sha256, view.question, view.response, criterion)
-        text = json.dumps(("audit", *parts))
-        digest = hashlib.sha256(text.encode()).digest()
-        drawn = int.from_bytes(digest[:8])
-        return drawn < self._config.audit_frac * 2**64
+        return is_audited(view, criterion, share=self._config.audit_frac)
 
     def _queue(self, view: JudgeView, state: _Progress) -> None:
         if self._config.label_queue is None:
@@ -281,7 +281,7 @@ class CascadeJudge:
                 judge=self.names[number],
                 calls=len(results),
                 criteria=state.criteria_asked[number],
-                usage=_usage(results),
+                usage=total_usage(results),
             )
             for number, results in sorted(state.answers.items())
         ]
@@ -309,7 +309,7 @@ class CascadeJudge:
         totals = {
             "judge": self.name,
             "answered_by": first if is_one else None,
-            "usage": _usage(every),
+            "usage": total_usage(every),
             "latency_s": time.perf_counter() - started_s,
             "attempts": sum(answer.attempts for answer in every),
             "passage_truncated": any(answer.passage_truncated for answer in every),
@@ -328,33 +328,6 @@ class CascadeJudge:
         return "\n\n".join(parts)
 
 
-class _Parts:
-    """A rubric's parts and their reversals, each built once."""
-
-    def __init__(self, rubric: Rubric) -> None:
-        self._rubric = rubric
-        self._weighty = {c.id for c in rubric if c.weight}
-        self._built: dict[frozenset[str], Rubric] = {frozenset(self._weighty): rubric}
-        self._back: Rubric | None = None
-
-    def of(self, criteria: set[str]) -> Rubric:
-        """Return the rubric of some criteria; all of it where they are all that have weight."""
-        key = frozenset(criteria)
-        if key not in self._built:
-            chosen = tuple(c for c in self._rubric if c.id in criteria)
-            self._built[key] = Rubric(criteria=chosen)
-        return self._built[key]
-
-    def turned(self, config: CascadeConfig, sample: int) -> Rubric:
-        """Return the rubric in the order of one of a judge's answers."""
-        if config.uncertainty != "orders" or sample % 2 == 0:
-            return self._rubric
-        if self._back is None:
-            criteria = tuple(self._rubric)
-            self._back = Rubric(criteria=criteria[::-1])
-        return self._back
-
-
 def _by_deciding(
     field: str, rubric: Rubric, decided_by: Mapping[str, int], state: _Progress
 ) -> dict[str, object]:
@@ -365,8 +338,3 @@ def _by_deciding(
         if name in decided_by
         and name in getattr(state.answers[decided_by[name]][0], field)
     }
-
-
-def _usage(results: Sequence[JudgeResult]) -> Usage | None:
-    known = [result.usage for result in results if result.usage is not None]
-    return reduce(Usage.plus, known) if known else None

@@ -1,8 +1,9 @@
 """The calibration of a cascade, `cascade.json`, and the cascade that it is valid for."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -12,6 +13,8 @@ from rubric_core.schema.pools import pool_of_any
 from rubric_judge.config import CascadeConfig, Uncertainty
 from rubric_judge.judges.capabilities import fingerprint
 from rubric_judge.models.model_config import Settings
+
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def _is_none(value: object) -> bool:
@@ -40,6 +43,67 @@ class Threshold(Settings):
     """Share of the labelled responses whose answer was invalid, which counts as 0."""
 
 
+class ReliabilityMap(Settings):
+    """The worth of a judge's reading of a criterion: the other judge's mean value, by reading."""
+
+    pool: Pool | None = None
+    """Pool of the criteria; None for all of them."""
+    readings: tuple[Share, ...] = Field(min_length=1)
+    """Readings of the first judge, as shares of the weight, in rising order."""
+    values: tuple[Share, ...] = Field(min_length=1)
+    """Mean value that the last judge gives there; it never falls."""
+    counts: tuple[int, ...] = Field(min_length=1)
+    """Labelled criteria that each value is of."""
+    base: float = Field(default=0.5, ge=0, le=1)
+    """Mean value that the last judge gives, whatever the reading."""
+    dispersion: float = Field(default=1, ge=0, le=1)
+    """Variance of the last judge's value, as a share of m (1 − m); 1 where it is met or unmet."""
+
+    @model_validator(mode="after")
+    def _is_map(self) -> Self:
+        if not len(self.readings) == len(self.values) == len(self.counts):
+            raise ValueError("readings, values and counts must be as many")
+        for name in ("readings", "values"):
+            numbers = getattr(self, name)
+            if list(numbers) != sorted(numbers):
+                raise ValueError(f"{name} must rise")
+        return self
+
+    def value(self, reading: float) -> float:
+        """Return the value expected at a reading, between those of its neighbours."""
+        right = bisect_right(self.readings, reading)
+        if right == 0:
+            return self.values[0]
+        if right == len(self.readings):
+            return self.values[-1]
+        below = self.readings[right - 1]
+        part = (reading - below) / (self.readings[right] - below)
+        low = self.values[right - 1]
+        return low + part * (self.values[right] - low)
+
+
+class GroupCalibration(Settings):
+    """The worth of the first judge's readings, for `decide: group`."""
+
+    pooled: ReliabilityMap
+    """Map of all criteria, for those that are in no pool of `criteria`."""
+    criteria: dict[str, ReliabilityMap] = Field(default_factory=dict)
+    """Maps by name of the pool: an id that repeats, or a kind."""
+    alike: float = Field(default=0, ge=0, lt=1)
+    """Intraclass correlation of the last judge's values on a criterion of one task."""
+    shared: float = Field(default=0, ge=0, lt=1)
+    """The same of whether both judges give one verdict."""
+
+    def map_of(self, criterion: Criterion) -> ReliabilityMap:
+        """Return the map of a criterion: its id's, its kind's, or that of all."""
+        pool = known_pool(criterion, self._by_pool.keys())
+        return self.pooled if pool is None else self._by_pool[pool]
+
+    @cached_property
+    def _by_pool(self) -> dict[Pool, ReliabilityMap]:
+        return {known.pool: known for known in self.criteria.values() if known.pool}
+
+
 class CascadeCalibration(Settings):
     """Thresholds of one cascade, found by learn-then-test, and the promise that comes with them.
 
@@ -66,6 +130,9 @@ class CascadeCalibration(Settings):
     criteria: dict[str, Threshold] = Field(default_factory=dict)
     """Thresholds by name of the pool, instead of `pooled`; a criterion that is not here, nor its
     kind, is always escalated."""
+    # Left out where there is none: an older cascade's fingerprint holds no such key.
+    group: GroupCalibration | None = Field(default=None, exclude_if=_is_none)
+    """The maps that `decide: group` needs; None of a cascade that decides by response."""
 
     @model_validator(mode="after")
     def _has_thresholds(self) -> Self:
@@ -136,6 +203,10 @@ class CascadeCalibration(Settings):
             if known != current:
                 what = f"{name} was {known!r} and is {current!r}"
                 raise ConfigError(f"{source}: {what}: {again}", location="calibration")
+        if (self.group is None) == (config.decide == "group"):
+            was = "response" if self.group is None else "group"
+            what = f"decide was {was!r} and is {config.decide!r}"
+            raise ConfigError(f"{source}: {what}: {again}", location="calibration")
 
 
 _COMMAND = (

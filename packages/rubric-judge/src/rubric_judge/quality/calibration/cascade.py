@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+import anyio
 import numpy as np
 
 from rubric_core import (
@@ -18,10 +19,16 @@ from rubric_core import (
 from rubric_judge.config import CascadeConfig
 from rubric_judge.judges.capabilities import fingerprint
 from rubric_judge.judges.cascade.judge import CascadeJudge
+from rubric_judge.judges.cascade.parts import Parts
 from rubric_judge.judges.cascade.record import CascadeCalibration, Threshold
 from rubric_judge.judges.cascade.uncertainty import HALF, agree
 from rubric_judge.pool.ledger.store import Ledger
 from rubric_judge.pool.pool import JudgePool
+from rubric_judge.quality.calibration.probabilities import (
+    Pair,
+    group_calibration,
+    pairs_of,
+)
 from rubric_judge.quality.calibration.target import CascadeTarget
 from rubric_judge.quality.calibration.thresholds import GRID, RiskTest, risk_test
 from rubric_judge.quality.labels.rows import Label
@@ -196,9 +203,37 @@ class CascadeRun:
         self, views: Sequence[JudgeView], calibration: CascadeCalibration
     ) -> tuple[list[JudgeResult], str]:
         """Judge every view at the calibration's thresholds; return also the last judge's name."""
-        cascade = CascadeJudge(self.judges, self.config, calibration, ask=self._ask)
+        config = self.config.model_copy(update={"decide": "response"})
+        cascade = CascadeJudge(self.judges, config, calibration, ask=self._ask)
         pool = JudgePool(cascade, workers=self._workers, micro_batch=1)
         return await pool.judge_all(views), cascade.names[-1]
+
+    async def pairs(self, views: Sequence[JudgeView]) -> list[Pair]:
+        """Ask both judges for all criteria; the ledger knows most of their answers."""
+        cheap, strong = self.judges
+        first = self.config.k if fingerprint(cheap) == fingerprint(strong) else 0
+        by_place: dict[int, list[Pair]] = {}
+        limiter = anyio.CapacityLimiter(self._workers)
+
+        async def ask(place: int, view: JudgeView) -> None:
+            async with limiter:
+                parts = Parts(view.rubric)
+                answers: list[JudgeResult] = []
+                for sample in range(self.config.k):
+                    turned = parts.turned(self.config, sample)
+                    asked = view.model_copy(update={"rubric": turned})
+                    answers.append(await self._ask(cheap, asked, sample))
+                final = await self._ask(strong, view, first)
+                by_place[place] = pairs_of(view, answers, final)
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                for place, view in enumerate(views):
+                    tasks.start_soon(ask, place, view)
+        except BaseExceptionGroup as several:
+            # The caller knows the single exceptions.
+            raise several.exceptions[0] from None
+        return [pair for place in sorted(by_place) for pair in by_place[place]]
 
     async def _ask(self, judge: Judge, view: JudgeView, sample: int) -> JudgeResult:
         if self._ledger is None:
@@ -232,6 +267,9 @@ async def calibrate_cascade(
     tested is the one that will be used, audits included: nothing else is assumed.
     With `per_criterion`, δ is shared out equally, and the others' thresholds are those that passed.
 
+    A cascade that decides for groups has no thresholds: the last judge alone is tested, and the
+    first one's readings are held against its scores, criterion by criterion.
+
     Args:
         run: the judges.
         labels: as `read_labels` gives them; of several raters the mean counts.
@@ -247,11 +285,12 @@ async def calibrate_cascade(
     Source: Angelopoulos et al., Learn then Test (arXiv 2110.01052), fixed-sequence testing.
     """
     labelled = _Labels(labels, views, target, documents or {})
+    is_group = run.config.decide == "group"
     delta = (1 - target.confidence) / len(labelled.groups)
     passed: _Thresholds = {}
     thresholds: dict[_Group, Threshold] = {}
     rising = set(labelled.groups)
-    for threshold in GRID:
+    for threshold in GRID[:1] if is_group else GRID:
         on_threshold(threshold)
         trial = {
             group: threshold if group in rising else passed[group]
@@ -281,7 +320,12 @@ async def calibrate_cascade(
             )
         if not rising:
             break
-    return _record(run, target, thresholds)
+    record = _record(run, target, thresholds)
+    if not is_group:
+        return record
+    pairs = await run.pairs(labelled.views)
+    group = group_calibration(pairs, Pooling.of(labelled.views))
+    return record.model_copy(update={"group": group})
 
 
 def _untested(trial: _Thresholds) -> dict[_Group, Threshold]:

@@ -1,0 +1,61 @@
+"""How a group's cascade asks: calls at once, and what the strong judge's cost."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Final
+
+import anyio
+
+from rubric_core import JudgeView
+from rubric_judge.config import CascadeConfig, HybridConfig, JudgeConfig
+from rubric_judge.judges.cascade.value import Costs
+
+_PROMPT_CHARS: Final = 2500
+"""Instructions of a judge's prompt."""
+_REPLY_CHARS: Final = 150
+"""Score and words on one criterion in a judge's reply."""
+
+
+async def at_once(
+    calls: Sequence[Callable[[], Coroutine[None, None, None]]], *, warm: bool
+) -> None:
+    """Make calls together; the first alone where a cache is to be filled by it."""
+    first = [*calls[:1]] if warm else []
+    for some in (first, calls[len(first) :]):
+        try:
+            async with anyio.create_task_group() as tasks:
+                for call in some:
+                    tasks.start_soon(call)
+        except BaseExceptionGroup as several:
+            # The caller knows the single exceptions.
+            raise several.exceptions[0] from None
+
+
+def strong_costs(config: CascadeConfig, views: Sequence[JudgeView]) -> Costs:
+    """Return what asking the strong judge costs: a call, and each criterion in it.
+
+    A judge that asks for each criterion in a call of its own shares all that comes before it: only
+    criteria count. One that asks for several at once pays its prompt in every call, in characters.
+    Any other is taken to be paid by call.
+
+    Args:
+        config: the cascade's.
+        views: the group; their mean length counts.
+    """
+    spec = config.judges[-1]
+    reader = spec.judge if isinstance(spec, HybridConfig) else spec
+    if not isinstance(reader, JudgeConfig):
+        return Costs(call=1, cell=0)
+    if reader.granularity != "rubric":
+        return Costs(call=0, cell=1)
+    view = views[0]
+    response = sum(len(asked.response) for asked in views) / len(views)
+    passage = min(len(view.grounding.reveal()), reader.passage_chars)
+    sizes = [
+        len(criterion.model_dump_json())
+        for criterion in view.rubric
+        if criterion.weight
+    ]
+    return Costs(
+        call=_PROMPT_CHARS + passage + len(view.question) + response,
+        cell=sum(sizes) / len(sizes) + _REPLY_CHARS,
+    )

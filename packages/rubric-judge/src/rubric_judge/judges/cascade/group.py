@@ -1,0 +1,468 @@
+"""The cascade of a group: a strong judge where its verdict changes the advantages most."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from rubric_core import Criterion, Judge, JudgeResult, JudgeView, Outcome, Reason
+from rubric_core.arrays import BoolArray
+from rubric_core.effective import shares
+from rubric_core.files import text_sha256
+from rubric_core.judgement.evidence import Evidence
+from rubric_core.judgement.result import CascadeLevel, CascadeTrace, GroupTrace
+from rubric_judge.config import CascadeConfig
+from rubric_judge.judges.capabilities import (
+    check,
+    check_group,
+    close,
+    fingerprint,
+    group_identity,
+    wants_warm_call,
+)
+from rubric_judge.judges.cascade.asking import at_once, strong_costs
+from rubric_judge.judges.cascade.deciding import GroupDecision, Rule
+from rubric_judge.judges.cascade.judge import Ask
+from rubric_judge.judges.cascade.parts import (
+    RUBRICS_KEPT,
+    Parts,
+    is_audited,
+    total_usage,
+)
+from rubric_judge.judges.cascade.posterior import Readings
+from rubric_judge.judges.cascade.queue import ask_for_labels
+from rubric_judge.judges.cascade.record import CascadeCalibration, GroupCalibration
+from rubric_judge.judges.cascade.uncertainty import agree, measured
+
+_VERSION: Final = "cascade_group_v1"
+_CHEAP: Final = 0
+_STRONG: Final = 1
+_LARGEST_GROUP: Final = 4096
+_ID_DIGITS: Final = 16
+
+
+@dataclass(slots=True)
+class _Response:
+    """One response of the group, and what was answered about it."""
+
+    view: JudgeView
+    read: dict[int, JudgeResult] = field(default_factory=dict[int, JudgeResult])
+    """Answers of the cheap judge, by number."""
+    strong: list[JudgeResult] = field(default_factory=list[JudgeResult])
+    asked: set[str] = field(default_factory=set[str])
+    """Criteria that the strong judge was asked for."""
+    audited: set[str] = field(default_factory=set[str])
+    failure: JudgeResult | None = None
+    """The strong judge's failure, which is the response's."""
+
+    @property
+    def cheap(self) -> list[JudgeResult]:
+        """The cheap judge's answers, in order."""
+        return [self.read[sample] for sample in sorted(self.read)]
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the cheap judge gave scores."""
+        answers = self.read.values()
+        return bool(answers) and all(
+            answer.outcome is Outcome.SCORED for answer in answers
+        )
+
+
+class _Judged(NamedTuple):
+    """A group that is judged."""
+
+    identity: str
+    criteria: Sequence[Criterion]
+    """The criteria with weight, as the decision's columns."""
+    decision: GroupDecision
+    rows: Mapping[int, int]
+    """The decision's row of each response that did not fail, by its `id`."""
+    started_s: float
+
+
+class GroupCascadeJudge:
+    """Judge of whole groups: a cheap judge for all, a strong one where it matters; a `GroupJudge`.
+
+        next cell: the greatest α_j² p_ij (1 − p_ij) for its price
+        stop: expected correlation ≥ target,  budget spent,  or expected spread < least_spread
+
+    p is the cheap judge's reading, by the calibration of these two judges. A cell that the strong
+    judge scored has its score; any other has its expected value w_j · p_ij. Audited cells go to it
+    whatever they are worth: their differences say, without bias, how far p is off.
+
+    What the cheap judge gives no scores for goes to the strong judge, all of it. Where the strong
+    judge's answer about a response is invalid or unavailable, so is that response, and the others
+    are judged as a group without it. A response alone has no group, and goes to the strong judge.
+    """
+
+    def __init__(
+        self,
+        judges: Sequence[Judge],
+        config: CascadeConfig,
+        calibration: CascadeCalibration,
+        *,
+        ask: Ask | None = None,
+    ) -> None:
+        """Take the judges and what their readings are worth.
+
+        Args:
+            judges: the cheap one and the strong one.
+            config: rule and audits; of `config.judges` only the strong one's way of asking is read.
+            calibration: of these judges.
+            ask: function that asks a judge; `judge.judge(view)` when left out.
+
+        Raises:
+            ConfigError: the calibration is of other judges or settings.
+        """
+        source = str(config.calibration or "calibration")
+        calibration.require(config, judges, source=source)
+        if calibration.group is None:  # `require` lets none through
+            raise ValueError("the calibration has no probabilities")
+        self._maps: GroupCalibration = calibration.group
+        self._judges = tuple(judges)
+        self._config = config
+        self._calibration = calibration
+        self._ask: Ask = ask or (lambda judge, view, _: judge.judge(view))
+        names = [judge.name for judge in judges]
+        is_one = names[_CHEAP] == names[_STRONG]
+        self.names = [
+            f"{name} ({n})" if is_one else name for n, name in enumerate(names, 1)
+        ]
+        """Names of the judges in results, numbered where both are the same."""
+        is_same = fingerprint(judges[_CHEAP]) == fingerprint(judges[_STRONG])
+        self._first_strong = config.k if is_same else 0
+        self._parts = lru_cache(maxsize=RUBRICS_KEPT)(Parts)
+
+    @property
+    def name(self) -> str:
+        """The version and the names of the judges."""
+        return f"{_VERSION}: {' > '.join(self.names)}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with the judges, the rule, the audits and the calibration."""
+        keys = (
+            "uncertainty",
+            "k",
+            "audit_frac",
+            "target",
+            "budget",
+            "least_spread",
+        )
+        settings = {key: getattr(self._config, key) for key in keys}
+        settings["calibration"] = self._calibration.model_dump(mode="json")
+        digest = text_sha256(json.dumps(settings, sort_keys=True))[:16]
+        judges = " > ".join(fingerprint(judge) for judge in self._judges)
+        return f"{_VERSION} {digest}: {judges}"
+
+    @property
+    def max_group(self) -> int:
+        """Most different responses at once; no prompt holds more than one of them."""
+        return _LARGEST_GROUP
+
+    @property
+    def fails_apart(self) -> bool:
+        """Whether responses of a group may end with different outcomes: each has its own calls."""
+        return True
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        """Judge one response alone: by the strong judge."""
+        (result,) = await self.judge_group([view])
+        return result
+
+    async def judge_group(self, views: Sequence[JudgeView]) -> list[JudgeResult]:
+        """Judge different responses to one task; see `GroupJudge.judge_group`.
+
+        Returns:
+            A result for each view: scored, or the strong judge's failure for that response; or all
+            `unavailable` with reason `judge_error`, when the label queue cannot be written.
+
+        Raises:
+            JudgeSetupError, ValueError: as `check_group`.
+        """
+        check_group(self, views)
+        started_s = time.perf_counter()
+        group = [_Response(view) for view in views]
+        if len(group) > 1:
+            readings = [
+                partial(self._read, response, sample)
+                for response in group
+                for sample in range(self._config.k)
+            ]
+            await at_once(readings, warm=wants_warm_call(self._judges[_CHEAP]))
+        criteria = [criterion for criterion in views[0].rubric if criterion.weight]
+        decision = self._decision(group, criteria)
+        live = list(group)
+        while (chosen_GM := decision.choose()).any():
+            live = await self._round(live, criteria, chosen_GM, decision)
+            if not live:
+                break
+        try:
+            self._queue(live, criteria, decision)
+        except OSError as error:
+            detail = f"the label queue cannot be written ({error.strerror})"
+            for response in live:
+                response.failure = JudgeResult.unavailable(
+                    Reason.JUDGE_ERROR, judge=self.name, detail=detail
+                )
+        judged = _Judged(
+            _group_id(views),
+            criteria,
+            decision,
+            {id(response): row for row, response in enumerate(live)},
+            started_s,
+        )
+        return [self._result(response, judged) for response in group]
+
+    async def check(self) -> None:
+        """Check both judges.
+
+        Raises:
+            JudgeSetupError: an endpoint is not there.
+        """
+        for judge in self._judges:
+            await check(judge)
+
+    async def aclose(self) -> None:
+        """Close the judges."""
+        for judge in self._judges:
+            await close(judge)
+
+    async def _read(self, response: _Response, sample: int) -> None:
+        """Ask the cheap judge for everything."""
+        view = response.view
+        rubric = self._parts(view.rubric).turned(self._config, sample)
+        if rubric is not view.rubric:
+            view = view.model_copy(update={"rubric": rubric})
+        answer = await self._ask(self._judges[_CHEAP], view, sample)
+        response.read[sample] = answer
+
+    def _decision(
+        self, group: Sequence[_Response], criteria: Sequence[Criterion]
+    ) -> GroupDecision:
+        shape = len(group), len(criteria)
+        mean_GM = np.full(shape, np.nan)
+        first_GM = np.zeros(shape, bool)
+        is_alone = len(group) == 1
+        for row, response in enumerate(group):
+            if is_alone or not response.is_read:
+                first_GM[row] = True
+                continue
+            for column, criterion in enumerate(criteria):
+                reading = measured(response.cheap, criterion, "margin").score
+                share = min(reading / criterion.weight, 1.0)
+                mean_GM[row, column] = self._maps.map_of(criterion).value(share)
+                if is_audited(
+                    response.view, criterion.id, share=self._config.audit_frac
+                ):
+                    response.audited.add(criterion.id)
+                    first_GM[row, column] = True
+        maps = [self._maps.map_of(criterion) for criterion in criteria]
+        config = self._config
+        rule = Rule(
+            target=config.target,
+            budget=config.budget,
+            least_spread=config.least_spread,
+            costs=strong_costs(config, [response.view for response in group]),
+        )
+        readings = Readings(
+            mean_GM,
+            base_M=np.array([known.base for known in maps]),
+            dispersion_M=np.array([known.dispersion for known in maps]),
+            alike=self._maps.alike,
+            shared=self._maps.shared,
+        )
+        alpha_M = shares([criterion.weight for criterion in criteria])
+        return GroupDecision(readings, alpha_M, rule, first_GM=first_GM)
+
+    async def _round(
+        self,
+        live: list[_Response],
+        criteria: Sequence[Criterion],
+        chosen_GM: BoolArray,
+        decision: GroupDecision,
+    ) -> list[_Response]:
+        """Ask the strong judge for some cells; return the responses that are left."""
+        ids = np.array([criterion.id for criterion in criteria])
+        asked = [
+            partial(self._ask_strong, response, set(ids[chosen_M].tolist()))
+            for response, chosen_M in zip(live, chosen_GM, strict=True)
+            if chosen_M.any()
+        ]
+        await at_once(asked, warm=wants_warm_call(self._judges[_STRONG]))
+        known_GM = np.full(chosen_GM.shape, np.nan)
+        for row, response in enumerate(live):
+            if response.failure is not None:
+                continue
+            for column, criterion in enumerate(criteria):
+                if chosen_GM[row, column]:
+                    score = response.strong[-1].scores[criterion.id]
+                    known_GM[row, column] = min(score / criterion.weight, 1.0)
+        decision.learn(known_GM)
+        is_live_G = np.array([response.failure is None for response in live])
+        if not is_live_G.all():
+            decision.keep(is_live_G)
+        return [response for response in live if response.failure is None]
+
+    async def _ask_strong(self, response: _Response, criteria: set[str]) -> None:
+        """Ask the strong judge for some criteria, in one call."""
+        view = response.view
+        part = self._parts(view.rubric).of(criteria)
+        if part is not view.rubric:
+            view = view.model_copy(update={"rubric": part})
+        answer = await self._ask(self._judges[_STRONG], view, self._first_strong)
+        response.strong.append(answer)
+        response.asked |= criteria
+        if answer.outcome is not Outcome.SCORED:
+            response.failure = answer
+
+    def _queue(
+        self,
+        live: Sequence[_Response],
+        criteria: Sequence[Criterion],
+        decision: GroupDecision,
+    ) -> None:
+        if self._config.label_queue is None:
+            return
+        for row, response in enumerate(live):
+            differing = [
+                criterion.id
+                for column, criterion in enumerate(criteria)
+                if response.is_read
+                and criterion.id in response.asked
+                and not agree(
+                    float(decision.read_GM[row, column]),
+                    float(decision.known_GM[row, column]),
+                    tolerance=None,
+                )
+            ]
+            if differing:
+                ask_for_labels(self._config.label_queue, response.view, differing)
+
+    def _result(self, response: _Response, judged: _Judged) -> JudgeResult:
+        if response.failure is not None:
+            trace = self._trace(response)
+            return self._with_calls(response.failure, response, trace, judged)
+        rubric = response.view.rubric
+        decision = judged.decision
+        row = judged.rows[id(response)]
+        names = [criterion.id for criterion in judged.criteria]
+        values = dict(zip(names, decision.values_GM[row].tolist(), strict=True))
+        scores = {c.id: c.weight * values.get(c.id, 0.0) for c in rubric}
+        expected = dict(zip(names, decision.read_GM[row].tolist(), strict=True))
+        known = dict(zip(names, decision.known_GM[row].tolist(), strict=True))
+        audited = [name for name in names if name in response.audited]
+        group = GroupTrace(
+            id=judged.identity,
+            responses=len(decision.read_GM),
+            correlation=decision.correlation,
+            spent_frac=decision.spent_frac,
+            stop=decision.stop or "all",
+            expected=expected if response.is_read else {},
+            gaps={name: known[name] - expected[name] for name in audited},
+        )
+        tolerance = self._calibration.tolerance
+        trace = self._trace(
+            response,
+            decided_by={
+                name: self.names[_STRONG if name in response.asked else _CHEAP]
+                for name in names
+            },
+            audits={
+                name: agree(expected[name], known[name], tolerance=tolerance)
+                for name in audited
+            },
+            group=group,
+        )
+        scored = JudgeResult.scored(
+            rubric, scores, judge=self.name, reasoning=self._account(response)
+        )
+        evidence = self._evidence(response)
+        ordered = {name: evidence[name] for name in rubric.ids if name in evidence}
+        scored = JudgeResult.model_validate({**dict(scored), "evidence": ordered})
+        return self._with_calls(scored, response, trace, judged)
+
+    def _trace(
+        self,
+        response: _Response,
+        *,
+        decided_by: Mapping[str, str] | None = None,
+        audits: Mapping[str, bool] | None = None,
+        group: GroupTrace | None = None,
+    ) -> CascadeTrace:
+        weighty = sum(1 for criterion in response.view.rubric if criterion.weight)
+        levels = [
+            CascadeLevel(
+                judge=self.names[number],
+                calls=len(answers),
+                criteria=criteria,
+                usage=total_usage(answers),
+            )
+            for number, answers, criteria in (
+                (_CHEAP, response.cheap, weighty),
+                (_STRONG, response.strong, len(response.asked)),
+            )
+            if answers
+        ]
+        return CascadeTrace(
+            judges=self.names,
+            decided_by=dict(decided_by or {}),
+            audits=dict(audits or {}),
+            levels=levels,
+            group=group,
+        )
+
+    def _with_calls(
+        self,
+        result: JudgeResult,
+        response: _Response,
+        trace: CascadeTrace,
+        judged: _Judged,
+    ) -> JudgeResult:
+        """Return a result with the totals of all calls about the response."""
+        every = [*response.cheap, *response.strong]
+        first = every[0].answered_by
+        is_one = all(answer.answered_by == first for answer in every)
+        totals = {
+            "judge": self.name,
+            "answered_by": first if is_one else None,
+            "usage": total_usage(every),
+            "latency_s": time.perf_counter() - judged.started_s,
+            "attempts": sum(answer.attempts for answer in every),
+            "passage_truncated": any(answer.passage_truncated for answer in every),
+            "cascade": trace,
+        }
+        return JudgeResult.model_validate({**dict(result), **totals})
+
+    def _evidence(self, response: _Response) -> dict[str, Evidence]:
+        """Return the quotes of whoever decided a criterion."""
+        quotes: dict[str, Evidence] = {}
+        if response.is_read:
+            quotes |= response.cheap[0].evidence
+        for answer in response.strong:
+            for name in answer.scores:
+                quotes.pop(name, None)
+            quotes |= answer.evidence
+        return quotes
+
+    def _account(self, response: _Response) -> str:
+        """Return both judges' words, each under its name."""
+        parts: list[str] = []
+        for number, answers in (
+            (_CHEAP, response.cheap[:1]),
+            (_STRONG, response.strong),
+        ):
+            words = [answer.reasoning for answer in answers if answer.reasoning]
+            if words:
+                parts.append("\n".join([f"By {self.names[number]}:", *words]))
+        return "\n\n".join(parts)
+
+
+def _group_id(views: Sequence[JudgeView]) -> str:
+    responses = group_identity(view.response for view in views)
+    return text_sha256(f"{views[0].task_id} {responses}")[:_ID_DIGITS]

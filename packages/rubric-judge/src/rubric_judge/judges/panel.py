@@ -1,0 +1,244 @@
+"""A panel of judges: one of them drawn for each response, or the mean of all."""
+
+import hashlib
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Final
+
+import anyio
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, Outcome
+from rubric_core.files import read_file, text_sha256
+from rubric_core.judgement.result import Usage
+from rubric_judge.config import PanelConfig
+from rubric_judge.judges.capabilities import (
+    check,
+    close,
+    fingerprint,
+    refuse_groups,
+    wants_warm_call,
+)
+
+_VERSION: Final = "panel_v1"
+
+
+class PanelJudge:
+    """Judge that asks one of several judges, or all of them.
+
+        one:   s_j of judge h(passage, question, response) mod n        mean:   s_j = Σ_k s_kj / n
+
+    The draw follows from a hash of what is judged and the seed: a response goes to the same judge
+    whenever it is judged. A mean needs every judge: where one answer is invalid, so is the whole;
+    else it is unavailable where one is, for a mean of fewer judges would be another reward.
+    """
+
+    def __init__(self, judges: Sequence[Judge], config: PanelConfig) -> None:
+        """Take the judges.
+
+        Args:
+            judges: two or more, each of single responses.
+            config: draw and seed; `config.judges` and `config.calibrations` are not read here.
+
+        Raises:
+            ConfigError: two judges have one fingerprint.
+            JudgeSetupError: one judges whole groups.
+        """
+        for judge in judges:
+            refuse_groups(judge, by="a panel asks about each response alone")
+        counts = Counter(map(fingerprint, judges))
+        twice = [name for name, count in counts.items() if count > 1]
+        if twice:
+            raise ConfigError(
+                f"judges: {twice[0]!r} is in the panel {counts[twice[0]]} times: leave it out but "
+                "once; for several answers of one judge there is `rubric-judge reliability`",
+                location="judges",
+            )
+        self._judges = tuple(judges)
+        self._config = config
+
+    @property
+    def name(self) -> str:
+        """The version, the draw and the names of the judges."""
+        names = " | ".join(judge.name for judge in self._judges)
+        return f"{_VERSION} {self._config.draw} of {names}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with the judges, their order, the draw and its seed."""
+        settings = [self._config.draw, self._config.seed]
+        digest = text_sha256(json.dumps(settings))[:16]
+        judges = " | ".join(map(fingerprint, self._judges))
+        return f"{_VERSION} {digest}: {judges}"
+
+    @property
+    def warm_call(self) -> bool:
+        """Whether a judge wants the first response of a group alone."""
+        return any(map(wants_warm_call, self._judges))
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        """Judge one response.
+
+        Args:
+            view: everything the judges see.
+
+        Returns:
+            The drawn judge's result, or the mean of all; a failure as the class says.
+        """
+        if self._config.draw == "one":
+            drawn = self._judges[self.drawn(view)]
+            result = await drawn.judge(view)
+            words = f"By {drawn.name}.\n{result.reasoning}".strip()
+            update = {"reasoning": words} if result.outcome is Outcome.SCORED else {}
+            named = JudgeResult.model_validate({**dict(result), **update})
+            return named.with_call(judge=self.name)
+        return await self._mean(view)
+
+    def drawn(self, view: JudgeView) -> int:
+        """Return the place of the judge that a response is drawn for, from 0."""
+        parts = (self._config.seed, view.grounding.sha256, view.question, view.response)
+        text = json.dumps(("panel", *parts))
+        digest = hashlib.sha256(text.encode()).digest()
+        return int.from_bytes(digest[:8]) % len(self._judges)
+
+    async def check(self) -> None:
+        """Check every judge.
+
+        Raises:
+            JudgeSetupError: an endpoint is not there.
+        """
+        for judge in self._judges:
+            await check(judge)
+
+    async def aclose(self) -> None:
+        """Close the judges."""
+        for judge in self._judges:
+            await close(judge)
+
+    async def _mean(self, view: JudgeView) -> JudgeResult:
+        started_s = time.perf_counter()
+        results: dict[int, JudgeResult] = {}
+
+        async def ask(place: int) -> None:
+            results[place] = await self._judges[place].judge(view)
+
+        try:
+            async with anyio.create_task_group() as group:
+                for place in range(len(self._judges)):
+                    group.start_soon(ask, place)
+        except BaseExceptionGroup as several:
+            # The caller knows the single exceptions.
+            raise several.exceptions[0] from None
+        answers = [results[place] for place in sorted(results)]
+        return self._together(view, answers, time.perf_counter() - started_s)
+
+    def _together(
+        self, view: JudgeView, answers: Sequence[JudgeResult], latency_s: float
+    ) -> JudgeResult:
+        kinds = {
+            Outcome.INVALID: JudgeResult.invalid,
+            Outcome.UNAVAILABLE: JudgeResult.unavailable,
+        }
+        whole: JudgeResult | None = None
+        for outcome, failed in kinds.items():
+            for place, answer in enumerate(answers, start=1):
+                is_first = whole is None and answer.outcome is outcome
+                if is_first and answer.reason is not None:
+                    detail = f"judge {place} of {len(answers)}: {answer.detail or answer.reason}"
+                    whole = failed(answer.reason, detail=detail)
+        if whole is None:
+            scores = {
+                criterion.id: min(
+                    math.fsum(answer.scores[criterion.id] for answer in answers)
+                    / len(answers),
+                    criterion.weight,
+                )
+                for criterion in view.rubric
+            }
+            words = [
+                f"By {judge.name}: total {answer.total:g}.\n{answer.reasoning}".strip()
+                for judge, answer in zip(self._judges, answers, strict=True)
+            ]
+            whole = JudgeResult.scored(
+                view.rubric, scores, judge=self.name, reasoning="\n\n".join(words)
+            )
+        used = [answer.usage for answer in answers if answer.usage is not None]
+        first = answers[0].answered_by
+        totals = {
+            "judge": self.name,
+            "answered_by": first
+            if all(answer.answered_by == first for answer in answers)
+            else None,
+            "usage": reduce(Usage.plus, used) if used else None,
+            "latency_s": latency_s,
+            "attempts": sum(answer.attempts for answer in answers),
+            "passage_truncated": any(answer.passage_truncated for answer in answers),
+        }
+        return JudgeResult.model_validate({**dict(whole), **totals})
+
+
+class _Criterion(BaseModel):
+    """A criterion of a calibration, as far as a panel reads it."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    factor: float
+
+
+class _Calibration(BaseModel):
+    """A judge's calibration.json, as far as a panel reads it."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    judge_fingerprint: str
+    criteria: tuple[_Criterion, ...]
+
+
+def require_admitted(config: PanelConfig, judges: Sequence[Judge]) -> None:
+    """Refuse a panel with a judge that its calibration does not admit.
+
+    Args:
+        config: names a calibration for each judge, or none at all.
+        judges: its judges, in order.
+
+    Raises:
+        ConfigError: a calibration cannot be read, is of another judge, or admits no criterion.
+    """
+    for place, (path, judge) in enumerate(
+        zip(config.calibrations, judges, strict=False), start=1
+    ):
+        if path is None:
+            continue
+        calibration = _read_calibration(path)
+        current = fingerprint(judge)
+        if calibration.judge_fingerprint != current:
+            raise ConfigError(
+                f"{path}: it is of {calibration.judge_fingerprint!r}, and judge {place} of the "
+                f"panel is {current!r}: calibrate this judge, or use the one that was calibrated",
+                location="calibrations",
+            )
+        if not any(criterion.factor > 0 for criterion in calibration.criteria):
+            raise ConfigError(
+                f"{path}: it admits judge {place} of the panel, {judge.name!r}, on none of its "
+                f"{len(calibration.criteria)} criteria: leave the judge out",
+                location="calibrations",
+            )
+
+
+def _read_calibration(path: Path) -> _Calibration:
+    command = (
+        "rubric-judge calibrate TASKS RESPONSES --labels L --judge JUDGE --out FOLDER"
+    )
+    remedy = f"`{command}` writes one"
+    try:
+        return _Calibration.model_validate_json(read_file(path))
+    except OSError as error:
+        problem = f"{path}: cannot be read ({error.strerror}): {remedy}"
+    except ValidationError:
+        problem = f"{path}: this is no calibration.json of a judge: {remedy}"
+    raise ConfigError(problem, location="calibrations")
