@@ -9,7 +9,7 @@ of both kinds of errors, audits of 5 % included. The table has the frontier of a
 
     uv run python benchmarks/judge_bill.py [--quick] [--json PATH]
 
-It takes a minute. Correlations are over the advantages of all groups; in a group whose rewards are
+It takes two minutes. Correlations are over the advantages of all groups; in a group whose rewards are
 equal they are 0, and count as that.
 """
 
@@ -34,7 +34,7 @@ from rubric_judge.judges.cascade.posterior import Readings
 from rubric_judge.judges.cascade.value import Costs
 
 CLAIM = "a third of the strong judge's bill gives advantages that correlate by .95 with its own"
-TARGET: Final = 0.35
+TARGET = 0.35
 LEAST: Final = 0.95
 """Correlation to reach."""
 ACCURACIES: Final = (0.9, 0.77)

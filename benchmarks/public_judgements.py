@@ -37,11 +37,16 @@ from rubric_core.formats import import_tasks
 from rubric_judge.quality.calibration.correction import corrected_mean
 from rubric_judge.quality.calibration.record import RewardPair
 from rubric_judge.quality.reliability import Rating, Ratings, collect, measure
+from rubric_judge.quality.reliability.agreement import effective_judges
 from rubric_judge.quality.reliability.measure import groups_of
 from rubric_judge.quality.reliability.noise import advantage_pairs, reward_noise
 from rubric_judge.quality.reliability.rates import confusion, youden
+from rubric_judge.quality.reliability.shared_errors import (
+    effective_judges_by_errors,
+    effective_without_weakest,
+)
 
-CLAIM = "our functions give the published figures of seven public sources of judgements"
+CLAIM = "our functions give the published figures of eight public sources of judgements"
 TARGET = 0
 LEAST_HELD = 0.9
 """Of the corrected means' intervals, at 95 %."""
@@ -441,6 +446,40 @@ def newsroom_systems(data: Path) -> list[list[RewardPair]]:
     return [list(system) for system in zip(*by_article.values(), strict=True)]
 
 
+def themis(data: Path) -> Iterator[Figure]:
+    """How many independent judges five are worth, by their errors on answers of known truth.
+
+    Verdicts on four answers, of which one is the best, in four orders; one that cannot be read
+    counts as a fourth. Nobody published these.
+
+    Source: sixijsu77-hub/themis-judge-reliability, exp01, phases P2a and J3.
+    """
+    verdicts: defaultdict[str, defaultdict[tuple[str, ...], dict[str, float]]]
+    verdicts = defaultdict(lambda: defaultdict(dict))
+    for row in rows_of(data / "themis_rewardbench2/verdicts.csv.gz"):
+        item = row["subset"], row["item"], row["arrangement"]
+        verdicts[row["phase"]][item][row["judge"]] = float(row["correct"])
+    for phase, expected in (
+        ("P2a", (3.341, 2.147, 2.001)),
+        ("J3", (3.264, 2.1, 1.873)),
+    ):
+        judges = sorted({name for one in verdicts[phase].values() for name in one})
+        correct_JN = np.array(
+            [[one[name] for one in verdicts[phase].values()] for name in judges]
+        )
+        truth_N, rows = np.ones(correct_JN.shape[1]), np.arange(correct_JN.shape[1])
+        ours = (
+            effective_judges(correct_JN)(rows),
+            effective_judges_by_errors(correct_JN, truth_N)(rows),
+            effective_without_weakest(correct_JN, truth_N)(rows),
+        )
+        names = "participation ratio", "by errors", "by errors, without the weakest"
+        for name, published, figure in zip(names, expected, ours, strict=True):
+            yield near(
+                f"Themis {phase}, five judges, {name}", published, figure, within=0.0006
+            )
+
+
 def rows_of(path: Path) -> Iterator[dict[str, str]]:
     """Read a CSV or TSV file, compressed or not."""
     opened = gzip.open if path.suffix == ".gz" else open
@@ -458,6 +497,7 @@ SOURCES: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "WildBench": wildbench,
     "HealthBench": healthbench,
     "CJE": cje,
+    "Themis": themis,
     "corrections": corrections,
 }
 

@@ -31,6 +31,7 @@ FIGURES = {
     "WildBench": 2,
     "HealthBench": 2,
     "CJE": 7,
+    "Themis": 6,
     "corrections": 2,
 }
 Command = Callable[..., None]

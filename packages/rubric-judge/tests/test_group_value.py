@@ -74,6 +74,22 @@ def test_the_expected_correlation_is_near_that_of_draws(
     assert ours == pytest.approx(drawn, abs=0.06)
 
 
+def test_errors_that_a_response_shares_add_to_the_noise() -> None:
+    """Two criteria that are always wrong together err as one of all the weight."""
+    alpha_M = np.array([0.7, 0.3])
+    variance_GM = np.full((4, 2), 0.16)
+    mean_GM = np.full((4, 2), 0.8)
+
+    one = value.moments(mean_GM[:, :1], variance_GM[:, :1], np.array([1.0]))
+    both = value.moments(mean_GM, variance_GM, alpha_M, together=1 - 1e-12)
+
+    assert both.noise == pytest.approx(one.noise)
+    for together in (0.0, 0.4):
+        found = value.moments(mean_GM, variance_GM, alpha_M, together=together)
+        worth_GM = value.worth(variance_GM, alpha_M, together=together)
+        assert worth_GM.sum() * 0.75 == pytest.approx(found.noise)
+
+
 @settings(max_examples=40)
 @given(st.integers(0, 10_000), st.integers(2, 9), st.integers(1, 6), st.data())
 def test_a_verdict_moves_its_worth_from_noise_to_signal_on_average(

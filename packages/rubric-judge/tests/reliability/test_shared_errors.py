@@ -7,6 +7,7 @@ from rubric_judge.quality.reliability.shared_errors import (
     centred_errors,
     effective_criteria,
     effective_judges_by_errors,
+    effective_without_weakest,
     mean_effective,
 )
 
@@ -69,3 +70,20 @@ def test_errors_are_centred_by_criterion_and_by_weight() -> None:
     weighed = centred_errors(errors, cells, np.array([1.0, 3.0]))
     assert weighed[0, 0] == pytest.approx(-1.5)
     assert errors[0, 0] == 1
+
+
+def test_a_weak_judge_with_errors_of_its_own_is_missed_most() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.random(4000)
+    common = rng.normal(0, 0.1, 4000)
+    alike = [truth + common + rng.normal(0, 0.01, 4000) for _ in range(2)]
+    own = truth + rng.normal(0, 0.15, 4000)
+    rows = np.arange(4000)
+    rewards = np.stack([*alike, own])
+
+    every = effective_judges_by_errors(rewards, truth)(rows)
+    without = effective_without_weakest(rewards, truth)(rows)
+
+    assert without == pytest.approx(1.0, abs=0.02)
+    assert every > 1.9
+    assert np.isnan(effective_without_weakest(rewards[:2], truth)(rows))

@@ -234,7 +234,9 @@ def _print_maps(
     print_pairs(
         [
             ("the last judge alone contradicts", f"{alone:.1%} of the labels"),
-            ("agreement shared within a criterion", f"{group.shared:.2f}"),
+            ("verdicts alike within a criterion of a task", f"{group.alike:.2f}"),
+            ("agreement shared within it", f"{group.shared:.2f}"),
+            ("errors together within a response", f"{group.together:.2f}"),
             ("audited", f"{calibration.audit_frac:.1%}"),
             ("written", out),
         ]

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 
 _DETAILS_SHOWN = 3
+_SMALL_BIAS = 0.02
+"""Bias of a cascade's first judge that is not worth a word."""
 _AGAIN = "--only invalid --replicate 1 --out again.jsonl"
 
 
@@ -343,7 +345,7 @@ def _say_bias(statistics: PoolStatistics) -> None:
         bias = statistics.cascade.audit_bias()
         if bias is None or bias.low is None or bias.high is None:
             return
-        if bias.low <= 0 <= bias.high:
+        if bias.low <= _SMALL_BIAS and bias.high >= -_SMALL_BIAS:
             return
         side = "below" if bias.high < 0 else "above"
         said = (

@@ -84,6 +84,7 @@ class GroupDecision:
             known.variance_GM,
             self._alpha_M,
             sum_variance_M=known.sum_variance_M,
+            together=self._readings.together,
         )
 
     @property
@@ -131,7 +132,11 @@ class GroupDecision:
         rule = self._rule
         nothing_GM = np.zeros_like(first_GM)
         responses = len(first_GM)
-        worth_GM = self.posterior.variance_GM * self._alpha_M**2
+        worth_GM = value.worth(
+            self.posterior.variance_GM,
+            self._alpha_M,
+            together=self._readings.together,
+        )
         open_GM = np.where(first_GM, 0.0, worth_GM)
         spread = math.sqrt(known.spread / (responses - 1)) if responses > 1 else 0.0
         if np.all(first_GM | ~np.isnan(self.known_GM)):

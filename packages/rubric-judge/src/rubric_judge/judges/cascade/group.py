@@ -276,6 +276,7 @@ class GroupCascadeJudge:
             dispersion_M=np.array([known.dispersion for known in maps]),
             alike=self._maps.alike,
             shared=self._maps.shared,
+            together=self._maps.together,
         )
         alpha_M = shares([criterion.weight for criterion in criteria])
         return GroupDecision(readings, alpha_M, rule, first_GM=first_GM)

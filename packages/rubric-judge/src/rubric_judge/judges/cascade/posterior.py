@@ -32,6 +32,8 @@ class Readings:
     """Intraclass correlation of the strong judge's verdicts on a criterion of one task."""
     shared: float = 0.0
     """The same of whether the cheap judge's verdict is the strong one's."""
+    together: float = 0.0
+    """Correlation of the errors of p on two criteria of one response."""
 
 
 class Posterior(NamedTuple):

@@ -93,6 +93,8 @@ class GroupCalibration(Settings):
     """Intraclass correlation of the last judge's values on a criterion of one task."""
     shared: float = Field(default=0, ge=0, lt=1)
     """The same of whether both judges give one verdict."""
+    together: float = Field(default=0, ge=0, lt=1)
+    """Correlation of the errors on two criteria of one response."""
 
     def map_of(self, criterion: Criterion) -> ReliabilityMap:
         """Return the map of a criterion: its id's, its kind's, or that of all."""

@@ -46,13 +46,15 @@ def moments(
     alpha_M: FloatArray,
     *,
     sum_variance_M: FloatArray | None = None,
+    together: float = 0.0,
 ) -> Moments:
     """Return the expected spread of a group's rewards, known and unknown.
 
         r_i = Σ_j α_j m_ij,   S² = Σ_i (r_i − r̄)²,   N = Σ_j α_j² (Σ_i v_ij − Var(Σ_i z_ij) / G)
 
     With independent errors N = (1 − 1/G) Σ_ij α_j² v_ij, and a verdict moves α_j² v_ij (1 − 1/G)
-    from N to S², on average: their sum stays what it is.
+    from N to S², on average: their sum stays what it is. Errors on a response's criteria that
+    correlate by ρ add (1 − 1/G) ρ Σ_i Σ_{j≠k} α_j α_k √(v_ij v_ik).
 
     Args:
         mean_GM: shape [G, M], expected values m of the cells, in [0, 1].
@@ -60,6 +62,7 @@ def moments(
         alpha_M: shape [M], shares α of the rubric's weight.
         sum_variance_M: shape [M], variance of the sum over responses of each criterion's cells;
             None for Σ_i v_ij, of independent errors. What all responses share is in no advantage.
+        together: ρ in [0, 1), correlation of the errors on two criteria of one response.
 
     Raises:
         RewardError: shapes that do not fit, or a value out of bounds.
@@ -73,6 +76,10 @@ def moments(
     of_sum_M = variance_M if sum_variance_M is None else sum_variance_M
     noise_M = np.maximum(variance_M - of_sum_M / len(mean_GM), 0.0)
     noise = float(noise_M @ alpha_M**2)
+    if together > 0:
+        error_GM = alpha_M * np.sqrt(variance_GM)
+        pairs = float((error_GM.sum(axis=1) ** 2 - (error_GM**2).sum(axis=1)).sum())
+        noise += (1 - 1 / len(mean_GM)) * together * pairs
     # Equal rewards are equal but for rounding.
     return Moments(signal if signal > _ROUNDING else 0.0, noise)
 
@@ -96,6 +103,26 @@ def expected_correlation(known: Moments) -> float:
     if known.spread <= _ROUNDING:
         return 1.0
     return math.sqrt(known.signal / known.spread)
+
+
+def worth(
+    variance_GM: FloatArray, alpha_M: FloatArray, *, together: float = 0.0
+) -> FloatArray:
+    """Return what a verdict on each cell takes from the noise, but for 1 − 1/G.
+
+        a_ij = α_j √v_ij,   (1 − ρ) a_ij² + ρ a_ij Σ_k a_ik
+
+    With independent errors it is α_j² v_ij; what errors share is divided among a response's cells
+    by their size. Over all cells it sums to the noise.
+
+    Args:
+        variance_GM: as `moments`.
+        alpha_M: as `moments`.
+        together: as `moments`.
+    """
+    error_GM = alpha_M * np.sqrt(variance_GM)
+    of_response_G1 = error_GM.sum(axis=1, keepdims=True)
+    return error_GM * ((1 - together) * error_GM + together * of_response_G1)
 
 
 def needed_worth(known: Moments, *, target: float, responses: int) -> float:

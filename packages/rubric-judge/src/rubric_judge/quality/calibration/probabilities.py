@@ -21,6 +21,7 @@ class Pair(NamedTuple):
     """One criterion of one response, as both judges scored it."""
 
     task_id: str
+    response: str
     criterion: Criterion
     reading: float
     """Mean share of the weight by the cheap judge's answers."""
@@ -37,6 +38,7 @@ def pairs_of(
     return [
         Pair(
             view.task_id,
+            view.response,
             criterion,
             min(measured(cheap, criterion, "margin").score / criterion.weight, 1.0),
             min(strong.scores[criterion.id] / criterion.weight, 1.0),
@@ -80,10 +82,14 @@ def group_calibration(pairs: Sequence[Pair], pooling: Pooling) -> GroupCalibrati
         expected = calibration.map_of(pair.criterion).value(pair.reading)
         return 1 - abs(pair.strong - float(expected >= HALF))
 
+    def error(pair: Pair) -> float:
+        return pair.strong - calibration.map_of(pair.criterion).value(pair.reading)
+
     return calibration.model_copy(
         update={
-            "alike": intraclass(_cells(pairs, centred)),
-            "shared": intraclass(_cells(pairs, same)),
+            "alike": intraclass(_cells(pairs, centred, _of_criterion)),
+            "shared": intraclass(_cells(pairs, same, _of_criterion)),
+            "together": intraclass(_cells(pairs, error, _of_response)),
         }
     )
 
@@ -139,7 +145,7 @@ def intraclass(cells: Iterable[Sequence[float]]) -> float:
         ρ = Σ_c Σ_{i≠k} e_i e_k / Σ_c (n_c − 1) Σ_i e_i²,   e = value less the mean of all
 
     Args:
-        cells: the values of each criterion of a task, over its responses.
+        cells: values that may be alike: those of a criterion of a task, or of a response.
 
     Returns:
         Between 0 and .95; 0 where no cell has two values, or all values are equal.
@@ -159,10 +165,20 @@ def intraclass(cells: Iterable[Sequence[float]]) -> float:
     return min(max(products / squares, 0.0), _HIGHEST)
 
 
+def _of_criterion(pair: Pair) -> tuple[str, str]:
+    return pair.task_id, pair.criterion.id
+
+
+def _of_response(pair: Pair) -> tuple[str, str]:
+    return pair.task_id, pair.response
+
+
 def _cells(
-    pairs: Iterable[Pair], value: Callable[[Pair], float]
+    pairs: Iterable[Pair],
+    value: Callable[[Pair], float],
+    cell: Callable[[Pair], tuple[str, str]],
 ) -> Iterable[Sequence[float]]:
     cells: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for pair in pairs:
-        cells[pair.task_id, pair.criterion.id].append(value(pair))
+        cells[cell(pair)].append(value(pair))
     return cells.values()

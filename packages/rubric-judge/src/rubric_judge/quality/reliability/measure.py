@@ -264,17 +264,23 @@ class _Study:
             effective_judges=estimate(
                 agreement.effective_judges(self.single.rewards_JN), rows
             ),
-            effective_judges_by_errors=self._judges_by_errors(rows),
+            effective_judges_by_errors=self._panel_errors(
+                shared_errors.effective_judges_by_errors, rows
+            ),
+            effective_without_weakest=self._panel_errors(
+                shared_errors.effective_without_weakest, rows
+            ),
             **alphas,
         )
 
-    def _judges_by_errors(self, rows: IntArray) -> Estimate:
+    def _panel_errors(
+        self, errors: Callable[[FloatArray, FloatArray], Statistic], rows: IntArray
+    ) -> Estimate:
         if self.place is None:
             return UNKNOWN
         others_JN = np.delete(self.single.rewards_JN, self.place, axis=0)
         of_reference_N = self.single.rewards_JN[self.place]
-        by_errors = shared_errors.effective_judges_by_errors(others_JN, of_reference_N)
-        return self.intervals.estimate(by_errors, rows)
+        return self.intervals.estimate(errors(others_JN, of_reference_N), rows)
 
     def rates(self) -> tuple[report.ReferenceRates, ...]:
         """Compare every other judge with the reference: all criteria pooled, then by lowest J."""

@@ -111,6 +111,10 @@ class PanelAgreement(Part):
     """(Σλ)² / Σλ² over the eigenvalues of the correlation matrix of the judges' rewards."""
     effective_judges_by_errors: Estimate = UNKNOWN
     """Effective number of the judges beside the reference, by errors against it."""
+    effective_without_weakest: Estimate = Field(
+        default=UNKNOWN, exclude_if=lambda estimate: estimate == UNKNOWN
+    )
+    """The same without the judge whose squared errors are largest; unknown for fewer than three."""
     alpha_ordinal: Estimate = UNKNOWN
     """The same with the ordinal metric, which only knows the order of scores."""
     alpha_nominal: Estimate = UNKNOWN

@@ -124,12 +124,41 @@ def effective_judges_by_errors(
     """
 
     def statistic(rows: IntArray) -> float:
-        error_JN = rewards_JN[:, rows] - reference_N[rows]
-        if min(error_JN.shape) < _FEWEST:
-            return math.nan
-        together = float(error_JN.mean(axis=0).var())
-        if together <= 0:
-            return math.nan
-        return float(error_JN.var(axis=1).mean()) / together
+        return _worth(rewards_JN[:, rows] - reference_N[rows])
 
     return statistic
+
+
+def effective_without_weakest(
+    rewards_JN: FloatArray, reference_N: FloatArray
+) -> Statistic:
+    """Return the same of the judges without the one that errs most by its square.
+
+        argmax_j Σ_i (r_ij − r_reference,i)²
+
+    A weak judge whose errors are its own is worth more to a mean than a better one that errs as
+    the others do: where this falls by more than a judge's share, the mean is worse without it.
+
+    Args:
+        rewards_JN: rewards of the judges, without the reference.
+        reference_N: rewards by the labels.
+
+    Returns:
+        The statistic over rows that all have scored; nan for fewer than three judges.
+    """
+
+    def statistic(rows: IntArray) -> float:
+        error_JN = rewards_JN[:, rows] - reference_N[rows]
+        weakest = int((error_JN**2).sum(axis=1).argmax())
+        return _worth(np.delete(error_JN, weakest, axis=0))
+
+    return statistic
+
+
+def _worth(error_JN: FloatArray) -> float:
+    if min(error_JN.shape) < _FEWEST:
+        return math.nan
+    together = float(error_JN.mean(axis=0).var())
+    if together <= 0:
+        return math.nan
+    return float(error_JN.var(axis=1).mean()) / together
