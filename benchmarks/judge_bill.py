@@ -7,13 +7,17 @@ responses (by uncertainty alone) and chance. `value` is the share of the strong 
 the advantages correlate by .95 with the fully judged ones, the cheap judge right of 90 %, the worse
 of both kinds of errors, audits of 5 % included. The table has the frontier of all.
 
-    uv run python benchmarks/judge_bill.py [--quick] [--json PATH]
+    uv run python benchmarks/judge_bill.py [--grpo] [--quick] [--json PATH]
 
-It takes two minutes. Correlations are over the advantages of all groups; in a group whose rewards are
-equal they are 0, and count as that.
+With `--grpo` five paired seeds of local GRPO follow, by the strong judge alone and by the cascade:
+held-out reward by the strong judge, and the share of its cells. It takes two minutes, and ten more.
+Correlations are over the advantages of all groups; in a group whose rewards are equal they are 0,
+and count as that.
 """
 
 import argparse
+import logging
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +46,7 @@ SHARED: Final = (0.0, 0.5)
 """Shares of the (prompt, criterion) pairs that the cheap judge reads alike for a whole group."""
 BUDGETS: Final = (0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8)
 AUDITED: Final = 0.05
+GRPO_TARGET: Final = 0.95
 NO_LIMIT: Final = 1 - 1e-9
 BY_CELL: Final = Costs(call=0, cell=1)
 """A call for each criterion: cells are what is paid for, whatever their prompt costs."""
@@ -224,6 +229,43 @@ def simulate(scale: Scale) -> dict[str, Any]:
     return {"sizes": Sizes()._asdict(), "groups": scale.groups, "plants": plants}
 
 
+def trained(*, steps: int, seeds: int, target: float) -> dict[str, Any]:
+    """Train with each judge from each seed, and compare the held-out rewards of each seed."""
+    import structlog
+    import torch
+    from planted import bill_runs
+
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR)
+    )
+    torch.set_num_threads(1)
+    found: dict[str, Any] = {"target": target, "steps": steps, "seeds": seeds}
+    with tempfile.TemporaryDirectory() as folder:
+        work = bill_runs.Work(Path(folder), warm=150)
+        runs: dict[float | None, list[tuple[float, float, int]]] = {}
+        for accuracy in (None, *ACCURACIES):
+            runs[accuracy] = [
+                bill_runs.held_out(
+                    work, accuracy, seed=seed, steps=steps, target=target
+                )
+                for seed in range(seeds)
+            ]
+            ends = [round(after, 3) for _, after, _ in runs[accuracy]]
+            print(f"GRPO, {accuracy or 'strong alone'}: {ends}", flush=True)
+    strong = runs[None]
+    found["before"] = round(strong[0][0], 3)
+    found["strong alone"] = [round(after, 3) for _, after, _ in strong]
+    for accuracy in ACCURACIES:
+        both = list(zip(runs[accuracy], strong, strict=True))
+        mean, low, high = bill_runs.paired([ours[1] - full[1] for ours, full in both])
+        found[f"{accuracy:.0%}"] = {
+            "after": [round(ours[1], 3) for ours, _ in both],
+            "difference": [round(mean, 3), round(low, 3), round(high, 3)],
+            "cells": round(sum(o[2] for o, _ in both) / sum(f[2] for _, f in both), 3),
+        }
+    return found
+
+
 def record(details: dict[str, Any]) -> dict[str, Any]:
     """Put the price beside its target."""
     good = [
@@ -257,6 +299,8 @@ def show(result: dict[str, Any]) -> None:
                 name, paid, f"{row['group']:.3f}", f"{row['uncertainty']:.3f}"
             )
     console.print(prices)
+    if "grpo" in result["details"]:
+        console.print_json(data=result["details"]["grpo"])
     print(f"{result['value']:.3f} (target {TARGET}): {result['passed']=}")
 
 
@@ -265,9 +309,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=CLAIM)
     parser.add_argument("--json", type=Path, help="write the result to this file")
     parser.add_argument("--quick", action="store_true", help="fewer groups")
+    parser.add_argument("--grpo", action="store_true", help="train with them, too")
     options = parser.parse_args()
     scale = Scale(groups=80, targets=(0.86, 0.9, 0.94)) if options.quick else Scale()
-    result = record(simulate(scale))
+    details = simulate(scale)
+    if options.grpo:
+        few = {"steps": 4, "seeds": 2} if options.quick else {"steps": 60, "seeds": 5}
+        details["grpo"] = trained(**few, target=GRPO_TARGET)
+    result = record(details)
     show(result)
     finish(result, options.json)
 
