@@ -51,7 +51,6 @@ from rubric_core.plugins.responding import ScoresChoices as ScoresChoices
 from rubric_core.reward.admission import admitted_result as admitted_result
 from rubric_core.reward.admission import admitted_rubric as admitted_rubric
 from rubric_core.reward.admission import unbiased_z as unbiased_z
-from rubric_core.reward.advantage import Std as Std
 from rubric_core.reward.advantage import group_advantages as group_advantages
 from rubric_core.reward.advantage import (
     leave_one_out_baseline as leave_one_out_baseline,
@@ -62,6 +61,7 @@ from rubric_core.reward.attribution import (
     criterion_attribution as criterion_attribution,
 )
 from rubric_core.reward.attribution import decoupled_advantages as decoupled_advantages
+from rubric_core.reward.inputs import Std as Std
 from rubric_core.reward.projection import GroupRewards as GroupRewards
 from rubric_core.reward.projection import OnUnavailable as OnUnavailable
 from rubric_core.reward.projection import criterion_scores_z as criterion_scores_z

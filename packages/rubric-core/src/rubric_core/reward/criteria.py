@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from rubric_core import arrays
 from rubric_core.arrays import BoolArray, FloatArray
 from rubric_core.errors import RewardShapeError
-from rubric_core.reward.advantage import Std
 from rubric_core.reward.attribution import criterion_attribution
+from rubric_core.reward.inputs import Std
 
 
 @dataclass(frozen=True)
