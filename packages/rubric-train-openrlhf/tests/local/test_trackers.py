@@ -467,7 +467,7 @@ def test_a_run_that_is_killed_goes_on_in_the_same_tracker_runs(
     )
 
     assert done.returncode == 0, done.stderr
-    assert "tracker" not in done.stderr
+    assert "tracker.stopped" not in done.stderr
     shown = Shown(config, tmp_path, read_wandb)
     assert len(shown.wandb.ids) == 1
     for kind in TYPES:
