@@ -35,7 +35,7 @@ from rubric_judge.judges.cascade.record import (
     Threshold,
 )
 from rubric_judge.judges.cascade.value import Costs
-from rubric_judge.testing import ScriptedJudge
+from rubric_judge.testing import FailingJudge, ScriptedJudge
 
 ViewFactory = Callable[..., JudgeView]
 pytestmark = pytest.mark.anyio
@@ -184,6 +184,43 @@ async def test_a_response_that_the_strong_judge_fails_on_fails_alone(
     # An invalid answer is one, and is kept; what was not answered is asked for again.
     is_kept = failure.outcome is Outcome.INVALID
     assert (again[1].outcome is Outcome.SCORED) is not is_kept
+
+
+async def test_only_a_judge_that_says_so_may_fail_for_some_of_a_group(
+    make_view: ViewFactory,
+) -> None:
+    class Together(ScriptedJudge):
+        max_group = 4
+        fails_apart = False
+
+        async def judge_group(self, views: Sequence[JudgeView]) -> list[JudgeResult]:
+            failed = JudgeResult.unavailable(Reason.TIMEOUT)
+            return [failed, *[await self.judge(view) for view in views[1:]]]
+
+    judge = Together(1.0)
+    results = await JudgePool(judge).judge_all(_views(make_view))
+    assert {one.reason for one in results} == {Reason.JUDGE_ERROR}
+
+    judge.fails_apart = True
+    results = await JudgePool(judge).judge_all(_views(make_view))
+    assert [one.reason for one in results] == [Reason.TIMEOUT, None, None, None]
+
+
+async def test_a_group_that_the_strong_judge_fails_on_wholly_is_unavailable(
+    make_view: ViewFactory,
+) -> None:
+    judge = _cascade(_judge(CHEAP, "cheap"), FailingJudge(Reason.TIMEOUT), target=0.999)
+
+    results = await judge.judge_group(_views(make_view))
+
+    # Of a and c the cheap judge is certain.
+    reasons = [None, Reason.TIMEOUT, None, Reason.TIMEOUT]
+    assert [one.reason for one in results] == reasons
+    judge = _cascade(
+        FailingJudge(Reason.NOT_JSON), FailingJudge(Reason.TIMEOUT), target=0.5
+    )
+    results = await judge.judge_group(_views(make_view))
+    assert {one.reason for one in results} == {Reason.TIMEOUT}
 
 
 async def test_what_the_cheap_judge_cannot_score_goes_to_the_strong_one(

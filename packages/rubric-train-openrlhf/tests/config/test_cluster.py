@@ -115,6 +115,19 @@ def test_a_cpu_takes_what_runs_there() -> None:
             {"judge": {"spec": {"type": "listwise", "model": "m", "max_group": 32}}},
             r"type='listwise' needs all responses of a group at once.*backend: local",
         ),
+        (
+            {
+                "judge": {
+                    "spec": {
+                        "type": "cascade",
+                        "decide": "group",
+                        "uncertainty": "margin",
+                        "judges": [{"type": "lexical"}, {"type": "claims"}],
+                    }
+                }
+            },
+            r"decide='group' needs all responses of a group at once.*backend: local",
+        ),
         ({"precision": "float32"}, r"flash attention computes in 16 bits"),
         (
             {"optim": {"share_prompts": False, "micro_batch": 1}},
