@@ -70,7 +70,7 @@ def report(*rows: CriterionLife) -> CriteriaReport:
         ({"held_down": 0.6}, "60% of the answers that do better on it"),
         ({"noise": 0.3}, "noise (0.30) is no less than the spread"),
         ({}, None),
-        ({"constant": 1.0, "saturated": 1.0, "groups": 3}, None),
+        ({"constant": 1.0, "saturated": 1.0, "groups": 7}, None),
         ({"constant": None, "groups": 0}, None),
     ],
 )
@@ -143,15 +143,15 @@ def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
 def test_the_command_prints_a_table_and_writes_every_figure(tmp_path: Path) -> None:
     row = {"input": "p", "output": "y", "gts": "t", "score": 1.0, "names": 1.0}
     (tmp_path / "dumps").mkdir()
-    for step in range(1, 6):
+    for step in range(1, 10):
         lines = [{**row, "step": step, "cost": float(g)} for g in range(2)]
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (tmp_path / f"dumps/{step}.jsonl").write_text(text, encoding="utf-8")
 
-    done = run(tmp_path / "dumps", "--last", "4", "--json", tmp_path / "out.json")
+    done = run(tmp_path / "dumps", "--last", "8", "--json", tmp_path / "out.json")
 
     assert done.returncode == 0, done.stderr
-    assert "4 steps, 1 prompt, 4 groups, 8 responses" in done.stdout
+    assert "8 steps, 1 prompt, 8 groups, 16 responses" in done.stdout
     assert "met by every answer: drop it" in done.stdout
     assert "weighed alike" in done.stderr
     written = CriteriaReport.model_validate_json(

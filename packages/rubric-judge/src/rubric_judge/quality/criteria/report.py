@@ -8,7 +8,7 @@ from rubric_judge.ui.page.tables import Cell, Column, Part, Report, Row, Table, 
 _NEARLY_ALL: Final = 0.9
 """Share of groups from which on a criterion counts as dead."""
 _MOSTLY: Final = 0.5
-_FEWEST_GROUPS: Final = 4
+_FEWEST_GROUPS: Final = 8
 """Fewer groups say nothing about a criterion."""
 _MOST_ROWS: Final = 40
 """Rows of a printed table; JSON has all."""
@@ -223,7 +223,7 @@ def _advice(life: CriterionLife) -> Iterator[str]:
 
 def _prompt_advice(life: CriterionLife) -> Iterator[str]:
     """Say what to do about a prompt whose answers do not differ."""
-    if life.groups < _FEWEST_GROUPS or (life.constant or 0.0) < _NEARLY_ALL:
+    if (life.constant or 0.0) < _NEARLY_ALL:
         return
     if (life.saturated or 0.0) >= _NEARLY_ALL:
         yield "every answer meets everything: leave it out"
