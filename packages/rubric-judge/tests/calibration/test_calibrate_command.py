@@ -430,17 +430,19 @@ def test_a_criterion_of_which_nobody_can_tell_is_said_to_be_one(
     )
 
 
+def _probability(call: FakeCall) -> float:
+    """The probability of a yes: .9 where a response has the word of the criterion, else .2."""
+    prompt = call.messages[-1]["content"]
+    response = prompt.partition("BEGIN RESPONSE")[2].partition("END RESPONSE")[0]
+    word = "word0" if "Required elements: word0" in prompt else "word1"
+    return 0.9 if word in response else 0.2
+
+
 def test_a_judge_by_probability_is_calibrated_under_a_fingerprint_of_its_own(
     command: Command,
 ) -> None:
-    def award(call: FakeCall) -> float:
-        prompt = call.messages[-1]["content"]
-        response = prompt.partition("BEGIN RESPONSE")[2].partition("END RESPONSE")[0]
-        word = "word0" if "Required elements: word0" in prompt else "word1"
-        return 0.9 if word in response else 0.2
-
     there = {"type": "llm", "model": "openai/fake"}
-    with FakeEndpoint(award) as endpoint:
+    with FakeEndpoint(_probability) as endpoint:
         there["api_base"] = endpoint.url
         Path("judge.yaml").write_text(json.dumps({**there, "verdict": "probability"}))
         words = ("--labels", "anna.jsonl", "--resamples", "30", "--judge", "judge.yaml")
@@ -463,3 +465,39 @@ def test_a_judge_by_probability_is_calibrated_under_a_fingerprint_of_its_own(
     assert len(judged) == 40
     reading = json.loads(judged[0])["result"]["probabilities"]["first"]
     assert reading["met"] == pytest.approx(0.9)
+
+
+def _as_labelled(call: FakeCall) -> dict[str, float]:
+    """Full marks where a response has the word of the criterion."""
+    response = call.messages[-1]["content"].partition("BEGIN RESPONSE")[2]
+    words = dict(zip(NAMES, ("word0", "word1"), strict=True))
+    return {name: 2.0 * (words[name] in response) for name in call.weights}
+
+
+def test_a_judge_by_probability_is_the_cheap_one_of_a_calibrated_cascade(
+    command: Command,
+) -> None:
+    with FakeEndpoint(_probability) as cheap, FakeEndpoint(_as_labelled) as strong:
+        read = {"type": "llm", "model": "openai/cheap", "api_base": cheap.url}
+        sampled = {"type": "llm", "model": "openai/strong", "api_base": strong.url}
+        cascade = {
+            "type": "cascade",
+            "uncertainty": "margin",
+            "audit_frac": 0,
+            "judges": [{**read, "verdict": "probability"}, sampled],
+        }
+        Path("cascade.yaml").write_text(json.dumps(cascade))
+        words = ("--labels", "anna.jsonl", "--judge", "cascade.yaml", "--cascade")
+        options = ("--risk", ".3", "--unit", "response", "--out", "out")
+        status, _, complaints = command(*FILES, *words, *options)
+        asked = len(cheap.calls)
+
+    assert status == 0, complaints
+    assert asked == 1 + 40 * 2  # the check, and one call a criterion
+    found = json.loads(Path("out/cascade.json").read_text())
+    assert (found["uncertainty"], found["k"]) == ("margin", 1)
+    # u = 2 · min(z, 1 − z) is .2 and .4: with a threshold of .4 the cheap judge decides all.
+    assert found["pooled"]["threshold"] >= 0.4
+    assert found["pooled"]["escalated"] == 0
+    judge = load_judge(judge_spec({**cascade, "calibration": "out/cascade.json"}))
+    assert " > " in judge.name
