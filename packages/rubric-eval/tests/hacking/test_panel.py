@@ -27,15 +27,9 @@ from rubric_eval.hacking.results import (
     Key,
     Observed,
 )
-from rubric_eval.hacking.signs import (
-    APPEALS,
-    HEDGES,
-    Echo,
-    Phrases,
-    hacking_panel,
-    words,
-)
+from rubric_eval.hacking.signs import hacking_panel
 from rubric_judge import JudgePool
+from rubric_judge.quality.signs import APPEALS, HEDGES, Echo, Phrases, words
 from rubric_judge.testing import ScriptedJudge
 
 if TYPE_CHECKING:

@@ -141,6 +141,8 @@ def run(
         )
     print(report)
     print(f"next: {_next(loaded)}")
+    if summary.status == "diverged":
+        sys.exit(command.DIVERGED)
 
 
 def _next(config: TrainConfig) -> str:

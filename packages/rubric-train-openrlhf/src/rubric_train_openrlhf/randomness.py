@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-Purpose = Literal["order", "rollout", "validation", "pretrain", "sft"]
+Purpose = Literal["order", "rollout", "validation", "pretrain", "sft", "audit"]
 
 
 def derived_seed(seed: int, *, step: int, purpose: Purpose, part: int = 0) -> int:

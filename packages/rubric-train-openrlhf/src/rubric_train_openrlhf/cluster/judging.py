@@ -20,12 +20,20 @@ from rubric_judge import JudgePool, Ledger, load_replicas
 from rubric_judge.config import is_program
 from rubric_judge.pool.ray_pool import RayJudgePool
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId, Verdict
+from rubric_train_openrlhf.config.sections import AuditConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run.folder import RunFolder
-from rubric_train_openrlhf.run.records import HeldoutReward
+from rubric_train_openrlhf.run.records import (
+    AuditFigures,
+    AuditSource,
+    HeldoutReward,
+    Watched,
+)
 from rubric_train_openrlhf.step.admission import read_admission
+from rubric_train_openrlhf.step.audit import Auditor, Pair, check_apart
 from rubric_train_openrlhf.step.credit import Crediting, StepCredit, check_judge
+from rubric_train_openrlhf.step.monitors import monitored
 from rubric_train_openrlhf.step.probe import wait_for_judge
 from rubric_train_openrlhf.step.rewards import Sizes, judge_rewards
 from rubric_train_openrlhf.step.tasks import read_task_sets
@@ -60,6 +68,7 @@ class JudgeSide:
             "micro_batch": judge.micro_batch,
             "ledger": self._ledger,
         }
+        self.audit_pool: JudgePool | RayJudgePool | None = None
         with ExitStack() as where_it_fails:
             where_it_fails.callback(self._ledger.close)
             self.pool: JudgePool | RayJudgePool = (
@@ -73,6 +82,8 @@ class JudgeSide:
             identity = self.pool.fingerprint
             admission = read_admission(judge, tasks, judge_fingerprint=identity)
             admission.keep(self.folder)
+            if config.audit is not None:
+                self.audit_pool = self._audit_pool(config, config.audit)
             where_it_fails.pop_all()
         self.crediting = Crediting(config, admission, Pooling.of(tasks))
         self._under_way: dict[str, asyncio.Task[JudgeResult]] = {}
@@ -80,6 +91,85 @@ class JudgeSide:
         self._recent: dict[str, JudgeResult] = {}
         self._previous: dict[str, JudgeResult] = {}
         self._restarts_told = 0
+        self._config = config
+        self._auditor: Auditor | None = None
+
+    def _audit_pool(
+        self, config: TrainConfig, audit: AuditConfig
+    ) -> JudgePool | RayJudgePool:
+        """Start the audit judge.
+
+        Raises:
+            TrainConfigError: it is the judge of the training.
+        """
+        shared: dict[str, Any] = {
+            "micro_batch": audit.micro_batch,
+            "ledger": self._ledger,
+            "hedge": audit.hedge,
+        }
+        pool = (
+            JudgePool(load_replicas(audit.spec), workers=audit.workers, **shared)
+            if is_program(audit.spec)
+            else RayJudgePool(audit.spec, actors=audit.workers, **shared)
+        )
+        check_apart(config, training=self.pool.fingerprint, audit=pool.fingerprint)
+        return pool
+
+    @property
+    def auditor(self) -> Auditor:
+        """The audits so far, read when a run is under way and its rows are cut back."""
+        if self._auditor is None:
+            self._auditor = Auditor(
+                self._config, self.folder, admission=self.crediting.admission
+            )
+        return self._auditor
+
+    async def audited(
+        self,
+        source: AuditSource,
+        step: int,
+        judgements_PG: Names,
+        answers_PG: Sequence[Sequence[Answer]],
+    ) -> AuditFigures | None:
+        """Audit a step or pass and return where the test stands; None where nothing is audited.
+
+        What was audited already is not audited again.
+        """
+        if self.audit_pool is None or not self.auditor.audits(source):
+            return None
+        if (row := self.auditor.row(source, step)) is not None:
+            return row.figures
+        groups = len(judgements_PG)
+        size = len(judgements_PG[0])
+        places = (
+            self.auditor.heldout_places(questions=groups, samples=size)
+            if source == "heldout"
+            else self.auditor.places(step, prompts=groups, group_size=size)
+        )
+        tasks_P = self.tasks(judgements_PG)
+        training = {
+            place: self._result(judgements_PG[place.group][place.member])
+            for place in places
+        }
+        asked = [
+            place
+            for place, result in training.items()
+            if result.outcome is Outcome.SCORED
+        ]
+        views = [
+            tasks_P[place.group].judge_view(answers_PG[place.group][place.member])
+            for place in asked
+        ]
+        audit = self._config.audit
+        results = await self.audit_pool.judge_all(
+            views, deadline_s=audit.deadline_s if audit else None
+        )
+        audits = dict(zip(asked, results, strict=True))
+        pairs = {
+            place: Pair(result, audits.get(place)) for place, result in training.items()
+        }
+        row = await asyncio.to_thread(self.auditor.note, source, step, pairs, tasks_P)
+        return row.figures
 
     def task(self, task_id: str) -> Task:
         """Find a task.
@@ -172,6 +262,8 @@ class JudgeSide:
     async def aclose(self) -> None:
         """End the judge, and close the ledger."""
         await self.pool.aclose()
+        if self.audit_pool is not None:
+            await self.audit_pool.aclose()
         self._ledger.close()
 
     def _result(self, name: str) -> JudgeResult:
@@ -212,6 +304,7 @@ class JudgeCoordinator:
         self._opening = asyncio.Lock()
         self._opened: JudgeSide | None = None
         self._crediting = asyncio.Lock()
+        self._auditing = asyncio.Lock()
         self._credited: tuple[tuple[int, tuple[str, ...]], StepCredit] | None = None
         """The last answer, which may be lost on its way: step and judgements, and the credit."""
 
@@ -225,7 +318,10 @@ class JudgeCoordinator:
             JudgeSetupError, ConfigError, PluginError: the judge cannot be built or does not answer.
             LedgerError: the ledger cannot be used.
         """
-        await wait_for_judge((await self._side()).pool.check)
+        side = await self._side()
+        await wait_for_judge(side.pool.check)
+        if side.audit_pool is not None:
+            await wait_for_judge(side.audit_pool.check)
 
     async def judge(self, task_id: str, answer: str | Answer) -> Verdict:
         """Judge the answer in one response.
@@ -307,8 +403,42 @@ class JudgeCoordinator:
             self._credited = asked, credit
             return credit
 
-    async def heldout(self, step: int, judgements_NS: Names) -> HeldoutReward:
-        """Average the rewards of a held-out pass, without penalties.
+    async def watch(
+        self, step: int, judgements_PG: Names, answers_PG: Sequence[Sequence[Answer]]
+    ) -> Watched:
+        """Audit and monitor the responses of a step.
+
+        A repeated request gets the same answer.
+
+        Args:
+            step: number of the step.
+            judgements_PG: names of judgements, in the order of the step's rows.
+            answers_PG: what was judged.
+
+        Raises:
+            DiskWriteError: the row of the audits could not be written.
+        """
+        side = await self._side()
+        async with self._auditing:
+            audit = await side.audited("training", step, judgements_PG, answers_PG)
+        monitor: dict[str, float] = {}
+        if self._config.is_monitored:
+            tasks_P = side.tasks(judgements_PG)
+            monitor = await asyncio.to_thread(monitored, answers_PG, tasks_P)
+        return Watched(audit=audit, monitor=monitor)
+
+    async def heldout(
+        self,
+        step: int,
+        judgements_NS: Names,
+        answers_NS: Sequence[Sequence[Answer]] = (),
+    ) -> HeldoutReward:
+        """Average the rewards of a held-out pass, without penalties, and audit it.
+
+        Args:
+            step: that the pass comes after.
+            judgements_NS: names of judgements.
+            answers_NS: what was judged, where some of it is audited.
 
         Raises:
             JudgeAbortError: too many judgements failed for the mean to say anything.
@@ -318,8 +448,10 @@ class JudgeCoordinator:
         results_NS = side.results(judgements_NS)
         tasks_N = side.tasks(judgements_NS)
         reward = side.crediting.of_heldout(step, results_NS, tasks_N)
+        async with self._auditing:
+            audit = await side.audited("heldout", step, judgements_NS, answers_NS)
         side.forget(chain(*judgements_NS))
-        return reward
+        return reward if audit is None else reward.model_copy(update={"audit": audit})
 
     async def aclose(self) -> None:
         """End the judge, and close the ledger."""

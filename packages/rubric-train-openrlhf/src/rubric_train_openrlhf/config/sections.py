@@ -100,6 +100,40 @@ class JudgingConfig(Section):
         return model if isinstance(model, JudgeConfig) else None
 
 
+OnDivergence = Literal["log", "stop", "rollback"]
+
+
+class AuditConfig(Section):
+    """Another judge, never in the reward, and the test whether the training judge leaves it."""
+
+    spec: JudgeSpec
+    """The audit judge: as judge.spec, with another model, prompt or granularity."""
+    workers: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 8
+    """Calls of the audit judge in flight."""
+    micro_batch: Annotated[int, Field(ge=1)] = 1
+    """Responses that one worker takes at a time."""
+    hedge: Hedging | None = None
+    """Ask a second time for stragglers, up to a share of extra calls; off when left out."""
+    deadline_s: Annotated[float, Field(gt=0.0, le=10**7)] | None = None
+    """Seconds for the audits of one step; what is not judged by then is unavailable."""
+    heldout_frac: Fraction = 1.0
+    """Share of the held-out questions, the same in every pass, whose responses are audited."""
+    training_frac: Fraction = 0.0
+    """Share of a step's responses that are audited, drawn anew at every step."""
+    start: Annotated[int, Field(ge=8, le=LARGEST_BATCH)] = 64
+    """Audited questions, of held-out and of training responses each, that say how far the judges
+    are apart at the start; with a whole step or pass the last of them."""
+    alpha: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
+    """Highest probability that a run is ever alarmed whose judges drift by no more than
+    `tolerance`."""
+    tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
+    """Rise of the mean of training reward less audit reward that is allowed, of a reward in
+    [0, 1]; in steps of .005."""
+    on_divergence: OnDivergence = "log"
+    """After an alarm: say so and go on, stop, or stop and make the last checkpoint from before the
+    drift the best."""
+
+
 class DynamicSamplingConfig(Section):
     """Train only on groups with a spread of rewards (DAPO)."""
 
@@ -161,6 +195,11 @@ class ValidationConfig(Section):
     chosen by what its table shows."""
 
 
+def _by_judge(value: object) -> bool:
+    # Files of runs that do not choose stay as they were.
+    return value == "judge"
+
+
 class CheckpointConfig(Section):
     """Checkpoints that are kept on disk."""
 
@@ -171,6 +210,8 @@ class CheckpointConfig(Section):
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Number format of the policies; `auto` is that of the model's folder. What a run goes on from
     keeps the weights that are trained."""
+    best_by: Literal["judge", "audit"] = Field(default="judge", exclude_if=_by_judge)
+    """The judge by whose held-out reward `best` is chosen: that of the training, or `audit`."""
 
 
 class _Model(Section):

@@ -59,6 +59,10 @@ class PolicySettings(Section):
     """Machines and processes of `backend: openrlhf`; the local backend has no use for it."""
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class TrainConfig(PolicySettings):
     """One training run."""
 
@@ -73,6 +77,11 @@ class TrainConfig(PolicySettings):
     """Tasks."""
     judge: sections.JudgingConfig = Field(default_factory=sections.JudgingConfig)
     """Judging."""
+    audit: sections.AuditConfig | None = Field(default=None, exclude_if=_is_none)
+    """A second judge, and the alarm that the policy learns the first; off unless given."""
+    monitors: bool | None = Field(default=None, exclude_if=_is_none)
+    """Figures of every step's responses by program, never in the reward, as `monitor` of
+    metrics.jsonl; left out, they are on where `audit` is."""
     advantage: AdvantageConfig = Field(default_factory=GroupAdvantages)
     """Advantages: any installed estimator."""
     shaping: sections.ShapingConfig = Field(default_factory=sections.ShapingConfig)
@@ -97,12 +106,18 @@ class TrainConfig(PolicySettings):
         """Responses per step (B = P·G)."""
         return self.rollout.prompts * self.rollout.group_size
 
+    @property
+    def is_monitored(self) -> bool:
+        """Whether programs look at every step's responses."""
+        return self.audit is not None if self.monitors is None else self.monitors
+
     def problems(self) -> tuple[str, ...]:
         """Return the conflicts between sections that are each right in themselves."""
         misfits = (
             *self._batch_misfits(),
             *self._reward_misfits(),
             *self._judge_misfits(),
+            *self._audit_misfits(),
             *self._sampling_misfits(),
             *self._value_misfits(),
             *self._tracker_misfits(),
@@ -190,6 +205,35 @@ class TrainConfig(PolicySettings):
                 "judge.uncalibrated='admit' and `verdict: probability`: a criterion that was not "
                 "calibrated would enter the reward by an untried probability; use 'mask' or "
                 "'refuse'"
+            )
+
+    def _audit_misfits(self) -> Iterator[str]:
+        audit = self.audit
+        is_followed = self.checkpoint.best_by == "audit"
+        if audit is None:
+            if is_followed:
+                yield "checkpoint.best_by='audit' needs an audit judge; give audit.spec"
+            return
+        if audit.spec == self.judge.spec:
+            yield (
+                "audit.spec is judge.spec: a judge that audits itself sees no drift; give another "
+                "model, prompt or granularity"
+            )
+        if isinstance(audit.spec, ListwiseConfig):
+            yield (
+                "audit.spec.type='listwise' scores the responses of a group beside each other, "
+                "and only a share of them is audited; use type: llm"
+            )
+        looks_at_heldout = self.data.validation is not None and audit.heldout_frac > 0
+        if not looks_at_heldout and not audit.training_frac:
+            yield (
+                "audit has nothing to score: give data.validation, or audit.training_frac "
+                "above 0"
+            )
+        if is_followed and not looks_at_heldout:
+            yield (
+                "checkpoint.best_by='audit' compares held-out passes; give data.validation and "
+                "audit.heldout_frac above 0"
             )
 
     def _sampling_misfits(self) -> Iterator[str]:

@@ -16,6 +16,7 @@ from rubric_train_openrlhf import policy as policies
 from rubric_train_openrlhf.config.sections import TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
+from rubric_train_openrlhf.local.auditing import Audits, opened_audits
 from rubric_train_openrlhf.local.inputs import RunInputs
 from rubric_train_openrlhf.local.rollout import JudgedSampler, background_judge
 from rubric_train_openrlhf.local.update import Learner
@@ -151,6 +152,8 @@ class LocalRun:
     start: checkpoints.TrainerState
     """State that the loop starts from."""
     watch: Watch
+    audits: Audits | None = None
+    """The audit judge at work; None without one."""
 
     @property
     def crediting(self) -> Crediting:
@@ -160,7 +163,12 @@ class LocalRun:
 
 @contextlib.contextmanager
 def assembled(
-    config: TrainConfig, inputs: RunInputs, *, judge: Judge | None = None, watch: Watch
+    config: TrainConfig,
+    inputs: RunInputs,
+    *,
+    judge: Judge | None = None,
+    audit_judge: Judge | None = None,
+    watch: Watch,
 ) -> Generator[LocalRun]:
     """Open the run folder, load the models and keep a judge running.
 
@@ -184,6 +192,11 @@ def assembled(
         background = held.enter_context(
             background_judge(*inputs.judges, config=config.judge, ledger=ledger)
         )
+        audits = held.enter_context(
+            opened_audits(
+                config, inputs, folder, keeps=audit_judge is None, ledger=ledger
+            )
+        )
         events = held.enter_context(
             EventWriter(folder.tensorboard, first_step=start.step + 1)
         )
@@ -192,7 +205,15 @@ def assembled(
         )
         watch.summary_file.start_clock()
         yield LocalRun(
-            config, inputs, folder, events, learner, sampler, start=start, watch=watch
+            config,
+            inputs,
+            folder,
+            events,
+            learner,
+            sampler,
+            start=start,
+            watch=watch,
+            audits=audits,
         )
 
 

@@ -18,6 +18,7 @@ from rubric_train_openrlhf.resuming import holds_run_to_resume
 from rubric_train_openrlhf.run.checkpoints import latest_checkpoint, step_of
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.step.admission import Admission, read_admission
+from rubric_train_openrlhf.step.audit import check_apart
 from rubric_train_openrlhf.step.rewards import ALL
 from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets
 
@@ -37,21 +38,38 @@ class RunInputs(NamedTuple):
     """Pools of criteria with common figures."""
     documents: tuple[str, ...] = ()
     """Texts that a policy built from scratch is pre-trained on."""
+    audit_judges: tuple[Judge, ...] = ()
+    """The audit judge; none without one."""
 
     def is_judge_asked(self, config: TrainConfig) -> bool:
         """Return whether there is a step to make, with a checkable judge that is not a program."""
-        done = 0 if self.checkpoint is None else step_of(self.checkpoint)
         is_model = not is_program(config.judge.spec)
-        return done < config.steps and is_model and isinstance(self.judges[0], Checking)
+        return (
+            self.has_steps_left(config)
+            and is_model
+            and isinstance(self.judges[0], Checking)
+        )
+
+    def has_steps_left(self, config: TrainConfig) -> bool:
+        """Return whether there is a step to make."""
+        done = 0 if self.checkpoint is None else step_of(self.checkpoint)
+        return done < config.steps
 
 
-def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> RunInputs:
+def read_inputs(
+    config: TrainConfig,
+    *,
+    resume: bool,
+    judge: Judge | None,
+    audit_judge: Judge | None = None,
+) -> RunInputs:
     """Read and check the files of a run.
 
     Args:
         config: configuration of the run.
         resume: go on from the last checkpoint, if there is one.
         judge: judge in place of the configured one.
+        audit_judge: audit judge in place of the configured one.
 
     Raises:
         RubricError: tasks, documents, model folder, judge or run folder cannot be used; each has
@@ -75,7 +93,15 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
         config.judge, all_tasks, judge_fingerprint=fingerprint(judges[0])
     )
     pooling = Pooling.of(all_tasks)
-    inputs = RunInputs(tasks, heldout, judges, checkpoint, admission, pooling)
+    inputs = RunInputs(
+        tasks,
+        heldout,
+        judges,
+        checkpoint,
+        admission,
+        pooling,
+        audit_judges=_audit_judges(config, judges[0], audit_judge),
+    )
     if checkpoint is not None:  # it holds the policy
         return inputs
     check_answers(config, tasks)
@@ -85,6 +111,16 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
         return inputs
     documents = read_corpus(config.model.documents, doc_hashes=tasks.doc_hashes)
     return inputs._replace(documents=tuple(documents))
+
+
+def _audit_judges(
+    config: TrainConfig, judge: Judge, audit_judge: Judge | None
+) -> tuple[Judge, ...]:
+    if config.audit is None:
+        return ()
+    judges = load_replicas(config.audit.spec) if audit_judge is None else (audit_judge,)
+    check_apart(config, training=fingerprint(judge), audit=fingerprint(judges[0]))
+    return judges
 
 
 def check_answers(config: TrainConfig, tasks: TaskSet) -> None:

@@ -16,6 +16,7 @@ from rubric_train_openrlhf.policy import concatenate
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
 from rubric_train_openrlhf.run.checkpoints import (
     TrainerState,
+    last_before,
     mark_best,
     prune,
     save_checkpoint,
@@ -24,6 +25,7 @@ from rubric_train_openrlhf.run.live_summary import best_step
 from rubric_train_openrlhf.run.records import HeldoutReward, JudgementRow, Timing
 from rubric_train_openrlhf.step import passes, rows
 from rubric_train_openrlhf.step.credit import check_judge
+from rubric_train_openrlhf.step.monitors import monitored
 
 _log = structlog.get_logger()
 
@@ -44,6 +46,8 @@ def train(run: LocalRun) -> None:
     with progress.phase("training", total=config.steps, unit="steps") as phase:
         phase.start_at(run.start.step)
         for step in range(run.start.step + 1, config.steps + 1):
+            if _has_diverged(run):
+                break
             record, judgements = _one_step(run, step=step, position=prompts_drawn)
             prompts_drawn += record.prompts_drawn
             row = rows.metrics_row(record)
@@ -55,9 +59,31 @@ def train(run: LocalRun) -> None:
             run.watch.step(row, phase=phase)
             thoughts.look(row)
             improved = _validate_if_due(run, heldout, step=step)
-            if improved or step % config.checkpoint.every == 0 or step == config.steps:
+            due = step % config.checkpoint.every == 0 or step == config.steps
+            if improved or due or _has_diverged(run):
                 with progress.phase("writing a checkpoint"):
                     _save(run, step=step, prompts_drawn=prompts_drawn)
+    if _has_diverged(run):
+        _end_diverged(run)
+
+
+def _has_diverged(run: LocalRun) -> bool:
+    """Return whether an alarm ends the run."""
+    return run.audits is not None and run.audits.auditor.ends_run
+
+
+def _end_diverged(run: LocalRun) -> None:
+    """Note the alarm in the summary; make the last checkpoint before the drift the best, if asked.
+
+    The checkpoint of the last step is written: with `audit.on_divergence: log` the run goes on.
+    """
+    assert run.audits is not None  # noqa: S101  # of a run that has diverged
+    auditor = run.audits.auditor
+    kept = None
+    if auditor.config.on_divergence == "rollback":
+        kept = last_before(run.folder.checkpoints, onset=auditor.onset or 0)
+        mark_best(run.folder.checkpoints, step=kept)
+    run.watch.summary_file.note_divergence(kept=kept)
 
 
 def _one_step(
@@ -82,6 +108,9 @@ def _one_step(
         step, results_PG, tasks_P, sizes_of(groups), dropped_PG
     )
     judged_s = time.perf_counter()
+    audit = None
+    if run.audits is not None:
+        audit = run.audits.start("training", step, groups, tasks_P)
 
     # Update.
     advantages_B = credit.advantages_PG.reshape(-1)
@@ -101,6 +130,10 @@ def _one_step(
             on_responses=phase.advance,
             is_first=step == run.start.step + 1,
         )
+    audited = None
+    if audit is not None and run.audits is not None:
+        with run.watch.progress.phase("auditing"):
+            audited = run.audits.finish(audit).figures
     ended_s = time.perf_counter()
 
     # Record.
@@ -114,8 +147,22 @@ def _one_step(
         update=update,
         update_s=ended_s - judged_s,
         step_s=ended_s - started_s,
+        audit=audited,
+        monitor=_monitored(run, groups, tasks_P),
     )
     return record, judgements
+
+
+def _monitored(
+    run: LocalRun, groups: Sequence[JudgedGroup], tasks_P: Sequence[Task]
+) -> dict[str, float]:
+    """Return the monitors' figures of the responses of a step; none where they are off."""
+    if not run.config.is_monitored:
+        return {}
+    answers_PG = [
+        [completion.answer for completion in group.completions] for group in groups
+    ]
+    return monitored(answers_PG, tasks_P)
 
 
 def _validate_if_due(
@@ -145,7 +192,21 @@ def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
     save_checkpoint(checkpoints, run.sampler.policy, state)
     best = best_step(run.folder, up_to=step)
     mark_best(checkpoints, step=best)
-    prune(checkpoints, keep=run.config.checkpoint.keep, best={best})
+    prune(
+        checkpoints,
+        keep=run.config.checkpoint.keep,
+        best={best, *_kept_for_rollback(run, step=step)},
+    )
+
+
+def _kept_for_rollback(run: LocalRun, *, step: int) -> list[int]:
+    """Return the step of the checkpoint that a rollback would go to, if there can be one."""
+    audits = run.audits
+    if audits is None or audits.auditor.config.on_divergence != "rollback":
+        return []
+    # The next look is the first that may see a drift of this very policy.
+    onset = step if audits.auditor.onset is None else audits.auditor.onset
+    return [last_before(run.folder.checkpoints, onset=onset)]
 
 
 def sample_step(
@@ -263,4 +324,9 @@ def ask_heldout(
         completion.answer for group in groups for completion in group.completions
     ]
     reward = run.crediting.of_heldout(step, results_NS, list(tasks.values()))
+    if run.audits is not None:
+        audit = run.audits.start("heldout", step, groups, list(tasks.values()))
+        if audit is not None:
+            figures = run.audits.finish(audit).figures
+            reward = reward.model_copy(update={"audit": figures})
     return reward, lengths(groups), responses

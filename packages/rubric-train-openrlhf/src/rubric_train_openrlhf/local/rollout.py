@@ -14,7 +14,11 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from rubric_core import Judge, JudgeResult, JudgeView, PolicyView, Thought
 from rubric_judge import JudgePool, Ledger
 from rubric_judge.ui.console.progress import Progress
-from rubric_train_openrlhf.config.sections import JudgingConfig, RolloutConfig
+from rubric_train_openrlhf.config.sections import (
+    AuditConfig,
+    JudgingConfig,
+    RolloutConfig,
+)
 from rubric_train_openrlhf.policy import EncodedPrompt, Policy, Rollouts, sample_groups
 from rubric_train_openrlhf.policy.completion import Completion
 from rubric_train_openrlhf.run.records import Timing
@@ -50,7 +54,9 @@ class BackgroundJudge:
 
 @contextmanager
 def background_judge(
-    *replicas: Judge, config: JudgingConfig, ledger: Ledger | None = None
+    *replicas: Judge,
+    config: JudgingConfig | AuditConfig,
+    ledger: Ledger | None = None,
 ) -> Generator[BackgroundJudge]:
     """Open a pool on a background event loop; leaving the block cancels pending judgements.
 

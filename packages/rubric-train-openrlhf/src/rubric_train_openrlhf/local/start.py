@@ -12,7 +12,7 @@ from rubric_train_openrlhf.local.inputs import read_inputs
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import Watch, live_summary
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary
-from rubric_train_openrlhf.step.probe import probe_judge
+from rubric_train_openrlhf.step.probe import probe_audit_judge, probe_judge
 from rubric_train_openrlhf.tracking.running import tracked
 
 if TYPE_CHECKING:
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.policy import SupervisedStep
 
 
-def run_grpo(  # noqa: PLR0913  # three callbacks
+def run_grpo(  # noqa: PLR0913  # two judges and three callbacks
     config: TrainConfig,
     *,
     resume: bool = False,
     judge: Judge | None = None,
+    audit_judge: Judge | None = None,
     on_step: Callable[[MetricsRow], None] | None = None,
     on_heldout: Callable[[HeldoutRow], None] | None = None,
     on_supervised: Callable[[str, SupervisedStep], None] | None = None,
@@ -36,6 +37,7 @@ def run_grpo(  # noqa: PLR0913  # three callbacks
         config: the whole run; all randomness follows from its seed.
         resume: go on from the last checkpoint in `config.out`, or start anew if there is none.
         judge: judge in place of the one that `config.judge.spec` describes.
+        audit_judge: audit judge in place of the one that `config.audit.spec` describes.
         on_step: called after every step is on disk.
         on_heldout: called after every held-out pass is on disk.
         on_supervised: called with "pretrain" or "sft" after every step that comes before step 1.
@@ -72,10 +74,15 @@ def run_grpo(  # noqa: PLR0913  # three callbacks
             )
         )
         with progress.phase("reading tasks"):
-            inputs = read_inputs(config, resume=resume, judge=judge)
+            inputs = read_inputs(
+                config, resume=resume, judge=judge, audit_judge=audit_judge
+            )
         if judge is None and inputs.is_judge_asked(config):
             with progress.phase("asking the judge"):
                 probe_judge(config)
+        if audit_judge is None and inputs.has_steps_left(config):
+            with progress.phase("asking the audit judge"):
+                probe_audit_judge(config)
         with progress.phase("loading torch"):
             # This takes seconds, or minutes from a cold disk, so that summary.json and the first
             # line of output come before it.
@@ -83,7 +90,9 @@ def run_grpo(  # noqa: PLR0913  # three callbacks
             from rubric_train_openrlhf.local.loop import train
 
         watch = Watch(summary_file, progress, on_step, on_heldout, on_supervised)
-        with assembled(config, inputs, judge=judge, watch=watch) as run:
+        with assembled(
+            config, inputs, judge=judge, audit_judge=audit_judge, watch=watch
+        ) as run:
             trackers.start()
             train(run)
     return folder.read_summary()

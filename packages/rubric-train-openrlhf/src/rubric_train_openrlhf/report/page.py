@@ -12,6 +12,7 @@ from rubric_judge.ui.page.figures import Figure
 from rubric_judge.ui.page.rendering import inert_json, render_page
 from rubric_judge.ui.page.tables import Table, counted
 from rubric_train_openrlhf.config.sections import leaves
+from rubric_train_openrlhf.report.audit import audit_sections
 from rubric_train_openrlhf.report.charts import sections
 from rubric_train_openrlhf.report.contrast import (
     KnownQuestion,
@@ -111,7 +112,10 @@ def _context(run_dir: Path, reveal: Revealed | None) -> PageContext:
     best_step = run.best.step if run.best else None
     tasks = None if reveal is None else revealed_tasks(run.config, reveal.files)
     rollouts = excerpt(run_dir, best_step=best_step, notes=run.notes, tasks=tasks)
-    charts_by_heading = sections(run.metrics, run.heldout, best_step=best_step)
+    charts_by_heading = {
+        **sections(run.metrics, run.heldout, best_step=best_step),
+        **audit_sections(run_dir, run),
+    }
     known: list[KnownQuestion | None] = []
     if run.contrast and tasks:
         known = known_questions(run.contrast, tasks)

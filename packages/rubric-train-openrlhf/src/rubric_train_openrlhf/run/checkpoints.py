@@ -121,6 +121,17 @@ def step_of(path: Path) -> int:
     return int(path.name.removeprefix("step_"))
 
 
+def last_before(checkpoints: Path, *, onset: int) -> int:
+    """Step of the last checkpoint before a drift began; 0 where there is none.
+
+    Args:
+        checkpoints: folder of the checkpoints, with the first.
+        onset: steps done by the first policy that drifts.
+    """
+    steps = [step_of(path) for path in _all_checkpoints(checkpoints)]
+    return max((step for step in steps if step < onset), default=0)
+
+
 def mark_best(checkpoints: Path, *, step: int) -> None:
     """Point the relative link `best` at one checkpoint."""
     point_link(checkpoints / "best", checkpoint_path(checkpoints, step=step).name)

@@ -10,6 +10,7 @@ import platform
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -30,7 +31,7 @@ _Row = TypeVar("_Row", bound=BaseModel)
 class RunFolder(Artifact[records.RunSummary]):
     """The files of one run, and the only code that writes its rows.
 
-    A step is written in the order rollouts, judgements, metrics, held-out, checkpoint, so a
+    A step is written in the order rollouts, judgements, audits, metrics, held-out, checkpoint, so a
     checkpoint on disk means that every row up to its step is on disk too.
     """
 
@@ -42,6 +43,7 @@ class RunFolder(Artifact[records.RunSummary]):
         self.admission = path / "admission.json"
         self.metrics = path / "metrics.jsonl"
         self.heldout = path / "heldout.jsonl"
+        self.audit = path / "audit.jsonl"
         self.summary = path / "summary.json"
         self.rollouts = path / "rollouts"
         self.judgements = path / "judgements"
@@ -117,6 +119,10 @@ class RunFolder(Artifact[records.RunSummary]):
         """Add one pass over the held-out questions."""
         writing.append_line(self.heldout, row.model_dump_json())
 
+    def write_audit(self, row: records.AuditRow) -> None:
+        """Add the audits of a step or pass; on a cluster the judge's side does."""
+        writing.append_line(self.audit, row.model_dump_json())
+
     def write_summary(self, summary: records.RunSummary) -> None:
         """Replace summary.json."""
         writing.write_text(self.summary, summary.model_dump_json(indent=2) + "\n")
@@ -142,6 +148,10 @@ class RunFolder(Artifact[records.RunSummary]):
     def read_heldout(self) -> list[records.HeldoutRow]:
         """All held-out passes written so far."""
         return _read_rows(self.heldout, records.HeldoutRow)
+
+    def read_audit(self) -> list[records.AuditRow]:
+        """All audits written so far; none without an audit judge."""
+        return _read_rows(self.audit, records.AuditRow)
 
     def cut_back(self, step: int, *, heldout: Collection[int] = ()) -> None:
         """Delete everything after this step, so that it can be done again.
@@ -173,11 +183,13 @@ class RunFolder(Artifact[records.RunSummary]):
                 "again in another `out`",
                 path=self.path,
             )
+        audit_size = self._audit_size(step)
         with writing.disk_errors(self.path):
             writing.remove_unfinished(self.path)
             for file, size in (
                 (self.metrics, metrics_size),
                 (self.heldout, heldout_size),
+                (self.audit, audit_size),
             ):
                 if file.exists():
                     os.truncate(file, size)
@@ -187,6 +199,26 @@ class RunFolder(Artifact[records.RunSummary]):
                     named = re.fullmatch(r"step_(\d{6,})\.jsonl", file.name)
                     if named and int(named[1]) > step:
                         file.unlink()
+
+    def _audit_size(self, step: int) -> int:
+        """Bytes of the audits up to a step, which all must be there."""
+        audited, size = _leading_rows(self.audit, records.AuditRow, last_step=step)
+        expected = sorted(
+            row.step
+            for path, row_type in (
+                (self.metrics, records.MetricsRow),
+                (self.heldout, records.HeldoutRow),
+            )
+            for row, _ in _rows(path, row_type)
+            if row is not None and row.step <= step and row.audit is not None
+        )
+        if lost := Counter(expected) - Counter(audited):
+            raise ResumeError.lost(
+                f"{str(self.audit)!r} lacks the audits of step {min(lost)}: line "
+                f"{len(audited) + 1} is missing or damaged",
+                path=self.path,
+            )
+        return size
 
     def read_admission(self) -> dict[str, float]:
         """Factors other than 1 of criteria's weights; none without a calibration.
@@ -257,7 +289,7 @@ def _read_rows(path: Path, row_type: type[_Row]) -> list[_Row]:
 
 def _leading_rows(
     path: Path,
-    row_type: type[records.MetricsRow | records.HeldoutRow],
+    row_type: type[records.MetricsRow | records.HeldoutRow | records.AuditRow],
     *,
     last_step: int,
 ) -> tuple[list[int], int]:

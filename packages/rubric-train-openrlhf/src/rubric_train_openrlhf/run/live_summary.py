@@ -22,7 +22,13 @@ from rubric_judge.ui.console.progress import Phase, Progress
 from rubric_judge.ui.console.snapshot import PhaseSnapshot
 from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
 from rubric_train_openrlhf.run.folder import RunFolder
-from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary, Status
+from rubric_train_openrlhf.run.records import (
+    AuditFigures,
+    HeldoutRow,
+    MetricsRow,
+    RunSummary,
+    Status,
+)
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
@@ -35,7 +41,15 @@ _AGAIN_AFTER_S: Final = 5.0
 _BEST: Final = ("best_step", "best_heldout_reward")
 _OF_HELDOUT: Final = (*_BEST, "first_heldout_reward", "last_heldout_reward")
 _OF_ANSWERS: Final = ("unclosed_thought_frac", "empty_answer_frac")
-_FIGURES: Final = ("steps", "wall_s", "admission", *_OF_HELDOUT, *_OF_ANSWERS)
+_OF_AUDIT: Final = ("alarm_step", "onset")
+_FIGURES: Final = (
+    "steps",
+    "wall_s",
+    "admission",
+    *_OF_HELDOUT,
+    *_OF_ANSWERS,
+    *_OF_AUDIT,
+)
 _PLACE: Final = ("phase", "phase_done", "phase_total", "note")
 
 _log = structlog.get_logger()
@@ -61,6 +75,8 @@ class LiveSummary:
         self._loaded_s: float | None = None
         self._written_s = -float("inf")
         self._written_steps = -1
+        self._is_diverged = False
+        self._kept: int | None = None
         self._writing = threading.Lock()
 
     @property
@@ -111,10 +127,22 @@ class LiveSummary:
     def step(self, row: MetricsRow) -> None:
         """Note a step that is on disk."""
         self._figures |= {"steps": row.step, **row.model_dump(include=set(_OF_ANSWERS))}
+        if row.audit is not None and row.audit.alarm:
+            self._figures |= row.audit.model_dump(include=set(_OF_AUDIT))
 
     def heldout(self) -> None:
         """Note that another held-out pass is on disk."""
-        self._figures |= summed_up(self._folder).model_dump(include=set(_OF_HELDOUT))
+        known = {*_OF_HELDOUT, *_OF_AUDIT}
+        self._figures |= summed_up(self._folder).model_dump(include=known)
+
+    def note_divergence(self, *, kept: int | None = None) -> None:
+        """Note that an alarm ends the run, which then has ended well.
+
+        Args:
+            kept: step of the checkpoint from before the drift that was made the best.
+        """
+        self._is_diverged = True
+        self._kept = kept
 
     def note_phase(self, snapshot: PhaseSnapshot) -> None:
         """Note where the run is; `Progress` calls it, also from its thread."""
@@ -158,15 +186,19 @@ class LiveSummary:
                 return written
             place = written.model_dump(include=set(_PLACE))
             wall_s = written.wall_s
+        summary = summed_up(self._folder)
         update = self._signed()
         if status == "finished":
-            update["warning"] = _warning(self._folder.read_metrics())
+            update["warning"] = _divergence(
+                summary, is_end=self._is_diverged, kept=self._kept
+            ) or _warning(self._folder.read_metrics())
+            status = "diverged" if self._is_diverged else status
         else:
             update |= {
                 name: value for name, value in place.items() if value is not None
             }
         update |= {"status": status, "wall_s": wall_s, "error": error and _shown(error)}
-        summary = summed_up(self._folder).model_copy(update=update)
+        summary = summary.model_copy(update=update)
         if summary.warning is not None:
             _log.warning("train.run.suspect", why=summary.warning)
         self._folder.write_summary(summary)
@@ -250,7 +282,16 @@ def step_note(row: MetricsRow) -> str:
     """Say in a line how a step went."""
     unanswered = (row.unclosed_thought_frac or 0) + (row.empty_answer_frac or 0)
     without = f", {100 * unanswered:.1f} % without an answer" if unanswered else ""
-    return f"reward {100 * row.reward_mean:.1f} %, KL {row.kl:.4f}{without}"
+    audit = "" if row.audit is None else audit_note(row.audit)
+    return f"reward {100 * row.reward_mean:.1f} %, KL {row.kl:.4f}{without}{audit}"
+
+
+def audit_note(audit: AuditFigures) -> str:
+    """Say in a few words where the audits of a run stand."""
+    gap = "" if audit.gap is None else f", audit gap {100 * audit.gap:+.1f} points"
+    if audit.alarm_step is not None:
+        return f"{gap}, ALARM since step {audit.alarm_step}"
+    return f"{gap} (too few audits to tell)" if audit.cannot_tell else gap
 
 
 @dataclass(frozen=True)
@@ -292,6 +333,7 @@ def summed_up(folder: RunFolder) -> RunSummary:
     steps = folder.read_metrics()
     heldout = folder.read_heldout()
     best = next((row for row in reversed(heldout) if row.best), None)
+    alarm = next((row for row in reversed(folder.read_audit()) if row.alarm), None)
     return RunSummary(
         status="running",
         steps=steps[-1].step if steps else 0,
@@ -302,6 +344,8 @@ def summed_up(folder: RunFolder) -> RunSummary:
         unclosed_thought_frac=steps[-1].unclosed_thought_frac if steps else None,
         empty_answer_frac=steps[-1].empty_answer_frac if steps else None,
         admission=folder.read_admission(),
+        alarm_step=alarm.alarm_step if alarm else None,
+        onset=alarm.onset if alarm else None,
         by_fallback=dict(
             sum((Counter(row.by_fallback) for row in steps), Counter[str]())
         ),
@@ -322,6 +366,21 @@ END_THOUGHTS: Final = (
 )
 """Remedy of thoughts that do not end."""
 _MOST: Final = 0.5
+
+
+def _divergence(summary: RunSummary, *, is_end: bool, kept: int | None) -> str | None:
+    """Say that there was an alarm, and what was done."""
+    if summary.alarm_step is None:
+        return None
+    step = summary.alarm_step
+    parts = [f"the training judge left the audit judge behind: alarm at step {step}"]
+    if summary.onset is not None:
+        parts.append(f"the drift seems to begin at step {summary.onset}")
+    if kept is not None:
+        parts.append(f"`best` is the checkpoint of step {kept}, from before it")
+    if is_end:
+        parts.append("to go on: --resume with audit.on_divergence=log")
+    return "; ".join(parts)
 
 
 def _warning(steps: Sequence[MetricsRow]) -> str | None:

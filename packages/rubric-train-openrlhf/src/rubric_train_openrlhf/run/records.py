@@ -7,7 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rubric_core import JudgeResult, Thought  # pydantic resolves them at runtime
 
-Status = Literal["running", "finished", "failed", "interrupted"]
+Status = Literal["running", "finished", "failed", "interrupted", "diverged"]
+AuditSource = Literal["heldout", "training"]
+AlarmState = Literal["starting", "cannot_tell", "quiet", "alarm"]
+"""Whether there are too few audits to compare with, or to say anything; and what they say."""
 
 
 def _is_none(value: object) -> bool:
@@ -120,6 +123,69 @@ class AnswerShares(_Row):
     """Share with nothing but white space where the answer should be, after a thought or not."""
 
 
+class AuditCounts(_Row):
+    """Audits of a step or of a held-out pass."""
+
+    chosen: int
+    """Responses that were to be audited."""
+    used: int
+    """Those of them that both judges scored: the others are no numbers."""
+    invalid: int
+    """Audits out of contract."""
+    unavailable: int
+    """Audits that did not happen."""
+    unjudged: int
+    """Responses that the training judge has not scored; none of them is counted above."""
+    training_mean: float | None
+    """Mean reward by the training judge of what was used; None where nothing was."""
+    audit_mean: float | None
+    """The same by the audit judge."""
+    gap: float | None
+    """Mean over the questions of training less audit reward."""
+
+
+class AuditFigures(AuditCounts):
+    """Audits of a step or of a held-out pass, and where the test stands after them."""
+
+    drift: float | None
+    """The gap less that of the start; None while the start is not complete."""
+    drift_low: float | None
+    """Rise of the gap that some look so far surely had; None where not even one above 0 is sure."""
+    log_evidence: float
+    """Natural log of the evidence of all audits so far; log(1/alpha) is an alarm."""
+    cannot_tell: int
+    """1 where there are too few audits for an answer, at the start or because they fail."""
+    alarm: int
+    """1 from the alarm on."""
+    alarm_step: int | None
+    """Step of the first alarm."""
+    onset: int | None
+    """Steps done by the first policy that seems to drift; None where nothing points to one."""
+
+
+class Watched(_Row):
+    """Figures of a step beside its credit: audits, and what programs see in the responses."""
+
+    audit: AuditFigures | None = None
+    """None where no training response is audited."""
+    monitor: dict[str, float] = Field(default_factory=dict)
+    """Figures by name; none without monitors."""
+
+
+class AuditRow(AuditFigures, _StepRow):
+    """A line of audit.jsonl: what the test is computed from, and what it said."""
+
+    source: AuditSource
+    state: AlarmState
+    gaps: tuple[float, ...]
+    """Training less audit reward of each question, the mean over its responses that were used."""
+
+    @property
+    def figures(self) -> AuditFigures:
+        """What stands beside the other figures of the step or pass."""
+        return AuditFigures(**self.model_dump(include=set(AuditFigures.model_fields)))
+
+
 class MetricsRow(AnswerShares, Timing, UpdateMetrics, JudgingFigures, _StepRow):
     """One training step: a line of metrics.jsonl.
 
@@ -142,6 +208,10 @@ class MetricsRow(AnswerShares, Timing, UpdateMetrics, JudgingFigures, _StepRow):
     resampled_prompts: int
     cluster: ClusterStep | None = Field(default=None, exclude_if=_is_none)
     """Left out of the row where the backend is not a cluster."""
+    audit: AuditFigures | None = Field(default=None, exclude_if=_is_none)
+    """Left out of the row where no training response is audited."""
+    monitor: dict[str, float] = Field(default_factory=dict, exclude_if=not_)
+    """Figures of the responses by program, by name; left out of a row without monitors."""
 
 
 class HeldoutReward(_Row):
@@ -156,6 +226,8 @@ class HeldoutReward(_Row):
     """Questions with at least one usable judgement."""
     criteria: dict[str, float]
     """Mean z of the criteria of an id that repeats in the run's tasks, or of a kind."""
+    audit: AuditFigures | None = Field(default=None, exclude_if=_is_none)
+    """Left out where no held-out response is audited."""
 
 
 class HeldoutRow(AnswerShares, HeldoutReward, _StepRow):
@@ -259,6 +331,10 @@ class RunSummary(_Row):
     admission: dict[str, float] = Field(default_factory=dict)
     """Factor of each criterion's weight that a calibration does not leave at 1; 0 where it
     masks the criterion from the reward."""
+    alarm_step: int | None = Field(default=None, exclude_if=_is_none)
+    """Step of the first alarm of an audit; left out where there was none."""
+    onset: int | None = Field(default=None, exclude_if=_is_none)
+    """Step of the first policy that seems to drift, once there was an alarm."""
     error: str | None = None
     warning: str | None = None
     """Reason why a run that ended well is worth a look."""

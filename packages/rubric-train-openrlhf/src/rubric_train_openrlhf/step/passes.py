@@ -117,6 +117,13 @@ class UnclosedThoughts:
         )
 
 
+def _score(row: HeldoutReward, judge: str) -> float | None:
+    """Return the reward that passes are compared by; None where the audit judge gave none."""
+    if judge == "judge":
+        return row.reward_mean
+    return None if row.audit is None else row.audit.audit_mean
+
+
 @dataclass(frozen=True)
 class HeldoutPasses:
     """The validation passes of a run: before training, every so many steps, and at the end."""
@@ -133,7 +140,8 @@ class HeldoutPasses:
         """Ask the validation questions and write the row, unless none is due or it exists.
 
         Returns:
-            The row; `best` if it is the first, or its mean is higher than all before.
+            The row; `best` if it is the first, or its mean is higher than all before, by the judge
+            that `checkpoint.best_by` names.
 
         Raises:
             JudgeAbortError: the judge fails too often for the mean to say anything.
@@ -148,14 +156,16 @@ class HeldoutPasses:
         )
         with self.progress.phase(name):
             reward, lengths, answers = self.ask(step)
-        best_so_far = max((row.reward_mean for row in rows), default=None)
+        score = _score(reward, self.config.checkpoint.best_by)
+        earlier = [_score(row, self.config.checkpoint.best_by) for row in rows]
+        best_so_far = max((one for one in earlier if one is not None), default=None)
         row = HeldoutRow(
             **reward.model_dump(),
             **answer_shares(answers).model_dump(),
             step=step,
             response_tokens_mean=float(np.mean(lengths)),
             eval_s=time.perf_counter() - started,
-            best=best_so_far is None or reward.reward_mean > best_so_far,
+            best=score is not None and (best_so_far is None or score > best_so_far),
         )
         self.folder.write_heldout(row)
         self.thoughts.look(row)

@@ -9,6 +9,7 @@ from anyio.from_thread import start_blocking_portal
 
 from rubric_core import RubricError
 from rubric_judge import JudgePool, JudgeSetupError, JudgeSpec, load_replicas
+from rubric_judge.config import is_program
 from rubric_train_openrlhf.config.train import TrainConfig
 
 _TRIES = 4
@@ -44,8 +45,25 @@ def probe_judge(config: TrainConfig) -> None:
         JudgeSetupError: no replica of the judge answers; the error says why, and what to do.
         ConfigError, PluginError: the judge cannot be built.
     """
+    _probe(config, config.judge.spec)
 
-    async def probe(spec: JudgeSpec) -> None:
+
+def probe_audit_judge(config: TrainConfig) -> None:
+    """Check the same of the audit judge, if there is one that is not a program.
+
+    Raises:
+        JudgeSetupError: it does not answer.
+        ConfigError, PluginError: it cannot be built.
+    """
+    if config.audit is not None and not is_program(config.audit.spec):
+        try:
+            _probe(config, config.audit.spec)
+        except JudgeSetupError as error:
+            raise JudgeSetupError(f"the audit judge (audit.spec): {error}") from error
+
+
+def _probe(config: TrainConfig, spec: JudgeSpec) -> None:
+    async def probe() -> None:
         async with aclosing(JudgePool(load_replicas(spec))) as pool:
             await wait_for_judge(pool.check)
         _log.info("train.judge.there", judge=spec.type)
@@ -53,7 +71,7 @@ def probe_judge(config: TrainConfig) -> None:
     if config.backend == "local" or config.cluster.ray.is_own:
         # In a thread, as the caller may have a loop, such as a notebook's.
         with start_blocking_portal() as portal:
-            portal.call(probe, config.judge.spec)
+            portal.call(probe)
 
 
 def judge_lines(config: TrainConfig) -> Iterator[str]:
@@ -62,3 +80,9 @@ def judge_lines(config: TrainConfig) -> Iterator[str]:
         load_replicas(config.judge.spec)
     except RubricError as error:
         yield f"judge: cannot be made here, and a run does not start without it: {error}"
+    if config.audit is None:
+        return
+    try:
+        load_replicas(config.audit.spec)
+    except RubricError as error:
+        yield f"audit: its judge cannot be made here, and a run does not start without: {error}"

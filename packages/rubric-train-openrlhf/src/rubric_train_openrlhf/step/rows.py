@@ -1,8 +1,8 @@
 """Rows of the run folder for a step, whichever backend ran it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -49,6 +49,10 @@ class StepRecord:
     step_s: float
     cluster: records.ClusterStep | None = None
     """Figures that only a cluster has."""
+    audit: records.AuditFigures | None = None
+    """Audits of the step's responses; None without any."""
+    monitor: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Figures of the responses by program."""
 
 
 def is_whole(answer: core.Answer, *, ended: bool) -> bool:
@@ -99,6 +103,8 @@ def metrics_row(record: StepRecord) -> records.MetricsRow:
         step_s=record.step_s,
         resampled_prompts=record.prompts_drawn - len(credit.rewards_PG),
         cluster=record.cluster,
+        audit=record.audit,
+        monitor=dict(record.monitor),
     )
 
 

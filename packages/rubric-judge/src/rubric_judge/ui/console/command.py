@@ -108,6 +108,8 @@ FAILED: Final = 1
 """Exit status of a command whose work has a bad result, or broke off."""
 BAD_INPUT: Final = 2
 """Exit status for arguments, files or settings that cannot be used."""
+DIVERGED: Final = 6
+"""Exit status of a training run that an alarm of its audit judge ended."""
 INTERRUPTED: Final = 130
 """Exit status after Ctrl-C."""
 _BROKEN_PIPE: Final = 141

@@ -142,6 +142,9 @@ def staged(subject: checking.Subject) -> Generator[TrainConfig]:
         len(codec.encode_prompt(task.policy_view()).token_ids) for task in tasks
     )
     with judge.judging_with(subject) as spec:
+        if config.audit is not None and spec != config.judge.spec:
+            config = _without_audit(config)
+            subject.stand_in("audit: off, since another judge judges here")
         small = rehearsal_config(config, folder, spec=spec, longest_prompt=longest)
         if small.dynamic_sampling is not None and small.judge.language_model is None:
             # A model with random weights earns nothing from a program: no group has a spread.
@@ -152,6 +155,11 @@ def staged(subject: checking.Subject) -> Generator[TrainConfig]:
         small = _with_admission(subject, small)
         subject.stand_in(_sizes(config, small))
         yield small
+
+
+def _without_audit(config: TrainConfig) -> TrainConfig:
+    checkpoint = config.checkpoint.model_copy(update={"best_by": "judge"})
+    return config.model_copy(update={"audit": None, "checkpoint": checkpoint})
 
 
 def _sizes(run: TrainConfig, small: TrainConfig) -> str:

@@ -13,7 +13,7 @@ from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 from rubric_core import Answer, Reason
 from rubric_train_openrlhf.cluster.sampling.samples import Group, Verdict
 from rubric_train_openrlhf.errors import ClusterError
-from rubric_train_openrlhf.run.records import HeldoutReward
+from rubric_train_openrlhf.run.records import HeldoutReward, Watched
 from rubric_train_openrlhf.step.credit import StepCredit
 from rubric_train_openrlhf.step.rewards import Sizes
 
@@ -123,7 +123,7 @@ def _unreachable(task_id: str, reason: Reason, error: Exception) -> Verdict:
 
 @dataclass
 class CoordinatorClient:
-    """Sends only judgement ids and lengths to the coordinator, never text.
+    """Sends judgement ids and lengths to the coordinator, and answers to be audited or monitored.
 
     What was drawn for a step is remembered here, because the coordinator may die in between.
     """
@@ -156,19 +156,37 @@ class CoordinatorClient:
         dropped = [names for names in drawn if tuple(names) not in kept]
         return ask(self.coordinator.credit, step, *_columns(groups), dropped)
 
-    def heldout(self, step: int, groups: Sequence[Group]) -> HeldoutReward:
+    def watch(self, step: int, groups: Sequence[Group]) -> Watched:
+        """Return what audits and monitors say of the groups a step trains on."""
+        return ask(self.coordinator.watch, step, _names(groups), _answers(groups))
+
+    def heldout(
+        self, step: int, groups: Sequence[Group], *, watch: bool = False
+    ) -> HeldoutReward:
         """Average the rewards of a held-out pass.
+
+        Args:
+            step: that the pass comes after.
+            groups: of the pass.
+            watch: whether the judge's side wants the answers too.
 
         Raises:
             JudgeAbortError: too many judgements failed.
         """
-        return ask(
-            self.coordinator.heldout, step, [group.judgements for group in groups]
-        )
+        answers = (_answers(groups),) if watch else ()
+        return ask(self.coordinator.heldout, step, _names(groups), *answers)
+
+
+def _names(groups: Sequence[Group]) -> list[list[str]]:
+    return [group.judgements for group in groups]
+
+
+def _answers(groups: Sequence[Group]) -> list[list[Answer]]:
+    return [[sample.completion.answer for sample in group.samples] for group in groups]
 
 
 def _columns(groups: Sequence[Group]) -> tuple[list[list[str]], Sizes]:
     sizes = Sizes.of(
         [group.lengths for group in groups], [group.ended for group in groups]
     )
-    return [group.judgements for group in groups], sizes
+    return _names(groups), sizes

@@ -7,11 +7,12 @@ import json
 from pathlib import Path  # pydantic resolves it at runtime
 from typing import Self
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from rubric_core import Thoughts
 from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.settings import run_file
+from rubric_train_openrlhf.config.sections import OnDivergence
 from rubric_train_openrlhf.config.train import PolicySettings, TrainConfig
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run.writing import write_text
@@ -34,6 +35,9 @@ class PolicyRun(PolicySettings):
     """Number format of the policies that are saved; None is that of training."""
     thoughts: Thoughts = "cut"
     """How its thoughts are told from its answers."""
+    watch: OnDivergence | None = Field(default=None, exclude_if=lambda watch: not watch)
+    """Whether the judge's side wants the answers of every step and pass again, to audit or monitor
+    them, and what an alarm of it does."""
 
     @classmethod
     def of(
@@ -59,6 +63,7 @@ class PolicyRun(PolicySettings):
             heldout=config.data.validation is not None,
             judge_calls=config.judge.workers * config.judge.micro_batch,
             thoughts=config.model.told_thoughts,
+            watch=_watch(config),
             end_token_ids=end_token_ids,
             saved_dtype=saved_dtype if dtype == "auto" else dtype,
             **{name: getattr(config, name) for name in PolicySettings.model_fields},
@@ -72,6 +77,12 @@ class PolicyRun(PolicySettings):
         """
         # Python's own JSON has a word for infinity, which is how a norm is left unclipped.
         write_text(path, json.dumps(self.model_dump(mode="json"), indent=2) + "\n")
+
+
+def _watch(config: TrainConfig) -> OnDivergence | None:
+    if config.audit is not None:
+        return config.audit.on_divergence
+    return "log" if config.is_monitored else None
 
 
 def read_policy_run() -> PolicyRun:

@@ -6,7 +6,9 @@ pass beside a checkpoint, and ends an epoch in a partial batch.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -34,7 +36,12 @@ from rubric_train_openrlhf.cluster.training import (
 )
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary, step_note
-from rubric_train_openrlhf.run.records import HeldoutReward, MetricsRow
+from rubric_train_openrlhf.run.records import (
+    AuditFigures,
+    HeldoutReward,
+    MetricsRow,
+    Watched,
+)
 from rubric_train_openrlhf.run.writing import EventWriter
 from rubric_train_openrlhf.step.agreement import Agreement, Tolerance
 from rubric_train_openrlhf.step.passes import HeldoutPasses, UnclosedThoughts
@@ -90,6 +97,10 @@ class RubricPPOTrainer(_Trainer):
             ratio_to_sampler=not run.objective.importance.reads_old_logprobs,
             precision=run.precision,
         )
+        self._checkpoints.keeps_before_drift = run.watch == "rollback"
+        self._alarmed = False
+        self._watcher = ThreadPoolExecutor(1)
+        """Asks for audits while the policy is updated."""
         self._first_step = 1
         """First step of this process, whose engines and policy were just given equal weights."""
 
@@ -148,6 +159,8 @@ class RubricPPOTrainer(_Trainer):
         ) as phase:
             phase.start_at(position.step)
             for step in range(position.step + 1, self._run.steps + 1):
+                if self._has_diverged:
+                    break
                 row, drawn = self._one_step(step, position=prompts_drawn, events=events)
                 prompts_drawn += drawn
                 self._summary_file.step(row)
@@ -155,9 +168,25 @@ class RubricPPOTrainer(_Trainer):
                 self._passes.thoughts.look(row)
                 improved = self._evaluate_if_due(step, events=events)
                 self._save_if_due(step, improved=improved, prompts_drawn=prompts_drawn)
+        if self._has_diverged:
+            kept = None
+            if self._run.watch == "rollback":
+                kept = self._checkpoints.roll_back()
+            self._summary_file.note_divergence(kept=kept)
+
+    @property
+    def _has_diverged(self) -> bool:
+        """Whether an alarm ends the run."""
+        return self._alarmed and self._run.watch in {"stop", "rollback"}
+
+    def _note_audit(self, audit: AuditFigures | None) -> None:
+        if audit is not None:
+            self._alarmed = bool(audit.alarm)
+            self._checkpoints.onset = audit.onset
 
     def _save_if_due(self, step: int, *, improved: bool, prompts_drawn: int) -> None:
-        due = step % self._run.checkpoint.every == 0 or step == self._run.steps
+        every = self._run.checkpoint.every
+        due = step % every == 0 or step == self._run.steps or self._has_diverged
         with self._progress.phase("writing a checkpoint"):
             if due:
                 position = trainer_states.TrainPosition(
@@ -181,6 +210,7 @@ class RubricPPOTrainer(_Trainer):
         expected = self._run.heldout and position.step > 0
         self._states.check_loaded(position.step)
         self._folder.cut_back(position.step, heldout=passes if expected else ())
+        self._note_audit(next(reversed(self._folder.read_audit()), None))
         self._checkpoints.go_back(position.step)
         self._fleet.check()
         if position.step:
@@ -201,6 +231,7 @@ class RubricPPOTrainer(_Trainer):
                 step=step, position=position
             )
         at["draw"] = time.perf_counter()
+        watching = self._watching(step, drawn.groups)
         with phase("log-probabilities of policy and reference"):
             check = self._agreement(step)
             experiences = self.experience_maker.make_step(
@@ -230,7 +261,24 @@ class RubricPPOTrainer(_Trainer):
             figures=figures,
             ended_at=at,
         )
+        watched = watching()
+        self._note_audit(watched.audit)
+        record = replace(record, audit=watched.audit, monitor=watched.monitor)
         return self._write_step(record, events=events), drawn.prompts
+
+    def _watching(
+        self, step: int, drawn: Sequence[samples.Group]
+    ) -> Callable[[], Watched]:
+        """Have the responses audited and monitored meanwhile; return what waits for the figures."""
+        if self._run.watch is None:
+            return Watched
+        asked = self._watcher.submit(self._coordinator.watch, step, drawn)
+
+        def wait() -> Watched:
+            with self._progress.phase("auditing"):
+                return asked.result()
+
+        return wait
 
     def _update(self, batches: Sequence[Any], *, step: int) -> dict[str, float]:
         """Make the updates of a step."""
@@ -271,6 +319,7 @@ class RubricPPOTrainer(_Trainer):
         if row is None:
             return False
         self._summary_file.heldout()
+        self._note_audit(row.audit)
         events.write("heldout", row, step=step)
         return row.best
 
@@ -283,7 +332,9 @@ class RubricPPOTrainer(_Trainer):
             for sample in samples_N
             if sample.judgement.is_answer
         ]
-        return self._coordinator.heldout(step, groups), lengths, written
+        is_watched = self._run.watch is not None
+        reward = self._coordinator.heldout(step, groups, watch=is_watched)
+        return reward, lengths, written
 
     def _write_policy(self, path: Path) -> None:
         self._ask_all("save_policy", path=str(path))

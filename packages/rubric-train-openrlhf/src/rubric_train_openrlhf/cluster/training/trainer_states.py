@@ -205,6 +205,10 @@ class PolicyCheckpoints:
     """How many are kept."""
     state_step: int = 0
     """The step that training can go on from."""
+    keeps_before_drift: bool = False
+    """Whether an alarm goes back to the last checkpoint before the drift."""
+    onset: int | None = None
+    """Steps done by the first policy that seems to drift."""
 
     def go_back(self, step: int) -> None:
         """Drop what comes after the state of this step; the rows are cut back already."""
@@ -225,9 +229,18 @@ class PolicyCheckpoints:
         best = best_step(self.folder, up_to=step)
         folders.mark_best(self.folder.checkpoints, step=best)
         resumed_best = best_step(self.folder, up_to=self.state_step)
-        folders.prune(
-            self.folder.checkpoints, keep=self.config.keep, best={best, resumed_best}
-        )
+        kept = {best, resumed_best}
+        if self.keeps_before_drift:
+            # The next look is the first that may see a drift of this very policy.
+            onset = step if self.onset is None else self.onset
+            kept.add(folders.last_before(self.folder.checkpoints, onset=onset))
+        folders.prune(self.folder.checkpoints, keep=self.config.keep, best=kept)
+
+    def roll_back(self) -> int:
+        """Make the last checkpoint before the drift the best; return its step."""
+        step = folders.last_before(self.folder.checkpoints, onset=self.onset or 0)
+        folders.mark_best(self.folder.checkpoints, step=step)
+        return step
 
     def path(self, step: int) -> Path:
         """Folder of a step's policy."""
