@@ -38,10 +38,10 @@ def by_hand(start: list[float], looks: list[list[float]], tolerance: float) -> f
             ]
         )
         limit = min(upper + tolerance, 1.0)
-        above = 1 / (len(looks) + 1)
-        for first in range(len(looks)):
+        shares = [0.5 / (s * (s + 1)) + 0.5 / 1000 for s in range(1, len(looks) + 1)]
+        above = 1 - sum(shares)
+        for first, share in enumerate(shares):
             after = [x for look in looks[first:] for x in look]
-            share = 1 / ((first + 1) * (first + 2))
             products = [
                 math.prod(1 - f + f * (x + 1) / (limit + 1) for x in after)
                 for f in STAKES

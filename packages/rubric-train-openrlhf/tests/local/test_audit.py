@@ -1,4 +1,4 @@
-"""Runs with an audit judge: what is audited, what an alarm does; a kill changes nothing."""
+"""Runs with an audit judge: what is audited, what an alarm does, and that a kill is not seen."""
 
 from __future__ import annotations
 
@@ -279,7 +279,14 @@ def test_a_judge_that_audits_itself_is_refused(make_config: MakeConfig) -> None:
             audit_judge=ScriptedJudge(low),
         )
     assert caught.value.location == "audit.spec"
-    assert not config.out.exists() or not (config.out / "metrics.jsonl").exists()
+    assert not (config.out / "config.resolved.yaml").exists()
+
+    # Another address makes no other judge; nobody is asked.
+    spec = {"type": "llm", "model": "openai/x", "api_base": "http://127.0.0.1:9/v1"}
+    other = {**spec, "api_base": "http://127.0.0.1:7/v1", "timeout_s": 3}
+    config = make_config(judge={"spec": spec}, audit={"spec": other})
+    with pytest.raises(TrainConfigError, match=r"an address, a key or limits do not"):
+        run_grpo(config)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ No choice costs more than log 7: whichever stake is the best for the data, its o
 seventh of the money."""
 _CELLS: Final = 400
 """Cells that the possible means are cut into; each is rejected by its two ends."""
+_EVEN: Final = 1000
+"""Looks among which half of the money is divided evenly; a run has seldom more."""
 _ROUNDING: Final = 1e-9
 
 
@@ -31,16 +33,17 @@ class DriftTest:
         E_t   = min_m  S(m) · L_t(m + τ)                        rejected at α when E_t ≥ 1/α
 
         S(m)  = Σ_k (1/K) Π_{x of the start} (1 − f_k + f_k (h − x) / (h − m))
-        L_t(m) = Σ_s w_s Σ_k (1/K) Π_{x of looks s…t} (1 − f_k + f_k (x − l) / (m − l)) + 1/(t + 1)
+        L_t(m) = Σ_s w_s Σ_k (1/K) Π_{x of looks s…t} (1 − f_k + f_k (x − l) / (m − l)) + Σ_{s>t} w_s
+        w_s   = ½ / (s (s + 1)) + ½ / 1000 · 1[s ≤ 1000]
 
     Values are in [l, h]. S bets that the start is below m, L that a look from s on is above: m is
-    not known, so its error is part of the test. w_s = 1/(s (s + 1)) divides the money among the
-    looks at which a drift may begin, so that a late one is not drowned by a long quiet time; what
-    is kept for looks to come is 1/(t + 1). Of each product the conditional expectation is at most
-    1 under the hypothesis, also for the values of one look where they are drawn without
-    replacement: E[Π a_i] ≤ (mean a)ⁿ by Maclaurin's inequality. S falls and L rises with a lower
-    m, so that a cell of means is rejected by S at its lower end and L at its upper one, without
-    error of the grid.
+    not known, so its error is part of the test. The w_s, which sum to 1, divide the money among the
+    looks at which a drift may begin, so that a late one is not drowned by a long quiet time; those
+    of later looks are kept. Of each product the conditional expectation is at most 1 under the
+    hypothesis, also for the values of one look where they are drawn without replacement:
+    E[Π a_i] ≤ (mean a)ⁿ by Maclaurin's inequality. S falls and L rises with a lower m, so that a
+    cell of means is rejected by S at its lower end and L at its upper one, without error of the
+    grid.
 
     Values of one look must be exchangeable given all looks before: one a question, not several
     answers to the same question.
@@ -117,8 +120,7 @@ class DriftTest:
         if not units_N.size:
             return
         self._looks.append(units_N)
-        number = len(self._looks)
-        entering = -log(number) - log(number + 1)
+        entering = log(_weight(len(self._looks)))
         self._later_KM = np.logaddexp(self._later_KM, entering) + _log_products(
             units_N, self._upper_ends
         )
@@ -142,7 +144,7 @@ class DriftTest:
 
     def _log_evidence(self, cells: int) -> float:
         start_M = _log_mean(self._start_KM)
-        kept = -log(len(self._looks) + 1)
+        kept = _log_kept(len(self._looks))
         later_M = np.logaddexp(_log_mean(self._later_KM), kept)
         above = np.minimum(np.arange(_CELLS) + cells, _CELLS - 1)
         return float((start_M + later_M[above]).min())
@@ -194,6 +196,16 @@ class DriftTest:
         since_T = _log_mean(since_TK.T)
         best = int(np.argmax(since_T))
         return best if since_T[best] > 0 else None
+
+
+def _weight(look: int) -> float:
+    """Return the share of the money that bets on a drift from a look on, from 1."""
+    return 0.5 / (look * (look + 1)) + (0.5 / _EVEN if look <= _EVEN else 0.0)
+
+
+def _log_kept(looks: int) -> float:
+    """Return log of the share that is kept for looks after so many."""
+    return log(0.5 / (looks + 1) + 0.5 * max(1 - looks / _EVEN, 0.0))
 
 
 def _log_products(units_N: FloatArray, means_M: FloatArray) -> FloatArray:
