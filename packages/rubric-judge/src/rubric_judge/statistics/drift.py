@@ -33,7 +33,8 @@ class DriftTest:
         E_t   = min_m  S(m) · L_t(m + τ)                        rejected at α when E_t ≥ 1/α
 
         S(m)  = Σ_k (1/K) Π_{x of the start} (1 − f_k + f_k (h − x) / (h − m))
-        L_t(m) = Σ_s w_s Σ_k (1/K) Π_{x of looks s…t} (1 − f_k + f_k (x − l) / (m − l)) + Σ_{s>t} w_s
+        L_t(m) = Σ_{s≤t} w_s Σ_k (1/K) Π_{x of looks s…t} (1 − f_k + f_k (x − l) / (m − l))
+                 + Σ_{s>t} w_s
         w_s   = ½ / (s (s + 1)) + ½ / 1000 · 1[s ≤ 1000]
 
     Values are in [l, h]. S bets that the start is below m, L that a look from s on is above: m is

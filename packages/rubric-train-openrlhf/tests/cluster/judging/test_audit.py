@@ -1,4 +1,4 @@
-"""Audits on the judge's side of a cluster: the numbers of the local backend, and after a restart."""
+"""Audits on the judge's side of a cluster: the local backend's numbers, and after a restart."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from rubric_core import Answer, JudgeResult
-from rubric_judge import LexicalJudge, load_judge
+from rubric_judge import LexicalJudge
+from rubric_judge.testing import ScriptedJudge
+from rubric_train_openrlhf.cluster import judging
 from rubric_train_openrlhf.cluster.judging import JudgeCoordinator
 from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 from rubric_train_openrlhf.local.auditing import Audits
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from rubric_core import Task
+    from rubric_core import JudgeView, Task
     from rubric_train_openrlhf.config.train import TrainConfig
 
     MakeConfig = Callable[..., TrainConfig]
@@ -34,12 +36,29 @@ WATCHED: dict[str, Any] = {
 }
 
 
+def by_length(view: JudgeView) -> float:
+    return (len(view.response) % 7) / 7
+
+
+@pytest.fixture
+def audit_judge(monkeypatch: pytest.MonkeyPatch) -> ScriptedJudge:
+    """An audit judge that disagrees with the other, in the place of the judge of claims."""
+    judge = ScriptedJudge(by_length, name="audit")
+    load = judging.load_replicas
+    monkeypatch.setattr(
+        judging,
+        "load_replicas",
+        lambda spec: (judge,) if spec.type == "claims" else load(spec),
+    )
+    return judge
+
+
 def answers(number: int) -> list[Answer]:
     return [
         Answer(text)
         for text in (
             f"The function fn_{number} takes left_{number} and it returns something.",
-            f"The function fn_{number} adds.",
+            f"fn_{number} returns left_{number} returns returns left_{number}",
             f"The function fn_{number} takes left_{number} and no more.",
             "",
         )
@@ -60,7 +79,10 @@ async def judged(
 
 
 async def test_audits_are_those_of_the_local_backend(
-    make_config: MakeConfig, tasks: Sequence[Task], tmp_path: Path
+    make_config: MakeConfig,
+    tasks: Sequence[Task],
+    tmp_path: Path,
+    audit_judge: ScriptedJudge,
 ) -> None:
     config = make_config(**WATCHED)
     coordinator = JudgeCoordinator(config)
@@ -79,9 +101,7 @@ async def test_audits_are_those_of_the_local_backend(
     local = config.model_copy(update={"out": tmp_path / "local"})
     local.out.mkdir()
     assert config.audit is not None
-    with background_judge(
-        load_judge(config.audit.spec), config=config.audit
-    ) as background:
+    with background_judge(audit_judge, config=config.audit) as background:
         audits = Audits(Auditor(local, RunFolder(local.out)), background)
         for row in there:
             numbers = [6, 7] if row.source == "heldout" else [row.step, row.step + 1]

@@ -19,7 +19,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import psutil
@@ -27,18 +27,23 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rubric_core import group_advantages
+from rubric_core import Answer, Task, group_advantages
+from rubric_judge import LexicalJudge
 from rubric_judge.testing import FakeEndpoint, numbered_share
 from rubric_train_openrlhf.cluster.orphans import PLACE, RAY
 from rubric_train_openrlhf.cluster.settings import RUN_FILE, ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
 from rubric_train_openrlhf.config.train import dump_config
+from rubric_train_openrlhf.local.auditing import Audits
+from rubric_train_openrlhf.local.rollout import JudgedGroup, background_judge
 from rubric_train_openrlhf.policy import load_policy
+from rubric_train_openrlhf.policy.completion import Completion
 from rubric_train_openrlhf.randomness import PromptOrder
 from rubric_train_openrlhf.run.checkpoints import latest_checkpoint, step_of
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import JudgementRow, RolloutRow
 from rubric_train_openrlhf.run.writing import numbers
+from rubric_train_openrlhf.step.audit import Auditor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -421,6 +426,14 @@ def joined(config: TrainConfig, out: Path, ray: dict[str, Any]) -> TrainConfig:
 PROMPTS, GROUP = 4, 4
 SAVED, PASSED = 4, 2
 """Steps between two states, and between two held-out passes."""
+AUDIT: dict[str, Any] = {
+    "spec": {"type": "lexical"},
+    "start": 8,
+    "training_frac": 0.5,
+    "on_divergence": "rollback",
+    "alpha": 1e-9,
+}
+"""Of half of the responses, by a judge that disagrees with the other; no alarm."""
 
 
 @dataclass(frozen=True)
@@ -485,6 +498,7 @@ def terminated(
         judge=judge,
         checkpoint={"every": SAVED, "keep": 1},
         validation={"every": PASSED},
+        audit=AUDIT,
         cluster={"ray": {"address": cluster.address}},
         trackers=[{"type": "wandb", "mode": "offline", "tables_every": 1}],
     )
@@ -577,6 +591,58 @@ def test_advantages_are_those_of_the_judge_s_rewards(finished: Finished) -> None
             assert sum(judgement.attribution.values()) == pytest.approx(
                 rollout.advantage, abs=1e-6
             )
+
+
+def test_audits_are_the_numbers_of_the_local_backend(
+    finished: Finished, real_input: RealInput, tmp_path: Path
+) -> None:
+    """The same responses and judgements, audited in this process row by row."""
+    there = finished.folder.read_audit()
+    heldout = [row.step for row in finished.folder.read_heldout()]
+    assert [row.step for row in there if row.source == "heldout"] == heldout
+    trained = [row for row in there if row.source == "training"]
+    assert [row.step for row in trained] == list(range(1, finished.end.steps + 1))
+    assert any(row.gap for row in trained)
+    tasks = {task.task_id: task for task in real_input.tasks}
+    steps = {step: (rollouts, judged) for step, rollouts, judged in finished.steps()}
+    local = finished.config.model_copy(update={"out": tmp_path})
+    folder = RunFolder(tmp_path)
+    assert local.audit is not None
+    with background_judge(LexicalJudge(), config=local.audit) as background:
+        for row in there:
+            audits = Audits(Auditor(local, folder), background)
+            if row.source == "heldout":  # whose responses are in no file
+                folder.write_audit(row)
+                continue
+            groups = groups_of(*steps[row.step], tasks)
+            of_groups = [tasks[group.view.task_id] for group in groups]
+            audit = audits.start("training", row.step, groups, of_groups)
+            assert audit is not None
+            here = audits.finish(audit)
+            assert here.gaps == pytest.approx(row.gaps, abs=1e-4)
+            assert here.model_dump(exclude={"gaps"}) == pytest.approx(
+                row.model_dump(exclude={"gaps"}), abs=1e-4
+            )
+    for metrics, row in zip(finished.folder.read_metrics(), trained, strict=True):
+        assert metrics.audit == row.figures
+        assert metrics.monitor["length"] > 0
+
+
+def groups_of(
+    rollouts: list[RolloutRow], judged: list[JudgementRow], tasks: dict[str, Task]
+) -> list[JudgedGroup]:
+    return [
+        JudgedGroup(
+            tasks[rollouts[first].task_id].policy_view(),
+            cast("Any", None),
+            tuple(
+                Completion(row.response, Answer(row.judged))
+                for row in rollouts[first : first + GROUP]
+            ),
+            tuple(row.result for row in judged[first : first + GROUP]),
+        )
+        for first in range(0, len(rollouts), GROUP)
+    ]
 
 
 def test_the_policy_is_trained_and_the_engines_get_its_weights(
