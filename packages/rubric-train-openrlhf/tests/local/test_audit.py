@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     MakeConfig = Callable[..., TrainConfig]
 
 LEXICAL = {"type": "lexical"}
-AUDIT: dict[str, Any] = {"spec": LEXICAL, "start": 8, "training_frac": 0.5}
+AUDIT: dict[str, Any] = {"spec": LEXICAL, "start": 16, "training_frac": 0.5}
 
 
 def by_length(view: JudgeView) -> float:
@@ -257,7 +257,7 @@ def test_best_may_follow_the_audit_judge(make_config: MakeConfig) -> None:
         passes["audit"] += 1
         return max(1 - passes["audit"] / 1000, 0.0)
 
-    audit = {"spec": LEXICAL, "start": 8}
+    audit = {"spec": LEXICAL, "start": 16}
     config = make_config(audit=audit, checkpoint={"best_by": "audit"})
     summary = run(config, rising, falling)
     assert summary.best_step == 0

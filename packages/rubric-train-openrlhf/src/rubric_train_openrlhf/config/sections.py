@@ -120,7 +120,7 @@ class AuditConfig(Section):
     """Share of the held-out questions, the same in every pass, whose responses are audited."""
     training_frac: Fraction = 0.0
     """Share of a step's responses that are audited, drawn anew at every step."""
-    start: Annotated[int, Field(ge=8, le=LARGEST_BATCH)] = 64
+    start: Annotated[int, Field(ge=16, le=LARGEST_BATCH)] = 64
     """Audited questions, of held-out and of training responses each, that say how far the judges
     are apart at the start; with a whole step or pass the last of them."""
     alpha: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05

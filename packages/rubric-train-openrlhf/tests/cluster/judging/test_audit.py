@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 SIZES = Sizes.of([[8] * 4] * 2, [[True] * 4] * 2)
 WATCHED: dict[str, Any] = {
     "judge": {"spec": {"type": "lexical"}},
-    "audit": {"spec": {"type": "claims"}, "start": 8, "training_frac": 0.5},
+    "audit": {"spec": {"type": "claims"}, "start": 16, "training_frac": 0.5},
 }
 
 

@@ -428,7 +428,7 @@ SAVED, PASSED = 4, 2
 """Steps between two states, and between two held-out passes."""
 AUDIT: dict[str, Any] = {
     "spec": {"type": "lexical"},
-    "start": 8,
+    "start": 16,
     "training_frac": 0.5,
     "on_divergence": "rollback",
     "alpha": 1e-9,
