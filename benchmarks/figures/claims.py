@@ -128,6 +128,13 @@ BENCHMARKS = (
         ("torch",),
     ),
     Benchmark(
+        "divergence_stop",
+        "late, missing and false alarms of an [audit judge](train/alarm.md): on three published"
+        " runs, 80 planted and 20 honest ones of tiny policies, 800 honest series",
+        ("numpy", "torch"),
+        data="--data",
+    ),
+    Benchmark(
         "public_judgements",
         "published figures of judges and people that our functions do not reproduce, of 34",
         ("numpy", "scipy", "krippendorff"),

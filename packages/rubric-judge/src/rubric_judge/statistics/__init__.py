@@ -9,8 +9,9 @@ student      Student's interval of a mean over documents
 sign_flip    permutation of whole clusters, counted exactly
 mcnemar      McNemar's exact test and Tango's limits, for right and wrong answers
 correlation  rank correlations, drawn by document
+drift        evidence that a mean has risen since the start, valid at every look
 paired       the tests: mean, p-value, limits and detectable difference that agree; several tests
              at once, and the power of McNemar's
 
-All but estimate and clusters need SciPy: the extra `reliability`, or rubric-eval.
+All but estimate, clusters and drift need SciPy: the extra `reliability`, or rubric-eval.
 """

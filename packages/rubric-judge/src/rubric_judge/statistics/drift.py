@@ -49,11 +49,10 @@ class DriftTest:
     Values of one look must be exchangeable given all looks before: one a question, not several
     answers to the same question.
 
-    Source: Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B
-    86 (2024), §4: the products, and their mixture.
-    Source: Shin, Ramdas and Rinaldo, E-detectors, NEJSDS 2 (2024), §4: the sum over the looks at
-    which a change may begin. Theirs has weight 1 each and bounds the time between false alarms;
-    with weights that sum to 1 it bounds the probability that there is ever one.
+    Source: arXiv 2010.09686 (betting), §4: the products, and their mixture.
+    Source: arXiv 2203.03532 (e-detectors), §4: the sum over the looks at which a change may begin.
+    Theirs has weight 1 each and bounds the time between false alarms; with weights that sum to 1
+    it bounds the probability that there is ever one.
     """
 
     def __init__(
@@ -163,7 +162,8 @@ class DriftTest:
         wanted = -log(alpha)
         if self._log_evidence(0) < wanted:
             return None
-        low, high = 0, _CELLS
+        low = 0
+        high = _CELLS
         while high - low > 1:
             middle = (low + high) // 2
             if self._log_evidence(middle) >= wanted:

@@ -182,7 +182,7 @@ class AuditRow(AuditFigures, _StepRow):
 
     @property
     def figures(self) -> AuditFigures:
-        """What stands beside the other figures of the step or pass."""
+        """Part of it that stands beside the other figures of the step or pass."""
         return AuditFigures(**self.model_dump(include=set(AuditFigures.model_fields)))
 
 

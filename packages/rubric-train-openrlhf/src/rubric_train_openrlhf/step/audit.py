@@ -251,7 +251,7 @@ class Auditor:
         stream = self._streams[source]
         is_later = stream.has_started
         stream.add(gaps, policy_step=_policy_step(source, step))
-        row = self._told(source, step, counts, gaps, is_later=is_later)
+        row = self._row_of(source, step, counts, gaps, is_later=is_later)
         self._folder.write_audit(row)
         self._rows[source, step] = row
         _log.info("train.audit.finished", **row.model_dump(exclude={"gaps"}))
@@ -308,7 +308,7 @@ class Auditor:
             admission.result(result, rubric), admission.rubric(rubric)
         )
 
-    def _told(
+    def _row_of(
         self,
         source: AuditSource,
         step: int,

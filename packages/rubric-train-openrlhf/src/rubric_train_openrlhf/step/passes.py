@@ -158,7 +158,8 @@ class HeldoutPasses:
             reward, lengths, answers = self.ask(step)
         score = _score(reward, self.config.checkpoint.best_by)
         earlier = [_score(row, self.config.checkpoint.best_by) for row in rows]
-        best_so_far = max((one for one in earlier if one is not None), default=None)
+        known = [score_before for score_before in earlier if score_before is not None]
+        best_so_far = max(known, default=None)
         row = HeldoutRow(
             **reward.model_dump(),
             **answer_shares(answers).model_dump(),
