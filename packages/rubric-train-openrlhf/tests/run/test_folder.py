@@ -24,7 +24,7 @@ def metrics(step: int) -> MetricsRow:
     values: dict[str, Any] = {
         name: {} if name in {"criteria", "zero_reward_by_reason", "by_fallback"} else 1
         for name in MetricsRow.model_fields
-        if name != "cluster"
+        if name not in {"cluster", "audit", "monitor"}
     }
     return MetricsRow(**{**values, "step": step})
 

@@ -26,7 +26,9 @@ def folder(tmp_path: Path) -> RunFolder:
 
 def step(number: int) -> MetricsRow:
     values: dict[str, Any] = {
-        name: 1 for name in MetricsRow.model_fields if name != "cluster"
+        name: 1
+        for name in MetricsRow.model_fields
+        if name not in {"cluster", "audit", "monitor"}
     }
     values |= {"criteria": {}, "zero_reward_by_reason": {}, "by_fallback": {}}
     return MetricsRow(**values | {"step": number, "degenerate_group_frac": 0.5})

@@ -63,7 +63,9 @@ def test_an_error_that_is_not_ours_is_named_without_its_text(tmp_path: Path) -> 
 def step(number: int, *, degenerate_group_frac: float) -> MetricsRow:
     tables = ("criteria", "zero_reward_by_reason", "by_fallback")
     values: dict[str, Any] = {
-        name: 0 for name in MetricsRow.model_fields if name != "cluster"
+        name: 0
+        for name in MetricsRow.model_fields
+        if name not in {"cluster", "audit", "monitor"}
     }
     values |= {name: {} for name in tables}
     values |= {"step": number, "degenerate_group_frac": degenerate_group_frac}

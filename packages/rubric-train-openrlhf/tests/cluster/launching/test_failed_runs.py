@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def metrics_row(step: int) -> MetricsRow:
     mappings = {"criteria", "zero_reward_by_reason", "by_fallback"}
-    names = MetricsRow.model_fields.keys() - {"cluster"}
+    names = MetricsRow.model_fields.keys() - {"cluster", "audit", "monitor"}
     values: dict[str, Any] = {name: {} if name in mappings else 1 for name in names}
     return MetricsRow(**values | {"step": step})
 

@@ -55,6 +55,7 @@ def metrics(step: int, **changes: object) -> MetricsRow:
     whole = ("step", "response_tokens_max", "generated_tokens", "resampled_prompts")
     row: dict[str, Any] = {**numbers, **dict.fromkeys(whole, 1), "step": step}
     row |= {"zero_reward_by_reason": {}, "criteria": {}, "by_fallback": {}}
+    row |= {"audit": None, "monitor": {}}
     cluster = dict.fromkeys(ClusterStep.model_fields, 0.0)
     row["cluster"] = cluster | {"attribution": {}, "sampler_gap": 0.001}
     for name, value in changes.items():
