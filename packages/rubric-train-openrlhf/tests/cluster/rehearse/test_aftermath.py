@@ -202,7 +202,7 @@ def test_held_out_passes_are_counted(tmp_path: Path) -> None:
     tmp_path.mkdir(exist_ok=True)
     for step in (0, 1):
         row = dict.fromkeys(HeldoutRow.model_fields, 0.5)
-        row |= {"step": step, "n": 2, "criteria": {}, "best": False}
+        row |= {"step": step, "n": 2, "criteria": {}, "best": False, "audit": None}
         run.write_heldout(HeldoutRow.model_validate(row))
     found = aftermath.check_heldout(config(tmp_path), run)
     assert found.status is Status.FAILED
