@@ -10,6 +10,7 @@ import pytest
 from rubric_core import JudgeResult, Reason
 from rubric_judge.testing import ScriptedJudge
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
+from rubric_train_openrlhf.local.plan import describe_plan
 from rubric_train_openrlhf.local.start import run_grpo
 from rubric_train_openrlhf.report.page import write_report
 from rubric_train_openrlhf.run.checkpoints import checkpoint_path
@@ -317,6 +318,17 @@ def test_a_setting_that_cannot_work_is_refused(
 ) -> None:
     with pytest.raises(TrainConfigError, match=words.replace(".", r"\.")):
         make_config(**changes)
+
+
+def test_a_plan_says_what_is_audited(make_config: MakeConfig) -> None:
+    plan = describe_plan(make_config(audit=AUDIT))
+    assert (
+        "audit: 8 responses a step, to 4 questions and 100% of the held-out questions, by a "
+        "judge 'lexical' that is in no reward; at a rise of its gap above 0.05: log"
+    ) in plan
+    assert "audit" not in describe_plan(make_config()).replace(
+        str(make_config().out), ""
+    )
 
 
 def test_monitors_without_an_audit(make_config: MakeConfig) -> None:

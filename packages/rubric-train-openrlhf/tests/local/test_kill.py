@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIMIT_S = 600.0
+AUDIT: dict[str, Any] = {
+    "spec": {"type": "lexical"},
+    "start": 16,
+    "training_frac": 1.0,
+}
 
 
 def written(config: TrainConfig) -> str:
@@ -55,8 +60,9 @@ def kill_after(folder: RunFolder, run: Any, *, rows: int, delay_s: float) -> Non
 def test_a_run_killed_at_three_random_moments_ends_as_if_it_had_not_been(
     make_config: Callable[..., TrainConfig], tmp_path: Path, forks: Any
 ) -> None:
-    whole = make_config(out=tmp_path / "whole", steps=18, checkpoint={"every": 3})
-    cut = make_config(out=tmp_path / "cut", steps=18, checkpoint={"every": 3})
+    changes: dict[str, Any] = {"steps": 18, "checkpoint": {"every": 3}, "audit": AUDIT}
+    whole = make_config(out=tmp_path / "whole", **changes)
+    cut = make_config(out=tmp_path / "cut", **changes)
     run_grpo(whole)
 
     folder = RunFolder(cut.out)
@@ -79,6 +85,7 @@ def test_a_run_killed_at_three_random_moments_ends_as_if_it_had_not_been(
     assert [row.model_dump(exclude={"eval_s"}) for row in folder.read_heldout()] == [
         row.model_dump(exclude={"eval_s"}) for row in other.read_heldout()
     ]
+    assert folder.audit.read_bytes() == other.audit.read_bytes()
     rewards = {row.reward_mean for row in folder.read_metrics()}
     assert len(rewards) > 1, "the case must have rewards to learn from"
     last = "checkpoints/step_000018"
@@ -95,6 +102,9 @@ POINTS: list[tuple[str, str, int]] = [
     # Rows of a step: files are replaced, lines are added.
     ("torn", "/rollouts/.step_000001.jsonl.RANDOM.tmp", 1),
     ("torn", "/metrics.jsonl", 1),
+    # Audits of the pass before training, of a step, of a pass.
+    *(("torn", "/audit.jsonl", count) for count in (1, 2, 3)),
+    ("fsync", "/audit.jsonl", 2),
     # A checkpoint: the optimiser's state, the name, the link, the old one.
     ("torn", "/checkpoints/.step_000002.RANDOM.tmp/trainer_state.pt", 1),
     ("rename", "/checkpoints/.step_000002.RANDOM.tmp", 1),
@@ -114,6 +124,7 @@ def test_a_run_killed_in_the_middle_of_any_write_ends_as_if_it_had_not_been(
         rollout={"prompts": 2, "max_new_tokens": 16},
         validation={"every": 1, "questions": 2},
         checkpoint={"every": 1, "keep": 1},
+        audit=AUDIT,
     )
     path = tmp_path / "run.yaml"
     path.write_text(dump_config(config))

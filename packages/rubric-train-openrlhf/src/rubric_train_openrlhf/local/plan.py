@@ -23,6 +23,7 @@ from rubric_train_openrlhf.local.inputs import check_answers, read_corpus
 from rubric_train_openrlhf.policy.shape import KNOWN_SHAPES, ModelShape, model_shape
 from rubric_train_openrlhf.policy_config import check_arguments
 from rubric_train_openrlhf.step.admission import admission_lines
+from rubric_train_openrlhf.step.audit import audit_lines
 from rubric_train_openrlhf.step.probe import judge_lines
 from rubric_train_openrlhf.step.tasks import (
     TaskSet,
@@ -91,7 +92,7 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
         "full": full,
         "resolved": dump_config(config),
         "heldout": heldout_questions(config),
-        "admission": admission_lines(config),
+        "admission": (*admission_lines(config), *audit_lines(config)),
         "memory": _memory(config, full=full),
         "prompts": _READINGS[_reading(config, full=full)],
         "missing": (

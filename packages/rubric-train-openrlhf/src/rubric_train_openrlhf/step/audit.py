@@ -4,7 +4,7 @@ Both backends use `Auditor`, on the judge's side. What it knows follows from the
 and nothing else, so that a run that was killed goes on with the very numbers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
 from statistics import fmean
@@ -16,6 +16,7 @@ import structlog
 import rubric_core as core
 from rubric_core import JudgeResult, Outcome, Rubric, Task
 from rubric_judge.statistics.drift import DriftTest
+from rubric_judge.ui.page.tables import counted
 from rubric_train_openrlhf.config.sections import AuditConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
@@ -108,6 +109,24 @@ def check_apart(config: TrainConfig, *, training: str, audit: str) -> None:
             "granularity (an address, a key or limits do not make another judge)",
             location="audit.spec",
         )
+
+
+def audit_lines(config: TrainConfig) -> Iterator[str]:
+    """Say for a plan what is audited, and what an alarm does; nothing without an audit judge."""
+    audit = config.audit
+    if audit is None:
+        return
+    parts: list[str] = []
+    if audit.training_frac:
+        n = max(1, round(audit.training_frac * config.batch_size))
+        questions = min(n, config.rollout.prompts)
+        parts.append(f"{n} responses a step, to {counted(questions, 'question')}")
+    if config.data.validation is not None and audit.heldout_frac:
+        parts.append(f"{audit.heldout_frac:.0%} of the held-out questions")
+    yield (
+        f"audit: {' and '.join(parts)}, by a judge {audit.spec.type!r} that is in no reward; "
+        f"at a rise of its gap above {audit.tolerance:g}: {audit.on_divergence}"
+    )
 
 
 @dataclass

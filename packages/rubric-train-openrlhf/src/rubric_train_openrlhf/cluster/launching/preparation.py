@@ -30,7 +30,7 @@ from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import LiveSummary
 from rubric_train_openrlhf.run.writing import write_text
 from rubric_train_openrlhf.step.admission import Admission, read_admission
-from rubric_train_openrlhf.step.probe import probe_judge
+from rubric_train_openrlhf.step.probe import probe_audit_judge, probe_judge
 from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets
 
 CPU_HEAD_WIDTHS: Final = (32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
@@ -139,6 +139,7 @@ def prepare(
         admission = _admission(config, books)
     with progress.phase("asking the judge, writing the prompts"):
         probe_judge(config)
+        probe_audit_judge(config)
         _write_prompts(books, config=config, codec=codec)
         if resumed:
             write_text(folder.config, dump_config(config))

@@ -17,6 +17,7 @@ from rubric_train_openrlhf.config.sections import RolloutConfig
 from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.policy.shape import ModelShape, model_shape
 from rubric_train_openrlhf.step.admission import admission_lines
+from rubric_train_openrlhf.step.audit import audit_lines
 from rubric_train_openrlhf.step.tasks import (
     heldout_questions,
     missing_lines,
@@ -65,7 +66,7 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
         "printed": flags.printed_by_openrlhf(commands)
         if full and refusals.openrlhf_installed()
         else None,
-        "admission": tuple(admission_lines(config)),
+        "admission": (*admission_lines(config), *audit_lines(config)),
         "missing": (*missing_lines(config), *tracking.missing_lines(config)),
         "traps": (*traps(config), *shared_lines(config)),
         "heldout": None if heldout is None else heldout * config.validation.samples,
