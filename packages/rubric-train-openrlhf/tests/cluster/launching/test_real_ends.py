@@ -61,6 +61,14 @@ LIMIT_S = 600.0
 ENDED_S = 30.0
 """For Ray to end the workers of a run that has left a cluster."""
 MANY_STEPS = 100_000
+AUDIT: dict[str, Any] = {
+    "spec": {"type": "lexical"},
+    "start": 16,
+    "training_frac": 0.5,
+    "on_divergence": "rollback",
+    "alpha": 1e-9,
+}
+"""Of half of the responses, by a judge that disagrees with the other; no alarm."""
 
 
 @dataclass
@@ -198,6 +206,7 @@ def config(
         objective={"kl_coef": 0.0},  # no reference: one process less at every start
         checkpoint={"every": 1},
         validation={"every": MANY_STEPS},
+        audit=AUDIT,
     )
 
 
@@ -347,6 +356,61 @@ def test_every_step_stands_once_in_the_rows_of_a_run_that_went_on(
     assert [row.step for row in rows] == list(range(1, interrupted.steps + 1))
 
 
+def test_audits_are_the_numbers_of_the_local_backend(
+    config: TrainConfig, interrupted: End, real_input: RealInput, tmp_path: Path
+) -> None:
+    """The same responses and judgements, audited in this process, of a run that was killed."""
+    run = RunFolder(config.out)
+    there = [row for row in run.read_audit() if row.step <= interrupted.steps]
+    assert [(row.source, row.step) for row in there] == [
+        ("heldout", 0),
+        *(("training", step) for step in range(1, interrupted.steps + 1)),
+    ]
+    assert any(row.gap for row in there[1:])
+    tasks = {task.task_id: task for task in real_input.tasks}
+    local = config.model_copy(update={"out": tmp_path})
+    folder = RunFolder(tmp_path)
+    folder.write_audit(there[0])  # whose responses are in no file
+    assert local.audit is not None
+    with background_judge(LexicalJudge(), config=local.audit) as background:
+        audits = Audits(Auditor(local, folder), background)
+        for row in there[1:]:
+            name = f"step_{row.step:06d}.jsonl"
+            groups = groups_of(
+                rows(run.rollouts / name, RolloutRow),
+                rows(run.judgements / name, JudgementRow),
+                tasks,
+            )
+            of_groups = [tasks[group.view.task_id] for group in groups]
+            audit = audits.start("training", row.step, groups, of_groups)
+            assert audit is not None
+            here = audits.finish(audit)
+            assert here.gaps == pytest.approx(row.gaps, abs=1e-4)
+            assert here.model_dump(exclude={"gaps"}) == pytest.approx(
+                row.model_dump(exclude={"gaps"}), abs=1e-4
+            )
+    for metrics, row in zip(run.read_metrics(), there[1:], strict=True):
+        assert metrics.audit == row.figures
+        assert metrics.monitor["length"] > 0
+
+
+def groups_of(
+    rollouts: list[RolloutRow], judged: list[JudgementRow], tasks: dict[str, Task]
+) -> list[JudgedGroup]:
+    return [
+        JudgedGroup(
+            tasks[rollouts[first].task_id].policy_view(),
+            cast("Any", None),
+            tuple(
+                Completion(row.response, Answer(row.judged))
+                for row in rollouts[first : first + GROUP]
+            ),
+            tuple(row.result for row in judged[first : first + GROUP]),
+        )
+        for first in range(0, len(rollouts), GROUP)
+    ]
+
+
 def test_logs_of_rays_processes_are_kept(config: TrainConfig, interrupted: End) -> None:
     del interrupted
     assert (ClusterPaths(config.out).logs / "driver.log").stat().st_size
@@ -426,14 +490,6 @@ def joined(config: TrainConfig, out: Path, ray: dict[str, Any]) -> TrainConfig:
 PROMPTS, GROUP = 4, 4
 SAVED, PASSED = 4, 2
 """Steps between two states, and between two held-out passes."""
-AUDIT: dict[str, Any] = {
-    "spec": {"type": "lexical"},
-    "start": 16,
-    "training_frac": 0.5,
-    "on_divergence": "rollback",
-    "alpha": 1e-9,
-}
-"""Of half of the responses, by a judge that disagrees with the other; no alarm."""
 
 
 @dataclass(frozen=True)
@@ -498,7 +554,6 @@ def terminated(
         judge=judge,
         checkpoint={"every": SAVED, "keep": 1},
         validation={"every": PASSED},
-        audit=AUDIT,
         cluster={"ray": {"address": cluster.address}},
         trackers=[{"type": "wandb", "mode": "offline", "tables_every": 1}],
     )
@@ -591,58 +646,6 @@ def test_advantages_are_those_of_the_judge_s_rewards(finished: Finished) -> None
             assert sum(judgement.attribution.values()) == pytest.approx(
                 rollout.advantage, abs=1e-6
             )
-
-
-def test_audits_are_the_numbers_of_the_local_backend(
-    finished: Finished, real_input: RealInput, tmp_path: Path
-) -> None:
-    """The same responses and judgements, audited in this process row by row."""
-    there = finished.folder.read_audit()
-    heldout = [row.step for row in finished.folder.read_heldout()]
-    assert [row.step for row in there if row.source == "heldout"] == heldout
-    trained = [row for row in there if row.source == "training"]
-    assert [row.step for row in trained] == list(range(1, finished.end.steps + 1))
-    assert any(row.gap for row in trained)
-    tasks = {task.task_id: task for task in real_input.tasks}
-    steps = {step: (rollouts, judged) for step, rollouts, judged in finished.steps()}
-    local = finished.config.model_copy(update={"out": tmp_path})
-    folder = RunFolder(tmp_path)
-    assert local.audit is not None
-    with background_judge(LexicalJudge(), config=local.audit) as background:
-        for row in there:
-            audits = Audits(Auditor(local, folder), background)
-            if row.source == "heldout":  # whose responses are in no file
-                folder.write_audit(row)
-                continue
-            groups = groups_of(*steps[row.step], tasks)
-            of_groups = [tasks[group.view.task_id] for group in groups]
-            audit = audits.start("training", row.step, groups, of_groups)
-            assert audit is not None
-            here = audits.finish(audit)
-            assert here.gaps == pytest.approx(row.gaps, abs=1e-4)
-            assert here.model_dump(exclude={"gaps"}) == pytest.approx(
-                row.model_dump(exclude={"gaps"}), abs=1e-4
-            )
-    for metrics, row in zip(finished.folder.read_metrics(), trained, strict=True):
-        assert metrics.audit == row.figures
-        assert metrics.monitor["length"] > 0
-
-
-def groups_of(
-    rollouts: list[RolloutRow], judged: list[JudgementRow], tasks: dict[str, Task]
-) -> list[JudgedGroup]:
-    return [
-        JudgedGroup(
-            tasks[rollouts[first].task_id].policy_view(),
-            cast("Any", None),
-            tuple(
-                Completion(row.response, Answer(row.judged))
-                for row in rollouts[first : first + GROUP]
-            ),
-            tuple(row.result for row in judged[first : first + GROUP]),
-        )
-        for first in range(0, len(rollouts), GROUP)
-    ]
 
 
 def test_the_policy_is_trained_and_the_engines_get_its_weights(

@@ -61,6 +61,24 @@ def test_something_like_it(production: Any, tmp_path: Path) -> None:
     assert "held-out tasks: 4 made" in said
 
 
+def test_an_audit_judge_is_asked_where_the_run_s_own_judge_is(
+    production: Any, tmp_path: Path
+) -> None:
+    audited = production.having(
+        audit={"spec": {"type": "lexical"}}, checkpoint={"best_by": "audit"}
+    )
+    subject = checked(audited, tmp_path)
+    with staged(subject) as small:
+        assert small.audit is not None
+    assert not any("audit" in what for what in subject.stand_ins)
+    (tmp_path / "other").mkdir()
+    elsewhere = checked(audited, tmp_path / "other", judge="lexical")
+    with staged(elsewhere) as small:
+        assert small.audit is None
+        assert small.checkpoint.best_by == "judge"
+    assert any("audit: off" in what for what in elsewhere.stand_ins)
+
+
 def test_given_tasks_come_first(production: Any, tmp_path: Path) -> None:
     given = production.folder / "validation.jsonl"
     subject = checked(production, tmp_path, data=given)
