@@ -20,8 +20,9 @@ from rubric_sandbox.seccomp import (
 )
 
 Isolation = Literal["full", "files_readable", "none"]
-"""`full`: no network, no process, no file but Python's own. `files_readable`: what this user may
-read can be read, and nothing be written. `none`: limits only. No mode keeps a privilege."""
+"""`full`: no network, no process, no file but Python's own and those below `_READABLE`.
+`files_readable`: what this user may read can be read, and nothing can be written. `none`: limits
+only. No mode keeps a privilege."""
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
@@ -30,6 +31,7 @@ _AF_INET = 2
 _SOCK_STREAM = 1
 _MOST_FILES = 64
 _READABLE = ("/usr", "/lib", "/lib64", "/nix/store")
+"""Folders of the system, with the libraries that Python loads."""
 
 _CREATE_RULESET = 444
 _ADD_RULE = 445
@@ -39,7 +41,7 @@ _PATH_BENEATH = 1
 _EXECUTE = 1 << 0
 _READ_FILE = 1 << 2
 _READ_DIR = 1 << 3
-# Rights that each version of the interface knows; all of them are taken away.
+# Number of rights that each version of the interface knows; all of them are taken away.
 _RIGHTS_BY_VERSION = {1: 13, 2: 14, 3: 15, 4: 15}
 _NEWEST_RIGHTS = 16
 
@@ -109,6 +111,7 @@ def confine(isolation: Isolation) -> None:
 
 
 def _expect_refusal() -> None:
+    """Try a socket and a process, and raise OSError if the filter lets one through."""
     if LIBC.socket(_AF_INET, _SOCK_STREAM, 0) >= 0:
         raise OSError("the filter of system calls lets a socket through")
     with contextlib.suppress(PermissionError):

@@ -1,12 +1,12 @@
 """A filter of system calls: blocks network access, new processes, signals and file writing.
 
 The kernel enforces it; it cannot be removed again. It lists what is refused (`system_calls.txt`),
-not of what is allowed: Python needs too many calls that differ by machine. Calls newer than this
-list are refused.
+not what is allowed: Python needs too many calls, which differ by machine. Calls newer than the list
+are answered as if the kernel did not have them.
 
-Thread and process ids are limited to some ten thousands per machine, and exhausting them needs
-almost no memory: after that, nobody on the machine can start anything. So the kernel asks the
-tester before the subject starts one.
+A machine has a few tens of thousands of thread and process ids, and using them all up needs almost
+no memory: after that, nobody on the machine can start anything. So the kernel asks the tester
+before the subject starts a thread or a process.
 """
 
 import _socket
@@ -26,18 +26,21 @@ PR_SET_NO_NEW_PRIVS: Final = 38
 _SET_MODE_FILTER = 1
 _NEW_LISTENER = 8
 
+# Answers to a call.
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
 _ASK = 0x7FC00000
 _REFUSE = 0x00050000 | errno.EPERM
 _ABSENT = 0x00050000 | errno.ENOSYS
 
+# Instructions of the filter's program.
 _LOAD_WORD = 0x20
 _JUMP_EQUAL = 0x15
 _JUMP_AT_LEAST = 0x35
 _JUMP_ANY_BIT = 0x45
 _RETURN = 0x06
 
+# Requests to a descriptor where questions arrive, and the size and the answer of one.
 _RECEIVE = 0xC0502100
 _SEND = 0xC0182101
 _QUESTION_BYTES = 80
@@ -147,7 +150,7 @@ def receive_process_starts(subject: _socket.socket) -> list[int]:
 
 
 def approve_process_starts(listener: int) -> None:
-    """Answer what arrives at a descriptor until the process ends; permit the first 1,000."""
+    """Answer what arrives at a descriptor until the process ends; permit `MAX_PROCESSES` starts."""
     count = 0
     while True:
         question = bytearray(_QUESTION_BYTES)
@@ -191,12 +194,14 @@ def _install(machine: _Machine, steps: list[bytes], *, flags: int) -> int:
 
 
 def _answer(number: int, answer: int) -> bytes:
+    """Return the steps that give a call, by its number, one answer."""
     return _step(_JUMP_EQUAL, number, miss=1) + _step(_RETURN, answer)
 
 
 def _by_argument(
     number: int, argument: int, bits: int, *, any_bit: int, no_bit: int
 ) -> bytes:
+    """Return the steps that answer a call by whether an argument has any of some bits."""
     return b"".join((
         _step(_JUMP_EQUAL, number, miss=4),
         _step(_LOAD_WORD, 16 + 8 * argument),  # the lower half: both machines are little-endian
@@ -207,4 +212,5 @@ def _by_argument(
 
 
 def _step(code: int, k: int, *, hit: int = 0, miss: int = 0) -> bytes:
+    """Return one instruction, with the steps to skip where a comparison is true or false."""
     return struct.pack("HBBI", code, hit, miss, k)

@@ -1,6 +1,6 @@
 """The process that runs the tests; its standard input holds code and tests, its output the result.
 
-settings: {"isolation", "timeout_s", "cpu_s", "memory_mb"}
+argument: {"isolation", "timeout_s", "cpu_s", "memory_mb"}, the settings
 in:       a line of JSON: {"code", "tests", "nonce"}
 out:      {"nonce", "ready": true}, then {"nonce", "passed", "note"}; or {"nonce", "refused": why}
 
@@ -93,6 +93,7 @@ def _start_subject(
 
 
 def _run(connection: wire.Connection, code: str, tests: str) -> tuple[int, str]:
+    """Return the number of tests that passed, and why not all did."""
     try:
         defined = connection.define(code)
     # The response's code is untrusted, and so is what it does within a test below.
@@ -120,6 +121,7 @@ def _run(connection: wire.Connection, code: str, tests: str) -> tuple[int, str]:
 
 
 def _name(error: BaseException) -> str:
+    """Return what a report may call an exception."""
     # The name of a class of the response's code would carry its words into the report.
     return (
         type(error).__name__
@@ -205,6 +207,7 @@ def _fail(error: BaseException) -> object:
 
 
 def _methods(kind: type) -> Iterator[Callable[[], object]]:
+    """Yield the tests of a class of unittest; no other class has any."""
     # Imported here: it takes as long as everything else, and most tests do not need it.
     import unittest
 

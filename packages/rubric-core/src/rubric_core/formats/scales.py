@@ -147,7 +147,12 @@ _LEVELS: Final = (1, 2, 3, 4, 5)
 
 
 def _guide(levels: Mapping[int, str], *, width: int = 1) -> str:
-    """Return the scoring guide of levels, given by lowest score, each `width` scores wide."""
+    """Return a scoring guide whose scores begin at 0.
+
+    Args:
+        levels: the text of each level, by its lowest score in the source.
+        width: scores that share a level.
+    """
     lowest = min(levels)
     lines: list[str] = []
     for low, text in levels.items():
@@ -161,7 +166,7 @@ def _guide(levels: Mapping[int, str], *, width: int = 1) -> str:
 
 
 def _levelled(criterion: str, levels: Mapping[int, str]) -> tuple[Points]:
-    """Return the one criterion of a source that scores from 1 to 5."""
+    """Return the one criterion of a source with levels 1 to 5, which become scores 0 to 4."""
     return (Points(criterion, 4.0, guide=_guide(levels)),)
 
 
@@ -279,7 +284,7 @@ def _section(sections: dict[str, str], beginning: str) -> str:
 
 
 def read_writingbench(row: Row) -> Draft:
-    """Read a WritingBench query, whose criteria have five bands of 1 to 10."""
+    """Read a WritingBench query, whose criteria have scores 1 to 10 in five bands of two."""
     criteria: list[Points] = []
     for item in row.rows("checklist"):
         text = item.text("criteria_description")

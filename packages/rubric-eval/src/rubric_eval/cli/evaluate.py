@@ -99,13 +99,13 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     if decoding.temperature == 0 and len(seeds) * samples > 1:
         note("at temperature 0 all draws of an answer are the same: set --temperature")
     asked = partial(
-        _evaluate, models, judge, out, plan, calibration=calibration, known=known
+        _heldout, models, judge, out, plan, calibration=calibration, known=known
     )
     return evaluated(asked, plan, out=out)
 
 
 def _written(tasks: Sequence[Task], folder: Path) -> KnownAnswers:
-    """Find the answers that were written to be right, or false; those of no task are said."""
+    """Read the answers that people wrote, right or false; warn of those left out or copied."""
     from rubric_judge.quality.labels.written import WrittenAnswers, warnings_of
 
     known = WrittenAnswers(folder).to(tasks)
@@ -114,7 +114,7 @@ def _written(tasks: Sequence[Task], folder: Path) -> KnownAnswers:
     return known
 
 
-async def _evaluate(  # noqa: PLR0913  # the flags of a command
+async def _heldout(  # noqa: PLR0913  # the flags of a command
     models: Sequence[str],
     judges: Sequence[str],
     out: Path,
@@ -140,7 +140,7 @@ async def _evaluate(  # noqa: PLR0913  # the flags of a command
     )
 
 
-def rejudge(  # the flags of a command
+def rejudge(
     folder: Path,
     *,
     tasks: Path,
@@ -245,27 +245,27 @@ def transfer(  # noqa: PLR0913  # the flags of a command
             max_unavailable_frac=max_unavailable_frac,
         )
     with command.working(app) as progress, progress.phase("evaluating"):
-        table = anyio.run(_run, models, out, plan, progress)
-    _print(table, out=out)
+        table = anyio.run(_transfer, models, out, plan, progress)
+    _print_transfer(table, out=out)
     return 0
 
 
-async def _run(
+async def _transfer(
     models: Sequence[str], out: Path, plan: TransferPlan, shown: Progress
 ) -> TransferTable:
     from rubric_eval.responders.opening import open_models
     from rubric_eval.responders.spec import parse_models
     from rubric_eval.transfer.plan import run_transfer
 
-    def note(model: str, benchmark: str, total: int) -> None:
+    def count(model: str, benchmark: str, total: int) -> None:
         shown.count(f"{model} {benchmark}", total=total)
 
     with shown.phase("opening the models"):
         opened = await open_models(parse_models(models))
-    return await run_transfer(out, plan, opened, on_progress=note)
+    return await run_transfer(out, plan, opened, on_progress=count)
 
 
-def _print(table: TransferTable, *, out: Path) -> None:
+def _print_transfer(table: TransferTable, *, out: Path) -> None:
     from rubric_eval.records.inputs import EvalFolder
     from rubric_eval.transfer.suites import TITLES
 

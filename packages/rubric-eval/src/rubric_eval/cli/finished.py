@@ -1,4 +1,4 @@
-"""`rubric-eval compare`, `hacking` and `report`: what finished evaluations say."""
+"""`rubric-eval compare`, `report` and `hacking`: what finished evaluations say."""
 
 from __future__ import annotations
 
@@ -151,11 +151,13 @@ def _print_differences(comparison: EvalComparison) -> None:
 
 
 def _decided(difference: PairedResult) -> str:
+    """Return the corrected p, with a star where it is significant."""
     mark = " *" if difference.is_significant else "  "
     return _p(difference.p_adjusted) + mark
 
 
 def _column(result: ModelScore | PairedResult) -> str:
+    """Return the benchmark, and the judge if it has one."""
     if result.judge is None:
         return result.benchmark
     return f"{result.benchmark}, {result.judge}"

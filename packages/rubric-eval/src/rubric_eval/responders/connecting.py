@@ -22,6 +22,7 @@ _Served: TypeAlias = "tuple[ServedModel | None, Weights | None]"
 _OF_DECODING: Final = frozenset(
     {"max_tokens", "seed", "stop", "temperature", "top_k", "top_p"}
 )
+"""Fields that the command gives, the same for all models."""
 _NEUTRAL: Final = frozenset(
     {
         "frequency_penalty",
@@ -57,7 +58,7 @@ async def _thinking(
     config: ChatConfig,
     served: ServedModel | None,
 ) -> Thinking | None:
-    """Ask the server about its thoughts if it is vLLM; None otherwise."""
+    """Ask vLLM how its model thinks; None for any other server."""
     address = next(addresses(config), None)
     if address is None or served is None or served.owner != _VLLM:
         return None
@@ -152,6 +153,7 @@ def _description(model: ServedModel) -> tuple[object, ...]:
 
 
 async def _only_model(spec: ModelSpec, options: Mapping[str, JsonValue]) -> str:
+    """Return the name of the one model that a server has, where the specification names none."""
     values = {**options, "model": "any"}
     config = validated(ChatConfig, values, source=f"model {spec.name!r}")
     address, *_ = addresses(config)

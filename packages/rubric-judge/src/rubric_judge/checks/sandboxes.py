@@ -51,14 +51,14 @@ class Sandbox(Protocol):
             code: the response's code; its names are those that the tests mention, and it can be
                 imported as `solution`.
             tests: the source of the tests, from `rubric_judge.checks.python_tests`.
-            check: to be called some ten times a second; what it raises ends the run and is raised.
+            check: to be called about ten times a second; what it raises ends the run and is raised.
 
         Returns:
-            The number of tests that passed. Whatever the code does is a tally, none for code that
-            runs past a limit: an error would mask the response.
+            The number of tests that passed; 0 for code that runs past a limit. Whatever the code
+            does ends in a tally, never in an error, which would mask the response.
 
         Raises:
-            SandboxError: the code could not be run: the machine's doing.
+            SandboxError: the code could not be run, for a reason that is the machine's.
         """
         ...
 
@@ -72,7 +72,7 @@ class SandboxFactory(Protocol):
 
 
 def chosen_sandbox(config: SandboxConfig) -> str:
-    """Return the name of the sandbox that is meant: the one that is named, or the only one.
+    """Return the name of the sandbox to use: the one that is configured, or the only one.
 
     Args:
         config: its settings.

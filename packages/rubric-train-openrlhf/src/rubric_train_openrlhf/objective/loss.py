@@ -126,7 +126,7 @@ def policy_loss(
 def _token_terms(
     logprobs_BT: Tensor, batch: ObjectiveBatch, *, config: variants.ObjectiveConfig
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Loss of every token, and what is reported of it."""
+    """Return the loss of every token, and its metrics by name."""
     importance = config.importance
     mask_BT = batch.mask_BT
     gen_BT = batch.gen_logprobs_BT

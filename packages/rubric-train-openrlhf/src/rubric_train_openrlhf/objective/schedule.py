@@ -72,7 +72,7 @@ class StepSchedule:
         self._warmup = warmup(optimizer, config=config)
 
     def step(self, *_args: object, **_options: object) -> None:
-        """Do nothing: DeepSpeed calls this after every optimiser update of a step."""
+        """Do nothing: DeepSpeed calls this after every optimizer update of a step."""
 
     def end_step(self) -> None:
         """Go on to the learning rate of the next GRPO step."""

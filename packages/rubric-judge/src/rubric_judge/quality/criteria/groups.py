@@ -85,6 +85,7 @@ def _laid_out(groups: Sequence[Sequence[JudgedAnswer]]) -> Iterator[Groups]:
 
 
 def _arrays(groups: Sequence[Sequence[JudgedAnswer]]) -> Groups:
+    """Lay groups out as arrays, with padding that is not valid."""
     shares_P = [_shares(group) for group in groups]
     # An advantage needs two members; a group of one is padded with one that is not valid.
     members = max(2, *map(len, groups))
@@ -144,7 +145,7 @@ def _arrays(groups: Sequence[Sequence[JudgedAnswer]]) -> Groups:
     )
 
 
-def _credit(  # the arrays of one layout
+def _credit(
     groups: Sequence[Sequence[JudgedAnswer]],
     z_PGM: FloatArray,
     shares_PM: FloatArray,
@@ -163,7 +164,7 @@ def _credit(  # the arrays of one layout
             )
         return advantages_PG, split_PGM
     weighted_P1M = (shares_PM > 0)[:, None, :]
-    # Nan in a weighted part makes the advantage unknown, as under an estimator without a split.
+    # NaN in a weighted part makes the advantage unknown, as under an estimator without a split.
     return np.where(weighted_P1M, split_PGM, 0.0).sum(axis=2) + shaping_PG, split_PGM
 
 
@@ -188,4 +189,5 @@ def _shares(group: Sequence[JudgedAnswer]) -> Mapping[str, float]:
 def _values(
     rows: Sequence[Mapping[str, float]], names: Sequence[str]
 ) -> list[list[float]]:
+    """Return the value of each name in each row; NaN where a row has none."""
     return [[row.get(name, np.nan) for name in names] for row in rows]

@@ -29,9 +29,9 @@ from rubric_synth.run.engines.worker import (
 )
 
 _MOST: Final = 8
-"""Processes, where the configuration says nothing: each takes some 200 MB."""
+"""Most processes, where the configuration says nothing: each takes about 200 MB."""
 _WORTH: Final = 100
-"""Documents of a process that are worth its start, a second or two of a CPU."""
+"""Fewest documents that are worth the start of a process, a second or two of a CPU."""
 _BATCH: Final = 8
 """Documents that a process is given at a time."""
 _START: Final = """
@@ -66,7 +66,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """Its process id."""
         return self._process.pid
 
     def tell(self, message: bytes) -> None:
@@ -112,11 +112,11 @@ class Process:
 
 @contextmanager
 def started(spec: WorkerSpec, documents: int) -> Generator[tuple[Process, ...]]:
-    """Give the processes of a run; none where one process is all that it takes.
+    """Start the processes of a run, and end them; none where this one does as well alone.
 
     Args:
         spec: The configuration, and the caller's own stages and judge.
-        documents: Number of documents to be done.
+        documents: Number of documents that are not done yet.
     """
     count = _count(spec, documents)
     processes: list[Process] = []

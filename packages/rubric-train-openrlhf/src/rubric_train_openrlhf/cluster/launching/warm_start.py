@@ -1,6 +1,6 @@
 """Supervised warm start through OpenRLHF's SFT trainer, before GRPO: all weights, or adapters.
 
-It is done once: the folder says what it was made of, and is found again when a run is resumed.
+It is done once: its folder records what it was made from, and a resumed run finds it there.
 """
 
 import json
@@ -60,7 +60,7 @@ def warm_start(
     Raises:
         TrainConfigError: no `sft:`, no example within its lengths, or an indivisible batch.
         ResumeError: the folder holds a warm start of something else.
-        ClusterError: OpenRLHF failed; names its log and how that ends.
+        ClusterError: OpenRLHF failed; names its log and quotes the end of it.
         DiskWriteError: a file could not be written.
     """
     sft = command.sft_section(config)
@@ -94,7 +94,7 @@ def warm_start(
 def sft_rows(
     examples: Sequence[SftExample], config: SftConfig, *, codec: ChatCodec, seed: int
 ) -> Iterator[str]:
-    """Write out the examples of every step, each once per round.
+    """Lay out the examples of every step, each once per round.
 
     Args:
         examples: questions with answers.
@@ -137,7 +137,7 @@ def sft_rows(
 
 
 def _put_model(config: TrainConfig, paths: WarmStartPaths, *, model: Path) -> None:
-    """Give the whole model its name; what half of one would be called nobody looks for."""
+    """Give the model its name once it is whole; until then it has one that nobody looks for."""
     whole = paths.trained
     if config.cluster.warm_start.lora is not None:
         whole = paths.folder / ".model.tmp"
@@ -156,7 +156,7 @@ def _run(
     words: Sequence[str],
     processes: int | None = None,
 ) -> None:
-    """Run a module in so many processes that sum with each other, or in one of its own."""
+    """Run a module under torch's launcher in that many processes, or in a single one without it."""
     device = config.cluster.device
     launcher = (
         "torch.distributed.run",
@@ -164,7 +164,7 @@ def _run(
         "--nproc-per-node",
         str(processes),
     )
-    command = [
+    arguments = [
         "env",
         # Other users' caches of other files by the same name stay out of it.
         f"HF_DATASETS_CACHE={paths.folder / 'cache'}",
@@ -181,7 +181,7 @@ def _run(
         *words,
     ]
     with disk_errors(paths.log), open_to_append(paths.log) as log:
-        status = _watched(command, log)
+        status = _watched(arguments, log)
     shutil.rmtree(paths.folder / "cache", ignore_errors=True)
     if status:
         end = read_file(paths.log).decode(errors="replace").splitlines()[-_LOG_LINES:]
@@ -191,11 +191,11 @@ def _run(
         )
 
 
-def _watched(command: Sequence[str], log: IO[bytes]) -> int:
+def _watched(arguments: Sequence[str], log: IO[bytes]) -> int:
     """Run OpenRLHF and count the batches that its own bar shows; return its exit status."""
     with (
         current().phase("batches") as phase,
-        subprocess.Popen(command, stdout=log, stderr=log) as process,  # noqa: S603  # ours
+        subprocess.Popen(arguments, stdout=log, stderr=log) as process,  # noqa: S603  # ours
     ):
         try:
             while process.poll() is None:
@@ -211,7 +211,10 @@ def _watched(command: Sequence[str], log: IO[bytes]) -> int:
 
 
 def batches_done(log: Path) -> tuple[int, int] | None:
-    """Read from the end of OpenRLHF's log how many batches of how many are trained on."""
+    """Return the batches that are done and all that there are, by the end of OpenRLHF's log.
+
+    None before its first bar.
+    """
     with open_file(log) as file:
         file.seek(max(0, log.stat().st_size - _LOG_BYTES))
         bars = _BAR.findall(file.read())
@@ -221,6 +224,7 @@ def batches_done(log: Path) -> tuple[int, int] | None:
 def _made_of(
     config: TrainConfig, *, examples: Sequence[SftExample], model: Path
 ) -> dict[str, object]:
+    """Return all that a warm start depends on."""
     content = [
         [example.task_id, example.question, example.answer]
         + ([context_sha256(example.context)] if example.context else [])
@@ -237,6 +241,7 @@ def _made_of(
 
 
 def _check_same(paths: WarmStartPaths, made_of: dict[str, object]) -> None:
+    """Refuse a finished warm start that was made from something else."""
     try:
         before: Any = json.loads(read_file(paths.done))
     except (OSError, ValueError):

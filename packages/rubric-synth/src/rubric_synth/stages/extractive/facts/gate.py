@@ -32,6 +32,12 @@ _WEAK_DETERMINER: Final = frozenset(
 _LIMITS: Final = frozenset({"relcl", "acl", "prep"})
 _HALVES: Final = frozenset({("not", "only"), ("not", "just"), ("not", "merely")})
 _LONGEST: Final = 45
+"""Most tokens of a sentence."""
+_SIGNS: Final = patterns(read_table("patterns")["prose_signs"])
+_LINKED: Final = phrase("linked")
+_PRONOUN: Final = re.compile(
+    r"(?:It|They|Its|Their|There|Some|Many|Several|That|Those|Such)\b"
+)
 
 
 def subject_of(root: Token) -> Token | None:
@@ -73,7 +79,7 @@ def stands_alone(doc: Doc, known: AbstractSet[str] = frozenset()) -> bool:
 
 
 def _opens_with_subject(root: Token, subject: Token) -> bool:
-    """Tell whether a finite verb has no more than an adverbial before its subject."""
+    """Tell whether a main verb is finite, and has nothing but adverbials before its subject."""
     if root.pos_ not in {"VERB", "AUX"} or not is_finite(root):
         return False
     before = (token for token in root.children if token.i < subject.i)
@@ -450,10 +456,3 @@ def is_plain(sentence: str) -> bool:
         return False
     without_code = _SIGNS["code"].sub("X", sentence)
     return _SIGNS["sign"].search(without_code) is None
-
-
-_SIGNS: Final = patterns(read_table("patterns")["prose_signs"])
-_LINKED: Final = phrase("linked")
-_PRONOUN: Final = re.compile(
-    r"(?:It|They|Its|Their|There|Some|Many|Several|That|Those|Such)\b"
-)
