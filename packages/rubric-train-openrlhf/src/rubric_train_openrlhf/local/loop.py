@@ -67,29 +67,10 @@ def train(run: LocalRun) -> None:
         _end_diverged(run)
 
 
-def _has_diverged(run: LocalRun) -> bool:
-    """Return whether an alarm ends the run."""
-    return run.audits is not None and run.audits.auditor.ends_run
-
-
-def _end_diverged(run: LocalRun) -> None:
-    """Note the alarm in the summary; make the last checkpoint before the drift the best, if asked.
-
-    The checkpoint of the last step is written: with `audit.on_divergence: log` the run goes on.
-    """
-    assert run.audits is not None  # noqa: S101  # of a run that has diverged
-    auditor = run.audits.auditor
-    kept = None
-    if auditor.config.on_divergence == "rollback":
-        kept = last_before(run.folder.checkpoints, onset=auditor.onset or 0)
-        mark_best(run.folder.checkpoints, step=kept)
-    run.watch.summary_file.note_divergence(kept=kept)
-
-
 def _one_step(
     run: LocalRun, *, step: int, position: int
 ) -> tuple[rows.StepRecord, list[JudgementRow]]:
-    """Sample, judge and update."""
+    """Sample and judge, give credit, update, and return the rows of the step."""
     started_s = time.perf_counter()
 
     # Sample and judge.
@@ -151,62 +132,6 @@ def _one_step(
         monitor=_monitored(run, groups, tasks_P),
     )
     return record, judgements
-
-
-def _monitored(
-    run: LocalRun, groups: Sequence[JudgedGroup], tasks_P: Sequence[Task]
-) -> dict[str, float]:
-    """Return the monitors' figures of the responses of a step; none where they are off."""
-    if not run.config.is_monitored:
-        return {}
-    answers_PG = [
-        [completion.answer for completion in group.completions] for group in groups
-    ]
-    return monitored(answers_PG, tasks_P)
-
-
-def _validate_if_due(
-    run: LocalRun, heldout: passes.HeldoutPasses, *, step: int
-) -> bool:
-    """Ask the held-out questions if a pass is due; return whether it is the best so far."""
-    if run.inputs.heldout is None:
-        return False
-    row = heldout.pass_if_due(step)
-    if row is None:
-        return False
-    run.events.write("heldout", row, step=step)
-    run.watch.heldout(row)
-    return row.best
-
-
-def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
-    """Save policy and trainer, point `best` at the best checkpoint, and delete old ones."""
-    state = TrainerState(
-        step=step,
-        prompts_drawn=prompts_drawn,
-        wall_s=run.watch.summary_file.wall_s,
-        optimizer=run.learner.optimizer.state_dict(),
-        schedule=run.learner.schedule.state_dict(),
-    )
-    checkpoints = run.folder.checkpoints
-    save_checkpoint(checkpoints, run.sampler.policy, state)
-    best = best_step(run.folder, up_to=step)
-    mark_best(checkpoints, step=best)
-    prune(
-        checkpoints,
-        keep=run.config.checkpoint.keep,
-        best={best, *_kept_for_rollback(run, step=step)},
-    )
-
-
-def _kept_for_rollback(run: LocalRun, *, step: int) -> list[int]:
-    """Return the step of the checkpoint that a rollback would go to, if there can be one."""
-    audits = run.audits
-    if audits is None or audits.auditor.config.on_divergence != "rollback":
-        return []
-    # The next look is the first that may see a drift of this very policy.
-    onset = step if audits.auditor.onset is None else audits.auditor.onset
-    return [last_before(run.folder.checkpoints, onset=onset)]
 
 
 def sample_step(
@@ -289,6 +214,32 @@ def lengths(groups: Sequence[JudgedGroup]) -> list[int]:
     return sizes_of(groups).lengths_PG.reshape(-1).tolist()
 
 
+def _monitored(
+    run: LocalRun, groups: Sequence[JudgedGroup], tasks_P: Sequence[Task]
+) -> dict[str, float]:
+    """Return the monitors' figures of the responses of a step; none where they are off."""
+    if not run.config.is_monitored:
+        return {}
+    answers_PG = [
+        [completion.answer for completion in group.completions] for group in groups
+    ]
+    return monitored(answers_PG, tasks_P)
+
+
+def _validate_if_due(
+    run: LocalRun, heldout: passes.HeldoutPasses, *, step: int
+) -> bool:
+    """Ask the held-out questions if a pass is due; return whether it is the best so far."""
+    if run.inputs.heldout is None:
+        return False
+    row = heldout.pass_if_due(step)
+    if row is None:
+        return False
+    run.events.write("heldout", row, step=step)
+    run.watch.heldout(row)
+    return row.best
+
+
 def ask_heldout(
     run: LocalRun, step: int
 ) -> tuple[HeldoutReward, list[int], list[Answer]]:
@@ -330,3 +281,52 @@ def ask_heldout(
             figures = run.audits.finish(audit).figures
             reward = reward.model_copy(update={"audit": figures})
     return reward, lengths(groups), responses
+
+
+def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
+    """Save policy and trainer, point `best` at the best checkpoint, and delete older ones."""
+    state = TrainerState(
+        step=step,
+        prompts_drawn=prompts_drawn,
+        wall_s=run.watch.summary_file.wall_s,
+        optimizer=run.learner.optimizer.state_dict(),
+        schedule=run.learner.schedule.state_dict(),
+    )
+    checkpoints = run.folder.checkpoints
+    save_checkpoint(checkpoints, run.sampler.policy, state)
+    best = best_step(run.folder, up_to=step)
+    mark_best(checkpoints, step=best)
+    prune(
+        checkpoints,
+        keep=run.config.checkpoint.keep,
+        best={best, *_kept_for_rollback(run, step=step)},
+    )
+
+
+def _kept_for_rollback(run: LocalRun, *, step: int) -> list[int]:
+    """Return the step of the checkpoint that a rollback would go to, if there can be one."""
+    audits = run.audits
+    if audits is None or audits.auditor.config.on_divergence != "rollback":
+        return []
+    # The next look is the first that may see a drift of this very policy.
+    onset = step if audits.auditor.onset is None else audits.auditor.onset
+    return [last_before(run.folder.checkpoints, onset=onset)]
+
+
+def _has_diverged(run: LocalRun) -> bool:
+    """Return whether there was an alarm that ends the run."""
+    return run.audits is not None and run.audits.auditor.ends_run
+
+
+def _end_diverged(run: LocalRun) -> None:
+    """Note the alarm in the summary; if asked, make the last checkpoint before the drift the best.
+
+    The last step has a checkpoint by now, so that the run can go on with `on_divergence: log`.
+    """
+    assert run.audits is not None  # noqa: S101  # of a run that has diverged
+    auditor = run.audits.auditor
+    kept = None
+    if auditor.config.on_divergence == "rollback":
+        kept = last_before(run.folder.checkpoints, onset=auditor.onset or 0)
+        mark_best(run.folder.checkpoints, step=kept)
+    run.watch.summary_file.note_divergence(kept=kept)
