@@ -28,7 +28,11 @@ class Difference(NamedTuple):
     """Its value; None where it is gone, the error of a file that may not be read."""
 
     def text(self, verb: str = "is") -> str:
-        """Say in a few words what it was and is not, its name as a command spells it."""
+        """Return words such as "max-tokens is 512, not 1024": the value before, then the one now.
+
+        Args:
+            verb: stands after the name, which is spelled as on a command line.
+        """
         return f"{self.name.replace('_', '-')} {verb} {self.before!r}, not {self.now!r}"
 
 
@@ -53,11 +57,11 @@ def verify(
         digests: SHA-256 of the files as they were, by name.
 
     Raises:
-        OSError: a file cannot be read, though it may be.
+        OSError: a file cannot be read, for another reason than its permissions.
     """
     for name, path in files.items():
         before = digests.get(name)
-        now: object = ""
+        now: object = ""  # a file without a digest is new, whatever it holds
         if before is not None:
             try:
                 now = file_sha256(path)
@@ -77,7 +81,7 @@ class Artifact(Generic[Manifest]):
     """A folder with a manifest; nothing is read or made before a method is called."""
 
     def __init__(self, path: Path, manifest: str, model: type[Manifest]) -> None:
-        """Name the folder, the file in it that says what it holds, and the model of that file."""
+        """Keep the folder, the name of its manifest, and the model that the manifest is read by."""
         self.path = path
         self._manifest = manifest
         self._model = model
@@ -92,7 +96,7 @@ class Artifact(Generic[Manifest]):
         return folder_lock(self.path)
 
     def names(self) -> list[str]:
-        """Return what the folder holds, without its lock and what a kill left of a manifest."""
+        """Return what the folder holds, without its lock and half-written manifests."""
         if not self.path.is_dir():
             return []
         manifest = re.escape(self._manifest)

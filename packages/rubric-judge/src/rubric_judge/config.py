@@ -111,8 +111,9 @@ class SandboxConfig(Settings):
     """
 
     isolation: Literal["full", "files_readable", "none"] = "full"
-    """`full`: no network, no process, no file but Python's own. `files_readable`: the same, but
-    what this user can read can be read. `none`: limits only, on a machine you can do without."""
+    """`full`: no network, no process, no file but Python's own and the system's libraries.
+    `files_readable`: the same, but what this user can read can be read. `none`: limits only, on a
+    machine you can do without."""
 
     timeout_s: float = Field(default=10, gt=0, le=600)
     """Longest time for the tests of one criterion; past it the criterion scores 0."""

@@ -20,7 +20,7 @@ from rubric_sandbox.seccomp import (
 )
 
 Isolation = Literal["full", "files_readable", "none"]
-"""`full`: no network, no process, no file but Python's own and those below `_READABLE`.
+"""`full`: no network, no process, no file but Python's own and the system's libraries.
 `files_readable`: what this user may read can be read, and nothing can be written. `none`: limits
 only. No mode keeps a privilege."""
 

@@ -54,12 +54,12 @@ def rubric_reward(
             weighted sum of all as one reward: none where the judgement is missing. What another
             gives None for adds nothing, as in TRL. A list of several `reward_funcs` is refused
             under "mask", for TRL counts a missing reward as 0 there.
-        options: `judge`, `workers`, `ledger`, `thoughts`, `log_judgements`; `tasks`, which the
-            column `task_id`
-            names, unless rows have the columns `rubric`, `passage` and `question`, or those of a
-            task file; and `on_unavailable`, of which "mask", the default, returns None, which TRL
-            leaves out of the group (from its 1.6 on; it is refused before); and `name`, which tells
-            two rewards apart: TRL's name of the reward, and what the metrics begin with.
+        options: `judge`, `workers`, `ledger`, `thoughts`, `log_judgements`, and three more.
+            `tasks` holds the tasks that the column `task_id` names; leave it out where rows have
+            the columns `rubric`, `passage` and `question`, or those of a task file.
+            `on_unavailable` says what a missing judgement is; "mask", the default, returns None,
+            which TRL leaves out of the group from 1.6 on, and is refused before.
+            `name` tells two rewards apart: TRL shows it, and the metrics begin with it.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
@@ -72,10 +72,10 @@ def rubric_reward(
             location="reward_funcs",
         )
     scorer = scoring.RubricScorer(**options, can_log=True)
-    if options.get("on_unavailable", "mask") == "mask":
+    masks = options.get("on_unavailable", "mask") == "mask"
+    if masks:
         _require_masking()
     name = options.get("name") or "rubric_reward"
-    masks = options.get("on_unavailable", "mask") == "mask"
     reward = cast("RewardFunction", getattr(_Reward(scorer, name, masks=masks), name))
     if not beside:
         return reward
@@ -87,6 +87,7 @@ def rubric_reward(
 
 
 def _require_masking() -> None:
+    """Refuse a TRL that counts a missing reward as 0."""
     try:
         installed = version("trl")
     except PackageNotFoundError:  # the reward is called in some other way
@@ -101,7 +102,7 @@ def _require_masking() -> None:
 
 
 class _Reward:
-    """Holder of the scorer; its bound method is an `async def` for every TRL, and pickles."""
+    """Holder of the scorer, whose method is the reward: an `async def` that can be pickled."""
 
     def __init__(self, scorer: scoring.RubricScorer, name: str, *, masks: bool) -> None:
         self._scorer = scorer
@@ -176,6 +177,7 @@ def _others(log_metric: object) -> int:
 
 
 def _rows(columns: Mapping[str, object], *, count: int) -> list[dict[str, object]]:
+    """Return a row for each completion of columns of equal length."""
     lists = {name: cast("Sequence[object]", values) for name, values in columns.items()}
     for name, values in lists.items():
         if isinstance(values, str) or len(values) != count:

@@ -26,7 +26,7 @@ _OF_ALL = {"scores", "total", "max_total", "reasoning", "judge"}
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A rubric, parted: checks by criterion id, and the criteria that have to be read."""
+    """A rubric, split in two: checks by criterion id, and the criteria that have to be read."""
 
     checks: dict[str, directive.ProgramCheck]
     rest: tuple[Criterion, ...]
@@ -39,9 +39,9 @@ class HybridJudge:
 
         s_j = w_j · share_j   (a program)      s_j of the other judge, on the rubric of the rest
 
-    Without an executable criterion it is the other judge; with only such, it makes no call. Where
-    the other judge's answer is invalid or unavailable, so is the whole: a total over some of the
-    criteria would be another reward.
+    Without an executable criterion it is the other judge; where all are executable, it makes no
+    call. Where the other judge's answer is invalid or unavailable, so is the whole: a total over
+    some of the criteria would be another reward.
     """
 
     def __init__(
@@ -60,15 +60,15 @@ class HybridJudge:
 
         Raises:
             SandboxError: unit tests are switched on and this machine cannot confine them.
-            MissingExtraError, ConfigError, PluginError: they are switched on, and there is no
-                sandbox, or it is not clear which.
+            MissingExtraError, ConfigError, PluginError: they are switched on, and no sandbox is
+                installed, or it is not clear which to use.
         """
         self._judge = judge
         self._config = config
         self._programs = programs or execute.Programs(config)
         # One object for a group: what the other judge keeps for a rubric is kept for its rest.
-        part = partial(_part, python_tests=config.python_tests)
-        self._plan = lru_cache(maxsize=_RUBRICS_KEPT)(part)
+        plan = partial(_planned, python_tests=config.python_tests)
+        self._plan = lru_cache(maxsize=_RUBRICS_KEPT)(plan)
 
     @property
     def name(self) -> str:
@@ -77,7 +77,7 @@ class HybridJudge:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with the programs, their limits, the sandbox and the other judge's."""
+        """Changes with the programs, their limits, the sandbox and the other judge."""
         settings = self._config.model_dump_json(
             exclude={"judge": True, "sandbox": {"at_once", "name", "options"}}
         )
@@ -143,7 +143,8 @@ class HybridJudge:
         await close(self._judge)
 
 
-def _part(rubric: Rubric, *, python_tests: bool) -> _Plan:
+def _planned(rubric: Rubric, *, python_tests: bool) -> _Plan:
+    """Split a rubric; unit tests count as checks if they are switched on."""
     checks: dict[str, directive.ProgramCheck] = {}
     for criterion in rubric:
         check = directive.check_executable(criterion, python_tests=python_tests)
@@ -157,6 +158,7 @@ def _part(rubric: Rubric, *, python_tests: bool) -> _Plan:
 
 
 def _account(verdicts: dict[str, deciding.CheckResult]) -> str:
+    """Say what share of each criterion's weight a program gave; empty without any."""
     shares = ", ".join(
         f"{name} {verdict.share:.3g}" + (f" ({verdict.note})" if verdict.note else "")
         for name, verdict in verdicts.items()

@@ -1,4 +1,4 @@
-"""Terms of a token's loss: the clipped surrogate, and the divergence from the reference."""
+"""Terms of a token's loss: the divergence from the reference, and the clipped surrogate."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -64,7 +64,7 @@ def bounded_divergence(
     input_clamp: float = 20.0,
     output_clamp: float | None = None,
 ) -> Tensor:
-    """Divergence of every token by some estimate, with a bound on what goes in and what comes out.
+    """Divergence of every token by a given estimate, bounded before and after.
 
         KL_t = min(f(u), C),   u = log π_ref − log π_θ clamped to [−B, B]
 
@@ -89,7 +89,7 @@ def bounded_divergence(
 
 
 class Clips(NamedTuple):
-    """Bounds of the objective."""
+    """Bounds of the ratio, and of the loss where the advantage is negative."""
 
     low: float
     """ε_low in [0, 1]."""
@@ -123,8 +123,10 @@ def clipped_surrogate(
         ℓ_t = −min(r_t A, clip(r_t, 1 − ε_low, 1 + ε_high) A)
         ℓ_t ← min(ℓ_t, −c A)     where A < 0, if c is given
 
-    The paper prints the dual bound as max(ℓ_t, −c A). Read as a loss that would raise every
-    small loss to c|A| and leave the large ones unbounded; the bound of arXiv 1912.09729 is a max
+    r_t is π_θ / π_gen; with an importance correction, π_θ / π_old.
+
+    The paper prints the dual bound as max(ℓ_t, −c A). Read as a loss, that would raise every
+    small loss to c|A| and leave the large ones unbounded. The bound of arXiv 1912.09729 is a max
     on the objective −ℓ_t, which is the min on the loss used here and in every stack.
 
     Args:

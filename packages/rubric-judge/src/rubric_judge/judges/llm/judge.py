@@ -29,38 +29,16 @@ class LLMJudge(ModelJudge[JudgeConfig]):
     them, and all replies have to be valid. With `verdict: probability` each criterion is a call
     whose score is read off the probabilities of its first token (`verdicts`). An invalid reply is
     recorded and never asked for again. A call that brings no answer is repeated within the
-    configured attempts and deadline, and then is `unavailable`.
+    configured attempts and deadline; after that the result is `unavailable`.
 
     Close it with `aclose`, or use it as an asynchronous context manager.
     """
 
     _scored = ("evidence", "passage_chars")
 
-    def _load_prompt(self) -> prompt.Prompt:
-        config = self._config
-        layout = config.prompt
-        if config.is_by_probability:
-            layout = "verdict"
-        elif config.prompt == "shared_prefix" and config.granularity == "criterion":
-            layout = "by_criterion"
-        elif config.prompt == "shared_prefix" and config.criteria_per_call is not None:
-            layout = "by_part"
-        return prompt.load_prompt(layout, evidence=config.evidence != "off")
-
-    def _asked_with(self, config: JudgeConfig) -> ModelConfig:
-        if not config.is_by_probability:
-            return config
-        return config.model_copy(update={"parameters": asked_fields(config.parameters)})
-
-    def _settings(self) -> dict[str, object]:
-        settings = super()._settings()
-        if self._config.is_by_probability:
-            settings["verdict"] = READING
-        return settings
-
     @property
     def name(self) -> str:
-        """The model and the version of the prompt, and what has a call of its own."""
+        """The model, the version of the prompt, and the criteria of a call if those are not all."""
         config = self._config
         if config.is_by_probability or config.granularity == "rubric":
             return super().name
@@ -119,7 +97,30 @@ class LLMJudge(ModelJudge[JudgeConfig]):
         ):
             await check_verdicts(config, address, answer)
 
+    def _load_prompt(self) -> prompt.Prompt:
+        config = self._config
+        layout = config.prompt
+        if config.is_by_probability:
+            layout = "verdict"
+        elif config.prompt == "shared_prefix" and config.granularity == "criterion":
+            layout = "by_criterion"
+        elif config.prompt == "shared_prefix" and config.criteria_per_call is not None:
+            layout = "by_part"
+        return prompt.load_prompt(layout, evidence=config.evidence != "off")
+
+    def _asked_with(self, config: JudgeConfig) -> ModelConfig:
+        if not config.is_by_probability:
+            return config
+        return config.model_copy(update={"parameters": asked_fields(config.parameters)})
+
+    def _settings(self) -> dict[str, object]:
+        settings = super()._settings()
+        if self._config.is_by_probability:
+            settings["verdict"] = READING
+        return settings
+
     async def _judge_by_word(self, view: JudgeView) -> JudgeResult:
+        """Judge the one criterion of a view by the probabilities of the reply's first token."""
         rendered = self._prompt.render(view, passage_chars=self._config.passage_chars)
         answer = await self._ask(rendered, None, task_id=view.task_id)
         judgement = answer.failure or read_verdict(
@@ -128,6 +129,7 @@ class LLMJudge(ModelJudge[JudgeConfig]):
         return self._recorded(judgement, answer, view)
 
     async def _judge_at_once(self, view: JudgeView) -> JudgeResult:
+        """Judge all criteria of a view in one call."""
         config = self._config
         rendered = self._prompt.render(view, passage_chars=config.passage_chars)
         reply = replies.reply_model(
@@ -156,6 +158,7 @@ class LLMJudge(ModelJudge[JudgeConfig]):
         return unavailable_if_cut(read, answer)
 
     def _read(self, view: JudgeView, text: str, *, passage: str) -> JudgeResult:
+        """Read a reply by the contract, with its quotes if evidence was asked for."""
         if self._config.evidence == "off":
             return JudgeResult.from_reply(view.rubric, text)
         return JudgeResult.from_quoting_reply(
