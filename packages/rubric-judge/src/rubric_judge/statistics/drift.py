@@ -17,12 +17,12 @@ from rubric_judge.errors import SampleShapeError
 _STAKES_K: Final = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 0.95])[:, None]
 """Shares of the money that are staked on each value; the money begins divided among them evenly.
 
-No choice costs more than log 7: whichever stake is the best for the data, its owner has one
-seventh of the money."""
+That costs at most log 7 of evidence, whichever stake turns out to be the best: a seventh of the
+money was on it."""
 _CELLS: Final = 400
-"""Cells that the possible means are cut into; each is rejected by its two ends."""
+"""Number of cells that the range of the means is cut into; each is rejected by its two ends."""
 _EVEN: Final = 1000
-"""Looks among which half of the money is divided evenly; a run has seldom more."""
+"""Looks among which half of the money is divided evenly; a run seldom has more."""
 _ROUNDING: Final = 1e-9
 
 
@@ -39,15 +39,15 @@ class DriftTest:
 
     Values are in [l, h]. S bets that the start is below m, L that a look from s on is above: m is
     not known, so its error is part of the test. The w_s, which sum to 1, divide the money among the
-    looks at which a drift may begin, so that a late one is not drowned by a long quiet time; those
-    of later looks are kept. Of each product the conditional expectation is at most 1 under the
-    hypothesis, also for the values of one look where they are drawn without replacement:
-    E[Π a_i] ≤ (mean a)ⁿ by Maclaurin's inequality. S falls and L rises with a lower m, so that a
-    cell of means is rejected by S at its lower end and L at its upper one, without error of the
-    grid.
+    looks at which a drift may begin, so that a late one is not drowned by a long quiet time; the
+    money for looks to come is kept until then. Under the hypothesis each product has a conditional
+    expectation of at most 1. That holds too where the values of one look are drawn without
+    replacement: E[Π a_i] ≤ (mean a)ⁿ by Maclaurin's inequality. With a lower m, S falls and L
+    rises, so that S at the lower end of a cell of means and L at its upper end reject all of the
+    cell: the grid adds no error.
 
-    Values of one look must be exchangeable given all looks before: one a question, not several
-    answers to the same question.
+    Values of one look must be exchangeable given all looks before it: one for each question, not
+    one for each of several answers to a question.
 
     Source: arXiv 2010.09686 (betting), §4: the products, and their mixture.
     Source: arXiv 2203.03532 (e-detectors), §4: the sum over the looks at which a change may begin.
@@ -58,7 +58,7 @@ class DriftTest:
     def __init__(
         self, *, tolerance: float, low: float = -1.0, high: float = 1.0
     ) -> None:
-        """Begin without a value.
+        """Begin without values.
 
         Args:
             tolerance: rise that is allowed, τ ≥ 0, in the unit of the values; rounded up to a
@@ -99,7 +99,7 @@ class DriftTest:
         return sum(len(units_N) for units_N in self._looks)
 
     def add_start(self, values_N: Sequence[float] | FloatArray) -> None:
-        """Add the values of a look that the later ones are compared with.
+        """Add the values of a look of the start, which the later looks are compared with.
 
         Raises:
             SampleShapeError: a value is out of the bounds, or comes after a later look.
@@ -111,7 +111,7 @@ class DriftTest:
         self._start_KM += _log_products(1.0 - units_N, 1.0 - self._lower_ends)
 
     def add_look(self, values_N: Sequence[float] | FloatArray) -> None:
-        """Add the values of a later look; none are no look.
+        """Add the values of a later look; without values it does not count as one.
 
         Raises:
             SampleShapeError: a value is out of the bounds.
@@ -126,6 +126,7 @@ class DriftTest:
         )
 
     def _units(self, values_N: Sequence[float] | FloatArray) -> FloatArray:
+        """Return values on the scale from 0, their least possible, to 1."""
         units_N = (np.asarray(values_N, dtype=np.float64) - self._low) / self._range
         inside = (units_N >= -_ROUNDING) & (units_N <= 1 + _ROUNDING)
         if units_N.ndim != 1 or not inside.all():
@@ -143,6 +144,7 @@ class DriftTest:
         return self._log_evidence(self._tolerance_cells)
 
     def _log_evidence(self, cells: int) -> float:
+        """Return the log evidence against a tolerance, given in cells."""
         start_M = _log_mean(self._start_KM)
         kept = _log_kept(len(self._looks))
         later_M = np.logaddexp(_log_mean(self._later_KM), kept)
@@ -150,10 +152,10 @@ class DriftTest:
         return float((start_M + later_M[above]).min())
 
     def drift_low(self, alpha: float) -> float | None:
-        """Return the rise that some later look surely had.
+        """Return a rise that some later look surely had at least.
 
-        The largest tolerance whose hypothesis is rejected at α: at all looks together, it is above
-        the largest rise so far with a probability of at most α.
+        It is the largest tolerance whose hypothesis is rejected at α. With a probability of at
+        least 1 − α it is, at every look, no larger than the largest rise so far.
 
         Returns:
             The rise in the unit of the values, a multiple of a 400th of their range; None where not
@@ -180,9 +182,9 @@ class DriftTest:
         return self._low + self._range * float(np.concatenate(self._start).mean())
 
     def onset(self) -> int | None:
-        """Return the look, from 0, from which on there is most evidence of a rise.
+        """Return the later look, counted from 0, since which there is most evidence of a rise.
 
-        Estimated at the mean of the start; None while no beginning has any evidence.
+        The mean of the start is taken as known; None while there is no evidence since any look.
         """
         if not self._looks or not self._start:
             return None
@@ -200,12 +202,12 @@ class DriftTest:
 
 
 def _weight(look: int) -> float:
-    """Return the share of the money that bets on a drift from a look on, from 1."""
+    """Return w_s: the share of the money that bets on a drift from a look on, counted from 1."""
     return 0.5 / (look * (look + 1)) + (0.5 / _EVEN if look <= _EVEN else 0.0)
 
 
 def _log_kept(looks: int) -> float:
-    """Return log of the share that is kept for looks after so many."""
+    """Return log of the share of the money that is still kept after this many looks."""
     return log(0.5 / (looks + 1) + 0.5 * max(1 - looks / _EVEN, 0.0))
 
 

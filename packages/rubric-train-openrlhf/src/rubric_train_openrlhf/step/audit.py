@@ -1,7 +1,7 @@
-"""Audits of a run: which responses a second judge scores, and whether the first leaves it.
+"""Audits of a run: which responses a second judge scores, and whether the first drifts from it.
 
-Both backends use `Auditor`, on the judge's side. What it knows follows from the rows of audit.jsonl
-and nothing else, so that a run that was killed goes on with the very numbers.
+Both backends use `Auditor`, on the judge's side. All that it knows follows from the rows of
+audit.jsonl, so that a run that was killed goes on with exactly the same numbers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,33 +32,34 @@ from rubric_train_openrlhf.step.admission import Admission
 from rubric_train_openrlhf.step.rewards import ALL
 
 _LEAST_LATER: Final = 32
-"""Audited questions after the start from which on a quiet test says anything."""
+"""Fewest audited questions after the start before a quiet test says anything."""
 _RECENT: Final = 10
-"""Looks of each source over which failing audits are counted."""
+"""Last looks of a source in which audits that failed are counted."""
 _LEAST_USED: Final = 0.5
+"""Least share of the responses chosen in them that both judges scored, for a quiet test."""
 
 _log = structlog.get_logger()
 
 
 class Place(NamedTuple):
-    """Place of a response in a step or pass."""
+    """Place of a response in a step or in a held-out pass."""
 
     group: int
     member: int
 
 
 class Pair(NamedTuple):
-    """Judgements of one response by the judge of the training and by the audit judge."""
+    """Judgements of one response, by the judge of the training and by the audit judge."""
 
     training: JudgeResult
     audit: JudgeResult | None
-    """None where the first did not score it, so that the second was not asked."""
+    """None where the training judge did not score it, so that the audit judge was not asked."""
 
 
 def training_places(
     seed: int, step: int, *, prompts: int, group_size: int, frac: float
 ) -> list[Place]:
-    """Draw the responses of a step that are audited, from as many prompts as there can be.
+    """Draw the responses of a step that are audited, spread over as many prompts as possible.
 
     Args:
         seed: seed of the run, from which the draw follows with the step.
@@ -82,9 +83,9 @@ def training_places(
 
 
 def heldout_questions(seed: int, *, questions: int, frac: float) -> list[int]:
-    """Draw the held-out questions that are audited in every pass; at least one.
+    """Draw the held-out questions that are audited; at least one.
 
-    The same in all passes, so that two passes differ by the policy alone.
+    They are the same in all passes, so that two passes differ by the policy alone.
     """
     n = max(1, round(frac * questions))
     draw = np.random.default_rng(derived_seed(seed, step=0, purpose="audit"))
@@ -135,15 +136,17 @@ class _Stream:
 
     test: DriftTest
     start: int
-    """Values that the start needs."""
+    """Number of values that the start takes."""
     policy_steps: list[int] = field(default_factory=list[int])
-    """Steps done by the policy of each look after the start."""
+    """Steps that the policy had done at each look after the start."""
 
     @property
     def has_started(self) -> bool:
+        """Whether the start has all of its values."""
         return self.test.start_values >= self.start
 
     def add(self, gaps: Sequence[float], *, policy_step: int) -> None:
+        """Add the gaps of a look to the start, or after it."""
         if not gaps:
             return
         if self.has_started:
@@ -154,12 +157,13 @@ class _Stream:
 
     @property
     def onset(self) -> int | None:
+        """Steps that the policy had done where a drift seems to begin; None without any sign."""
         look = self.test.onset()
         return None if look is None else self.policy_steps[look]
 
 
 class Auditor:
-    """Keeps the audits of a run and says where the test of the two judges stands."""
+    """Keeps the audits of a run, and says whether the two judges drift apart."""
 
     def __init__(
         self, config: TrainConfig, folder: RunFolder, *, admission: Admission = ALL
@@ -200,7 +204,7 @@ class Auditor:
         return source in self._streams
 
     def row(self, source: AuditSource, step: int) -> AuditRow | None:
-        """Return what was audited of a step already."""
+        """Return the row of a step that was audited already; None of any other."""
         return self._rows.get((source, step))
 
     @property
@@ -216,7 +220,7 @@ class Auditor:
 
     @property
     def onset(self) -> int | None:
-        """Steps done by the first policy that seems to drift, by the source that shows most."""
+        """Steps done by the first policy that seems to drift, by the source with most evidence."""
         with_onset = [
             stream for stream in self._streams.values() if stream.onset is not None
         ]
@@ -253,8 +257,8 @@ class Auditor:
         """Add the audits of a step or pass to the test, and write their row.
 
         Args:
-            source: of the responses.
-            step: number of the step, or of that which the pass comes after.
+            source: where the responses come from.
+            step: number of the step, or of the step that the pass comes after.
             pairs: both judgements of each response that was chosen.
             tasks: the task of each group, by its place.
 
@@ -321,7 +325,7 @@ class Auditor:
         return counts, gaps
 
     def _reward(self, result: JudgeResult, rubric: Rubric) -> float:
-        """Return the reward of what is admitted, uncorrected and without penalties."""
+        """Return the reward by the admitted criteria, uncorrected and without penalties."""
         admission = self._admission
         return core.normalized_reward(
             admission.result(result, rubric), admission.rubric(rubric)
@@ -352,7 +356,7 @@ class Auditor:
             source=source,
             gaps=gaps,
             drift=drift,
-            # Limits of the sources that hold together.
+            # Each source has its part of α, so that the limits of all of them hold at once.
             drift_low=test.drift_low(self.config.alpha / len(self._streams)),
             log_evidence=evidence,
             state=state,
@@ -364,13 +368,14 @@ class Auditor:
 
     @property
     def _log_evidence(self) -> float:
-        """Log of the mean evidence of the sources, which is evidence too."""
+        """Log of the mean evidence of the sources; a mean of e-processes is one too."""
         logs = [stream.test.log_evidence for stream in self._streams.values()]
         return float(np.logaddexp.reduce(logs) - log(len(logs)))
 
     def _state(
         self, source: AuditSource, counts: AuditCounts, *, alarm_step: int | None
     ) -> AlarmState:
+        """Return what the row of a look says of the run, with this look among the recent ones."""
         if alarm_step is not None:
             return "alarm"
         streams = self._streams.values()
@@ -387,5 +392,5 @@ class Auditor:
 
 
 def _policy_step(source: AuditSource, step: int) -> int:
-    """Steps done by the policy that wrote the responses."""
+    """Return the number of steps that the policy which wrote the responses had done."""
     return step - 1 if source == "training" else step

@@ -16,7 +16,7 @@ from rubric_train_openrlhf.tracking.tracker import Table
 
 _NOT_FIGURES = {"step", "best"}
 _ALARMS = ("audit", "monitor")
-"""Tables of a row whose figures stand together, whatever the row is of."""
+"""Tables that watch the run; a tracker shows those of all rows together, under `alarm/`."""
 _OF_POLICY = ("id", "question", "answer", "reward", "outcome")
 _OF_JUDGE = ("scores", "reasoning", "rubric", "grounding")
 
@@ -24,10 +24,11 @@ _OF_JUDGE = ("scores", "reasoning", "rubric", "grounding")
 def row_figures(group: str, row: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers of a row by their tags.
 
-    They are TensorBoard's, but `alarm/train/audit/…` and such for tables that watch the run.
+    The tags are TensorBoard's; those of tables that watch the run begin with `alarm/` besides, as
+    `alarm/train/audit/…` does.
 
     Args:
-        group: begins the tags.
+        group: begins the tags: `train` or `heldout`.
         row: a line of the run folder, as JSON.
     """
     table = {name: value for name, value in row.items() if name not in _NOT_FIGURES}
@@ -38,7 +39,7 @@ def row_figures(group: str, row: Mapping[str, Any]) -> dict[str, float]:
 
 
 class Measuring:
-    """Measures steps of a run whose tasks are known. Belongs to the judge's side."""
+    """Computes, by the run's tasks, what its rows do not hold. It is on the judge's side."""
 
     def __init__(self, tasks: Mapping[str, Task]) -> None:
         """Keep the tasks, and choose the pools of their criteria as the run does."""
@@ -73,12 +74,12 @@ class Measuring:
         *,
         judge_side: bool,
     ) -> Table:
-        """Lay out answers of a step.
+        """Lay out the answers of a step, with what the judge alone may see if asked for.
 
         Args:
             rollouts: rows of the policy's side.
             judgements: rows of the judge's side, for the same responses.
-            judge_side: whether to show what the judge alone may see.
+            judge_side: whether to show scores, the judge's words, rubric and passage.
         """
         shown = [
             (row.id, row.prompt, row.judged, row.reward, row.outcome)
@@ -131,7 +132,7 @@ def judge_figures(rows: Iterable[JudgementRow]) -> Iterator[tuple[str, float]]:
 def _groups(
     rows: Iterable[JudgementRow],
 ) -> Mapping[tuple[str, str, str], Sequence[float]]:
-    """Return z of each criterion in each group, by group, task and criterion."""
+    """Return the z of a group's responses, by group, task and criterion."""
     groups: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
     for row in rows:
         # s000001-p003-g07: a task that was drawn twice is two groups.

@@ -17,24 +17,24 @@ from rubric_train_openrlhf.tracking.figures import Measuring, judge_figures, row
 from rubric_train_openrlhf.tracking.tracker import Entry, Tracker
 
 GROUPS: Final = ("train", "heldout")
-"""Begin the tags of what the two files of rows hold; in a step they come in this order."""
+"""Beginnings of the tags of the two files of rows; within a step they come in this order."""
 
 _Row = TypeVar("_Row", bound=BaseModel)
 
 
 class Shown(BaseModel):
-    """Note of what a tracker was shown of a run: content of `trackers/TYPE.json`."""
+    """Record of what a tracker was shown of a run: content of `trackers/TYPE.json`."""
 
     model_config = ConfigDict(extra="ignore")
 
     run_id: str | None = None
     """Id that the tracker knows the run by."""
     destination: str = ""
-    """Where that is: in another place, the run is shown anew."""
+    """Digest of where the tracker keeps the run: in another place, the run is shown anew."""
     steps: dict[str, int] = Field(default_factory=dict)
     """Last step by group; noted before it is shown, so that a kill cannot show it twice."""
     entries: int = 0
-    """Entries so far."""
+    """Number of entries so far."""
 
     @classmethod
     def read(cls, path: Path, *, destination: str) -> "Shown":
@@ -55,10 +55,10 @@ class _Line(NamedTuple):
 
 @dataclass
 class GrowingRows:
-    """Rows of a file to which a run adds lines, and which is cut off where the run goes back."""
+    """Rows of a file that a run adds lines to, and cuts when it goes back to an earlier step."""
 
     path: Path
-    _read: int = field(default=0, init=False)
+    _read_bytes: int = field(default=0, init=False)
     """Bytes read so far."""
 
     def new(self) -> list[_Line]:
@@ -67,31 +67,32 @@ class GrowingRows:
             size = self.path.stat().st_size
         except FileNotFoundError:
             return []
-        if size < self._read:
+        if size < self._read_bytes:
             self.again()
-        if size == self._read:
+        if size == self._read_bytes:
             return []
         with open_file(self.path) as file:
-            file.seek(self._read)
-            added = file.read(size - self._read)
+            file.seek(self._read_bytes)
+            added = file.read(size - self._read_bytes)
         lines = list[_Line]()
         for line in added.splitlines(keepends=True):
             row = _row(line)
             if row is None:
                 if line.endswith(b"\n"):
-                    # The middle of a line: the file was cut off, and has grown beyond.
+                    # The middle of a line: the file was cut, and has grown past this place since.
                     self.again()
                 break
-            self._read += len(line)
+            self._read_bytes += len(line)
             lines.append(row)
         return lines
 
     def again(self) -> None:
         """Begin with the first line at the next call."""
-        self._read = 0
+        self._read_bytes = 0
 
 
 def _row(line: bytes) -> _Line | None:
+    """Read a line; None where it is not whole, or no row of a step."""
     try:
         row: Any = json.loads(line) if line.endswith(b"\n") else None
     except ValueError:
@@ -104,7 +105,7 @@ def _row(line: bytes) -> _Line | None:
 
 
 class CutError(Exception):
-    """Rows of a step are gone, for the run has gone back to an earlier one."""
+    """Rows of a step are gone, because the run has gone back to an earlier one."""
 
 
 class Follower:
@@ -119,14 +120,14 @@ class Follower:
         shown: Shown,
         measuring: Measuring,
     ) -> None:
-        """Ask the tracker what it has, where it can be asked, and believe it.
+        """Ask the tracker what it has, and trust that over the record, where it can be asked.
 
         Args:
             folder: of the run.
             config: of the tracker.
-            tracker: that is open.
+            tracker: where the run is shown; it is open.
             shown: what it was shown by earlier starts of the run.
-            measuring: measures steps.
+            measuring: computes figures of the judge's side.
         """
         self._folder = folder
         self._config = config
@@ -177,7 +178,7 @@ class Follower:
             self._tracker.log(entry)
 
     def _known(self, group: str, noted: int) -> int:
-        """Return the last step of a group that the tracker has; what was never shown is not."""
+        """Return the last step that the tracker has of a group; −1 if none was ever shown to it."""
         last = None if noted < 0 else self._tracker.last_step(group)
         return noted if last is None else last
 
@@ -210,7 +211,7 @@ class Follower:
 
 
 def note_path(folder: RunFolder, config: TrackerConfig) -> Path:
-    """Path of the file that says what a tracker was shown."""
+    """Return the path of the file that says what a tracker was shown."""
     return folder.trackers / f"{config.type}.json"
 
 

@@ -14,13 +14,13 @@ from rubric_train_openrlhf.run.records import Status
 from rubric_train_openrlhf.tracking.tracker import ANSWERS, Entry, Opening
 
 _NAMES: Final = {"failed": "FAILED", "interrupted": "KILLED", "running": "KILLED"}
-"""Names there of how a run did not end well."""
+"""MLflow's words for runs that did not end well."""
 _MOST_METRICS: Final = 1000
 _MOST_PARAMS: Final = 100
 _LONGEST_PARAM: Final = 6000
-"""Bounds of what a store takes at once."""
+"""Most that a store takes in one request, and the length of a value."""
 _REFUSED: Final = re.compile(r"[^\w./ -]")
-"""Characters that a name there may not hold."""
+"""Characters that a name in MLflow may not hold."""
 
 _Part = TypeVar("_Part")
 

@@ -1,7 +1,7 @@
 """The process of one tracker: `python -m rubric_train_openrlhf.tracking.process FOLDER TYPE`.
 
-It lives as long as its standard input is open, which the system closes however the run ends, then
-shows the rest and ends. What it has to tell is one line of JSON on standard output.
+It follows the run until its standard input is closed, which the system does however the run ends;
+then it shows the rest and ends. If it fails, it says why in one line of JSON on standard output.
 """
 
 import json
@@ -26,26 +26,27 @@ from rubric_train_openrlhf.tracking.settings import shown_settings, without_secr
 from rubric_train_openrlhf.tracking.tracker import Opening
 
 END_S = 30
-"""For a tracker to take the rest, once the run has ended."""
+"""Time that a tracker has for the rest, once the run has ended."""
 _LOOK_EVERY_S = 0.5
 _LONGEST = 300
+"""Characters of the line that says why it failed."""
 
 
 def main(folder: str, kind: str) -> None:
     """Show a run to a tracker until the run ends; end with status 1 where the tracker fails."""
-    # Ctrl-C is the run's, which closes the input when it has ended.
+    # Ctrl-C is for the run, which closes the input when it has ended.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What the tracker prints goes to its log.
+    # What the tracker prints goes to its log, and only what is written here to the run.
     to_the_run = os.dup(1)
     os.dup2(2, 1)
     try:
         _follow(RunFolder(Path(folder)), kind)
-    # The boundary for trackers: whatever they raise stops them, and not the run.
+    # The boundary for trackers: whatever they raise stops them, but not the run.
     except Exception as error:  # noqa: BLE001
         lines = f"{type(error).__name__}: {error}".splitlines()
         line = without_secrets(" ".join(lines))[:_LONGEST]
         os.write(to_the_run, f"{json.dumps({'error': line})}\n".encode())
-        # Threads of the tracker's may wait for its server.
+        # An ordinary exit would wait for the tracker's threads, which may wait for its server.
         os._exit(1)
     os._exit(0)
 
@@ -54,7 +55,7 @@ def _follow(folder: RunFolder, kind: str) -> None:
     config = load_config(folder.config)
     [tracker_config] = [part for part in config.trackers if part.type == kind]
     note = note_path(folder, tracker_config)
-    # The process of a run that was killed may still show the rest.
+    # The process that an earlier, killed start of the run left may still show the rest.
     with file_lock(note, wait=True):
         shown = Shown.read(note, destination=_destination(tracker_config))
         opening = Opening(
@@ -73,7 +74,7 @@ def _follow(folder: RunFolder, kind: str) -> None:
         )
         while not _has_ended():
             follower.poll()
-        # For one that is not killed by its run, as it was killed itself.
+        # If the run was killed, nothing else ends this process in time.
         signal.alarm(END_S)
         follower.poll()
         summary = folder.told
@@ -81,13 +82,13 @@ def _follow(folder: RunFolder, kind: str) -> None:
 
 
 def _has_ended() -> bool:
-    """Wait a little; whether the run has ended meanwhile."""
+    """Wait a little, and return whether the run has ended."""
     ready, _, _ = select.select([sys.stdin], [], [], _LOOK_EVERY_S)
     return bool(ready)
 
 
 def _destination(config: TrackerConfig) -> str:
-    """Name the place where a tracker keeps the run, without writing it down."""
+    """Return a digest of the place where a tracker keeps the run, which does not give it away."""
     places = config.model_dump(
         mode="json", include={"type", "project", "entity", "uri", "experiment", "mode"}
     )

@@ -1,4 +1,4 @@
-"""The processes of a run's trackers, from the run's side: it starts them, and ends them in time."""
+"""The processes of a run's trackers, from the run's side: they are started, and ended in time."""
 
 import contextlib
 import json
@@ -55,7 +55,7 @@ def missing_lines(config: TrainConfig) -> Iterator[str]:
 
 
 class _Process:
-    """The process of one tracker, and the thread that waits for what it has to tell."""
+    """The process of one tracker, and the thread that waits for its line."""
 
     def __init__(
         self, folder: RunFolder, kind: str, tell: Callable[[str], None]
@@ -71,7 +71,7 @@ class _Process:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                # A signal for the group of the run is not for it.
+                # A signal to the run's process group is not for it.
                 start_new_session=True,
             )
         self._is_late = False
@@ -79,27 +79,28 @@ class _Process:
         self._listener.start()
 
     def let_end(self) -> None:
-        """Say that the run has ended."""
+        """Let it know that the run has ended."""
         assert self._child.stdin is not None  # noqa: S101  # a pipe was asked for
-        # It may have ended before.
+        # It may have ended already.
         with contextlib.suppress(BrokenPipeError):
             self._child.stdin.close()
 
     def end(self, *, within_s: float) -> None:
-        """Wait for its end, then end it and what it has started."""
+        """Give it time to end, then kill it and what its library started."""
         try:
             self._child.wait(within_s)
         except subprocess.TimeoutExpired:
             self._is_late = True
-        # What its library started and left.
+        # What its library left running.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._child.pid, signal.SIGKILL)
         self._listener.join()
 
     def _listen(self) -> None:
+        """Wait for the line of a tracker that failed, and pass it on."""
         assert self._child.stdout is not None  # noqa: S101  # a pipe was asked for
         with self._child.stdout as output:
-            # Not to the end of the file, which what its library left may hold open.
+            # One line, not to the end of the file: what its library left may hold it open.
             line = output.readline()
         status = self._child.wait()
         if line:
@@ -125,9 +126,9 @@ class Trackers:
 
     config: TrainConfig
     tell: Callable[[str], None]
-    """Told the one line of a tracker that has stopped."""
+    """Told of each tracker that has stopped, in one line."""
     progress: Progress
-    """Shows that the end of trackers is waited for."""
+    """Shows the wait for the trackers' end."""
     _processes: list[_Process] = field(default_factory=list[_Process], init=False)
 
     def start(self) -> None:
@@ -141,7 +142,7 @@ class Trackers:
             self._processes.append(_Process(folder, tracker.type, self.tell))
 
     def close(self) -> None:
-        """Let them show the rest, for as long as that may take, and end them."""
+        """Let them show the rest within `END_S`, and end them."""
         if not self._processes:
             return
         with self.progress.phase("showing the rest to trackers"):
@@ -163,8 +164,8 @@ def tracked(
 
     Args:
         config: of the run.
-        progress: shows that their end is waited for.
-        tell: told the one line of a tracker that has stopped, beside the log.
+        progress: shows the wait for their end.
+        tell: told of each tracker that has stopped, in one line; the log is too.
 
     Raises:
         MissingExtraError: the library of one is not installed.

@@ -1,4 +1,7 @@
-"""The only reader of the environment in this folder: values that no tracker may be shown."""
+"""Settings as a tracker may see them: without secrets, those of the environment included.
+
+The only reader of the environment in this folder.
+"""
 
 import os
 import re
@@ -11,15 +14,16 @@ _HIDDEN: Final = "(hidden)"
 _SECRET: Final = re.compile(
     r"(?i)(^|_|-)(key|token|secret|password|passwd|credentials?|authorization|cookie)s?$"
 )
-"""Ends the names of keys and variables with a secret; `max_tokens` is a number, and stays."""
+"""Ending of the names of keys and variables that hold a secret. A number is shown all the same,
+such as that of `max_tokens`."""
 _ADDRESS: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)[^\s'\"]*=[^\s'\"]*")
-"""User and password of an address, and its query."""
+"""The user, password and query of an address."""
 _SHORTEST: Final = 8
-"""Characters of a variable's value that cannot be a word."""
+"""Fewest characters of a variable's value that is hidden: a shorter one may be a common word."""
 
 
 def without_secrets(text: str) -> str:
-    """Return a text with neither the values of secret variables nor what addresses may hide."""
+    """Return a text without the values of secret variables and the secrets of addresses."""
     for value in _secret_values():
         text = text.replace(value, _HIDDEN)
     return _ADDRESS.sub(_HIDDEN, text)

@@ -1,4 +1,4 @@
-"""A tracker as the rest of the package sees it, and what it is shown."""
+"""A tracker as the rest of this folder sees it, and what it is shown."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from rubric_train_openrlhf.run.records import Status
 
 ANSWERS = "answers"
-"""Name of the tables."""
+"""Name of all tables, in every tracker."""
 
 
 class Table(NamedTuple):
@@ -18,7 +18,7 @@ class Table(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Figures and table that are shown of a step at once."""
+    """Figures of a step, and now and then a table, which are shown at once."""
 
     group: str
     """`train` or `heldout`."""
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
     figures: Mapping[str, float]
     """Figures by their tags."""
     place: int
-    """How many entries the tracker has had before, over all starts of the run."""
+    """Number of entries before this one, over all starts of the run."""
     table: Table | None = None
 
 

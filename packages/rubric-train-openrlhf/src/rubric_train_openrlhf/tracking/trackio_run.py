@@ -18,7 +18,7 @@ class TrackioError(Exception):
 
 
 class TrackioRun:
-    """Shows a run in Trackio, which warns of what it cannot do: that is raised here."""
+    """Shows a run in Trackio; what Trackio cannot do, and only warns of, is raised here."""
 
     def __init__(self, config: TrackioTracker, opening: Opening) -> None:
         """Begin a run there, or go on with it; runs are told apart by their names."""
@@ -52,7 +52,7 @@ class TrackioRun:
         return max(steps, default=-1)
 
     def log(self, entry: Entry) -> None:
-        """Hand over what a thread of Trackio's stores."""
+        """Hand an entry over; a thread of Trackio stores it."""
         self._raise_heard()
         row: dict[str, Any] = dict(entry.figures)
         if entry.table is not None:

@@ -10,8 +10,8 @@ from rubric_train_openrlhf.run.records import Status
 from rubric_train_openrlhf.tracking.tracker import ANSWERS, Entry, Opening
 
 _STEP: Final = "step"
-"""Axis of all charts. Their own step may not go back, nor stand still over a restart; it counts
-entries."""
+"""Axis of all charts. W&B's own step may neither go back nor stay the same over a restart, and so
+counts entries."""
 
 _BROKEN_OFF: Final = ("failed", "interrupted", "running")
 
@@ -39,7 +39,7 @@ class WandbRun:
             name=opening.name,
             dir=str(opening.files),
             mode=config.mode,
-            # Offline there is nobody to ask, and asking is warned of.
+            # Offline there is nobody to ask, and W&B warns of the attempt.
             resume="allow" if is_online else None,
             config=dict(opening.settings),
             settings=settings,
