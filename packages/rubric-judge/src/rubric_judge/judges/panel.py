@@ -34,15 +34,15 @@ class PanelJudge:
         one:   s_j of judge h(passage, question, response) mod n        mean:   s_j = Σ_k s_kj / n
 
     The draw follows from a hash of what is judged and the seed: a response goes to the same judge
-    whenever it is judged. A mean needs every judge: where one answer is invalid, so is the whole;
-    else it is unavailable where one is, for a mean of fewer judges would be another reward.
+    whenever it is judged. A mean needs every judge, for a mean of fewer would be another reward: it
+    is invalid if any answer is, and otherwise unavailable if any answer is.
     """
 
     def __init__(self, judges: Sequence[Judge], config: PanelConfig) -> None:
         """Take the judges.
 
         Args:
-            judges: two or more, each of single responses.
+            judges: two or more, each of which judges single responses.
             config: draw and seed; `config.judges` and `config.calibrations` are not read here.
 
         Raises:
@@ -78,7 +78,7 @@ class PanelJudge:
 
     @property
     def warm_call(self) -> bool:
-        """Whether a judge wants the first response of a group alone."""
+        """Whether any of the judges wants the first response of a group alone."""
         return any(map(wants_warm_call, self._judges))
 
     async def judge(self, view: JudgeView) -> JudgeResult:
@@ -100,7 +100,7 @@ class PanelJudge:
         return await self._mean(view)
 
     def drawn(self, view: JudgeView) -> int:
-        """Return the place of the judge that a response is drawn for, from 0."""
+        """Return the place, from 0, of the judge that is drawn for a response."""
         parts = (self._config.seed, view.grounding.sha256, view.question, view.response)
         text = json.dumps(("panel", *parts))
         digest = hashlib.sha256(text.encode()).digest()
@@ -121,6 +121,7 @@ class PanelJudge:
             await close(judge)
 
     async def _mean(self, view: JudgeView) -> JudgeResult:
+        """Ask all judges at once."""
         started_s = time.perf_counter()
         results: dict[int, JudgeResult] = {}
 
@@ -132,7 +133,7 @@ class PanelJudge:
                 for place in range(len(self._judges)):
                     group.start_soon(ask, place)
         except BaseExceptionGroup as several:
-            # The caller knows the single exceptions.
+            # Callers handle the exceptions of one judge, not groups of them.
             raise several.exceptions[0] from None
         answers = [results[place] for place in sorted(results)]
         return self._together(view, answers, time.perf_counter() - started_s)
@@ -140,6 +141,7 @@ class PanelJudge:
     def _together(
         self, view: JudgeView, answers: Sequence[JudgeResult], latency_s: float
     ) -> JudgeResult:
+        """Return the mean of all answers, or else the first invalid or first unavailable one."""
         kinds = {
             Outcome.INVALID: JudgeResult.invalid,
             Outcome.UNAVAILABLE: JudgeResult.unavailable,
@@ -231,6 +233,7 @@ def require_admitted(config: PanelConfig, judges: Sequence[Judge]) -> None:
 
 
 def _read_calibration(path: Path) -> _Calibration:
+    """Read what a panel needs of a calibration, or raise ConfigError."""
     command = (
         "rubric-judge calibrate TASKS RESPONSES --labels L --judge JUDGE --out FOLDER"
     )

@@ -1,1 +1,1 @@
-"""Cascades: a cheap judge first, a better one where it is unsure, and a bound on the risk."""
+"""Cascades: a cheap judge first, a better one where it matters, and a bound on the risk."""

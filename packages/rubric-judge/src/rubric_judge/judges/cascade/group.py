@@ -47,15 +47,17 @@ _ID_DIGITS: Final = 16
 
 @dataclass(slots=True)
 class _Response:
-    """One response of the group, and what was answered about it."""
+    """One response of the group, and what both judges answered about it."""
 
     view: JudgeView
     read: dict[int, JudgeResult] = field(default_factory=dict[int, JudgeResult])
-    """Answers of the cheap judge, by number."""
+    """Answers of the cheap judge, by number of the call."""
     strong: list[JudgeResult] = field(default_factory=list[JudgeResult])
+    """Answers of the strong judge, in the order of the calls."""
     asked: set[str] = field(default_factory=set[str])
     """Criteria that the strong judge was asked for."""
     audited: set[str] = field(default_factory=set[str])
+    """Criteria that it is asked for whatever they are worth."""
     failure: JudgeResult | None = None
     """The strong judge's failure, which is the response's."""
 
@@ -74,14 +76,14 @@ class _Response:
 
 
 class _Judged(NamedTuple):
-    """A group that is judged."""
+    """All that the results of a judged group have in common."""
 
     identity: str
     criteria: Sequence[Criterion]
-    """The criteria with weight, as the decision's columns."""
+    """The criteria with weight, in the order of the decision's columns."""
     decision: GroupDecision
     rows: Mapping[int, int]
-    """The decision's row of each response that did not fail, by its `id`."""
+    """The decision's row of each response that did not fail, by Python's `id` of it."""
     started_s: float
 
 
@@ -92,12 +94,13 @@ class GroupCascadeJudge:
         stop: expected correlation ≥ target,  budget spent,  or expected spread < least_spread
 
     p is the cheap judge's reading, by the calibration of these two judges. A cell that the strong
-    judge scored has its score; any other has its expected value w_j · p_ij. Audited cells go to it
-    whatever they are worth: their differences say, without bias, how far p is off.
+    judge scored has its score; any other has its expected value w_j · p_ij. Audited cells go to the
+    strong judge whatever they are worth: their differences say, without bias, how far p is off.
 
-    What the cheap judge gives no scores for goes to the strong judge, all of it. Where the strong
-    judge's answer about a response is invalid or unavailable, so is that response, and the others
-    are judged as a group without it. A response alone has no group, and goes to the strong judge.
+    A response that the cheap judge gives no scores for goes to the strong judge as a whole. Where
+    the strong judge's answer about a response is invalid or unavailable, so is that response's
+    result, and the others are judged as a group without it. A response alone has no group, and goes
+    to the strong judge.
     """
 
     def __init__(
@@ -112,7 +115,7 @@ class GroupCascadeJudge:
 
         Args:
             judges: the cheap one and the strong one.
-            config: rule and audits; of `config.judges` only the strong one's way of asking is read.
+            config: rule and audits; of `config.judges` only how the strong one is asked is read.
             calibration: of these judges.
             ask: function that asks a judge; `judge.judge(view)` when left out.
 
@@ -162,7 +165,7 @@ class GroupCascadeJudge:
 
     @property
     def max_group(self) -> int:
-        """Most different responses at once; no prompt holds more than one of them."""
+        """Most different responses at once; each prompt holds one of them."""
         return _LARGEST_GROUP
 
     @property
@@ -234,7 +237,7 @@ class GroupCascadeJudge:
             await close(judge)
 
     async def _read(self, response: _Response, sample: int) -> None:
-        """Ask the cheap judge for everything."""
+        """Ask the cheap judge for all criteria of a response, once more."""
         view = response.view
         rubric = self._parts(view.rubric).turned(self._config, sample)
         if rubric is not view.rubric:
@@ -245,6 +248,7 @@ class GroupCascadeJudge:
     def _decision(
         self, group: Sequence[_Response], criteria: Sequence[Criterion]
     ) -> GroupDecision:
+        """Return the decision by the cheap answers, with the cells to ask for in any case."""
         shape = len(group), len(criteria)
         mean_GM = np.full(shape, np.nan)
         first_GM = np.zeros(shape, bool)
@@ -328,6 +332,7 @@ class GroupCascadeJudge:
         criteria: Sequence[Criterion],
         decision: GroupDecision,
     ) -> None:
+        """Ask people for labels where the two judges differ, if there is a queue."""
         if self._config.label_queue is None:
             return
         for row, response in enumerate(live):
@@ -346,6 +351,7 @@ class GroupCascadeJudge:
                 ask_for_labels(self._config.label_queue, response.view, differing)
 
     def _result(self, response: _Response, judged: _Judged) -> JudgeResult:
+        """Return the result of one response, with how it came about."""
         if response.failure is not None:
             trace = self._trace(response)
             return self._with_calls(response.failure, response, trace, judged)
@@ -396,6 +402,7 @@ class GroupCascadeJudge:
         audits: Mapping[str, bool] | None = None,
         group: GroupTrace | None = None,
     ) -> CascadeTrace:
+        """Return who decided what about a response, with the calls of each judge."""
         weighty = sum(1 for criterion in response.view.rubric if criterion.weight)
         levels = [
             CascadeLevel(
@@ -441,7 +448,7 @@ class GroupCascadeJudge:
         return JudgeResult.model_validate({**dict(result), **totals})
 
     def _evidence(self, response: _Response) -> dict[str, Evidence]:
-        """Return the quotes of whoever decided a criterion."""
+        """Return the quotes for each criterion, of the judge that decided it."""
         quotes: dict[str, Evidence] = {}
         if response.is_read:
             quotes |= response.cheap[0].evidence
@@ -452,7 +459,7 @@ class GroupCascadeJudge:
         return quotes
 
     def _account(self, response: _Response) -> str:
-        """Return both judges' words, each under its name."""
+        """Return what both judges wrote, each under its name."""
         parts: list[str] = []
         for number, answers in (
             (_CHEAP, response.cheap[:1]),
@@ -465,5 +472,6 @@ class GroupCascadeJudge:
 
 
 def _group_id(views: Sequence[JudgeView]) -> str:
+    """Return a short name of a group, by its task and responses."""
     responses = group_identity(view.response for view in views)
     return text_sha256(f"{views[0].task_id} {responses}")[:_ID_DIGITS]

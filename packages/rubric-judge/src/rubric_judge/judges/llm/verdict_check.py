@@ -34,14 +34,14 @@ QUESTION_OF_CHECK: Final = JudgeView(
         )
     ),
 )
-"""A question like those to come, which any judge can answer."""
+"""A question like those to come, which every judge can answer."""
 
 
 async def check_verdicts(config: JudgeConfig, address: str, answer: ChatReply) -> None:
     """Refuse a server whose answers hold no probability of a verdict.
 
-    Where the server counts tokens, it is asked whether each verdict is one; elsewhere, the list of
-    the first token shows it. A model that merely says something else is logged as a warning.
+    A server that counts tokens is asked whether each verdict is one; of any other, the list of the
+    first token shows it. A model that merely says something else is logged as a warning.
 
     Args:
         config: the judge's configuration.
@@ -49,8 +49,8 @@ async def check_verdicts(config: JudgeConfig, address: str, answer: ChatReply) -
         answer: its answer to `QUESTION_OF_CHECK`.
 
     Raises:
-        JudgeSetupError: there are no log-probabilities, they are none, the reply begins with a
-            thought, or a verdict is no single token; says what to start the server with.
+        JudgeSetupError: there are no log-probabilities, or they cannot be read; the reply begins
+            with a thought; or a verdict is no single token. Says what to do.
     """
     where = f"the judge {config.model!r} at {address!r} cannot be read by probability"
     try:

@@ -2,8 +2,8 @@
 
     met = p(yes) / (p(yes) + p(no)),   s_j = w_j · met
 
-Nothing is drawn, so that the same question has the same score. The scale has two values: of three,
-"partly" has several words and none is one token everywhere, and a probability is a scale already.
+Nothing is drawn, so that the same question has the same score. There are two verdicts and no
+"partly" between them: no word for it is one token everywhere, and a probability is a scale already.
 """
 
 import math
@@ -21,17 +21,18 @@ WORDS: Final[tuple[Word, ...]] = ("yes", "no")
 
 LEAST_VERDICT_MASS: Final = 0.5
 """Least probability of the listed verdict tokens together. Below it the model would more likely
-say something else, and the judgement is invalid, as a drawn word outside of the contract is."""
+say something else, and the judgement is invalid, as a reply outside the contract is."""
 READING: Final = "probability_v1"
 """Name of this way to read a verdict, in the judge's fingerprint."""
 _LISTED: Final = 20
+"""Tokens that a server is asked to list."""
 _SPACES: Final = " \t\r\n\u0120\u010a\u2581"
 """White space, and what tokenizers write for it where a server shows a token as it is stored."""
 _OPENINGS: Final = tuple(
     tags.open.casefold() for tags in KNOWN_TAGS if not tags.open[0].isalpha()
 )
 _TELLING_CHARS: Final = 3
-"""Characters of a token from which it tells an opening from any other bracket."""
+"""Fewest characters of a token that tell the opening of a thought from any other bracket."""
 _THOUGHT: Final = (
     "the reply begins with a thought: switch thinking off, where the template can (`parameters: "
     "{chat_template_kwargs: {enable_thinking: false}}`), or judge with `verdict: sampled`"
@@ -57,7 +58,7 @@ class Listed(NamedTuple):
 
 
 def asked_fields(parameters: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the fields that ask for log-probabilities, and a judge's own `parameters`.
+    """Return a judge's own `parameters` with the fields that ask for log-probabilities.
 
     Asked for are the 20 most probable tokens, the most that OpenAI and vLLM list, unless
     `parameters` has its own `top_logprobs`.
@@ -69,7 +70,7 @@ def asked_fields(parameters: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def most_listed(parameters: Mapping[str, JsonValue]) -> int:
-    """Return the number of tokens that are asked for, of all that `asked_fields` returns."""
+    """Return the number of tokens that the server is asked to list."""
     most = asked_fields(parameters)["top_logprobs"]
     return most if isinstance(most, int) else _LISTED
 
@@ -82,9 +83,8 @@ def spelled(text: str) -> str:
 def listed(alternatives: Sequence[Alternative], *, most: int) -> Listed:
     """Add up the probabilities of a reply's first token by what the tokens say.
 
-    Of a list with as many entries as were asked for, the last is left out: there vLLM puts the
-    token that was drawn, if it is none of the most probable, and a reading must not depend on a
-    draw.
+    If the list is as long as was asked for, its last entry is left out: there vLLM puts the token
+    that was drawn if it is none of the most probable, and a reading must not depend on a draw.
 
     Args:
         alternatives: the tokens, the most probable first.
@@ -115,7 +115,7 @@ def listed(alternatives: Sequence[Alternative], *, most: int) -> Listed:
 
 
 def read_verdict(view: JudgeView, logprobs: object, *, most: int) -> JudgeResult:
-    """Return the judgement of one criterion, by the probabilities of the reply's first token.
+    """Judge one criterion by the probabilities of the reply's first token.
 
     Args:
         view: a view whose rubric is that one criterion.

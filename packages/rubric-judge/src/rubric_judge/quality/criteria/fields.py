@@ -20,7 +20,7 @@ SWITCH: Final = "log_judgements=True"
 _SHARES: Final = frozenset(
     {"score", "invalid", "unavailable", "thought", "unclosed_thought", "empty_answer"}
 )
-"""Metrics of the adapters that are no criteria."""
+"""Names of the adapters' metrics that are no criteria."""
 LOOKED_FOR: Final = (
     f"`rubric/{RECORD}` ({SWITCH} of the adapter), numbers `rubric/<criterion>`"
 )
@@ -28,7 +28,7 @@ LOOKED_FOR: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Place of a row, and what is known of its answer."""
+    """Place of a row, and what the row says of its group, prompt and step."""
 
     path: Path
     line: int
@@ -50,7 +50,7 @@ class Fields:
     weighed_alike: bool = False
     """Whether some rows named no weights."""
     most: int = 0
-    """Most criteria of an answer that were the stack's own scores."""
+    """Most of the stack's own scores that an answer had as criteria."""
     _pooling: Pooling | None = None
 
     def answer(
@@ -71,7 +71,7 @@ class Fields:
             own: the stack's own scores by criterion, for rows with neither.
             weights: their weights; all alike if None.
             failed: whether the stack says that the judgement failed.
-            task_id: id of the task, where the row says.
+            task_id: id of the task, where the row names it.
 
         Raises:
             RubricFileError: there are no scores by criterion, or a record that is broken.
@@ -110,7 +110,7 @@ class Fields:
             scores = {}
         names: Collection[str] = scores
         if scores and prefix is None:
-            # A score that is null is one that is missing, of a criterion that is there.
+            # A score that is null is missing, but its criterion counts among the weights.
             names = [
                 name for name, value in own.items() if name in scores or value is None
             ]
@@ -128,6 +128,7 @@ class Fields:
     def _shares(
         self, task_id: str, names: Collection[str], own: Mapping[str, float] | None
     ) -> dict[str, float]:
+        """Return each criterion's share of the weight: by the task, by the stack, or all alike."""
         if not names:
             return {}
         weights = {name: (own or {}).get(name, 1.0) for name in names}
@@ -175,6 +176,7 @@ def prompt_id(prompt: object) -> str:
 
 
 def _record(value: object, place: Place) -> JudgementRecord:
+    """Read our own record of a judgement."""
     try:
         if isinstance(value, str):
             return JudgementRecord.model_validate_json(value)
@@ -207,7 +209,7 @@ def _outcome(row: Mapping[str, object], prefix: str) -> Outcome:
 
 
 def _numbers(items: Iterable[tuple[str, object]]) -> dict[str, float]:
-    """Return the finite numbers among the values; None and nan are no scores."""
+    """Return the finite numbers among the values; None and NaN are no scores."""
     return {
         name: float(value)
         for name, value in items

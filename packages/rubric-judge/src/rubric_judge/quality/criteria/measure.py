@@ -23,6 +23,7 @@ _LEAST_FRAC: Final = 0.05
 _REST: Final = "kind.none"
 """Pool of ids that do not repeat, where nothing is known of their kinds."""
 _FLAT: Final = [f.name for f in fields(CellFigures) if f.name != "squares_P"]
+"""Figures with a value for each cell."""
 
 
 class Cell(NamedTuple):
@@ -36,7 +37,7 @@ class Cell(NamedTuple):
 
 @dataclass
 class Reader:
-    """Sums over a log, which is read once."""
+    """Collects the figures of a log, which is read once."""
 
     cells: list[CellFigures] = field(default_factory=list[CellFigures])
     shares: list[FloatArray] = field(default_factory=list[FloatArray])
@@ -59,6 +60,7 @@ class Reader:
             self._add(groups)
 
     def _noticed(self, answers: Iterable[JudgedAnswer]) -> Iterator[JudgedAnswer]:
+        """Yield all answers, and keep those of texts that may be judged several times."""
         for answer in answers:
             if answer.answer is not None:
                 self.repeats[answer.answer].append(answer)
@@ -202,11 +204,12 @@ def _task_of(cell: Cell) -> str:
 
 
 def _most_gradient(row: CriterionLife) -> tuple[float, str]:
+    """Order criteria by their part of the gradient, the greatest first."""
     return -(row.gradient or 0.0), row.name
 
 
 def _most_dead(row: CriterionLife) -> tuple[float, str]:
-    """Order prompts: each informative group carries about as much gradient as any other."""
+    """Order prompts by how often they are dead; their other groups carry about equal gradient."""
     return -(row.constant or 0.0), row.name
 
 
@@ -215,11 +218,13 @@ def _known(value: float) -> float | None:
 
 
 def _share_of(part: FloatArray, whole: FloatArray) -> float | None:
+    """Return what the sum of a part is of that of the whole; None where there is nothing."""
     total = float(whole.sum())
     return float(part.sum()) / total if total else None
 
 
 def _joined(chunks: Sequence[CellFigures]) -> CellFigures:
+    """Return the figures of all chunks, one after the other."""
     return CellFigures(
         **{
             f.name: np.concatenate([getattr(chunk, f.name) for chunk in chunks])

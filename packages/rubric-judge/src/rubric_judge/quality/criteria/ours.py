@@ -20,7 +20,7 @@ STEP_FILES: Final = "step_*.jsonl"
 
 
 class _Slim(BaseModel):
-    """The fields that are read; a row has more, of which no text is built."""
+    """A row as far as it is read here; no text is built of its other fields, which saves time."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
@@ -111,7 +111,7 @@ def _advantages(file: Path) -> dict[str, float]:
 def ledger_answers(
     path: Path, tasks: Mapping[str, Task], notes: list[str]
 ) -> Iterator[JudgedAnswer]:
-    """Yield the judged answers of a ledger, one for each key, the first final one.
+    """Yield the judged answers of a ledger: for each key, the first that is final.
 
     Args:
         path: the ledger.
@@ -182,7 +182,7 @@ def judged_answers(
 
 
 def require_tasks(tasks: Mapping[str, Task], *, what: str) -> None:
-    """Refuse a log that holds scores without weights, where no tasks give them.
+    """Refuse a log that holds scores without weights, unless there are tasks that give them.
 
     Raises:
         ConfigError: there are no tasks.

@@ -1,4 +1,4 @@
-"""The report of criteria in both commands: printed, written, and its noise found."""
+"""The report of `rubric-judge criteria` and `rubric-train criteria`: its notes, printing, JSON."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ _NOTHING: Final = (
 
 
 def finish(report: CriteriaReport, notes: Sequence[str]) -> CriteriaReport:
-    """Return a report with its notes.
+    """Return a report with the notes on its log, and one more if nothing could be compared.
 
     Args:
         report: the figures.

@@ -8,7 +8,7 @@ from rubric_core import JudgeResult, JudgeView, Outcome, Pooling
 from rubric_core.reward.projection import criterion_scores_z
 
 RECORD: Final = "judgement"
-"""Name of the field, behind the prefix of the metrics: `rubric/judgement`."""
+"""Name of its field, after the prefix of the metrics: `rubric/judgement`."""
 
 
 def _is_empty(value: object) -> bool:

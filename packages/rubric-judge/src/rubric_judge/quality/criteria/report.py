@@ -6,8 +6,9 @@ from typing import Final, Literal
 from rubric_judge.ui.page.tables import Cell, Column, Part, Report, Row, Table, counted
 
 _NEARLY_ALL: Final = 0.9
-"""Share of groups from which on a criterion counts as dead."""
+"""Least share of groups for what is said of nearly all of them, such as that it is dead."""
 _MOSTLY: Final = 0.5
+"""Least share for what is said of most groups or answers."""
 _FEWEST_GROUPS: Final = 8
 """Fewer groups say nothing about a criterion."""
 _MOST_ROWS: Final = 40
@@ -58,7 +59,7 @@ class CriterionLife(Part):
     gradient: float | None
     """Its part of the sum of squared advantages; negative where it works against the sum."""
     noise: float | None
-    """Standard deviation of z over judgements of the same answer; None where nothing says."""
+    """Standard deviation of z over judgements of the same answer; None where it is not known."""
     tokens: float | None
     """Tokens of the judge, a call's divided equally among its criteria; None where unknown."""
     idle_tokens: float | None
@@ -193,7 +194,7 @@ class CriteriaReport(Report):
 
 
 def _advice(life: CriterionLife) -> Iterator[str]:
-    """Say what to do about a criterion, the gravest first."""
+    """Say what to do about a criterion, the most serious first."""
     if life.groups < _FEWEST_GROUPS or life.constant is None:
         return
     if life.constant >= _NEARLY_ALL:
@@ -234,6 +235,7 @@ def _prompt_advice(life: CriterionLife) -> Iterator[str]:
 
 
 def _of_dead(life: CriterionLife) -> str:
+    """Say what to do about a criterion that is dead in nearly all groups."""
     saturated = life.saturated or 0.0
     unmet = life.unmet or 0.0
     if saturated >= _NEARLY_ALL:

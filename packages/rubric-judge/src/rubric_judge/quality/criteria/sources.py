@@ -1,4 +1,4 @@
-"""Logs by format: which one a file or folder is, and its judged answers."""
+"""Logs of any format: what format a file or folder has, and its judged answers."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ _LINES: Final[dict[Format, frozenset[str]]] = {
     "verifiers": frozenset({"traces", "task"}),
     "nemo-gym": frozenset({"responses_create_params"}),
 }
-"""Fields by which a line is told."""
+"""Fields that tell which format a line is of."""
 _BY_STEP: Final = frozenset({"run", "trl", "verl"})
 """Formats with a file for each step."""
 _OWN: Final[dict[Format, str]] = {
@@ -41,7 +41,7 @@ _OWN: Final[dict[Format, str]] = {
     "verifiers": "`rewards` and `metrics` of the trace",
     "nemo-gym": "`reward_components`",
 }
-"""Name of a score by criterion in each stack."""
+"""Name that each stack has for its scores by criterion, for errors."""
 _WANTED: Final = (
     "a run folder or its judgements/step_*.jsonl (run); an SQLite ledger (ledger); lines of "
     "`rubric-judge score` (judged); completions_*.parquet of TRL's log_completions (trl); "
@@ -57,11 +57,11 @@ class Log:
     format: Format
     answers: Iterable[JudgedAnswer]
     notes: list[str] = field(default_factory=list[str])
-    """Remarks for a reader; complete when all answers were read."""
+    """Remarks for a reader of the log; complete once all answers are read."""
     fields: Fields | None = None
 
     def all_notes(self) -> list[str]:
-        """Return the notes, once the answers were read."""
+        """Return the notes; to be called once all answers are read."""
         if self.fields is not None and self.fields.most == 1:
             self.notes.append(
                 "The log holds one score for each answer, and none by criterion: give the adapter "
@@ -152,6 +152,7 @@ def _check_options(kind: Format, *, last: int | None, only: Sequence[str]) -> No
 def _foreign(
     kind: Format, files: Sequence[Path], fields: Fields, group_size: int | None
 ) -> Iterable[JudgedAnswer]:
+    """Return the judged answers of another stack's log."""
     match kind:
         case "trl":
             return stacks.trl_answers(files, fields, group_size=group_size)
@@ -165,6 +166,7 @@ def _foreign(
 
 
 def _by_step(answers: Iterable[JudgedAnswer]) -> Iterable[JudgedAnswer]:
+    """Yield answers with those of a step together."""
     yield from sorted(answers, key=attrgetter("step"))
 
 

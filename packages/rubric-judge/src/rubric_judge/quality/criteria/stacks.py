@@ -21,6 +21,7 @@ _TRL: Final = frozenset({"step", "prompt", "completion", "advantage"})
 _VERL: Final = frozenset(
     {"input", "output", "gts", "score", "step", "reward", "acc", "uid", "request_id"}
 )
+"""Columns of TRL and fields of verl that are in every row, and are no scores by criterion."""
 TASK_INDEX: Final = "_ng_task_index"
 """NeMo-Gym's key of a group."""
 _FAILURES: Final = "_failures"
@@ -70,7 +71,7 @@ def trl_answers(
 
 
 def _numeric(rows: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return the columns of numbers, but those that every file of TRL has."""
+    """Return the columns of numbers, without those that every file of TRL has."""
     names: dict[str, bool] = {}
     for row in rows:
         for name, value in row.items():
@@ -160,6 +161,7 @@ def verifiers_answers(files: Sequence[Path], fields: Fields) -> Iterator[JudgedA
 def _traced(
     place: Place, trace: Mapping[str, object], fields: Fields, task_id: object
 ) -> JudgedAnswer:
+    """Return the judged answer of one trace of an episode."""
     rewards = {
         name: _mapping(reward)
         for name, reward in _mapping(trace.get("rewards")).items()
@@ -184,8 +186,8 @@ def _traced(
 def nemo_gym_answers(files: Sequence[Path], fields: Fields) -> Iterator[JudgedAnswer]:
     """Yield the judged answers of rollouts that `gym eval run` collected.
 
-    Failed judgements are in `<name>_failures.jsonl` beside them; one that was tried again with
-    success is left out.
+    Failed judgements are in `<name>_failures.jsonl` beside them; one that succeeded when it was
+    tried again is left out.
 
     Args:
         files: JSON Lines of verify responses.
@@ -255,9 +257,10 @@ def _without_group(file: Path, line: int, keys: str) -> RubricFileError:
 
 
 def _mapping(value: object) -> Mapping[str, object]:
+    """Return a value if it is a mapping, else an empty one."""
     return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
 
 
 def _text(value: object) -> object:
-    """Return a value that can be compared and be a key."""
+    """Return a value as text, which can be compared and be a key."""
     return json.dumps(value, sort_keys=True, default=str)
