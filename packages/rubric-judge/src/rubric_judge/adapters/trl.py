@@ -57,8 +57,8 @@ def rubric_reward(
         options: `judge`, `workers`, `ledger`, `thoughts`, `log_judgements`, and three more.
             `tasks` holds the tasks that the column `task_id` names; leave it out where rows have
             the columns `rubric`, `passage` and `question`, or those of a task file.
-            `on_unavailable` says what a missing judgement is; "mask", the default, returns None,
-            which TRL leaves out of the group from 1.6 on, and is refused before.
+            `on_unavailable` says what a missing judgement becomes: with "mask", the default, None,
+            which TRL leaves out of the group from 1.6 on. An earlier TRL is refused.
             `name` tells two rewards apart: TRL shows it, and the metrics begin with it.
 
     Raises:
