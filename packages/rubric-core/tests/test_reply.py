@@ -196,9 +196,14 @@ def test_a_departure_from_the_contract_has_its_reason(
 def test_the_table_has_every_reason_that_a_reply_can_give() -> None:
     invalid = {reason for reason in Reason if reason.outcome is Outcome.INVALID}
 
-    # Of a refusal and a full context the server says it, not the reply; evidence has a test file of
-    # its own.
-    not_of_a_reply = {Reason.REFUSED, Reason.CONTEXT_FULL, Reason.EVIDENCE_NOT_FOUND}
+    # Of a refusal and a full context the server says it, not the reply; evidence and verdicts by
+    # their probability have test files of their own.
+    not_of_a_reply = {
+        Reason.REFUSED,
+        Reason.CONTEXT_FULL,
+        Reason.EVIDENCE_NOT_FOUND,
+        Reason.NO_VERDICT,
+    }
     assert set(MALFORMED) == invalid - not_of_a_reply
 
 
