@@ -32,11 +32,15 @@ if TYPE_CHECKING:
 
     from rubric_train_openrlhf.run.records import AuditRow
 
-TASK = Task(
-    question="What?",
-    grounding=Grounding(text="That."),
-    rubric=Rubric(criteria=(Criterion(id="a", weight=4),)),
-)
+TASKS = [
+    Task(
+        question=f"What is {number}?",
+        grounding=Grounding(text="That."),
+        rubric=Rubric(criteria=(Criterion(id="a", weight=4),)),
+    )
+    for number in range(32)
+]
+TASK = TASKS[0]
 
 
 def result(share: float) -> JudgeResult:
@@ -69,7 +73,7 @@ def note(
     pairs = {
         Place(group, 0): Pair(result(0.5 + gap), result(0.5)) for group in range(n)
     }
-    return auditor.note(source, step, pairs, [TASK] * n)
+    return auditor.note(source, step, pairs, TASKS[:n])
 
 
 def test_a_draw_is_of_its_step_and_spreads_over_the_prompts() -> None:
@@ -141,7 +145,7 @@ def test_what_is_not_scored_is_counted_and_is_no_number(tmp_path: Path) -> None:
         Place(3, 0): Pair(lost, None),
         Place(4, 0): Pair(broken, None),
     }
-    row = auditor.note("training", 1, pairs, [TASK] * 5)
+    row = auditor.note("training", 1, pairs, TASKS[:5])
     assert row.gaps == (0.0,)
     assert (row.chosen, row.used) == (6, 2)
     assert (row.invalid, row.unavailable, row.unjudged) == (1, 1, 2)
@@ -149,6 +153,21 @@ def test_what_is_not_scored_is_counted_and_is_no_number(tmp_path: Path) -> None:
     nothing = auditor.note("training", 2, {Place(0, 0): Pair(lost, None)}, [TASK])
     assert (nothing.gap, nothing.training_mean, nothing.used) == (None, None, 0)
     assert lost.outcome is Outcome.UNAVAILABLE
+
+
+def test_a_task_that_a_step_holds_twice_is_one_question(tmp_path: Path) -> None:
+    """Answers to one question are alike: as several values they would be no evidence."""
+    config = config_of(tmp_path)
+    auditor = Auditor(config, RunFolder(config.out))
+    pairs = {
+        Place(0, 0): Pair(result(0.75), result(0.5)),
+        Place(1, 0): Pair(result(0.75), result(0.25)),
+        Place(2, 0): Pair(result(0.25), result(0.5)),
+    }
+    row = auditor.note("training", 1, pairs, [TASKS[0], TASKS[1], TASKS[0]])
+    assert row.gaps == (0.0, 0.5)
+    assert row.gap == 0.25
+    assert row.used == 3
 
 
 def test_failing_audits_take_the_all_clear_back(tmp_path: Path) -> None:
@@ -159,7 +178,7 @@ def test_failing_audits_take_the_all_clear_back(tmp_path: Path) -> None:
     lost = JudgeResult.unavailable(Reason.TIMEOUT)
     failing = {Place(group, 0): Pair(result(0.5), lost) for group in range(8)}
     states = [
-        auditor.note("training", step, failing, [TASK] * 8).state
+        auditor.note("training", step, failing, TASKS[:8]).state
         for step in range(7, 14)
     ]
     assert states[0] == "quiet"

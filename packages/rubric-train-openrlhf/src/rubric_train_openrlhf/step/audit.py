@@ -299,20 +299,22 @@ class Auditor:
     ) -> tuple[AuditCounts, tuple[float, ...]]:
         """Count the audits, and return the gap of each question that has one."""
         failed = dict.fromkeys(("invalid", "unavailable", "unjudged"), 0)
-        rewards: dict[int, list[tuple[float, float]]] = {}
-        for place, (training, audit) in pairs.items():
+        # By task: one that a step holds in two groups is one question.
+        rewards: dict[str, list[tuple[float, float]]] = {}
+        for place, (training, audit) in sorted(pairs.items()):
             if training.outcome is not Outcome.SCORED or audit is None:
                 failed["unjudged"] += 1
             elif audit.outcome is not Outcome.SCORED:
                 failed[audit.outcome.value] += 1
             else:
-                rubric = tasks[place.group].rubric
+                task = tasks[place.group]
+                rubric = task.rubric
                 both = self._reward(training, rubric), self._reward(audit, rubric)
-                rewards.setdefault(place.group, []).append(both)
+                rewards.setdefault(task.task_id, []).append(both)
         used = [both for of_question in rewards.values() for both in of_question]
         gaps = tuple(
-            fmean(training - audit for training, audit in rewards[group])
-            for group in sorted(rewards)
+            fmean(training - audit for training, audit in of_question)
+            for of_question in rewards.values()
         )
         counts = AuditCounts(
             chosen=len(pairs),
