@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 
+from rubric_core.files import text_sha256
 from rubric_train_openrlhf.config.trackers import MlflowTracker
 from rubric_train_openrlhf.run.records import Status
 from rubric_train_openrlhf.tracking.tracker import ANSWERS, Entry, Opening
@@ -20,7 +21,10 @@ _MOST_PARAMS: Final = 100
 _LONGEST_PARAM: Final = 6000
 """Most that a store takes in one request, and the length of a value."""
 _REFUSED: Final = re.compile(r"[^\w./ -]")
-"""Characters that a name in MLflow may not hold."""
+"""Characters that a name there may not hold."""
+_LONGEST_NAME_BYTES: Final = 250
+"""Bound of a name, of which a store of files makes a file."""
+_DIGEST_CHARS: Final = 8
 
 _Part = TypeVar("_Part")
 
@@ -79,7 +83,15 @@ class MlflowRun:
 
 
 def _name(tag: str) -> str:
-    return _REFUSED.sub("_", tag)
+    """Return a name that every store takes: the id of a criterion may be any text."""
+    parts = _REFUSED.sub("_", tag).split("/")
+    # A part that is empty or of dots alone is none of a path.
+    name = "/".join(part if part.strip(".") else f"_{part}" for part in parts)
+    text = name.encode()
+    if len(text) <= _LONGEST_NAME_BYTES:
+        return name
+    kept = text[: _LONGEST_NAME_BYTES - _DIGEST_CHARS - 1].decode(errors="ignore")
+    return f"{kept}-{text_sha256(tag)[:_DIGEST_CHARS]}"
 
 
 def _parts(things: Sequence[_Part], most: int) -> Iterator[Sequence[_Part]]:
