@@ -44,6 +44,14 @@ class JudgedAnswer:
     is_repeat: bool = False
     """Whether an earlier row judges the same text: for noise alone, in no other figure."""
 
+    @property
+    def took_part(self) -> bool:
+        """Whether the response was compared with its group.
+
+        One that no judge was reached for has values of z only where the run counted it as 0.
+        """
+        return self.outcome is not Outcome.UNAVAILABLE or bool(self.z)
+
 
 @dataclass(frozen=True)
 class Groups:
@@ -106,9 +114,7 @@ def _arrays(groups: Sequence[Sequence[JudgedAnswer]]) -> Groups:
         z_PGM[p, :size, : len(names)] = _values([a.z for a in group], names)
         outcomes = [answer.outcome for answer in group]
         scored_PG[p, :size] = [outcome is Outcome.SCORED for outcome in outcomes]
-        valid_PG[p, :size] = [
-            outcome is not Outcome.UNAVAILABLE for outcome in outcomes
-        ]
+        valid_PG[p, :size] = [answer.took_part for answer in group]
         tokens_PG[p, :size] = [
             np.nan if answer.tokens is None else answer.tokens for answer in group
         ]
