@@ -223,7 +223,7 @@ WORDS = ("yes", "Yes", " YES", "no", " No", "NO\n")
         min_size=3,
         max_size=40,
     ),
-    st.integers(2, 25),
+    st.integers(3, 25),
 )
 def test_the_expectation_over_all_tokens_is_in_the_interval_at_any_k(
     listing: FakeEndpoint,
@@ -281,6 +281,11 @@ def _top(*entries: object) -> object:
         (_top({"token": None, "logprob": -0.1, "bytes": [300]}), MALFORMED),
         (_top("Yes"), MALFORMED),
         (_top({"token": "Yes", "logprob": 17.25}), NO_LOGPROBS),
+        # A floor in the place of every figure: the most probable token of any list has more.
+        (
+            _top({**YES, "logprob": -9999.0}, {"token": "No", "logprob": -9999.0}),
+            NO_LOGPROBS,
+        ),
         (_top(YES, {"token": "No", "logprob": -0.2}), NO_LOGPROBS),
         (
             _top({"token": "token_id:9642", "logprob": -0.1}),
@@ -457,6 +462,8 @@ def test_the_same_question_has_the_same_score(make_view: ViewFactory) -> None:
         ({"temperature": 0.1}, "temperature=0.1"),
         ({"parameters": {"logprobs": False}}, "'logprobs' in `parameters`"),
         ({"parameters": {"top_logprobs": 1}}, "top_logprobs=1"),
+        # The last is not read: of two tokens one is left, and every verdict would be sure.
+        ({"parameters": {"top_logprobs": 2}}, "top_logprobs=2"),
         ({"parameters": {"top_logprobs": "5"}}, "top_logprobs='5'"),
     ],
 )

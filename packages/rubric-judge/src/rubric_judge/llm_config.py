@@ -54,8 +54,8 @@ class ModelJudgeConfig(ModelConfig):
 _ONE_WORD: Final = {"granularity": "criterion", "temperature": 1.0, "max_tokens": 1}
 """Defaults of a judge by probability. At temperature 1 no server scales a log-probability: vLLM
 never does unless it is told to, SGLang and others do."""
-_FEWEST_LISTED: Final = 2
-"""Least number of tokens to list: one for each verdict."""
+_FEWEST_LISTED: Final = 3
+"""Least number of tokens to list: one for each verdict, and the last, which is not read."""
 
 
 class JudgeConfig(ModelJudgeConfig):

@@ -15,6 +15,8 @@ from rubric_judge.errors import LogprobsError
 _ROUNDING: Final = 1e-3
 """Log-probabilities above 0, and sums of probabilities above 1, by no more than this are rounding:
 servers compute them in 16 or 32 bits."""
+_LEAST_TOTAL: Final = 1e-6
+"""Least probability of a list: the most probable token of a vocabulary of a million has more."""
 _NO_LIST: Final = (
     "the reply has no log-probabilities of its first token (`top_logprobs`): serve the model with "
     "vLLM, SGLang or llama-server, which list them (llama-cpp-python: --logits_all true)"
@@ -70,6 +72,8 @@ def first_alternatives(logprobs: object) -> tuple[Alternative, ...]:
         raise LogprobsError(_NO_TEXTS)
     total = math.fsum(alternative.probability for alternative in alternatives)
     if total > 1 + _ROUNDING:
+        raise LogprobsError(_NO_LOGPROBS.format(why=f"they add up to {total:.4g}"))
+    if total < _LEAST_TOTAL:
         raise LogprobsError(_NO_LOGPROBS.format(why=f"they add up to {total:.4g}"))
     return tuple(sorted(alternatives, key=lambda token: (-token.logprob, token.text)))
 
