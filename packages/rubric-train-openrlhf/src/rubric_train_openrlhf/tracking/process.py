@@ -4,6 +4,7 @@ It follows the run until its standard input is closed, which the system does how
 then it shows the rest and ends. If it fails, it says why in one line of JSON on standard output.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -45,7 +46,10 @@ def main(folder: str, kind: str) -> None:
     except Exception as error:  # noqa: BLE001
         lines = f"{type(error).__name__}: {error}".splitlines()
         line = without_secrets(" ".join(lines))[:_LONGEST]
-        os.write(to_the_run, f"{json.dumps({'error': line})}\n".encode())
+        message = f"{json.dumps({'error': line})}\n".encode()
+        # A run that was killed does not listen.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(to_the_run, message)
         # An ordinary exit would wait for the tracker's threads, which may wait for its server.
         os._exit(1)
     os._exit(0)
