@@ -176,10 +176,20 @@ def test_worked_figures_of_three_criteria() -> None:
     assert pooled.idle_tokens.tolist() == [40.0, 0.0, 0.0]
 
 
-def test_who_does_better_on_a_criterion_is_held_down_by_a_tie_too() -> None:
-    # Each answer has one of two equal criteria: the same reward, and no advantage.
-    z_PGM = np.array([[[1.0, 0.0], [0.0, 1.0]]])
-    both = np.ones((1, 2), dtype=np.bool_)
+@pytest.mark.parametrize(
+    ("z_GM", "above"),
+    [
+        # Each answer has one of two equal criteria: the same reward, and no advantage.
+        ([[1.0, 0.0], [0.0, 1.0]], 1.0),
+        # Their reward is the mean of their siblings, and their advantage 10⁻¹⁶ in floats.
+        ([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 0.0]], 2.0),
+    ],
+)
+def test_who_does_better_on_a_criterion_is_held_down_by_a_tie_too(
+    z_GM: list[list[float]], above: float
+) -> None:
+    z_PGM = np.array([z_GM])
+    both = np.ones(z_PGM.shape[:2], dtype=np.bool_)
     shares_PM = np.full((1, 2), 0.5)
     advantages_PG, split_PGM = recomputed_credit(z_PGM, shares_PM, both)
 
@@ -191,11 +201,12 @@ def test_who_does_better_on_a_criterion_is_held_down_by_a_tie_too() -> None:
             valid_PG=both,
             advantages_PG=advantages_PG,
             attribution_PGM=split_PGM,
-            tokens_PG=np.zeros((1, 2)),
+            tokens_PG=np.zeros(both.shape),
         )
     )
 
-    assert figures.above.tolist() == figures.held_down.tolist() == [[1.0, 1.0]]
+    assert figures.above.tolist() == [[above, above]]
+    assert figures.held_down.tolist() == [[1.0, 1.0]]
 
 
 def test_a_constant_criterion_matters_beside_an_invalid_reply() -> None:

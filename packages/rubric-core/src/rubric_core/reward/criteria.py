@@ -56,7 +56,8 @@ class CellFigures:
     above: FloatArray
     """Number of responses above their group's mean on the criterion."""
     held_down: FloatArray
-    """Number of those whose advantage is not above 0; nan where an advantage is unknown."""
+    """Number of those whose advantage is not above 0, by more than rounding; nan where an advantage
+    is unknown."""
     carried: FloatArray
     """Σ c_j A over the group: the criterion's part of Σ A²; nan where unknown."""
     tokens: FloatArray
@@ -104,7 +105,8 @@ def cell_figures(cells: JudgedCells) -> CellFigures:
     deviation = np.where(scored, z - mean[:, None, :], 0.0)
     variance = (deviation**2).sum(axis=1) / np.maximum(count - 1, 1)
     above = (deviation > arrays.ROUNDING) & ~constant[:, None, :]
-    down = (above & (cells.advantages_PG <= 0)[:, :, None]).sum(axis=1)
+    not_up_PG = cells.advantages_PG <= arrays.ROUNDING
+    down = (above & not_up_PG[:, :, None]).sum(axis=1)
     unknown_PG = cells.valid_PG & np.isnan(cells.advantages_PG)
     unknown_P1 = unknown_PG.any(axis=1, keepdims=True)
     seen = cells.valid_PG[:, :, None] & weighted_P1M
