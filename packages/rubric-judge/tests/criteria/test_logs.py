@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rubric_core import (
@@ -169,6 +170,38 @@ def test_rewards_of_verifiers_have_their_weights(tmp_path: Path) -> None:
     assert rows_of(report)["names"].share == 0.75
     assert rows_of(report)["cost"].held_down == 1.0
     assert not report.notes
+
+
+def test_a_negative_weight_of_verifiers_is_a_fault_to_avoid(tmp_path: Path) -> None:
+    def episode(names: float, repeats: float) -> dict[str, Any]:
+        rewards = {
+            "names": {"score": names, "weight": 1.0},
+            "repeats": {"score": repeats, "weight": -3.0},
+        }
+        task = {"key": "k", "data": {"prompt": "p"}}
+        return {"task": task, "traces": [{"rewards": rewards, "ok": True}]}
+
+    file = lines(tmp_path / "traces.jsonl", episode(1, 1), episode(0, 0), episode(0, 1))
+
+    report = measured(file)
+    rows = rows_of(report)
+
+    # The rewards are −2, 0 and −3: the second answer is the best, for it does not repeat.
+    parts = {
+        "names": 0.25 * np.array([1.0, 0.0, 0.0]),
+        "repeats": -0.75 * np.array([1.0, 0.0, 1.0]),
+    }
+    rewards = parts["names"] + parts["repeats"]
+    about = rewards - rewards.mean()
+    for name, part in parts.items():
+        expected = ((part - part.mean()) @ about) / (about @ about)
+        assert rows[name].gradient == pytest.approx(expected)
+    assert rows["repeats"].share == 0.75
+    assert rows["repeats"].mean == pytest.approx(1 / 3)
+    assert rows["names"].held_down == 1.0
+    (note,) = report.notes
+    assert note.startswith("'repeats': the weight is negative")
+    assert note.endswith("figures are of 1 − z")
 
 
 def test_a_group_whose_first_answer_failed_has_the_names_of_the_others(

@@ -49,6 +49,8 @@ class Fields:
     """Names of the stack's own scores that are criteria; all numbers if empty."""
     weighed_alike: bool = False
     """Whether some rows named no weights."""
+    avoided: set[str] = field(default_factory=set[str])
+    """Names of scores with a negative weight."""
     most: int = 0
     """Most of the stack's own scores that an answer had as criteria."""
     _pooling: Pooling | None = None
@@ -116,6 +118,8 @@ class Fields:
             ]
             self.most = max(self.most, len(names))
         name = task_id or prompt_id(place.prompt)
+        if prefix is None and weights:
+            scores = self._turned(scores, weights)
         return JudgedAnswer(
             group=place.group,
             task_id=name,
@@ -124,6 +128,17 @@ class Fields:
             shares=self._shares(name, names, weights if prefix is None else None),
             z=scores,
         )
+
+    def _turned(
+        self, scores: Mapping[str, float], weights: Mapping[str, float]
+    ) -> dict[str, float]:
+        """Return scores of which more is better: 1 − z where the stack's weight is negative."""
+        turned = {name for name in scores if weights.get(name, 1.0) < 0}
+        self.avoided |= turned
+        return {
+            name: 1.0 - score if name in turned else score
+            for name, score in scores.items()
+        }
 
     def _shares(
         self, task_id: str, names: Collection[str], own: Mapping[str, float] | None

@@ -62,6 +62,12 @@ class Log:
 
     def all_notes(self) -> list[str]:
         """Return the notes; to be called once all answers are read."""
+        if self.fields is not None and self.fields.avoided:
+            names = ", ".join(map(repr, sorted(self.fields.avoided)))
+            self.notes.append(
+                f"{names}: the weight is negative, and so a fault is to be avoided: figures are of "
+                "1 − z"
+            )
         if self.fields is not None and self.fields.most == 1:
             self.notes.append(
                 "The log holds one score for each answer, and none by criterion: give the adapter "
