@@ -114,6 +114,21 @@ def test_an_account_without_money_is_out_of_credit_and_asked_once(server: str) -
             "`parameters`",
         ),
         (
+            _openai("Requested sample logprobs of 20, which is greater than max: 5"),
+            "top_logprobs",
+            "a smaller `top_logprobs`",
+        ),
+        (
+            _openai("Cannot request more than 5 logprobs."),
+            "top_logprobs",
+            "--max-logprobs",
+        ),
+        (
+            _openai("top_logprobs must be less than or equal to 5"),
+            "top_logprobs",
+            "a smaller `top_logprobs`",
+        ),
+        (
             _openai(param="logit_bias"),
             "logit_bias",
             "`logit_bias`: take it out of `parameters`",

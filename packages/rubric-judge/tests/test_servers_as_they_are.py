@@ -305,6 +305,30 @@ async def test_an_answer_in_a_form_that_is_not_known_is_paid_for_once(
     assert (result.reason, len(seen)) == (Reason.JUDGE_ERROR, 1)
 
 
+@pytest.mark.parametrize("content", ["", None])
+async def test_the_first_word_of_a_thought_is_no_verdict(
+    make_view: ViewFactory, content: str | None
+) -> None:
+    """As vLLM's reasoning parsers answer a call for one token of a model that thinks."""
+    yes = {"token": "Yes", "logprob": -0.1, "bytes": [89, 101, 115]}
+    message = {"role": "assistant", "content": content, "reasoning_content": "Yes"}
+    choice = {
+        "message": message,
+        "finish_reason": "length",
+        "logprobs": {"content": [{**yes, "top_logprobs": [yes]}]},
+    }
+    async with _serving(lambda _: (200, {"choices": [choice]})) as (url, _):
+        config = JudgeConfig(
+            model="openai/m", api_base=url, verdict="probability", transport="direct"
+        )
+        async with LLMJudge(config) as judge:
+            result = await judge.judge(make_view())
+            with pytest.raises(JudgeSetupError, match="without a reasoning parser"):
+                await judge.check()
+    assert (result.outcome, result.reason) == (Outcome.INVALID, Reason.NO_VERDICT)
+    assert "begins with a thought" in result.detail
+
+
 @every_way
 @pytest.mark.parametrize(
     ("message", "words"),

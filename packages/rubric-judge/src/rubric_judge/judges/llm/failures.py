@@ -7,6 +7,11 @@ from rubric_judge.models.chat import ChatReply
 
 # A valid reply has a few thousand characters; one like this would only fill memory and files.
 _LONGEST_REPLY_CHARS = 1_000_000
+SEPARATED_THOUGHT: Final = (
+    "the server says that the reply begins with a thought (reasoning_content): switch thinking "
+    "off, or, where it is off, start the server without a reasoning parser"
+)
+"""Detail of a verdict by probability whose first token is none of the answer."""
 _EMPTY_REPLY_HINTS: Final = {
     "reasoning": (
         "the reply is empty, its text stands in reasoning_content; start the server without a "
@@ -49,13 +54,16 @@ def unreadable_failure(answer: ChatReply) -> JudgeResult | None:
 def unspoken_failure(answer: ChatReply) -> JudgeResult | None:
     """Return the judgement for a reply whose first token says nothing; None for one that is read.
 
-    A reply of one token is cut off as a rule, and its text does not matter.
+    A reply of one token is cut off as a rule, and its text does not matter. Of a thought that the
+    server keeps apart from the text, the log-probabilities are those of the thought.
 
     Args:
         answer: what the server answered.
     """
     if answer.finish == "refused":
         return JudgeResult.invalid(Reason.REFUSED)
+    if answer.beside == "reasoning":
+        return JudgeResult.invalid(Reason.NO_VERDICT, detail=SEPARATED_THOUGHT)
     if answer.finish == "oversized":
         detail = "the answer exceeds the size limit, where one word was asked for"
         return JudgeResult.unavailable(Reason.SERVER_ERROR, detail=detail)

@@ -6,6 +6,7 @@ from rubric_core import Criterion, Grounding, JudgeView, Rubric
 from rubric_judge import events
 from rubric_judge.config import JudgeConfig
 from rubric_judge.errors import JudgeSetupError, LogprobsError
+from rubric_judge.judges.llm.failures import SEPARATED_THOUGHT
 from rubric_judge.judges.llm.verdicts import (
     LEAST_VERDICT_MASS,
     WORDS,
@@ -53,6 +54,8 @@ async def check_verdicts(config: JudgeConfig, address: str, answer: ChatReply) -
             with a thought; or a verdict is no single token. Says what to do.
     """
     where = f"the judge {config.model!r} at {address!r} cannot be read by probability"
+    if answer.beside == "reasoning":
+        raise JudgeSetupError(f"{where}: {SEPARATED_THOUGHT}")
     try:
         alternatives = first_alternatives(answer.logprobs)
     except LogprobsError as error:
