@@ -265,6 +265,29 @@ def test_best_may_follow_the_audit_judge(make_config: MakeConfig) -> None:
     assert (config.out / "checkpoints" / "best").resolve().name == "step_000000"
 
 
+def test_a_pass_whose_audits_mostly_fail_is_not_the_best(
+    make_config: MakeConfig,
+) -> None:
+    calls = 0
+
+    def failing(_: JudgeView) -> float | JudgeResult:
+        """Score all of the first pass, one answer of the second, and all of the third."""
+        nonlocal calls
+        calls += 1
+        if 5 <= calls <= 7:
+            return JudgeResult.unavailable(Reason.TIMEOUT)
+        return {8: 1.0}.get(calls, calls / 100)
+
+    audit = {"spec": LEXICAL, "start": 16, "workers": 1}
+    config = make_config(audit=audit, checkpoint={"best_by": "audit"})
+    summary = run(config, by_length, failing)
+
+    passes = RunFolder(config.out).read_heldout()
+    assert [row.audit.used for row in passes if row.audit is not None] == [4, 1, 4]
+    assert [row.best for row in passes] == [True, False, True]
+    assert summary.best_step == 4
+
+
 def test_a_judge_that_audits_itself_is_refused(make_config: MakeConfig) -> None:
     with pytest.raises(
         TrainConfigError, match=r"audit.spec is judge.spec: a judge that"

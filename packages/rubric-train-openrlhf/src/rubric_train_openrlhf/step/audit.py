@@ -35,8 +35,8 @@ _LEAST_LATER: Final = 32
 """Fewest audited questions after the start before a quiet test says anything."""
 _RECENT: Final = 10
 """Last looks of a source in which audits that failed are counted."""
-_LEAST_USED: Final = 0.5
-"""Least share of the responses chosen in them that both judges scored, for a quiet test."""
+LEAST_USED: Final = 0.5
+"""Least share of the chosen responses that both judges scored, for a mean to stand for all."""
 
 _log = structlog.get_logger()
 
@@ -388,7 +388,7 @@ class Auditor:
         chosen = sum(look.chosen for look in looks)
         used = sum(look.used for look in looks)
         later = sum(stream.test.later_values for stream in streams)
-        if later < _LEAST_LATER or used < _LEAST_USED * chosen:
+        if later < _LEAST_LATER or used < LEAST_USED * chosen:
             return "cannot_tell"
         return "quiet"
 

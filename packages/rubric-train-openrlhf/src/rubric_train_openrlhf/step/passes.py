@@ -20,6 +20,7 @@ from rubric_train_openrlhf.run.records import (
     HeldoutRow,
     Timing,
 )
+from rubric_train_openrlhf.step.audit import LEAST_USED
 from rubric_train_openrlhf.step.rows import answer_shares
 
 _Groups = TypeVar("_Groups")
@@ -118,10 +119,13 @@ class UnclosedThoughts:
 
 
 def _score(row: HeldoutReward, judge: str) -> float | None:
-    """Return the reward that passes are compared by; None where the audit judge gave none."""
+    """Return the reward that passes are compared by; None where too few audits have a score."""
     if judge == "judge":
         return row.reward_mean
-    return None if row.audit is None else row.audit.audit_mean
+    audit = row.audit
+    if audit is None or audit.used < LEAST_USED * audit.chosen:
+        return None
+    return audit.audit_mean
 
 
 @dataclass(frozen=True)
