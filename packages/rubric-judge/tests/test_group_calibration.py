@@ -232,7 +232,7 @@ def test_the_advantages_are_nearly_those_of_the_strong_judge(
     ours_PG = group_advantages(rewards_PG)
     strong_PG = group_advantages(full_PG.reshape(24, 4))
     correlation = np.corrcoef(ours_PG.ravel(), strong_PG.ravel())[0, 1]
-    assert correlation > 0.85
+    assert correlation > 0.8
     assert 0 < len(strong.calls) - before < 90
 
 

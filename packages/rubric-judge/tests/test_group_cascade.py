@@ -146,6 +146,22 @@ async def test_scores_do_not_follow_the_order_of_the_responses(
     assert [one.scores for one in forward] == [one.scores for one in backward[::-1]]
 
 
+async def test_of_readings_that_are_alike_the_same_are_asked_for_in_any_order(
+    make_view: ViewFactory,
+) -> None:
+    names = "abcdef"
+    cheap = dict.fromkeys(names, (0.5, 0.5))
+    strong = {name: (float(name in "ace"), 1.0) for name in names}
+    views = _views(make_view, names)
+    judge = _cascade(_judge(cheap, "cheap"), _judge(strong, "strong"), budget=0.3)
+
+    forward = await judge.judge_group(views)
+    backward = await judge.judge_group(views[::-1])
+
+    assert len({one.scores["facts"] for one in forward}) > 1
+    assert [one.scores for one in forward] == [one.scores for one in backward[::-1]]
+
+
 @pytest.mark.parametrize("failure", [Reason.TIMEOUT, Reason.NOT_JSON])
 async def test_a_response_that_the_strong_judge_fails_on_fails_alone(
     make_view: ViewFactory, failure: Reason, tmp_path: Path

@@ -190,7 +190,9 @@ class GroupCascadeJudge:
         """
         check_group(self, views)
         started_s = time.perf_counter()
-        group = [_Response(view) for view in views]
+        in_order = [_Response(view) for view in views]
+        # Of cells that are worth the same, the first is asked for: whichever way the group came.
+        group = sorted(in_order, key=lambda asked: text_sha256(asked.view.response))
         if len(group) > 1:
             readings = [
                 partial(self._read, response, sample)
@@ -220,7 +222,7 @@ class GroupCascadeJudge:
             {id(response): row for row, response in enumerate(live)},
             started_s,
         )
-        return [self._result(response, judged) for response in group]
+        return [self._result(response, judged) for response in in_order]
 
     async def check(self) -> None:
         """Check both judges.
