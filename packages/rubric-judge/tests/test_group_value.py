@@ -362,3 +362,12 @@ def test_audits_are_asked_for_whatever_they_are_worth_and_are_paid_for() -> None
 
     assert found.known_GM[0, 0] == 0
     assert (found.spent, found.stop) == (1, "budget")
+
+
+def test_rewards_that_are_not_expected_to_differ_have_reached_any_target() -> None:
+    mean_GM = np.array([[1e-10], [2e-10], [1e-10]])
+    readings = Readings(mean_GM)
+    decision = GroupDecision(readings, np.ones(1), _rule(target=0.99))
+
+    assert not decision.choose().any()
+    assert (decision.stop, decision.correlation) == ("target", 1.0)

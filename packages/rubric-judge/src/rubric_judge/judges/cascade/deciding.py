@@ -149,7 +149,7 @@ class GroupDecision:
         if responses > 1:  # one alone has no advantage
             needed = value.needed_worth(known, target=rule.target, responses=responses)
             needed -= float((worth_GM - open_GM).sum())
-        if needed <= _ROUNDING:
+        if needed <= _ROUNDING * known.spread:
             self.stop = "target"
             return nothing_GM
         costs = rule.costs

@@ -14,6 +14,8 @@ from rubric_core.arrays import BoolArray, FloatArray
 from rubric_core.errors import RewardError
 
 _ROUNDING: Final = 1e-12
+_NO_SPREAD: Final = 1e-9
+"""Spread of rewards that are not expected to differ: by 10⁻⁵ at most."""
 _SUREST: Final = 1e-9
 
 
@@ -96,11 +98,12 @@ def expected_correlation(known: Moments) -> float:
         known: the group's moments.
 
     Returns:
-        Between 0 and 1: 1 where all is known, 0 where nothing tells the responses apart yet.
+        Between 0 and 1: 1 where all is known, or nothing is expected to differ; 0 where nothing
+        tells the responses apart yet.
 
     Source: classical test theory: the reliability index, root of true over observed variance.
     """
-    if known.spread <= _ROUNDING:
+    if known.spread <= _NO_SPREAD:
         return 1.0
     return math.sqrt(known.signal / known.spread)
 
@@ -138,6 +141,8 @@ def needed_worth(known: Moments, *, target: float, responses: int) -> float:
     Returns:
         The worth; 0 where the target is reached.
     """
+    if known.spread <= _NO_SPREAD:
+        return 0.0
     lacking = target**2 * known.spread - known.signal
     return max(lacking, 0.0) / (1 - 1 / responses)
 
