@@ -13,10 +13,12 @@ from rubric_core.data.dataset import READERS, read_tasks
 from rubric_core.errors import ConfigError, NotJsonError, RubricFileError, SchemaError
 from rubric_core.files import decode, read_file, read_lines
 from rubric_core.formats import checklists, libraries, scales
+from rubric_core.formats.columns import shortened
 from rubric_core.formats.draft import Draft, Imported, imported, unknown_format
 from rubric_core.formats.fields import Fields, LeftOut, left_out_of
 from rubric_core.formats.pitfalls import Pitfalls
 from rubric_core.formats.row import Row
+from rubric_core.formats.tables import TableOptions, read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,16 @@ class ImportOptions:
     leave_out: tuple[str, ...] = ()
     """Fields to leave out, dotted, `*` for any name or index; other unread fields are refused."""
 
+    columns: tuple[str, ...] = ()
+    """Columns of a table, `part=name` or `part=letter`, where they are not to be guessed."""
+
+    sheet: str | None = None
+    """The sheet of a workbook; the first, where it is None."""
+
 
 def import_formats() -> tuple[str, ...]:
     """Return the names of all formats that can be read, sorted."""
-    return tuple(sorted({"paper", _CHECKEVAL, *_ROWS, *_RUBRICS}))
+    return tuple(sorted({"paper", _CHECKEVAL, _TABLE, *_ROWS, *_RUBRICS}))
 
 
 def import_tasks(
@@ -46,32 +54,39 @@ def import_tasks(
     *,
     options: ImportOptions | None = None,
     on_reject: Callable[[RubricFileError], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> Iterator[Imported]:
     """Read tasks from a file of a foreign format, one at a time.
 
     Args:
         name: one of `import_formats()`.
-        path: a `.jsonl`, `.json`, `.parquet` or `.toml` file, as the format has it.
+        path: a `.jsonl`, `.json`, `.parquet` or `.toml` file, as the format has it; a `.csv`,
+            `.tsv`, `.txt` or `.xlsx` file for a table.
         options: options that some formats need.
         on_reject: called with the error of each row that holds no usable task, which is then left
             out. Left out, the first such row ends the reading.
+        on_note: called with each sentence on how a table was read: the part of a rubric that each
+            column is taken for, and the columns that are not read.
 
     Returns:
         The tasks, in file order.
 
     Raises:
-        ConfigError: no such format, or an option that it needs is not given.
+        ConfigError: no such format, or an option that it needs is not given, or that it has not.
         RubricFileError: the file is not of the format, with the place.
-        MissingExtraError: Parquet without pyarrow.
+        MissingExtraError: Parquet without pyarrow, or .xlsx without openpyxl.
         OSError: the file cannot be read.
     """
     path = Path(path)
     options = options or ImportOptions()
+    _check_options(name, options)
     if name == "paper":
         tasks = read_tasks(path)
         return (Imported(source_id=task.task_id, task=task) for task in tasks)
     left_out = left_out_of(name, options.leave_out)
-    if name == _CHECKEVAL or name in _RUBRICS:
+    if name == _TABLE:
+        drafts = _tabled(path, options, on_note or _say_nothing)
+    elif name == _CHECKEVAL or name in _RUBRICS:
         drafts = _crossed(name, path, options, left_out)
     elif name in _ROWS:
         drafts = (
@@ -84,6 +99,22 @@ def import_tasks(
 
 
 _Read = Callable[[], tuple[Draft, Fields]]
+
+
+def _check_options(name: str, options: ImportOptions) -> None:
+    """Refuse options of a table for another format."""
+    if name == _TABLE:
+        return
+    for flag, value in (("column", options.columns), ("sheet", options.sheet)):
+        if value:
+            raise ConfigError(
+                f"--{flag} is for the format 'table', and {name!r} has no columns: leave it out",
+                location=flag,
+            )
+
+
+def _say_nothing(_: str) -> None:
+    """Say nothing of how a table was read."""
 
 
 def _read_row(
@@ -134,6 +165,7 @@ _RUBRICS: Final[dict[str, Callable[[Row], Iterator[Draft]]]] = {
 """Formats whose files may hold rubrics without questions; `criteria` is verifiers', `rubric`'s and
 autorubric's."""
 _CHECKEVAL: Final = "checkeval"
+_TABLE: Final = "table"
 
 
 def _imported(
@@ -180,6 +212,44 @@ def _crossed(
 
 _Outcome = tuple[Draft, Fields] | RubricFileError
 """A rubric with the account of its values, or the error in it."""
+
+
+def _tabled(
+    path: Path, options: ImportOptions, on_note: Callable[[str], None]
+) -> Iterator[_Read]:
+    """Yield each rubric of a table with its question, or with those of `questions`."""
+    table = TableOptions(
+        options.columns, options.sheet, options.pitfalls, options.leave_out
+    )
+    outcomes = list(read_table(path, table, on_note))
+    questions: list[Row] = []
+    if options.questions is not None:
+        questions = list(_lines(options.questions))
+    elif not all(map(_is_complete, outcomes)):
+        raise ConfigError(
+            f"no column of {path} is known as the question: say `--column question=NAME`, or name "
+            'a JSON Lines file with {"question": "…"} lines in `--questions`; where the table has '
+            "a column of question ids, each line has the `id` of its question",
+            location="questions",
+        )
+    for place, outcome in enumerate(outcomes):
+        asked = _asked_by(outcome, questions)
+        if questions and not asked and not isinstance(outcome, RubricFileError):
+            problem = (
+                f"question {shortened(outcome[0].source_id)!r} is the `id` of no line in "
+                f"{options.questions}: give a line that id"
+            )
+            yield partial(_unwrap, RubricFileError(problem, path=path))
+        yield from _reads(outcome, asked, place)
+
+
+def _asked_by(outcome: _Outcome, questions: Sequence[Row]) -> Sequence[Row]:
+    """Return the questions of a rubric: those of its id, or all where it has none."""
+    if isinstance(outcome, RubricFileError) or not outcome[0].source_id:
+        return questions
+    source_id = outcome[0].source_id
+    names = checklists.QUESTIONS.source_id
+    return [row for row in questions if str(row.get(*names)) == source_id]
 
 
 def _is_complete(outcome: _Outcome) -> bool:

@@ -41,6 +41,8 @@ def import_rubrics(  # noqa: PLR0913  # a flag each
     pitfalls: Literal["avoidance", "failure", "worded"] | None = None,
     questions: Path | None = None,
     leave_out: tuple[str, ...] = (),
+    column: tuple[str, ...] = (),
+    sheet: str | None = None,
     limit: Positive | None = None,
 ) -> int:
     """Read rubrics of another format and write them as tasks.
@@ -52,12 +54,12 @@ def import_rubrics(  # noqa: PLR0913  # a flag each
     Formats: biggen, checkeval, checklist (any list of criteria), criteria (verifiers, rubric,
     autorubric), deep_research_bench, dr_tulu, feedback_collection, gdpval, healthbench, hellobench,
     inverse_if, multichallenge, openrubrics, paper, paperbench, prbench, profbench, prometheus, rar,
-    researchrubrics, rewardkit, rubric_spec, rubrichub, scholarqabench, tinker, wildbench,
-    writingbench.
+    researchrubrics, rewardkit, rubric_spec, rubrichub, scholarqabench, table (one row a
+    criterion, .csv or .xlsx), tinker, wildbench, writingbench.
 
     Args:
         format_: Name of the format.
-        source: File to read: JSON Lines, JSON, Parquet or TOML, as the format has it.
+        source: File to read: JSON Lines, JSON, Parquet, TOML, CSV or .xlsx, as the format has it.
         out: File to write: .jsonl or .parquet.
         pitfalls: How criteria with negative weights that deny something are worded, where a data
             set has both kinds: worded (each by its verb: "does not mention ..." is a fault, "does
@@ -65,6 +67,10 @@ def import_rubrics(  # noqa: PLR0913  # a flag each
             (a good answer meets all).
         questions: JSON Lines with `question`, for files that hold rubrics without questions.
         leave_out: Field to do without, such as `rubrics.*.note`; may be repeated.
+        column: What a table's column is, in place of a guess: `weight=Pts`, or `weight=D` by its
+            letter; may be repeated. Parts: question, criterion, weight, reference, passage, guide,
+            section, name, id, question_id, kind.
+        sheet: Sheet of a workbook, in place of the first.
         limit: Most tasks to read.
 
     Returns:
@@ -77,8 +83,9 @@ def import_rubrics(  # noqa: PLR0913  # a flag each
     importeds = formats.import_tasks(
         format_,
         source,
-        options=formats.ImportOptions(pitfalls, questions, leave_out),
+        options=formats.ImportOptions(pitfalls, questions, leave_out, column, sheet),
         on_reject=rejected.append,
+        on_note=_say,
     )
     written = write_tasks(out, _counted(islice(importeds, limit), counts, left_out))
     ends = (("rejected rows", len(rejected)), ("written", out))
@@ -92,6 +99,10 @@ def import_rubrics(  # noqa: PLR0913  # a flag each
     for error in rejected[:_SHOWN]:
         console(stderr=True).print(f"rejected: {error}", soft_wrap=True)
     return 0 if written else FAILED
+
+
+def _say(note: str) -> None:
+    console().print(note, soft_wrap=True, markup=False)
 
 
 def _counted(

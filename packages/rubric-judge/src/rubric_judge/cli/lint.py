@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rubric_core import ConfigError
+from rubric_core import ConfigError, Task
 from rubric_core.files import write_text
 from rubric_judge.cli.app import app, require_writable
 from rubric_judge.ui.console.command import FAILED, Count, console, print_rows, working
@@ -35,7 +35,8 @@ def lint(
     Args:
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
         judge: The configuration of the judge that will score, YAML: with `type: claims`, criteria
-            that state no claim are findings.
+            that state no claim are findings; with a language model, those without words to look for
+            are none.
         json_out: File to write every finding to, as JSON.
         examples: How many findings of each kind to show.
 
@@ -43,22 +44,42 @@ def lint(
         Exit status: 1 when a finding is an error; warnings leave it at 0.
     """
     from rubric_judge.config import read_judge_spec
-    from rubric_judge.quality.lint.claims import reads_claims
+    from rubric_judge.quality.lint.claims import looks_for_words, reads_claims
+    from rubric_judge.quality.lint.grounding import lacks_passage
     from rubric_judge.quality.lint.run import lint_tasks
 
     if json_out is not None:
         require_writable(json_out, flag="--json", inputs=(tasks, judge))
-    by_claims = judge is not None and reads_claims(read_judge_spec(judge))
+    spec = None if judge is None else read_judge_spec(judge)
+    by_claims = spec is not None and reads_claims(spec)
+    by_model = spec is not None and not looks_for_words(spec)
     findings: list[Finding] = []
+    without_passage = 0
+
+    def count(task: Task) -> None:
+        nonlocal without_passage
+        without_passage += lacks_passage(task)
+
     read = 0
     with working(app) as progress, progress.phase("reading tasks") as phase:
-        for _, of_task in lint_tasks(tasks, by_claims=by_claims):
+        for _, of_task in lint_tasks(tasks, by_claims=by_claims, on_task=count):
             read += 1
-            findings += of_task
+            findings += [
+                finding
+                for finding in of_task
+                if not (by_model and finding.code == "no_words")
+            ]
             phase.advance()
     if not read:
         raise ConfigError(f"{tasks} holds no task", location="tasks")
     _report(findings, read=read, path=tasks, examples=examples)
+    if without_passage:
+        console().print(
+            f"{counted(without_passage, 'task')} without a passage or reference answer: whether "
+            "a passage answers the criteria, and whether the question gives it away, is not "
+            "checked there",
+            soft_wrap=True,
+        )
     if json_out is not None:
         report = {
             "tasks": read,

@@ -41,6 +41,18 @@ def check_claims(task: Task) -> Iterator[Finding]:
             )
 
 
+def looks_for_words(spec: JudgeSpec) -> bool:
+    """Tell whether a configuration's judge, or one that it hands criteria to, looks for words.
+
+    Args:
+        spec: the configuration.
+
+    Raises:
+        PluginError: as `reads_claims`.
+    """
+    return any(word_matchers(spec))
+
+
 def reads_claims(spec: JudgeSpec) -> bool:
     """Tell whether a configuration's judge, or one that it hands criteria to, reads claims.
 

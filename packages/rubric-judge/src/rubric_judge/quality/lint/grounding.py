@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from rubric_core import Criterion, Task, leaked_ngrams
+from rubric_core.formats.draft import NO_PASSAGE
 from rubric_judge.checks.directive import SentenceScope, StructureChecks
 from rubric_judge.checks.numeric import NumericCheck
 from rubric_judge.config import JudgeConfig
@@ -30,8 +31,18 @@ _MOST_ABSENT_FRAC: Final = 0.5
 _NUMBER: Final = re.compile(r"(?<![\w.])[-+−]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
+def lacks_passage(task: Task) -> bool:
+    """Return whether a task came from a rubric with neither passage nor reference answer."""
+    return task.grounding.reveal() == NO_PASSAGE
+
+
 def check_grounding(task: Task) -> Iterator[Finding]:
-    """Find `long_passage`, and `not_in_passage`: terms and numbers that it does not hold."""
+    """Find `long_passage`, and `not_in_passage`: terms and numbers that it does not hold.
+
+    A task without a passage has neither.
+    """
+    if lacks_passage(task):
+        return
     whole = task.grounding.reveal()
     if len(whole) > _PASSAGE_CHARS:
         yield as_warning(

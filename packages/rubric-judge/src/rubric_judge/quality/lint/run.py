@@ -1,6 +1,6 @@
 """The list of checks, and their run over a task file."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -37,7 +37,10 @@ def lint_task(task: Task, *, by_claims: bool = False) -> Iterator[reading.Findin
 
 
 def lint_tasks(
-    path: Path, *, by_claims: bool = False
+    path: Path,
+    *,
+    by_claims: bool = False,
+    on_task: Callable[[Task], None] | None = None,
 ) -> Iterator[tuple[int, tuple[reading.Finding, ...]]]:
     """Yield (line, its findings) for every task of a file, in file order.
 
@@ -46,6 +49,7 @@ def lint_tasks(
     Args:
         path: the file.
         by_claims: as `lint_task` takes it.
+        on_task: called with each task that could be read.
 
     Raises:
         RubricFileError: another suffix than .jsonl and .parquet, or no Parquet inside.
@@ -65,6 +69,8 @@ def lint_tasks(
             )
             findings = [unreadable]
         else:
+            if on_task is not None:
+                on_task(task)
             findings = list(lint_task(task, by_claims=by_claims))
             first = lines.setdefault(task.task_id, line)
             if first != line:

@@ -1,0 +1,199 @@
+"""Sheets of cells: CSV as spreadsheets write it, and Excel's .xlsx by openpyxl."""
+
+import csv
+import re
+import zipfile
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple, cast
+
+from rubric_core.errors import ConfigError, RubricFileError, needing_extra
+from rubric_core.files import open_file, read_file
+
+_DELIMITERS: Final = (",", ";", "\t")
+_SAMPLE_ROWS: Final = 20
+_NAMED_DELIMITER: Final = re.compile(r"sep=([,;\t|])\r?\n")
+"""Excel's own first line, which says what stands between cells."""
+_TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt")
+_WORKBOOK_SUFFIXES: Final = (".xlsx", ".xlsm")
+_MOST_WORKBOOK_BYTES: Final = 1 << 28  # of its unpacked parts
+
+Cell = str | float
+"""A number of an .xlsx, or a text without spaces around it; "" where there is nothing."""
+
+
+class Sheet(NamedTuple):
+    """The cells of one sheet."""
+
+    rows: list[list[Cell]]
+    """Rows from the first, blank ones included, so that the place of a row is its number."""
+    comma_decimals: bool = False
+    """Whether 2,5 may stand for two and a half, as where semicolons separate cells."""
+    name: str = ""
+    """The sheet's name, in a workbook."""
+    others: tuple[str, ...] = ()
+    """Names of the workbook's other sheets."""
+
+
+def read_sheet(path: Path, sheet: str | None = None) -> Sheet:
+    """Read all cells of a sheet.
+
+    Args:
+        path: a .csv, .tsv or .txt file in UTF-8 or UTF-16, or an .xlsx file.
+        sheet: the name of a sheet of a workbook; None for the first.
+
+    Raises:
+        ConfigError: the workbook has no such sheet, or a text file is asked for one.
+        RubricFileError: another kind of file, or one that cannot be read.
+        MissingExtraError: an .xlsx without openpyxl.
+        OSError: as `open_file`.
+    """
+    suffix = path.suffix.lower()
+    if suffix in _WORKBOOK_SUFFIXES:
+        return _workbook_sheet(path, sheet)
+    if suffix not in _TEXT_SUFFIXES:
+        problem = (
+            f"the suffix is {path.suffix!r}: save the table as .csv (UTF-8) or .xlsx"
+        )
+        raise RubricFileError(problem, path=path)
+    if sheet is not None:
+        raise ConfigError(
+            f"{path} is a text file, which has no sheets: leave --sheet out",
+            location="sheet",
+        )
+    return _text_sheet(path)
+
+
+def _text_sheet(path: Path) -> Sheet:
+    text = _decoded(read_file(path), path)
+    named = _NAMED_DELIMITER.match(text)
+    delimiter = named[1] if named else _delimiter_of(text)
+    rows: list[list[Cell]] = []
+    lines = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        rows.extend([cell.strip() for cell in cells] for cells in lines)
+    except csv.Error as error:
+        problem = (
+            f"not a readable table: {error}, in a row that begins after row {len(rows)}: a "
+            "quote within a cell is written twice, and each cell that begins with one ends "
+            "with one"
+        )
+        raise RubricFileError(problem, path=path, line=len(rows) + 1) from None
+    if named:
+        rows[0] = []
+    return Sheet(rows, comma_decimals=delimiter == ";")
+
+
+def _decoded(content: bytes, path: Path) -> str:
+    encoding = "utf-8"
+    if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif content.startswith(BOM_UTF8):
+        encoding = "utf-8-sig"
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        problem = (
+            f"not {encoding.upper()} at byte {error.start}: save it as 'CSV UTF-8', which "
+            "Excel lists as a type of its own"
+        )
+        raise RubricFileError(problem, path=path) from None
+    if "\0" in text:
+        problem = "holds NUL characters, which no table has: save it as 'CSV UTF-8'"
+        raise RubricFileError(problem, path=path)
+    return text
+
+
+def _delimiter_of(text: str) -> str:
+    """Return the separator by which most of the first rows have the same number of cells."""
+    return max(_DELIMITERS, key=lambda delimiter: _evenness(text, delimiter))
+
+
+def _evenness(text: str, delimiter: str) -> tuple[int, int]:
+    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
+    widths: Counter[int] = Counter()
+    try:
+        for cells in islice(reader, _SAMPLE_ROWS):
+            if len(cells) > 1:
+                widths[len(cells)] += 1
+    except csv.Error:
+        return 0, 0
+    if not widths:
+        return 0, 0
+    width, count = max(widths.items(), key=lambda item: (item[1], item[0]))
+    return count, width
+
+
+def _workbook_sheet(path: Path, sheet: str | None) -> Sheet:
+    with needing_extra("rubric-core", "xlsx", by="an .xlsx file, unlike .csv,"):
+        openpyxl: Any = import_module("openpyxl")
+    with open_file(path) as file:
+        _check_size(file, path)
+        try:
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
+            raise _unreadable(path, error) from None
+        names = [str(each.title) for each in book.worksheets]
+        if sheet is not None and sheet not in names:
+            known = ", ".join(map(repr, names))
+            raise ConfigError(
+                f"{path} has no sheet {sheet!r}: its sheets are {known}",
+                location="sheet",
+            )
+        if not names:
+            raise RubricFileError("the workbook holds no sheet of cells", path=path)
+        name = names[0] if sheet is None else sheet
+        page = book[name]
+        page.reset_dimensions()  # some programs write sizes that are too small
+        try:
+            rows = list(_values(page.iter_rows(values_only=True)))
+        except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
+            raise _unreadable(path, error) from None
+    others = tuple(other for other in names if other != name)
+    return Sheet(rows, name=name, others=others)
+
+
+def _check_size(file: BinaryIO, path: Path) -> None:
+    try:
+        with zipfile.ZipFile(file) as parts:
+            size = sum(part.file_size for part in parts.infolist())
+    except zipfile.BadZipFile as error:
+        raise _unreadable(path, error) from None
+    if size > _MOST_WORKBOOK_BYTES:
+        problem = (
+            f"the workbook has {size} bytes unpacked and may have {_MOST_WORKBOOK_BYTES}: "
+            "save its sheet as .csv"
+        )
+        raise RubricFileError(problem, path=path)
+    file.seek(0)
+
+
+def _unreadable(path: Path, error: Exception) -> RubricFileError:
+    kind = type(error).__name__
+    return RubricFileError(
+        f"not a readable .xlsx file ({kind}): open it in a spreadsheet and save it again, "
+        "without a password, or save it as .csv",
+        path=path,
+    )
+
+
+def _values(rows: Iterator[tuple[object, ...]]) -> Iterator[list[Cell]]:
+    for row in rows:
+        yield [_cell(value) for value in row]
+
+
+def _cell(value: object) -> Cell:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return cast("float", value)
+        case _:
+            return str(value).strip()
