@@ -12,6 +12,7 @@ import structlog
 from pyarrow import parquet
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
+from rubric_core.formats.draft import NO_PASSAGE
 from rubric_judge import judge_spec
 from rubric_judge.cli import main
 from rubric_judge.quality.lint.claims import reads_claims
@@ -711,3 +712,42 @@ def test_the_command_takes_the_judge_that_will_score(
     assert (without.returncode, named.returncode) == (0, 0)
     assert "no_claim" not in without.stdout
     assert "no_claim: 'open' states no claim" in named.stdout
+
+
+def test_a_task_without_a_passage_is_one_line_and_no_finding_for_each_criterion(
+    tmp_path: Path, lint: Callable[..., Run]
+) -> None:
+    words = ("valve", "filter", "vessel")
+    task = Task(
+        question="Why does the pump stop?",
+        grounding=Grounding(NO_PASSAGE),
+        rubric=Rubric(
+            criteria=tuple(
+                Criterion(id=word, weight=1, description=f"Says that the {word} is shut.",
+                          required_elements=(word,))
+                for word in words
+            )
+        ),
+    )  # fmt: skip
+    (tmp_path / "tasks.jsonl").write_text(_row(task) + "\n")
+    done = lint("tasks.jsonl")
+
+    assert "not_in_passage" not in done.stdout
+    assert done.stdout.count("1 task without a passage or reference answer") == 1
+    assert _findings(tmp_path / "tasks.jsonl") == []
+
+
+def test_a_language_model_needs_no_words_to_look_for(
+    tmp_path: Path, lint: Callable[..., Run]
+) -> None:
+    task = _task(
+        Criterion(id="open", weight=1, description="Explains why the pump stops.")
+    )
+    (tmp_path / "tasks.jsonl").write_text(_row(task) + "\n")
+    model = "model: hosted_vllm/m\napi_base: http://127.0.0.1:9/v1\n"
+    (tmp_path / "llm.yaml").write_text(f"type: llm\n{model}")
+    (tmp_path / "lexical.yaml").write_text("type: lexical\n")
+
+    assert "no_words" in lint("tasks.jsonl").stdout
+    assert "no_words" in lint("tasks.jsonl", "--judge", "lexical.yaml").stdout
+    assert "no_words" not in lint("tasks.jsonl", "--judge", "llm.yaml").stdout

@@ -131,10 +131,10 @@ def find_header(
     chosen: dict[str, list[Column]] = {}
     for part, name in choices:
         chosen.setdefault(part, []).append(_named_column(name, columns, part))
-    for part, found in chosen.items():
-        if len(found) > 1 and part not in _SEVERAL:
+    for part, several in chosen.items():
+        if len(several) > 1 and part not in _SEVERAL:
             raise ConfigError(
-                f"--column names {len(found)} columns for the {part_words(part)}: name one",
+                f"--column names {len(several)} columns for the {part_words(part)}: name one",
                 location="column",
             )
     header = _Guess(columns, body, chosen, path).header(place)
@@ -184,7 +184,8 @@ def _header_row(rows: Sequence[Sequence[Cell]], named: Sequence[str]) -> int | N
         known = len({_PART_OF[key] for key in keys if key in _PART_OF})
         score = known + 2 * len(keys & wanted)
         if score > most:
-            best, most = place, score
+            best = place
+            most = score
     return best
 
 
@@ -202,13 +203,13 @@ def _filled(names: Sequence[Cell], body: Sequence[Sequence[Cell]]) -> list[Colum
 
 def _named_column(name: str, columns: Sequence[Column], part: str) -> Column:
     exact = [column for column in columns if column.name.lower() == name.lower()]
-    found = exact or [column for column in columns if _key(column.name) == _key(name)]
-    if not found and _LETTERS.fullmatch(name):
-        found = [column for column in columns if column.letter == name]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        letters = " and ".join(column.letter for column in found)
+    matches = exact or [column for column in columns if _key(column.name) == _key(name)]
+    if not matches and _LETTERS.fullmatch(name):
+        matches = [column for column in columns if column.letter == name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        letters = " and ".join(column.letter for column in matches)
         problem = f"columns {letters} are both called {name!r}: name one by its letter"
     else:
         listed = ", ".join(column.shown for column in columns[:_MOST_NAMED])
@@ -220,7 +221,7 @@ def _named_column(name: str, columns: Sequence[Column], part: str) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class _Guess:
-    """What is known of a table's columns before its header is."""
+    """All that is known of a table's columns before its header is."""
 
     columns: Sequence[Column]
     body: Sequence[Sequence[Cell]]
@@ -229,26 +230,26 @@ class _Guess:
 
     def header(self, row: int) -> Header:
         """Return the header with every column in its place."""
-        taken = {column for columns in self.chosen.values() for column in columns}
-        found: dict[str, list[Column]] = {part: [] for part in PARTS}
+        settled = {column for columns in self.chosen.values() for column in columns}
+        guessed: dict[str, list[Column]] = {part: [] for part in PARTS}
         unread: list[Column] = []
         for column in self.columns:
             part = self._part_of(column)
-            if column in taken:
+            if column in settled:
                 continue
             if part is None or part in self.chosen:
                 unread.append(column)
             else:
-                found[part].append(column)
-        self._split_names(found)
+                guessed[part].append(column)
+        self._split_names(guessed)
         copies: list[Column] = []
-        for part, columns in found.items():
+        for part, columns in guessed.items():
             if len(columns) > 1 and part not in _SEVERAL:
                 self._check_copies(part, columns, row)
                 copies += columns[1:]
                 del columns[1:]
-        found |= {part: list(columns) for part, columns in self.chosen.items()}
-        read = {part: tuple(columns) for part, columns in found.items() if columns}
+        guessed |= {part: list(columns) for part, columns in self.chosen.items()}
+        read = {part: tuple(columns) for part, columns in guessed.items() if columns}
         return Header(row, read, tuple(copies), tuple(unread))
 
     def _part_of(self, column: Column) -> str | None:
@@ -258,15 +259,15 @@ class _Guess:
         ids = [value for value in self._values(column) if value != ""]
         return "id" if len(set(ids)) == len(ids) else "question_id"
 
-    def _split_names(self, found: dict[str, list[Column]]) -> None:
+    def _split_names(self, guessed: dict[str, list[Column]]) -> None:
         """Make the shorter of a criterion and its description the name."""
-        candidates = found["criterion"]
+        candidates = guessed["criterion"]
         long = [each for each in candidates if _key(each.name) in _DESCRIPTIONS]
         short = [each for each in candidates if each not in long]
-        has_name = found["name"] or "name" in self.chosen
+        has_name = guessed["name"] or "name" in self.chosen
         if len(long) == len(short) == 1 and not has_name:
-            found["criterion"] = long
-            found["name"] = short
+            guessed["criterion"] = long
+            guessed["name"] = short
 
     def _check_copies(self, part: str, columns: Sequence[Column], row: int) -> None:
         """Refuse columns that hold other values under names of the same part."""

@@ -11,6 +11,7 @@ from io import StringIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, cast
+from xml.etree.ElementTree import ParseError
 
 from rubric_core.errors import ConfigError, RubricFileError, needing_extra
 from rubric_core.files import open_file, read_file
@@ -22,6 +23,15 @@ _NAMED_DELIMITER: Final = re.compile(r"sep=([,;\t|])\r?\n")
 _TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt")
 _WORKBOOK_SUFFIXES: Final = (".xlsx", ".xlsm")
 _MOST_WORKBOOK_BYTES: Final = 1 << 28  # of its unpacked parts
+_BROKEN: Final = (
+    KeyError,
+    ValueError,
+    TypeError,
+    OSError,
+    ParseError,
+    zipfile.BadZipFile,
+)
+"""Errors that openpyxl lets through where a workbook is not well formed."""
 
 Cell = str | float
 """A number of an .xlsx, or a text without spaces around it; "" where there is nothing."""
@@ -136,7 +146,7 @@ def _workbook_sheet(path: Path, sheet: str | None) -> Sheet:
         _check_size(file, path)
         try:
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-        except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
+        except _BROKEN as error:
             raise _unreadable(path, error) from None
         names = [str(each.title) for each in book.worksheets]
         if sheet is not None and sheet not in names:
@@ -152,7 +162,7 @@ def _workbook_sheet(path: Path, sheet: str | None) -> Sheet:
         page.reset_dimensions()  # some programs write sizes that are too small
         try:
             rows = list(_values(page.iter_rows(values_only=True)))
-        except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
+        except _BROKEN as error:
             raise _unreadable(path, error) from None
     others = tuple(other for other in names if other != name)
     return Sheet(rows, name=name, others=others)

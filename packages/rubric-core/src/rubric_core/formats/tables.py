@@ -311,8 +311,8 @@ class _Reader:
     def _weighted(self, points: Points, weight: float, number: int) -> Points:
         avoidance = False
         if weight < 0:
-            found = is_avoidance(points.text, self.options.pitfalls)
-            if found is None:
+            is_met = is_avoidance(points.text, self.options.pitfalls)
+            if is_met is None:
                 raise self._error(
                     number,
                     f"the weight of row {number} is {weight:g}, and its criterion says what "
@@ -320,7 +320,7 @@ class _Reader:
                     "worded` (by the verb), `failure` (a fault) or `avoidance` (a good "
                     "answer does it), or write a weight ≥ 0 and what a good answer does",
                 )
-            avoidance = found
+            avoidance = is_met
         return replace(points, points=weight, avoidance=avoidance)
 
     def _weight(self, cells: Sequence[Cell], number: int) -> float | None:
