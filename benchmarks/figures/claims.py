@@ -128,6 +128,14 @@ BENCHMARKS = (
         ("torch",),
     ),
     Benchmark(
+        "adaptive_weights",
+        "steps to a gain in held-out reward by the rubric's own weights over those by"
+        " [weights that follow the policy](train/adaptive_weights.md), tiny policies under planted"
+        " dead criteria, median of five paired seeds; the greater of two: with the group's"
+        " deviation as divisor, and without it at the same size of advantages",
+        ("numpy", "torch"),
+    ),
+    Benchmark(
         "divergence_stop",
         "late, missing and false alarms of an [audit judge](train/alarm.md): on three published"
         " runs, 80 planted and 20 honest ones of tiny policies, 800 honest series",

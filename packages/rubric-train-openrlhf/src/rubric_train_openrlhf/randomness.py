@@ -9,7 +9,9 @@ from typing import Literal
 
 import numpy as np
 
-Purpose = Literal["order", "rollout", "validation", "pretrain", "sft", "audit"]
+Purpose = Literal[
+    "order", "rollout", "validation", "pretrain", "sft", "audit", "dropout"
+]
 
 
 def derived_seed(seed: int, *, step: int, purpose: Purpose, part: int = 0) -> int:

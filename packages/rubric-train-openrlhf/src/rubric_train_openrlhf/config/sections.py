@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from rubric_core import Decoding, Thoughts
 from rubric_core.data.chat_prompt import PLAIN, PROMPT_DATE, ChatPrompt
+from rubric_core.reward.estimators import AdvantageEstimator
 from rubric_judge import ClaimConfig, Hedging, HybridConfig, JudgeConfig, JudgeSpec
 from rubric_train_openrlhf.objective import OptimizerConfig
 from rubric_train_openrlhf.policy_config import PretrainConfig, Section, TinyConfig
@@ -162,6 +163,34 @@ class ShapingConfig(Section):
     def enabled(self) -> bool:
         """Whether any penalty is on."""
         return self.length_penalty is not None or self.alpha_stop is not None
+
+
+class RubricWeightsConfig(Section):
+    """Weights by which the advantage is computed; the reward that is logged stays the rubric's."""
+
+    by: Literal["rubric", "contrast"] = "rubric"
+    """`contrast`: w_j · clip(c_j / c̄, least, most), c_j the deviation of a criterion's scores in
+    its group, c̄ its mean by weight."""
+    least: Annotated[float, Field(gt=0.0, le=1.0)] = 0.1
+    """Factor of a criterion on which its group agrees."""
+    most: Annotated[float, Field(ge=1.0, allow_inf_nan=False)] = 4.0
+    """Greatest factor."""
+    dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    """Share of a rubric's criteria that are left out, drawn for each step and task."""
+
+    def misfits(self, advantage: AdvantageEstimator) -> Iterator[str]:
+        """Yield what these weights cannot be combined with."""
+        if self.by == "rubric" and not self.dropout:
+            yield (
+                "rubric_weights changes nothing: give by: contrast, or dropout above 0, or leave "
+                "it out"
+            )
+        if self.by == "contrast" and not advantage.reads_rewards:
+            yield (
+                f"rubric_weights.by='contrast' and advantage.estimator={advantage.estimator!r}, "
+                "which does not read the reward: it weighs criteria by their spread itself; use "
+                "estimator='group', or by: rubric with dropout"
+            )
 
 
 class OptimConfig(OptimizerConfig):

@@ -84,6 +84,10 @@ class TrainConfig(PolicySettings):
     metrics.jsonl; left out, they are on where `audit` is."""
     advantage: AdvantageConfig = Field(default_factory=GroupAdvantages)
     """Advantages: any installed estimator."""
+    rubric_weights: sections.RubricWeightsConfig | None = Field(
+        default=None, exclude_if=_is_none
+    )
+    """Weights of criteria that change from group to group; the rubric's own unless given."""
     shaping: sections.ShapingConfig = Field(default_factory=sections.ShapingConfig)
     """Penalties."""
     threads: Annotated[int, Field(ge=1)] | None = None
@@ -168,6 +172,8 @@ class TrainConfig(PolicySettings):
                 f"advantage.estimator={estimator!r} does not read the reward, so penalties on it "
                 "have no effect; switch shaping off or use estimator='group'"
             )
+        if self.rubric_weights is not None:
+            yield from self.rubric_weights.misfits(self.advantage)
         correction = self.judge.correction
         if correction == "none":
             return

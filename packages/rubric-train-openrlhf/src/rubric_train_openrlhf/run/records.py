@@ -75,6 +75,9 @@ class JudgingFigures(_Row):
     withheld_weight_frac: float | None = Field(default=None, exclude_if=_is_none)
     """Mean share of the rubrics' weight that a calibration keeps from the reward; `m_eff_mean` and
     `criteria` are of what it admits. Left out of a row without a calibration."""
+    moved_weight_frac: float | None = Field(default=None, exclude_if=_is_none)
+    """Mean share of a rubric's weight that `rubric_weights` moved to other criteria for the
+    advantage; left out of a row without it."""
 
 
 class UpdateMetrics(_Row):
@@ -279,6 +282,9 @@ class JudgementRow(_ResponseRow):
     shares: dict[str, float]
     attribution: dict[str, float]
     """Sums to the row's advantage; "shaping" is what the penalties added."""
+    weights: dict[str, float] = Field(default_factory=dict, exclude_if=not_)
+    """Shares by which the advantage was computed, which `rubric_weights` makes of `shares`; left
+    out of a row without it."""
 
 
 class AdmissionFile(_Row):

@@ -14,6 +14,7 @@ import numpy as np
 
 from rubric_core import JudgeResult, Outcome, Pooling, Rubric, Task
 from rubric_core.arrays import BoolArray, FloatArray
+from rubric_core.effective import shares
 from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import JudgeAbortError
@@ -99,9 +100,18 @@ class Crediting:
         """
         rubrics_P = [self.admission.rubric(task.rubric) for task in tasks_P]
         rewards, shaped_PG = self._shaped(results_PG, tasks_P, sizes)
-        credit = earned.assign_credit(
-            rewards, shaped_PG, estimator=self.config.advantage
+        taught, moved = earned.reweighted_rewards(
+            rewards, [task.task_id for task in tasks_P], step=step, config=self.config
         )
+        taught_PG = shaped_PG
+        if taught is not rewards:
+            taught_PG = earned.shaped_rewards(
+                taught.rewards_PG, sizes, config=self.config
+            )
+        credit = earned.assign_credit(
+            taught, taught_PG, estimator=self.config.advantage
+        )
+        figures = self._figures(results_PG, tasks_P, rewards, shaped_PG, dropped_PG)
         for_policy = StepCredit(
             rewards_PG=rewards.rewards_PG,
             shaped_PG=shaped_PG,
@@ -110,7 +120,7 @@ class Crediting:
             outcomes_PG=tuple(
                 tuple(result.outcome.value for result in group) for group in results_PG
             ),
-            figures=self._figures(results_PG, tasks_P, rewards, shaped_PG, dropped_PG),
+            figures=figures.model_copy(update={"moved_weight_frac": moved}),
             attribution_abs=criterion_means(
                 np.abs(credit.attribution_PGM),
                 rewards.valid_PG,
@@ -123,7 +133,7 @@ class Crediting:
             for task, rubric in zip(tasks_P, rubrics_P, strict=True)
         ]
         return for_policy, list(
-            _judgement_rows(step, results_PG, named_P, rewards, credit)
+            _judgement_rows(step, results_PG, named_P, (rewards, taught), credit)
         )
 
     def of_heldout(
@@ -211,13 +221,17 @@ def _judgement_rows(
     step: int,
     results_PG: Results,
     named_P: Sequence[tuple[str, Rubric]],
-    rewards: Rewards,
+    of_rubric_and_taught: tuple[Rewards, Rewards],
     credit: Credit,
 ) -> Iterator[JudgementRow]:
     """Yield each judgement with the contribution of every criterion to the advantage."""
+    rewards, taught = of_rubric_and_taught
     for p, ((task_id, rubric), group) in enumerate(
         zip(named_P, results_PG, strict=True)
     ):
+        weights = dict[str, float]()
+        if taught is not rewards:
+            weights = _by_id(rubric, shares(taught.weights_PM[p]))
         for g, result in enumerate(group):
             attribution = _by_id(rubric, credit.attribution_PGM[p, g])
             shaping = float(credit.shaping_PG[p, g])
@@ -231,6 +245,7 @@ def _judgement_rows(
                 z=_by_id(rubric, rewards.z_PGM[p, g]),
                 shares=_by_id(rubric, rubric.shares_M),
                 attribution=attribution,
+                weights=weights,
             )
 
 

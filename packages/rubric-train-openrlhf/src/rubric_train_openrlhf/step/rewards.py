@@ -1,5 +1,6 @@
 """Rewards, shaped rewards and advantages of judgements: pure functions, in float64."""
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self, TypeAlias
@@ -10,9 +11,16 @@ import numpy.typing as npt
 import rubric_core as core
 from rubric_core import JudgeResult, Outcome, Reason, Rubric, arrays
 from rubric_core.arrays import BoolArray, FloatArray
+from rubric_core.effective import shares
 from rubric_core.reward import estimates, estimators
 from rubric_core.reward.projection import OnUnavailable
+from rubric_core.reward.weighting import (
+    contrast_factors,
+    kept_criteria,
+    moved_shares,
+)
 from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.randomness import derived_seed
 from rubric_train_openrlhf.step.admission import Admission
 
 ALL: Final = Admission()
@@ -107,6 +115,61 @@ def judge_rewards(
                     rewards_PG[p, g] = np.nansum(rubric.shares_M * z_M)
             z_PGM[p, g, : len(rubric)] = z_M
     return Rewards(rewards_PG, valid_PG, z_PGM, weights_PM)
+
+
+def reweighted_rewards(
+    rewards: Rewards, task_ids_P: Sequence[str], *, step: int, config: TrainConfig
+) -> tuple[Rewards, float | None]:
+    """Return the rewards that the advantage is computed from, by `rubric_weights`.
+
+        R'_pg = Σ_j α'_pj z_pgj,   α'_pj = f_pj d_pj w_pj / Σ_k f_pk d_pk w_pk
+
+    f is `contrast_factors` of the group's own scores, d the draw of `kept_criteria` by the run's
+    seed, the step and the task's id: both follow from the step alone, so a resumed run repeats
+    them.
+
+    Args:
+        rewards: rewards by the rubric's weights.
+        task_ids_P: the task of each group.
+        step: number of the step.
+        config: configuration of the run.
+
+    Returns:
+        The same rewards and None without `rubric_weights`; else the rewards, with α' as weights,
+        and the mean over groups of ½ Σ_j |α'_j − α_j|, the share of weight that was moved. A group
+        in which nothing is moved keeps its rewards to the last bit.
+    """
+    weighting = config.rubric_weights
+    if weighting is None:
+        return rewards, None
+    factors_PM = np.ones_like(rewards.weights_PM)
+    if weighting.by == "contrast":
+        factors_PM = contrast_factors(
+            rewards.z_PGM,
+            rewards.weights_PM,
+            least=weighting.least,
+            most=weighting.most,
+            valid_PG=rewards.valid_PG,
+        )
+    for p, task_id in enumerate(task_ids_P if weighting.dropout else ()):
+        part = zlib.crc32(task_id.encode())
+        seed = derived_seed(config.seed, step=step, purpose="dropout", part=part)
+        factors_PM[p] *= kept_criteria(
+            rewards.weights_PM[p],
+            dropout=weighting.dropout,
+            generator=np.random.default_rng(seed),
+        )
+    shares_PM = shares(rewards.weights_PM, axes="PM")
+    moved_PM = moved_shares(rewards.weights_PM, factors_PM)
+    moved_P = (moved_PM != shares_PM).any(axis=1)
+    sums_PG = np.nansum(moved_PM[:, None, :] * rewards.z_PGM, axis=2)
+    rewards_PG = np.where(
+        moved_P[:, None] & rewards.valid_PG, sums_PG, rewards.rewards_PG
+    )
+    weights_PM = np.where(moved_P[:, None], moved_PM, rewards.weights_PM)
+    moved = float(np.abs(moved_PM - shares_PM).sum(axis=1).mean() / 2)
+    reweighted = replace(rewards, rewards_PG=rewards_PG, weights_PM=weights_PM)
+    return reweighted, moved
 
 
 def shaped_rewards(

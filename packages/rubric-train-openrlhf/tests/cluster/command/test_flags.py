@@ -32,6 +32,7 @@ OURS = {
     "monitors": "the judge coordinator",
     "checkpoint.best_by": "our held-out passes",
     "advantage": "the judge coordinator, in float64",
+    "rubric_weights": "the judge coordinator",
     "shaping": "the judge coordinator, on the judge's reward",
     "dynamic_sampling": "our sampler drops groups by their spread",
     "objective.kl": "our policy actor's divergence",

@@ -17,12 +17,13 @@ from rubric_core import (
     UnavailableRewardError,
     group_advantages,
 )
-from rubric_judge import JudgeSetupError
+from rubric_judge import JudgeSetupError, LexicalJudge
 from rubric_train_openrlhf.cluster.judging import JudgeCoordinator, JudgeSide
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError, TrainConfigError
 from rubric_train_openrlhf.run.records import JudgementRow
 from rubric_train_openrlhf.step import probe
+from rubric_train_openrlhf.step.credit import Crediting
 from rubric_train_openrlhf.step.rewards import Sizes
 
 if TYPE_CHECKING:
@@ -119,6 +120,29 @@ async def test_penalties_are_the_desks(
     np.testing.assert_array_equal(
         credit.advantages_PG, group_advantages(credit.shaped_PG)
     )
+    await coordinator.aclose()
+
+
+async def test_weights_by_contrast_and_dropout_are_those_of_a_local_run(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
+    weighting = {"by": "contrast", "dropout": 0.4}
+    config = make_config(rubric_weights=weighting)
+    coordinator = JudgeCoordinator(config)
+    judgements = await judged(coordinator, tasks, [2, 4])
+
+    credit = await coordinator.credit(3, judgements, SIZES)
+
+    judge = LexicalJudge()
+    taken = [tasks[2], tasks[4]]
+    results = [
+        [await judge.judge(tasks[n].judge_view(text)) for text in answers(n)]
+        for n in (2, 4)
+    ]
+    local, _ = Crediting(config).of_step(3, results, taken, SIZES)
+    np.testing.assert_array_equal(credit.advantages_PG, local.advantages_PG)
+    assert credit.figures.moved_weight_frac == local.figures.moved_weight_frac
+    assert local.figures.moved_weight_frac
     await coordinator.aclose()
 
 
