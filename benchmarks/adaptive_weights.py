@@ -1,18 +1,19 @@
 """What adaptive weights of criteria save, with and without the group's deviation as divisor.
 
 Tiny policies learn from rubrics of which nothing to three quarters of the weight is dead: met
-always, or never. Eight arms: the divisor, or none, times
+always, or never. Arms: the divisor, or none, times AdamW, whose steps do not grow with the
+gradient, or one with an ε above all its moments, whose steps do, times
 
 - fixed: the rubric's own weights;
 - adaptive: `rubric_weights: {by: contrast}`;
 - matched: fixed, with advantages that are scaled, by one factor a step, to the root mean square
   that the adaptive ones would have;
-- twice: fixed, at twice the learning rate.
+- twice: fixed, at twice the learning rate, under AdamW alone.
 
 The reward that counts is the full rubric's on held-out tasks. Steps to a target are counted where
-the curve of held-out passes first crosses it. `value` is the greater of two medians over paired
-seeds: steps of fixed over steps of adaptive weights with the divisor, and steps of matched over
-steps of adaptive weights without it.
+the curve of held-out passes first crosses it. `value` is the greatest of four medians over paired
+seeds, two for each optimiser: steps of fixed over steps of adaptive weights with the divisor, and
+steps of matched over steps of adaptive weights without it.
 
     uv run python benchmarks/adaptive_weights.py [--seeds 5] [--steps 40] [--quick]
         [--out FOLDER] [--json PATH]
@@ -46,7 +47,12 @@ TARGET = 1.5
 GAIN: Final = 0.1
 """Of held-out reward, that the steps are counted to; about two thirds of what is gained in all."""
 STDS: Final = {"sample": "with the divisor", "none": "without"}
-WEIGHTS: Final = ("fixed", "adaptive", "matched", "twice")
+OPTIMISERS: Final = {"adamw": False, "scaled": True}
+"""Whether steps grow with the gradient."""
+WEIGHTS: Final = {
+    "adamw": ("fixed", "adaptive", "matched", "twice"),
+    "scaled": ("fixed", "adaptive", "matched"),
+}
 EVERY: Final = 2
 Curve: TypeAlias = list[tuple[int, float]]
 
@@ -77,26 +83,34 @@ def all_curves(out: Path, *, seeds: int, steps: int) -> dict[str, list[Curve]]:
     make_start(start)
     curves: dict[str, list[Curve]] = {}
     for seed in range(seeds):
-        for std in STDS:
-            for weights in WEIGHTS:
-                arm = f"{std} {weights}"
-                kept = out / f"{std}_{weights}_{seed}_{steps}.json"
-                if not kept.exists():
-                    folder = out / f"{std}_{weights}_{seed}"
-                    shutil.rmtree(folder, ignore_errors=True)
-                    curve = heldout_curve(
-                        folder,
-                        start,
-                        Arm(std, weights),
-                        seed=seed,
-                        steps=steps,
-                        every=EVERY,
-                    )
-                    kept.write_text(json.dumps(curve), encoding="utf-8")
-                found = json.loads(kept.read_text("utf-8"))
-                curves.setdefault(arm, []).append([(row[0], row[1]) for row in found])
-                print(arm, seed, f"{found[0][1]:.3f} {found[-1][1]:.3f}", flush=True)
+        for optimiser, std, weights in _arms():
+            arm = f"{optimiser} {std} {weights}"
+            name = f"{optimiser}_{std}_{weights}_{seed}"
+            kept = out / f"{name}_{steps}.json"
+            if not kept.exists():
+                shutil.rmtree(out / name, ignore_errors=True)
+                curve = heldout_curve(
+                    out / name,
+                    start,
+                    Arm(std, weights, scales=OPTIMISERS[optimiser]),
+                    seed=seed,
+                    steps=steps,
+                    every=EVERY,
+                )
+                kept.write_text(json.dumps(curve), encoding="utf-8")
+            found = json.loads(kept.read_text("utf-8"))
+            curves.setdefault(arm, []).append([(row[0], row[1]) for row in found])
+            print(arm, seed, f"{found[0][1]:.3f} {found[-1][1]:.3f}", flush=True)
     return curves
+
+
+def _arms() -> list[tuple[str, str, str]]:
+    return [
+        (optimiser, std, weights)
+        for optimiser, of_optimiser in WEIGHTS.items()
+        for std in STDS
+        for weights in of_optimiser
+    ]
 
 
 def steps_to(curve: Curve, gain: float) -> float | None:
@@ -119,23 +133,28 @@ def compared(curves: dict[str, list[Curve]], *, steps: int) -> dict[str, Any]:
         arm: [steps if one is None else one for one in of_seeds]
         for arm, of_seeds in reached.items()
     }
-    table = Table("divisor", "weights", "steps to the target", "fixed over it", "gain")
+    words = ("optimiser", "divisor", "weights", "steps", "fixed over it", "gain")
+    table = Table(*words)
     ratios: dict[str, list[float]] = {}
     gains: dict[str, float] = {}
-    for std, words in STDS.items():
-        for weights in WEIGHTS:
-            arm = f"{std} {weights}"
-            ratios[arm] = _over(counted[f"{std} fixed"], counted[arm])
-            gains[arm] = median(curve[-1][1] - curve[0][1] for curve in curves[arm])
-            missed = reached[arm].count(None)
-            shown = f"{_shown(counted[arm], 1)}{f', {missed} not' if missed else ''}"
-            table.add_row(
-                words, weights, shown, _shown(ratios[arm], 2), f"{gains[arm]:.3f}"
-            )
-    matched = _over(counted["none matched"], counted["none adaptive"])
+    for optimiser, std, weights in _arms():
+        arm = f"{optimiser} {std} {weights}"
+        ratios[arm] = _over(counted[f"{optimiser} {std} fixed"], counted[arm])
+        gains[arm] = median(curve[-1][1] - curve[0][1] for curve in curves[arm])
+        missed = reached[arm].count(None)
+        shown = f"{_shown(counted[arm], 1)}{f', {missed} not' if missed else ''}"
+        over = _shown(ratios[arm], 2)
+        table.add_row(optimiser, STDS[std], weights, shown, over, f"{gains[arm]:.3f}")
     Console(width=120).print(table)
-    print(f"without the divisor, matched over adaptive: {_shown(matched, 2)}")
-    value = max(median(ratios["sample adaptive"]), median(matched))
+    left: dict[str, list[float]] = {}
+    for optimiser in OPTIMISERS:
+        left[f"{optimiser} sample"] = ratios[f"{optimiser} sample adaptive"]
+        left[f"{optimiser} none, matched"] = _over(
+            counted[f"{optimiser} none matched"], counted[f"{optimiser} none adaptive"]
+        )
+    for name, of_seeds in left.items():
+        print(f"left, {name}: {_shown(of_seeds, 2)}")
+    value = max(median(of_seeds) for of_seeds in left.values())
     print(f"{value:.2f} (target {TARGET})")
     return {
         "claim": CLAIM,
@@ -146,7 +165,7 @@ def compared(curves: dict[str, list[Curve]], *, steps: int) -> dict[str, Any]:
         "details": {
             "steps": reached,
             "fixed_over": ratios,
-            "matched_over_adaptive": matched,
+            "left": left,
             "gains": gains,
             "curves": curves,
         },

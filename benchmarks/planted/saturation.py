@@ -35,6 +35,9 @@ DEAD: Final = (0, 2, 6, 18)
 MET: Final = 0.35
 """Share of the warm start's answers that meet a live criterion."""
 RATE: Final = 5e-4
+EPS: Final = 1.0
+SCALED_RATES: Final = {"sample": 0.05, "none": 0.3}
+"""Learning rates over `EPS`, by divisor: the gradient of raw rewards is a sixth."""
 TASKS: Final = 16
 HELDOUT: Final = 8
 _SHAPE: Final = TinyConfig(
@@ -172,14 +175,18 @@ class Arm:
     weights: str
     """"fixed", "adaptive", "matched" (fixed, with the size of advantages that the adaptive ones
     have), or "twice" (fixed, at twice the learning rate)."""
+    scales: bool = False
+    """Whether steps grow with the gradient: an ε above all of its moments makes of AdamW a
+    gradient descent with momentum; as it is, it divides by the gradient's own size."""
 
     def settings(self) -> dict[str, Any]:
         """Return its keys of the configuration."""
-        rate = RATE * (2 if self.weights == "twice" else 1)
+        rate = SCALED_RATES[self.std] if self.scales else RATE
         found: dict[str, Any] = {
             "advantage": {"estimator": "group", "std": self.std},
             "optim": {
-                "learning_rate": rate,
+                "learning_rate": rate * (2 if self.weights == "twice" else 1),
+                "eps": EPS if self.scales else 1e-8,
                 "micro_batch": 64,
                 "warmup_steps": 3,
                 "weight_decay": 0.0,

@@ -107,7 +107,7 @@ def test_dead_weight_cancels_with_the_divisor_and_shrinks_advantages_without(
     moved_M = moved_shares([weights_M], factors_PM)[0]
 
     with_divisor = [group_advantages(z_PGM @ one) for one in (alpha_M, moved_M)]
-    np.testing.assert_allclose(*with_divisor, atol=1e-6)
+    np.testing.assert_allclose(with_divisor[0], with_divisor[1], atol=1e-6)
     without = [group_advantages(z_PGM @ one, std="none") for one in (alpha_M, moved_M)]
     grown = moved_M[0] / alpha_M[0]
     np.testing.assert_allclose(without[1], grown * without[0], atol=1e-12)

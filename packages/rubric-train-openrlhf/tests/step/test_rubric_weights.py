@@ -35,7 +35,11 @@ RUBRIC = Rubric(
         Criterion(id="noted", weight=0),
     )
 )
-Z: dict[str, list[float]] = {"saturated": [1, 1, 1, 1], "live": [0, 1, 0, 1], "rare": [0, 0, 0, 1]}
+Z: dict[str, list[float]] = {
+    "saturated": [1, 1, 1, 1],
+    "live": [0, 1, 0, 1],
+    "rare": [0, 0, 0, 1],
+}
 SIZES = Sizes.of([[4, 4, 4, 4]], [[True, False, True, True]])
 
 
