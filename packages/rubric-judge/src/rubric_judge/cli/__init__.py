@@ -17,12 +17,13 @@ from rubric_judge.cli.rejudge import rejudge
 from rubric_judge.cli.reliability import reliability
 from rubric_judge.cli.score import score
 from rubric_judge.cli.serve import serve
+from rubric_judge.cli.view import view
 from rubric_judge.ui.console.command import run_command, typed_command
 
 __all__ = ["app", "main"]
 
 _WITHOUT_LEDGER: Final = frozenset(
-    {"criteria", "export", "import", "init", "label", "label-import", "lint"}
+    {"criteria", "export", "import", "init", "label", "label-import", "lint", "view"}
 )
 """Commands that ask no judge, so that there is no judgement to keep."""
 
@@ -36,6 +37,7 @@ for _command in (
     reliability,
     score,
     serve,
+    view,
 ):
     app.command(_command)
 app.command(calibrate_judge, name="calibrate")

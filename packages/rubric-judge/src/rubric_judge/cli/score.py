@@ -59,7 +59,8 @@ def score(  # noqa: PLR0913  # the flags of a command
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
         responses: JSON Lines with `task_id` and `response`.
         judge: The judge's configuration, YAML.
-        out: File to write: line, task id, reward and the whole result, in the order of RESPONSES.
+        out: File to write: line, task id, reward and the whole result, in the order of RESPONSES;
+            beside it, OUT.inputs.json names RESPONSES and TASKS for `rubric-judge view`.
         ledger: A ledger to look judgements up in and to record them in, so that a command that was
             stopped goes on where it was.
         workers: Judge workers; each holds up to MICRO-BATCH responses.
@@ -75,6 +76,8 @@ def score(  # noqa: PLR0913  # the flags of a command
         Exit status: 1 when no response at all could be judged, or the ledger could not be written.
     """
     command.configure_log(verbose=verbose)
+    from rubric_judge.quality.view.inputs import write_inputs
+
     require_writable(out, flag="--out", inputs=(tasks, responses, judge, ledger))
     with command.working(app) as progress:
         with progress.phase("reading tasks and responses"):
@@ -91,6 +94,7 @@ def score(  # noqa: PLR0913  # the flags of a command
         judged = [JudgedResponse(line, view, result) for (line, view), result in rows]
         with progress.phase("writing the judgements"):
             write_judgements(out, judged)
+            write_inputs(out, tasks=tasks, responses=responses, thoughts=thoughts)
     _report(judged, done.statistics, out=out, show=show)
     _remark(judged, done.statistics, asked=asked, judge=judge, out=out)
     words = (
@@ -204,6 +208,9 @@ def _report(
     out: Path,
     show: int,
 ) -> None:
+    from rubric_judge.quality.view.scored import criteria_table
+    from rubric_judge.ui.console.printing import print_table
+
     _show(judged[:show])
     rewards = [row.reward for row in judged if row.reward is not None]
     mean = [("mean reward", f"{sum(rewards) / len(rewards):.4f}")] if rewards else []
@@ -226,6 +233,7 @@ def _report(
             ("written", out),
         ]
     )
+    print_table(command.console(), criteria_table(judged))
     for outcome, words in (
         (Outcome.UNAVAILABLE, "not judged"),
         (Outcome.INVALID, "answered out of contract, reward 0"),

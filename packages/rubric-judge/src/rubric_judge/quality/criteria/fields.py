@@ -35,6 +35,7 @@ class Place:
     group: object
     prompt: object
     step: int = 0
+    response: object = None
 
 
 @dataclass
@@ -51,6 +52,8 @@ class Fields:
     """Whether some rows named no weights."""
     avoided: set[str] = field(default_factory=set[str])
     """Names of scores with a negative weight."""
+    keeps_texts: bool = False
+    """Whether answers get their texts."""
     most: int = 0
     """Most of the stack's own scores that an answer had as criteria."""
     _pooling: Pooling | None = None
@@ -90,6 +93,7 @@ class Fields:
                     z=record.z,
                     tokens=record.tokens,
                     pools=record.pools,
+                    texts=self._texts(place),
                 )
         if self.only:
             own = {name: value for name, value in own.items() if name in self.only}
@@ -127,6 +131,7 @@ class Fields:
             outcome=outcome,
             shares=self._shares(name, names, weights if prefix is None else None),
             z=scores,
+            texts=self._texts(place),
         )
 
     def _turned(
@@ -139,6 +144,11 @@ class Fields:
             name: 1.0 - score if name in turned else score
             for name, score in scores.items()
         }
+
+    def _texts(self, place: Place) -> tuple[str, str] | None:
+        if not self.keeps_texts:
+            return None
+        return plain_text(place.prompt), plain_text(place.response)
 
     def _shares(
         self, task_id: str, names: Collection[str], own: Mapping[str, float] | None
@@ -188,6 +198,43 @@ def prompt_id(prompt: object) -> str:
     """Return a short name of a prompt whose row names no task."""
     text = prompt if isinstance(prompt, str) else json.dumps(prompt, sort_keys=True)
     return f"prompt-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def plain_text(value: object) -> str:
+    """Return what a person reads of a prompt or a response: its text, or that of its messages.
+
+    A message that asks for a tool or holds no text is shown as JSON.
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, list):
+        parts = [
+            part for part in cast("list[object]", value) if not _is_reasoning(part)
+        ]
+        turn = plain_text if len(parts) == 1 else _turn
+        return "\n\n".join(map(turn, parts))
+    if isinstance(value, Mapping):
+        message = cast("Mapping[str, object]", value)
+        if "content" in message and not message.get("tool_calls"):
+            return plain_text(message["content"])
+        if isinstance(text := message.get("text"), str):
+            return text
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _is_reasoning(part: object) -> bool:
+    """Tell whether a part of a response is what the model thought before it."""
+    if not isinstance(part, Mapping):
+        return False
+    return cast("Mapping[str, object]", part).get("type") == "reasoning"
+
+
+def _turn(part: object) -> str:
+    if not isinstance(part, Mapping):
+        return plain_text(part)
+    message = cast("Mapping[str, object]", part)
+    role = message.get("role")
+    return f"{role}: {plain_text(message)}" if role else plain_text(message)
 
 
 def _record(value: object, place: Place) -> JudgementRecord:

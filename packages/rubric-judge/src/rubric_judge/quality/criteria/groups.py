@@ -43,6 +43,8 @@ class JudgedAnswer:
     """Key of the judged text, where a log may hold several judgements of one; else None."""
     is_repeat: bool = False
     """Whether an earlier row judges the same text: for noise alone, in no other figure."""
+    texts: tuple[str, str] | None = None
+    """Question and response, where they were asked for."""
 
     @property
     def took_part(self) -> bool:

@@ -127,7 +127,7 @@ def ledger_answers(
     with Ledger(path, read_only=True) as ledger:
         for entry in ledger.entries():
             earlier = entries.get(entry.key)
-            if earlier is None or not _is_final(earlier):
+            if earlier is None or not is_final(earlier):
                 entries[entry.key] = entry
     rubrics = {name: hash_rubric(task.rubric) for name, task in tasks.items()}
     other = 0
@@ -218,5 +218,6 @@ def _answer(
     )
 
 
-def _is_final(entry: LedgerEntry) -> bool:
+def is_final(entry: LedgerEntry) -> bool:
+    """Tell whether a later judgement of the same key does not count."""
     return entry.result.outcome is not Outcome.UNAVAILABLE and not entry.suspect

@@ -6,6 +6,7 @@ Read as TRL 1.16, verl 0.9.1 and verifiers 0.4 write them, and NeMo-Gym at 07d6b
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, cast
@@ -58,8 +59,9 @@ def trl_answers(
         starts = _starts([prompt for prompt, _ in texts], group_size, file)
         for (line, row), group in zip(rows, starts, strict=True):
             place = Place(
-                file, line, group, row.get("prompt"), cast("int", row.get("step", 0))
-            )
+                file, line, group, row.get("prompt"), cast("int", row.get("step", 0)),
+                row.get("completion"),
+            )  # fmt: skip
             # A reward that does not apply is null in the file, and so not in the row.
             own = {name: row.get(name) for name in names}
             yield fields.answer(place, row, own=own)
@@ -117,8 +119,9 @@ def verl_answers(files: Sequence[Path], fields: Fields) -> Iterator[JudgedAnswer
                 # {sample}_{rollout}_{output}
                 group = uid.rsplit("_", 2)[0]
             place = Place(
-                file, line, group, row["input"], int(cast("Any", row["step"]))
-            )
+                file, line, group, row["input"], int(cast("Any", row["step"])),
+                row.get("output"),
+            )  # fmt: skip
             own = {name: value for name, value in row.items() if name not in _VERL}
             named = row.get("gts")
             known = named if isinstance(named, str) and named in fields.tasks else None
@@ -174,13 +177,22 @@ def _traced(
     }
     failed = not trace.get("ok", False) and not row and not any(rewards.values())
     return fields.answer(
-        place,
+        replace(place, response=_last_answer(trace) if fields.keeps_texts else None),
         row,
         own=scores,
         weights=weights,
         failed=failed,
         task_id=None if task_id is None else str(task_id),
     )
+
+
+def _last_answer(trace: Mapping[str, object]) -> object:
+    """Return what the agent answered: its reply as the root, or its last message."""
+    if trace.get("root_reply") is not None:
+        return trace["root_reply"]
+    nodes = cast("Sequence[object]", trace.get("nodes") or ())
+    messages = (_mapping(_mapping(node).get("message")) for node in reversed(nodes))
+    return next((one for one in messages if one.get("role") == "assistant"), None)
 
 
 def nemo_gym_answers(files: Sequence[Path], fields: Fields) -> Iterator[JudgedAnswer]:
@@ -208,7 +220,8 @@ def nemo_gym_answers(files: Sequence[Path], fields: Fields) -> Iterator[JudgedAn
                 continue
             known.add(key)
             asked = _mapping(row.get("responses_create_params")).get("input")
-            place = Place(file, line, row[TASK_INDEX], asked)
+            output = _mapping(row.get("response")).get("output")
+            place = Place(file, line, row[TASK_INDEX], asked, response=output)
             named = row.get("task_id")
             config = _mapping(row.get("instance_config"))
             failed = "_ng_failure_class" in row or bool(config.get("mask_sample"))

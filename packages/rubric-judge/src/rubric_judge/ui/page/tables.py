@@ -51,6 +51,11 @@ class Cell(Part):
         """Return the cell of an estimate: its value and its limits."""
         return cls(value=estimate.value, low=estimate.low, high=estimate.high)
 
+    @property
+    def holds_zero(self) -> bool:
+        """Whether 0 is within its bounds, or there are none: no difference is shown by it."""
+        return self.low is None or self.high is None or self.low <= 0 <= self.high
+
 
 class Row(Part):
     """A row: its name and a cell for each column."""
@@ -62,6 +67,9 @@ class Row(Part):
 
     role: str = Field(default="", exclude=True)
     """Colour of its dot on a page; without one, the dot is hollow."""
+
+    link: str = Field(default="", exclude=True)
+    """Address that its name leads to on a page."""
 
 
 class Table(Part):

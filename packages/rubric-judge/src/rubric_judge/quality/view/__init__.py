@@ -1,0 +1,1 @@
+"""Judgements on one private page: question, answer, criteria, reasons, and what people say."""

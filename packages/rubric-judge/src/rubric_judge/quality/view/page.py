@@ -1,0 +1,318 @@
+"""The page: all samples as inert data, a table by criterion, and the script that shows them."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from rubric_core import Task
+from rubric_core.files import write_text
+from rubric_judge.quality.reliability.rates import MET
+from rubric_judge.quality.view.joining import Samples
+from rubric_judge.quality.view.samples import Judged, Source, Verdict, kinds_of
+from rubric_judge.ui.page.grounding import told_grounding
+from rubric_judge.ui.page.rendering import inert_json, render_page, shortened
+from rubric_judge.ui.page.tables import Cell, Column, Row, Table, counted
+
+MAX_TEXT_CHARS: Final = 20_000
+"""Most characters of one response, question or reason on the page."""
+MAX_CHARS: Final = 80_000_000
+"""Most characters of all of them, beyond which each gets fewer."""
+_LEAST_CHARS: Final = 500
+_MOST_ROWS: Final = 40
+"""Criteria in the table above the samples; the filter has all."""
+
+
+def link_to(page: str, **choice: str) -> str:
+    """Return the address of a choice on a viewer page.
+
+    Args:
+        page: path of the page from where the link stands; empty on the page itself.
+        choice: what is chosen: `criterion` (an id or a kind), `differ`, `sort`, `sample`.
+    """
+    parts = "&".join(
+        f"{name}={quote(value, safe='')}" for name, value in choice.items()
+    )
+    return f"{page}#{parts}"
+
+
+def write_page(
+    samples: Samples, sources: Sequence[Source], path: Path, *, title: str
+) -> None:
+    """Write the page; equal samples give equal bytes.
+
+    Args:
+        samples: what it shows.
+        sources: what they were made from, for the texts of criteria.
+        path: the page; it holds passages and rubrics, and is for the judge's side.
+        title: its heading.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_text(path, page_text(samples, sources, title=title))
+
+
+def page_text(samples: Samples, sources: Sequence[Source], *, title: str) -> str:
+    """Return the page as `write_page` writes it."""
+    tasks: dict[str, Task] = {}
+    kinds: dict[str, str] = {}
+    for source in sources:
+        tasks |= source.tasks
+        kinds |= source.kinds
+    laid_out = _Layout(samples, tasks, kinds, _most_chars(samples, tasks))
+    content = {
+        "title": title,
+        "columns": samples.columns,
+        "count": counted(len(samples.rows), "sample"),
+        "notes": samples.notes,
+        "table": by_criterion(samples, tasks),
+        "raters": sorted(
+            {r for s in samples.rows for c in s.people.values() for r in c}
+        ),
+        "has_parts": any(sample.first.part for sample in samples.rows),
+        "data": inert_json(laid_out.data()),
+    }
+    return render_page(__package__, "view", content, scripts=("view.js",))
+
+
+def _most_chars(samples: Samples, tasks: Mapping[str, Task]) -> int:
+    """Return how many characters of a text fit, so that a page of any size opens."""
+    texts = [len(task.grounding.reveal()) for task in tasks.values()]
+    for sample in samples.rows:
+        for row in filter(None, sample.judged):
+            texts += [len(row.response), len(row.verdict.reasoning)]
+    limit = MAX_TEXT_CHARS
+    while limit > _LEAST_CHARS and sum(min(n, limit) for n in texts) > MAX_CHARS:
+        limit //= 2
+    return limit
+
+
+@dataclass
+class _Layout:
+    """Samples as the script reads them: tasks, criteria and parts by number."""
+
+    samples: Samples
+    tasks: Mapping[str, Task]
+    kinds: Mapping[str, str]
+    most_chars: int
+    _numbers: dict[str, int] = field(default_factory=dict[str, int])
+    _tasks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _criteria: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
+
+    def data(self) -> dict[str, object]:
+        """Return everything."""
+        rows = [self._sample(place) for place in range(len(self.samples.rows))]
+        columns = [[one.source, one.judge] for one in self.samples.columns]
+        return {"columns": columns, "tasks": self._tasks, "samples": rows, "met": MET}
+
+    def _sample(self, place: int) -> dict[str, object]:
+        sample = self.samples.rows[place]
+        task = self._task(sample.first)
+        texts: dict[str, int] = {}
+        verdicts: list[object] = []
+        for row in sample.judged:
+            if row is None:
+                verdicts.append(0)
+                continue
+            at = texts.setdefault(row.response, len(texts))
+            verdicts.append(self._verdict(row, task, at))
+        people = {
+            self._criterion(task, name, None): dict(by_rater)
+            for name, by_rater in sample.people.items()
+        }
+        return {
+            "n": sample.name,
+            "t": task,
+            "p": sample.first.part,
+            "l": sample.first.place,
+            "r": [self._shown(text) for text in texts],
+            "v": verdicts,
+            **({"h": people} if people else {}),
+        }
+
+    def _verdict(self, row: Judged, task: int, text: int) -> dict[str, object]:
+        verdict = row.verdict
+        scores: dict[int, float] = {}
+        for name, share in row.shares.items():
+            number = self._criterion(task, name, share)
+            if (z := verdict.z.get(name)) is not None:
+                scores[number] = round(z, 4)
+        for name, z in verdict.z.items():
+            scores.setdefault(self._criterion(task, name, None), round(z, 4))
+        shown: dict[str, object] = {
+            "o": verdict.outcome.value,
+            "r": None if verdict.reward is None else round(verdict.reward, 4),
+            "z": scores,
+        }
+        if text:
+            shown["x"] = text
+        if verdict.why:
+            shown["w"] = verdict.why
+        if verdict.reasoning:
+            shown["t"] = self._shown(verdict.reasoning)
+        if verdict.evidence:
+            shown["e"] = self._evidence(verdict, task)
+        return shown
+
+    def _evidence(self, verdict: Verdict, task: int) -> dict[int, list[str]]:
+        return {
+            self._criterion(task, name, None): [
+                self._shown(evidence.quote),
+                evidence.found_in or "",
+            ]
+            for name, evidence in verdict.evidence.items()
+        }
+
+    def _task(self, row: Judged) -> int:
+        number = self._numbers.setdefault(row.task_id, len(self._numbers))
+        if number < len(self._tasks):
+            return number
+        criteria: list[list[Any]] = []
+        entry: dict[str, Any] = {
+            "id": row.task_id,
+            "q": self._shown(row.question),
+            "c": criteria,
+        }
+        self._tasks.append(entry)
+        self._criteria.append({})
+        task = self.tasks.get(row.task_id)
+        if task is not None:
+            told = told_grounding(task, passage_chars=self.most_chars)
+            entry["g"] = told["passage"]
+            kinds = kinds_of(task)
+            shares = task.rubric.shares_M.tolist()
+            for known, share in zip(told["rubric"], shares, strict=True):
+                self._criteria[number][known["id"]] = len(criteria)
+                kind = kinds.get(known["id"], "")
+                criteria.append([known["id"], kind, round(share, 4), known["text"]])
+        return number
+
+    def _criterion(self, task: int, name: str, share: float | None) -> int:
+        """Return the number of a task's criterion, which is new in a log without tasks."""
+        known = self._criteria[task]
+        entries = self._tasks[task]["c"]
+        if name not in known:
+            known[name] = len(entries)
+            entries.append([name, self.kinds.get(name, ""), None, ""])
+        entry = entries[known[name]]
+        if entry[2] is None and share is not None:
+            entry[2] = round(share, 4)
+        return known[name]
+
+    def _shown(self, text: str) -> str:
+        return shortened(text, self.most_chars, where="the file that was read")
+
+
+def by_criterion(
+    samples: Samples, tasks: Mapping[str, Task], *, page: str = ""
+) -> Table:
+    """Return the mean of each criterion by judge and people; a row leads to its samples.
+
+    Args:
+        samples: the samples.
+        tasks: tasks by id, which say of what kind a criterion is.
+        page: path of the viewer from the page that holds the table.
+    """
+    kinds = {name: kinds_of(task) for name, task in tasks.items()}
+    cells: defaultdict[str, _Tally] = defaultdict(lambda: _Tally(len(samples.columns)))
+    counts: defaultdict[str, set[str]] = defaultdict(set)
+    for sample in samples.rows:
+        task_id = sample.first.task_id
+        for row in filter(None, sample.judged):
+            for name in row.verdict.z:
+                counts[name].add(task_id)
+    repeats = {name for name, ids in counts.items() if len(ids) > 1} or set(counts)
+    for sample in samples.rows:
+        of_task = kinds.get(sample.first.task_id, {})
+        names = dict.fromkeys(
+            name for row in filter(None, sample.judged) for name in row.verdict.z
+        )
+        for name in dict.fromkeys((*names, *sample.people)):
+            pool = name if name in repeats else of_task.get(name, name)
+            z = [
+                None if row is None else row.verdict.z.get(name)
+                for row in sample.judged
+            ]
+            cells[pool].add(z, sample.people.get(name, {}).values())
+    return _table(samples, cells, page)
+
+
+class _Tally:
+    """Scores of one criterion, summed."""
+
+    def __init__(self, columns: int) -> None:
+        self.scores: list[list[float]] = [[] for _ in range(columns)]
+        self.people: list[float] = []
+        self.compared = 0
+        self.differ = 0
+
+    def add(self, z: Sequence[float | None], people: Iterable[float]) -> None:
+        """Add one sample's scores."""
+        known = [value for value in z if value is not None]
+        for column, value in zip(self.scores, z, strict=True):
+            if value is not None:
+                column.append(value)
+        given = list(people)
+        if given:
+            self.people.append(sum(given) / len(given))
+            known.append(self.people[-1])
+        if len(known) > 1:
+            self.compared += 1
+            self.differ += len({value >= MET for value in known}) > 1
+
+
+def _table(samples: Samples, cells: Mapping[str, _Tally], page: str) -> Table:
+    has_people = any(tally.people for tally in cells.values())
+    compares = any(tally.compared for tally in cells.values())
+    columns = [Column(key="count", title="samples", form="count")]
+    several = len({one.source for one in samples.columns}) > 1
+    columns += [
+        Column(
+            key=f"judge{at}",
+            title=f"{one.judge} in {one.source}" if several else one.judge or "judge",
+            form="percent",
+            is_ranked=True,
+        )
+        for at, one in enumerate(samples.columns)
+    ]
+    if has_people:
+        columns.append(
+            Column(key="people", title="people", form="percent", is_ranked=True)
+        )
+    if compares:
+        columns.append(Column(key="differ", title="verdicts differ", form="percent"))
+    ordered = sorted(
+        cells.items(),
+        key=lambda item: (-(item[1].differ / (item[1].compared or 1)), item[0]),
+    )
+    rows: list[Row] = []
+    for name, tally in ordered[:_MOST_ROWS]:
+        values: list[float | None] = [float(max(map(len, tally.scores)))]
+        values += [_mean(column) for column in tally.scores]
+        if has_people:
+            values.append(_mean(tally.people))
+        if compares:
+            values.append(tally.differ / tally.compared if tally.compared else None)
+        choice = {"criterion": name}
+        rows.append(
+            Row(
+                name=name,
+                cells=tuple(Cell(value=value) for value in values),
+                link=link_to(page, **choice),
+            )
+        )
+    left = len(ordered) - len(rows)
+    caption = "Mean share of the weight that each gives; a name leads to the samples."
+    if left:
+        caption += f" {counted(left, 'more criterion', 'more criteria')} in the filter."
+    return Table(
+        key="criteria", title="By criterion", caption=caption, first="criterion",
+        columns=tuple(columns), rows=tuple(rows), look="heat",
+    )  # fmt: skip
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,107 @@
+"""Judged responses with their texts, as every source gives them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from rubric_core import Evidence, JudgeResult, JudgeView, Outcome, Task
+from rubric_core.reward.projection import criterion_scores_z
+from rubric_core.schema.pools import kind_pool
+from rubric_judge.quality.responses import reward_of
+
+_NO_EVIDENCE: Final[Mapping[str, Evidence]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one judge says of one response."""
+
+    outcome: Outcome
+    reward: float | None
+    """Reward in [0, 1], where it is known."""
+    z: Mapping[str, float]
+    """z_j by criterion id; empty unless scored."""
+    why: str = ""
+    """Reason and detail of a failure, or why there was nothing to judge."""
+    reasoning: str = ""
+    evidence: Mapping[str, Evidence] = field(default_factory=lambda: _NO_EVIDENCE)
+
+    @classmethod
+    def of(cls, result: JudgeResult, z: Mapping[str, float]) -> "Verdict":
+        """Return the verdict of a result.
+
+        Args:
+            result: the judgement.
+            z: its scores by criterion, over the weights.
+        """
+        words = [result.reason, result.unanswered, result.detail]
+        return cls(
+            outcome=result.outcome,
+            reward=reward_of(result),
+            z=z,
+            why=": ".join(str(word).replace("_", " ") for word in words if word),
+            reasoning=result.reasoning,
+            evidence=result.evidence,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A judged response of one source."""
+
+    task_id: str
+    question: str
+    response: str
+    """The part that was judged."""
+    judge: str
+    verdict: Verdict
+    shares: Mapping[str, float]
+    """α_j by criterion id; empty where the source does not say."""
+    place: str
+    """Where it stands in its source, such as `line 3`."""
+    part: str = ""
+    """Step of the run or model that answered; empty where a source has neither."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What a source may lack: tasks by id, and the responses by their lines."""
+
+    tasks: Mapping[str, Task] = field(default_factory=dict[str, Task])
+    views: Mapping[int, JudgeView] | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """The judged responses of one input."""
+
+    name: str
+    rows: list[Judged]
+    tasks: Mapping[str, Task]
+    """Tasks that say what the criteria ask for; empty where they are not there."""
+    notes: list[str] = field(default_factory=list[str])
+    kinds: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names of kinds by criterion id, where the source says them and no task does."""
+
+
+def shares_of(task: Task) -> dict[str, float]:
+    """Return the share of each criterion of a task in its reward, by id."""
+    return dict(zip(task.rubric.ids, task.rubric.shares_M.tolist(), strict=True))
+
+
+def scores_of(result: JudgeResult, task: Task) -> dict[str, float]:
+    """Return z_j of the criteria with weight; empty unless scored.
+
+    Raises:
+        RewardError: the result is of another rubric.
+    """
+    if result.outcome is not Outcome.SCORED:
+        return {}
+    z = criterion_scores_z(result, task.rubric).tolist()
+    by_id = dict(zip(task.rubric.ids, z, strict=True))
+    return {c.id: by_id[c.id] for c in task.rubric if c.weight > 0}
+
+
+def kinds_of(task: Task) -> dict[str, str]:
+    """Return the name of each criterion's kind by id, as tables of criteria name it."""
+    return {criterion.id: kind_pool(criterion).name for criterion in task.rubric}
