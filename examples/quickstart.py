@@ -569,7 +569,7 @@ def finish(
     out: Path, comparison: Comparison, answers: Sequence[dict[str, Any]], *, wall_s: float
 ) -> None:
     """Write what was proved beside the run, and show it."""
-    content = comparison.to_json() | {"answers": answers}
+    content = comparison.to_json() | {"answers": answers, "answers_greedy": True}
     (out / "comparison.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     summary |= {name: content[name] for name in ("heldout", "differences", "result", "claim")}

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from rubric_judge.quality.calibration.report import CalibrationReport, Files
     from rubric_judge.quality.labels.rows import Label
     from rubric_judge.quality.reliability import Rating
+    from rubric_judge.ui.page.tables import Table
 
 
+_VIEWER: Final = "judgements.html"
 _KNOWN_TRUTH: Final = (
     "The labels are the truth of answers that were written to be right, or false: J says "
     "whether the judge tells those apart. How it errs on what a policy writes, and so a "
@@ -229,7 +231,9 @@ def _verdicts(
         is_all_labelled=labelled.is_complete,
         is_drawn=all(label.inclusion is not None for label in labelled.labels),
     )
-    written = _write(report, asked.out, named)
+    written = _write(
+        report, asked.out, named, _differences(judged, labelled, asked.out)
+    )
     report_printer = partial(_print, report, paired, written, named)
     return _Calibrated(report_printer, judged.unwritten)
 
@@ -263,13 +267,25 @@ def _typed(path: Path) -> str:
     return shlex.quote(str(path))
 
 
-def _write(report: CalibrationReport, out: Path, files: Files) -> str:
+def _differences(judged: _Judged, labelled: _Labelled, out: Path) -> Table:
+    """Write the page of what was judged and labelled; return where the two differ."""
+    from rubric_judge.quality.view.differences import differences, rated_samples
+    from rubric_judge.quality.view.page import write_page
+
+    source, samples = rated_samples(
+        judged.ratings, labelled.views, labelled.labels, labelled.tasks
+    )
+    write_page(samples, [source], out / _VIEWER, title="Judge and people")
+    return differences(samples, labelled.tasks, page=_VIEWER)
+
+
+def _write(report: CalibrationReport, out: Path, files: Files, differ: Table) -> str:
     from rubric_judge.quality.calibration.figures import draw_figures
     from rubric_judge.quality.calibration.page import write_page
 
-    write_page(report, out / "calibration.html", files)
+    write_page(report, out / "calibration.html", files, differ=differ)
     draw = partial(draw_figures, report)
-    return write_report(out, "calibration", report, draw, "calibration.html")
+    return write_report(out, "calibration", report, draw, "calibration.html", _VIEWER)
 
 
 def _print(

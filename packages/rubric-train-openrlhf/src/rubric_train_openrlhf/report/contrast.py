@@ -66,6 +66,8 @@ class Contrast(_Part):
     confidence: float = 0.95
     samples: int | None = None
     answers: tuple[SameQuestion, ...] = ()
+    answers_greedy: bool = False
+    """Whether the shown answers are greedy, where the rewards above may be of sampled ones."""
 
     @model_validator(mode="before")
     @classmethod

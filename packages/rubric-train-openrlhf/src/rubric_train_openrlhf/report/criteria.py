@@ -10,11 +10,16 @@ from rubric_judge.quality.criteria.measure import By, measure
 from rubric_judge.quality.criteria.ours import run_answers, step_files
 from rubric_judge.quality.criteria.printing import finish, noise_of
 from rubric_judge.quality.criteria.report import CriteriaReport
+from rubric_judge.quality.view.joining import joined
+from rubric_judge.quality.view.ours import run_source
+from rubric_judge.quality.view.page import link_to, page_text
 from rubric_judge.ui.page.tables import Table, counted
 from rubric_train_openrlhf.report.reading import read_config
+from rubric_train_openrlhf.run.writing import write_text
 
 _SHOWN_STEPS: Final = 20
 """Last steps that the page measures: a page should take no longer than its charts."""
+_VIEWER: Final = "view.html"
 
 
 @dataclass(frozen=True)
@@ -67,8 +72,37 @@ def run_criteria(
     return finish(report, notes)
 
 
-def criteria_section(run_dir: Path) -> CriteriaSection | None:
+def write_viewer(run_dir: Path, tasks: Mapping[str, Task]) -> str:
+    """Write the page of the judgements that the table of criteria measures, beside them.
+
+    Args:
+        run_dir: the run folder.
+        tasks: tasks by id, whose passages and rubrics the page shows.
+
+    Returns:
+        Its path from the run folder; empty for a run without judgements.
+
+    Raises:
+        RubricFileError: a broken row.
+        DiskWriteError: the page could not be written.
+    """
+    folder = run_dir / "judgements"
+    if not step_files(run_dir) or not folder.is_dir():
+        return ""
+    source = run_source(run_dir, tasks, last=_SHOWN_STEPS)
+    if not source.rows:
+        return ""
+    name = run_dir.resolve().name
+    write_text(folder / _VIEWER, page_text(joined([source]), [source], title=name))
+    return f"{folder.name}/{_VIEWER}"
+
+
+def criteria_section(run_dir: Path, *, viewer: str = "") -> CriteriaSection | None:
     """Return the section of a run's page; None for a run without judgements.
+
+    Args:
+        run_dir: the run folder.
+        viewer: path of the page that its rows lead to; they lead nowhere if empty.
 
     Raises:
         RubricFileError: a broken row.
@@ -90,9 +124,19 @@ def criteria_section(run_dir: Path) -> CriteriaSection | None:
         which = f"Of the last {steps}; rubric-train criteria shows all. "
     return CriteriaSection(
         caption=f"{which}{report.summary()} {report.method()}",
-        table=report.table_shown(),
+        table=_linked(report.table_shown(), viewer),
         remedies=report.remedies(),
     )
+
+
+def _linked(table: Table, viewer: str) -> Table:
+    if not viewer:
+        return table
+    rows = (
+        row.model_copy(update={"link": link_to(viewer, criterion=row.name)})
+        for row in table.rows
+    )
+    return table.model_copy(update={"rows": tuple(rows)})
 
 
 def _tasks(config: Mapping[str, Any], notes: list[str]) -> list[Task]:

@@ -14,6 +14,8 @@ _OF_STEPS: Final = toml_beside(__file__, "tables.toml")["figures"]["of_steps"]
 """A label, the field of a step's row, and its form."""
 _WINDOW: Final = 5
 """Most steps that the first and the last training figures are averaged over."""
+_MOSTLY: Final = 0.5
+"""Share of cut responses from which the page warns."""
 
 
 def heldout_figures(run: Run) -> list[Figure]:
@@ -53,6 +55,26 @@ def training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
     kl = Figure("KL to reference", f"{metrics[-1].kl:.3g}", note="last step")
     figures = [figure(*arguments) for arguments in _OF_STEPS]
     return [*figures, kl]
+
+
+def cut_note(run: Run) -> str:
+    """Warn where most responses of the last steps were cut at their longest; else empty."""
+    tail = run.metrics[-_WINDOW:]
+    if not tail:
+        return ""
+    cut = fmean(row.truncated_frac for row in tail)
+    if cut <= _MOSTLY:
+        return ""
+    tokens = run.config.get("rollout", {}).get("max_new_tokens")
+    longest = (
+        f"{tokens} tokens (`rollout.max_new_tokens`)" if tokens else "their longest"
+    )
+    steps = "the only step" if len(tail) == 1 else f"the last {len(tail)} steps"
+    return (
+        f"{written(cut, 'percent')} % of the responses of {steps} were cut at {longest}, before "
+        "they ended: rewards are of beginnings of answers. Give more tokens, or teach shorter "
+        "answers first"
+    )
 
 
 def admitted_weight(run: Run) -> str:

@@ -19,13 +19,25 @@ from rubric_train_openrlhf.report.contrast import (
     known_questions,
     revealed_tasks,
 )
-from rubric_train_openrlhf.report.criteria import CriteriaSection, criteria_section
+from rubric_train_openrlhf.report.criteria import (
+    CriteriaSection,
+    criteria_section,
+    write_viewer,
+)
 from rubric_train_openrlhf.report.figures import (
     admitted_weight,
+    cut_note,
     heldout_figures,
     training_figures,
 )
-from rubric_train_openrlhf.report.reading import Excerpt, Run, excerpt, read_run, spread
+from rubric_train_openrlhf.report.reading import (
+    Excerpt,
+    Run,
+    excerpt,
+    read_config,
+    read_run,
+    spread,
+)
 from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import write_text
 
@@ -60,6 +72,8 @@ class PageContext:
     """The same, without headings."""
     criteria: CriteriaSection | None
     """The life of each criterion; None for a run without judgements."""
+    viewer: str
+    """Path of the page of judgements that criteria lead to; empty without one."""
     steps: Table
     known: Sequence[KnownQuestion | None]
     """The judge's knowledge of each test question, where that is revealed."""
@@ -85,7 +99,8 @@ def write_report(
     Args:
         run_dir: the run folder; nothing else is read but the run's tasks, for the kinds of their
             criteria and where they are revealed, and its calibration.
-        reveal: given for a page of the judge's side, which is report_revealed.html.
+        reveal: given for a page of the judge's side, which is report_revealed.html; beside the
+            judgements it gets the page that its table of criteria leads to.
         out: the page, where it is to be another one.
 
     Returns:
@@ -96,7 +111,12 @@ def write_report(
         ConfigError: the tasks to reveal are not there.
         DiskWriteError: the page could not be written.
     """
-    context = _context(run_dir, reveal)
+    viewer = ""
+    if reveal is not None and out is None:
+        viewer = write_viewer(
+            run_dir, revealed_tasks(read_config(run_dir), reveal.files)
+        )
+    context = _context(run_dir, reveal, viewer)
     page = render_page(
         __package__, "report", vars(context), scripts=("charts.js", "rollouts.js")
     )
@@ -107,7 +127,7 @@ def write_report(
     return path
 
 
-def _context(run_dir: Path, reveal: Revealed | None) -> PageContext:
+def _context(run_dir: Path, reveal: Revealed | None, viewer: str) -> PageContext:
     run = read_run(run_dir)
     best_step = run.best.step if run.best else None
     tasks = None if reveal is None else revealed_tasks(run.config, reveal.files)
@@ -116,6 +136,8 @@ def _context(run_dir: Path, reveal: Revealed | None) -> PageContext:
         **sections(run.metrics, run.heldout, best_step=best_step),
         **audit_sections(run_dir, run),
     }
+    if note := cut_note(run):
+        run.notes.append(note)
     known: list[KnownQuestion | None] = []
     if run.contrast and tasks:
         known = known_questions(run.contrast, tasks)
@@ -127,7 +149,8 @@ def _context(run_dir: Path, reveal: Revealed | None) -> PageContext:
         figures=[*heldout_figures(run), *training_figures(run.metrics)],
         sections=charts_by_heading,
         charts=[chart for charts in charts_by_heading.values() for chart in charts],
-        criteria=criteria_section(run_dir),
+        criteria=criteria_section(run_dir, viewer=viewer),
+        viewer=viewer,
         steps=_steps_table(run.metrics),
         known=known,
         is_revealed=tasks is not None,

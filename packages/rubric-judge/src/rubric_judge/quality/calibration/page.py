@@ -76,9 +76,20 @@ def reasons(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
 
 
 def write_page(
-    report: CalibrationReport, path: Path, files: Files | None = None
+    report: CalibrationReport,
+    path: Path,
+    files: Files | None = None,
+    *,
+    differ: Table | None = None,
 ) -> None:
-    """Write the page; the same calibration of the same files gives the same bytes."""
+    """Write the page; the same calibration of the same files gives the same bytes.
+
+    Args:
+        report: the calibration.
+        path: the page.
+        files: what it is of, for the commands that come next.
+        differ: where judge and people differ, its rows leading to the samples.
+    """
     steps = next_steps(report, files or Files())
     # The template calls the functions of this module and the report's own tables.
     tables = [*report.tables()[2:], *report.score_tables()]
@@ -87,5 +98,6 @@ def write_page(
         "views": sys.modules[__name__],
         "tables": tables,
         "steps": steps,
+        "differ": differ,
     }
     write_text(path, render_page(__package__, "calibration", content))

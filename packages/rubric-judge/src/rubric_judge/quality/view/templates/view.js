@@ -272,7 +272,7 @@
         const each = by.length > 1 ? by.map(([name, z]) => `${name} ${percent(z)}`).join(", ") : (by[0]?.[0] ?? "");
         cells.push(zCell(peopleZ(sample, at), each));
       }
-      const row = element("tr", "", heading(id, "row", kind), element("td", "", percent(share)), ...cells);
+      const row = element("tr", "", heading(id, "row", kind === "kind.none" ? "" : kind), element("td", "", percent(share)), ...cells);
       row.classList.toggle("differs", isSplit(withPeople(sample, at)));
       row.classList.toggle("focus", chosen.has(at));
       return [row, ...about(sample, at, text, head.length)];
@@ -303,7 +303,7 @@
   function steering(sample) {
     const link = element("a", "", sample.n);
     link.href = address(["sample", sample.n]);
-    const back = element("button", "", "Before");
+    const back = element("button", "", "Previous");
     const on = element("button", "", "Next");
     for (const [node, by] of [[back, -1], [on, 1]]) {
       node.type = "button";
@@ -420,6 +420,7 @@
     const every = countOf(names.length, "id");
     $("criterion").replaceChildren(new Option(`all (${every})`, ""), ...listed.map((name) => new Option(name, name)));
     $("kind").replaceChildren(new Option("all", ""), ...[...kinds.keys()].sort().map((name) => new Option(name, name)));
+    $("kind").parentElement.hidden = kinds.size < 2;
     const disagreements = [["all", "all"]];
     if (several) disagreements.push(["judges", "judges differ"], ["one", "not judged by all"]);
     if (raters.length)
@@ -429,6 +430,7 @@
         ["strict", "met by people, not by a judge"],
       );
     if (raters.length > 1) disagreements.push(["raters", "people differ"]);
+    $("differ").parentElement.hidden = disagreements.length === 1;
     $("differ").replaceChildren(...disagreements.map(([value, text]) => new Option(text, value)));
     const parts = [...new Set(samples.map((one) => one.p).filter(Boolean))];
     $("part")?.replaceChildren(new Option("all", ""), ...parts.map((name) => new Option(name, name)));
