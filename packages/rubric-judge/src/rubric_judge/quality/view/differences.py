@@ -14,6 +14,7 @@ from rubric_judge.quality.view.samples import (
     Judged,
     Source,
     Verdict,
+    people_say,
     scores_of,
     shares_of,
 )
@@ -77,13 +78,13 @@ def differences(samples: Samples, tasks: Mapping[str, Task], *, page: str) -> Ta
         of_task = names[sample.first.task_id]
         for criterion, by_rater in sample.people.items():
             z = sample.first.verdict.z.get(criterion)
-            if z is None or not by_rater:
+            people = people_say(by_rater)
+            if z is None or people is None:
                 continue
-            people = sum(by_rater.values()) / len(by_rater)
             count = counts[of_task[criterion]]
             count["labelled"] += 1
-            count["lenient"] += z >= MET > people
-            count["strict"] += people >= MET > z
+            count["lenient"] += z >= MET and not people
+            count["strict"] += people and z < MET
     rows: list[Row] = []
     for name, count in counts.items():
         differ = count["lenient"] + count["strict"]
@@ -107,8 +108,9 @@ def differences(samples: Samples, tasks: Mapping[str, Task], *, page: str) -> Ta
         key="differ",
         title="Where judge and people differ",
         caption=(
-            f"One calls a criterion met (z of {MET:g} or more), the other does not. A name leads "
-            f"to the answers, on {page}, which holds passages and rubrics: keep it private."
+            f"One calls a criterion met (z of {MET:g} or more), the other does not; ties of raters "
+            f"are left out. A name leads to the answers, on {page}, which holds passages and "
+            "rubrics: keep it private."
         ),
         first="criterion",
         columns=_COLUMNS,

@@ -1,7 +1,7 @@
 """The page: all samples as inert data, a table by criterion, and the script that shows them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +11,13 @@ from rubric_core import Task
 from rubric_core.files import write_text
 from rubric_judge.quality.reliability.rates import MET
 from rubric_judge.quality.view.joining import Samples
-from rubric_judge.quality.view.samples import Judged, Source, Verdict, kinds_of
+from rubric_judge.quality.view.samples import (
+    Judged,
+    Source,
+    Verdict,
+    kinds_of,
+    people_say,
+)
 from rubric_judge.ui.page.grounding import told_grounding
 from rubric_judge.ui.page.rendering import inert_json, render_page, shortened
 from rubric_judge.ui.page.tables import Cell, Column, Row, Table, counted
@@ -236,7 +242,7 @@ def by_criterion(
                 None if row is None else row.verdict.z.get(name)
                 for row in sample.judged
             ]
-            cells[pool].add(z, sample.people.get(name, {}).values())
+            cells[pool].add(z, sample.people.get(name, {}))
     return _table(samples, cells, page)
 
 
@@ -249,19 +255,22 @@ class _Tally:
         self.compared = 0
         self.differ = 0
 
-    def add(self, z: Sequence[float | None], people: Iterable[float]) -> None:
+    def add(self, z: Sequence[float | None], by_rater: Mapping[str, float]) -> None:
         """Add one sample's scores."""
-        known = [value for value in z if value is not None]
+        calls = {value >= MET for value in z if value is not None}
+        compared = sum(value is not None for value in z)
         for column, value in zip(self.scores, z, strict=True):
             if value is not None:
                 column.append(value)
-        given = list(people)
-        if given:
-            self.people.append(sum(given) / len(given))
-            known.append(self.people[-1])
-        if len(known) > 1:
+        if by_rater:
+            self.people.append(sum(by_rater.values()) / len(by_rater))
+        people = people_say(by_rater)
+        if people is not None:
+            calls.add(people)
+            compared += 1
+        if compared > 1:
             self.compared += 1
-            self.differ += len({value >= MET for value in known}) > 1
+            self.differ += len(calls) > 1
 
 
 def _table(samples: Samples, cells: Mapping[str, _Tally], page: str) -> Table:

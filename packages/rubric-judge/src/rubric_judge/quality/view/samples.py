@@ -7,6 +7,7 @@ from typing import Final
 from rubric_core import Evidence, JudgeResult, JudgeView, Outcome, Task
 from rubric_core.reward.projection import criterion_scores_z
 from rubric_core.schema.pools import kind_pool
+from rubric_judge.quality.reliability.rates import MET
 from rubric_judge.quality.responses import reward_of
 
 _NO_EVIDENCE: Final[Mapping[str, Evidence]] = {}
@@ -82,6 +83,16 @@ class Source:
     notes: list[str] = field(default_factory=list[str])
     kinds: Mapping[str, str] = field(default_factory=dict[str, str])
     """Names of kinds by criterion id, where the source says them and no task does."""
+
+
+def people_say(by_rater: Mapping[str, float]) -> bool | None:
+    """Tell whether people call a criterion met; None where as many do as do not, or nobody did.
+
+    Args:
+        by_rater: z by rater.
+    """
+    met = sum(z >= MET for z in by_rater.values())
+    return None if 2 * met == len(by_rater) else 2 * met > len(by_rater)
 
 
 def shares_of(task: Task) -> dict[str, float]:

@@ -33,7 +33,16 @@
   const peopleZ = (sample, at) => mean(Object.values(sample.h?.[at] ?? {}));
   const scoresOf = (sample, at) => sample.v.map((one) => (one ? one.z[at] : undefined)).filter(known);
   const allScores = (sample) => criteriaOf(sample).flatMap((at) => scoresOf(sample, at));
-  const isSplit = (scores) => scores.some((z) => z >= met) && scores.some((z) => z < met);
+  const isSplit = (calls) => calls.includes(true) && calls.includes(false);
+  const callsOf = (sample, at) => scoresOf(sample, at).map((z) => z >= met);
+  const raterCalls = (sample, at) => Object.values(sample.h?.[at] ?? {}).map((z) => z >= met);
+  // Whether people call a criterion met; null where as many do as do not.
+  function peopleSay(sample, at) {
+    const calls = raterCalls(sample, at);
+    const yes = calls.filter(Boolean).length;
+    return 2 * yes === calls.length ? null : 2 * yes > calls.length;
+  }
+  const allCalls = (sample, at) => [...callsOf(sample, at), peopleSay(sample, at)];
   const spread = (scores) => (scores.length > 1 ? Math.max(...scores) - Math.min(...scores) : -1);
   function withPeople(sample, at) {
     const people = peopleZ(sample, at);
@@ -43,24 +52,14 @@
 
   const differs = {
     all: () => true,
-    any: (sample) => criteriaOf(sample).some((at) => isSplit(withPeople(sample, at))),
-    judges: (sample) => criteriaOf(sample).some((at) => isSplit(scoresOf(sample, at))),
-    people: (sample) =>
-      criteriaOf(sample).some((at) => {
-        const people = peopleZ(sample, at);
-        return people !== null && scoresOf(sample, at).some((z) => z >= met !== people >= met);
-      }),
+    any: (sample) => criteriaOf(sample).some((at) => isSplit(allCalls(sample, at))),
+    judges: (sample) => criteriaOf(sample).some((at) => isSplit(callsOf(sample, at))),
+    people: (sample) => differs.lenient(sample) || differs.strict(sample),
     lenient: (sample) =>
-      criteriaOf(sample).some((at) => {
-        const people = peopleZ(sample, at);
-        return people !== null && people < met && scoresOf(sample, at).some((z) => z >= met);
-      }),
+      criteriaOf(sample).some((at) => peopleSay(sample, at) === false && callsOf(sample, at).includes(true)),
     strict: (sample) =>
-      criteriaOf(sample).some((at) => {
-        const people = peopleZ(sample, at);
-        return people !== null && people >= met && scoresOf(sample, at).some((z) => z < met);
-      }),
-    raters: (sample) => criteriaOf(sample).some((at) => isSplit(Object.values(sample.h?.[at] ?? {}))),
+      criteriaOf(sample).some((at) => peopleSay(sample, at) === true && callsOf(sample, at).includes(false)),
+    raters: (sample) => criteriaOf(sample).some((at) => isSplit(raterCalls(sample, at))),
     one: (sample) => sample.v.some((one) => !one),
   };
   const outcomes = {
@@ -146,6 +145,15 @@
     return itemHeight;
   }
 
+  // The labels of a response as a reward: over the weight of what is labelled.
+  function peopleReward(row, chosen) {
+    const all = tasks[row.t].c;
+    const labelled = (chosen ?? all.map((_, c) => c)).filter((c) => peopleZ(row, c) !== null);
+    const weight = (c) => (chosen ? 1 : (all[c][2] ?? 0));
+    const total = labelled.reduce((sum, c) => sum + weight(c), 0);
+    return total ? labelled.reduce((sum, c) => sum + weight(c) * peopleZ(row, c), 0) / total : null;
+  }
+
   function item(row, at) {
     const scores = element("span", "scores");
     const zs = hasChoice() ? criteriaOf(row) : null;
@@ -154,8 +162,8 @@
       const text = one && one.o !== "scored" ? one.o : percent(value);
       scores.append(element("b", "", text));
     });
-    const people = (zs ?? tasks[row.t].c.map((_, c) => c)).map((c) => peopleZ(row, c)).filter(known);
-    if (people.length) scores.append(element("b", "person", percent(mean(people))));
+    const people = peopleReward(row, zs);
+    if (people !== null) scores.append(element("b", "person", percent(people)));
     const node = element(
       "div",
       "item",
@@ -273,7 +281,7 @@
         cells.push(zCell(peopleZ(sample, at), each));
       }
       const row = element("tr", "", heading(id, "row", kind === "kind.none" ? "" : kind), element("td", "", percent(share)), ...cells);
-      row.classList.toggle("differs", isSplit(withPeople(sample, at)));
+      row.classList.toggle("differs", isSplit(allCalls(sample, at)));
       row.classList.toggle("focus", chosen.has(at));
       return [row, ...about(sample, at, text, head.length)];
     });
