@@ -17,7 +17,11 @@
     return node;
   };
   const known = (value) => value !== null && value !== undefined;
-  const percent = (value) => (known(value) ? `${(100 * value).toFixed(value % 0.01 < 1e-9 ? 0 : 1)} %` : "–");
+  const percent = (value) => {
+    if (!known(value)) return "–";
+    const isWhole = Math.abs(100 * value - Math.round(100 * value)) < 1e-6;
+    return `${(100 * value).toFixed(isWhole ? 0 : 1)} %`;
+  };
   const mean = (values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null);
   const shortened = (text, size) => (text.length > size ? text.slice(0, size - 1) + "…" : text);
   const countOf = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
@@ -105,7 +109,8 @@
     );
   }
 
-  function choose() {
+  // Shows the chosen samples: the first of them, or the one before where it is kept.
+  function choose(keeps = false) {
     state.criterion = $("criterion").value;
     state.kind = $("kind").value;
     chosenOf.fill(null);
@@ -122,7 +127,7 @@
         (!query || contains(sample, query)),
     );
     state.rows = sorted(rows);
-    if (!state.rows.some((row) => row.n === state.id)) state.id = state.rows[0]?.n ?? null;
+    if (!keeps || !state.rows.some((row) => row.n === state.id)) state.id = state.rows[0]?.n ?? null;
     const all = state.rows.length === samples.length;
     $("count").textContent = all
       ? countOf(samples.length, "sample")
@@ -471,7 +476,7 @@
       if (named.has(name)) set(name, named.get(name));
     const sample = named.get("sample");
     if (sample) state.id = sample;
-    choose();
+    choose(true);
     if (sample && !state.rows.some((row) => row.n === sample)) {
       const there = byName.has(sample);
       $("count").textContent = `${sample} is not ${there ? "among the chosen samples" : "on this page"}. ${$("count").textContent}`;
@@ -480,8 +485,8 @@
     return true;
   }
 
-  function changed() {
-    choose();
+  function changed(keeps) {
+    choose(keeps);
     history.replaceState(null, "", choices().length ? address() : location.pathname + location.search);
   }
 
@@ -489,11 +494,11 @@
   $("controls").hidden = $("browser").hidden = $("csv").hidden = false;
   $("controls").addEventListener("submit", (event) => event.preventDefault());
   for (const name of ["criterion", "kind", "outcome", "differ", "part", "sort"])
-    $(name)?.addEventListener("change", changed);
-  $("search").addEventListener("input", choose);
+    $(name)?.addEventListener("change", () => changed(false));
+  $("search").addEventListener("input", () => choose());
   $("clear").addEventListener("click", () => {
     clear();
-    changed();
+    changed(true);
     $("list").focus();
   });
   $("csv").addEventListener("click", download);
