@@ -33,6 +33,8 @@ from rubric_core import (
     write_tasks,
 )
 from rubric_judge import JudgePool, LexicalJudge
+from rubric_judge.cli.score import score
+from rubric_judge.cli.view import view
 
 MARK = "quokkazanzibar"
 
@@ -249,3 +251,26 @@ def test_the_marks_would_be_found(tmp_path: Path) -> None:
         list(task.rubric)
     ) * 8
     assert result.outcome == "scored"
+
+
+def test_only_the_page_of_judgements_holds_what_the_judge_knew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`score` and `view` write it nowhere else, and print none of it."""
+    task = Task.from_json(row_with(numbered()))
+    write_tasks(tmp_path / "tasks.jsonl", [task])
+    answer = json.dumps({"task_id": task.task_id, "response": "It computes a sum."})
+    (tmp_path / "answers.jsonl").write_text(answer, encoding="utf-8")
+    (tmp_path / "judge.yaml").write_text("type: lexical\n", encoding="utf-8")
+    judged = tmp_path / "judged.jsonl"
+
+    files = (tmp_path / "tasks.jsonl", tmp_path / "answers.jsonl")
+    score(*files, judge=tmp_path / "judge.yaml", out=judged)
+    view(judged)
+
+    printed = capsys.readouterr()
+    assert MARK not in printed.out + printed.err
+    marked = {
+        path.name for path in tmp_path.iterdir() if MARK in path.read_text("utf-8")
+    }
+    assert marked == {"tasks.jsonl", "judged.jsonl.html"}

@@ -120,6 +120,16 @@ def _reliability(run: Path, folder: Path) -> Path:
     return _page_in(out)
 
 
+def _viewer(run: Path, folder: Path) -> Path:
+    tasks, answers = _answered(run, folder)
+    out = folder / "judged.jsonl"
+    _command(
+        "rubric-judge", "score", tasks, answers, "--judge", _judge(folder), "--out", out
+    )
+    _command("rubric-judge", "view", out)
+    return folder / "judged.jsonl.html"
+
+
 def _attack(run: Path, folder: Path) -> Path:
     del run
     out = folder / "attack"
@@ -133,6 +143,7 @@ PAGES: Final[Mapping[str, Callable[[Path, Path], Path]]] = {
     "evaluation": _evaluation,
     "reliability": _reliability,
     "attack": _attack,
+    "viewer": _viewer,
 }
 
 

@@ -501,3 +501,22 @@ def test_a_judge_by_probability_is_the_cheap_one_of_a_calibrated_cascade(
     assert found["pooled"]["escalated"] == 0
     judge = load_judge(judge_spec({**cascade, "calibration": "out/cascade.json"}))
     assert " > " in judge.name
+
+
+def test_the_page_leads_to_where_judge_and_people_differ(command: Command) -> None:
+    words = ("--labels", "ben.jsonl", "--judge", "lexical.yaml", "--resamples", "30")
+
+    assert command(*FILES, *words, "--out", "out")[0] == 0
+
+    page = Path("out/calibration.html").read_text("utf-8")
+    section = page.partition('id="differ"')[2].partition("</section>")[0]
+    # Ben takes the first word for the second: of four texts, one has only that, one only this.
+    link = "judgements.html#criterion=second&amp;differ=people&amp;sort=gap"
+    assert (
+        f'href="{link}">second</a></th><td>40</td><td>10</td><td>10</td><td>50.0'
+        in section
+    )
+    assert "criterion=first" not in section
+    viewer = Path("out/judgements.html").read_text("utf-8")
+    assert "Private." in viewer
+    assert '"h":{' in viewer

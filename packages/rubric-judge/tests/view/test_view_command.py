@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from rubric_core import (
     Task,
     write_tasks,
 )
+from rubric_judge.cli.score import score
 from rubric_judge.cli.view import view
 from rubric_judge.pool.ledger.store import Ledger
 from rubric_judge.quality.criteria.record import judgement_record
@@ -122,7 +123,7 @@ class Files:
         return path
 
 
-def lines(path: Path, rows: Sequence[dict[str, object]]) -> Path:
+def lines(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
@@ -523,3 +524,24 @@ def test_options_that_do_not_fit_are_refused(files: Files) -> None:
         view()
     with pytest.raises(RubricFileError, match="no log that is known"):
         view(files.tasks)
+
+
+def test_scores_are_printed_by_criterion(
+    files: Files,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judge = files.folder / "judge.yaml"
+    judge.write_text("type: lexical\n", encoding="utf-8")
+    monkeypatch.setenv("COLUMNS", "80")
+
+    score(files.tasks, files.responses, judge=judge, out=files.folder / "judged.jsonl")
+
+    printed = capsys.readouterr().out
+    table = printed.partition("by criterion, the lowest first")[2].split("\n\n")[0]
+    cells = [line.split()[:3] for line in table.splitlines() if "%" in line]
+    assert sorted(name for name, *_ in cells) == ["cost", "names"]
+    assert {count for _, count, _ in cells} == {"12"}
+    means = [float(mean) for _, _, mean in cells]
+    assert means == sorted(means)
+    assert view(files.folder / "judged.jsonl") == 0

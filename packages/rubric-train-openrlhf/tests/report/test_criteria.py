@@ -23,7 +23,7 @@ from rubric_core import (
 )
 from rubric_judge.quality.criteria.report import CriteriaReport
 from rubric_train_openrlhf.report.criteria import criteria_section, run_criteria
-from rubric_train_openrlhf.report.page import write_report
+from rubric_train_openrlhf.report.page import Revealed, write_report
 from rubric_train_openrlhf.run.records import JudgementRow
 
 if TYPE_CHECKING:
@@ -234,3 +234,36 @@ def test_the_command(make_run: Callable[..., Path], tmp_path: Path) -> None:
     )
     assert written == run_criteria(run)
     assert "purpose_named" in done.stdout
+
+
+def test_on_the_private_page_a_criterion_leads_to_its_judgements(
+    make_run: Callable[..., Path], tmp_path: Path
+) -> None:
+    run = make_run(steps=2, prompts=2, group=3)
+    rows = judgements(run)
+    rubric = Rubric(
+        criteria=tuple(
+            Criterion(id=name, weight=share, description="RUBRIC-TEXT-CANARY")
+            for name, share in rows[0].shares.items()
+        )
+    )
+    task = Task(question="q", grounding=Grounding("PASSAGE-CANARY"), rubric=rubric)
+    replaced(run, "judgements", lambda row: row.update(task_id=task.task_id))
+    write_tasks(tmp_path / "tasks.jsonl", [task])
+    before = {path for path in run.rglob("*") if path.is_file()}
+
+    plain = write_report(run).read_text("utf-8")
+    assert "view.html" not in plain
+    private = write_report(run, reveal=Revealed((tmp_path / "tasks.jsonl",)))
+
+    name = rows[0].shares and next(iter(rows[0].shares))
+    assert f'href="judgements/view.html#criterion={name}"' in private.read_text("utf-8")
+    page = (run / "judgements" / "view.html").read_text("utf-8")
+    assert "RUBRIC-TEXT-CANARY" in page
+    assert "PASSAGE-CANARY" in page
+    written = {path for path in run.rglob("*") if path.is_file()} - before
+    assert {path.relative_to(run).as_posix() for path in written} == {
+        "report.html", "report_revealed.html", "judgements/view.html",
+    }  # fmt: skip
+    # Another report of the run reads its judgements as before.
+    assert write_report(run).read_text("utf-8") == plain

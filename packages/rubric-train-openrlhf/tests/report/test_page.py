@@ -432,3 +432,49 @@ def test_a_long_run_says_that_its_table_is_a_sample(
 ) -> None:
     run = make_run(steps=130, prompts=1, group=2)
     assert "Numbers by step, 100 of 130" in _written(run)[1].text
+
+
+@pytest.mark.parametrize(("share", "warns"), [(0.97, True), (0.4, False)])
+def test_the_page_warns_where_most_responses_were_cut(
+    make_run: Callable[..., Path], share: float, *, warns: bool
+) -> None:
+    run = make_run(steps=8, prompts=1, group=2)
+    for number in range(3, 8):
+        _change_row(run / "metrics.jsonl", number, {"truncated_frac": share})
+
+    _, page = _written(run)
+
+    said = "97.0 % of the responses of the last 5 steps were cut at"
+    assert (said in page.text) is warns
+
+
+def test_a_difference_whose_interval_holds_zero_is_not_bold(
+    make_run: Callable[..., Path], comparison: dict[str, Any]
+) -> None:
+    run = make_run(steps=2, prompts=1, group=2)
+    first, *others = comparison["differences"]
+    unclear = {"ci_low": first["mean"] - 1, "ci_high": first["mean"] + 1}
+    comparison["differences"] = [first, {**first, **unclear}, *others]
+    (run / "comparison.json").write_text(json.dumps(comparison), encoding="utf-8")
+
+    text, _ = _written(run)
+
+    shown = f"+{100 * first['mean']:.1f}"
+    cells = re.findall(rf'<td class="(mean[^"]*)">{re.escape(shown)}</td>', text)
+    assert cells == ["mean best", "mean"]
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+def test_greedy_answers_are_called_so(
+    make_run: Callable[..., Path], comparison: dict[str, Any], *, greedy: bool
+) -> None:
+    run = make_run(steps=2, prompts=1, group=2)
+    comparison["answers"] = [{"question": "What?", "answers": {"base": "This."}}]
+    if greedy:
+        comparison["answers_greedy"] = True
+    (run / "comparison.json").write_text(json.dumps(comparison), encoding="utf-8")
+
+    _, page = _written(run)
+
+    assert ("Greedy answers" in page.text) is greedy
+    assert ("not the means of 4 sampled answers" in page.text) is greedy

@@ -83,8 +83,8 @@ def view(  # noqa: PLR0913  # each is an option of the command
             ]
             samples = joined(sources, by=by, judges=judge)
             if labels:
-                given = _read_labels(labels, texts[0])
-                samples = labelled(samples, given, texts[0].views or {})
+                people = _read_labels(labels, texts[0])
+                samples = labelled(samples, people, texts[0].views or {})
         with progress.phase("writing the page"):
             title = " and ".join(dict.fromkeys(source.name for source in sources))
             write_page(samples, sources, page, title=title)

@@ -192,7 +192,8 @@ def _last_answer(trace: Mapping[str, object]) -> object:
         return trace["root_reply"]
     nodes = cast("Sequence[object]", trace.get("nodes") or ())
     messages = (_mapping(_mapping(node).get("message")) for node in reversed(nodes))
-    return next((one for one in messages if one.get("role") == "assistant"), None)
+    spoken = (part for part in messages if part.get("role") == "assistant")
+    return next(spoken, None)
 
 
 def nemo_gym_answers(files: Sequence[Path], fields: Fields) -> Iterator[JudgedAnswer]:

@@ -70,7 +70,7 @@ def differences(samples: Samples, tasks: Mapping[str, Task], *, page: str) -> Ta
     """
     pooling = Pooling.of(tasks[sample.first.task_id] for sample in samples.rows)
     names = {
-        task.task_id: {one.id: pooling.pool(one).name for one in task.rubric}
+        task.task_id: {c.id: pooling.pool(c).name for c in task.rubric}
         for task in tasks.values()
     }
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)

@@ -10,7 +10,7 @@ from rubric_core.files import file_sha256, read_file, write_text
 from rubric_core.rows import row_error
 
 ENDING = ".inputs.json"
-"""What the name of the file beside `judged.jsonl` adds to it."""
+"""Ending that the file beside `judged.jsonl` adds to its name."""
 
 
 class _Part(BaseModel):

@@ -13,7 +13,7 @@ from rubric_judge.quality.view.samples import Judged, Source
 from rubric_judge.ui.page.tables import counted
 
 By = Literal["response", "task"]
-"""What two judgements of one sample share: task and response, or the task alone."""
+"""Key that two judgements of one sample share: task and response, or the task alone."""
 
 MOST_JUDGES: Final = 6
 """Verdicts that fit side by side."""
@@ -142,10 +142,12 @@ def _shared(
     alone: Counter[int] = Counter()
     shared = 0
     for row in rows:
-        found = {at for at, one in zip(source_of, row, strict=True) if one is not None}
-        shared += len(found) > 1
-        if len(found) == 1:
-            alone.update(found)
+        present = {
+            at for at, judged in zip(source_of, row, strict=True) if judged is not None
+        }
+        shared += len(present) > 1
+        if len(present) == 1:
+            alone.update(present)
     if not shared:
         tasks = [{row.task_id for row in source.rows} for source in sources]
         common = tasks[0]
@@ -212,6 +214,6 @@ def labelled(
 
 
 def _name(row: Sequence[Judged | None], nth: int) -> str:
-    first = next(one for one in row if one is not None)
+    first = next(judged for judged in row if judged is not None)
     text = json.dumps([first.task_id, first.response, nth])
     return hashlib.sha256(text.encode()).hexdigest()[:_NAME_CHARS]

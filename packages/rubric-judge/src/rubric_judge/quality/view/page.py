@@ -111,7 +111,7 @@ class _Layout:
     def data(self) -> dict[str, object]:
         """Return everything."""
         rows = [self._sample(place) for place in range(len(self.samples.rows))]
-        columns = [[one.source, one.judge] for one in self.samples.columns]
+        columns = [[column.source, column.judge] for column in self.samples.columns]
         return {"columns": columns, "tasks": self._tasks, "samples": rows, "met": MET}
 
     def _sample(self, place: int) -> dict[str, object]:
@@ -186,11 +186,11 @@ class _Layout:
         self._criteria.append({})
         task = self.tasks.get(row.task_id)
         if task is not None:
-            told = told_grounding(task, passage_chars=self.most_chars)
-            entry["g"] = told["passage"]
+            grounding = told_grounding(task, passage_chars=self.most_chars)
+            entry["g"] = grounding["passage"]
             kinds = kinds_of(task)
             shares = task.rubric.shares_M.tolist()
-            for known, share in zip(told["rubric"], shares, strict=True):
+            for known, share in zip(grounding["rubric"], shares, strict=True):
                 self._criteria[number][known["id"]] = len(criteria)
                 kind = kinds.get(known["id"], "")
                 criteria.append([known["id"], kind, round(share, 4), known["text"]])
@@ -277,15 +277,17 @@ def _table(samples: Samples, cells: Mapping[str, _Tally], page: str) -> Table:
     has_people = any(tally.people for tally in cells.values())
     compares = any(tally.compared for tally in cells.values())
     columns = [Column(key="count", title="samples", form="count")]
-    several = len({one.source for one in samples.columns}) > 1
+    several = len({column.source for column in samples.columns}) > 1
     columns += [
         Column(
             key=f"judge{at}",
-            title=f"{one.judge} in {one.source}" if several else one.judge or "judge",
+            title=f"{judge.judge} in {judge.source}"
+            if several
+            else judge.judge or "judge",
             form="percent",
             is_ranked=True,
         )
-        for at, one in enumerate(samples.columns)
+        for at, judge in enumerate(samples.columns)
     ]
     if has_people:
         columns.append(

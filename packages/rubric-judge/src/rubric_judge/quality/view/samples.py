@@ -15,7 +15,7 @@ _NO_EVIDENCE: Final[Mapping[str, Evidence]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one judge says of one response."""
+    """One judge's words and scores of one response."""
 
     outcome: Outcome
     reward: float | None
@@ -66,7 +66,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Texts:
-    """What a source may lack: tasks by id, and the responses by their lines."""
+    """Texts that a source may lack: tasks by id, and the responses by their lines."""
 
     tasks: Mapping[str, Task] = field(default_factory=dict[str, Task])
     views: Mapping[int, JudgeView] | None = None
