@@ -24,7 +24,7 @@ _COLUMNS: Final = (
     Column(key="labelled", title="judged and labelled", form="count"),
     Column(key="lenient", title="met by the judge alone", form="count"),
     Column(key="strict", title="met by people alone", form="count"),
-    Column(key="differ", title="differ", form="percent"),
+    Column(key="differ", title="differ %", form="percent"),
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from rubric_core import Task
+from rubric_core import Pooling, Task
 from rubric_core.files import write_text
 from rubric_judge.quality.reliability.rates import MET
 from rubric_judge.quality.view.joining import Samples
@@ -74,7 +74,7 @@ def page_text(samples: Samples, sources: Sequence[Source], *, title: str) -> str
         "columns": samples.columns,
         "count": counted(len(samples.rows), "sample"),
         "notes": samples.notes,
-        "table": by_criterion(samples, tasks),
+        "table": by_criterion(samples, tasks, kinds=kinds),
         "raters": sorted(
             {r for s in samples.rows for c in s.people.values() for r in c}
         ),
@@ -213,35 +213,38 @@ class _Layout:
 
 
 def by_criterion(
-    samples: Samples, tasks: Mapping[str, Task], *, page: str = ""
+    samples: Samples,
+    tasks: Mapping[str, Task],
+    *,
+    kinds: Mapping[str, str] | None = None,
+    page: str = "",
 ) -> Table:
     """Return the mean of each criterion by judge and people; a row leads to its samples.
 
     Args:
         samples: the samples.
-        tasks: tasks by id, which say of what kind a criterion is.
+        tasks: tasks by id, which say which criteria are measured together.
+        kinds: names of kinds by criterion id, for tasks that are not there.
         page: path of the viewer from the page that holds the table.
     """
-    kinds = {name: kinds_of(task) for name, task in tasks.items()}
+    kinds = kinds or {}
+    shown = {sample.first.task_id for sample in samples.rows} & tasks.keys()
+    pooling = Pooling.of(tasks[name] for name in shown)
+    names = {
+        name: {c.id: pooling.pool(c).name for c in tasks[name].rubric} for name in shown
+    }
     cells: defaultdict[str, _Tally] = defaultdict(lambda: _Tally(len(samples.columns)))
-    counts: defaultdict[str, set[str]] = defaultdict(set)
     for sample in samples.rows:
-        task_id = sample.first.task_id
-        for row in filter(None, sample.judged):
-            for name in row.verdict.z:
-                counts[name].add(task_id)
-    repeats = {name for name, ids in counts.items() if len(ids) > 1} or set(counts)
-    for sample in samples.rows:
-        of_task = kinds.get(sample.first.task_id, {})
-        names = dict.fromkeys(
+        of_task = names.get(sample.first.task_id, {})
+        scored = dict.fromkeys(
             name for row in filter(None, sample.judged) for name in row.verdict.z
         )
-        for name in dict.fromkeys((*names, *sample.people)):
-            pool = name if name in repeats else of_task.get(name, name)
+        for name in dict.fromkeys((*scored, *sample.people)):
             z = [
                 None if row is None else row.verdict.z.get(name)
                 for row in sample.judged
             ]
+            pool = of_task.get(name) or kinds.get(name, name)
             cells[pool].add(z, sample.people.get(name, {}))
     return _table(samples, cells, page)
 
@@ -294,7 +297,7 @@ def _table(samples: Samples, cells: Mapping[str, _Tally], page: str) -> Table:
             Column(key="people", title="people", form="percent", is_ranked=True)
         )
     if compares:
-        columns.append(Column(key="differ", title="verdicts differ", form="percent"))
+        columns.append(Column(key="differ", title="verdicts differ %", form="percent"))
     ordered = sorted(
         cells.items(),
         key=lambda item: (-(item[1].differ / (item[1].compared or 1)), item[0]),
@@ -316,7 +319,9 @@ def _table(samples: Samples, cells: Mapping[str, _Tally], page: str) -> Table:
             )
         )
     left = len(ordered) - len(rows)
-    caption = "Mean share of the weight that each gives; a name leads to the samples."
+    caption = (
+        "Mean share of the weight that each gives, in %; a name leads to the samples."
+    )
     if left:
         caption += f" {counted(left, 'more criterion', 'more criteria')} in the filter."
     return Table(
