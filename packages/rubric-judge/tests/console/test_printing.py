@@ -33,6 +33,19 @@ def test_names_are_broken_behind_their_marks_and_figures_are_not() -> None:
     assert all(name.endswith("_") for name in names[:-1])
 
 
+def test_eleven_figures_fit_into_a_terminal_without_broken_words() -> None:
+    header = "criterion,weight %,mean %,spread,all met %,dead %,held down %,gradient %"
+    header += ",idle tokens %,groups,scores"
+    row = ("language", "12.5", "50.9", "0.33", "0.0", "0.0", "0.0", "12.5", "0.0")
+    lines = _printed(80, "", header.split(","), [(*row, "18", "594")])
+    assert max(map(len, lines)) <= 80
+    assert lines[-2].split() == [*row, "18", "594"]
+    words = " ".join(lines[: lines.index(next(x for x in lines if "─" in x))]).split()
+    assert {"criterion", "weight", "spread", "gradient", "tokens", "scores"} <= set(
+        words
+    )
+
+
 def test_nothing_is_lost_in_a_narrow_terminal() -> None:
     row = ("a_very_long_name_without_end", "a sentence of words", "0.51 [0.40, 0.61]")
     lines = _printed(24, "", ("", "what it is", "value"), [row])

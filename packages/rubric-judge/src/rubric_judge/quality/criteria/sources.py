@@ -185,7 +185,7 @@ def told_format(path: Path) -> Format:
     if path.is_dir():
         return _format_of_folder(path)
     if not path.exists():
-        raise RubricFileError(no_such_file(path), path=path)
+        raise _absent(path)
     try:
         if is_sqlite(path):
             return "ledger"
@@ -223,6 +223,12 @@ def _format_of_lines(path: Path) -> Format:
     raise _unknown(path, f"a line with {shown}")
 
 
+def _absent(path: Path) -> RubricFileError:
+    """Return the error of a log that is not there; it names the path once."""
+    message = no_such_file(path).removeprefix(f"{path}: ")
+    return RubricFileError(message, path=path)
+
+
 def files_of(path: Path, kind: Format) -> list[Path]:
     """Return the files of a log in the order of their steps.
 
@@ -231,7 +237,7 @@ def files_of(path: Path, kind: Format) -> list[Path]:
     """
     if not path.is_dir():
         if not path.exists():
-            raise RubricFileError(no_such_file(path), path=path)
+            raise _absent(path)
         return [path]
     match kind:
         case "run":

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Printed: TypeAlias = str | Text
 """A cell: words as they are, or with a style."""
 
-_GAP: Final = 2
-"""Blanks between two columns."""
+_GAPS: Final = (2, 1)
+"""Blanks between two columns: 1 where words would have to be broken otherwise."""
 _LEAST: Final = 7
 """Width that a column keeps, however narrow the terminal."""
 _FIGURE: Final = re.compile(r"[+−-]?[$<~±]?\d.*|[–-]|", re.DOTALL)
@@ -53,11 +53,11 @@ def print_cells(
         return
     columns = [list(column) for column in zip(*cells, strict=True)]
     are_figures = [_are_figures(column) for column in columns]
-    widths = _widths(header, columns, are_figures, stdout.width)
+    widths, gap = _widths(header, columns, are_figures, stdout.width)
     table = RichTable(
         box=SIMPLE_HEAD, pad_edge=False, show_edge=False, show_header=any(header)
     )
-    table.padding = (0, 1, 0, 0)
+    table.padding = (0, gap - 1, 0, 0)  # the box has a blank between two columns
     table.show_lines = is_ruled
     for name, width, is_figure in zip(header, widths, are_figures, strict=True):
         table.add_column(
@@ -98,18 +98,18 @@ def _widths(
     columns: Sequence[Sequence[Printed]],
     are_figures: Sequence[bool],
     terminal: int,
-) -> list[int]:
-    """Return the width of each column."""
-    available = terminal - _GAP * (len(columns) - 1)
+) -> tuple[list[int], int]:
+    """Return the width of each column, and the blanks between two of them."""
     whole = [max(map(_longest_line, column)) for column in columns]
     wanted = list(map(max, whole, map(len, header)))
-    if sum(wanted) <= available:
-        return wanted
+    between = len(columns) - 1
+    if sum(wanted) <= terminal - _GAPS[0] * between:
+        return wanted, _GAPS[0]
     words = [max(map(_longest_word, column)) for column in columns]
     heads = list(map(_longest_word, header))
     pieces = [max(map(_longest_piece, column)) for column in columns]
     # What may be broken, step by step: headers; texts between words; figures; names at marks.
-    for broken in (
+    steps = (
         list(map(max, whole, heads)),
         [
             max(whole[at] if is_figure else words[at], heads[at])
@@ -120,12 +120,19 @@ def _widths(
             for at, is_figure in enumerate(are_figures)
         ],
         list(map(max, pieces, heads)),
-        [min(_LEAST, width) for width in wanted],
-    ):
-        least = list(map(min, broken, wanted))
-        if sum(least) <= available:
-            return _filled(least, wanted, available)
-    return least
+    )
+    for gap in _GAPS:
+        available = terminal - gap * between
+        for broken in steps:
+            least = list(map(min, broken, wanted))
+            if sum(least) <= available:
+                return _filled(least, wanted, available), gap
+    gap = _GAPS[-1]
+    available = terminal - gap * between
+    least = [min(_LEAST, width) for width in wanted]
+    if sum(least) <= available:
+        return _filled(least, wanted, available), gap
+    return least, gap
 
 
 def _filled(least: list[int], wanted: Sequence[int], available: int) -> list[int]:
