@@ -175,6 +175,8 @@ def _result(summary: RunSummary) -> str:
     first = summary.first_heldout_reward
     before = "" if first is None else f"; before training {100 * first:.1f} %"
     earned = f"validation reward {100 * best:.1f} % at step {summary.best_step}"
+    if summary.onset is not None and (summary.best_step or 0) >= summary.onset:
+        earned += ", after the judges seem to part"
     return f"{summary.status}: {earned}{before}"
 
 

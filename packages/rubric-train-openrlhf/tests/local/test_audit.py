@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rubric_core import JudgeResult, Reason
 from rubric_judge.testing import ScriptedJudge
+from rubric_judge.ui.console.progress import Phase, Progress
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.local.plan import describe_plan
 from rubric_train_openrlhf.local.start import run_grpo
 from rubric_train_openrlhf.report.page import write_report
+from rubric_train_openrlhf.report.reading import read_run
 from rubric_train_openrlhf.run.checkpoints import checkpoint_path
 from rubric_train_openrlhf.run.folder import RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from rubric_core import JudgeView
     from rubric_train_openrlhf.config.train import TrainConfig
@@ -165,6 +168,10 @@ def test_what_an_alarm_does(make_config: MakeConfig, on_divergence: str) -> None
     page = write_report(config.out).read_text("utf-8")
     assert "Ended by the alarm of its audit judge" in page
     assert f"Alarm at step {alarm}" in page
+    head = page[: page.index("<main>")]
+    assert (
+        f"The training judge left the audit judge behind: alarm at step {alarm}" in head
+    )
 
     # It stays ended, until it is told to go on.
     again = run(config, Fooled(), resume=True)
@@ -263,6 +270,32 @@ def test_best_may_follow_the_audit_judge(make_config: MakeConfig) -> None:
     summary = run(config, rising, falling)
     assert summary.best_step == 0
     assert (config.out / "checkpoints" / "best").resolve().name == "step_000000"
+    shown = read_run(config.out).best
+    assert shown is not None
+    assert shown.step == 0
+
+
+@pytest.mark.parametrize("audit", [None, AUDIT])
+def test_a_model_that_audits_is_asked_and_nothing_else_is(
+    make_config: MakeConfig, audit: dict[str, Any] | None
+) -> None:
+    """Neither without an audit nor where it is a program is there a phase of asking."""
+    phases: list[str] = []
+
+    class Listed(Progress):
+        @contextmanager
+        def phase(
+            self, name: str, *, total: int | None = None, unit: str = ""
+        ) -> Generator[Phase]:
+            phases.append(name)
+            with super().phase(name, total=total, unit=unit) as begun:
+                yield begun
+
+    with Listed.silent() as progress:
+        config = make_config(steps=1, **({} if audit is None else {"audit": audit}))
+        run_grpo(config, judge=ScriptedJudge(by_length), progress=progress)
+    assert "reading tasks" in phases
+    assert "asking the audit judge" not in phases
 
 
 def test_a_pass_whose_audits_mostly_fail_is_not_the_best(

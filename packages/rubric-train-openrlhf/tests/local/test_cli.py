@@ -13,6 +13,7 @@ from rubric_train_openrlhf import cli
 from rubric_train_openrlhf.config.train import dump_config
 from rubric_train_openrlhf.report import page
 from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import RunSummary
 from rubric_train_openrlhf.step import probe
 
 if TYPE_CHECKING:
@@ -188,3 +189,15 @@ def test_an_interrupted_start_is_told_from_an_interrupted_run(tmp_path: Path) ->
     assert "after step 0; go on with: rubric-train run C --resume" in cli._stopped(
         tmp_path / "run", go_on="rubric-train run C --resume"
     )
+
+
+@pytest.mark.parametrize(("onset", "told"), [(12, True), (17, False), (None, False)])
+def test_a_best_pass_after_the_onset_of_a_drift_is_told(
+    *, onset: int | None, told: bool
+) -> None:
+    summary = RunSummary(
+        status="diverged", steps=19, best_step=16, best_heldout_reward=0.8, onset=onset
+    )
+    words = cli._result(summary)  # pyright: ignore[reportPrivateUsage]
+    assert words.startswith("diverged: validation reward 80.0 % at step 16")
+    assert words.endswith(", after the judges seem to part") is told

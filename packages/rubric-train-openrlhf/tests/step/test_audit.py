@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from rubric_core import (
     Criterion,
@@ -117,6 +118,20 @@ def test_the_states_on_the_way_to_an_alarm(tmp_path: Path) -> None:
     assert 0.05 <= row.drift_low <= 0.4
     later = note(auditor, row.step + 1, -0.4)
     assert (later.state, later.alarm_step) == ("alarm", row.step)
+
+
+def test_an_alarm_is_told_once_by_the_look_that_raised_it(tmp_path: Path) -> None:
+    config = config_of(tmp_path, start=16)
+    auditor = Auditor(config, RunFolder(config.out))
+    step = 1
+    with capture_logs() as logs:
+        while (row := note(auditor, step, 0.0 if step < 12 else 0.5)).state != "alarm":
+            assert step < 60
+            step += 1
+        note(auditor, step, 0.5, source="heldout")  # a pass after the same step
+    alarms = [entry for entry in logs if entry["event"] == "train.audit.alarm"]
+    assert [entry["step"] for entry in alarms] == [step]
+    assert alarms[0]["drift_low"] == row.drift_low is not None
 
 
 def test_a_start_is_not_complete_before_it_has_its_values(tmp_path: Path) -> None:

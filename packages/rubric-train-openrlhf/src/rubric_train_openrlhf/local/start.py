@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rubric_judge.config import is_program
 from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.local.inputs import read_inputs
@@ -80,7 +81,8 @@ def run_grpo(  # noqa: PLR0913  # two judges and three callbacks
         if judge is None and inputs.is_judge_asked(config):
             with progress.phase("asking the judge"):
                 probe_judge(config)
-        if audit_judge is None and inputs.has_steps_left(config):
+        is_model = config.audit is not None and not is_program(config.audit.spec)
+        if audit_judge is None and is_model and inputs.has_steps_left(config):
             with progress.phase("asking the audit judge"):
                 probe_audit_judge(config)
         with progress.phase("loading torch"):

@@ -38,6 +38,7 @@ class Summary(BaseModel):
     """Status that the run wrote, or "killed" where it wrote that it runs and does not."""
     wall_s: float | None = None
     error: str | None = None
+    warning: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,10 @@ class Run:
 
     @property
     def best(self) -> records.HeldoutRow | None:
-        """The validation pass of the highest reward, the earliest of equals."""
-        passes = (row for row in self.heldout if isfinite(row.reward_mean))
+        """The validation pass that chose the checkpoint, else that of the highest reward."""
+        passes = [row for row in self.heldout if isfinite(row.reward_mean)]
+        if chosen := [row for row in passes if row.best]:
+            return chosen[-1]
         return max(passes, key=lambda row: row.reward_mean, default=None)
 
 

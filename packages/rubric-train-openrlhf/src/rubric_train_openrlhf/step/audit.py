@@ -273,12 +273,13 @@ class Auditor:
         counts, gaps = self._counted(pairs, tasks)
         stream = self._streams[source]
         is_later = stream.has_started
+        had_alarm = self.alarm_step is not None
         stream.add(gaps, policy_step=_policy_step(source, step))
         row = self._row_of(source, step, counts, gaps, is_later=is_later)
         self._folder.write_audit(row)
         self._rows[source, step] = row
         _log.info("train.audit.finished", **row.model_dump(exclude={"gaps"}))
-        if row.alarm_step == step:
+        if row.alarm and not had_alarm:
             _log.warning(
                 "train.audit.alarm",
                 step=step,
