@@ -106,7 +106,9 @@ class _Process:
         if line:
             error = json.loads(line)["error"]
         elif self._is_late:
-            error = f"did not take the last rows within {END_S} s"
+            error = (
+                f"did not take the last rows within {END_S} s: it is slow or not there"
+            )
         elif status:
             error = f"its process ended by status {status}"
         else:
