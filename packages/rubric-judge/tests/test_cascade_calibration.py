@@ -426,6 +426,7 @@ def test_the_command_writes_what_score_then_uses(
     assert _run(folder, "score", labels="", out="judged.jsonl") == 0
     printed = capsys.readouterr()
     assert "criteria decided by" in printed.out
+    assert re.search(r"\bof \d+,\s+asked\s+\d+\s+times?\b", printed.out)
     (count,) = re.findall(r"\bescalated +(\d+) of", printed.out)
     assert ("nothing was escalated" in printed.err) is (count == "0")
     row = json.loads((folder / "judged.jsonl").read_text().splitlines()[0])

@@ -81,7 +81,7 @@ class CascadeLevel(Sealed):
     """Name of the judge, as in `CascadeTrace.judges`."""
 
     calls: Count
-    """Number of calls."""
+    """Times that it was asked; each is several calls of a server where criteria have their own."""
 
     criteria: Count
     """Number of criteria that it was asked about, each counted once."""

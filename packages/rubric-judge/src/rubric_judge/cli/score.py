@@ -294,11 +294,13 @@ def _cascade(statistics: PoolStatistics) -> list[tuple[str, str]]:
     """Say who decided how much, what the audits found, and what was saved."""
     if (cascade_statistics := statistics.cascade) is None:
         return []
+    from rubric_judge.ui.page.tables import counted
+
     total = sum(level.decided for level in cascade_statistics.levels.values())
     figures = [
         (
             "criteria decided by",
-            f"{name}: {level.decided} of {total}, {level.calls} calls",
+            f"{name}: {level.decided} of {total}, asked {counted(level.calls, 'time')}",
         )
         for name, level in cascade_statistics.levels.items()
     ]

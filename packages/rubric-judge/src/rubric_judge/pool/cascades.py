@@ -16,7 +16,7 @@ class LevelStatistics:
     decided: int = 0
     """Criteria whose final score is its own, including judgements from the ledger."""
     calls: int = 0
-    """Calls; like the counts below, without judgements from the ledger."""
+    """Times that it was asked; like the counts below, without judgements from the ledger."""
     criteria: int = 0
     """Criteria that it was asked about, counting repetitions."""
     usage: Usage = field(default_factory=Usage)
