@@ -133,7 +133,7 @@ class CriteriaReport(Report):
             part = self.idle_tokens / self.tokens
             sentences.append(
                 f"{part:.1%} of the judge's {self.tokens:,.0f} tokens could not change an "
-                "advantage, each call's tokens divided equally among its criteria."
+                "advantage, each judgement's tokens divided equally among its criteria."
             )
         return " ".join(sentences)
 
