@@ -163,6 +163,8 @@ PATCHES: Final[dict[str, Patch]] = {
     "deepspeed.runtime.engine": _without(
         *(f"deepspeed.compile.{part}" for part in _COMPILER)
     ),
+    # Where it is installed as a tracker, it is not DeepSpeed's: a server and four seconds.
+    "deepspeed.autotuning.autotuner": _without(mlflow=None),
     "torch": _uncompiling,
 }
 """By the full name of the module that each is for."""
