@@ -27,6 +27,7 @@ import json
 import logging
 import shutil
 import tempfile
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -163,13 +164,16 @@ def compared(curves: dict[str, list[Curve]], *, steps: int) -> dict[str, Any]:
         "direction": "at most",
         "passed": value <= TARGET,
         "details": {
-            "steps": reached,
-            "fixed_over": ratios,
-            "left": left,
+            "steps": {arm: _rounded(of_seeds) for arm, of_seeds in reached.items()},
+            "fixed_over": {arm: _rounded(ratio) for arm, ratio in ratios.items()},
+            "left": {name: _rounded(ratio) for name, ratio in left.items()},
             "gains": gains,
-            "curves": curves,
         },
     }
+
+
+def _rounded(values: Sequence[float | None]) -> list[float | None]:
+    return [None if value is None else round(value, 3) for value in values]
 
 
 def _over(one: list[float], other: list[float]) -> list[float]:

@@ -131,8 +131,9 @@ BENCHMARKS = (
         "adaptive_weights",
         "steps to a gain in held-out reward by the rubric's own weights over those by"
         " [weights that follow the policy](train/adaptive_weights.md), tiny policies under planted"
-        " dead criteria, median of five paired seeds; the greater of two: with the group's"
-        " deviation as divisor, and without it at the same size of advantages",
+        " dead criteria, median of five paired seeds; the greatest of four, under two"
+        " optimisers: with the group's deviation as divisor, and without it at the same size of"
+        " advantages",
         ("numpy", "torch"),
     ),
     Benchmark(
