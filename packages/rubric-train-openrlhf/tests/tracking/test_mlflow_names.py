@@ -1,4 +1,4 @@
-"""Names of metrics, of which a criterion's id is a part, in a real store of MLflow."""
+"""Names of metrics, of which a criterion's id is a part, and ends in a real store of MLflow."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from rubric_train_openrlhf.tracking.tracker import Entry, Opening
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rubric_train_openrlhf.run.records import Status
 
 LONG = "Does the answer say that heat makes the atoms swing further apart? " * 5
 
@@ -51,3 +53,29 @@ def test_any_id_makes_a_name_that_a_store_takes(
     assert sorted(data.values()) == [0.25, 0.5, 1.0]
     if name is not None:
         assert data[name] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("status", "ended"),
+    [
+        ("finished", "FINISHED"),
+        ("failed", "FAILED"),
+        ("diverged", "FAILED"),
+        ("interrupted", "KILLED"),
+        ("running", "KILLED"),
+    ],
+)
+def test_a_run_that_an_alarm_ended_is_not_shown_as_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: Status, ended: str
+) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    mlflow = pytest.importorskip("mlflow")
+    uri = f"file:{tmp_path / 'store'}"
+    opening = Opening(run_id=None, name="run", settings={}, files=tmp_path)
+    run = MlflowRun(MlflowTracker(uri=uri), opening)
+
+    run.finish(status)
+
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    assert client.get_run(run.run_id).info.status == ended

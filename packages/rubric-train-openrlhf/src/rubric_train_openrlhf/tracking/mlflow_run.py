@@ -14,7 +14,12 @@ from rubric_train_openrlhf.config.trackers import MlflowTracker
 from rubric_train_openrlhf.run.records import Status
 from rubric_train_openrlhf.tracking.tracker import ANSWERS, Entry, Opening
 
-_NAMES: Final = {"failed": "FAILED", "interrupted": "KILLED", "running": "KILLED"}
+_NAMES: Final = {
+    "failed": "FAILED",
+    "diverged": "FAILED",
+    "interrupted": "KILLED",
+    "running": "KILLED",
+}
 """MLflow's words for runs that did not end well."""
 _MOST_METRICS: Final = 1000
 _MOST_PARAMS: Final = 100

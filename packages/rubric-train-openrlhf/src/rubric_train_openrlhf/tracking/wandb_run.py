@@ -13,7 +13,7 @@ _STEP: Final = "step"
 """Axis of all charts. W&B's own step may neither go back nor stay the same over a restart, and so
 counts entries."""
 
-_BROKEN_OFF: Final = ("failed", "interrupted", "running")
+_BROKEN_OFF: Final = ("failed", "diverged", "interrupted", "running")
 
 
 class WandbRun:
