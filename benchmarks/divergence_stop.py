@@ -78,7 +78,7 @@ def main() -> None:
         "target": TARGET,
         "direction": "at most",
         "passed": value <= TARGET,
-        "details": {"violations": violations, **found},
+        "details": {"violations": violations, **_summarised(found)},
     }
     finish(record, options.json)
 
@@ -99,6 +99,16 @@ def _found(options: argparse.Namespace, out: Path) -> dict[str, Any]:
         "honest": [asdict(run) for run in honest],
         "series": false_alarms(options.series) if options.series else {},
     }
+
+
+def _summarised(found: dict[str, Any]) -> dict[str, Any]:
+    """Return what was found, of each tiny run its summary instead of all steps."""
+
+    def summaries(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [TinyRun(**run).summary() for run in runs]
+
+    families = {name: summaries(runs) for name, runs in found["families"].items()}
+    return {**found, "families": families, "honest": summaries(found["honest"])}
 
 
 def _options() -> argparse.Namespace:

@@ -205,6 +205,22 @@ class TinyRun:
         last = peak + int(np.flatnonzero(smooth[peak:] >= floor)[-1])
         return None if last == len(smooth) - 1 else last + 1 + 5
 
+    def summary(self) -> dict[str, Any]:
+        """Return the steps, the true reward at first, at its highest and last, and the gaps."""
+        at_alarm = (
+            None if self.alarm is None else round(self.shortcut[self.alarm - 1], 3)
+        )
+        gaps = (self.shortcut[0], self.shortcut[-1])
+        return {
+            "alarm": self.alarm,
+            "lost": self.lost,
+            "main": [
+                round(x, 3) for x in (self.main[0], max(self.main), self.main[-1])
+            ],
+            "gap": [round(x, 3) for x in gaps],
+            "gap_at_alarm": at_alarm,
+        }
+
 
 def tiny_run(
     out: Path,
