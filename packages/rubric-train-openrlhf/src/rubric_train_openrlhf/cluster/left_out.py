@@ -163,7 +163,7 @@ PATCHES: Final[dict[str, Patch]] = {
     "deepspeed.runtime.engine": _without(
         *(f"deepspeed.compile.{part}" for part in _COMPILER)
     ),
-    # Where it is installed as a tracker, it is not DeepSpeed's: a server and four seconds.
+    # A tracker where it is installed, and not DeepSpeed's: hundreds of modules, a server's among them.
     "deepspeed.autotuning.autotuner": _without(mlflow=None),
     "torch": _uncompiling,
 }
