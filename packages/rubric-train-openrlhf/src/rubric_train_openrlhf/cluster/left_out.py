@@ -163,7 +163,7 @@ PATCHES: Final[dict[str, Patch]] = {
     "deepspeed.runtime.engine": _without(
         *(f"deepspeed.compile.{part}" for part in _COMPILER)
     ),
-    # A tracker where it is installed, and not DeepSpeed's: hundreds of modules, a server's among them.
+    # A tracker, where it is installed, and not DeepSpeed's: hundreds of modules, some of a server.
     "deepspeed.autotuning.autotuner": _without(mlflow=None),
     "torch": _uncompiling,
 }
