@@ -181,6 +181,11 @@ def test_the_noise_is_that_of_the_run_s_calibration(
     with pytest.raises(ConfigError, match="summary"):
         run_criteria(run, calibration=run / "summary.json")
 
+    file.write_text("{}", "utf-8")
+    section = criteria_section(run)
+    assert section is not None
+    assert "noise is left out" in section.caption
+
 
 def test_a_folder_without_judgements_or_with_a_broken_row_is_named(
     make_run: Callable[..., Path], tmp_path: Path

@@ -129,7 +129,6 @@ def _layer(layer: Any, *, packed: bool) -> LayerWeights:
     )
 
 
-# Response tokens that the key-value buffers hold at first; they double when full.
 @dataclass(frozen=True, slots=True)
 class GroupLayout:
     """N rows in prompt-major order as a grid of P prompts by the largest group left, G."""
@@ -197,6 +196,7 @@ class GroupLayout:
         return len(self.slots_N) == len(self.rows_PG)
 
 
+# Response tokens that the key-value buffers hold at first; they double when full.
 _FIRST_CAPACITY = 64
 # Most tokens, padding included, that are read at once where prompts differ in length.
 _READ_AT_ONCE = 4096

@@ -53,7 +53,13 @@ def run_criteria(
         RubricFileError: no such folder, no judgements in it, or a broken row.
         ConfigError: the calibration cannot be read.
     """
-    config = read_config(run_dir)
+    noise = noise_of(calibration or _calibration(read_config(run_dir)))
+    return _measured(run_dir, by=by, last=last, noise=noise)
+
+
+def _measured(
+    run_dir: Path, *, by: By, last: int | None, noise: Mapping[str, float]
+) -> CriteriaReport:
     files = step_files(run_dir, last=last)
     if not files:
         raise RubricFileError(
@@ -61,14 +67,9 @@ def run_criteria(
             path=run_dir,
         )
     notes: list[str] = []
-    tasks = _tasks(config, notes)
-    report = measure(
-        run_answers(files, notes=notes),
-        source="run",
-        by=by,
-        tasks=tasks,
-        noise=noise_of(calibration or _calibration(config)),
-    )
+    tasks = _tasks(read_config(run_dir), notes)
+    answers = run_answers(files, notes=notes)
+    report = measure(answers, source="run", by=by, tasks=tasks, noise=noise)
     return finish(report, notes)
 
 
@@ -110,12 +111,13 @@ def criteria_section(run_dir: Path, *, viewer: str = "") -> CriteriaSection | No
     files = step_files(run_dir)
     if not files:
         return None
+    noise: Mapping[str, float] = {}
+    without = ""
     try:
-        report = run_criteria(run_dir, last=_SHOWN_STEPS)
-    except (
-        ConfigError
-    ):  # a calibration that was moved since: the page does without its noise
-        return None
+        noise = noise_of(_calibration(read_config(run_dir)))
+    except ConfigError as error:
+        without = f" The judge's noise is left out: {error}"
+    report = _measured(run_dir, by="criterion", last=_SHOWN_STEPS, noise=noise)
     if not report.cells:
         return None
     which = ""
@@ -123,7 +125,7 @@ def criteria_section(run_dir: Path, *, viewer: str = "") -> CriteriaSection | No
         steps = counted(_SHOWN_STEPS, "step")
         which = f"Of the last {steps}; rubric-train criteria shows all. "
     return CriteriaSection(
-        caption=f"{which}{report.summary()} {report.method()}",
+        caption=f"{which}{report.summary()} {report.method()}{without}",
         table=_linked(report.table_shown(), viewer),
         remedies=report.remedies(),
     )
