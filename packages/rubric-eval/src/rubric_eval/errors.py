@@ -20,7 +20,6 @@ Messages hold numbers, ids and names, never a passage, a criterion or a response
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final
 
 from rubric_core import ConfigError, JudgeResult, Outcome, RubricError
 from rubric_core.errors import AtPathError
@@ -91,7 +90,7 @@ class HeldoutAbortError(EvalAbortError):
     """Too many responses for which no judge could be reached."""
 
 
-_MOST_CHARS: Final = 300
+_MOST_CHARS = 300
 """Characters of a message that is repeated; a server's may be a page long."""
 
 

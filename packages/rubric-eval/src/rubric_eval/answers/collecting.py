@@ -31,8 +31,8 @@ from rubric_eval.records.run import Record
 from rubric_eval.responders.opening import OpenModel
 from rubric_eval.responders.spec import OTHER, SAME, Weights
 
-_SEED_BITS: Final = 31
-_SHOWN_CHARACTERS: Final = 400
+_SEED_BITS = 31
+_SHOWN_CHARACTERS = 400
 
 
 @dataclass(frozen=True)

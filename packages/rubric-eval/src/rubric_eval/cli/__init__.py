@@ -4,7 +4,6 @@ The module of a command imports nothing heavy before it is called.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from rubric_eval.cli.app import app
 from rubric_eval.cli.evaluate import (
@@ -21,7 +20,7 @@ from rubric_judge.ui.console.command import run_command, typed_command
 
 __all__ = ["app", "main"]
 
-_KEEPS_ANSWERS: Final = ("heldout", "rejudge", "transfer")
+_KEEPS_ANSWERS = ("heldout", "rejudge", "transfer")
 """Commands that find again what they were answered before they were stopped."""
 
 for _one in (

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import anyio
 from cyclopts import Parameter
@@ -76,10 +76,10 @@ class DecodingOptions(DrawOptions):
     """Text that ends an answer; once or more."""
 
 
-GREEDY: Final = DecodingOptions()
+GREEDY = DecodingOptions()
 
 
-TABLES: Final = toml_beside(__file__, "tables.toml")
+TABLES = toml_beside(__file__, "tables.toml")
 """Tables that the commands print."""
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import anyio
 from cyclopts import App, Parameter
@@ -182,7 +182,7 @@ def rejudge(
     return evaluated(evaluate, plan, out=folder)
 
 
-GREEDY_DRAW: Final = DrawOptions()
+GREEDY_DRAW = DrawOptions()
 
 
 def transfer(  # noqa: PLR0913  # the flags of a command

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, combinations, pairwise
-from typing import Final, Literal
+from typing import Literal
 
 from rubric_eval.comparison import pairing, results
 from rubric_eval.errors import ComparisonError
@@ -19,7 +19,7 @@ from rubric_eval.transfer.suites import SuiteName, suite_of
 from rubric_judge.statistics.means import mean_of_estimates, shared_correlations
 from rubric_judge.ui.page.tables import counted
 
-_MOST_RESAMPLES: Final = 1999
+_MOST_RESAMPLES = 1999
 """Most draws for a part: parts are many, and nothing is decided by them."""
 
 
@@ -125,7 +125,7 @@ def _average(group: _Group, members: Sequence[_Tested]) -> results.AverageDelta:
     )
 
 
-_FEW_CLUSTERS: Final = 30
+_FEW_CLUSTERS = 30
 _Column = tuple[str, str | None]
 """Benchmark and judge."""
 

@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from rubric_eval.comparison.results import CompareSettings, PairedResult
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
 
-_SHARED: Final = {
+_SHARED = {
     "benchmark": "compare them on one benchmark",
     "measure": "compare rewards with rewards",
     "judge": "judge both by one judge",
@@ -22,12 +22,12 @@ _SHARED: Final = {
     "seeds": "answer with the same seeds",
 }
 """Fields that two sides must share, with the remedies where they do not."""
-_SHARED_BY_QUESTION: Final = {
+_SHARED_BY_QUESTION = {
     "prompts": "was put in other words",
     "clusters": "is from another document",
 }
 """Fields that must be equal for each question, with the problem where they are not."""
-_SHOWN_CHARS: Final = 40
+_SHOWN_CHARS = 40
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import random
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -23,7 +22,7 @@ from rubric_eval.statistics import Interval, paired_interval
 from rubric_eval.statistics.intervals import Difference
 from rubric_judge.ui.page.tables import Table, counted, plain_markdown
 
-_TABLES: Final = toml_beside(__file__, "stages.toml")
+_TABLES = toml_beside(__file__, "stages.toml")
 
 
 class ComparisonRow(Interval):

@@ -5,7 +5,7 @@ A judge's words, passages and criteria are read only where they are asked for.
 
 from collections.abc import Iterable, Mapping
 from itertools import combinations, zip_longest
-from typing import Any, Final
+from typing import Any
 
 from rubric_core import Task
 from rubric_eval.answers.store import read_answers
@@ -20,8 +20,8 @@ Values = Mapping[str, float | None]
 """A model's mean by question id."""
 
 
-MOST_HELDOUT: Final = 300
-MOST_ITEMS: Final = 60
+MOST_HELDOUT = 300
+MOST_ITEMS = 60
 """Number of questions shown from one benchmark, at most."""
 
 
@@ -65,14 +65,14 @@ def _ranked(a: Values, b: Values) -> list[str]:
     return sorted(gaps, key=lambda id_: -gaps[id_])
 
 
-MAX_CHARS: Final = 4_000_000
+MAX_CHARS = 4_000_000
 """Characters of all texts on the page together."""
-MAX_TEXT_CHARS: Final = 12_000
+MAX_TEXT_CHARS = 12_000
 """Characters of one response."""
-MAX_STATED_CHARS: Final = 200
+MAX_STATED_CHARS = 200
 """Characters of the final answer that a response states."""
-MAX_REASONING_CHARS: Final = 4_000
-MOST_ANSWERS: Final = 4
+MAX_REASONING_CHARS = 4_000
+MOST_ANSWERS = 4
 """Number of answers by one model to one question."""
 
 Entry = dict[str, Any]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from pydantic import Field
 
@@ -13,8 +13,8 @@ from rubric_eval.statistics import Interval, intervals
 from rubric_judge.statistics.bootstrap import IntervalDraws
 from rubric_judge.statistics.estimate import Estimate
 
-_FEWEST_DOCUMENTS: Final = 5
-_ROUNDING: Final = 1e-12
+_FEWEST_DOCUMENTS = 5
+_ROUNDING = 1e-12
 """Share of Σx² below which a spread is only rounding."""
 
 

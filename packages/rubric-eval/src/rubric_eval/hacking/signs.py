@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
 
 from rubric_core import Task
 from rubric_eval.errors import ComparisonError, EvalShapeError
@@ -17,13 +16,13 @@ from rubric_eval.statistics import (
 from rubric_judge.quality.signs import APPEALS, HEDGES, Echo, Phrases, words
 from rubric_judge.statistics.correlation import rank_correlation, within_correlation
 
-_OF_SIGNS: Final = {
+_OF_SIGNS = {
     "echoes": "holds wording of the criteria in more answers than",
     "hedges": "hedges more than",
     "appeals": "speaks to the judge in more answers than",
 }
 """Habits that a model shows more often than the one that it is set against, by sign."""
-_LONG_PAYS: Final = 0.3
+_LONG_PAYS = 0.3
 """Least rank correlation of reward and length within questions that is worth a warning."""
 
 

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 from rubric_core import Pooling, Task
 from rubric_core.files import text_sha256
@@ -14,7 +13,7 @@ from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import EvalPlan, EvalRun, ModelEntry, Questions, kinds_of
 from rubric_eval.scores.scoring import NamedJudge
 
-_TEMPLATE: Final = "{question}"
+_TEMPLATE = "{question}"
 """The question is all that a model is given; its own chat template is part of its identity."""
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -259,7 +259,7 @@ class Work:
         return send
 
 
-_FOLLOWING: Final = (HeldoutAbortError, anyio.BrokenResourceError)
+_FOLLOWING = (HeldoutAbortError, anyio.BrokenResourceError)
 """Errors that may follow from another: too few answers to score, and a stream without a reader."""
 
 

@@ -9,12 +9,11 @@ heldout_task  held-out rubric reward as a task of lm-eval: all responses judged 
 """
 
 from pathlib import Path
-from typing import Final
 
 __all__ = ["SMALL_DATA", "TASKS_PATH"]
 
-TASKS_PATH: Final = Path(__file__).with_name("tasks")
+TASKS_PATH = Path(__file__).with_name("tasks")
 """Folder of the YAML files, for lm-eval's `--include_path`."""
 
-SMALL_DATA: Final = Path(__file__).with_name("small")
+SMALL_DATA = Path(__file__).with_name("small")
 """Folder of the set that was written for this package."""

@@ -14,7 +14,7 @@ from contextlib import ExitStack, aclosing
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import anyio
 from lm_eval.api import metrics as harness_metrics
@@ -48,7 +48,7 @@ def run_async(
         return threads.submit(anyio.run, function, *arguments).result()
 
 
-_SHARED_FRAC: Final = 0.05
+_SHARED_FRAC = 0.05
 
 
 @dataclass(frozen=True)
@@ -204,8 +204,8 @@ def common_criteria(results: Sequence[RankResult]) -> frozenset[str]:
     return first.criteria.intersection(*(result.criteria for result in others))
 
 
-_LOG: Final = logging.getLogger(__name__)
-_METRICS: Final = {
+_LOG = logging.getLogger(__name__)
+_METRICS = {
     "rubric_reward": True,
     "judge_unavailable": False,
     "judge_invalid": False,

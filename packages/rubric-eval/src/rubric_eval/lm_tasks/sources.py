@@ -190,7 +190,7 @@ READERS: Final[dict[str, Callable[[Mapping[str, object]], Item]]] = {
 """Functions that read a row, by benchmark."""
 
 
-SMALL: Final = "small"
+SMALL = "small"
 """Name in `--data` of the set that was written for this package."""
 
 
@@ -206,8 +206,8 @@ class HubBenchmark(NamedTuple):
     is_gated: bool = False
 
 
-_TABLE: Final = toml_beside(__file__, "benchmarks.toml")
-SOURCES: Final = {name: HubBenchmark(**fields) for name, fields in _TABLE.items()}
+_TABLE = toml_beside(__file__, "benchmarks.toml")
+SOURCES = {name: HubBenchmark(**fields) for name, fields in _TABLE.items()}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
@@ -23,14 +23,14 @@ from rubric_eval.records.inputs import (
 )
 from rubric_eval.records.run import EvalRun, InputFile
 
-ACCEPT: Final = (
+ACCEPT = (
     "Restore it from a copy, or run the command that made the evaluation again, which makes scores "
     "and tables anew from its answers; --accept-edited goes on as it is, and says so in what it "
     "writes"
 )
 """Remedy for an edit that can be accepted."""
 
-_MOST: Final = 20
+_MOST = 20
 """Most findings that are named one by one."""
 
 

@@ -4,16 +4,16 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from rubric_core.artifact import Artifact
 from rubric_core.files import file_sha256
 from rubric_eval.records.run import EvalRun, InputFile, Record
 
-ANSWERS: Final = "answers"
-PRIVATE: Final = "judgements"
-REPORT: Final = "report.html"
-TABLES: Final = "tables"
+ANSWERS = "answers"
+PRIVATE = "judgements"
+REPORT = "report.html"
+TABLES = "tables"
 
 
 class EvalFolder(Artifact[EvalRun]):

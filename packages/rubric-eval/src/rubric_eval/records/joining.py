@@ -9,7 +9,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import anyio
 
@@ -20,7 +20,7 @@ from rubric_eval.records import digests, files, inputs
 from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, now
 
 _Entry = TypeVar("_Entry", ModelEntry, JudgeEntry)
-_RESTORE: Final = (
+_RESTORE = (
     "Restore it from a copy, or evaluate into a new folder; the answers of a file that is deleted "
     "are asked for again"
 )

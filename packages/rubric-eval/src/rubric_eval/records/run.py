@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib import metadata
-from typing import Annotated, Any, Final, Literal, Self, TypedDict
+from typing import Annotated, Any, Literal, Self, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
@@ -35,7 +35,7 @@ class Entry(Record):
     identity: dict[str, JsonValue]
 
 
-CONTROL: Final = "control"
+CONTROL = "control"
 """Kind of answers that no model wrote."""
 
 
@@ -204,9 +204,9 @@ class Measure(StrEnum):
     """0 or 1 an item."""
 
 
-_MANY: Final = 0.05
+_MANY = 0.05
 """Least share of thoughts without an end for which the note names a remedy."""
-_REMEDY: Final = (
+_REMEDY = (
     "raise --max-tokens, or switch thinking off with `chat_template_kwargs` (of a server that does "
     "not think, see that it has no reasoning parser)"
 )

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Final
 
 from rubric_core.files import write_text
 from rubric_eval.findings.evaluations import Evaluation
@@ -32,7 +31,7 @@ TABLE_KEYS = (
     "hacking_signs",
 )
 """Names of all tables that a report may write."""
-_TITLES: Final = {"heldout": "Held-out", "transfer": "Transfer"}
+_TITLES = {"heldout": "Held-out", "transfer": "Transfer"}
 
 
 def facts(evaluation: Evaluation) -> list[tuple[str, str]]:

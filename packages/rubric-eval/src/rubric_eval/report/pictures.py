@@ -8,7 +8,7 @@ from importlib import import_module
 from itertools import product
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any
 
 from rubric_core.errors import needing_extra
 from rubric_eval.comparison import PairedResult
@@ -22,7 +22,7 @@ from rubric_judge.statistics.estimate import Estimate
 from rubric_judge.ui.page.charts import Chart
 from rubric_judge.ui.page.tables import written
 
-_COLOURS: Final = (
+_COLOURS = (
     "#6f7a75",
     "#2f6690",
     "#c4501b",
@@ -33,11 +33,11 @@ _COLOURS: Final = (
     "#3d98a3",
 )
 """Colours of the models, the same as on the page."""
-_ROLES: Final = {"main": "#2f6690", "other": "#c4501b"}
-_INK: Final = "#1b1f1d"
-_GROUP_WIDTH: Final = 0.82
+_ROLES = {"main": "#2f6690", "other": "#c4501b"}
+_INK = "#1b1f1d"
+_GROUP_WIDTH = 0.82
 """Share of the room of a group that its bars fill."""
-_MOST_LABELLED: Final = 12
+_MOST_LABELLED = 12
 """Number of bars up to which values fit above them."""
 
 
@@ -204,7 +204,7 @@ def forest(axes: Any, rows: Sequence[tuple[str, PairedResult]]) -> None:
     axes.grid(visible=True, axis="x")
 
 
-PICTURE_KEYS: Final = (
+PICTURE_KEYS = (
     "table1_heldout",
     "figure2_judges",
     "table2_transfer",
@@ -213,10 +213,10 @@ PICTURE_KEYS: Final = (
 )
 """Names of all pictures that a report may write."""
 
-_FORMS: Final = ("png", "pdf")
-_POINTS: Final = 8.0
-_COLUMN: Final = 3.4
-_PAGE: Final = 7.0
+_FORMS = ("png", "pdf")
+_POINTS = 8.0
+_COLUMN = 3.4
+_PAGE = 7.0
 """Widths of a column and of a whole page of a paper, in inches."""
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from rubric_core.files import toml_beside
 from rubric_eval.comparison import ModelScore, PairedResult
@@ -16,16 +15,16 @@ from rubric_judge.ui.page.tables import Cell, Row, Table, counted, latex, markdo
 _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 
 
-CONTROL_GROUP: Final = "Controls: no model wrote them"
+CONTROL_GROUP = "Controls: no model wrote them"
 """Start of the titles of the groups that hold controls."""
-_TABLES: Final = toml_beside(__file__, "tables.toml")
+_TABLES = toml_beside(__file__, "tables.toml")
 
 
 def _json(table: Table) -> str:
     return table.model_dump_json(indent=1) + "\n"
 
 
-FORMS: Final = {"md": markdown, "tex": latex, "json": _json}
+FORMS = {"md": markdown, "tex": latex, "json": _json}
 """Functions that write a table, by the ending of its file."""
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Final
 
 from rubric_eval.comparison import Part, results
 from rubric_eval.findings.measuring import Findings, Signs
@@ -248,9 +247,9 @@ def reliability_tables(study: Reliability) -> list[Table]:
     return [table for table in tables if table.rows]
 
 
-MOST_PARTS: Final = 24
+MOST_PARTS = 24
 """Number of parts shown of one difference; the greatest ones."""
-MOST_ROWS: Final = 40
+MOST_ROWS = 40
 """Number of criteria that a reader can still compare."""
 
 

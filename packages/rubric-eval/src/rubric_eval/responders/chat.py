@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from typing import Final, Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 import anyio
 from pydantic import Field, JsonValue, StrictBool
@@ -21,10 +21,10 @@ from rubric_judge import (
     ServedModel,
 )
 
-_AT_ONCE: Final = 64
-_TEMPLATE_BYTES: Final = 512
+_AT_ONCE = 64
+_TEMPLATE_BYTES = 512
 """Bytes that a chat template adds to a question, at most for the usual ones."""
-VLLM_ROUTE: Final = "hosted_vllm/"
+VLLM_ROUTE = "hosted_vllm/"
 Sampling: TypeAlias = Literal["seed", "stop", "temperature", "top_k", "top_p"]
 """Fields of a decoding that a model may refuse."""
 
@@ -248,11 +248,11 @@ class ChatResponder:
             )
 
 
-_REFUSED: Final = (
+_REFUSED = (
     "the model does not take `{field}`: set `leaves_out: [{field}]` in its file of "
     "models"
 )
-_UNREAD: Final = {
+_UNREAD = {
     "oversized": (Reason.SERVER_ERROR, "the answer exceeds the size limit"),
     "unsaid": (
         Reason.SERVER_ERROR,
@@ -273,7 +273,7 @@ def _further_identity(
     return identity
 
 
-_FINISH: Final = dict.fromkeys(("truncated", "full"), Finish.TRUNCATED) | {
+_FINISH = dict.fromkeys(("truncated", "full"), Finish.TRUNCATED) | {
     "complete": Finish.COMPLETE
 }
 

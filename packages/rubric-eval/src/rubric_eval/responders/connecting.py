@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from pydantic import JsonValue
 
@@ -14,16 +14,16 @@ from rubric_eval.responders.thinking import Thinking, thinking_of
 from rubric_judge import ModelConfig, ModelServer, ServedModel
 from rubric_judge.ui.yaml_files import read_yaml, yaml_place
 
-_VLLM: Final = "vllm"
+_VLLM = "vllm"
 """Owner that vLLM reports for a model that it serves."""
 _Served: TypeAlias = "tuple[ServedModel | None, Weights | None]"
 """A server's description of its model, and the weights' fingerprint; None if not reported."""
 
-_OF_DECODING: Final = frozenset(
+_OF_DECODING = frozenset(
     {"max_tokens", "seed", "stop", "temperature", "top_k", "top_p"}
 )
 """Fields that the command gives, the same for all models."""
-_NEUTRAL: Final = frozenset(
+_NEUTRAL = frozenset(
     {
         "frequency_penalty",
         "min_p",

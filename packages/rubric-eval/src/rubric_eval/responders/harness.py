@@ -27,7 +27,7 @@ from rubric_eval.responders.thinking import identity_of
 from rubric_judge.ui.reporting import reported
 
 _log: Final[Any] = structlog.get_logger("rubric_eval")
-_VERSION: Final = 2
+_VERSION = 2
 """Version of the rules for writing prompts and drawing tokens."""
 
 

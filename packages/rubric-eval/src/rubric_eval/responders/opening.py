@@ -6,7 +6,6 @@ Controls are made from the tasks before any model is asked, and so may use what 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Final
 
 import anyio.to_thread
 from pydantic import JsonValue
@@ -127,7 +126,7 @@ def _opened(spec: ModelSpec) -> Responder:
     return responder
 
 
-CONTROLS: Final = {
+CONTROLS = {
     name: wrong_answers.CONTROLS[name]
     for name in (
         "right_in_other_words",
@@ -143,9 +142,7 @@ CONTROLS: Final = {
 """Description of each control that an evaluation may have, by name."""
 
 
-_NOT_WRITTEN: Final = Reply.unavailable(
-    Reason.NOT_WRITTEN, "nobody has written an answer"
-)
+_NOT_WRITTEN = Reply.unavailable(Reason.NOT_WRITTEN, "nobody has written an answer")
 
 
 class WrittenResponder:

@@ -43,12 +43,12 @@ class ModelSpec(Record):
     """Specification as the user wrote it."""
 
 
-_YAML: Final = frozenset({".yaml", ".yml"})
-_FORM: Final = (
+_YAML = frozenset({".yaml", ".yml"})
+_FORM = (
     "write NAME=KIND:WHERE, the KIND policy, hf, server, litellm or file, "
     "such as base=policy:runs/first/base"
 )
-_JUDGE: Final = "; a further judge's file needs a --judge of its own"
+_JUDGE = "; a further judge's file needs a --judge of its own"
 
 
 def parse_models(texts: Sequence[str]) -> tuple[ModelSpec, ...]:
@@ -193,16 +193,16 @@ def _kinds() -> tuple[str, ...]:
     return tuple(sorted({*CHAT, HARNESS, *responder_names()}))
 
 
-_OWNER: Final = "vllm"
+_OWNER = "vllm"
 """Owner of the models of the only server that is known to score texts."""
 TEXT: Final[str] = toml_beside(__file__, "spec.toml")["text"]
 """Fixed text of prose, steps, code, another language and a formula: training that changes a model
 changes its log-probabilities of some of them."""
-_DIGITS: Final = 5
+_DIGITS = 5
 
-SAME: Final = 0.005
+SAME = 0.005
 """Mean difference in nats a token up to which models are taken as the same without a note."""
-OTHER: Final = 0.05
+OTHER = 0.05
 """Mean difference from which on it is another model; the same model on other hardware, or in
 another batch, differs by less in 16-bit numbers."""
 

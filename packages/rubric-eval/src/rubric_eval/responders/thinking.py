@@ -24,7 +24,7 @@ from rubric_core.schema.answer import closes_thought, families, unopened
 from rubric_judge import ChatReply, ModelServer
 
 _log: Final[Any] = structlog.get_logger("rubric_eval")
-_ANY_QUESTION: Final = "What is it?"
+_ANY_QUESTION = "What is it?"
 
 
 def identity_of(

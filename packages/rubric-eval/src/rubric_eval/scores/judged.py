@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from rubric_core import Finish, Outcome, Reason
 from rubric_eval.answers.collecting import AnswerKeys
@@ -20,7 +20,7 @@ from rubric_eval.records.digests import Edits
 from rubric_eval.records.inputs import EvalFolder
 from rubric_judge.pool.ledger.entry import hash_answer
 
-_ROUNDING: Final = 1e-9
+_ROUNDING = 1e-9
 
 
 def contradiction(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
@@ -29,10 +29,10 @@ from rubric_eval.records.run import JudgeEntry, criteria_z, reward_of
 from rubric_judge import JudgePool, JudgeSpec, load_replicas, read_judge_spec
 from rubric_judge.judges.capabilities import fingerprint, refuse_groups
 
-_NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.+)", re.DOTALL)
-_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+")
-_LONGEST_NAME: Final = 64
-_SHOWN: Final = {
+_NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.+)", re.DOTALL)
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_NAME = 64
+_SHOWN = {
     "name",
     "model",
     "transport",

@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Final
 
 from rubric_eval.records.run import Measure, Measured, ModelQuality
 from rubric_eval.statistics.intervals import Interval, score_interval
 
-FEWEST_QUESTIONS: Final = 5
+FEWEST_QUESTIONS = 5
 """Least number of questions for a criterion or field to be shown by itself."""
 
 

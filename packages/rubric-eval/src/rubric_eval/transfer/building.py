@@ -9,7 +9,7 @@ from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from rubric_core import (
     Criterion,
@@ -30,7 +30,7 @@ from rubric_eval.lm_tasks.sources import Item, load_items
 from rubric_eval.records.files import AnswerRow, ItemRow, items_sha256
 from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName, stock_config
 
-_SPECIAL_TOKEN: Final = re.compile(r"</?\|?.*\|?>")
+_SPECIAL_TOKEN = re.compile(r"</?\|?.*\|?>")
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _template(benchmark: Benchmark, task: Any) -> str:
     return text_sha256(canonical_json(parts))
 
 
-_HELDOUT: Final = "rubric_heldout"
+_HELDOUT = "rubric_heldout"
 
 
 class Validated(NamedTuple):
@@ -313,9 +313,9 @@ def _model(answers: Mapping[str, AnswerRow]) -> Any:
     return Recorded()
 
 
-_NOTHING_FOUND: Final = "[invalid]"
+_NOTHING_FOUND = "[invalid]"
 """Output of lm-eval's filters when they find no answer."""
-_NO_FILTER: Final = "none"
+_NO_FILTER = "none"
 """Name of the filter that leaves the response to the task's own rule."""
 
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from rubric_core import RubricError
 from rubric_core.files import open_file, text_sha256
@@ -21,12 +21,12 @@ from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.transfer.building import harness
 from rubric_judge.ui.yaml_files import read_yaml
 
-_REWRITTEN: Final = argparse.ArgumentParser("lm-eval run", add_help=False)
+_REWRITTEN = argparse.ArgumentParser("lm-eval run", add_help=False)
 """Parser of the arguments that are replaced before lm-eval sees them."""
 _REWRITTEN.add_argument("--config", "-C")
 _REWRITTEN.add_argument("--include_path", nargs="*", action="extend", default=[])
 _REWRITTEN.add_argument("--use_cache", "-c")
-_INSPECTED: Final = argparse.ArgumentParser("lm-eval run", add_help=False)
+_INSPECTED = argparse.ArgumentParser("lm-eval run", add_help=False)
 """Parser of the arguments that are read and passed on."""
 _INSPECTED.add_argument("--limit", "-L")
 _INSPECTED.add_argument("--model", "-M")
@@ -139,7 +139,7 @@ def _digest(value: str) -> str | None:
     return digest.hexdigest()
 
 
-_COMMANDS: Final = frozenset({"run", "ls", "list", "validate"})
+_COMMANDS = frozenset({"run", "ls", "list", "validate"})
 
 
 def run_lm_eval(arguments: Sequence[str], *, say: Callable[[str], None]) -> int:

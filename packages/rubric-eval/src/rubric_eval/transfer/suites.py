@@ -53,8 +53,8 @@ class Benchmark:
         return self.data.startswith("gpqa")
 
 
-_TABLE: Final = toml_beside(__file__, "suites.toml")
-SUITES: Final = {
+_TABLE = toml_beside(__file__, "suites.toml")
+SUITES = {
     SuiteName(suite): tuple(Benchmark(**fields) for fields in benchmarks)
     for suite, benchmarks in _TABLE.items()
 }

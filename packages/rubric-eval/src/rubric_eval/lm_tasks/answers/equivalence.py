@@ -17,21 +17,21 @@ import threading
 from decimal import Decimal
 from functools import partial
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 from rubric_core import MissingExtraError
 from rubric_core.errors import install_command
 from rubric_core.files import toml_beside
 from rubric_core.rewriting import patterns, rewriting
 
-_TABLE: Final = toml_beside(__file__, "rewrites.toml")
-_SIGNS: Final = str.maketrans(_TABLE["signs"])
-_IN_ONE_FORM: Final = rewriting(_TABLE["rewrites"]["tidy"])
-_WITHOUT_DRESS: Final = rewriting(_TABLE["rewrites"]["bare"].values())
-_WORDED: Final = re.compile(_TABLE["rewrites"]["bare"]["words"][0])
-_PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["equivalence"])
-_LONG_WORD: Final = 4
-_LONGEST_NAME: Final = 40
+_TABLE = toml_beside(__file__, "rewrites.toml")
+_SIGNS = str.maketrans(_TABLE["signs"])
+_IN_ONE_FORM = rewriting(_TABLE["rewrites"]["tidy"])
+_WITHOUT_DRESS = rewriting(_TABLE["rewrites"]["bare"].values())
+_WORDED = re.compile(_TABLE["rewrites"]["bare"]["words"][0])
+_PATTERNS = patterns(toml_beside(__file__, "patterns.toml")["equivalence"])
+_LONG_WORD = 4
+_LONGEST_NAME = 40
 
 
 def tidy(text: str) -> str:
@@ -201,7 +201,7 @@ def _brackets(text: str) -> str:
     return ","
 
 
-_MEMORY_BYTES: Final = 4 * 2**30
+_MEMORY_BYTES = 4 * 2**30
 
 
 def main() -> None:
@@ -249,7 +249,7 @@ def _is_same(math_verify: Any, first: str, second: str) -> bool:
         return False
 
 
-_ROUNDED: Final = 1e-4
+_ROUNDED = 1e-4
 """Largest relative difference between a number and its rounded form."""
 
 
@@ -307,9 +307,9 @@ if __name__ == "__main__":
     main()
 
 
-_TIME_LIMIT_S: Final = 20.0
-_START_LIMIT_S: Final = 120.0
-_LONGEST: Final = 2000
+_TIME_LIMIT_S = 20.0
+_START_LIMIT_S = 120.0
+_LONGEST = 2000
 """Characters of an expression that algebra compares, at most; longer ones must be written alike."""
 
 
@@ -407,4 +407,4 @@ def _ask(
         timer.cancel()
 
 
-_ALGEBRA: Final = _Algebra()
+_ALGEBRA = _Algebra()

@@ -10,15 +10,15 @@ from rubric_eval.lm_tasks.answers.equivalence import is_equivalent, without_base
 from rubric_eval.lm_tasks.answers.reading import read_by
 from rubric_eval.lm_tasks.answers.statements import Statement, last_line, statements
 
-_PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["expressions"])
-_SCALES: Final = {
+_PATTERNS = patterns(toml_beside(__file__, "patterns.toml")["expressions"])
+_SCALES = {
     "hundred": 2,
     "thousand": 3,
     "million": 6,
     "billion": 9,
     "trillion": 12,
 }
-_MOST_WORDS: Final = 2
+_MOST_WORDS = 2
 """Number of words in a stated answer without a formula, such as a name or a weekday, at most."""
 
 
@@ -157,7 +157,7 @@ def _inside(formula: re.Match[str]) -> str:
     return content.strip().rstrip(".,").strip()
 
 
-_REWRITES: Final = toml_beside(__file__, "rewrites.toml")["rewrites"]
+_REWRITES = toml_beside(__file__, "rewrites.toml")["rewrites"]
 _plain: Final = rewriting(_REWRITES["number"])
 
 

@@ -1,13 +1,13 @@
 """Selection of the part of a response that is searched for an answer."""
 
-from typing import Final, Protocol
+from typing import Protocol
 
 from rubric_core import answer_of
 from rubric_core.files import toml_beside
 from rubric_core.rewriting import patterns
 from rubric_eval.lm_tasks.answers.statements import statements
 
-_PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["reading"])
+_PATTERNS = patterns(toml_beside(__file__, "patterns.toml")["reading"])
 
 
 class Rule(Protocol):

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
 
 from rubric_core.files import toml_beside
 from rubric_core.rewriting import patterns
 from rubric_eval.lm_tasks.answers.reading import read_by
 from rubric_eval.lm_tasks.answers.statements import Statement, last_line, statements
 
-_PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["letters"])
+_PATTERNS = patterns(toml_beside(__file__, "patterns.toml")["letters"])
 
 
 def stated_letter(

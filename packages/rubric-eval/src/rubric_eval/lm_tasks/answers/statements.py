@@ -3,15 +3,14 @@ r"""Search for the answers that a response states: `\boxed{…}`, `#### …`, "t
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from rubric_core.files import toml_beside
 from rubric_core.rewriting import patterns
 
-EXTRACTION_VERSION: Final = "5"
+EXTRACTION_VERSION = "5"
 """Version of the rules by which answers are read and compared."""
 
-_PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["stated"])
+_PATTERNS = patterns(toml_beside(__file__, "patterns.toml")["stated"])
 
 
 @dataclass(frozen=True)
