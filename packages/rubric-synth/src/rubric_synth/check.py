@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from rubric_core import (
     ConfigError,
@@ -25,17 +25,17 @@ from rubric_synth.config import Frozen, SynthConfig
 from rubric_synth.errors import CollectedFolderError, DatasetFolderError
 from rubric_synth.run.dataset import folder
 
-_LONGEST_NAME: Final = 80
+_LONGEST_NAME = 80
 
 
-_QUALITY: Final = (
+_QUALITY = (
     "min_criteria",
     "max_criteria",
     "leak_words",
     "near_duplicate_question_jaccard",
 )
 
-_LATER_QUALITY: Final = ("near_duplicate_passage_containment",)
+_LATER_QUALITY = ("near_duplicate_passage_containment",)
 """Rules that datasets of older releases do not name."""
 
 
@@ -87,7 +87,7 @@ def shown_file(name: str) -> str:
     return repr(name)
 
 
-_SHOWN: Final = 200
+_SHOWN = 200
 
 
 class CheckReport(Frozen):
@@ -140,8 +140,8 @@ def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:
         yield f"{parquet.name} cannot be compared with {lines.name}: one of them is damaged"
 
 
-_SHORT_HASH: Final = 12
-_READ: Final = {*folder.LINES_FILES, folder.REJECTED_FILE}
+_SHORT_HASH = 12
+_READ = {*folder.LINES_FILES, folder.REJECTED_FILE}
 
 
 def check_dataset(dataset: Path, *, collected: Path | None = None) -> CheckReport:

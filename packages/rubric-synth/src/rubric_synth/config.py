@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, Literal, cast
+from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -28,9 +28,9 @@ TaskType = Literal["open", "quantitative", "code"]
 Corruption = Literal["half", "first_sentence", "terms", "numbers"]
 
 
-FEWEST_BY_RULES: Final = 3
+FEWEST_BY_RULES = 3
 """Facts of a task that rules write about prose."""
-KNOWN_LANGUAGES: Final = word_set("languages")
+KNOWN_LANGUAGES = word_set("languages")
 """Codes that the library that tells languages knows."""
 
 
@@ -202,7 +202,7 @@ class ContextConfig(_Config):
         return {"retriever": retriever, "sections": sections}
 
 
-RETRIEVERS: Final = ("bm25",)
+RETRIEVERS = ("bm25",)
 """Names of the retrievers that find sections."""
 
 

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
-from typing import BinaryIO, Final, TypeVar
+from typing import BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -16,7 +16,7 @@ from rubric_synth.errors import OutputError
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
-UNCHANGED: Final = "nothing was changed, free the space or choose another folder"
+UNCHANGED = "nothing was changed, free the space or choose another folder"
 
 
 def json_line(row: Mapping[str, object]) -> bytes:

@@ -3,22 +3,21 @@
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Final
 
 from rubric_core.rewriting import rewriting
 from rubric_judge.judges.lexical.words import FUNCTION_WORDS, stem
 from rubric_synth.tables import read_table, word_set
 
-STOP_WORDS: Final = FUNCTION_WORDS | word_set("stop_words")
+STOP_WORDS = FUNCTION_WORDS | word_set("stop_words")
 """Words that carry grammar or the frame of technical prose, not subject matter."""
 
-_FEWEST_LETTERS: Final = 3
+_FEWEST_LETTERS = 3
 """Letters of the shortest content word: two letters name nothing."""
 _WORD = re.compile(r"[^\W\d]\w*")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[`$]*[A-Z0-9`$])|\n{2,}")
 _PROPER = re.compile(r"(?<=[a-z,] )[A-Z][A-Za-z-]+")
 _ABBREVIATION_HINT = re.compile(r"\.\s?g\.|\.\s?e\.|\b[A-Za-z]{2,6}\.(?=\s+\S)|etc\.")
-_SPELL_OUT: Final = rewriting(read_table("words")["abbreviations"])
+_SPELL_OUT = rewriting(read_table("words")["abbreviations"])
 
 
 def words(text: str) -> list[str]:

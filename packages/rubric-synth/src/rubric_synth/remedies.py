@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from rubric_synth.config import SynthConfig
 from rubric_synth.document import RejectionReason
 
-_KEY: Final = re.compile(r"\b(?:collect|context|quality|synthesiser)(?:\.\w+)+")
+_KEY = re.compile(r"\b(?:collect|context|quality|synthesiser)(?:\.\w+)+")
 _REMEDY: Final[dict[str, str]] = {
     RejectionReason.UNREADABLE: "see that this user may read the files",
     RejectionReason.OUTSIDE_FOLDER: (

@@ -28,8 +28,8 @@ __all__ = ["generated_documents", "scripted_reply"]
 _Result = TypeVar("_Result")
 _Json = dict[str, Any]
 
-_GAP: Final = re.compile(r"\n\n\[\d+ paragraphs? left out here\]\Z")
-_MOST_DRAFTS: Final = re.compile(r"TASK: write (?:up to )?(\d+)")
+_GAP = re.compile(r"\n\n\[\d+ paragraphs? left out here\]\Z")
+_MOST_DRAFTS = re.compile(r"TASK: write (?:up to )?(\d+)")
 
 
 class _Shown(NamedTuple):
@@ -201,15 +201,15 @@ def _now(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
     raise RuntimeError("the extractive stages wait for nothing")
 
 
-_CORPUS: Final = read_table("corpus")
-_ARTICLES: Final = _CORPUS["articles"]
-_WORDS: Final = {kind: tuple(words.split()) for kind, words in _CORPUS["words"].items()}
+_CORPUS = read_table("corpus")
+_ARTICLES = _CORPUS["articles"]
+_WORDS = {kind: tuple(words.split()) for kind, words in _CORPUS["words"].items()}
 _SENTENCES: Final[list[int]] = _ARTICLES["sentences"]
 """Number of sentences of each section."""
-_FRAMES: Final = tuple(
+_FRAMES = tuple(
     " ".join(f"{frame}.".split()) for frame in _ARTICLES["frames"].split(".")[:-1]
 )
-_OF_A_KIND: Final = 6
+_OF_A_KIND = 6
 """Words of each kind that an article uses: it comes back to its subjects."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -20,7 +20,7 @@ from rubric_synth.cli import console
 if TYPE_CHECKING:
     from rubric_synth.stats.examples import Example
 
-_NO_ANSWER: Final = 4
+_NO_ANSWER = 4
 
 
 @console.app.command

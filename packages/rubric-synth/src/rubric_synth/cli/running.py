@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from signal import SIGINT, SIGTERM
-from typing import Final, Literal, NoReturn
+from typing import Literal, NoReturn
 
 import rubric_synth
 from rubric_core.errors import RubricError
@@ -14,10 +14,10 @@ from rubric_judge.ui.console.progress import Phase, Steps
 from rubric_synth.cli import console
 from rubric_synth.errors import UnfinishedError
 
-_STATUS: Final = {"cost": 3, "unpriced": 5, "unavailable": 4}
-_BY_SIGNAL: Final = 128
+_STATUS = {"cost": 3, "unpriced": 5, "unavailable": 4}
+_BY_SIGNAL = 128
 """Difference of the status of a command that a signal ended and the signal's number."""
-_STEPS: Final = {
+_STEPS = {
     "reading": ("reading", "documents"),
     "comparing": ("looking for duplicates", ""),
     "writing": ("writing the documents", ""),
@@ -298,7 +298,7 @@ def _too_few(report: rubric_synth.SynthReport) -> str:
     )
 
 
-_WHY: Final = "the table `Left out` says for which reasons, and what to do"
+_WHY = "the table `Left out` says for which reasons, and what to do"
 """Behind a sentence on documents that were left out."""
 
 

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Final, NamedTuple, cast
+from typing import IO, NamedTuple, cast
 
 from rubric_core.files import open_file, read_file
 from rubric_core.nearest import near
@@ -14,13 +14,13 @@ from rubric_synth.document import Document
 from rubric_synth.errors import CollectedFolderError, OutputError
 from rubric_synth.files import json_line
 
-DOCUMENTS_FILE: Final = "documents.jsonl"
-REJECTED_FILE: Final = "rejected.jsonl"
-MANIFEST_FILE: Final = "manifest.json"
-FILES: Final = (DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE)
+DOCUMENTS_FILE = "documents.jsonl"
+REJECTED_FILE = "rejected.jsonl"
+MANIFEST_FILE = "manifest.json"
+FILES = (DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE)
 
-_START: Final = re.compile(rb'\{"doc_hash": "([0-9a-f]{64})", ')
-_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_START = re.compile(rb'\{"doc_hash": "([0-9a-f]{64})", ')
+_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 def document_line(document: Document) -> bytes:

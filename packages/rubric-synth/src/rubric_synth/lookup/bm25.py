@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rubric_judge.judges.lexical.words import FUNCTION_WORDS, WORD, stem
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_K1: Final = 1.5
-_B: Final = 0.75
+_K1 = 1.5
+_B = 0.75
 
 
 def terms(text: str) -> list[str]:

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core import Section
 from rubric_synth.document import Document
 
-_HEADING: Final = re.compile(r"#{1,6}[ \t]+(?P<name>.*?)[ \t#]*")
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'(\[`$])")
+_HEADING = re.compile(r"#{1,6}[ \t]+(?P<name>.*?)[ \t#]*")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'(\[`$])")
 
 
 class _Piece(NamedTuple):

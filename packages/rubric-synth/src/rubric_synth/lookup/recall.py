@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Set as AbstractSet
-from typing import Final, Self
+from typing import Self
 
 from rubric_core import Task
 from rubric_synth.config import Frozen
 
-_WORD: Final = re.compile(r"\w+")
-_RUN_WORDS: Final = 8
+_WORD = re.compile(r"\w+")
+_RUN_WORDS = 8
 """Words of a run, as where a question is compared with its passage."""
-_HALF: Final = 0.5
+_HALF = 0.5
 _Run = tuple[str, ...]
 """Words in a row, in lower case."""
 

@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any
 
 from rubric_core import Section, Task, leaked_ngrams, split_of
 from rubric_core.files import open_file
@@ -15,11 +15,11 @@ from rubric_synth.lookup.bm25 import Bm25
 from rubric_synth.lookup.cutting import cut
 from rubric_synth.lookup.recall import ContextCounts, counts_of
 
-_LEVELS: Final = {"train": 0, "validation": 1, "test": 2}
+_LEVELS = {"train": 0, "validation": 1, "test": 2}
 """Level of each split: a task may look up documents of its own split and of those before it."""
-_SPARE_SECTIONS: Final = 8
+_SPARE_SECTIONS = 8
 """Sections that may be passed over before a context has fewer than were asked for."""
-_CACHED_DOCUMENTS: Final = 256
+_CACHED_DOCUMENTS = 256
 
 
 def check_sections(collected: Path, context: ContextConfig) -> None:

@@ -43,12 +43,12 @@ from rubric_synth.stages.stages import (
     terms_of,
 )
 
-_LONGEST_CODE: Final = 100_000
+_LONGEST_CODE = 100_000
 _NO_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
-_REST: Final = LexicalConfig()
-_KINDS: Final = {"quantitative": NumericCheck, "code": python_tests.PythonTests}
+_REST = LexicalConfig()
+_KINDS = {"quantitative": NumericCheck, "code": python_tests.PythonTests}
 """Kind of check that a draft of each type has at least one of."""
 
 
@@ -208,10 +208,10 @@ def _broken(name: str, problem: str) -> StageRefusal:
 
 AskJudge = Callable[[JudgeView], Awaitable[JudgeResult]]
 
-_TOKEN: Final = re.compile(r"\w+")
-_NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
-_PIECE: Final = re.compile(r"[^\n]*?[.!?](?:\s+|$)|[^\n]+\n*|\n+")
-_SHORTEST_STAND_IN: Final = 4
+_TOKEN = re.compile(r"\w+")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
+_PIECE = re.compile(r"[^\n]*?[.!?](?:\s+|$)|[^\n]+\n*|\n+")
+_SHORTEST_STAND_IN = 4
 
 
 def corrupted_copies(
@@ -370,7 +370,7 @@ async def check_wrong_answers(draft: Draft, task: Task, judge: AskJudge) -> None
         refuse(RejectionReason.REWARDED_WRONG_ANSWER, detail, when=is_paid)
 
 
-_MOST_OF_A_WRONG_ANSWER: Final = 0.5
+_MOST_OF_A_WRONG_ANSWER = 0.5
 
 
 def _check_scored(result: JudgeResult, name: str) -> None:

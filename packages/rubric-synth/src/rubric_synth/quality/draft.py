@@ -40,10 +40,10 @@ class Pointer(NamedTuple):
     """Whether a text, without its code and formulas, points away."""
 
 
-_ASKING: Final = FUNCTION_WORDS | word_set("asking")
-_PATTERNS: Final = patterns(read_table("patterns")["draft"])
-_CITATION_CONTEXT: Final = word_set("before_brackets")
-_FEWEST_OWN_WORDS: Final = 5
+_ASKING = FUNCTION_WORDS | word_set("asking")
+_PATTERNS = patterns(read_table("patterns")["draft"])
+_CITATION_CONTEXT = word_set("before_brackets")
+_FEWEST_OWN_WORDS = 5
 
 
 def _first_sentence(text: str) -> int:
@@ -152,27 +152,27 @@ def _pointers(kind: str) -> tuple[Pointer, ...]:
     return tuple(pointer(row) for row in table["pointer"] if row["of"] == kind)
 
 
-GUIDE_POINTERS: Final = _pointers("guide")
+GUIDE_POINTERS = _pointers("guide")
 """Pointers in a scoring guide: its reader, the judge, has the passage, but has no figures."""
-CRITERION_POINTERS: Final = (*GUIDE_POINTERS, *_pointers("criterion"))
+CRITERION_POINTERS = (*GUIDE_POINTERS, *_pointers("criterion"))
 """Pointers in the texts of a criterion."""
-QUESTION_POINTERS: Final = (*CRITERION_POINTERS, *_pointers("question"))
+QUESTION_POINTERS = (*CRITERION_POINTERS, *_pointers("question"))
 """Pointers in a question."""
 
-_LONGEST: Final = {
+_LONGEST = {
     "question": 10_000,
     "passage": 250_000,
     "question_rationale": 20_000,
     "reference_answer": 100_000,
 }
 """Characters, several times what anyone would write: only a reply gone wrong is longer."""
-_NEEDED_TERMS: Final = ("required_elements", "expected_keywords")
-_LONGEST_CRITERION: Final = 50_000
-_LONGEST_ID: Final = 200
-_LONGEST_ANALYSIS: Final = 50_000
-_GREATEST_WEIGHT: Final = 1_000.0
+_NEEDED_TERMS = ("required_elements", "expected_keywords")
+_LONGEST_CRITERION = 50_000
+_LONGEST_ID = 200
+_LONGEST_ANALYSIS = 50_000
+_GREATEST_WEIGHT = 1_000.0
 """Scales go to 10 or to 100."""
-_SAME: Final = ("duplicate_criterion", "similar_ids")
+_SAME = ("duplicate_criterion", "similar_ids")
 
 
 def check_structure(draft: Draft, config: QualityConfig) -> None:
@@ -288,10 +288,8 @@ def _missing_field(criterion: CriterionDraft) -> str:
     return ""
 
 
-_TOKEN: Final = re.compile(r"\w+|[\[\\§]|\?\?")
-_HINTS: Final = frozenset[str]().union(
-    *(pointer.hints for pointer in QUESTION_POINTERS)
-)
+_TOKEN = re.compile(r"\w+|[\[\\§]|\?\?")
+_HINTS = frozenset[str]().union(*(pointer.hints for pointer in QUESTION_POINTERS))
 """Hints of all pointers, for those of a question include all others."""
 
 
@@ -355,8 +353,8 @@ def _fields(criterion: CriterionDraft) -> Iterator[tuple[str, str, Sequence[Poin
                 yield name, text, CRITERION_POINTERS
 
 
-_WORD: Final = re.compile(r"\w+")
-_FEWEST_WORDS: Final = 3
+_WORD = re.compile(r"\w+")
+_FEWEST_WORDS = 3
 """A shorter answer, "Yes" or a name, may well be part of the question."""
 
 
@@ -396,7 +394,7 @@ def _tells(question: str, answer: str, fewest_words: int) -> bool:
     return False
 
 
-_PUNCTUATION: Final = str.maketrans(dict.fromkeys(".,;:?!'\"`", " "))
+_PUNCTUATION = str.maketrans(dict.fromkeys(".,;:?!'\"`", " "))
 
 
 def check_draft(
@@ -423,7 +421,7 @@ def check_draft(
     return task
 
 
-_NOT_PUBLISHED: Final = {"task_type": True, "criteria": {"__all__": {"wrong_answer"}}}
+_NOT_PUBLISHED = {"task_type": True, "criteria": {"__all__": {"wrong_answer"}}}
 
 
 def to_task(document: Document, analysis: DocumentAnalysis, draft: Draft) -> Task:

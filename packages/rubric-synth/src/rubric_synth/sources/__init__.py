@@ -17,12 +17,12 @@ from rubric_synth.sources.raw_text import NotTextError, SourceFile, printable
 
 __all__ = ["DATASET_PREFIX", "PACKAGE_PREFIX", "SUFFIXES", "read_source"]
 
-PACKAGE_PREFIX: Final = "python:"
-DATASET_PREFIX: Final = "hf:"
-_TEXT_SUFFIXES: Final = (".txt", ".md", ".markdown", ".text")
-_HTML_SUFFIXES: Final = (".html", ".htm", ".xhtml")
-_RECORD_SUFFIXES: Final = (*records.JSON_LINES_SUFFIXES, ".json", ".parquet")
-SUFFIXES: Final = sorted(
+PACKAGE_PREFIX = "python:"
+DATASET_PREFIX = "hf:"
+_TEXT_SUFFIXES = (".txt", ".md", ".markdown", ".text")
+_HTML_SUFFIXES = (".html", ".htm", ".xhtml")
+_RECORD_SUFFIXES = (*records.JSON_LINES_SUFFIXES, ".json", ".parquet")
+SUFFIXES = sorted(
     {
         *_TEXT_SUFFIXES,
         *_HTML_SUFFIXES,

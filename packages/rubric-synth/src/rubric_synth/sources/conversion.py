@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, cast
 
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, RejectionReason
@@ -30,7 +30,7 @@ from rubric_synth.sources.latex import plain_latex
 from rubric_synth.sources.raw_text import NotTextError
 from rubric_synth.tables import phrase
 
-_MAX_MEMORY_BYTES: Final = 2 << 30
+_MAX_MEMORY_BYTES = 2 << 30
 _Job = dict[str, object]
 
 
@@ -157,15 +157,15 @@ def _end(process: subprocess.Popen[bytes], *, within_s: float = 0) -> int:
         return process.wait()
 
 
-PANDOC_FORMATS: Final = {
+PANDOC_FORMATS = {
     **{f".{name}": name for name in ("docx", "epub", "latex", "odt", "org", "rst")},
     ".rest": "rst",
     ".tex": "latex",
 }
 """Format of a file as pandoc calls it, by the end of its name."""
 
-_NOT_PARSED: Final = frozenset({63, 64, 91, 92, 93})  # exit statuses of pandoc
-_ARGUMENTS: Final = (
+_NOT_PARSED = frozenset({63, 64, 91, 92, 93})  # exit statuses of pandoc
+_ARGUMENTS = (
     "--sandbox",
     f"--lua-filter={Path(__file__).with_name('pandoc_filter.lua')}",
     "--to=commonmark+pipe_tables",
@@ -174,19 +174,19 @@ _ARGUMENTS: Final = (
     "-M1g",
     "-RTS",
 )
-_HEAP_EXHAUSTED: Final = 251  # exit status of pandoc's run-time system
+_HEAP_EXHAUSTED = 251  # exit status of pandoc's run-time system
 # Directives and options that read other files: pandoc is not allowed to, and ends there.
-_OTHER_FILES: Final = phrase("other_files", re.MULTILINE)
+_OTHER_FILES = phrase("other_files", re.MULTILINE)
 _CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE
 )
-_NO_TITLE: Final = phrase("no_title")
+_NO_TITLE = phrase("no_title")
 
 
-_UNKNOWN_LETTER: Final = re.compile("(?<=\\w)\ufffd|\ufffd(?=\\w)")
-_WORDS_PER_DAMAGE: Final = 200
-_ENOUGH_LETTERS: Final = 200
-_FEWEST_VOWELS: Final = 0.2
+_UNKNOWN_LETTER = re.compile("(?<=\\w)\ufffd|\ufffd(?=\\w)")
+_WORDS_PER_DAMAGE = 200
+_ENOUGH_LETTERS = 200
+_FEWEST_VOWELS = 0.2
 
 
 class Converter:

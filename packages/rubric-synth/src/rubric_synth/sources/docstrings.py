@@ -4,7 +4,7 @@ import inspect
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core.rewriting import patterns
 from rubric_synth.document import ApiEntry, ApiForm, ApiItem
@@ -21,18 +21,16 @@ def _places(layout: str) -> dict[str, str]:
     return places
 
 
-_SECTIONS: Final = _places("google")
-_FIELDS: Final = _places("sphinx")
-_PATTERNS: Final = patterns(read_table("patterns")["docstrings"])
+_SECTIONS = _places("google")
+_FIELDS = _places("sphinx")
+_PATTERNS = patterns(read_table("patterns")["docstrings"])
 _FIELD = re.compile(rf"^:({'|'.join(_FIELDS)})(?:\s+([^:]+))?:\s*(.*)$")
 _NAMES = r"(?:\\?\*){0,2}[A-Za-z_]\w*"
 _PARAMETER = re.compile(
     rf"^(?P<names>{_NAMES}(?:\s*[,/]\s*{_NAMES})*)\s*(?:\((?P<kind>.*?)\))?\s*:(?:\s+(?P<body>.*))?$"
 )
 
-_NOT_A_NAME: Final = frozenset(
-    {"optional", "default", "deprecated", "None", "True", "False"}
-)
+_NOT_A_NAME = frozenset({"optional", "default", "deprecated", "None", "True", "False"})
 
 
 def read_docstring(

@@ -10,12 +10,12 @@ from typing import Final
 from rubric_core.rewriting import patterns, rewriting
 from rubric_synth.tables import read_table
 
-_TABLE: Final = read_table("latex")
-_PATTERNS: Final = patterns(_TABLE["patterns"])
+_TABLE = read_table("latex")
+_PATTERNS = patterns(_TABLE["patterns"])
 _SHOWN: Final[dict[str, str]] = _TABLE["shown"]
 _UNITS: Final[dict[str, str]] = _TABLE["units"]
-_CHEMISTRY: Final = rewriting(_TABLE["chemistry"]["rules"])
-_POWERS: Final = {
+_CHEMISTRY = rewriting(_TABLE["chemistry"]["rules"])
+_POWERS = {
     "square": "2",
     "squared": "2",
     "cubic": "3",

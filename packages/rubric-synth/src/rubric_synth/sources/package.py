@@ -15,15 +15,14 @@ import threading
 import warnings
 from collections.abc import Generator, Iterator
 from types import FrameType, ModuleType
-from typing import Final
 
 from rubric_synth.document import ApiForm, Document, Found, RejectionReason
 from rubric_synth.errors import SourceError
 from rubric_synth.sources.docstrings import read_docstring
 from rubric_synth.sources.raw_text import NotTextError
 
-_SKIPPED_MODULES: Final = frozenset({"tests", "test", "testsuite", "conftest", "setup"})
-_MIN_DOCSTRING_CHARS: Final = 40
+_SKIPPED_MODULES = frozenset({"tests", "test", "testsuite", "conftest", "setup"})
+_MIN_DOCSTRING_CHARS = 40
 
 
 def read_package(package: str) -> Found:

@@ -29,19 +29,19 @@ from rubric_synth.document import (
 from rubric_synth.errors import OutputError, SourceError
 from rubric_synth.sources.cleaning.markup import clean_markdown
 
-_MARKS: Final = (  # UTF-32 first: its mark begins with that of UTF-16
+_MARKS = (  # UTF-32 first: its mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_UNMARKED: Final = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
-_SAMPLE_BYTES: Final = 16_384
-_MIN_DETECTED_BYTES: Final = 64
-_MAX_CHAOS: Final = 0.1
-_MIN_COHERENCE: Final = 0.3
-_MAX_CONTROL_FRAC: Final = 0.02
+_UNMARKED = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
+_SAMPLE_BYTES = 16_384
+_MIN_DETECTED_BYTES = 64
+_MAX_CHAOS = 0.1
+_MIN_COHERENCE = 0.3
+_MAX_CONTROL_FRAC = 0.02
 _CONTROL = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 
 
@@ -230,9 +230,9 @@ def _detected(data: bytes, start: int) -> str | None:
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _NOT_WORDS = re.compile(r"\$[^$]{1,500}\$|\\[A-Za-z]+|`[^`\n]{1,200}`|https?://\S+")
-_SAMPLE_CHARS: Final = 600
-_MIN_LETTERS: Final = 120
-_MAX_DOUBT: Final = 0.05
+_SAMPLE_CHARS = 600
+_MIN_LETTERS = 120
+_MAX_DOUBT = 0.05
 
 
 def unless_foreign(
@@ -308,8 +308,8 @@ def _identifier() -> Any:
 
 
 # Without O_NONBLOCK, to open a pipe is to wait for its writer.
-_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-_NO_LINK: Final = _READ | os.O_NOFOLLOW
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_NO_LINK = _READ | os.O_NOFOLLOW
 
 
 class SourceFile(NamedTuple):

@@ -9,7 +9,7 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, cast
 
 from rubric_core.expansion import Expansion, TooLargeError
 from rubric_synth.config import CollectConfig
@@ -20,8 +20,8 @@ from rubric_synth.sources.cleaning import markup
 from rubric_synth.sources.conversion import IsolatedReader
 from rubric_synth.sources.raw_text import NotTextError, SourceFile
 
-_MAX_ID_CHARS: Final = 500
-_MOST_NUMBER: Final = 10**18
+_MAX_ID_CHARS = 500
+_MOST_NUMBER = 10**18
 
 
 class RecordReader:
@@ -269,15 +269,15 @@ def _documents(
             yield NotTextError(RejectionReason.EMPTY, "no row").rejection(file)
 
 
-JSON_LINES_SUFFIXES: Final = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
-_MOST_BLANK_BYTES: Final = 1 << 22
+JSON_LINES_SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+_MOST_BLANK_BYTES = 1 << 22
 """Blank bytes in a row; compressed, they cost no more than a few bytes."""
-_MOST_SKIPPED_BYTES: Final = 1 << 30
+_MOST_SKIPPED_BYTES = 1 << 30
 """Bytes of one line that are read to skip it."""
-_FEW_CONTAINERS: Final = 1 << 20
-_CONTAINER_BYTES: Final = 8
+_FEW_CONTAINERS = 1 << 20
+_CONTAINER_BYTES = 8
 """Bytes of a file for each list and object: a text has hundreds."""
-_WIDE_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_json_lines(file: SourceFile, *, records: RecordReader) -> Found:

@@ -5,7 +5,7 @@ what a stage proposed, valid or not; the quality checks decide whether a draft b
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -56,7 +56,7 @@ class CriterionDraft(Frozen):
     """An answer that must not earn the criterion, where a model wrote one; not published."""
 
 
-TEXT_FIELDS: Final = (
+TEXT_FIELDS = (
     "id",
     "name",
     "description",
@@ -64,7 +64,7 @@ TEXT_FIELDS: Final = (
     "verification_method",
 )
 """Fields of a criterion that hold one text each."""
-TERM_FIELDS: Final = ("required_elements", "expected_keywords", "expected_concepts")
+TERM_FIELDS = ("required_elements", "expected_keywords", "expected_concepts")
 """Fields of a criterion that hold a tuple of texts each."""
 
 

@@ -29,24 +29,24 @@ from rubric_judge.quality.wrong_answers import (
 from rubric_judge.ui.page.tables import counted
 from rubric_synth import language, tables
 
-WRITTEN: Final = tuple(written.CONTROLS.values())
+WRITTEN = tuple(written.CONTROLS.values())
 """Names of the controls that somebody has to write."""
 
-OF_CONTEXT: Final = ("context_start", "nearest_sentences")
+OF_CONTEXT = ("context_start", "nearest_sentences")
 """Names of the controls that only open-book tasks have."""
 _Words: TypeAlias = "Mapping[str, Sequence[str]]"
 """Usual words of each kind of criterion."""
 _Answer: TypeAlias = "tuple[str, Task, str]"
 """Name of a control, a task, and the text that the control answers it with."""
 _WARNINGS: Final[dict[str, str]] = tables.read_table("control_warnings")
-_OVERPAID_FRAC: Final = 0.5
+_OVERPAID_FRAC = 0.5
 """Share of the reference's reward from which a wrong answer is overpaid; any text about the subject
 picks up less."""
-_OTHER_REFERENCE: Final = "other_reference"
-_PATTERNS: Final = patterns(tables.read_table("patterns")["controls"])
-_MOST_TERMS: Final = 12
+_OTHER_REFERENCE = "other_reference"
+_PATTERNS = patterns(tables.read_table("patterns")["controls"])
+_MOST_TERMS = 12
 """As many as a sentence can hold and still read as one."""
-_FEWEST_TERMS: Final = 5
+_FEWEST_TERMS = 5
 
 
 def usual_terms(tasks: Sequence[Task]) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from rubric_core import Task, read_tasks
 from rubric_synth.document import Rejection
@@ -54,9 +54,9 @@ class Sample(Generic[_T]):
         return [item for _, _, item in sorted(self._chosen, key=itemgetter(1))]
 
 
-_SEED: Final = "examples"
-_MOST_CHARS: Final = 6_000
-_LARGEST_WEIGHT: Final = 1e9
+_SEED = "examples"
+_MOST_CHARS = 6_000
+_LARGEST_WEIGHT = 1e9
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Final
 
 from rubric_judge.quality.labels import written
 from rubric_judge.ui.page.charts import Bar, Bars, Distribution
@@ -19,9 +18,9 @@ from rubric_synth.stats.controls import described, overpaid
 from rubric_synth.stats.examples import Examples
 from rubric_synth.stats.report import Coverage, DatasetStatistics, Spread
 
-_SHOULD_SCORE_WELL: Final = ("reference", written.CONTROLS[written.Truth.RIGHT])
+_SHOULD_SCORE_WELL = ("reference", written.CONTROLS[written.Truth.RIGHT])
 """Controls that should score well."""
-_MOST_BARS: Final = 12
+_MOST_BARS = 12
 
 
 def whereabouts(statistics: DatasetStatistics) -> Bars:

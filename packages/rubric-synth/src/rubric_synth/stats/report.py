@@ -6,7 +6,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -143,11 +143,11 @@ class DatasetStatistics(Frozen):
     """Damaged lines of rejected.jsonl, which were skipped."""
 
 
-_WHOLE_BINS: Final = 30
-_STEPS: Final = (1.0, 2.0, 5.0, 10.0)
-_SHARE_BINS: Final = 10
-_FUZZ: Final = 1e-9
-_MOST_NAMES: Final = 20_000
+_WHOLE_BINS = 30
+_STEPS = (1.0, 2.0, 5.0, 10.0)
+_SHARE_BINS = 10
+_FUZZ = 1e-9
+_MOST_NAMES = 20_000
 
 
 def spread(numbers: array[float]) -> Spread:

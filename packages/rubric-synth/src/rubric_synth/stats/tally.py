@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -68,9 +68,9 @@ def _stems(term: str) -> frozenset[str]:
     return frozenset(map(stem, words))
 
 
-FREE_TEXT: Final = "free text"
-_CODE: Final = "python_tests"
-_NAMES: Final = (
+FREE_TEXT = "free text"
+_CODE = "python_tests"
+_NAMES = (
     "criteria",
     "weights",
     "genres",
@@ -208,7 +208,7 @@ def kind_of(heads: list[str]) -> str:
 
 
 NUMBERS_FILE, PAGE_FILE = dataset_folder.STATISTICS_FILES
-CONTROL_TASKS: Final = 500
+CONTROL_TASKS = 500
 
 
 def dataset_statistics(

@@ -2,21 +2,21 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 Signatures = NDArray[np.uint16]
 
-SHINGLE_WORDS: Final = 5
+SHINGLE_WORDS = 5
 """Words of a shingle: so many that two texts share one by copying, not by chance."""
-PERMUTATIONS: Final = 256
+PERMUTATIONS = 256
 """Hash functions of a signature; the standard error of an estimate is at most 0.032."""
 
-_SEED: Final = 1
-_WORD: Final = re.compile(r"\w+")
-_GAP: Final = re.compile(r"\W")
+_SEED = 1
+_WORD = re.compile(r"\w+")
+_GAP = re.compile(r"\W")
 
 
 class _Sketch(Protocol):
@@ -70,11 +70,11 @@ def _words(text: str) -> Iterator[list[str]]:
         start = end
 
 
-_MISSED_FRAC: Final = 0.005
-_MOST_KEPT: Final = 128
+_MISSED_FRAC = 0.005
+_MOST_KEPT = 128
 """Documents kept in one bucket: else all those made from one template would be compared."""
-_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
-_HALF_BITS: Final = np.uint64(32)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_HALF_BITS = np.uint64(32)
 
 
 def signature_twins(

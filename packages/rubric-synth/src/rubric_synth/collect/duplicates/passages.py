@@ -10,16 +10,15 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Final
 
-_SAMPLED: Final = 8
+_SAMPLED = 8
 """One shingle in so many is sampled."""
-_LIMIT: Final = 2**64 // _SAMPLED
-_FEWEST: Final = 3
+_LIMIT = 2**64 // _SAMPLED
+_FEWEST = 3
 """Sampled shingles that two passages of thirty words must share: fewer are chance."""
-_MOST_HOLDERS: Final = 64
+_MOST_HOLDERS = 64
 """Texts that may share a shingle: what more texts share is boilerplate."""
-_PROBED: Final = 0.6
+_PROBED = 0.6
 """Share of the threshold above which texts are compared whole."""
 
 

@@ -7,12 +7,11 @@ import math
 import re
 from array import array
 from collections.abc import Sequence
-from typing import Final
 
-_WORD: Final = re.compile(r"\w+|[^\w\s.,;:!?'\"()\[\]{}`]")
-_RUN_WORDS: Final = 3
+_WORD = re.compile(r"\w+|[^\w\s.,;:!?'\"()\[\]{}`]")
+_RUN_WORDS = 3
 """Words of a run: one other name in a question of usual length makes another question."""
-_MOST_COMPARED: Final = 64
+_MOST_COMPARED = 64
 
 
 class QuestionIndex:

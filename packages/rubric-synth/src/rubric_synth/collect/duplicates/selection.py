@@ -2,13 +2,13 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, RejectionReason
 
-_SMALL_COLLECTION: Final = 50
-_WORDS: Final = r"[A-Za-z_][A-Za-z0-9_]+"
+_SMALL_COLLECTION = 50
+_WORDS = r"[A-Za-z_][A-Za-z0-9_]+"
 
 
 def cosine_twins(

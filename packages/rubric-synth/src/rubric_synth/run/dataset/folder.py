@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from pydantic import Field, ValidationError
 
@@ -58,15 +58,13 @@ class Provenance(Origin):
     the calls that the outcomes name."""
 
 
-_PLACES: Final = frozenset({"address", "api_base", "api_key_env", "litellm_config"})
+_PLACES = frozenset({"address", "api_base", "api_key_env", "litellm_config"})
 """Settings that say where a model runs or which variable holds its key: not for publication."""
-_OPTIONS: Final = frozenset({"options", "parameters"})
+_OPTIONS = frozenset({"options", "parameters"})
 """Settings that are passed on as they are: anything may stand there, a key by mistake too."""
-_SECRET: Final = re.compile(
-    r"key|secret|password|credential|auth|token$", re.IGNORECASE
-)
-_NUMBER: Final = re.compile(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])")
-_REDACTED: Final = "…"
+_SECRET = re.compile(r"key|secret|password|credential|auth|token$", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])")
+_REDACTED = "…"
 
 
 class Usage(Frozen):
@@ -156,26 +154,26 @@ def _redacted(value: object, *, name: str, is_option: bool) -> object:
             return value
 
 
-SPLITS: Final = ("train", "validation", "test")
-LINES_FILES: Final = tuple(f"{split}.jsonl" for split in SPLITS)
-PARQUET_FILES: Final = tuple(f"{split}.parquet" for split in SPLITS)
-REJECTED_FILE: Final = "rejected.jsonl"
-MANIFEST_FILE: Final = "manifest.json"
-CARD_FILE: Final = "README.md"
-DATASET_FILES: Final = (
+SPLITS = ("train", "validation", "test")
+LINES_FILES = tuple(f"{split}.jsonl" for split in SPLITS)
+PARQUET_FILES = tuple(f"{split}.parquet" for split in SPLITS)
+REJECTED_FILE = "rejected.jsonl"
+MANIFEST_FILE = "manifest.json"
+CARD_FILE = "README.md"
+DATASET_FILES = (
     *LINES_FILES,
     REJECTED_FILE,
     *PARQUET_FILES,
     CARD_FILE,
     MANIFEST_FILE,
 )
-STATISTICS_FILES: Final = ("stats.json", "stats.html")
+STATISTICS_FILES = ("stats.json", "stats.html")
 """Files that `rubric-synth stats` writes; beside a newer dataset they would mislead."""
-WORK_FOLDER: Final = "work"
+WORK_FOLDER = "work"
 """Folder that holds what the next run needs to go on."""
 
-_GROUP_ROWS: Final = 1_000
-_GROUP_BYTES: Final = 4_000_000
+_GROUP_ROWS = 1_000
+_GROUP_BYTES = 4_000_000
 
 
 def can_write_parquet() -> bool:

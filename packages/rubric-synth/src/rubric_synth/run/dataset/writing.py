@@ -4,7 +4,7 @@ import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from rubric_core import split_of
 from rubric_core.files import read_file
@@ -52,8 +52,8 @@ def _asked_a_model(totals: CallTotals) -> bool:
     return bool(tokens or totals.cost_usd or totals.unpriced_calls)
 
 
-_CARD: Final = read_file(Path(__file__).parent / "templates" / "card.md.j2").decode()
-_SIZES: Final = {
+_CARD = read_file(Path(__file__).parent / "templates" / "card.md.j2").decode()
+_SIZES = {
     1_000: "n<1K",
     10_000: "1K<n<10K",
     100_000: "10K<n<100K",

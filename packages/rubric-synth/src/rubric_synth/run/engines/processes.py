@@ -8,7 +8,7 @@ import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, cast
 
 import anyio
 from anyio import to_thread
@@ -28,13 +28,13 @@ from rubric_synth.run.engines.worker import (
     rare_garbage_collection,
 )
 
-_MOST: Final = 8
+_MOST = 8
 """Most processes, where the configuration says nothing: each takes about 200 MB."""
-_WORTH: Final = 100
+_WORTH = 100
 """Fewest documents that are worth the start of a process, a second or two of a CPU."""
-_BATCH: Final = 8
+_BATCH = 8
 """Documents that a process is given at a time."""
-_START: Final = """
+_START = """
 import json, os, sys
 sys.path[:] = json.loads(sys.argv[1])
 sys.modules["torch"] = None

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import count
-from typing import Any, Final, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -26,16 +26,16 @@ from rubric_synth.events import log_warning
 from rubric_synth.run.engines.ray_actor import News, WorkerActor, current_run
 from rubric_synth.run.engines.worker import EngineBase, Pending, Sink, plain_task_group
 
-_STARTS: Final = 3
+_STARTS = 3
 """Ray gives the processes of a new cluster 30 s to come up, which a busy machine may miss once."""
-_LIVES: Final = 3
+_LIVES = 3
 """Actors that a document is given to, before it is taken for what kills them."""
-_RESTARTS: Final = 100
+_RESTARTS = 100
 """Restarts of one actor by Ray; an actor that dies more often will not live."""
-_MANY: Final = 100_000
+_MANY = 100_000
 """Calls of an actor at once: the number of documents in work bounds them."""
-_ASK_EVERY_S: Final = 0.2
-_SPEAK_EVERY_S: Final = 1.0
+_ASK_EVERY_S = 0.2
+_SPEAK_EVERY_S = 1.0
 """Interval of the words to each actor, which waits when it hears nothing for a few intervals."""
 
 

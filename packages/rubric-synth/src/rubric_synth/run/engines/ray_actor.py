@@ -20,7 +20,7 @@ from rubric_synth.run.engines.worker import Worker, WorkerSpec
 
 _Permit = Callable[[], AbstractContextManager[None]]
 
-_SILENCE_S: Final = 3.0
+_SILENCE_S = 3.0
 """Silence of the driver after which it may be dead, and answers may reach nobody."""
 
 _run: Final[ContextVar[str]] = ContextVar("run", default="")

@@ -7,7 +7,7 @@ import uuid
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from rubric_core import Judge
 from rubric_core.files import file_sha256, open_file
@@ -98,8 +98,8 @@ def _name(part: object) -> str:
     return f"{kind} {getattr(part, 'fingerprint', None) or uuid.uuid4().hex}"
 
 
-_HASH_BYTES: Final = 32
-_DIGEST_BYTES: Final = 16
+_HASH_BYTES = 32
+_DIGEST_BYTES = 16
 
 
 class Collection:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_judge.config import JudgeConfig
 from rubric_judge.models.litellm_client import known_prices
@@ -13,8 +13,8 @@ from rubric_synth.config import LLMConfig, Stage, SynthConfig
 from rubric_synth.document import Document
 from rubric_synth.tables import read_table
 
-_ASSUMED: Final = read_table("estimate")
-_ANSWERS: Final = 3  # the reference, the empty one and the question
+_ASSUMED = read_table("estimate")
+_ANSWERS = 3  # the reference, the empty one and the question
 
 
 class StageEstimate(NamedTuple):

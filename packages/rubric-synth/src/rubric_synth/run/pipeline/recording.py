@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -26,7 +26,7 @@ from rubric_synth.run.engines.worker import Pending
 from rubric_synth.run.work.folder import WorkFolder
 from rubric_synth.run.work.index import CollectedLine
 
-NOTE: Final = "dataset"
+NOTE = "dataset"
 
 
 def why_stopped(
@@ -100,7 +100,7 @@ def _states(out: Path) -> dict[str, list[int]]:
     return {name: [state.st_size, state.st_mtime_ns] for name, state in states.items()}
 
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import anyio
 import anyio.lowlevel
@@ -40,7 +40,7 @@ from rubric_synth.run.work.index import CollectedLine, note_of_finished
 from rubric_synth.stages.extractive.prose_tasks import extractive_stages
 from rubric_synth.stages.stages import Stages, StagesFactory
 
-_COLLECTED: Final = "collected"
+_COLLECTED = "collected"
 
 
 def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json
@@ -27,9 +27,9 @@ from rubric_synth.run.work.index import INDEX_FILE, CollectedLine, Index
 from rubric_synth.run.work.segments import Place, Segments
 from rubric_synth.tables import read_text
 
-_ABOUT: Final = read_text("work_folder.txt")
-_ABOUT_FILE: Final = "README.txt"
-_FORMAT: Final = _ABOUT.partition("\n")[0]
+_ABOUT = read_text("work_folder.txt")
+_ABOUT_FILE = "README.txt"
+_FORMAT = _ABOUT.partition("\n")[0]
 
 
 class _CallLine(config.Frozen):

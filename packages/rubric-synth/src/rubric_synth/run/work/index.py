@@ -21,15 +21,15 @@ from rubric_synth.tables import read_text
 
 Kind = Literal["calls", "shard"]
 
-INDEX_FILE: Final = "index.sqlite"
-_VERSION: Final = 3
+INDEX_FILE = "index.sqlite"
+_VERSION = 3
 """Version of the tables in `index.sql`."""
-_BATCH_ROWS: Final = 16_384
+_BATCH_ROWS = 16_384
 """Rows written together. Hashes lie anywhere in a table: each row of a small batch would have a
 page of the file written. What a killed run had not written is found again within seconds."""
-_PRIMARY_KEY: Final = itemgetter(0, 1)
+_PRIMARY_KEY = itemgetter(0, 1)
 """Key to sort rows by; among rows with equal keys the last comes last, and counts."""
-_LARGEST_CHECKED_BYTES: Final = 64 * 2**20
+_LARGEST_CHECKED_BYTES = 64 * 2**20
 """Size up to which the whole file is checked when it is opened, in a fraction of a second."""
 
 _TABLES: Final[dict[Kind, tuple[str, int]]] = {
@@ -37,16 +37,14 @@ _TABLES: Final[dict[Kind, tuple[str, int]]] = {
     "shard": ("outcomes", 6),
 }
 """For the lines of each kind of file: the table of their places, and the number of its columns."""
-_SUMS: Final = (
+_SUMS = (
     "calls",
     "attempts",
     "fallback_calls",
     "prompt_tokens",
     "completion_tokens",
 )
-_FULL: Final = frozenset(
-    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
-)
+_FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
 
 
 class CollectedLine(NamedTuple):

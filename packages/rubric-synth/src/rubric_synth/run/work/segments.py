@@ -10,18 +10,16 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core.files import append_whole, open_file
 from rubric_synth import errors, events, files
 
-_OPENING: Final = b'{"sum":"%08x","body":'
-_OPENING_BYTES: Final = len(_OPENING % 0)
-_CLOSING: Final = b"}\n"
-KEPT: Final = (
-    "what was done until now is kept, make room and give the same command again"
-)
-_FILES_OPEN: Final = 16
+_OPENING = b'{"sum":"%08x","body":'
+_OPENING_BYTES = len(_OPENING % 0)
+_CLOSING = b"}\n"
+KEPT = "what was done until now is kept, make room and give the same command again"
+_FILES_OPEN = 16
 
 
 class Place(NamedTuple):

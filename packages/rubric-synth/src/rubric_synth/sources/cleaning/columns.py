@@ -7,16 +7,16 @@ from the columns of a table in that their lines go on from one to the next, in l
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_synth.sources.cleaning.pages import Line
 
-_MIN_ROWS: Final = 3
-_MIN_WORDS: Final = 3
-_CELL_WORDS: Final = 3
-_MIN_CONTINUED: Final = 0.4
-_MOST_CROSSING: Final = 0.25
-_SAME_ROW: Final = 0.9
+_MIN_ROWS = 3
+_MIN_WORDS = 3
+_CELL_WORDS = 3
+_MIN_CONTINUED = 0.4
+_MOST_CROSSING = 0.25
+_SAME_ROW = 0.9
 
 
 class Piece(NamedTuple):

@@ -9,18 +9,18 @@ import html
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core.judgement.evidence import composed
 from rubric_core.rewriting import patterns, rewriting
 from rubric_synth.sources.cleaning.scripts import plain_scripts
 from rubric_synth.tables import read_table, word_set
 
-_MARKDOWN: Final = patterns(read_table("patterns")["markdown"])
-_ASIDE: Final = 0xF0000
+_MARKDOWN = patterns(read_table("patterns")["markdown"])
+_ASIDE = 0xF0000
 """First of the private characters that stand for code and formulas: a paragraph has fewer."""
-_FIRST_LIGATURE: Final = 0xFB00
-_LETTERS: Final = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
+_FIRST_LIGATURE = 0xFB00
+_LETTERS = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
 """Letters of the ligatures, in the order of their characters."""
 
 
@@ -55,13 +55,13 @@ def _letters_of(ligature: re.Match[str]) -> str:
     return _LETTERS[place]
 
 
-_MAX_COMMENT_CHARS: Final = 5_000
-_MAX_HEADING_CHARS: Final = 1_000
-_MAX_TITLE_CHARS: Final = 300
-_MAX_PARAGRAPH_CHARS: Final = 20_000
-_MAX_BEFORE_CHARS: Final = 20
-_MARKS: Final = re.compile(read_table("markup")["marks"])
-_WITHOUT_MARKUP: Final = rewriting(read_table("markup")["markdown"])
+_MAX_COMMENT_CHARS = 5_000
+_MAX_HEADING_CHARS = 1_000
+_MAX_TITLE_CHARS = 300
+_MAX_PARAGRAPH_CHARS = 20_000
+_MAX_BEFORE_CHARS = 20
+_MARKS = re.compile(read_table("markup")["marks"])
+_WITHOUT_MARKUP = rewriting(read_table("markup")["markdown"])
 
 
 class Section(NamedTuple):
@@ -264,9 +264,9 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
             yield text
 
 
-_KEPT_DIRECTIVES: Final = word_set("kept_directives")
-_MARKUP: Final = patterns(read_table("patterns")["markup"])
-_WITHOUT_REST: Final = rewriting(read_table("markup")["rest"])
+_KEPT_DIRECTIVES = word_set("kept_directives")
+_MARKUP = patterns(read_table("patterns")["markup"])
+_WITHOUT_REST = rewriting(read_table("markup")["rest"])
 
 
 def rest_to_prose(text: str) -> str:
@@ -348,8 +348,8 @@ def _joined(lines: Iterable[str]) -> Iterator[str]:
             current.append(bare)
 
 
-_MENU_LINKS: Final = 3
-_MENU_LINK_FRAC: Final = 0.6
+_MENU_LINKS = 3
+_MENU_LINK_FRAC = 0.6
 
 
 def article_text(markdown: str) -> str:

@@ -6,16 +6,15 @@ Dropping the tags alone would make another number: a half is no 12.
 import html
 import re
 from collections.abc import Sequence
-from typing import Final
 from xml.etree import ElementTree as ET
 
 from rubric_core.rewriting import patterns
 from rubric_synth.tables import read_table
 
-_PATTERNS: Final = patterns(read_table("scripts")["mathml"])
-_MOST_DEPTH: Final = 50
-_UNSEEN: Final = frozenset({"annotation", "annotation-xml", "mphantom"})
-_SCRIPTS: Final = {
+_PATTERNS = patterns(read_table("scripts")["mathml"])
+_MOST_DEPTH = 50
+_UNSEEN = frozenset({"annotation", "annotation-xml", "mphantom"})
+_SCRIPTS = {
     "msup": "^",
     "mover": "^",
     "msub": "_",
@@ -23,9 +22,9 @@ _SCRIPTS: Final = {
     "msubsup": "_^",
     "munderover": "_^",
 }
-_PAIRS: Final = {"mfrac": "{}/{}", "mroot": "{}^(1/{})"}
-_SEPARATORS: Final = {"mtr": ", ", "mlabeledtr": ", ", "mtable": "; "}
-_ONE_SIGN: Final = str.maketrans(dict.fromkeys("−–‐‑‒", "-"))
+_PAIRS = {"mfrac": "{}/{}", "mroot": "{}^(1/{})"}
+_SEPARATORS = {"mtr": ", ", "mlabeledtr": ", ", "mtable": "; "}
+_ONE_SIGN = str.maketrans(dict.fromkeys("−–‐‑‒", "-"))
 
 
 def plain_mathml(text: str) -> str:

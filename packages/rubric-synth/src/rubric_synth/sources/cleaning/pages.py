@@ -9,37 +9,37 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, zip_longest
 from statistics import median
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core.rewriting import patterns
 from rubric_synth.sources.cleaning.markup import without_ligatures
 from rubric_synth.tables import phrase, read_table, word_set
 
-PARTED: Final = "\x02"
+PARTED = "\x02"
 """Mark of the place where the end of a line parted a word."""
-NOTE: Final = "\x03"
+NOTE = "\x03"
 """Mark at the beginning of a line that begins with a raised sign, as notes do."""
 
-_EDGE_LINES: Final = 2
-_SHORT_PRINT_PAGES: Final = 4
-_HEADING_SCALE: Final = 1.12
-_NOTE_SCALE: Final = 0.95
-_PARAGRAPH_GAP: Final = 1.35
-_MAX_HEADING_CHARS: Final = 120
-_MAX_PAGE_NUMBER_CHARS: Final = 60
-_TABLE_PARTS: Final = 3
-_MIN_LETTERS: Final = 3
-_MIN_NUMBERED: Final = 3
-_MOST_LABEL_WORDS: Final = 6
-_SAME_HEIGHT: Final = 0.15
-_CHAPTER_SCALE: Final = 1.3
-_MIN_TITLE_LETTERS: Final = 0.7
-_MIN_LETTER_FRAC: Final = 0.5
-_MIN_LINE_LETTERS: Final = 0.25
-_PATTERNS: Final = patterns(read_table("patterns")["pages"])
-_COMPOUND_ENDS: Final = word_set("compound_ends")
-_COMPOUND_STARTS: Final = word_set("compound_starts")
-_PREFIXES: Final = word_set("prefixes")
+_EDGE_LINES = 2
+_SHORT_PRINT_PAGES = 4
+_HEADING_SCALE = 1.12
+_NOTE_SCALE = 0.95
+_PARAGRAPH_GAP = 1.35
+_MAX_HEADING_CHARS = 120
+_MAX_PAGE_NUMBER_CHARS = 60
+_TABLE_PARTS = 3
+_MIN_LETTERS = 3
+_MIN_NUMBERED = 3
+_MOST_LABEL_WORDS = 6
+_SAME_HEIGHT = 0.15
+_CHAPTER_SCALE = 1.3
+_MIN_TITLE_LETTERS = 0.7
+_MIN_LETTER_FRAC = 0.5
+_MIN_LINE_LETTERS = 0.25
+_PATTERNS = patterns(read_table("patterns")["pages"])
+_COMPOUND_ENDS = word_set("compound_ends")
+_COMPOUND_STARTS = word_set("compound_starts")
+_PREFIXES = word_set("prefixes")
 _NAMED_HEADING = phrase("paper_heading")
 _REFERENCES = phrase("references_heading")
 _PARTED_WORD = re.compile(rf"\b(\w+)(?:{PARTED}|-\n)(\w+)")

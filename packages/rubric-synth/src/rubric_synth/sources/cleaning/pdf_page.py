@@ -12,39 +12,39 @@ from ctypes import addressof, c_double, create_string_buffer
 from importlib import import_module
 from itertools import pairwise
 from math import hypot
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from rubric_core.rewriting import patterns
 from rubric_synth.sources.cleaning.scripts import lowered, raised
 from rubric_synth.tables import read_table
 
-UNKNOWN: Final = "\ufffd"
+UNKNOWN = "\ufffd"
 """Replacement for a character that cannot be known."""
-NOTE: Final = "\x03"
+NOTE = "\x03"
 """Mark at the beginning of a note below the text."""
-_HYPHEN: Final = "\x02"
-_TABLE: Final = read_table("fonts")
-_NAMES: Final = patterns(_TABLE["names"])
+_HYPHEN = "\x02"
+_TABLE = read_table("fonts")
+_NAMES = patterns(_TABLE["names"])
 
 
 def _parsed_codes(row: Mapping[str, str]) -> dict[int, str]:
     return {int(code, 16): text for code, text in row.items()}
 
 
-_CODES: Final = {name: _parsed_codes(row) for name, row in _TABLE["codes"].items()}
-_ASCII_OF_OT1: Final = frozenset(_CODES["OT1_ascii"])
-_FIRST_PRIVATE: Final = 0xF0000
-_MOST_FONTS: Final = 255
-_SMALL: Final = 0.88  # share of the height of the line
-_RAISED: Final = 0.12
-_LOWERED: Final = 0.05
-_SAME_HEIGHT: Final = 0.01
-_SAME_LINE: Final = 0.6
-_SPACE: Final = 0.15
-_MAY_STAND_HIGH: Final = re.compile(r"[\w+−*†‡§¶∗′,.()/\[\]∞°–-]")
-_WIDE_GAP: Final = 0.9
-_MOST_SCRIPT_CHARS: Final = 12
-_MOST_MARK_CHARS: Final = 3
+_CODES = {name: _parsed_codes(row) for name, row in _TABLE["codes"].items()}
+_ASCII_OF_OT1 = frozenset(_CODES["OT1_ascii"])
+_FIRST_PRIVATE = 0xF0000
+_MOST_FONTS = 255
+_SMALL = 0.88  # share of the height of the line
+_RAISED = 0.12
+_LOWERED = 0.05
+_SAME_HEIGHT = 0.01
+_SAME_LINE = 0.6
+_SPACE = 0.15
+_MAY_STAND_HIGH = re.compile(r"[\w+−*†‡§¶∗′,.()/\[\]∞°–-]")
+_WIDE_GAP = 0.9
+_MOST_SCRIPT_CHARS = 12
+_MOST_MARK_CHARS = 3
 
 Piece = tuple[str, float, float, float, float, bool]
 """Text, height of letters, top, left, right, and whether it is on the line of the piece before."""

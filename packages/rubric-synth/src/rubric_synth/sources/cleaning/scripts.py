@@ -6,25 +6,24 @@ citations go; the text before a mark tells them from exponents.
 
 import html
 import re
-from typing import Final
 
 from rubric_core.rewriting import patterns
 from rubric_synth.sources.cleaning.mathml import plain_mathml
 from rubric_synth.tables import read_table
 
-_TABLE: Final = read_table("scripts")
-_PATTERNS: Final = patterns(_TABLE["patterns"])
-_UNITS: Final = frozenset(_TABLE["units"].split())
-_LENGTHS: Final = frozenset(_TABLE["lengths"].split())
-_FUNCTIONS: Final = frozenset(_TABLE["functions"].split())
-_ELEMENTS: Final = frozenset(_TABLE["elements"].split())
-_ENGLISH_UNITS: Final = frozenset({"in", "a", "d", "h"})
+_TABLE = read_table("scripts")
+_PATTERNS = patterns(_TABLE["patterns"])
+_UNITS = frozenset(_TABLE["units"].split())
+_LENGTHS = frozenset(_TABLE["lengths"].split())
+_FUNCTIONS = frozenset(_TABLE["functions"].split())
+_ELEMENTS = frozenset(_TABLE["elements"].split())
+_ENGLISH_UNITS = frozenset({"in", "a", "d", "h"})
 """Units that are words, or letters of a list, as well."""
-_LONG_WORD: Final = 4
-_POWERS: Final = frozenset({"2", "3", "n", "k", "x"})
-_MOST_BEFORE: Final = 60
-_ONE_SIGN: Final = str.maketrans(dict.fromkeys("−–‐‑‒", "-"))
-_GREEK: Final = {
+_LONG_WORD = 4
+_POWERS = frozenset({"2", "3", "n", "k", "x"})
+_MOST_BEFORE = 60
+_ONE_SIGN = str.maketrans(dict.fromkeys("−–‐‑‒", "-"))
+_GREEK = {
     "\\mu": "μ",
     "\\circ": "°",
     "\\alpha": "α",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core.rewriting import patterns
 from rubric_synth.config import ExtractiveConfig
@@ -14,7 +14,7 @@ from rubric_synth.sources.cleaning.markup import Section, sections
 from rubric_synth.stages.extractive import phrases
 from rubric_synth.tables import read_table
 
-_PATTERNS: Final = patterns(read_table("patterns")["claims"])
+_PATTERNS = patterns(read_table("patterns")["claims"])
 
 
 class Passage(NamedTuple):

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 from hashlib import blake2b
-from typing import Final
 
 from rubric_core.rewriting import patterns
 from rubric_judge.judges.lexical.words import stem
@@ -14,16 +13,16 @@ from rubric_synth.document import Document
 from rubric_synth.stages.extractive.glosses import Glosses, edits
 from rubric_synth.tables import read_table
 
-_MIN_BOILERPLATE_WORDS: Final = 5
-_FEWEST_OF_A_SLIP: Final = 30
-_SLIPS: Final = 20
+_MIN_BOILERPLATE_WORDS = 5
+_FEWEST_OF_A_SLIP = 30
+_SLIPS = 20
 """Least ratio of the right word's frequency to that of its slip."""
-_REPEATED: Final = 3
+_REPEATED = 3
 """Fewest documents that a sentence of boilerplate stands in."""
-_LARGE_COLLECTION: Final = 20
-_COMMON: Final = 0.2
-_PATTERNS: Final = patterns(read_table("patterns")["terms"])
-_MOST_SENTENCES: Final = 500_000
+_LARGE_COLLECTION = 20
+_COMMON = 0.2
+_PATTERNS = patterns(read_table("patterns")["terms"])
+_MOST_SENTENCES = 500_000
 """Sentences that are counted; beyond twice as many, the rare ones are dropped to bound memory."""
 
 

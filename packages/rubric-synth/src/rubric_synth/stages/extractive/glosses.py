@@ -3,12 +3,11 @@
 from collections import Counter
 from hashlib import blake2b
 from string import ascii_lowercase
-from typing import Final
 
 from rubric_synth import language
 from rubric_synth.document import Document, parse_entry
 
-_REPEATED: Final = 3
+_REPEATED = 3
 """Fewest pages that a common description of a parameter stands on."""
 
 

@@ -6,67 +6,67 @@ from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from itertools import pairwise, takewhile
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from rubric_judge.judges.lexical.words import stem
 from rubric_synth import language
 from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 from rubric_synth.tables import phrase, word_set
 
-CAVEAT_MARKERS: Final = tuple(sorted(word_set("caveat_markers")))
+CAVEAT_MARKERS = tuple(sorted(word_set("caveat_markers")))
 """Words that mark a sentence as a limit or a warning."""
 
-VERBS: Final = word_set("verbs")
+VERBS = word_set("verbs")
 """Verbs, and adverbs before them, that open the summary of a function, in their base form."""
 
-PROSE_VERBS: Final = word_set("prose_verbs")
+PROSE_VERBS = word_set("prose_verbs")
 """Verbs that are hardly ever nouns: a phrase that holds one is cut out of a clause."""
 
-ADVERBS: Final = word_set("adverbs")
+ADVERBS = word_set("adverbs")
 """Adverbs that do not show it by their ending."""
 
-BARE_TYPES: Final = word_set("bare_types")
+BARE_TYPES = word_set("bare_types")
 """Words of a documented type that say nothing of a parameter's meaning."""
 
-GENERIC_HEADINGS: Final = word_set("generic_headings")
+GENERIC_HEADINGS = word_set("generic_headings")
 """Words of headings that name no subject."""
 
-NOT_UNITS: Final = word_set("not_units")
+NOT_UNITS = word_set("not_units")
 """Words after a number that are no unit."""
 
-SKIPPED_HEADING: Final = phrase("skipped_heading")
+SKIPPED_HEADING = phrase("skipped_heading")
 """Headings of sections without claims about a subject."""
 
-_CONNECTIVE: Final = phrase("connective")
-_THAT_CLAUSE: Final = phrase("that_clause", re.NOFLAG)
-_COUNTED: Final = word_set("counted")
-_AFTER_VERB: Final = word_set("after_verb")
-_AUXILIARIES: Final = word_set("auxiliaries")
-_BEFORE_NOUN: Final = word_set("before_noun")
+_CONNECTIVE = phrase("connective")
+_THAT_CLAUSE = phrase("that_clause", re.NOFLAG)
+_COUNTED = word_set("counted")
+_AFTER_VERB = word_set("after_verb")
+_AUXILIARIES = word_set("auxiliaries")
+_BEFORE_NOUN = word_set("before_noun")
 
-DEPENDENT: Final = phrase("dependent")
+DEPENDENT = phrase("dependent")
 """Openings of a sentence that makes no sense alone."""
 
-API_DEPENDENT: Final = phrase("api_dependent")
+API_DEPENDENT = phrase("api_dependent")
 """The same for the short notes of an API entry."""
 
-NOT_A_CLAIM: Final = phrase("not_a_claim")
+NOT_A_CLAIM = phrase("not_a_claim")
 """Formulas, code, lost references and talk about the text itself."""
 
-CITATION: Final = re.compile(
+CITATION = re.compile(
     r"\s*\((?:e\.g\.\s*|see\s+)?[A-Z][^()]{2,80}\b(?:19|20)\d\d[a-z]?\)"
 )
 """An author and a year in parentheses."""
 
-GLUED_HEADING: Final = re.compile(
+GLUED_HEADING = re.compile(
     r"^(?:[A-Z][\w-]*\s+(?:(?:of|from|the|and|in|for|to|a)\s+)*){4,}"
 )
 """A heading that ran into its first sentence."""
 
-LEAD_IN: Final = phrase("lead_in")
+LEAD_IN = phrase("lead_in")
 """Openings that announce a caveat."""
 
-LOST_REFERENCE: Final = phrase("lost_reference", re.NOFLAG)
+LOST_REFERENCE = phrase("lost_reference", re.NOFLAG)
 """Remains of a removed citation."""
 
 
@@ -105,13 +105,13 @@ def base_form(word: str, verbs: AbstractSet[str]) -> str:
     return ""
 
 
-_VOWEL: Final = re.compile("[aeiouyAEIOUY]")
-_REPEATED_WORD: Final = re.compile(r"\b(\w+)\W+\1\b(?:\W+\1\b)?", re.IGNORECASE)
-_MIN_PHRASE_LETTERS: Final = 0.6
+_VOWEL = re.compile("[aeiouyAEIOUY]")
+_REPEATED_WORD = re.compile(r"\b(\w+)\W+\1\b(?:\W+\1\b)?", re.IGNORECASE)
+_MIN_PHRASE_LETTERS = 0.6
 _CHUNK = re.compile(r"[^\w\s-]+|\n+|\d\S*")
 _TOKEN = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_MIN_LETTERS: Final = 3
-_NOT_NOUNS: Final = re.compile(r"(?:ly|ing|ed)$")
+_MIN_LETTERS = 3
+_NOT_NOUNS = re.compile(r"(?:ly|ing|ed)$")
 
 
 _Words: TypeAlias = tuple[str, ...]
@@ -282,9 +282,9 @@ def _is_verb_of_clause(
     return not any(base_form(other, _ALL_VERBS) for other in rest)
 
 
-_ALL_VERBS: Final = VERBS | PROSE_VERBS
-_CLAUSE_OPENERS: Final = word_set("clause_openers")
-_EMPTY_NOUNS: Final = word_set("empty_nouns")
+_ALL_VERBS = VERBS | PROSE_VERBS
+_CLAUSE_OPENERS = word_set("clause_openers")
+_EMPTY_NOUNS = word_set("empty_nouns")
 
 
 def _same_clause(word: str) -> bool:

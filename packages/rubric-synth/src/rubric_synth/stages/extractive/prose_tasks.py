@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 from rubric_core import DocumentAnalysis
 from rubric_judge.judges.lexical.words import stem
@@ -26,7 +25,7 @@ from rubric_synth.stages.extractive.facts.prose import gathered
 from rubric_synth.stages.extractive.phrases import noun_phrases
 from rubric_synth.stages.stages import Draft, StageRefusal, Stages
 
-_RUBRIC: Final = 5
+_RUBRIC = 5
 """Criteria of a rubric in the paper; fewer are accepted where no passage gives as many."""
 
 
@@ -133,14 +132,14 @@ def _foreign(text: str) -> str:
     return foreign_language(text, wanted=frozenset({"en"}))
 
 
-_WORDS: Final = re.compile(r"[^\W\d_]+")
-_COMMON: Final = 0.2
+_WORDS = re.compile(r"[^\W\d_]+")
+_COMMON = 0.2
 """Share of words such as "the" and "is", of which English prose has a third and more."""
-_CONCEPTS: Final = 8
-_CONTRIBUTION_WORDS: Final = 60
-_SAMPLE_CHARS: Final = 20_000
-_INTRODUCTORY_WEIGHT: Final = 3.2
-_ADVANCED_WEIGHT: Final = 4.6
+_CONCEPTS = 8
+_CONTRIBUTION_WORDS = 60
+_SAMPLE_CHARS = 20_000
+_INTRODUCTORY_WEIGHT = 3.2
+_ADVANCED_WEIGHT = 4.6
 
 
 class ExtractiveStages:

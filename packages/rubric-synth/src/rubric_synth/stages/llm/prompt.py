@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from itertools import islice, pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from rubric_core import CriterionKind, DocumentAnalysis
 from rubric_core.files import text_sha256
@@ -24,18 +24,18 @@ from rubric_synth.config import LLMConfig, TaskType
 from rubric_synth.document import Document
 from rubric_synth.stages import stages
 
-GAP: Final = "[…]"
+GAP = "[…]"
 """Mark in a passage for paragraphs between its first and last that were not shown."""
 
-_BLANK: Final = re.compile(r"\n[^\S\n]*\n\s*")
-_CODE_FENCE: Final = re.compile(r"^\s{0,3}(```|~~~)", re.MULTILINE)
-_HEADING: Final = re.compile(r"#{1,6}\s[^\n]{1,200}")
-_BACK_MATTER: Final = tables.phrase("back_matter", re.IGNORECASE | re.MULTILINE)
-_SPACE: Final = re.compile(r"\s+")
-_WORD: Final = re.compile(r"[^\W\d_]{3,}")
-_LONGEST: Final = 4_000
+_BLANK = re.compile(r"\n[^\S\n]*\n\s*")
+_CODE_FENCE = re.compile(r"^\s{0,3}(```|~~~)", re.MULTILINE)
+_HEADING = re.compile(r"#{1,6}\s[^\n]{1,200}")
+_BACK_MATTER = tables.phrase("back_matter", re.IGNORECASE | re.MULTILINE)
+_SPACE = re.compile(r"\s+")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_LONGEST = 4_000
 """Characters above which a paragraph, such as the page of a PDF, is cut."""
-_LONG_SECTION: Final = 5_000
+_LONG_SECTION = 5_000
 """Characters above which a section, such as a text without headings, is chosen in parts."""
 
 
@@ -253,15 +253,15 @@ def _density(
     return weight / math.sqrt(end - start)
 
 
-_SYSTEM: Final = "system_v1.txt"
-_FILES: Final = (
+_SYSTEM = "system_v1.txt"
+_FILES = (
     _SYSTEM,
     "document_v1.jinja",
     "analysis_v1.jinja",
     "synthesis_v1.jinja",
     "enrichment_v1.jinja",
 )
-_SLOT: Final = "\0"
+_SLOT = "\0"
 """Mark of the place for the one text that differs between questions."""
 
 

@@ -9,7 +9,7 @@ Of a check that a program runs, the model fills typed fields, never the grammar 
 it fills is checked here for form, and `rubric_synth.quality` runs it.
 """
 
-from typing import Annotated, Any, Final, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -187,7 +187,7 @@ ReasoningMode = Literal[
 # Hosted servers refuse a schema with the length that `sealed.Text` states.
 Text = Annotated[sealed.Text, WithJsonSchema({"type": "string"})]
 # Written out: a reference to an enumeration is no object that a schema closes.
-_KINDS: Final = [kind.value for kind in CriterionKind]
+_KINDS = [kind.value for kind in CriterionKind]
 Kind = Annotated[CriterionKind, WithJsonSchema({"type": "string", "enum": _KINDS})]
 CriterionId = Annotated[
     str, Field(strict=True, pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,47}$")
@@ -317,12 +317,10 @@ class EnrichmentReply(StageReply):
     criteria: tuple[EnrichedReply, ...] = _items(1, 10)
 
 
-LONGEST_REPLY_CHARS: Final = 1_000_000
+LONGEST_REPLY_CHARS = 1_000_000
 """No model writes as much in its tokens."""
 
-_FULL: Final = (
-    "the context is full ({n} characters came); lower synthesiser.document_chars"
-)
+_FULL = "the context is full ({n} characters came); lower synthesiser.document_chars"
 
 _Model = TypeVar("_Model", bound=BaseModel)
 

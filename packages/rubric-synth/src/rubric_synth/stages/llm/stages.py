@@ -6,7 +6,6 @@ with rubrics, and each draft of its reply stands alone; stage 3 adds to criteria
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from pydantic import BaseModel
 
@@ -33,10 +32,10 @@ from rubric_synth.stages.stages import (
     refuse,
 )
 
-_LOOKS_LIKE_DIRECTIVE: Final = re.compile(rf"\s*(?:{'|'.join(HEADS)})\s*:")
-_TO_THE_END: Final = ("python_tests:", "json_schema:")
+_LOOKS_LIKE_DIRECTIVE = re.compile(rf"\s*(?:{'|'.join(HEADS)})\s*:")
+_TO_THE_END = ("python_tests:", "json_schema:")
 """Directives that go on to the end of a method: nothing may follow them."""
-_OFF_SCHEMA: Final = RejectionReason.REPLY_OFF_SCHEMA
+_OFF_SCHEMA = RejectionReason.REPLY_OFF_SCHEMA
 
 
 class LLMStages:

@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Final
 
 from spacy.tokens import Doc, Token
 
@@ -31,23 +30,21 @@ from rubric_synth.stages.extractive.facts.fact import Fact, says_the_same
 from rubric_synth.stages.extractive.facts.parsing import child, root_of
 from rubric_synth.tables import read_table
 
-_FEWEST: Final = 4
-_MOST_TYPES: Final = 2
+_FEWEST = 4
+_MOST_TYPES = 2
 """Most facts that give only a type, where others are too few."""
-_MOST: Final = 8
-_MOST_TOPICS: Final = 4
-_MOST_OF_A_TOPIC: Final = 4
-_MOST_NOTES: Final = 3
-_MOST_CONDITIONS: Final = 3
-_MOST_ERRORS: Final = 3
-_PATTERNS: Final = patterns(read_table("patterns")["parameters"])
-_NOUNS: Final = frozenset({"NOUN", "PROPN"})
-_KINDS: Final = frozenset(read_table("facts")["soundness"]["kinds"].split())
-_IS_THE: Final = re.compile(" is (the|any) ")
-_UNUSED_MODULES: Final = frozenset(
-    read_table("facts")["soundness"]["unused_modules"].split()
-)
-_NOUNS_OF: Final = {
+_MOST = 8
+_MOST_TOPICS = 4
+_MOST_OF_A_TOPIC = 4
+_MOST_NOTES = 3
+_MOST_CONDITIONS = 3
+_MOST_ERRORS = 3
+_PATTERNS = patterns(read_table("patterns")["parameters"])
+_NOUNS = frozenset({"NOUN", "PROPN"})
+_KINDS = frozenset(read_table("facts")["soundness"]["kinds"].split())
+_IS_THE = re.compile(" is (the|any) ")
+_UNUSED_MODULES = frozenset(read_table("facts")["soundness"]["unused_modules"].split())
+_NOUNS_OF = {
     name: frozenset(read_table("facts")["pages"][name].split())
     for name in ("tools", "activities")
 }

@@ -26,16 +26,16 @@ from rubric_synth.stages.extractive.facts.parsing import child, subtree, text_of
 from rubric_synth.stages.extractive.facts.sound import FORMS, WORDS
 from rubric_synth.tables import read_table
 
-_TABLE: Final = read_table("facts")
-_CHANGES: Final = frozenset(_TABLE["kinds"]["change"].split())
-_ASKING: Final = frozenset(_TABLE["kinds"]["asking"].split())
-_CONDITIONS: Final = frozenset({"if", "when", "unless"})
-_CONTRASTS: Final = frozenset({"whereas", "while"})
-_REASONS: Final = (("because", "of"), ("due", "to"), ("owing", "to"))
-_UNBOUND: Final = frozenset({"it", "they", "them", "their", "its"})
-_HOLDING: Final = frozenset({"have", "contain", "show", "possess", "exhibit"})
-_WORDS: Final = range(3, 25)
-_FEWEST_OF_A_REASON: Final = 3
+_TABLE = read_table("facts")
+_CHANGES = frozenset(_TABLE["kinds"]["change"].split())
+_ASKING = frozenset(_TABLE["kinds"]["asking"].split())
+_CONDITIONS = frozenset({"if", "when", "unless"})
+_CONTRASTS = frozenset({"whereas", "while"})
+_REASONS = (("because", "of"), ("due", "to"), ("owing", "to"))
+_UNBOUND = frozenset({"it", "they", "them", "their", "its"})
+_HOLDING = frozenset({"have", "contain", "show", "possess", "exhibit"})
+_WORDS = range(3, 25)
+_FEWEST_OF_A_REASON = 3
 
 
 def query_of(doc: Doc, names: frozenset[str]) -> Query | None:

@@ -1,7 +1,7 @@
 """The main clause of a sentence, and the question that it becomes."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from spacy.tokens import Doc, Token
 
@@ -15,17 +15,17 @@ from rubric_synth.stages.extractive.facts.parsing import (
 )
 from rubric_synth.tables import read_table
 
-ASIDE: Final = ("relcl", "appos", "parataxis")
+ASIDE = ("relcl", "appos", "parataxis")
 """Dependents that the name of a thing can do without."""
-NOUNS: Final = frozenset({"NOUN", "PROPN"})
-_CONTRASTS: Final = frozenset({"whereas", "while", "although", "though"})
-_APART: Final = frozenset({"conj", "cc", "aux", "auxpass", "neg"})
-_LONGEST_SUBJECT: Final = 10
-_WORDS: Final = read_table("sound")["words"]
-_DROPPED: Final = frozenset(_WORDS["dropped"].split())
-_NO_LEAD: Final = frozenset(_WORDS["bad_lead"].split())
-_LONGEST_LEAD: Final = 7
-_FRONTED: Final = frozenset(_WORDS["fronted"].split())
+NOUNS = frozenset({"NOUN", "PROPN"})
+_CONTRASTS = frozenset({"whereas", "while", "although", "though"})
+_APART = frozenset({"conj", "cc", "aux", "auxpass", "neg"})
+_LONGEST_SUBJECT = 10
+_WORDS = read_table("sound")["words"]
+_DROPPED = frozenset(_WORDS["dropped"].split())
+_NO_LEAD = frozenset(_WORDS["bad_lead"].split())
+_LONGEST_LEAD = 7
+_FRONTED = frozenset(_WORDS["fronted"].split())
 
 
 class Query(NamedTuple):

@@ -1,7 +1,7 @@
 """Conditions that the documentation sets, each with what follows from it; frames for the parser."""
 
 import re
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core import CriterionKind
 from rubric_core.rewriting import patterns
@@ -9,12 +9,12 @@ from rubric_synth.stages.extractive.facts import wording
 from rubric_synth.stages.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
 
-_PATTERNS: Final = patterns(read_table("patterns")["parameters"])
-_SOUND: Final = patterns(read_table("patterns")["soundness"])
-_SET: Final = re.compile(
+_PATTERNS = patterns(read_table("patterns")["parameters"])
+_SOUND = patterns(read_table("patterns")["soundness"])
+_SET = re.compile(
     r"it (?:is|will be) (?:set|taken|assumed|computed|calculated|estimated|chosen|found|ignored)"
 )
-_LONGEST_CONDITION: Final = 7
+_LONGEST_CONDITION = 7
 
 
 class Frame(NamedTuple):
@@ -41,8 +41,8 @@ def probe(sentence: str) -> str:
     return re.sub(r"`[^`]*`", "Alpha", text).replace("callable", "function")
 
 
-_ABOUT: Final = re.compile(r"^`[^`]*`(?:(?:, | and )`[^`]*`)*\s")
-_ONE: Final = re.compile(r"^`[^`]*`\s(?!and )")
+_ABOUT = re.compile(r"^`[^`]*`(?:(?:, | and )`[^`]*`)*\s")
+_ONE = re.compile(r"^`[^`]*`\s(?!and )")
 
 
 def condition_frame(
@@ -139,7 +139,7 @@ def _with_type(condition: str, kind: str) -> str:
     return f"{condition[:at]}{article(name)} {condition[at:]}"
 
 
-_OTHER_TYPES: Final = {
+_OTHER_TYPES = {
     "function": "callable",
     "callable": "function",
     "sequence": "list",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from spacy.tokens import Doc, Token
 
@@ -13,16 +13,16 @@ from rubric_synth.stages.extractive.facts.gate import subject_of
 from rubric_synth.stages.extractive.facts.parsing import root_of, subtree
 from rubric_synth.stages.extractive.facts.sound import WORDS, turn_of_phrase
 
-_CONTRAST: Final = turn_of_phrase("contrast")
-_OTHER_USE: Final = "other_use"
-_BEHIND: Final = frozenset(
+_CONTRAST = turn_of_phrase("contrast")
+_OTHER_USE = "other_use"
+_BEHIND = frozenset(
     {"prep", "relcl", "acl", "appos", "amod", "compound", "nmod", "poss"}
 )
-_LONGEST_LINK: Final = 2
+_LONGEST_LINK = 2
 """Letters of "of" and the like, which name no kind of a thing."""
-_ROOT: Final = 6
+_ROOT = 6
 """Number of letters that words of one family share."""
-_NEAR: Final = 2
+_NEAR = 2
 """Number of sentences before, in which "the" finds what it points at."""
 
 
@@ -137,7 +137,7 @@ def _bare_name(subject: Token) -> str:
     return " ".join(words)
 
 
-_ARTICLES: Final = frozenset({"the", "a", "an"})
+_ARTICLES = frozenset({"the", "a", "an"})
 
 
 def _has_other_use(subject: Token, scene: Scene) -> bool:

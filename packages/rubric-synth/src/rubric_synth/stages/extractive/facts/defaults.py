@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from typing import Final
 
 from rubric_core import CriterionKind
 from rubric_core.rewriting import patterns
@@ -12,9 +11,9 @@ from rubric_synth.stages.extractive.facts.conditions import Frame, probe
 from rubric_synth.stages.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
 
-_PATTERNS: Final = patterns(read_table("patterns")["parameters"])
-_VALUE: Final = _PATTERNS["value"].pattern
-_NO_NAMES: Final = (
+_PATTERNS = patterns(read_table("patterns")["parameters"])
+_VALUE = _PATTERNS["value"].pattern
+_NO_NAMES = (
     "this",
     "it",
     "set",
@@ -24,7 +23,7 @@ _NO_NAMES: Final = (
     "Defaults",
     "value",
 )
-_DEFAULT: Final = tuple(
+_DEFAULT = tuple(
     re.compile(source + _PATTERNS["end"].pattern)
     for source in (
         rf"\b[Dd]efaults? (?:value )?(?:is|are|of|to|=|is set to)\s*:?\s*(?:\w+=)?{_VALUE}",

@@ -1,7 +1,5 @@
 """Rules that ask what a thing is, and checks that a sentence defines it."""
 
-from typing import Final
-
 from spacy.tokens import Token
 
 from rubric_core import CriterionKind
@@ -11,21 +9,21 @@ from rubric_synth.stages.extractive.facts.parsing import child, subtree, text_of
 from rubric_synth.stages.extractive.facts.sound import WORDS
 from rubric_synth.tables import read_table
 
-_TABLE: Final = read_table("facts")
-_PRAISE: Final = frozenset(_TABLE["gate"]["empty_complement"].split())
-_ORDINALS: Final = frozenset(_TABLE["gate"]["picking"].split())
-_PARTS: Final = frozenset(_TABLE["gate"]["no_definition"].split())
-_NAMING: Final = frozenset({"call", "term", "name", "know", "refer"})
-_WEAKENING: Final = frozenset({"really", "just", "simply"})
-_COMPARING: Final = frozenset({"JJS", "RBS", "JJR", "RBR"})
+_TABLE = read_table("facts")
+_PRAISE = frozenset(_TABLE["gate"]["empty_complement"].split())
+_ORDINALS = frozenset(_TABLE["gate"]["picking"].split())
+_PARTS = frozenset(_TABLE["gate"]["no_definition"].split())
+_NAMING = frozenset({"call", "term", "name", "know", "refer"})
+_WEAKENING = frozenset({"really", "just", "simply"})
+_COMPARING = frozenset({"JJS", "RBS", "JJR", "RBR"})
 """Tags of comparatives and superlatives."""
-_DESCRIBING: Final = frozenset({"prep", "acl", "relcl", "amod"})
-_LINKS: Final = frozenset({"of", "for", "to", "in", "the", "a", "an"})
-_LIMITS: Final = frozenset({"relcl", "acl", "prep"})
-_MEMBERS: Final = frozenset({"species", "member"})
-_MEASURED: Final = sound.turn_of_phrase("measured")
-_MOST_OF_A_TERM: Final = 6
-_FEWEST_OF_A_SUBJECT: Final = 2
+_DESCRIBING = frozenset({"prep", "acl", "relcl", "amod"})
+_LINKS = frozenset({"of", "for", "to", "in", "the", "a", "an"})
+_LIMITS = frozenset({"relcl", "acl", "prep"})
+_MEMBERS = frozenset({"species", "member"})
+_MEASURED = sound.turn_of_phrase("measured")
+_MOST_OF_A_TERM = 6
+_FEWEST_OF_A_SUBJECT = 2
 
 
 def named(clause: Clause) -> Query | None:

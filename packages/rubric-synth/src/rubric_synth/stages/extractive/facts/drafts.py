@@ -1,7 +1,6 @@
 """Drafts made of facts: question, criteria and reference answer of the same facts."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from rubric_core import CriterionKind
 from rubric_synth import language
@@ -14,7 +13,7 @@ from rubric_synth.stages.extractive.facts import api, opening, prose, questions
 from rubric_synth.stages.extractive.facts.fact import Fact, criteria_of
 from rubric_synth.stages.stages import CriterionDraft
 
-_FEWEST: Final = 4
+_FEWEST = 4
 """Fewest facts that a question about a page asks for."""
 
 

@@ -2,20 +2,20 @@
 
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from spacy.tokens import Doc, Token
 
 from rubric_synth.tables import read_table
 
-_UNITS: Final = {
+_UNITS = {
     unit: quantity
     for quantity, units in read_table("facts")["units"].items()
     for unit in units.split()
 }
-_NUMBER: Final = re.compile(r"^[-−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$|^[-−]?\d+(?:\.\d+)?$")
-_YEAR: Final = re.compile(r"^(?:1[5-9]|20)\d\d$")
-_WORDS: Final = {
+_NUMBER = re.compile(r"^[-−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$|^[-−]?\d+(?:\.\d+)?$")
+_YEAR = re.compile(r"^(?:1[5-9]|20)\d\d$")
+_WORDS = {
     word: str(number)
     for number, word in enumerate(
         read_table("facts")["numbers"]["words"].split(), start=2

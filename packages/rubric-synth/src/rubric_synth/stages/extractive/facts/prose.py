@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final
 
 from spacy.tokens import Doc
 
@@ -35,35 +34,33 @@ from rubric_synth.stages.extractive.facts.opening import (
 )
 from rubric_synth.tables import phrase
 
-_WORDS: Final = range(7, 33)
-_MOST: Final = 6
-_MOST_PARSED: Final = 90
+_WORDS = range(7, 33)
+_MOST = 6
+_MOST_PARSED = 90
 """Number of sentences of one document that are parsed, the likeliest first."""
-_FEWEST_NEW: Final = 2
+_FEWEST_NEW = 2
 """Fewest words of a definition that the question does not hold."""
-_LEAK: Final = 8
+_LEAK = 8
 """Length of a run of words that a question may not share: the default of `quality.leak_words`."""
-_CODE: Final = re.compile(r"`[^`]*`")
-_TOKEN: Final = re.compile(r"\w+")
-_MOST_OF_A_KIND: Final = 4
-_BEFORE: Final = 3
+_CODE = re.compile(r"`[^`]*`")
+_TOKEN = re.compile(r"\w+")
+_MOST_OF_A_KIND = 4
+_BEFORE = 3
 """Number of sentences before a fact that may say which one "the" means."""
-_ENOUGH: Final = 3
+_ENOUGH = 3
 """Number of facts with one answer each that no open one is added to."""
-_PICTURE: Final = phrase("picture")
-_HINT: Final = phrase("fact_hint")
-_POINTER: Final = phrase("fact_pointer")
-_ADDITION: Final = phrase("addition", re.NOFLAG)
-_FEWEST_AT_HOME: Final = 3
-_BOLD_TITLE: Final = re.compile(
+_PICTURE = phrase("picture")
+_HINT = phrase("fact_hint")
+_POINTER = phrase("fact_pointer")
+_ADDITION = phrase("addition", re.NOFLAG)
+_FEWEST_AT_HOME = 3
+_BOLD_TITLE = re.compile(
     r"^\s*(\*\*|__)[^*_]{2,80}\1[.:]?\s+(?=[A-Z])(?![A-Z]\w* (?:is|are)\b.{0,3}$)"
 )
-_TITLE_ALONE: Final = re.compile(r"^\W*(?:\w+\W{1,3}){1,6}$")
-_SUPPOSED: Final = phrase("supposed")
-_LINKS: Final = re.compile(
-    r"[:,;(]|\b(?:of|for|in|to|with|and|or|from|by|on|at|the|an?)\b"
-)
-_EMPHASIS: Final = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*]+)(?<=\S)\1(?![\w*])")
+_TITLE_ALONE = re.compile(r"^\W*(?:\w+\W{1,3}){1,6}$")
+_SUPPOSED = phrase("supposed")
+_LINKS = re.compile(r"[:,;(]|\b(?:of|for|in|to|with|and|or|from|by|on|at|the|an?)\b")
+_EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*]+)(?<=\S)\1(?![\w*])")
 """Marks around the term that a textbook's sentence introduces: "A **solute** is …"."""
 
 

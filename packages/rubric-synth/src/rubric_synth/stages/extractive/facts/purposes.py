@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from typing import Final
 
 from rubric_core import CriterionKind
 from rubric_core.rewriting import patterns
@@ -13,7 +12,7 @@ from rubric_synth.stages.extractive.facts.conditions import Frame
 from rubric_synth.stages.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
 
-_PATTERNS: Final = patterns(read_table("patterns")["parameters"])
+_PATTERNS = patterns(read_table("patterns")["parameters"])
 
 
 def purposes_of(

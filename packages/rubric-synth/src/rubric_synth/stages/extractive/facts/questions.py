@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from rubric_core import CriterionKind
 from rubric_synth import language
@@ -40,7 +39,7 @@ def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
     return " ".join(f"{part}?" for part in parts)
 
 
-_JOINT_KINDS: Final = frozenset(
+_JOINT_KINDS = frozenset(
     {
         CriterionKind.DEFINITION,
         CriterionKind.DEFAULT,

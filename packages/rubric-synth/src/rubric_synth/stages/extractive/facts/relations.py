@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Final
 
 from spacy.tokens import Token
 
@@ -24,24 +23,22 @@ from rubric_synth.stages.extractive.facts.sound import (
 )
 from rubric_synth.tables import read_table
 
-_TABLE: Final = read_table("facts")
-_KINDS: Final = {
-    name: frozenset(words.split()) for name, words in _TABLE["kinds"].items()
-}
-_PREPOSITIONS: Final = {
+_TABLE = read_table("facts")
+_KINDS = {name: frozenset(words.split()) for name, words in _TABLE["kinds"].items()}
+_PREPOSITIONS = {
     row["lemma"]: (frozenset(row["words"].split()), CriterionKind(row["kind"]))
     for row in _TABLE["preposition"]
 }
-_AT: Final = frozenset({"at", "above", "below", "within", "over", "to", "by"})
-_FEWEST_OF_A_REST: Final = 2
-_SPELLED: Final = frozenset(_TABLE["numbers"]["words"].split())
-_FEW: Final = frozenset({"1", "2", "3", "one", "two", "three"})
-_SHORTEST_OF_A_NAME: Final = 2
-_FEWEST_OF_A_LIST: Final = 3
-_PREPARED: Final = turn_of_phrase("prepared")
-_TERMS: Final = frozenset({"term", "word", "name", "phrase", "expression"})
-_SAYING: Final = frozenset({"describe", "denote", "indicate", "mean"})
-_DIRECTION: Final = re.compile(
+_AT = frozenset({"at", "above", "below", "within", "over", "to", "by"})
+_FEWEST_OF_A_REST = 2
+_SPELLED = frozenset(_TABLE["numbers"]["words"].split())
+_FEW = frozenset({"1", "2", "3", "one", "two", "three"})
+_SHORTEST_OF_A_NAME = 2
+_FEWEST_OF_A_LIST = 3
+_PREPARED = turn_of_phrase("prepared")
+_TERMS = frozenset({"term", "word", "name", "phrase", "expression"})
+_SAYING = frozenset({"describe", "denote", "indicate", "mean"})
+_DIRECTION = re.compile(
     r"^(?:in|out|up|down|for|back|side|east|west|north|south)wards?$"
 )
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import Final
 
 from rubric_core import CriterionKind
 from rubric_core.rewriting import patterns
@@ -14,15 +13,15 @@ from rubric_synth.stages.extractive.facts.conditions import Frame
 from rubric_synth.stages.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
 
-_PLACES: Final = ("first", "second", "third", "fourth")
-_COUNTS: Final = ("", "one", "two", "three", "four")
-_LONGEST_LABEL: Final = 4
-_RETURNS: Final = re.compile(
+_PLACES = ("first", "second", "third", "fourth")
+_COUNTS = ("", "one", "two", "three", "four")
+_LONGEST_LABEL = 4
+_RETURNS = re.compile(
     r"^(?:returns?|returned|yields?)\s+",
     re.IGNORECASE,
 )
-_PATTERNS: Final = patterns(read_table("patterns")["parameters"])
-_TYPES: Final = patterns(read_table("patterns")["types_said"])
+_PATTERNS = patterns(read_table("patterns")["parameters"])
+_TYPES = patterns(read_table("patterns")["types_said"])
 
 
 def results_of(

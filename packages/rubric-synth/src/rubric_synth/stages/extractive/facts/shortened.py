@@ -1,7 +1,6 @@
 """Short forms in questions and claims, written out as the text does."""
 
 import re
-from typing import Final
 
 from rubric_synth import language
 from rubric_synth.stages.extractive.facts.clauses import lowered
@@ -9,17 +8,15 @@ from rubric_synth.stages.extractive.facts.context import Scene
 from rubric_synth.stages.extractive.facts.parsing import is_english
 from rubric_synth.stages.extractive.facts.sound import WORDS
 
-_SHORT: Final = re.compile(r"(?<![\w`(-])[A-Z][A-Z0-9]*[A-Z][A-Z0-9]*s?(?![\w`-])")
-_FEWEST: Final = 3
+_SHORT = re.compile(r"(?<![\w`(-])[A-Z][A-Z0-9]*[A-Z][A-Z0-9]*s?(?![\w`-])")
+_FEWEST = 3
 """Capitals of a short form that nobody can be expected to know."""
-_FORMULA: Final = re.compile(
-    r"^(?:(?:[HCNOSPFIKBVWUY]|Cl|Na|Mg|Ca|Fe|Zn|Cu|Li|Si)\d*)+$"
-)
-_EXPLAINED: Final = re.compile(r"\bstands? for\b")
-_ROMAN: Final = re.compile(r"^[IVX]+$")
-_KNOWN: Final = frozenset(map(str.upper, WORDS["known_short"]))
-_MOST_WORDS: Final = 8
-_VOWELS: Final = "aeiou"
+_FORMULA = re.compile(r"^(?:(?:[HCNOSPFIKBVWUY]|Cl|Na|Mg|Ca|Fe|Zn|Cu|Li|Si)\d*)+$")
+_EXPLAINED = re.compile(r"\bstands? for\b")
+_ROMAN = re.compile(r"^[IVX]+$")
+_KNOWN = frozenset(map(str.upper, WORDS["known_short"]))
+_MOST_WORDS = 8
+_VOWELS = "aeiou"
 
 
 def long_form(short: str, text: str) -> str:

@@ -5,7 +5,6 @@ that would be asked in vain.
 """
 
 import re
-from typing import Final
 
 from spacy.tokens import Token
 
@@ -13,18 +12,12 @@ from rubric_synth import language
 from rubric_synth.stages.extractive.facts.clauses import NOUNS, Clause
 from rubric_synth.tables import phrase, read_table
 
-_TABLE: Final = read_table("sound")
-WORDS: Final = {
-    name: frozenset(words.split()) for name, words in _TABLE["words"].items()
-}
+_TABLE = read_table("sound")
+WORDS = {name: frozenset(words.split()) for name, words in _TABLE["words"].items()}
 """Lists of words, by lemma."""
-FORMS: Final = {
-    name: frozenset(words.split()) for name, words in _TABLE["forms"].items()
-}
+FORMS = {name: frozenset(words.split()) for name, words in _TABLE["forms"].items()}
 """Verbs and nouns that one of the rules of asking takes."""
-BEHIND: Final = {
-    name: frozenset(words.split()) for name, words in _TABLE["behind"].items()
-}
+BEHIND = {name: frozenset(words.split()) for name, words in _TABLE["behind"].items()}
 """Verbs of a passive by the preposition that their answer follows."""
 
 
@@ -36,18 +29,18 @@ def turn_of_phrase(name: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-_UNSOUND: Final = turn_of_phrase("unsound")
-_NO_OPENING: Final = re.compile(turn_of_phrase("no_opening").pattern)
-_LOST_TAIL: Final = turn_of_phrase("lost_tail")
-_TITLE: Final = turn_of_phrase("unsound_title")
-_ADDED: Final = turn_of_phrase("added")
-_COMBINING: Final = turn_of_phrase("combining")
-_NO_WAYS: Final = turn_of_phrase("no_ways")
-_CAUSE: Final = turn_of_phrase("cause")
-_GENERIC: Final = phrase("generic_opening")
-_BRACKETS: Final = re.compile(r"\s*\([^)]*\)")
-_MOST_OF_A_TITLE: Final = 9
-_NAMING: Final = frozenset({"compound", "poss", "nmod"})
+_UNSOUND = turn_of_phrase("unsound")
+_NO_OPENING = re.compile(turn_of_phrase("no_opening").pattern)
+_LOST_TAIL = turn_of_phrase("lost_tail")
+_TITLE = turn_of_phrase("unsound_title")
+_ADDED = turn_of_phrase("added")
+_COMBINING = turn_of_phrase("combining")
+_NO_WAYS = turn_of_phrase("no_ways")
+_CAUSE = turn_of_phrase("cause")
+_GENERIC = phrase("generic_opening")
+_BRACKETS = re.compile(r"\s*\([^)]*\)")
+_MOST_OF_A_TITLE = 9
+_NAMING = frozenset({"compound", "poss", "nmod"})
 
 
 def is_whole(sentence: str) -> bool:
@@ -152,7 +145,7 @@ def has_one_complement(clause: Clause) -> bool:
     return len(complements) == 1
 
 
-_COMPLEMENTS: Final = frozenset({"prep", "agent", "dobj", "xcomp", "advcl"})
+_COMPLEMENTS = frozenset({"prep", "agent", "dobj", "xcomp", "advcl"})
 
 
 def is_modal(clause: Clause) -> bool:
@@ -173,7 +166,7 @@ def is_focused(clause: Clause) -> bool:
     return False
 
 
-_DEGREES: Final = frozenset({"many", "much", "long", "few", "far", "soon"})
+_DEGREES = frozenset({"many", "much", "long", "few", "far", "soon"})
 
 
 def _follows_degree(token: Token) -> bool:
@@ -219,7 +212,7 @@ def _is_described(noun: Token) -> bool:
     return any(child.dep_ in {"prep", "acl"} for child in after)
 
 
-_OPENS_LIST: Final = frozenset(
+_OPENS_LIST = frozenset(
     {"including", "such", "like", "namely", ":", "called", "that", "which", "whose"}
 )
 """Words that an enumeration or an explanation of a noun begins with."""

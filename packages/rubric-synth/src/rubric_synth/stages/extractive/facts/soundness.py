@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from rubric_core import CriterionKind
 from rubric_core.rewriting import patterns
@@ -14,23 +13,23 @@ from rubric_synth.stages.extractive.facts import wording
 from rubric_synth.stages.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
 
-_PATTERNS: Final = patterns(read_table("patterns")["soundness"])
-_PARAMETERS: Final = patterns(read_table("patterns")["parameters"])
-_TABLE: Final = {
+_PATTERNS = patterns(read_table("patterns")["soundness"])
+_PARAMETERS = patterns(read_table("patterns")["parameters"])
+_TABLE = {
     name: frozenset(words.split())
     for name, words in read_table("facts")["soundness"].items()
 }
-_BARE: Final = language.stems(" ".join(_TABLE["bare"]))
-_TYPE_BARE: Final = language.stems(" ".join(_TABLE["types"]))
-_CODE: Final = re.compile(r"`[^`]*`")
-_NO_MEANINGS: Final = ("vague_gloss", "second_verb", "adverb", "says_input")
-_TOKEN: Final = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*|(?<![\w.])-?\d[\d.]*")
-_AS_TYPE: Final = re.compile(r"(?<=returns), as [^`]*?,(?= (?:the|a|an|any)\b)")
-_SHORTEST_PART: Final = 4
-_FEWEST_OF_A_MEANING: Final = 2
-_FEWEST_SHARED: Final = 2
-_SHARE: Final = 0.6
-_SHARE_OF_A_PURPOSE: Final = 0.5
+_BARE = language.stems(" ".join(_TABLE["bare"]))
+_TYPE_BARE = language.stems(" ".join(_TABLE["types"]))
+_CODE = re.compile(r"`[^`]*`")
+_NO_MEANINGS = ("vague_gloss", "second_verb", "adverb", "says_input")
+_TOKEN = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*|(?<![\w.])-?\d[\d.]*")
+_AS_TYPE = re.compile(r"(?<=returns), as [^`]*?,(?= (?:the|a|an|any)\b)")
+_SHORTEST_PART = 4
+_FEWEST_OF_A_MEANING = 2
+_FEWEST_SHARED = 2
+_SHARE = 0.6
+_SHARE_OF_A_PURPOSE = 0.5
 """Share of stems that a result may have in common with the purpose of the object."""
 
 
@@ -296,7 +295,7 @@ def lists_again(fact: Fact, other: Fact) -> bool:
     return bool(values) and values <= other_values
 
 
-_QUOTED: Final = re.compile(r"'([^']*)'")
+_QUOTED = re.compile(r"'([^']*)'")
 
 
 def without_shared_meanings(facts: Sequence[Fact]) -> list[Fact]:
@@ -321,6 +320,4 @@ def _meaning_of(fact: Fact) -> str:
     return fact.sentence.removeprefix(fact.topic)
 
 
-_SHARING: Final = frozenset(
-    {CriterionKind.RETURNS, CriterionKind.SHAPE, CriterionKind.LIMIT}
-)
+_SHARING = frozenset({CriterionKind.RETURNS, CriterionKind.SHAPE, CriterionKind.LIMIT})

@@ -1,7 +1,5 @@
 """Cuts of the parts of a sentence that its question does not ask for."""
 
-from typing import Final
-
 from spacy.tokens import Doc, Token
 
 from rubric_core import CriterionKind
@@ -9,18 +7,18 @@ from rubric_synth.stages.extractive.facts import gate
 from rubric_synth.stages.extractive.facts.parsing import child, root_of, text_of
 from rubric_synth.stages.extractive.facts.sound import WORDS, turn_of_phrase
 
-_CONCESSIONS: Final = frozenset({"although", "though", "while", "whereas"})
-_ANSWERS: Final = frozenset(
+_CONCESSIONS = frozenset({"although", "though", "while", "whereas"})
+_ANSWERS = frozenset(
     {"attr", "dobj", "prep", "agent", "xcomp", "acomp", "advcl", "oprd"}
 )
 """Dependents of a verb that a question asks for."""
-_UNASKED: Final = turn_of_phrase("unasked")
-_TIMES: Final = turn_of_phrase("unasked_time")
-_SERVING: Final = frozenset({"serve", "act", "function"})
-_MARKS: Final = frozenset({",", ".", ";", ":"})
-_QUANTIFIED: Final = 3
+_UNASKED = turn_of_phrase("unasked")
+_TIMES = turn_of_phrase("unasked_time")
+_SERVING = frozenset({"serve", "act", "function"})
+_MARKS = frozenset({",", ".", ";", ":"})
+_QUANTIFIED = 3
 """Number of words of "some of which"."""
-_SHORTEST_NAMED: Final = 4
+_SHORTEST_NAMED = 4
 """Fewest words of a phrase beside a noun that explains it; a shorter one is another name."""
 
 

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from typing import Final
 
 from rubric_core.rewriting import patterns
 from rubric_synth import language
@@ -11,11 +10,11 @@ from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 from rubric_synth.stages.extractive.facts import parsing
 from rubric_synth.tables import read_table
 
-_PATTERNS: Final = patterns(read_table("patterns")["page_repairs"])
-_SHORTEST: Final = 4
-_WORD: Final = re.compile(r"(?<![\w.`'-])[a-z]+(?![\w.`'-])")
-_HALF_CAPITAL: Final = re.compile(r"\b[A-Z]{2,}[a-z]{3,}\b")
-_CAPITAL: Final = re.compile(r"(?<![\w.`'-])[A-Z][a-z]{4,}(?![\w.`'-])")
+_PATTERNS = patterns(read_table("patterns")["page_repairs"])
+_SHORTEST = 4
+_WORD = re.compile(r"(?<![\w.`'-])[a-z]+(?![\w.`'-])")
+_HALF_CAPITAL = re.compile(r"\b[A-Z]{2,}[a-z]{3,}\b")
+_CAPITAL = re.compile(r"(?<![\w.`'-])[A-Z][a-z]{4,}(?![\w.`'-])")
 
 
 def tidied(entry: ApiEntry) -> ApiEntry:
@@ -67,8 +66,8 @@ def lowered_names(entry: ApiEntry) -> frozenset[str]:
     return frozenset(names)
 
 
-_NAMES: Final = frozenset(read_table("facts")["soundness"]["names"].split())
-_COMMON: Final = frozenset(read_table("facts")["soundness"]["no_names"].split())
+_NAMES = frozenset(read_table("facts")["soundness"]["names"].split())
+_COMMON = frozenset(read_table("facts")["soundness"]["no_names"].split())
 
 
 class Spelling:
@@ -141,8 +140,8 @@ def _is_known(word: str) -> bool:
     return False
 
 
-_ENDINGS: Final = ("s", "es", "d", "ed", "ing", "ly", "al", "able", "r", "er", "ness")
-_BEGINNINGS: Final = (
+_ENDINGS = ("s", "es", "d", "ed", "ing", "ly", "al", "able", "r", "er", "ness")
+_BEGINNINGS = (
     "non",
     "re",
     "un",

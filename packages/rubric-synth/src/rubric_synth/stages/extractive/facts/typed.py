@@ -1,7 +1,6 @@
 """The types of a parameter, where its page says them nowhere else."""
 
 import re
-from typing import Final
 
 from rubric_core.rewriting import patterns
 from rubric_synth.document import ApiItem
@@ -9,21 +8,21 @@ from rubric_synth.stages.extractive.facts import defaults
 from rubric_synth.stages.extractive.facts.conditions import article
 from rubric_synth.tables import read_table
 
-_PATTERNS: Final = patterns(read_table("patterns")["parameters"])
-_SIGNS: Final = patterns(read_table("patterns")["types_said"])
-_TABLE: Final = read_table("facts")["soundness"]
-_VAGUE: Final = frozenset(_TABLE["vague_types"].split())
-_LITERAL_TYPES: Final = (
+_PATTERNS = patterns(read_table("patterns")["parameters"])
+_SIGNS = patterns(read_table("patterns")["types_said"])
+_TABLE = read_table("facts")["soundness"]
+_VAGUE = frozenset(_TABLE["vague_types"].split())
+_LITERAL_TYPES = (
     ("str", r"'[^']*'|\"[^\"]*\""),
     ("bool", r"True|False"),
     ("none", r"None"),
     ("int", r"[-+]?\d+"),
     ("float", r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?|inf"),
 )
-_OF_ONE: Final = re.compile(
+_OF_ONE = re.compile(
     r"\bof (int|integer|float|str|string|bool|array|array-like object|callable|ndarray)$"
 )
-_ARRAY_OF: Final = re.compile(r"^(int|float|bool)s? array_like$")
+_ARRAY_OF = re.compile(r"^(int|float|bool)s? array_like$")
 
 
 def types_of(item: ApiItem, *, is_first: bool = False) -> str:
@@ -111,7 +110,7 @@ def _literal_type(value: str) -> str:
     return ""
 
 
-_OF: Final = {
+_OF = {
     "array": r"array|sequence|list|tuple",
     "str": r"^str",
     "bool": r"^bool",

@@ -10,17 +10,17 @@ from rubric_synth.stages.extractive import phrases
 from rubric_synth.stages.extractive.facts.parsing import is_english
 from rubric_synth.tables import read_table
 
-_TABLE: Final = read_table("facts")["pages"]
-_ARTICLES: Final = frozenset(_TABLE["determiners"].split())
+_TABLE = read_table("facts")["pages"]
+_ARTICLES = frozenset(_TABLE["determiners"].split())
 _SHORT: Final[dict[str, str]] = dict(
     pair.split("=", 1) for pair in _TABLE["short_names"].split() if "=" in pair
 )
-_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
-_VOWELS: Final = "aeiou"
-_CODE: Final = re.compile(r"`[^`]*`")
-_PATTERNS: Final = patterns(read_table("patterns")["parameters"])
-_SHORTEST_WORD: Final = 3
-_NEAR: Final = 4
+_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+_VOWELS = "aeiou"
+_CODE = re.compile(r"`[^`]*`")
+_PATTERNS = patterns(read_table("patterns")["parameters"])
+_SHORTEST_WORD = 3
+_NEAR = 4
 """Number of words after the first verb among which another may follow "and" at once."""
 
 
@@ -91,14 +91,14 @@ def _is_joined(before: Sequence[str], first: str, takes: str) -> bool:
     return re.search(joint, text) is not None
 
 
-_OPENS_OBJECT: Final = frozenset({"it", "them", "the", "a", "an", "its"})
+_OPENS_OBJECT = frozenset({"it", "them", "the", "a", "an", "its"})
 
 
 def _is_adverb(word: str) -> bool:
     return word.endswith("ly") and word not in _NO_ADVERBS
 
 
-_NO_ADVERBS: Final = frozenset({"apply", "multiply", "supply", "reply", "rely"})
+_NO_ADVERBS = frozenset({"apply", "multiply", "supply", "reply", "rely"})
 
 
 def is_parameters_verb(text: str) -> bool:
@@ -130,12 +130,10 @@ def is_command(text: str) -> bool:
     return second not in _LINKS
 
 
-_LINKS: Final = frozenset(
-    {"of", "for", "in", "to", "from", "at", "with", "along", "between"}
-)
-_ENGLISH_NOUNS: Final = frozenset(_TABLE["english"].split())
-_PARAMETER_VERBS: Final = frozenset(_TABLE["param_verbs"].split())
-_MORE_VERBS: Final = frozenset(_TABLE["verbs"].split())
+_LINKS = frozenset({"of", "for", "in", "to", "from", "at", "with", "along", "between"})
+_ENGLISH_NOUNS = frozenset(_TABLE["english"].split())
+_PARAMETER_VERBS = frozenset(_TABLE["param_verbs"].split())
+_MORE_VERBS = frozenset(_TABLE["verbs"].split())
 
 
 def with_article(phrase: str) -> str:
@@ -273,9 +271,9 @@ def _is_own(word: str, own: frozenset[str]) -> bool:
     return False
 
 
-_WHOLE: Final = 4
-_FEWEST_NEW: Final = 2
-_LIGHT: Final = language.stems(_TABLE["light"])
+_WHOLE = 4
+_FEWEST_NEW = 2
+_LIGHT = language.stems(_TABLE["light"])
 
 
 def is_whole_phrase(text: str) -> bool:
@@ -289,7 +287,7 @@ def is_whole_phrase(text: str) -> bool:
     return _PATTERNS["cut"].search(text) is None
 
 
-_PLAIN: Final = frozenset(_TABLE["plain"].split())
+_PLAIN = frozenset(_TABLE["plain"].split())
 
 
 def is_readable(text: str, most: int = 30) -> bool:
@@ -354,7 +352,7 @@ def _is_word_there(match: re.Match[str]) -> bool:
     return word.isalpha() and _is_used_as_word(match)
 
 
-_BEFORE_LETTERS: Final = ("Student ", "student ", "Student's ", "student's ")
+_BEFORE_LETTERS = ("Student ", "student ", "Student's ", "student's ")
 
 
 def _is_used_as_word(match: re.Match[str]) -> bool:
@@ -383,11 +381,9 @@ def _marked_list(listed: str, names: frozenset[str]) -> str:
     return re.sub(r"`?\b(?!and\b|or\b)(\w+)\b`?", r"`\1`", listed)
 
 
-_NAMES_LISTED: Final = re.compile(
+_NAMES_LISTED = re.compile(
     r"(?<![\w`])`?\w+`?(?:, `?\w+`?)*,? (?:and|or) `?\w+`?(?![\w`-])"
 )
 
 
-_ENGLISH: Final = (
-    frozenset(_TABLE["english"].split()) | phrases.VERBS | language.STOP_WORDS
-)
+_ENGLISH = frozenset(_TABLE["english"].split()) | phrases.VERBS | language.STOP_WORDS
