@@ -21,7 +21,7 @@ Messages hold numbers, ids and paths, never a passage, a criterion or an answer.
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 from rubric_core import ConfigError, RubricError
 from rubric_core.errors import AtPathError
@@ -114,7 +114,7 @@ class DiskWriteError(AtPathError, TrainError, OSError):
     """A file of the run folder could not be written."""
 
 
-RUN_ERRORS: Final = (
+RUN_ERRORS = (
     JudgeAbortError,
     NoInformativePromptError,
     NonFiniteUpdateError,

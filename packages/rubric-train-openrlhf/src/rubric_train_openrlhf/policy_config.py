@@ -7,7 +7,7 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Final, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import pydantic
 from pydantic import (
@@ -48,7 +48,7 @@ def check_model_folder(folder: Path) -> None:
             )
 
 
-_GIVEN: Final = frozenset(
+_GIVEN = frozenset(
     {
         "messages",
         "tools",
@@ -59,7 +59,7 @@ _GIVEN: Final = frozenset(
     }
 )
 """Names that every chat template is given."""
-_MARKED: Final = re.compile(r"{%-?\s*(end)?generation\s*-?%}")
+_MARKED = re.compile(r"{%-?\s*(end)?generation\s*-?%}")
 """A statement of transformers, not of jinja2."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -26,7 +26,7 @@ from rubric_train_openrlhf.policy_config import SLOT_FILE, check_arguments
 if TYPE_CHECKING:
     from rubric_train_openrlhf.policy import Policy
 
-_VERSION: Final = 2
+_VERSION = 2
 """Version of the sampling of tokens: raised where the same seed would give another answer."""
 
 

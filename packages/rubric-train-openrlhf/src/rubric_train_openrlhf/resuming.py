@@ -22,7 +22,7 @@ from rubric_train_openrlhf.run.folder import (
 from rubric_train_openrlhf.run.writing import disk_errors, remove_unfinished, write_text
 from rubric_train_openrlhf.step.tasks import CONTEXTS, TEXTS
 
-_TABLE: Final = toml_beside(__file__, "resuming.toml")
+_TABLE = toml_beside(__file__, "resuming.toml")
 _MAY_CHANGE: Final[tuple[str, ...]] = (
     *_TABLE["may_change"],
     *(f"{judge}.{key}" for judge in _TABLE["judges"] for key in _TABLE["of_a_judge"]),

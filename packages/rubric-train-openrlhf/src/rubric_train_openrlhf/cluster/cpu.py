@@ -114,7 +114,7 @@ class GlooGroup:
 
 
 _FUSED_LOSS = "flash_attn.ops.triton.cross_entropy"
-_FLASH_ATTENTION: Final = {
+_FLASH_ATTENTION = {
     "flash_attn": (),
     "flash_attn.bert_padding": (
         "index_first_axis",

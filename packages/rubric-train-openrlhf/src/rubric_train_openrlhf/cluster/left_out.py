@@ -124,7 +124,7 @@ def _uncompiling(module: Any) -> Generator[None]:
         module.compile = _as_it_is
 
 
-_LARGE: Final = (
+_LARGE = (
     "openrlhf.datasets",
     "openrlhf.models",
     "openrlhf.trainer.ppo_trainer",
@@ -134,7 +134,7 @@ _LARGE: Final = (
     "vllm.v1.engine.core",
 )
 """Modules behind which whole packages are loaded that stay to the end of the process."""
-_COMPILER: Final = (
+_COMPILER = (
     "backend",
     "custom_ops",
     "init_sp",

@@ -4,7 +4,7 @@ import datetime as dt
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path  # pydantic resolves it at runtime
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, JsonValue
 
@@ -31,7 +31,7 @@ LARGEST_BATCH = 65_536
 """Bound on what is held at once along one axis; a slip of the pen is found before memory is."""
 
 
-_HELDOUT: Final = Decoding()
+_HELDOUT = Decoding()
 """How held-out evaluations are decoded unless they say otherwise."""
 
 

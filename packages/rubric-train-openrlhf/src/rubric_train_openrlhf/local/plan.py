@@ -33,7 +33,7 @@ from rubric_train_openrlhf.step.tasks import (
 )
 from rubric_train_openrlhf.tracking import running as tracking
 
-_TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
+_TEMPLATE = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _GIB = 2**30
 _PROCESS_BYTES = round(0.57 * _GIB)
 """Memory of the process before any weights, measured on Linux without a GPU."""

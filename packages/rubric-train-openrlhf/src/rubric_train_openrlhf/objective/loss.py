@@ -6,7 +6,6 @@ long the responses of each micro-batch are.
 """
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ from torch import Tensor
 from rubric_train_openrlhf.errors import ObjectiveShapeError
 from rubric_train_openrlhf.objective import ratio, shapes, surrogate, variants
 
-METRIC_NAMES: Final = (
+METRIC_NAMES = (
     "kl",
     "ratio_mean",
     "clip_frac",

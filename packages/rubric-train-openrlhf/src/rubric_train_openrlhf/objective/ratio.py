@@ -1,13 +1,13 @@
 """Probability ratios of a response, and the weights that correct for the sampler it came from."""
 
-from typing import Final, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from rubric_train_openrlhf.objective.shapes import check_tokens
 
-LOG_RATIO_BOUND: Final = 20.0
+LOG_RATIO_BOUND = 20.0
 """Largest |log-ratio| that is exponentiated; beyond it the gradient is 0."""
 
 

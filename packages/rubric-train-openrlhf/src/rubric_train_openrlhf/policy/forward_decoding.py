@@ -21,7 +21,7 @@ from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, PaddedPrompts, left_pad
 
 _log = structlog.get_logger()
-_CACHE_NAMES: Final = ("cache", "past_key_values", "cache_params")
+_CACHE_NAMES = ("cache", "past_key_values", "cache_params")
 """Names that a forward may have for its cache, the newest first."""
 
 
@@ -228,7 +228,7 @@ def _reads_again(model: PreTrainedModel) -> LengthwiseDecoder:
     return LengthwiseDecoder(model, cached=False)
 
 
-_WAYS: Final = (SharedDecoder, _reads_apart, _reads_again)
+_WAYS = (SharedDecoder, _reads_apart, _reads_again)
 _CHOSEN: Final[
     WeakKeyDictionary[torch.nn.Module, Callable[[PreTrainedModel], Decoder]]
 ] = WeakKeyDictionary()
@@ -250,13 +250,13 @@ def forward_decoder(model: PreTrainedModel, prompts: PaddedPrompts) -> Decoder:
     return way(model)
 
 
-_LENGTHS: Final = (5, 3)
-_GROUP: Final = 2
-_STEPS: Final = 2
-_FEW_ROWS: Final = (3, 0)
+_LENGTHS = (5, 3)
+_GROUP = 2
+_STEPS = 2
+_FEW_ROWS = (3, 0)
 """Rows of the trial that go on for one more token, in another order."""
-_EXACT: Final = 1e-4
-_ROUNDED: Final = 0.2
+_EXACT = 1e-4
+_ROUNDED = 0.2
 """Mean distance of logits to their spread, in float32 and in 8 or 11 bits of mantissa. A state that
 is updated by another formula than whole rows are read by is farther off than float32 rounds."""
 

@@ -27,7 +27,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from rubric_train_openrlhf.policy.rollouts import TokenBatch
 
-NAME: Final = "rubric_groups"
+NAME = "rubric_groups"
 """Name of this attention among those of transformers."""
 _ATEN: Final[Any] = torch.ops.aten
 
@@ -353,7 +353,7 @@ class _Pass:
 
 _CURRENT: Final[ContextVar[_Pass | None]] = ContextVar("grouped_pass", default=None)
 
-_PASSED: Final = frozenset({
+_PASSED = frozenset({
     "cache", "cache_position", "cu_seq_lens_k", "cu_seq_lens_q", "head_mask", "is_causal",
     "layer_idx", "max_length_k", "max_length_q", "num_items_in_batch", "output_attentions",
     "output_hidden_states", "output_router_logits", "past_key_value", "past_key_values",

@@ -101,10 +101,10 @@ def _recomputed(forward: Callable[..., Any], *inputs: Any, **named: Any) -> Any:
     )
 
 
-ROTARY_FILE: Final = "rotary.json"
+ROTARY_FILE = "rotary.json"
 """Beside a saved policy whose rotary embedding follows the length: the one it was trained for."""
-_KEY: Final = "max_length"
-_FOLLOWS: Final = ("dynamic", "longrope")
+_KEY = "max_length"
+_FOLLOWS = ("dynamic", "longrope")
 _HELD: Final[WeakKeyDictionary[torch.nn.Module, int]] = WeakKeyDictionary()
 
 

@@ -26,9 +26,9 @@ from rubric_core.files import read_file
 _ONEDNN: Final[Any] = torch.ops.mkldnn
 # Rows that the layout is chosen for; it serves other numbers of rows nearly as well.
 _ROWS = 16
-_FEWEST_OPERATIONS: Final = 2**27
+_FEWEST_OPERATIONS = 2**27
 """oneDNN writes a kernel for each new shape: a millisecond, in which MKL does most of these."""
-_LENGTH: Final = 192
+_LENGTH = 192
 """Terms that are summed in one go: as many as MKL sums. In twice as many float32 loses more."""
 
 

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, PositiveInt
 
@@ -70,7 +70,7 @@ class ModelShape(BaseModel):
         return 2 * self.layers * self.kv_heads * self.head_dim * number_bytes
 
 
-KNOWN_SHAPES: Final = {
+KNOWN_SHAPES = {
     name: ModelShape(**row)
     for name, row in toml_beside(__file__, "shapes.toml").items()
 }

@@ -30,10 +30,10 @@ from rubric_train_openrlhf.policy.rollouts import (
 
 _log = structlog.get_logger()
 
-SHARING_ROWS: Final = 2
+SHARING_ROWS = 2
 """Reading prompts apart from responses pays once each prompt serves this many rows."""
-_EXACT: Final = 1e-4
-_ROUNDED: Final = 0.2
+_EXACT = 1e-4
+_ROUNDED = 0.2
 """Mean distance of hidden states to their spread: of each in float32, of all together in arithmetic
 of 8 bits of mantissa."""
 
@@ -159,7 +159,7 @@ def _no_grouped(model: PreTrainedModel, longest: int) -> str:
     return _no_positions(model)
 
 
-_WINDOWS: Final = ("sliding_window", "attention_chunk_size", "window_size")
+_WINDOWS = ("sliding_window", "attention_chunk_size", "window_size")
 """Keys of config.json that bound what a token sees; what is in the bound sees all."""
 
 
@@ -182,8 +182,8 @@ def _no_positions(model: PreTrainedModel) -> str:
 
 _TRIED: Final[WeakKeyDictionary[torch.nn.Module, dict[str, str]]] = WeakKeyDictionary()
 _TOLD: Final[WeakSet[torch.nn.Module]] = WeakSet()
-_LENGTHS: Final = (4, 3)
-_RESPONSES: Final = (4, 2, 1)
+_LENGTHS = (4, 3)
+_RESPONSES = (4, 2, 1)
 
 
 def _tried(model: PreTrainedModel, batch: TokenBatch, way: Way, longest: int) -> str:

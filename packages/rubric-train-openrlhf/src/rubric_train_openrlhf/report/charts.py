@@ -11,7 +11,7 @@ from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow
 
 Rows: TypeAlias = Sequence[MetricsRow] | Sequence[HeldoutRow]
 
-MAX_PARTS: Final = 8
+MAX_PARTS = 8
 """Lines or layers that one chart can hold and still be read."""
 _CHARTS: Final[list[dict[str, Any]]] = toml_beside(__file__, "charts.toml")["charts"]
 

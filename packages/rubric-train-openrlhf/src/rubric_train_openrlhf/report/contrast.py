@@ -7,7 +7,7 @@ questions is read from the tasks, where whoever makes the page asks for it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -19,7 +19,7 @@ from rubric_judge.ui.page.grounding import told_grounding
 from rubric_judge.ui.page.tables import Cell, Row, Table
 from rubric_train_openrlhf.errors import TrainConfigError
 
-_TABLES: Final = toml_beside(__file__, "tables.toml")
+_TABLES = toml_beside(__file__, "tables.toml")
 
 
 class _Part(BaseModel):

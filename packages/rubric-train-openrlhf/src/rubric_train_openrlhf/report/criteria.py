@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from rubric_core import ConfigError, RubricFileError, Task, read_tasks
 from rubric_judge.quality.criteria.measure import By, measure
@@ -17,9 +17,9 @@ from rubric_judge.ui.page.tables import Table, counted
 from rubric_train_openrlhf.report.reading import read_config
 from rubric_train_openrlhf.run.writing import write_text
 
-_SHOWN_STEPS: Final = 20
+_SHOWN_STEPS = 20
 """Last steps that the page measures: a page should take no longer than its charts."""
-_VIEWER: Final = "view.html"
+_VIEWER = "view.html"
 
 
 @dataclass(frozen=True)

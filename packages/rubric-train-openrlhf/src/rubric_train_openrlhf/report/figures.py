@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Final
 
 from rubric_core.files import toml_beside
 from rubric_judge.ui.page.figures import Figure
@@ -10,11 +9,11 @@ from rubric_judge.ui.page.tables import Form, counted, written
 from rubric_train_openrlhf.report.reading import Run
 from rubric_train_openrlhf.run.records import MetricsRow
 
-_OF_STEPS: Final = toml_beside(__file__, "tables.toml")["figures"]["of_steps"]
+_OF_STEPS = toml_beside(__file__, "tables.toml")["figures"]["of_steps"]
 """A label, the field of a step's row, and its form."""
-_WINDOW: Final = 5
+_WINDOW = 5
 """Most steps that the first and the last training figures are averaged over."""
-_MOSTLY: Final = 0.5
+_MOSTLY = 0.5
 """Share of cut responses from which the page warns."""
 
 

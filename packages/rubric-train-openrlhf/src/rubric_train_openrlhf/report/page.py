@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from rubric_core.files import toml_beside
 from rubric_judge.ui.console.snapshot import duration_text
@@ -41,8 +41,8 @@ from rubric_train_openrlhf.report.reading import (
 from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import write_text
 
-_TABLE_STEPS: Final = 100
-_STEPS_TABLE: Final = toml_beside(__file__, "tables.toml")["steps"]
+_TABLE_STEPS = 100
+_STEPS_TABLE = toml_beside(__file__, "tables.toml")["steps"]
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.report.reading import Run, read_run
 from rubric_train_openrlhf.run.writing import write_text
 
-MOST_RUNS: Final = 8
+MOST_RUNS = 8
 """Number of colours that can be told apart."""
 _RUNS: Final[dict[str, Any]] = toml_beside(__file__, "runs.toml")
-_PLACES: Final = ("out",)
+_PLACES = ("out",)
 """Settings in which any two runs differ."""
 
 

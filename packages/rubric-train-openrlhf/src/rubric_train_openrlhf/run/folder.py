@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -318,7 +318,7 @@ def first_changed(folder: Path, before: Mapping[str, object]) -> str | None:
     return min((file.name for file in changes if file.name in before), default=None)
 
 
-_DISTRIBUTIONS: Final = (
+_DISTRIBUTIONS = (
     "rubric-core",
     "rubric-judge",
     "rubric-train-openrlhf",

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -34,15 +34,15 @@ from rubric_train_openrlhf.run.writing import write_text
 if TYPE_CHECKING:
     from rubric_train_openrlhf.policy import SupervisedStep
 
-_FEWEST_IN_A_QUARTER: Final = 3
+_FEWEST_IN_A_QUARTER = 3
 """Means of fewer steps say little."""
-_AGAIN_AFTER_S: Final = 5.0
+_AGAIN_AFTER_S = 5.0
 """A summary older than this is written again, so that a reader sees that the run goes on."""
-_BEST: Final = ("best_step", "best_heldout_reward")
-_OF_HELDOUT: Final = (*_BEST, "first_heldout_reward", "last_heldout_reward")
-_OF_ANSWERS: Final = ("unclosed_thought_frac", "empty_answer_frac")
-_OF_AUDIT: Final = ("alarm_step", "onset")
-_FIGURES: Final = (
+_BEST = ("best_step", "best_heldout_reward")
+_OF_HELDOUT = (*_BEST, "first_heldout_reward", "last_heldout_reward")
+_OF_ANSWERS = ("unclosed_thought_frac", "empty_answer_frac")
+_OF_AUDIT = ("alarm_step", "onset")
+_FIGURES = (
     "steps",
     "wall_s",
     "admission",
@@ -50,7 +50,7 @@ _FIGURES: Final = (
     *_OF_ANSWERS,
     *_OF_AUDIT,
 )
-_PLACE: Final = ("phase", "phase_done", "phase_total", "note")
+_PLACE = ("phase", "phase_done", "phase_total", "note")
 
 _log = structlog.get_logger()
 
@@ -360,12 +360,12 @@ def best_step(folder: RunFolder, *, up_to: int) -> int:
     return steps[-1] if steps else up_to
 
 
-END_THOUGHTS: Final = (
+END_THOUGHTS = (
     "raise rollout.max_new_tokens, or set "
     "model.chat_template_kwargs.enable_thinking=false where the chat template reads it"
 )
 """Remedy of thoughts that do not end."""
-_MOST: Final = 0.5
+_MOST = 0.5
 
 
 def _divergence(summary: RunSummary, *, is_end: bool, kept: int | None) -> str | None:

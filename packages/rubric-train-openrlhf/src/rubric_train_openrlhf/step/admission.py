@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
@@ -38,10 +37,10 @@ from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import AdmissionFile
 from rubric_train_openrlhf.run.writing import write_text
 
-_KEY: Final = "judge.calibration"
-_SHOWN: Final = 8
+_KEY = "judge.calibration"
+_SHOWN = 8
 """Number of criteria that a message names at most."""
-_LEAST_J: Final = 0.01
+_LEAST_J = 0.01
 """A correction divides by TPR − FPR: below this, noise would count a hundredfold."""
 
 
@@ -226,7 +225,7 @@ def _fingerprint(config: JudgingConfig) -> str | None:
         return None
 
 
-_BOUND: Final = (
+_BOUND = (
     " on the labelled answers, which are no sample of a policy that has learned: a correction is"
     " right for answers like those that were labelled, and nothing shows that later ones are;"
     " label answers of a checkpoint and calibrate again, or leave `correction: none`"

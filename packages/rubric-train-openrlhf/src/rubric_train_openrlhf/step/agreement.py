@@ -7,7 +7,7 @@ from other probabilities than its responses were drawn with, and nothing else re
 
 import math
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import structlog
 import torch
@@ -44,7 +44,7 @@ class Tolerance(NamedTuple):
         return self.mean + self.single / math.sqrt(tokens)
 
 
-_ALLOWED: Final = {
+_ALLOWED = {
     ("float32", False): (0.002, 0.02),
     ("float32", True): (0.01, 0.1),
     ("bfloat16", False): (0.08, 0.5),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
 from statistics import fmean
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import structlog
@@ -31,11 +31,11 @@ from rubric_train_openrlhf.run.records import (
 from rubric_train_openrlhf.step.admission import Admission
 from rubric_train_openrlhf.step.rewards import ALL
 
-_LEAST_LATER: Final = 32
+_LEAST_LATER = 32
 """Fewest audited questions after the start before a quiet test says anything."""
-_RECENT: Final = 10
+_RECENT = 10
 """Last looks of a source in which audits that failed are counted."""
-LEAST_USED: Final = 0.5
+LEAST_USED = 0.5
 """Least share of the chosen responses that both judges scored, for a mean to stand for all."""
 
 _log = structlog.get_logger()

@@ -20,14 +20,14 @@ from rubric_judge.quality.signs import (
     words,
 )
 
-ECHO_WORDS: Final = 5
+ECHO_WORDS = 5
 """Words in a row that make an echo, as in an evaluation."""
-_RUN_WORDS: Final = 5
+_RUN_WORDS = 5
 """Words in a row whose most common run is looked for."""
-_PAIR: Final = 2
-_HEDGES: Final = Phrases(HEDGES)
-_PRAISE: Final = Phrases((*APPEALS, *PRAISE))
-_REFUSALS: Final = Phrases(REFUSALS)
+_PAIR = 2
+_HEDGES = Phrases(HEDGES)
+_PRAISE = Phrases((*APPEALS, *PRAISE))
+_REFUSALS = Phrases(REFUSALS)
 
 
 @dataclass(frozen=True)

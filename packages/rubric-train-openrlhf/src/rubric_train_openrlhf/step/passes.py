@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import structlog
@@ -95,7 +95,7 @@ def draw_rounds(
 
 _log = structlog.get_logger()
 
-_MOST: Final = 0.5
+_MOST = 0.5
 
 
 @dataclass

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
@@ -24,11 +24,11 @@ from rubric_train_openrlhf.errors import TrainConfigError
 
 _log = structlog.get_logger()
 
-TEXTS: Final = ("questions", "passages", "rubrics")
+TEXTS = ("questions", "passages", "rubrics")
 """Parts of a task set's hashes that are made from texts; the others are made from ids."""
-CONTEXTS: Final = "contexts"
+CONTEXTS = "contexts"
 """Another such part, of tasks with a context."""
-_OTHER_TASKS: Final = "name a file of other tasks in data.validation"
+_OTHER_TASKS = "name a file of other tasks in data.validation"
 
 
 class TaskSet(dict[str, Task]):

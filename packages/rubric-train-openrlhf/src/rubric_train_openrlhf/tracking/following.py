@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,7 +16,7 @@ from rubric_train_openrlhf.run.writing import write_text
 from rubric_train_openrlhf.tracking.figures import Measuring, judge_figures, row_figures
 from rubric_train_openrlhf.tracking.tracker import Entry, Tracker
 
-GROUPS: Final = ("train", "heldout")
+GROUPS = ("train", "heldout")
 """Beginnings of the tags of the two files of rows; within a step they come in this order."""
 
 _Row = TypeVar("_Row", bound=BaseModel)

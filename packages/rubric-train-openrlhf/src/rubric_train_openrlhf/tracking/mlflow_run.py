@@ -4,7 +4,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
@@ -14,22 +14,22 @@ from rubric_train_openrlhf.config.trackers import MlflowTracker
 from rubric_train_openrlhf.run.records import Status
 from rubric_train_openrlhf.tracking.tracker import ANSWERS, Entry, Opening
 
-_NAMES: Final = {
+_NAMES = {
     "failed": "FAILED",
     "diverged": "FAILED",
     "interrupted": "KILLED",
     "running": "KILLED",
 }
 """MLflow's words for runs that did not end well."""
-_MOST_METRICS: Final = 1000
-_MOST_PARAMS: Final = 100
-_LONGEST_PARAM: Final = 6000
+_MOST_METRICS = 1000
+_MOST_PARAMS = 100
+_LONGEST_PARAM = 6000
 """Most that a store takes in one request, and the length of a value."""
-_REFUSED: Final = re.compile(r"[^\w./ -]")
+_REFUSED = re.compile(r"[^\w./ -]")
 """Characters that a name there may not hold."""
-_LONGEST_NAME_BYTES: Final = 250
+_LONGEST_NAME_BYTES = 250
 """Bound of a name, of which a store of files makes a file."""
-_DIGEST_CHARS: Final = 8
+_DIGEST_CHARS = 8
 
 _Part = TypeVar("_Part")
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from threading import Thread
-from typing import Final
 
 import structlog
 
@@ -24,9 +23,9 @@ from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.writing import disk_errors
 from rubric_train_openrlhf.tracking.process import END_S
 
-_MODULE: Final = "rubric_train_openrlhf.tracking.process"
-_PACKAGE: Final = "rubric-train-openrlhf"
-_KEPT: Final = "all figures are in the run folder, and --resume shows the rest"
+_MODULE = "rubric_train_openrlhf.tracking.process"
+_PACKAGE = "rubric-train-openrlhf"
+_KEPT = "all figures are in the run folder, and --resume shows the rest"
 
 _log = structlog.get_logger()
 

@@ -6,19 +6,19 @@ The only reader of the environment in this folder.
 import os
 import re
 from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from rubric_train_openrlhf.config.sections import leaves
 
-_HIDDEN: Final = "(hidden)"
-_SECRET: Final = re.compile(
+_HIDDEN = "(hidden)"
+_SECRET = re.compile(
     r"(?i)(^|_|-)(key|token|secret|password|passwd|credentials?|authorization|cookie)s?$"
 )
 """Ending of the names of keys and variables that hold a secret. A number is shown all the same,
 such as that of `max_tokens`."""
-_ADDRESS: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)[^\s'\"]*=[^\s'\"]*")
+_ADDRESS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)[^\s'\"]*=[^\s'\"]*")
 """The user, password and query of an address."""
-_SHORTEST: Final = 8
+_SHORTEST = 8
 """Fewest characters of a variable's value that is hidden: a shorter one may be a common word."""
 
 

@@ -1,6 +1,6 @@
 """A run in Weights & Biases."""
 
-from typing import Any, Final
+from typing import Any
 from uuid import uuid4
 
 import wandb
@@ -9,11 +9,11 @@ from rubric_train_openrlhf.config.trackers import WandbTracker
 from rubric_train_openrlhf.run.records import Status
 from rubric_train_openrlhf.tracking.tracker import ANSWERS, Entry, Opening
 
-_STEP: Final = "step"
+_STEP = "step"
 """Axis of all charts. W&B's own step may neither go back nor stay the same over a restart, and so
 counts entries."""
 
-_BROKEN_OFF: Final = ("failed", "diverged", "interrupted", "running")
+_BROKEN_OFF = ("failed", "diverged", "interrupted", "running")
 
 
 class WandbRun:

@@ -23,7 +23,7 @@ from rubric_train_openrlhf.policy_config import SftConfig
 
 Values = Mapping[str, FlagValue | None]
 
-NOTES: Final = toml_beside(__file__, "flags.toml")
+NOTES = toml_beside(__file__, "flags.toml")
 """The tables of `flags.toml`."""
 NOT_PASSED_ON: Final[dict[str, str]] = NOTES["not_passed_on"]
 """Flags, or groups of flags, that are left at their defaults, and why."""

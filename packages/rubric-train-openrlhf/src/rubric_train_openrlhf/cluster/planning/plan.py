@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from rubric_core.files import read_file
 from rubric_judge.ui.page.rendering import text_template
@@ -25,7 +25,7 @@ from rubric_train_openrlhf.step.tasks import (
 )
 from rubric_train_openrlhf.tracking import running as tracking
 
-_TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
+_TEMPLATE = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _LONG = 1e5
 _WIDE_FOR_SEQUENCES = 0.02
 """Clips of GSPO are near 3e-4: a geometric mean over a response hardly leaves 1."""

@@ -10,7 +10,7 @@ from itertools import chain, groupby
 from math import isfinite
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +30,12 @@ from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import RolloutRow
 from rubric_train_openrlhf.step.rewards import Sizes, shaped_rewards
 
-_LARGEST_DIFFERENCE: Final = 1e-6
-_LARGEST_GAP: Final = {"float32": 1e-3, "bfloat16": 5e-2}
+_LARGEST_DIFFERENCE = 1e-6
+_LARGEST_GAP = {"float32": 1e-3, "bfloat16": 5e-2}
 """Nats: what the arithmetic of an engine and of the trainer differ by, with the same weights."""
 
 
-_WITH_FAKE: Final = "a random model may earn nothing; with --judge fake rewards differ"
+_WITH_FAKE = "a random model may earn nothing; with --judge fake rewards differ"
 
 
 def check_steps(config: TrainConfig, folder: RunFolder) -> check.Finding:
@@ -238,14 +238,14 @@ def check_checkpoints(
 Run = tuple[str, ...]
 """Words that follow each other, in lower case."""
 
-_LONGEST: Final = 8
+_LONGEST = 8
 """Words of a run, as where a question is compared with its passage."""
-_SHORTEST: Final = 5
+_SHORTEST = 5
 """Words of a text that is too short to be cut; fewer may well stand together by chance."""
-_WORD: Final = re.compile(r"\w+")
-_ESCAPED: Final = re.compile(r'\\(?:u([0-9a-fA-F]{4})|["\\/bfnrt])')
+_WORD = re.compile(r"\w+")
+_ESCAPED = re.compile(r'\\(?:u([0-9a-fA-F]{4})|["\\/bfnrt])')
 """Escapes of JSON, of YAML in quotes and of Python's repr."""
-_PRINTED: Final = re.compile(rb"(?:[\t\n\r\x20-\x7e]|[\xc2-\xf4][\x80-\xbf]{1,3}){20,}")
+_PRINTED = re.compile(rb"(?:[\t\n\r\x20-\x7e]|[\xc2-\xf4][\x80-\xbf]{1,3}){20,}")
 """Text among other bytes, such as a table of Arrow's; shorter text holds no run of words."""
 
 
@@ -332,7 +332,7 @@ def _hidden_texts(
     return hidden
 
 
-_JUDGES_OWN: Final = ("judgements", "ledger", "report.html")
+_JUDGES_OWN = ("judgements", "ledger", "report.html")
 """Beginnings of names in a run folder that only the judge's side reads, and people."""
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import structlog
 from pydantic import BaseModel, ConfigDict
@@ -21,7 +21,7 @@ from rubric_judge.ui.console.printing import Printed, print_cells
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy import ChatCodec
 
-TWO_STEPS: Final = "two steps"
+TWO_STEPS = "two steps"
 """The check that runs them."""
 
 
@@ -114,8 +114,8 @@ class Report(BaseModel):
 
 Part: TypeAlias = str | tuple[str, str]
 """Part of a printed text: plain, or with its style."""
-_STYLE: Final = dict(zip(Status, ("green", "bold red", "yellow", "cyan"), strict=True))
-_LOG_COLUMNS: Final = 140
+_STYLE = dict(zip(Status, ("green", "bold red", "yellow", "cyan"), strict=True))
+_LOG_COLUMNS = 140
 """Width of a table where there is no terminal."""
 
 

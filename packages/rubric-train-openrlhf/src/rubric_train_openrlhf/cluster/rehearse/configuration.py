@@ -10,7 +10,7 @@ from importlib.util import cache_from_source, find_spec
 from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import torch
 from pydantic import TypeAdapter, ValidationError
@@ -54,7 +54,7 @@ def sections_alone(values: Mapping[str, object]) -> PartialConfig:
     return read
 
 
-_KEY: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+|^(?:unknown key ')?([a-z_]+)(?=[:='])")
+_KEY = re.compile(r"[a-z_]+(?:\.[a-z_]+)+|^(?:unknown key ')?([a-z_]+)(?=[:='])")
 
 
 def _key_in(problem: str) -> str:
@@ -138,9 +138,9 @@ def check_traps(subject: check.Subject) -> Iterable[check.Finding]:
     return [check.warning(trap, where=_key_in(trap)) for trap in traps(subject.known)]
 
 
-_GIB: Final = 2**30
-_LONGEST_PATH: Final = 120
-_ANOTHER_OUT: Final = "choose another `out`"
+_GIB = 2**30
+_LONGEST_PATH = 120
+_ANOTHER_OUT = "choose another `out`"
 
 
 def check_output_folder(subject: check.Subject) -> Iterable[check.Finding]:
@@ -186,7 +186,7 @@ def _existing(path: Path) -> Path:
     return next(place for place in (path, *path.parents) if place.exists())
 
 
-_LARGE: Final = ("torch", "transformers", "ray", "deepspeed", "vllm", "openrlhf")
+_LARGE = ("torch", "transformers", "ray", "deepspeed", "vllm", "openrlhf")
 """Packages on whose import a process of a run spends its start."""
 
 
@@ -278,8 +278,8 @@ def check_memory(subject: check.Subject) -> Iterator[check.Finding]:
         )
 
 
-_FIRST_AND_BEST: Final = 2
-_BEING_WRITTEN: Final = 1
+_FIRST_AND_BEST = 2
+_BEING_WRITTEN = 1
 
 
 def check_disk(subject: check.Subject) -> check.Finding:
@@ -308,7 +308,7 @@ def check_disk(subject: check.Subject) -> check.Finding:
     return check.unchecked(detail, remedy=f"have {room} where `out` is there")
 
 
-_LARGEST_SHARE: Final = 0.5
+_LARGEST_SHARE = 0.5
 """Share of a step's time from which on more judge servers are the cheapest way to speed it up."""
 
 

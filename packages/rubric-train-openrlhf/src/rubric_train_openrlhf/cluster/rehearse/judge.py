@@ -3,7 +3,7 @@
 import ipaddress
 from collections.abc import Generator, Sequence
 from contextlib import aclosing, contextmanager
-from typing import Final, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 from zlib import crc32
 
@@ -31,7 +31,7 @@ from rubric_train_openrlhf.config.cluster import ClusterConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.step.admission import described, read_admission
 
-_INSIDE: Final = (
+_INSIDE = (
     ".cluster",
     ".corp",
     ".internal",
@@ -73,11 +73,11 @@ def why_only_there(address: str | None, cluster: ClusterConfig) -> str:
     return "in the cluster's own network" if is_inside else ""
 
 
-_LEVELS: Final = 997
+_LEVELS = 997
 """Rewards that the endpoint tells apart: enough that a group has a spread."""
-_LATENCY_S: Final = 0.05
-_PROGRAMS: Final = {"claims": ClaimConfig(), "lexical": LexicalConfig()}
-_OPENAI_COMPATIBLE: Final = ("openai/", "hosted_vllm/")
+_LATENCY_S = 0.05
+_PROGRAMS = {"claims": ClaimConfig(), "lexical": LexicalConfig()}
+_OPENAI_COMPATIBLE = ("openai/", "hosted_vllm/")
 
 
 def chosen(subject: check.Subject) -> Literal["config", "claims", "lexical", "fake"]:
@@ -166,9 +166,9 @@ def sampled(spec: JudgeSpec) -> JudgeSpec:
     return drawn
 
 
-_CHECK_WITHIN_S: Final = 40.0
+_CHECK_WITHIN_S = 40.0
 """For a judge that keeps no time itself; a language model's client gives up before."""
-_ANSWER: Final = "I do not know the answer to this question."
+_ANSWER = "I do not know the answer to this question."
 
 
 def check_reachable(subject: check.Subject) -> check.Finding:

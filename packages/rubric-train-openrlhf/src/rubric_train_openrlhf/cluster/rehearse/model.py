@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import transformers
 from transformers import AutoConfig, AutoTokenizer
@@ -17,10 +17,10 @@ from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec
 from rubric_train_openrlhf.policy_config import check_arguments
 
-_INDEX: Final = "model.safetensors.index.json"
-_TEXTS: Final = ("Explain the result.", "naïve café — 12.5 µm", "a  b\n\n- c")
-_VIEW: Final = PolicyView(task_id="rehearsal", question="…")
-_TOKENIZERS: Final = ("tokenizer.json", "tokenizer_config.json")
+_INDEX = "model.safetensors.index.json"
+_TEXTS = ("Explain the result.", "naïve café — 12.5 µm", "a  b\n\n- c")
+_VIEW = PolicyView(task_id="rehearsal", question="…")
+_TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 
 
 def check_model(subject: check.Subject) -> Sequence[check.Finding]:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
-from typing import Final
 
 from rubric_judge.ui.console.progress import Progress, Steps
 from rubric_train_openrlhf.cluster.launching.launch import FollowedPhases
@@ -23,12 +22,12 @@ from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.writing import write_text
 
-REPORT: Final = "rehearse.json"
+REPORT = "rehearse.json"
 
-_READ: Final = ("configuration",)
-_CAN_RUN: Final = ("configuration", "what OpenRLHF can do")
-_API_BASE: Final = "judge.spec.api_base"
-BEFORE: Final = (
+_READ = ("configuration",)
+_CAN_RUN = ("configuration", "what OpenRLHF can do")
+_API_BASE = "judge.spec.api_base"
+BEFORE = (
     check.Check("configuration", configuration.check_configuration),
     check.Check("what OpenRLHF can do", configuration.check_refusals),
     check.Check("flags", configuration.check_flags, needs=_CAN_RUN),
@@ -55,7 +54,7 @@ BEFORE: Final = (
     check.Check("starting time", configuration.check_bytecode),
 )
 """Before anything is started."""
-_RUN_NEEDS: Final = (*_CAN_RUN, "flags", "judge's contract")
+_RUN_NEEDS = (*_CAN_RUN, "flags", "judge's contract")
 
 
 def rehearse(
@@ -162,7 +161,7 @@ def bad_ending(ended: Ended) -> check.Finding:
     )
 
 
-_AFTER: Final = {
+_AFTER = {
     "rows": aftermath.check_steps,
     "rewards": aftermath.check_rewards,
     "advantages": aftermath.check_advantages,

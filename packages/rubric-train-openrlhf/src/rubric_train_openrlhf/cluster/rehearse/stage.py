@@ -30,10 +30,10 @@ from rubric_train_openrlhf.run.writing import write_text
 _SMALL: Final[dict[str, dict[str, Any]]] = yaml.safe_load(
     read_file(Path(__file__).with_name("small.yaml"))
 )
-_FEWEST_PROMPTS: Final = 4
-_OF_PROMPTS: Final = ("prompt_date", "chat_template_kwargs", "thoughts")
+_FEWEST_PROMPTS = 4
+_OF_PROMPTS = ("prompt_date", "chat_template_kwargs", "thoughts")
 """Settings of a model that the small one keeps."""
-_GPU_ONLY: Final = (
+_GPU_ONLY = (
     "ds.deepcompile",
     "ds.experts_implementation",
     "ds.use_liger_kernel",
@@ -106,8 +106,8 @@ def _shrink_batch(rollout: dict[str, Any], optim: dict[str, Any]) -> None:
     optim["micro_batch"] = share // 2 if share % 2 == 0 else share
 
 
-_TRAIN: Final = 8
-_HELDOUT: Final = 4
+_TRAIN = 8
+_HELDOUT = 4
 
 
 def _without_names(config: TrainConfig) -> TrainConfig:
@@ -249,21 +249,21 @@ def _write_model(subject: checking.Subject, out: Path, *, texts: Sequence[str]) 
     subject.stand_in(f"model: a {what} and {with_it}")
 
 
-_POLL_S: Final = 0.2
-_LOOK_EVERY: Final = 5
+_POLL_S = 0.2
+_LOOK_EVERY = 5
 """Polls between two looks at the arguments of the run's processes."""
-_CLEAN_UP_S: Final = 60.0
-_CAUSE: Final = re.compile(
+_CLEAN_UP_S = 60.0
+_CAUSE = re.compile(
     r"^(?:.*?: )?([A-Za-z_.]+(?:Error|Exception|Interrupt|Exit)): (.*)$"
 )
-_SAID: Final = "rubric-train: "
-_TAIL_LINES: Final = 400
-_WAITED: Final = re.compile(
+_SAID = "rubric-train: "
+_TAIL_LINES = 400
+_WAITED = re.compile(
     r"time[d ]?[- ]?out|Timeout|did not (?:start|answer|come up) (?:with)?in|deadline",
     re.IGNORECASE,
 )
 """In a cause, that something was waited for and did not come."""
-_LONGEST_CAUSE: Final = 500
+_LONGEST_CAUSE = 500
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from rubric_core import Criterion, Grounding, Rubric, Task
 from rubric_core.files import toml_beside
 from rubric_train_openrlhf.policy.load import build_tokenizer, with_random_weights
 
-_TABLES: Final = toml_beside(__file__, "stand_ins.toml")
+_TABLES = toml_beside(__file__, "stand_ins.toml")
 
 
 def made_tasks() -> tuple[Task, ...]:
@@ -41,12 +41,12 @@ def _task(fact: dict[str, str]) -> Task:
     )
 
 
-_VOCABULARY: Final = 2048
-_HEAD_DIM: Final = 32
+_VOCABULARY = 2048
+_HEAD_DIM = 32
 """The smallest that vLLM's attention on a CPU takes."""
-_POSITIONS: Final = 32_768
+_POSITIONS = 32_768
 _SIZES: Final[dict[str, int]] = _TABLES["sizes"]
-_LAYERS: Final = _SIZES["num_hidden_layers"]
+_LAYERS = _SIZES["num_hidden_layers"]
 
 
 def shrink_model(folder: Path, out: Path, *, seed: int) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from transformers import AutoTokenizer
 
@@ -11,10 +11,10 @@ from rubric_core.data.dataset import read_each_task
 from rubric_core.data.leak import by_holder, leaked_ngrams
 from rubric_train_openrlhf.cluster.rehearse import checking as check
 
-_REPORTED: Final = 5
+_REPORTED = 5
 """Lines that are reported one by one; the rest are counted."""
-TRAIN: Final = "data.train"
-HELDOUT: Final = "data.validation"
+TRAIN = "data.train"
+HELDOUT = "data.validation"
 
 
 def check_training_tasks(subject: check.Subject) -> Iterable[check.Finding]:
@@ -251,7 +251,7 @@ def _named(subject: check.Subject, tasks: Sequence[Task]) -> str:
     return f"{', '.join(shown)}{more}"
 
 
-_TEMPLATE_BYTES: Final = 256
+_TEMPLATE_BYTES = 256
 """Room for a chat template around a question; a system text of Llama 3.1's has some 130 bytes."""
 
 

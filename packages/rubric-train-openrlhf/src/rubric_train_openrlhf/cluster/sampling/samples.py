@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -256,11 +256,11 @@ def judge_slots(n: int) -> asyncio.Semaphore:
 
 _log = structlog.get_logger()
 
-_ENDED: Final = "stop"
-_ANSWERED: Final = (_ENDED, "length", "repetition")
+_ENDED = "stop"
+_ANSWERED = (_ENDED, "length", "repetition")
 """Reasons of vLLM's to finish that the policy gave. The others, `abort` and `error`, are the
 engine's own."""
-_TRIES: Final = 3
+_TRIES = 3
 """For a response that the engine does not finish."""
 
 

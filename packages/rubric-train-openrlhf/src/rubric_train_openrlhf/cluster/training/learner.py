@@ -7,7 +7,7 @@ gradient of the last update alone, and divides by zero where every response of a
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import torch
 from openrlhf.trainer.ray import ppo_actor
@@ -17,18 +17,18 @@ from rubric_train_openrlhf.cluster.sampling.policy_run import read_policy_run
 from rubric_train_openrlhf.cluster.training import trained, weight_transfer
 from rubric_train_openrlhf.objective import ObjectiveBatch, ObjectiveConfig, policy_loss
 
-_MEASURED: Final = (
+_MEASURED = (
     "ratio_mean",
     "dual_clip_frac",
     "is_weight_mean",
     "is_weight_bounded_frac",
 )
 """Figures that OpenRLHF's loss does not report, by our formulas: keys of `PolicyLoss.metrics`."""
-_OF_TOKENS: Final = ("kl", "clip_frac", *_MEASURED)
-_SUMMED: Final = ("tokens", "responses", *_OF_TOKENS, "dropped", "loss", "gap")
+_OF_TOKENS = ("kl", "clip_frac", *_MEASURED)
+_SUMMED = ("tokens", "responses", *_OF_TOKENS, "dropped", "loss", "gap")
 """Sums over the passes of an update, which has its `grad_norm` too when it ends."""
 
-FIGURES: Final = "rubric/"
+FIGURES = "rubric/"
 """Stands before the names of our figures in OpenRLHF's status."""
 
 _NO_TOKEN = 1e-9
